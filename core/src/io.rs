@@ -1,0 +1,414 @@
+//! Everything that can go into a node and come out of it: the interface between core and a driver.
+//!
+//! A driver calls `Node::handle(now, input)`, then `Node::poll(now)` until it answers `None`, and wakes
+//! the node again at `Node::next_timeout()`. Nothing else passes between the two, but for reading a
+//! record that an output names (`Node::record`).
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::class::ClassId;
+use crate::record::{
+    DeliveryId, DropReason, FrameId, Identity, LogPosition, Offered, RefuseReason, SourceId, Token,
+    WorkId,
+};
+use crate::units::{Rate, Size, Time};
+
+/// An output of the node, by its place in the options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OutputId(pub u16);
+
+/// A local subscriber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u32);
+
+/// Another node, as the driver numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerId(pub u32);
+
+/// Capacity that several outputs share, by its place in the options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UplinkId(pub u16);
+
+/// Where a record goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Destination {
+    /// One of the node's outputs.
+    Output(OutputId),
+    /// A local subscriber.
+    Session(SessionId),
+    /// A neighbour's uplink.
+    Peer(PeerId),
+}
+
+/// One way of a destination: a connection, or an interface of a link. For an output with several
+/// connections the lane is the urgency group, so that an urgent record overtakes a large one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathId {
+    /// The output that it belongs to.
+    pub output: OutputId,
+    /// Which of the output's connections, from 0.
+    pub lane: u8,
+}
+
+/// A queue as scripts see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueId(pub u64);
+
+/// What a driver tells the node.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Records that inputs have read, in the order of reading.
+    Arrived(Vec<Offered>),
+    /// The log holds every append up to and including this number.
+    Appended {
+        /// Number of the last durable append, as given by `Output::Append`.
+        upto: u64,
+    },
+    /// The log cannot hold these; their senders are refused.
+    AppendFailed {
+        /// Numbers of the failed appends.
+        appends: Vec<u64>,
+        /// Why, for the sender.
+        reason: RefuseReason,
+    },
+    /// Work asked for by `Output::Prepare` is done.
+    Prepared {
+        /// Which work.
+        work: WorkId,
+        /// The payload, or why there is none.
+        result: Result<Bytes, PrepareError>,
+    },
+    /// The path can take bytes again; sent once after it could not.
+    Writable {
+        /// Which path.
+        path: PathId,
+        /// How many bytes it takes at most before it must be asked again.
+        bytes: Size,
+    },
+    /// The bytes of one `Output::Transmit` are handed to the wire.
+    Sent {
+        /// The delivery they belong to.
+        id: DeliveryId,
+        /// Bytes on the wire, framing included.
+        bytes: Size,
+    },
+    /// The destination has these, as whole records.
+    Confirmed {
+        /// Who confirms.
+        destination: Destination,
+        /// Which deliveries.
+        ids: Vec<DeliveryId>,
+    },
+    /// The destination will not take these.
+    Refused {
+        /// Who refuses.
+        destination: Destination,
+        /// Which deliveries.
+        ids: Vec<DeliveryId>,
+        /// What to do with them.
+        reason: Refusal,
+    },
+    /// Byte-level feedback from below: `TCP_INFO`, or acknowledged packets of a link.
+    PathSample {
+        /// Which path.
+        path: PathId,
+        /// The figures.
+        sample: PathSample,
+    },
+    /// A path came up or went down.
+    PathState {
+        /// Which path.
+        path: PathId,
+        /// Its state from now on.
+        state: PathState,
+    },
+    /// A whole destination came up or went down.
+    DestinationState {
+        /// Which one.
+        destination: Destination,
+        /// Whether it takes records.
+        up: bool,
+    },
+    /// What a script did to a queue that it saw in `generation`.
+    Edits {
+        /// Which queue.
+        queue: QueueId,
+        /// The generation of the view; handles of records that left since are harmless.
+        generation: u64,
+        /// In order.
+        operations: Vec<Edit>,
+    },
+    /// From people, other nodes and the orchestrator.
+    Control(Control),
+    /// Wall time, for expiry across restarts and for time queries; never for scheduling.
+    Wall {
+        /// Nanoseconds since the Unix epoch.
+        unix_ns: u64,
+        /// Half-width of the interval that surely holds the true time.
+        uncertainty: Duration,
+    },
+    /// A packet of a link.
+    LinkPacket {
+        /// The path it came by.
+        path: PathId,
+        /// Its bytes.
+        packet: Bytes,
+    },
+}
+
+/// What a node tells its driver.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// Append these to the log; answer with `Input::Appended` after the commit.
+    Append(Vec<Append>),
+    /// The log may forget these.
+    Release(Vec<LogPosition>),
+    /// The answer to an offer that carried a token.
+    Accept {
+        /// The connection that waits.
+        source: SourceId,
+        /// The offer.
+        token: Token,
+        /// Accepted, or why not.
+        result: Result<(), RefuseReason>,
+    },
+    /// Stop reading this connection.
+    PauseInput(SourceId),
+    /// Read this connection again.
+    ResumeInput(SourceId),
+    /// Make a waiting record ready; answer with `Input::Prepared`.
+    Prepare {
+        /// To be named in the answer.
+        work: WorkId,
+        /// The delivery that needs it.
+        id: DeliveryId,
+        /// What to do.
+        task: PrepareTask,
+    },
+    /// Hand bytes of a record to the wire now; answer with `Input::Sent`.
+    Transmit {
+        /// Who gets it: one body, possibly many sessions.
+        destinations: Targets,
+        /// By which way.
+        path: PathId,
+        /// The delivery; `Node::record` has its content.
+        id: DeliveryId,
+        /// Which part of the record's size (as `Node::size_of` counts it). The driver scales it to its
+        /// own encoding; a range that ends at the size means: all that is left.
+        range: Range<u64>,
+        /// Whether an earlier attempt may have arrived.
+        again: bool,
+    },
+    /// Give up what was not yet written of this delivery.
+    Cancel(DeliveryId),
+    /// Run the adaptation script on this queue.
+    RunScript {
+        /// Which queue.
+        queue: QueueId,
+        /// Why.
+        trigger: Trigger,
+    },
+    /// Something happened that people or metrics should know.
+    Report(Event),
+}
+
+/// Who gets a transmission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Targets {
+    /// One destination.
+    One(Destination),
+    /// Many sessions that share one body.
+    Many(Arc<[Destination]>),
+}
+
+/// Byte-level feedback of one path. Cumulative counters start at 0 when the path comes up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PathSample {
+    /// From handing a byte to the path to its acknowledgement, for the newest acknowledged byte. It
+    /// includes what stood in buffers below the scheduler. `None` when nothing new was acknowledged.
+    pub rtt: Option<Duration>,
+    /// Bytes acknowledged since the path came up.
+    pub delivered: Size,
+    /// Bytes handed to the path and not yet acknowledged, `unsent` included.
+    pub in_flight: Size,
+    /// Bytes handed to the path that have not left the host yet.
+    pub unsent: Size,
+    /// Bytes found lost since the path came up.
+    pub lost: Size,
+    /// Whether the newest acknowledged bytes were sent while there was nothing more to send.
+    pub app_limited: bool,
+}
+
+/// State of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathState {
+    /// It takes bytes.
+    Up,
+    /// It does not; what was unconfirmed on it is sent again.
+    Down,
+}
+
+/// Why work failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrepareError {
+    /// The log's record cannot be read.
+    Unreadable,
+    /// The frame cannot be encoded.
+    Undecodable,
+    /// The endpoint did not answer; the original goes.
+    TimedOut,
+}
+
+/// What a destination means by refusing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Not now: send it again.
+    Retry,
+    /// Never: the record's fate is `Dropped` with this reason.
+    Final(DropReason),
+}
+
+/// Work on a waiting record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrepareTask {
+    /// Read it back from the log.
+    Load(LogPosition),
+    /// Encode a frame to a rung of its ladder.
+    Encode {
+        /// Which frame.
+        frame: FrameId,
+        /// Which rung, 0 the best.
+        rung: u8,
+    },
+    /// Send it through an endpoint of the configuration.
+    Transform {
+        /// Which endpoint.
+        endpoint: u16,
+    },
+    /// Run the stream's operator.
+    Operate,
+}
+
+/// One change of a waiting queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// Give a record up.
+    Drop(DeliveryId),
+    /// Send it next.
+    MoveFront(DeliveryId),
+    /// Send it last.
+    MoveBack(DeliveryId),
+    /// Send it elsewhere.
+    Redirect(DeliveryId, Destination),
+    /// Send this payload in its place.
+    Replace(DeliveryId, Bytes),
+    /// Send this payload as a record of its own, after the given one.
+    Insert(DeliveryId, Bytes),
+    /// Have an endpoint transform it.
+    Transform(DeliveryId, u16),
+}
+
+/// Why a script runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// A record came.
+    Arrival,
+    /// Its timer fired.
+    Timer,
+    /// A metric it watches changed.
+    Metric,
+}
+
+/// A record for the log.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// Number of this append, counting from 1.
+    pub number: u64,
+    /// The record's name.
+    pub identity: Identity,
+    /// Its content.
+    pub key: Bytes,
+    /// Its payload.
+    pub payload: Bytes,
+    /// Its class.
+    pub class: ClassId,
+    /// Arrival + latency bound.
+    pub deadline: Time,
+}
+
+/// Orders from people, other nodes and the orchestrator.
+#[derive(Clone, Debug)]
+pub enum Control {
+    /// A connection of an input begins. The name (client id, file, camera) is what its streams are
+    /// called by: a client that comes back continues its streams.
+    Open {
+        /// The driver's number for it.
+        source: SourceId,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// A connection of an input ended.
+    Close(SourceId),
+    /// Accept nothing more; `Event::Drained` comes when nothing is held.
+    Stop,
+    /// Give up what is still held (reason `stopped`): the end of a stop without a log.
+    Discard,
+    /// A lease on a peer's spare bandwidth.
+    Grant {
+        /// Who provides.
+        peer: PeerId,
+        /// For which class.
+        class: ClassId,
+        /// How much.
+        amount: Rate,
+        /// For how long from now.
+        lease: Duration,
+        /// Fencing token: (leader revision, grant id).
+        token: (u64, u64),
+    },
+    /// New rules; the stored backlog is re-classed.
+    Rules(Arc<crate::rules::Rules>),
+    /// A local subscriber wants what matches.
+    Subscribe {
+        /// Who.
+        session: SessionId,
+        /// MQTT topic filter.
+        filter: Arc<str>,
+    },
+    /// A local subscriber no longer wants it.
+    Unsubscribe {
+        /// Who.
+        session: SessionId,
+        /// MQTT topic filter.
+        filter: Arc<str>,
+    },
+}
+
+/// What people and metrics should know. State changes only, never one per record.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A destination came up or went down.
+    Destination {
+        /// Which one.
+        destination: Destination,
+        /// Its state from now on.
+        up: bool,
+    },
+    /// A stream reached its bound (true) or has room again (false).
+    Full {
+        /// The rule's place in the list.
+        rule: usize,
+        /// Its state from now on.
+        full: bool,
+    },
+    /// An input that this version refuses; the driver should not have sent it.
+    Unsupported(&'static str),
+    /// After `Control::Stop`: nothing is held any more.
+    Drained,
+    /// So many reports were lost because the driver did not poll.
+    Overflow(u64),
+}

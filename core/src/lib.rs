@@ -1,0 +1,12 @@
+//! Every decision and every format of Tidegate, as pure code: no clock, no socket, no file, no thread.
+
+#![forbid(unsafe_code)]
+
+pub mod capacity;
+pub mod class;
+pub mod io;
+pub mod limits;
+pub mod record;
+pub mod rules;
+pub mod topic;
+pub mod units;

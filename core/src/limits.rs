@@ -1,0 +1,28 @@
+//! Every bound of a node that is not a matter of taste. Configurable bounds live in the options.
+
+use std::time::Duration;
+
+use crate::units::Size;
+
+/// Classes of one node: a scheduler looks at each of them for every pick.
+pub const CLASSES_MAX: usize = 16;
+/// Rules (`[[stream]]`) of one node: matched in order for every new (source, key).
+pub const RULES_MAX: usize = 256;
+/// Outputs of one node.
+pub const OUTPUTS_MAX: usize = 16;
+/// Paths (connections) of one node, over all outputs.
+pub const PATHS_MAX: usize = OUTPUTS_MAX * CLASSES_MAX;
+/// Streams with a place in the table; the idle ones of closed sources make room.
+pub const STREAMS_MAX: usize = 65_536;
+/// Levels of a key or topic filter.
+pub const TOPIC_LEVELS_MAX: usize = 128;
+/// Smallest cut of a large record: a packet's payload; below it framing eats the gain.
+pub const CUT_MIN: Size = Size(1400);
+/// Largest cut, so that no rate, however high, makes one call write without end.
+pub const CUT_MAX: Size = Size(256 * 1024);
+/// Time on the wire of one cut: the longest that an urgent record waits for a large one.
+pub const CUT_TIME: Duration = Duration::from_millis(8);
+/// Records that may be under preparation at once, per node.
+pub const PREPARING_MAX: usize = 64;
+/// Reports kept for the driver; older ones make room and are counted.
+pub const REPORTS_MAX: usize = 1024;

@@ -1,0 +1,204 @@
+//! Rules: which records belong to which stream, and what their stream promises.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::class::{ClassId, Classes};
+use crate::io::OutputId;
+use crate::limits::RULES_MAX;
+use crate::record::AcceptMode;
+use crate::topic::{Filter, FilterError};
+use crate::units::Size;
+
+/// Place of a rule in the list; first match wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RuleId(pub u16);
+
+/// Which record of a queue goes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Discipline {
+    /// The oldest.
+    #[default]
+    Fifo,
+    /// The newest.
+    Lifo,
+    /// The newest of each key; older ones are dropped (`superseded`).
+    NewestOnly,
+}
+
+/// What happens to a record that does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FullPolicy {
+    /// The oldest waiting records of the stream go (`full`).
+    DropOldest,
+    /// The new record is accepted and dropped (`full`).
+    DropNewest,
+    /// The new record is refused.
+    Reject,
+    /// Its connection is not read until there is room, for at most this long; then it is refused, and
+    /// so are the stream's next ones, without waiting, until the stream has room again. So a full
+    /// stream holds up the other streams of its connection at most once.
+    Block(Duration),
+}
+
+impl Default for FullPolicy {
+    /// Blocks for a second.
+    fn default() -> Self {
+        FullPolicy::Block(Duration::from_secs(1))
+    }
+}
+
+/// One `[[stream]]`: what its records are and what is promised to them.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Label in metrics and messages.
+    pub name: Arc<str>,
+    /// Any of these matches the key; an empty list matches every key.
+    pub filters: Vec<Filter>,
+    /// Bound on residence.
+    pub latency: Duration,
+    /// Class that serves it.
+    pub class: ClassId,
+    /// Where its records go, each with a fate of its own.
+    pub to: Vec<OutputId>,
+    /// Which record goes next.
+    pub discipline: Discipline,
+    /// Keep order even across late records: nothing overtakes inside the stream. A stream with a late
+    /// record is then served by the late share until it has caught up.
+    pub strict_order: bool,
+    /// What happens to a record that does not fit.
+    pub full: FullPolicy,
+    /// Bound on the bytes held of each of its streams.
+    pub bound: Size,
+    /// How long its records are worth sending.
+    pub ttl: Option<Duration>,
+    /// When its senders are told.
+    pub accept: AcceptMode,
+}
+
+impl Rule {
+    /// A rule that matches everything, with the defaults: the last class, FIFO, blocking, 16 MiB a
+    /// stream, no ttl.
+    pub fn catch_all(classes: &Classes, to: Vec<OutputId>) -> Self {
+        let class = ClassId((classes.len() - 1) as u8);
+        Rule {
+            name: "default".into(),
+            filters: Vec::new(),
+            latency: classes.spec(class).latency,
+            class,
+            to,
+            discipline: Discipline::Fifo,
+            strict_order: false,
+            full: FullPolicy::default(),
+            bound: Size::from_mib(16),
+            ttl: None,
+            accept: AcceptMode::Memory,
+        }
+    }
+
+    /// The same rule for keys that match `filters`, with this bound.
+    ///
+    /// # Errors
+    /// A filter that MQTT forbids.
+    pub fn for_topics(
+        mut self,
+        classes: &Classes,
+        name: &str,
+        filters: &[&str],
+        latency: Duration,
+    ) -> Result<Self, FilterError> {
+        self.name = name.into();
+        self.filters =
+            filters.iter().map(|filter| Filter::new(filter)).collect::<Result<_, _>>()?;
+        self.class = classes.for_latency(latency);
+        self.latency = latency;
+        Ok(self)
+    }
+}
+
+/// What is wrong with a list of rules.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    /// More than `RULES_MAX`.
+    #[error("{0} rules are more than {RULES_MAX}")]
+    TooMany(usize),
+    /// A rule without destination.
+    #[error("stream {0:?} goes nowhere: name an output in `to`")]
+    NoDestination(Arc<str>),
+}
+
+/// The rules of a node, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Rules(Vec<Rule>);
+
+impl Rules {
+    /// Checks the list.
+    ///
+    /// # Errors
+    /// See [`RuleError`].
+    pub fn new(rules: Vec<Rule>) -> Result<Self, RuleError> {
+        if rules.len() > RULES_MAX {
+            return Err(RuleError::TooMany(rules.len()));
+        }
+        match rules.iter().find(|rule| rule.to.is_empty()) {
+            Some(rule) => Err(RuleError::NoDestination(rule.name.clone())),
+            None => Ok(Rules(rules)),
+        }
+    }
+
+    /// The first rule that covers `key`.
+    pub fn find(&self, key: &str) -> Option<RuleId> {
+        let covers = |rule: &Rule| {
+            rule.filters.is_empty() || rule.filters.iter().any(|filter| filter.matches(key))
+        };
+        self.0.iter().position(covers).map(|place| RuleId(place as u16))
+    }
+
+    /// The rule at its place.
+    pub fn get(&self, rule: RuleId) -> &Rule {
+        &self.0[usize::from(rule.0)]
+    }
+
+    /// In order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (RuleId, &Rule)> {
+        self.0.iter().enumerate().map(|(place, rule)| (RuleId(place as u16), rule))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::default_classes;
+
+    #[test]
+    fn the_first_match_wins() {
+        let classes = Classes::new(default_classes()).unwrap();
+        let all = Rule::catch_all(&classes, vec![OutputId(0)]);
+        let plc = all
+            .clone()
+            .for_topics(&classes, "plc", &["factory/+/plc/#"], Duration::from_millis(50))
+            .unwrap();
+        let rules = Rules::new(vec![plc, all]).unwrap();
+        assert_eq!(rules.find("factory/7/plc/alarm"), Some(RuleId(0)));
+        assert_eq!(rules.find("factory/7/hvac"), Some(RuleId(1)));
+        assert_eq!(rules.get(RuleId(0)).class, ClassId(0));
+        assert_eq!(rules.get(RuleId(1)).class, ClassId(2));
+    }
+
+    #[test]
+    fn a_rule_must_go_somewhere() {
+        let classes = Classes::new(default_classes()).unwrap();
+        let error = Rules::new(vec![Rule::catch_all(&classes, vec![])]).unwrap_err();
+        assert_eq!(error, RuleError::NoDestination("default".into()));
+    }
+}

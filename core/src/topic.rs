@@ -1,0 +1,140 @@
+//! MQTT topic filters: parsing and matching (MQTT 5.0, section 4.7).
+
+use crate::limits::TOPIC_LEVELS_MAX;
+
+/// A checked topic filter.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Filter {
+    levels: Vec<Level>,
+    text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Exact(String),
+    One,
+    Rest,
+}
+
+/// Why a text is no topic filter.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FilterError {
+    /// Nothing.
+    #[error("a topic filter is not empty")]
+    Empty,
+    /// `#` before the end, or beside other characters.
+    #[error("in {0:?}, # must be the whole last level, as in a/b/#")]
+    Rest(String),
+    /// `+` beside other characters.
+    #[error("in {0:?}, + must be a whole level, as in a/+/b")]
+    One(String),
+    /// A NUL character.
+    #[error("{0:?} has a NUL character")]
+    Nul(String),
+    /// More than `TOPIC_LEVELS_MAX`.
+    #[error("more than {TOPIC_LEVELS_MAX} levels")]
+    TooDeep,
+}
+
+impl Filter {
+    /// Parses a filter such as `factory/+/plc/#`.
+    ///
+    /// # Errors
+    /// See [`FilterError`].
+    pub fn new(text: &str) -> Result<Self, FilterError> {
+        if text.is_empty() {
+            return Err(FilterError::Empty);
+        }
+        if text.contains('\0') {
+            return Err(FilterError::Nul(text.into()));
+        }
+        let parts: Vec<&str> = text.split('/').take(TOPIC_LEVELS_MAX + 1).collect();
+        if parts.len() > TOPIC_LEVELS_MAX {
+            return Err(FilterError::TooDeep);
+        }
+        let last = parts.len() - 1;
+        let level = |(place, part): (usize, &&str)| match *part {
+            "#" if place == last => Ok(Level::Rest),
+            "+" => Ok(Level::One),
+            part if part.contains('#') => Err(FilterError::Rest(text.into())),
+            part if part.contains('+') => Err(FilterError::One(text.into())),
+            part => Ok(Level::Exact(part.into())),
+        };
+        let levels = parts.iter().enumerate().map(level).collect::<Result<_, _>>()?;
+        Ok(Filter { levels, text: text.into() })
+    }
+
+    /// Whether the filter covers this topic. Topics that begin with `$` are covered only by filters
+    /// that begin with the same level.
+    pub fn matches(&self, topic: &str) -> bool {
+        if topic.starts_with('$') && !matches!(self.levels[0], Level::Exact(_)) {
+            return false;
+        }
+        let mut parts = topic.split('/');
+        for level in &self.levels {
+            match (level, parts.next()) {
+                (Level::Rest, _) => return true,
+                (Level::One, Some(_)) => {}
+                (Level::Exact(exact), Some(part)) if exact == part => {}
+                _ => return false,
+            }
+        }
+        parts.next().is_none()
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Whether `text` can be published to: not empty, no wildcard, no NUL.
+pub fn is_topic(text: &str) -> bool {
+    !text.is_empty() && !text.contains(['+', '#', '\0'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_of_the_standard() {
+        // MQTT 5.0, 4.7.1.2 and 4.7.1.3 (non-normative comments)
+        let cases = [
+            ("sport/tennis/player1/#", "sport/tennis/player1", true),
+            ("sport/tennis/player1/#", "sport/tennis/player1/score/wimbledon", true),
+            ("sport/#", "sport", true),
+            ("#", "a/b/c", true),
+            ("sport/tennis/+", "sport/tennis/player1", true),
+            ("sport/tennis/+", "sport/tennis/player1/ranking", false),
+            ("sport/+", "sport", false),
+            ("sport/+", "sport/", true),
+            ("+/+", "/finance", true),
+            ("/+", "/finance", true),
+            ("+", "/finance", false),
+            ("#", "$SYS/uptime", false),
+            ("+/uptime", "$SYS/uptime", false),
+            ("$SYS/#", "$SYS/uptime", true),
+            ("ACCOUNTS", "Accounts", false),
+        ];
+        for (filter, topic, expected) in cases {
+            assert_eq!(Filter::new(filter).unwrap().matches(topic), expected, "{filter} {topic}");
+        }
+    }
+
+    #[test]
+    fn what_the_standard_forbids_is_named() {
+        let error = |text: &str| Filter::new(text).unwrap_err();
+        assert_eq!(error(""), FilterError::Empty);
+        assert_eq!(error("sport/tennis#"), FilterError::Rest("sport/tennis#".into()));
+        assert_eq!(error("sport/#/ranking"), FilterError::Rest("sport/#/ranking".into()));
+        assert_eq!(error("sport+"), FilterError::One("sport+".into()));
+        assert_eq!(error("a\0"), FilterError::Nul("a\0".into()));
+        assert_eq!(error(&"a/".repeat(200)), FilterError::TooDeep);
+    }
+
+    #[test]
+    fn topics_have_no_wildcards() {
+        assert!(is_topic("a/b") && !is_topic("a/+") && !is_topic("#") && !is_topic(""));
+    }
+}

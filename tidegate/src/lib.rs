@@ -1,0 +1,3 @@
+//! The runtime of Tidegate: inputs, outputs and the loop that joins them to core.
+
+pub mod port;

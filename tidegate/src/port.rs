@@ -1,0 +1,283 @@
+//! How inputs and outputs talk to the loop that owns the node: everything crosses by these channels.
+//!
+//! An input opens a [`Source`] for each connection, offers batches of records by it and reads
+//! [`Notice`]s from it. An output is handed an [`OutputPort`]: it obeys [`Order`]s and reports by
+//! [`Feedback`]. Neither ever sees the node.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidegate_core::class::ClassId;
+use tidegate_core::io::{
+    Control, Destination, Input, OutputId, PathId, PathSample, PathState, Refusal,
+};
+use tidegate_core::record::{DeliveryId, Offered, Record, RefuseReason, SourceId, Token};
+use tidegate_core::units::{Size, Time};
+use tokio::sync::{mpsc, oneshot};
+
+/// The process's monotonic clock, as core counts it.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// A clock whose origin is now.
+    pub fn start() -> Self {
+        Clock(Instant::now())
+    }
+
+    /// The present time.
+    pub fn now(self) -> Time {
+        Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The instant at which the clock shows `time`, for timers; `None` beyond what the platform counts.
+    pub fn instant(self, time: Time) -> Option<Instant> {
+        self.0.checked_add(time.since(Time::ZERO))
+    }
+}
+
+/// The loop is gone: the process is stopping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the node is stopping")]
+pub struct Stopping;
+
+/// What reaches the loop. Bounded: an input that offers faster than the node takes waits here.
+#[derive(Debug)]
+pub enum Arrival {
+    /// Any core input, stamped by the loop when it takes it.
+    Input(Input),
+    /// A connection begins: the loop chooses its number.
+    Open {
+        /// What its streams are called by.
+        name: Arc<str>,
+        /// Where its notices go.
+        notices: mpsc::UnboundedSender<Notice>,
+        /// The answer.
+        reply: oneshot::Sender<SourceId>,
+    },
+    /// A connection ended.
+    Close(SourceId),
+}
+
+/// What an input's connection hears from the node. The channel is not bounded, but an input never has
+/// more unanswered tokens than its protocol's receive maximum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The answer to an offer that carried a token.
+    Accept(Token, Result<(), RefuseReason>),
+    /// Stop reading.
+    Pause,
+    /// Read again.
+    Resume,
+}
+
+/// The loop's door for inputs. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Intake {
+    sender: mpsc::Sender<Arrival>,
+    clock: Clock,
+}
+
+impl Intake {
+    /// A door to the loop that reads `sender`'s other end.
+    pub fn new(sender: mpsc::Sender<Arrival>, clock: Clock) -> Self {
+        Intake { sender, clock }
+    }
+
+    /// The present time, for `Offered::read_at`.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Announces a connection whose streams are called by `name`.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn open(&self, name: Arc<str>) -> Result<Source, Stopping> {
+        let (notices, inbox) = mpsc::unbounded_channel();
+        let (reply, answer) = oneshot::channel();
+        let open = Arrival::Open { name, notices, reply };
+        self.sender.send(open).await.map_err(|_| Stopping)?;
+        let id = answer.await.map_err(|_| Stopping)?;
+        Ok(Source { id, inbox, intake: self.clone() })
+    }
+}
+
+/// One connection of an input. Dropping it tells the node that the connection ended.
+#[derive(Debug)]
+pub struct Source {
+    id: SourceId,
+    inbox: mpsc::UnboundedReceiver<Notice>,
+    intake: Intake,
+}
+
+impl Source {
+    /// The connection's number, for `Offered::source`.
+    pub fn id(&self) -> SourceId {
+        self.id
+    }
+
+    /// The present time, for `Offered::read_at`.
+    pub fn now(&self) -> Time {
+        self.intake.now()
+    }
+
+    /// Offers records in the order of reading; waits while the loop is busy.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn offer(&self, records: Vec<Offered>) -> Result<(), Stopping> {
+        let arrival = Arrival::Input(Input::Arrived(records));
+        self.intake.sender.send(arrival).await.map_err(|_| Stopping)
+    }
+
+    /// The next notice; `None` when the loop is gone. Cancel-safe.
+    pub async fn notice(&mut self) -> Option<Notice> {
+        self.inbox.recv().await
+    }
+
+    /// A notice that is already there, to answer many at once.
+    pub fn try_notice(&mut self) -> Option<Notice> {
+        self.inbox.try_recv().ok()
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        let Source { id, intake, .. } = self;
+        let close = Arrival::Close(*id);
+        // A full channel must not lose the end of a connection, and drop cannot wait.
+        if let Err(mpsc::error::TrySendError::Full(close)) = intake.sender.try_send(close) {
+            let sender = intake.sender.clone();
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(async move { sender.send(close).await });
+            }
+        }
+    }
+}
+
+/// What the node orders an output to do.
+#[derive(Clone, Debug)]
+pub enum Order {
+    /// Hand these bytes to the wire, then report `sent`.
+    Transmit(Transmit),
+    /// Give up what is not yet written of this delivery. A record of which bytes are already on the
+    /// wire is finished all the same: half a record would break the connection.
+    Cancel(DeliveryId),
+    /// Finish what is begun, close the connections politely and return from `run`.
+    Stop,
+}
+
+/// One cut of a record.
+#[derive(Clone, Debug)]
+pub struct Transmit {
+    /// The delivery; confirmations and refusals name it.
+    pub id: DeliveryId,
+    /// Which of the output's connections.
+    pub lane: u8,
+    /// The record; all cuts of a delivery share it.
+    pub record: Arc<Record>,
+    /// The record's class.
+    pub class: ClassId,
+    /// First byte of the cut, on the scale of `size`.
+    pub start: u64,
+    /// End of the cut, on the scale of `size`; `end == size` means all that is left.
+    pub end: u64,
+    /// The record's size as the node counts it: payload, key, properties and an allowance for framing.
+    /// The output's own encoding may differ: it scales.
+    pub size: u64,
+    /// Whether an earlier attempt may have arrived: consumers are told.
+    pub again: bool,
+}
+
+/// An output's end of the channels. The order channel is not bounded, but the node never orders more
+/// bytes than the uplink's window and one cut a lane.
+#[derive(Debug)]
+pub struct OutputPort {
+    /// Which output this is.
+    pub id: OutputId,
+    /// How many lanes (connections) it may use, from the most urgent, lane 0.
+    pub lanes: u8,
+    /// What to do.
+    pub orders: mpsc::UnboundedReceiver<Order>,
+    /// Where to report.
+    pub feedback: Feedback,
+}
+
+/// An output's reports to the node. Cheap to clone, one for each lane.
+#[derive(Clone, Debug)]
+pub struct Feedback {
+    sender: mpsc::Sender<Arrival>,
+    output: OutputId,
+    clock: Clock,
+}
+
+impl Feedback {
+    /// Reports of `output` to the loop that reads `sender`'s other end.
+    pub fn new(sender: mpsc::Sender<Arrival>, output: OutputId, clock: Clock) -> Self {
+        Feedback { sender, output, clock }
+    }
+
+    /// The present time.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    async fn send(&self, input: Input) -> Result<(), Stopping> {
+        self.sender.send(Arrival::Input(input)).await.map_err(|_| Stopping)
+    }
+
+    fn path(&self, lane: u8) -> PathId {
+        PathId { output: self.output, lane }
+    }
+
+    /// The bytes of one transmission are handed to the socket; `bytes` with all framing.
+    ///
+    /// # Errors
+    /// The loop is gone (as for all reports).
+    pub async fn sent(&self, id: DeliveryId, bytes: Size) -> Result<(), Stopping> {
+        self.send(Input::Sent { id, bytes }).await
+    }
+
+    /// The far end has these.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn confirmed(&self, ids: Vec<DeliveryId>) -> Result<(), Stopping> {
+        let destination = Destination::Output(self.output);
+        self.send(Input::Confirmed { destination, ids }).await
+    }
+
+    /// The far end will not take these.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn refused(&self, ids: Vec<DeliveryId>, reason: Refusal) -> Result<(), Stopping> {
+        let destination = Destination::Output(self.output);
+        self.send(Input::Refused { destination, ids, reason }).await
+    }
+
+    /// Byte-level figures of a lane.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn sample(&self, lane: u8, sample: PathSample) -> Result<(), Stopping> {
+        self.send(Input::PathSample { path: self.path(lane), sample }).await
+    }
+
+    /// A lane came up or went down. When it goes down, everything unconfirmed on it is sent again.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn path_state(&self, lane: u8, state: PathState) -> Result<(), Stopping> {
+        self.send(Input::PathState { path: self.path(lane), state }).await
+    }
+
+    /// An order of the console or of another node.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn control(&self, control: Control) -> Result<(), Stopping> {
+        self.send(Input::Control(control)).await
+    }
+}
