@@ -53,3 +53,21 @@ pub trait Law: std::fmt::Debug + Send {
         None
     }
 }
+
+/// The laws, by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LawName {
+    /// Ours.
+    #[default]
+    Tide,
+    /// BBR.
+    Bbr,
+    /// Copa.
+    Copa,
+    /// LEDBAT.
+    Ledbat,
+    /// 92 % of the configured rate.
+    Known,
+    /// No network below: a fixed window, no pace.
+    Unlimited,
+}

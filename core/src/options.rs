@@ -1,0 +1,112 @@
+//! What a node is made of: plain values that the runtime converts its configuration into.
+
+use std::sync::Arc;
+
+use crate::capacity::LawName;
+use crate::class::Classes;
+use crate::io::UplinkId;
+use crate::limits::OUTPUTS_MAX;
+use crate::rules::Rules;
+use crate::schedule::SchedulerName;
+use crate::units::{Rate, Size};
+
+/// A capacity that several outputs share.
+#[derive(Clone, Debug)]
+pub struct UplinkOptions {
+    /// Label in metrics and messages.
+    pub name: Arc<str>,
+    /// How its capacity is found.
+    pub law: LawName,
+    /// A configured rate: never more than this. The law `known` needs it.
+    pub cap: Option<Rate>,
+    /// A rate remembered from an earlier run, to start from.
+    pub remembered: Option<Rate>,
+}
+
+/// One output of the node.
+#[derive(Clone, Debug)]
+pub struct OutputOptions {
+    /// Name, as in `to = ["cloud"]`.
+    pub name: Arc<str>,
+    /// The uplink whose capacity it uses.
+    pub uplink: UplinkId,
+    /// Framing that each record costs on this output beside payload, key and properties.
+    pub overhead: Size,
+    /// Records that may be unconfirmed at once: what a lost connection sends twice at most.
+    pub unconfirmed_max: usize,
+}
+
+/// Everything a node is made of.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// The node's name in every identity.
+    pub name: Arc<str>,
+    /// New whenever the node's log is new.
+    pub incarnation: u64,
+    /// Its classes, most urgent first.
+    pub classes: Classes,
+    /// Its rules, first match wins.
+    pub rules: Rules,
+    /// Its uplinks.
+    pub uplinks: Vec<UplinkOptions>,
+    /// Its outputs.
+    pub outputs: Vec<OutputOptions>,
+    /// Which scheduler picks.
+    pub scheduler: SchedulerName,
+    /// Bound on the bytes held in memory. Of its last tenth every class but the most urgent may use
+    /// only a part, so that a bulk backlog never shuts out an alarm.
+    pub memory: Size,
+    /// Bound on one record's size: key, properties and payload.
+    pub record_max: Size,
+}
+
+/// What is wrong with the options of a node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionsError {
+    /// No output.
+    #[error("a node needs at least one output")]
+    NoOutput,
+    /// More than `OUTPUTS_MAX`.
+    #[error("{0} outputs are more than {OUTPUTS_MAX}")]
+    TooManyOutputs(usize),
+    /// An output on an uplink that does not exist.
+    #[error("output {0:?} is on an uplink that does not exist")]
+    NoUplink(Arc<str>),
+    /// A rule to an output that does not exist.
+    #[error("stream {0:?} goes to an output that does not exist")]
+    NoDestination(Arc<str>),
+    /// The law `known` without a rate.
+    #[error("uplink {0:?} has the law \"known\" and no rate: give it one, or rate = \"auto\"")]
+    NoRate(Arc<str>),
+}
+
+impl NodeOptions {
+    /// Checks that every name leads somewhere.
+    ///
+    /// # Errors
+    /// See [`OptionsError`].
+    pub fn check(&self) -> Result<(), OptionsError> {
+        if self.outputs.is_empty() {
+            return Err(OptionsError::NoOutput);
+        }
+        if self.outputs.len() > OUTPUTS_MAX {
+            return Err(OptionsError::TooManyOutputs(self.outputs.len()));
+        }
+        let on_no_uplink =
+            |output: &&OutputOptions| usize::from(output.uplink.0) >= self.uplinks.len();
+        if let Some(output) = self.outputs.iter().find(on_no_uplink) {
+            return Err(OptionsError::NoUplink(output.name.clone()));
+        }
+        for (_, rule) in self.rules.iter() {
+            if rule.to.iter().any(|output| usize::from(output.0) >= self.outputs.len()) {
+                return Err(OptionsError::NoDestination(rule.name.clone()));
+            }
+        }
+        let unknown =
+            |uplink: &&UplinkOptions| uplink.law == LawName::Known && uplink.cap.is_none();
+        match self.uplinks.iter().find(unknown) {
+            Some(uplink) => Err(OptionsError::NoRate(uplink.name.clone())),
+            None => Ok(()),
+        }
+    }
+}

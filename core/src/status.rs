@@ -1,0 +1,237 @@
+//! What a node tells about itself: a snapshot for metrics, the status page and `tidegate top`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::record::DropReason;
+use crate::units::{Rate, Size, Time};
+
+/// Longest latency that a stage histogram tells apart: an hour.
+const STAGE_MAX_US: u64 = 3_600_000_000;
+
+/// How long deliveries stayed in one stage, in microseconds with two significant digits.
+#[derive(Clone, Debug)]
+pub struct StageTimes(Histogram<u64>);
+
+impl Default for StageTimes {
+    fn default() -> Self {
+        StageTimes(
+            Histogram::new_with_bounds(1, STAGE_MAX_US, 2).expect("constant bounds are valid"),
+        )
+    }
+}
+
+impl StageTimes {
+    /// Counts one delivery.
+    pub fn record(&mut self, span: Duration) {
+        let micros = u64::try_from(span.as_micros()).unwrap_or(STAGE_MAX_US);
+        self.0.saturating_record(micros);
+    }
+
+    /// The `share` quantile (0.99 = p99), upper edge of its bucket; zero while nothing is counted.
+    pub fn quantile(&self, share: f64) -> Duration {
+        Duration::from_micros(if self.0.is_empty() { 0 } else { self.0.value_at_quantile(share) })
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// How many took at most `span`.
+    pub fn count_within(&self, span: Duration) -> u64 {
+        let micros = u64::try_from(span.as_micros()).unwrap_or(STAGE_MAX_US);
+        if self.0.is_empty() { 0 } else { self.0.count_between(0, micros) }
+    }
+
+    /// Their sum.
+    pub fn sum(&self) -> Duration {
+        Duration::from_secs_f64(self.0.mean() * self.0.len() as f64 / 1e6)
+    }
+}
+
+/// The stages of a delivery's life.
+#[derive(Clone, Debug, Default)]
+pub struct Stages {
+    /// Arrival to the first cut picked: the queueing delay.
+    pub wait: StageTimes,
+    /// First cut picked to the last byte handed to the wire.
+    pub transmit: StageTimes,
+    /// Arrival to the last byte handed to the wire: what the latency bound bounds.
+    pub residence: StageTimes,
+    /// Last byte handed to the wire to the far end's confirmation.
+    pub confirm: StageTimes,
+}
+
+/// Counts of deliveries, since start. A delivery is one (record, destination) pair; a record with one
+/// destination is one delivery.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records accepted.
+    pub records: u64,
+    /// Deliveries accepted.
+    pub accepted: u64,
+    /// Bytes of them, as the node counts sizes.
+    pub accepted_bytes: u64,
+    /// Deliveries confirmed.
+    pub confirmed: u64,
+    /// Bytes of them.
+    pub confirmed_bytes: u64,
+    /// Deliveries dropped, by `DropReason::index`.
+    pub dropped: [u64; DropReason::ALL.len()],
+    /// Offers refused.
+    pub refused: u64,
+    /// Deliveries whose residence was longer than their bound.
+    pub violated: u64,
+    /// Deliveries sent again after a connection was lost.
+    pub again: u64,
+}
+
+impl Counts {
+    /// All drops together.
+    pub fn dropped_all(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+
+    /// The audit equation: accepted - confirmed - dropped - held, which must be 0.
+    pub fn lost(&self, held: u64) -> i128 {
+        i128::from(self.accepted)
+            - i128::from(self.confirmed)
+            - i128::from(self.dropped_all())
+            - i128::from(held)
+    }
+}
+
+/// One class.
+#[derive(Clone, Debug)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its bound on residence.
+    pub bound: Duration,
+    /// Records that wait (s of JANUS Eq. 1).
+    pub backlog_records: u64,
+    /// Bytes that wait.
+    pub backlog: Size,
+    /// Of these, records past their deadline.
+    pub late_records: u64,
+    /// Arrivals (Λ).
+    pub input_rate: Rate,
+    /// Arrivals in records/s.
+    pub input_records_per_second: f64,
+    /// Departures, measured.
+    pub output_rate: Rate,
+    /// What would clear backlog and arrivals within the bound (JANUS Eq. 22, our reading).
+    pub wanted_rate: Rate,
+    /// Its part of the uplinks (V).
+    pub allocated_rate: Rate,
+    /// Estimated queueing delay (d of Eq. 1).
+    pub queue_delay: Duration,
+    /// Counts since start.
+    pub counts: Counts,
+    /// Times since start.
+    pub stages: Stages,
+}
+
+/// One rule (`[[stream]]`), over all its streams.
+#[derive(Clone, Debug)]
+pub struct RuleStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its class's name.
+    pub class: Arc<str>,
+    /// Its own bound on residence.
+    pub bound: Duration,
+    /// Streams that are open or hold records.
+    pub streams: u64,
+    /// Deliveries held: waiting or unconfirmed.
+    pub held: u64,
+    /// Bytes held.
+    pub held_bytes: Size,
+    /// Counts since start.
+    pub counts: Counts,
+    /// Times since start.
+    pub stages: Stages,
+}
+
+/// One uplink.
+#[derive(Clone, Debug)]
+pub struct UplinkStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Estimated capacity; zero while unknown.
+    pub capacity: Rate,
+    /// Bytes that may be below the scheduler.
+    pub window: Size,
+    /// Bytes that are.
+    pub in_flight: Size,
+    /// Smallest round trip seen.
+    pub min_rtt: Option<Duration>,
+    /// Newest round trip seen.
+    pub rtt: Option<Duration>,
+}
+
+/// One output.
+#[derive(Clone, Debug)]
+pub struct OutputStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its lanes that are up.
+    pub lanes_up: usize,
+    /// Its lanes.
+    pub lanes: usize,
+    /// Records sent and not confirmed.
+    pub unconfirmed: u64,
+}
+
+/// The whole node.
+#[derive(Clone, Debug)]
+pub struct NodeStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its incarnation.
+    pub incarnation: u64,
+    /// When the snapshot was taken.
+    pub now: Time,
+    /// Most urgent first.
+    pub classes: Vec<ClassStatus>,
+    /// In the order of the configuration.
+    pub rules: Vec<RuleStatus>,
+    /// In the order of the configuration.
+    pub uplinks: Vec<UplinkStatus>,
+    /// In the order of the configuration.
+    pub outputs: Vec<OutputStatus>,
+    /// Bytes held.
+    pub held_bytes: Size,
+    /// Bound on them.
+    pub memory: Size,
+    /// Deliveries held.
+    pub held: u64,
+    /// Sum of all counts.
+    pub counts: Counts,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_known_to_two_digits() {
+        let mut times = StageTimes::default();
+        (1..=100).for_each(|millis| times.record(Duration::from_millis(millis)));
+        let p99 = times.quantile(0.99).as_secs_f64();
+        assert!((0.099..0.1).contains(&p99), "{p99}");
+        assert_eq!(times.count(), 100);
+        assert_eq!(StageTimes::default().quantile(0.99), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_audit_equation_finds_a_loss() {
+        let mut counts = Counts { accepted: 10, confirmed: 6, ..Counts::default() };
+        counts.dropped[DropReason::Expired.index()] = 1;
+        assert_eq!(counts.lost(3), 0);
+        assert_eq!(counts.lost(2), 1);
+    }
+}
