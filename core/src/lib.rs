@@ -2,11 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod allocate;
 pub mod capacity;
 pub mod class;
+pub mod estimate;
 pub mod io;
 pub mod limits;
 pub mod options;
+pub mod queue;
 pub mod record;
 pub mod rules;
 pub mod schedule;

@@ -1,0 +1,560 @@
+//! The mutable queues: records wait here and nowhere else.
+//!
+//! One queue per (stream, destination). Queues of one class and one output form a *group*, which knows
+//! at any time the queue whose next record is the most urgent one. A queue has two lists: *live*
+//! records, and *late* ones past their deadline, so that an old backlog never overtakes fresh data.
+//! Insert, move and drop are O(1) in the list and O(log queues) in the group. Byte counts are exact.
+
+mod group;
+mod list;
+
+use slotmap::{Key, KeyData, SlotMap, new_key_type};
+
+pub use self::list::End;
+
+use self::group::{Group, Rank};
+use self::list::List;
+use crate::class::ClassId;
+use crate::io::OutputId;
+use crate::record::DeliveryId;
+use crate::rules::Discipline;
+use crate::units::{Size, Time};
+
+new_key_type! {
+    /// Handle of a delivery: a stale one finds nothing.
+    pub struct DeliveryKey;
+    /// Handle of a record that is held.
+    pub struct RecordKey;
+    /// Handle of a queue.
+    pub struct QueueKey;
+}
+
+impl From<DeliveryKey> for DeliveryId {
+    fn from(key: DeliveryKey) -> Self {
+        DeliveryId(key.data().as_ffi())
+    }
+}
+
+impl From<DeliveryId> for DeliveryKey {
+    fn from(id: DeliveryId) -> Self {
+        KeyData::from_ffi(id.0).into()
+    }
+}
+
+/// Which of a queue's two lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timing {
+    /// Before their deadline.
+    Live,
+    /// Past it, or read back from disk.
+    Late,
+}
+
+/// Where a delivery is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It waits.
+    Waiting(Timing),
+    /// Picked: its bytes are under way, or all handed over and not confirmed.
+    Taken,
+}
+
+/// One record on its way to one destination.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// The record it delivers.
+    pub record: RecordKey,
+    /// Its queue.
+    pub queue: QueueKey,
+    /// Bytes, as the node counts them for this destination.
+    pub size: Size,
+    /// Place in the node's order of acceptance.
+    pub order: u64,
+    /// Arrival + latency bound.
+    pub deadline: Time,
+    /// Whether its body can go to a path.
+    pub ready: bool,
+    place: Place,
+    previous: Option<DeliveryKey>,
+    next: Option<DeliveryKey>,
+}
+
+impl Delivery {
+    /// A delivery that is not in its queue yet.
+    pub fn new(record: RecordKey, queue: QueueKey, size: Size, order: u64, deadline: Time) -> Self {
+        let place = Place::Taken;
+        Delivery {
+            record,
+            queue,
+            size,
+            order,
+            deadline,
+            ready: true,
+            place,
+            previous: None,
+            next: None,
+        }
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+}
+
+/// What a queue is.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueSpec {
+    /// Class that serves it.
+    pub class: ClassId,
+    /// Where its records go.
+    pub output: OutputId,
+    /// Which record goes next.
+    pub discipline: Discipline,
+    /// Nothing overtakes inside the queue, late records included.
+    pub strict_order: bool,
+}
+
+#[derive(Debug)]
+struct Queue {
+    spec: QueueSpec,
+    lists: [List; 2],
+    /// What the group's index holds for this queue: to be found again for removal.
+    ranked: [Option<Rank>; 2],
+    generation: u64,
+}
+
+impl Queue {
+    fn next_end(&self) -> End {
+        match self.spec.discipline {
+            Discipline::Fifo | Discipline::NewestOnly => End::Front,
+            Discipline::Lifo => End::Back,
+        }
+    }
+}
+
+/// How records of a class rank against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranking {
+    /// Earliest deadline first; past the deadline a record is late.
+    Deadline,
+    /// In the order of acceptance; nothing is ever late (one FIFO).
+    Arrival,
+}
+
+/// Records and bytes that wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Before their deadline (or not yet found to be past it).
+    pub live_records: u64,
+    /// Past it.
+    pub late_records: u64,
+    /// Bytes of both.
+    pub bytes: Size,
+}
+
+/// All queues of a node.
+#[derive(Debug)]
+pub struct Queues {
+    ranking: Ranking,
+    outputs: usize,
+    deliveries: SlotMap<DeliveryKey, Delivery>,
+    queues: SlotMap<QueueKey, Queue>,
+    groups: Vec<Group>,
+    /// Heads that must be prepared before their queue can be picked from.
+    unready: Vec<DeliveryKey>,
+}
+
+impl Queues {
+    /// No queue yet, for so many classes and outputs.
+    pub fn new(ranking: Ranking, classes: usize, outputs: usize) -> Self {
+        let mut groups = Vec::new();
+        groups.resize_with(classes * outputs, Group::default);
+        let (deliveries, queues) = (SlotMap::with_key(), SlotMap::with_key());
+        Queues { ranking, outputs, deliveries, queues, groups, unready: Vec::new() }
+    }
+
+    fn group_at(&self, class: ClassId, output: OutputId) -> usize {
+        class.index() * self.outputs + usize::from(output.0)
+    }
+
+    /// A new, empty queue.
+    pub fn open(&mut self, spec: QueueSpec) -> QueueKey {
+        let queue = Queue { spec, lists: Default::default(), ranked: [None; 2], generation: 0 };
+        self.queues.insert(queue)
+    }
+
+    /// Forgets an empty queue. Panics if it holds records: forgetting one would be a loss.
+    pub fn close(&mut self, queue: QueueKey) {
+        if let Some(gone) = self.queues.remove(queue) {
+            assert!(gone.lists.iter().all(|list| list.records == 0), "a closed queue is empty");
+        }
+    }
+
+    /// Adds a delivery to its queue, as the newest.
+    pub fn insert(&mut self, delivery: Delivery) -> DeliveryKey {
+        let key = self.deliveries.insert(delivery);
+        self.link(key, Timing::Live, End::Back);
+        key
+    }
+
+    /// The delivery, if the handle is not stale.
+    pub fn get(&self, key: DeliveryKey) -> Option<&Delivery> {
+        self.deliveries.get(key)
+    }
+
+    /// What its queue is.
+    pub fn spec_of(&self, key: DeliveryKey) -> Option<QueueSpec> {
+        self.deliveries.get(key).map(|delivery| self.queues[delivery.queue].spec)
+    }
+
+    /// Takes a waiting delivery out of its list; it stays known until `forget`.
+    /// Answers false for a stale handle or one that does not wait.
+    pub fn take(&mut self, key: DeliveryKey) -> bool {
+        match self.deliveries.get(key).map(Delivery::place) {
+            Some(Place::Waiting(timing)) => {
+                self.unlink(key, timing);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Puts a taken delivery back as the next of its queue. Late ones stay late.
+    pub fn put_back(&mut self, key: DeliveryKey, now: Time) {
+        let delivery = &self.deliveries[key];
+        assert_eq!(delivery.place, Place::Taken, "only a taken delivery can be put back");
+        let queue = &self.queues[delivery.queue];
+        let is_late = self.ranking == Ranking::Deadline && delivery.deadline < now;
+        let timing = if is_late && !queue.spec.strict_order { Timing::Late } else { Timing::Live };
+        self.link(key, timing, queue.next_end());
+    }
+
+    /// Forgets a delivery, waiting or taken, and returns it; `None` for a stale handle.
+    pub fn forget(&mut self, key: DeliveryKey) -> Option<Delivery> {
+        if let Place::Waiting(timing) = self.deliveries.get(key)?.place {
+            self.unlink(key, timing);
+        }
+        self.deliveries.remove(key)
+    }
+
+    /// Moves a waiting delivery to an end of its list; false if it does not wait.
+    pub fn move_to(&mut self, key: DeliveryKey, end: End) -> bool {
+        let Some(Place::Waiting(timing)) = self.deliveries.get(key).map(Delivery::place) else {
+            return false;
+        };
+        self.unlink(key, timing);
+        self.link(key, timing, end);
+        true
+    }
+
+    /// Changes the size of a waiting delivery (a replaced or re-encoded body) and marks it ready.
+    pub fn resize(&mut self, key: DeliveryKey, size: Size) {
+        let Some(delivery) = self.deliveries.get_mut(key) else { return };
+        delivery.ready = true;
+        let (queue, place, old) = (delivery.queue, delivery.place, delivery.size);
+        delivery.size = size;
+        if let Place::Waiting(timing) = place {
+            let list = &mut self.queues[queue].lists[timing as usize];
+            list.bytes = list.bytes + size - old;
+            let spec = self.queues[queue].spec;
+            let place = self.group_at(spec.class, spec.output);
+            let group = &mut self.groups[place];
+            group.bytes = group.bytes + size - old;
+            self.rank(queue);
+        }
+    }
+
+    /// Heads that wait for preparation since the last call.
+    pub fn take_unready(&mut self) -> Vec<DeliveryKey> {
+        std::mem::take(&mut self.unready)
+    }
+
+    /// The most urgent ready record of a class for an output. Live records found past their deadline
+    /// move to the late lists first.
+    pub fn head(
+        &mut self,
+        class: ClassId,
+        output: OutputId,
+        timing: Timing,
+        now: Time,
+    ) -> Option<DeliveryKey> {
+        let place = self.group_at(class, output);
+        if self.ranking == Ranking::Deadline {
+            while let Some(rank) = self.groups[place].first(Timing::Live) {
+                if rank.deadline() >= now {
+                    break;
+                }
+                self.turn_late(rank.queue, place);
+            }
+        }
+        let rank = self.groups[place].first(timing)?;
+        let queue = &self.queues[rank.queue];
+        // A strict queue keeps all its records in the live list, wherever it is ranked.
+        let list = if queue.spec.strict_order { Timing::Live } else { timing };
+        queue.lists[list as usize].at(queue.next_end())
+    }
+
+    /// What waits in a class for an output.
+    pub fn backlog(&self, class: ClassId, output: OutputId) -> Backlog {
+        let group = &self.groups[self.group_at(class, output)];
+        Backlog {
+            live_records: group.records[Timing::Live as usize],
+            late_records: group.records[Timing::Late as usize],
+            bytes: group.bytes,
+        }
+    }
+
+    /// What waits in one queue; zero for a stale handle.
+    pub fn backlog_of(&self, queue: QueueKey) -> Backlog {
+        let Some(queue) = self.queues.get(queue) else { return Backlog::default() };
+        let [live, late] = &queue.lists;
+        Backlog {
+            live_records: live.records,
+            late_records: late.records,
+            bytes: live.bytes + late.bytes,
+        }
+    }
+
+    /// How often the queue changed: what a script's view is compared with.
+    pub fn generation(&self, queue: QueueKey) -> Option<u64> {
+        self.queues.get(queue).map(|queue| queue.generation)
+    }
+
+    /// The oldest waiting delivery of a queue.
+    pub fn oldest(&self, queue: QueueKey) -> Option<DeliveryKey> {
+        let lists = &self.queues.get(queue)?.lists;
+        lists[Timing::Late as usize].front.or(lists[Timing::Live as usize].front)
+    }
+
+    /// All waiting deliveries of a queue, late ones first, each list from its front.
+    pub fn waiting(&self, queue: QueueKey) -> impl Iterator<Item = DeliveryKey> + '_ {
+        let lists = self.queues.get(queue).map(|queue| queue.lists).unwrap_or_default();
+        let fronts = [lists[Timing::Late as usize].front, lists[Timing::Live as usize].front];
+        fronts
+            .into_iter()
+            .flat_map(|front| std::iter::successors(front, |&key| self.deliveries[key].next))
+    }
+
+    /// All deliveries, waiting or taken, in the order of their handles.
+    pub fn keys(&self) -> impl Iterator<Item = DeliveryKey> + '_ {
+        self.deliveries.keys()
+    }
+
+    /// How many deliveries are known.
+    pub fn len(&self) -> usize {
+        self.deliveries.len()
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.deliveries.is_empty()
+    }
+
+    fn link(&mut self, key: DeliveryKey, timing: Timing, end: End) {
+        let queue_key = self.deliveries[key].queue;
+        self.deliveries[key].place = Place::Waiting(timing);
+        let queue = &mut self.queues[queue_key];
+        queue.lists[timing as usize].push(&mut self.deliveries, key, end);
+        queue.generation += 1;
+        let spec = queue.spec;
+        let place = self.group_at(spec.class, spec.output);
+        self.groups[place].records[timing as usize] += 1;
+        self.groups[place].bytes += self.deliveries[key].size;
+        self.rank(queue_key);
+    }
+
+    fn unlink(&mut self, key: DeliveryKey, timing: Timing) {
+        let queue_key = self.deliveries[key].queue;
+        let queue = &mut self.queues[queue_key];
+        queue.lists[timing as usize].unlink(&mut self.deliveries, key);
+        queue.generation += 1;
+        let spec = queue.spec;
+        self.deliveries[key].place = Place::Taken;
+        let place = self.group_at(spec.class, spec.output);
+        self.groups[place].records[timing as usize] -= 1;
+        self.groups[place].bytes -= self.deliveries[key].size;
+        self.rank(queue_key);
+    }
+
+    /// Brings the group's index in step with the heads of a queue's lists.
+    fn rank(&mut self, queue_key: QueueKey) {
+        let queue = &self.queues[queue_key];
+        let end = queue.next_end();
+        let mut wanted = [None; 2];
+        for timing in [Timing::Live, Timing::Late] {
+            let Some(head) = queue.lists[timing as usize].at(end) else { continue };
+            let delivery = &self.deliveries[head];
+            if !delivery.ready {
+                self.unready.push(head);
+                continue;
+            }
+            let first = match self.ranking {
+                Ranking::Deadline => delivery.deadline.as_nanos(),
+                Ranking::Arrival => delivery.order,
+            };
+            // A strict queue that was found late stays so until its head is in time again.
+            let was_late = queue.ranked[Timing::Late as usize];
+            let stays_late =
+                queue.spec.strict_order && was_late.is_some_and(|rank| rank.first >= first);
+            let rank = Rank { first, order: delivery.order, queue: queue_key };
+            wanted[if stays_late { Timing::Late } else { timing } as usize] = Some(rank);
+        }
+        let (spec, ranked) = (queue.spec, queue.ranked);
+        if ranked != wanted {
+            let place = self.group_at(spec.class, spec.output);
+            self.groups[place].replace(ranked, wanted);
+            self.queues[queue_key].ranked = wanted;
+        }
+    }
+
+    /// The next live record of this queue is past its deadline.
+    fn turn_late(&mut self, queue_key: QueueKey, group: usize) {
+        let queue = &self.queues[queue_key];
+        if queue.spec.strict_order {
+            let [live, _] = queue.ranked;
+            self.groups[group].replace(queue.ranked, [None, live]);
+            self.queues[queue_key].ranked = [None, live];
+            return;
+        }
+        // Where the newest goes first and is late, all are: the oldest moves first, so that the late
+        // list too is in order of arrival.
+        let front = queue.lists[Timing::Live as usize].front.expect("a ranked queue has a head");
+        self.unlink(front, Timing::Live);
+        self.link(front, Timing::Late, End::Back);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLASS: ClassId = ClassId(0);
+    const OUTPUT: OutputId = OutputId(0);
+
+    struct Bench {
+        queues: Queues,
+        order: u64,
+    }
+
+    impl Bench {
+        fn new(ranking: Ranking) -> Self {
+            Bench { queues: Queues::new(ranking, 1, 1), order: 0 }
+        }
+
+        fn open(&mut self, discipline: Discipline, strict_order: bool) -> QueueKey {
+            self.queues.open(QueueSpec { class: CLASS, output: OUTPUT, discipline, strict_order })
+        }
+
+        fn insert(&mut self, queue: QueueKey, deadline_ms: u64) -> DeliveryKey {
+            self.order += 1;
+            let (record, deadline) = (RecordKey::default(), Time::from_millis(deadline_ms));
+            self.queues.insert(Delivery::new(record, queue, Size(10), self.order, deadline))
+        }
+
+        fn head(&mut self, timing: Timing, now_ms: u64) -> Option<DeliveryKey> {
+            self.queues.head(CLASS, OUTPUT, timing, Time::from_millis(now_ms))
+        }
+
+        fn drain(&mut self, timing: Timing, now_ms: u64) -> Vec<DeliveryKey> {
+            std::iter::from_fn(|| {
+                let head = self.head(timing, now_ms)?;
+                self.queues.forget(head);
+                Some(head)
+            })
+            .collect()
+        }
+    }
+
+    #[test]
+    fn earliest_deadline_first_across_queues_and_fifo_inside() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let (a, b) = (bench.open(Discipline::Fifo, false), bench.open(Discipline::Fifo, false));
+        let a1 = bench.insert(a, 30);
+        let b1 = bench.insert(b, 20);
+        let a2 = bench.insert(a, 10); // behind a1, whatever its deadline
+        let b2 = bench.insert(b, 40);
+        assert_eq!(bench.drain(Timing::Live, 0), [b1, a1, a2, b2]);
+        assert!(bench.queues.is_empty());
+    }
+
+    #[test]
+    fn by_arrival_everything_is_one_fifo_and_nothing_is_late() {
+        let mut bench = Bench::new(Ranking::Arrival);
+        let (a, b) = (bench.open(Discipline::Fifo, false), bench.open(Discipline::Fifo, false));
+        let all = [bench.insert(a, 30), bench.insert(b, 20), bench.insert(a, 10)];
+        assert_eq!(bench.head(Timing::Late, 99), None);
+        assert_eq!(bench.drain(Timing::Live, 99), all);
+    }
+
+    #[test]
+    fn past_the_deadline_a_record_waits_among_the_late() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let queue = bench.open(Discipline::Fifo, false);
+        let (old, older) = (bench.insert(queue, 10), bench.insert(queue, 20));
+        let fresh = bench.insert(queue, 100);
+        assert_eq!(bench.head(Timing::Live, 50), Some(fresh));
+        assert_eq!(bench.queues.backlog(CLASS, OUTPUT).late_records, 2);
+        assert_eq!(bench.drain(Timing::Late, 50), [old, older]);
+    }
+
+    #[test]
+    fn the_newest_goes_first_where_asked() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let queue = bench.open(Discipline::Lifo, false);
+        let [a, b, c] = [10, 20, 30].map(|deadline| bench.insert(queue, deadline));
+        assert_eq!(bench.head(Timing::Live, 25), Some(c));
+        // Once the newest is late, all are, and the late list is newest first as well.
+        assert_eq!(bench.head(Timing::Live, 40), None);
+        assert_eq!(bench.drain(Timing::Late, 40), [c, b, a]);
+    }
+
+    #[test]
+    fn in_strict_order_nothing_overtakes_a_late_record() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let queue = bench.open(Discipline::Fifo, true);
+        let [late, fresh] = [10, 100].map(|deadline| bench.insert(queue, deadline));
+        assert_eq!(bench.head(Timing::Live, 50), None);
+        assert_eq!(bench.head(Timing::Late, 50), Some(late));
+        bench.queues.forget(late);
+        assert_eq!(bench.head(Timing::Live, 50), Some(fresh));
+    }
+
+    #[test]
+    fn a_taken_record_comes_back_as_the_next() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let queue = bench.open(Discipline::Fifo, false);
+        let [first, second] = [50, 60].map(|deadline| bench.insert(queue, deadline));
+        assert!(bench.queues.take(first));
+        assert!(!bench.queues.take(first), "it does not wait any more");
+        assert_eq!(bench.head(Timing::Live, 0), Some(second));
+        bench.queues.put_back(first, Time::ZERO);
+        assert_eq!(bench.head(Timing::Live, 0), Some(first));
+    }
+
+    #[test]
+    fn an_unready_head_holds_only_its_own_queue() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let (a, b) = (bench.open(Discipline::Fifo, false), bench.open(Discipline::Fifo, false));
+        let delivery = Delivery::new(RecordKey::default(), a, Size(5), 0, Time::from_millis(1));
+        let frame = bench.queues.insert(Delivery { ready: false, ..delivery });
+        let ready = bench.insert(b, 50);
+        assert_eq!(bench.queues.take_unready(), [frame]);
+        assert_eq!(bench.head(Timing::Live, 0), Some(ready));
+        bench.queues.resize(frame, Size(7));
+        assert_eq!(bench.head(Timing::Live, 0), Some(frame));
+        assert_eq!(bench.queues.backlog(CLASS, OUTPUT).bytes, Size(17));
+    }
+
+    #[test]
+    fn stale_handles_are_harmless() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let queue = bench.open(Discipline::Fifo, false);
+        let gone = bench.insert(queue, 10);
+        assert!(bench.queues.forget(gone).is_some());
+        assert!(bench.queues.forget(gone).is_none());
+        assert!(!bench.queues.take(gone) && !bench.queues.move_to(gone, End::Front));
+        bench.queues.resize(gone, Size(1));
+        assert_eq!(bench.queues.backlog_of(queue), Backlog::default());
+    }
+}
