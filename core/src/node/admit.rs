@@ -16,8 +16,19 @@ use crate::units::{Size, Time};
 pub(super) enum Admission {
     /// Accepted, dropped or refused.
     Done,
-    /// It must wait for this room, at most so long.
-    Wait(Offered, StreamKey, Room, Duration),
+    /// It must wait.
+    Wait(Box<Misfit>),
+}
+
+/// A record that must wait.
+#[derive(Debug)]
+pub(super) struct Misfit {
+    pub(super) offered: Offered,
+    pub(super) stream: StreamKey,
+    /// What it finds too little of.
+    pub(super) room: Room,
+    /// How long it may wait.
+    pub(super) patience: Duration,
 }
 
 /// A record's size as bounds count it: key, properties and payload.
@@ -84,7 +95,7 @@ impl Node {
         let rule = self.streams.get(stream).rule;
         match self.options.rules.get(rule).full {
             FullPolicy::Block(patience) if self.streams.get(stream).full_for.is_none() => {
-                return Admission::Wait(offered, stream, room, patience);
+                return Admission::Wait(Box::new(Misfit { offered, stream, room, patience }));
             }
             FullPolicy::DropOldest => self.replace_oldest(now, offered, stream),
             FullPolicy::DropNewest => self.accept_and_drop(offered, stream),

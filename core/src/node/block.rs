@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Node;
-use super::admit::Admission;
+use super::admit::{Admission, Misfit};
 use super::sources::Room;
 use super::streams::StreamKey;
 use crate::class::ClassId;
@@ -53,22 +53,26 @@ impl Node {
         }
     }
 
-    /// A connection's record does not fit: it waits for room until then.
-    pub(super) fn block(&mut self, source: SourceId, offered: Offered, room: Room, until: Time) {
+    /// A connection's record does not fit: it waits for room.
+    pub(super) fn block(&mut self, now: Time, source: SourceId, misfit: Misfit) {
+        let Misfit { offered, room, patience, .. } = misfit;
         let Some(state) = self.sources.get_mut(source) else { return };
         state.pending.push_front(offered);
+        let until = now + patience;
         self.sources.wait(source, room, until, None);
         self.outbox.push_back(Output::PauseInput(source));
     }
 
-    /// A record left: its stream, or another one, may have room again.
-    pub(super) fn made_room(&mut self, key: StreamKey) {
+    /// A record left: its stream, or another one, may have room again. One that was dropped to make room
+    /// does not end the fullness for which it was.
+    pub(super) fn made_room(&mut self, key: StreamKey, is_relief: bool) {
         let stream = self.streams.get(key);
         let bound = self.options.rules.get(stream.rule).bound;
-        if stream.full_for == Some(Room::Stream(key)) && stream.bytes <= with_head_room(bound) {
+        let is_full = stream.full_for == Some(Room::Stream(key));
+        if is_relief && is_full && stream.bytes <= with_head_room(bound) {
             self.no_longer_full(key);
         }
-        if !self.full_for_memory.is_empty() {
+        if is_relief && !self.full_for_memory.is_empty() {
             self.made_memory();
         }
         if !self.sources.is_idle() && self.freed.last() != Some(&key) {
@@ -156,12 +160,13 @@ impl Node {
         while let Some(offered) = self.next_pending(source) {
             match self.admit(now, offered) {
                 Admission::Done => {}
-                Admission::Wait(offered, stream, room, _) if is_first && is_over => {
-                    self.now_full(stream, room);
-                    let rule = self.streams.get(stream).rule;
-                    self.refuse(&offered, Some(rule), RefuseReason::Full);
+                Admission::Wait(misfit) if is_first && is_over => {
+                    self.now_full(misfit.stream, misfit.room);
+                    let rule = self.streams.get(misfit.stream).rule;
+                    self.refuse(&misfit.offered, Some(rule), RefuseReason::Full);
                 }
-                Admission::Wait(offered, _, room, patience) => {
+                Admission::Wait(misfit) => {
+                    let Misfit { offered, room, patience, .. } = *misfit;
                     // The first one's patience goes on; another's begins now.
                     let until = if is_first { old.until } else { now + patience };
                     if let Some(state) = self.sources.get_mut(source) {

@@ -29,9 +29,7 @@ impl Node {
             }
             match self.admit(now, offered) {
                 Admission::Done => self.processing.measure(now.since(read_at)),
-                Admission::Wait(offered, _, room, patience) => {
-                    self.block(source, offered, room, now + patience);
-                }
+                Admission::Wait(misfit) => self.block(now, source, *misfit),
             }
         }
     }

@@ -320,7 +320,7 @@ impl Node {
         if stream.newest.get(&held.record.key).is_some_and(|(newest, _)| *newest == key) {
             stream.newest.remove(&held.record.key);
         }
-        self.made_room(held.stream);
+        self.made_room(held.stream, held.dropped != Some(DropReason::Full));
         self.streams.note_idle(held.stream);
         let result = held.dropped.map_or(Ok(()), |reason| Err(RefuseReason::Dropped(reason)));
         self.answer(held.reply, result);

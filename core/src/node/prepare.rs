@@ -69,7 +69,7 @@ impl Node {
         let stream = self.streams.get_mut(stream_key);
         stream.bytes = stream.bytes + new - old;
         if new < old {
-            self.made_room(stream_key);
+            self.made_room(stream_key, true);
         }
         if self.held[key].logged.is_none() {
             self.acknowledge(key);

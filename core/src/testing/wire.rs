@@ -25,6 +25,8 @@ pub struct Cut {
     pub path: PathId,
     /// Of which delivery.
     pub id: DeliveryId,
+    /// The record's key.
+    pub key: String,
     /// Which part.
     pub range: Range<u64>,
     /// Of how much.
@@ -146,7 +148,8 @@ impl Wire {
                 assert_eq!(destinations, Targets::One(Destination::Output(path.output)));
                 let size = self.node.size_of(id).map(|size| size.0);
                 assert!(size.is_some(), "a transmitted delivery is held");
-                let cut = Cut { path, id, range, size: size.unwrap_or_default(), again };
+                let key = self.key_of(id).unwrap_or_default();
+                let cut = Cut { path, id, key, range, size: size.unwrap_or_default(), again };
                 self.transmitted(cut);
             }
         }
@@ -290,12 +293,6 @@ impl Wire {
             self.advance(Duration::from_millis(1));
         }
         self.carry();
-    }
-
-    /// Keys of the records whose last cut was ordered, in that order.
-    pub fn keys_sent(&self) -> Vec<String> {
-        let whole = self.history.iter().filter(|cut| cut.is_last());
-        whole.filter_map(|cut| self.key_of(cut.id)).collect()
     }
 
     /// The key of a delivery that is held.
