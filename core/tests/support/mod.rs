@@ -1,6 +1,7 @@
 //! Nodes to test: short ways to options, and the words that the tests are written in.
 
 #![allow(unreachable_pub, reason = "shared by test binaries")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests")]
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::time::Duration;
