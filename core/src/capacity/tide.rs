@@ -58,9 +58,9 @@ enum Mode {
     Steady,
     /// A look for a shorter path, until then.
     Looking(Time),
-    /// More stands than the law would have made: it drains until then; the rate to restore if it does
-    /// not, for then the path itself became longer.
-    Emergency(Time, f64),
+    /// More stands than the law would have made: it drains. With the rate to restore if draining does
+    /// not help, and since when only the drained window is in flight.
+    Emergency(f64, Option<Time>),
 }
 
 /// The law's state.
@@ -185,7 +185,7 @@ impl Tide {
     }
 
     /// Notices queues that stand, that are not ours, and paths that became longer or shorter.
-    fn watch(&mut self, now: Time, queue: f64, target: f64) {
+    fn watch(&mut self, now: Time, queue: f64, target: f64, ack: &Ack) {
         let round = Duration::from_secs_f64(self.min_rtt.unwrap_or(0.1));
         let since = |flag: bool, since: Option<Time>| flag.then(|| since.unwrap_or(now));
         self.standing_since = since(queue > STANDING * target, self.standing_since);
@@ -196,24 +196,25 @@ impl Tide {
         }
         match self.mode {
             Mode::Steady if self.swollen_since.is_some_and(|at| at + round * 2 <= now) => {
-                let drained = now + round * 2 + Duration::from_secs_f64(queue);
-                self.mode = Mode::Emergency(drained, self.rate);
+                self.mode = Mode::Emergency(self.rate, None);
             }
             Mode::Steady if self.looked_at + DRAIN_PERIOD <= now => {
                 self.looked_at = now;
                 self.mode = Mode::Looking(now + round);
             }
             Mode::Looking(until) if until <= now => self.mode = Mode::Steady,
-            Mode::Emergency(until, rate) if until <= now => {
-                if swollen {
-                    self.min_rtt = self.recent_rtt.get();
-                    self.rate = self.rate.max(rate);
-                    self.rates.push(now, round, self.rate);
-                }
+            Mode::Emergency(..) if queue < target => self.mode = Mode::Steady,
+            Mode::Emergency(rate, None) if ack.in_flight <= self.window() => {
+                self.mode = Mode::Emergency(rate, Some(now));
+            }
+            Mode::Emergency(rate, Some(drained_at)) if ack.sent_at >= drained_at => {
+                // This byte met none of ours, and still it took long: the path itself is longer now.
+                self.min_rtt = self.recent_rtt.get();
+                self.rate = self.rate.max(rate);
+                self.rates.push(now, round, self.rate);
                 (self.swollen_since, self.standing_since) = (None, None);
                 self.mode = Mode::Steady;
             }
-            Mode::Emergency(..) if queue < target => self.mode = Mode::Steady,
             _ => {}
         }
     }
@@ -227,7 +228,7 @@ impl Law for Tide {
         self.measure_rate(now, ack);
         let target = self.target();
         self.probe(now, queue, target);
-        self.watch(now, queue, target);
+        self.watch(now, queue, target, ack);
     }
 
     fn sent(&mut self, _now: Time, _bytes: Size, _in_flight: Size) {}
