@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::capacity::LawName;
-use crate::class::Classes;
+use crate::class::{ClassId, Classes};
 use crate::io::UplinkId;
 use crate::limits::OUTPUTS_MAX;
 use crate::rules::Rules;
@@ -81,6 +81,12 @@ pub enum OptionsError {
 }
 
 impl NodeOptions {
+    /// How much memory a class may fill: the most urgent one all of it, the least urgent nine tenths.
+    pub fn memory_for(&self, class: ClassId) -> Size {
+        let below = self.classes.len().saturating_sub(1).max(1) as u64;
+        Size(self.memory.0 - self.memory.0 / 10 * class.index() as u64 / below)
+    }
+
     /// Checks that every name leads somewhere.
     ///
     /// # Errors

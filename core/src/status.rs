@@ -46,6 +46,11 @@ impl StageTimes {
         if self.0.is_empty() { 0 } else { self.0.count_between(0, micros) }
     }
 
+    /// Adds all that `other` counted.
+    pub fn add(&mut self, other: &StageTimes) {
+        self.0.add(&other.0).expect("all stage histograms have the same bounds");
+    }
+
     /// Their sum.
     pub fn sum(&self) -> Duration {
         Duration::from_secs_f64(self.0.mean() * self.0.len() as f64 / 1e6)
@@ -63,6 +68,16 @@ pub struct Stages {
     pub residence: StageTimes,
     /// Last byte handed to the wire to the far end's confirmation.
     pub confirm: StageTimes,
+}
+
+impl Stages {
+    /// Adds all that `other` counted.
+    pub fn add(&mut self, other: &Stages) {
+        self.wait.add(&other.wait);
+        self.transmit.add(&other.transmit);
+        self.residence.add(&other.residence);
+        self.confirm.add(&other.confirm);
+    }
 }
 
 /// Counts of deliveries, since start. A delivery is one (record, destination) pair; a record with one
@@ -93,6 +108,21 @@ impl Counts {
     /// All drops together.
     pub fn dropped_all(&self) -> u64 {
         self.dropped.iter().sum()
+    }
+
+    /// Adds all that `other` counted.
+    pub fn add(&mut self, other: &Counts) {
+        self.records += other.records;
+        self.accepted += other.accepted;
+        self.accepted_bytes += other.accepted_bytes;
+        self.confirmed += other.confirmed;
+        self.confirmed_bytes += other.confirmed_bytes;
+        self.refused += other.refused;
+        self.violated += other.violated;
+        self.again += other.again;
+        for (own, other) in self.dropped.iter_mut().zip(&other.dropped) {
+            *own += other;
+        }
     }
 
     /// The audit equation: accepted - confirmed - dropped - held, which must be 0.

@@ -175,6 +175,9 @@ pub struct Transmit {
     pub id: DeliveryId,
     /// Which of the output's connections.
     pub lane: u8,
+    /// How often the node had heard that this lane went down when it gave the order. An order with a
+    /// smaller number than the lane's own count is void: its record will be ordered again.
+    pub epoch: u64,
     /// The record; all cuts of a delivery share it.
     pub record: Arc<Record>,
     /// The record's class.

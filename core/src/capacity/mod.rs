@@ -71,3 +71,38 @@ pub enum LawName {
     /// No network below: a fixed window, no pace.
     Unlimited,
 }
+
+#[derive(Debug)]
+struct Fixed {
+    rate: Rate,
+    window: Size,
+}
+
+impl Law for Fixed {
+    fn acked(&mut self, _now: Time, _ack: &Ack) {}
+    fn sent(&mut self, _now: Time, _bytes: Size, _in_flight: Size) {}
+    fn tick(&mut self, _now: Time) {}
+    fn rate(&self) -> Rate {
+        self.rate
+    }
+    fn window(&self) -> Size {
+        self.window
+    }
+    fn pace(&self) -> Rate {
+        self.rate
+    }
+    fn min_rtt(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// The law of this name for an uplink.
+pub fn build(options: &crate::options::UplinkOptions) -> Box<dyn Law> {
+    match options.law {
+        LawName::Unlimited => Box::new(Fixed { rate: Rate::ZERO, window: Size::from_kib(256) }),
+        _ => Box::new(Fixed {
+            rate: options.cap.unwrap_or(Rate::from_bits(1.8e6)),
+            window: Size::from_kib(64),
+        }),
+    }
+}

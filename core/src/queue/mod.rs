@@ -59,6 +59,21 @@ pub enum Place {
     Taken,
 }
 
+/// How far a transmission is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes picked so far, on the scale of the delivery's size.
+    pub picked: Size,
+    /// When the first of them was.
+    pub picked_at: Time,
+    /// When the last byte was handed to the wire.
+    pub handed_at: Option<Time>,
+    /// Its number on its connection, in the order of picking.
+    pub number: u64,
+    /// Whether an earlier attempt may have arrived.
+    pub again: bool,
+}
+
 /// One record on its way to one destination.
 #[derive(Clone, Debug)]
 pub struct Delivery {
@@ -74,6 +89,8 @@ pub struct Delivery {
     pub deadline: Time,
     /// Whether its body can go to a path.
     pub ready: bool,
+    /// How far its transmission is.
+    pub progress: Progress,
     place: Place,
     previous: Option<DeliveryKey>,
     next: Option<DeliveryKey>,
@@ -90,6 +107,7 @@ impl Delivery {
             order,
             deadline,
             ready: true,
+            progress: Progress::default(),
             place,
             previous: None,
             next: None,
@@ -206,6 +224,11 @@ impl Queues {
     /// What its queue is.
     pub fn spec_of(&self, key: DeliveryKey) -> Option<QueueSpec> {
         self.deliveries.get(key).map(|delivery| self.queues[delivery.queue].spec)
+    }
+
+    /// How far its transmission is, to be changed; `None` for a stale handle.
+    pub fn progress_mut(&mut self, key: DeliveryKey) -> Option<&mut Progress> {
+        self.deliveries.get_mut(key).map(|delivery| &mut delivery.progress)
     }
 
     /// Takes a waiting delivery out of its list; it stays known until `forget`.

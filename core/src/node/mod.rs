@@ -1,0 +1,334 @@
+//! A node: it takes inputs, holds records, and says what to do. Composition only; the arithmetic is in
+//! the algorithms that it joins.
+//!
+//! A driver calls [`Node::handle`], then [`Node::poll`] until it answers `None`, and both again at
+//! [`Node::next_timeout`] at the latest. The way of a record: `ingest` -> `forward` -> `feedback`.
+
+mod edits;
+mod feedback;
+mod forward;
+mod ingest;
+mod prepare;
+mod report;
+mod streams;
+mod tally;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use slotmap::SlotMap;
+
+use self::forward::OutputState;
+use self::ingest::SourceState;
+use self::streams::{StreamKey, Streams};
+use self::tally::Tally;
+use crate::capacity;
+use crate::estimate::{Meter, ProcessingDelay};
+use crate::io::{Control, Event, Input, Output, UplinkId};
+use crate::limits::REPORTS_MAX;
+use crate::options::{NodeOptions, OptionsError};
+use crate::queue::{DeliveryKey, Queues, RecordKey};
+use crate::record::{
+    DeliveryId, DropReason, Fate, LogPosition, Origin, Record, RefuseReason, SourceId, Token,
+    WorkId,
+};
+use crate::schedule::Scheduler;
+use crate::units::{Size, Time};
+use crate::uplink::Uplink;
+
+/// A record that the node holds.
+#[derive(Debug)]
+struct Held {
+    record: Arc<Record>,
+    stream: StreamKey,
+    /// Key, properties and payload.
+    size: Size,
+    /// Deliveries without a fate.
+    left: usize,
+    /// Who waits for its confirmation (accept mode `Confirmed`).
+    reply: Option<(SourceId, Token)>,
+    /// Why a delivery of it was dropped, if one was.
+    dropped: Option<DropReason>,
+    /// Its number in the log, for a durable record.
+    append: Option<u64>,
+}
+
+/// An uplink with what decides on it.
+#[derive(Debug)]
+struct UplinkState {
+    uplink: Uplink,
+    scheduler: Box<dyn Scheduler>,
+    /// Arrivals and departures of each class.
+    meters: Vec<(Meter, Meter)>,
+    /// When the pacer or a cap lets it go on.
+    wake: Option<Time>,
+}
+
+/// One Tidegate node.
+#[derive(Debug)]
+pub struct Node {
+    options: NodeOptions,
+    origin: Arc<Origin>,
+    sources: Vec<Option<SourceState>>,
+    /// Connections with a blocked record, by the time at which their patience ends.
+    blocked: BTreeSet<(Time, SourceId)>,
+    /// Of these, the ones that wait for the node's memory, in order.
+    memory_waiters: VecDeque<SourceId>,
+    /// Connections whose blocked record may fit now.
+    unblocked: Vec<SourceId>,
+    streams: Streams,
+    held: SlotMap<RecordKey, Held>,
+    held_bytes: Size,
+    queues: Queues,
+    outputs: Vec<OutputState>,
+    uplinks: Vec<UplinkState>,
+    expiry: BTreeSet<(Time, DeliveryKey)>,
+    preparing: BTreeMap<WorkId, DeliveryKey>,
+    prepare_next: VecDeque<DeliveryKey>,
+    last_work: u64,
+    /// Accepted records, ever: the order of acceptance.
+    last_order: u64,
+    appends: Vec<crate::io::Append>,
+    last_append: u64,
+    unappended: BTreeMap<u64, (SourceId, Token)>,
+    processing: ProcessingDelay,
+    tally: Tally,
+    outbox: VecDeque<Output>,
+    reports: usize,
+    is_stopping: bool,
+    is_drained: bool,
+}
+
+impl Node {
+    /// A node made of these options, holding nothing.
+    ///
+    /// # Errors
+    /// Options that lead nowhere: see [`OptionsError`].
+    pub fn new(options: NodeOptions) -> Result<Self, OptionsError> {
+        options.check()?;
+        let classes = options.classes.len();
+        let lanes = usize::from(options.scheduler.lanes(&options.classes));
+        let mut outputs = Vec::new();
+        let mut paths = vec![0; options.uplinks.len()];
+        for output in &options.outputs {
+            let uplink = usize::from(output.uplink.0);
+            outputs.push(OutputState::new(lanes, paths[uplink]));
+            paths[uplink] += lanes;
+        }
+        let uplink = |(place, spec): (usize, &crate::options::UplinkOptions)| UplinkState {
+            uplink: Uplink::new(spec.law, capacity::build(spec), paths[place]),
+            scheduler: options.scheduler.build(&options.classes),
+            meters: vec![Default::default(); classes],
+            wake: None,
+        };
+        let origin = Origin { node: options.name.clone(), incarnation: options.incarnation };
+        Ok(Node {
+            uplinks: options.uplinks.iter().enumerate().map(uplink).collect(),
+            queues: Queues::new(options.scheduler.ranking(), classes, outputs.len()),
+            tally: Tally::new(options.rules.len()),
+            origin: Arc::new(origin),
+            outputs,
+            options,
+            sources: Vec::new(),
+            blocked: BTreeSet::new(),
+            memory_waiters: VecDeque::new(),
+            unblocked: Vec::new(),
+            streams: Streams::default(),
+            held: SlotMap::with_key(),
+            held_bytes: Size::ZERO,
+            expiry: BTreeSet::new(),
+            preparing: BTreeMap::new(),
+            prepare_next: VecDeque::new(),
+            last_work: 0,
+            last_order: 0,
+            appends: Vec::new(),
+            last_append: 0,
+            unappended: BTreeMap::new(),
+            processing: ProcessingDelay::default(),
+            outbox: VecDeque::new(),
+            reports: 0,
+            is_stopping: false,
+            is_drained: false,
+        })
+    }
+
+    /// Takes one input. `now` never goes back.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        match input {
+            Input::Arrived(records) => self.ingest(now, records),
+            Input::Appended { upto } => self.appended(upto),
+            Input::AppendFailed { appends, reason } => self.append_failed(&appends, reason),
+            Input::Prepared { work, result } => self.prepared(now, work, result),
+            Input::Sent { id, bytes } => self.sent(now, id.into(), bytes),
+            Input::Confirmed { destination: _, ids } => self.confirmed(now, &ids),
+            Input::Refused { destination: _, ids, reason } => self.refused(now, &ids, reason),
+            Input::PathSample { path, sample } => self.path_sample(now, path, &sample),
+            Input::PathState { path, state } => self.path_state(now, path, state),
+            Input::DestinationState { destination, up } => {
+                self.destination_state(now, destination, up);
+            }
+            Input::Edits { queue, generation: _, operations } => {
+                self.edit(now, queue, operations);
+            }
+            Input::Control(control) => self.control(now, control),
+            // Core needs no word that a path is free: it never fills one.
+            Input::Writable { .. } => {}
+            Input::Wall { .. } => {}
+            Input::LinkPacket { .. } => self.report(Event::Unsupported("a packet of a link")),
+        }
+    }
+
+    /// The next thing to do; `None` until the next input or timeout.
+    pub fn poll(&mut self, now: Time) -> Option<Output> {
+        if let Some(output) = self.next_from_outbox() {
+            return Some(output);
+        }
+        self.expire(now);
+        self.readmit(now);
+        self.prepare();
+        if !self.appends.is_empty() {
+            return Some(Output::Append(std::mem::take(&mut self.appends)));
+        }
+        if let Some(output) = self.next_from_outbox() {
+            return Some(output);
+        }
+        (0..self.uplinks.len()).find_map(|place| self.forward(now, UplinkId(place as u16)))
+    }
+
+    /// When `poll` must be called at the latest, if no input comes before.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let expiry = self.expiry.first().map(|&(at, _)| at);
+        let patience = self.blocked.first().map(|&(at, _)| at);
+        let uplinks =
+            self.uplinks.iter().flat_map(|state| [state.wake, state.uplink.next_timeout()]);
+        uplinks.chain([expiry, patience]).flatten().min()
+    }
+
+    /// The record of a delivery; `None` for a stale handle.
+    pub fn record(&self, id: DeliveryId) -> Option<&Arc<Record>> {
+        let delivery = self.queues.get(id.into())?;
+        self.held.get(delivery.record).map(|held| &held.record)
+    }
+
+    /// The class of a delivery; `None` for a stale handle.
+    pub fn class_of(&self, id: DeliveryId) -> Option<crate::class::ClassId> {
+        self.queues.spec_of(id.into()).map(|spec| spec.class)
+    }
+
+    /// The size of a delivery: the scale of `Output::Transmit`'s range; `None` for a stale handle.
+    pub fn size_of(&self, id: DeliveryId) -> Option<Size> {
+        self.queues.get(id.into()).map(|delivery| delivery.size)
+    }
+
+    /// The options it was made of.
+    pub fn options(&self) -> &NodeOptions {
+        &self.options
+    }
+
+    fn next_from_outbox(&mut self) -> Option<Output> {
+        let output = self.outbox.pop_front()?;
+        if matches!(output, Output::Report(_)) {
+            self.reports -= 1;
+        }
+        Some(output)
+    }
+
+    fn report(&mut self, event: Event) {
+        // Reports are state changes; a driver that does not poll must not grow memory all the same.
+        if self.reports < REPORTS_MAX {
+            self.reports += 1;
+            self.outbox.push_back(Output::Report(event));
+        }
+    }
+
+    fn control(&mut self, now: Time, control: Control) {
+        match control {
+            Control::Open { source, name } => self.open_source(source, name),
+            Control::Close(source) => self.close_source(source),
+            Control::Stop => {
+                self.is_stopping = true;
+                self.refuse_blocked();
+                self.check_drained();
+            }
+            Control::Discard => self.discard(now),
+            Control::Grant { .. } => self.report(Event::Unsupported("a grant")),
+            Control::Rules(_) => self.report(Event::Unsupported("new rules")),
+            Control::Subscribe { .. } | Control::Unsubscribe { .. } => {
+                self.report(Event::Unsupported("a local subscription"));
+            }
+        }
+    }
+
+    /// Drops what expired.
+    fn expire(&mut self, now: Time) {
+        while let Some(&(at, key)) = self.expiry.first() {
+            if at > now {
+                break;
+            }
+            self.expiry.pop_first();
+            // What is under way already is finished: its bytes are spent.
+            if self.queues.take(key) {
+                self.finish(now, key, Fate::Dropped(DropReason::Expired));
+            }
+        }
+    }
+
+    /// Gives a delivery its fate, once, and frees what nothing needs any more.
+    fn finish(&mut self, now: Time, key: DeliveryKey, fate: Fate) {
+        let Some(delivery) = self.queues.forget(key) else { return };
+        let record_key = delivery.record;
+        let held = &mut self.held[record_key];
+        if let Some(at) = held.record.expires {
+            self.expiry.remove(&(at, key));
+        }
+        held.left -= 1;
+        let rule = self.streams.get(held.stream).rule;
+        self.tally.finished(now, rule, &delivery, fate);
+        if let Fate::Dropped(reason) = fate {
+            held.dropped.get_or_insert(reason);
+        }
+        if held.left == 0 {
+            self.release(record_key);
+        }
+    }
+
+    /// Forgets a record of which every delivery has its fate.
+    fn release(&mut self, key: RecordKey) {
+        let held = self.held.remove(key).expect("a record is released once");
+        self.held_bytes -= held.size;
+        let stream = self.streams.get_mut(held.stream);
+        stream.held -= 1;
+        stream.bytes -= held.size;
+        if stream.newest.get(&held.record.key) == Some(&key) {
+            stream.newest.remove(&held.record.key);
+        }
+        self.made_room(held.stream);
+        self.streams.note_idle(held.stream);
+        if let Some((source, token)) = held.reply {
+            let result = held.dropped.map_or(Ok(()), |reason| Err(RefuseReason::Dropped(reason)));
+            self.outbox.push_back(Output::Accept { source, token, result });
+        }
+        if let Some(append) = held.append {
+            self.outbox.push_back(Output::Release(vec![LogPosition(append)]));
+        }
+        self.check_drained();
+    }
+
+    /// Gives up everything that is held.
+    fn discard(&mut self, now: Time) {
+        self.is_stopping = true;
+        let keys: Vec<DeliveryKey> = self.queues.keys().collect();
+        for key in keys {
+            self.finish(now, key, Fate::Dropped(DropReason::Stopped));
+        }
+        self.outputs.iter_mut().for_each(OutputState::forget_all);
+        self.check_drained();
+    }
+
+    fn check_drained(&mut self) {
+        if self.is_stopping && self.held.is_empty() && !self.is_drained {
+            self.is_drained = true;
+            self.report(Event::Drained);
+        }
+    }
+}

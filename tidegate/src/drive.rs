@@ -1,0 +1,258 @@
+//! The one loop that joins core to tokio: it owns the node, feeds it what arrives, and does what it says.
+//!
+//! Everything that decides is in core; everything that waits for the world is in inputs and outputs.
+
+use std::sync::Arc;
+
+use tidegate_core::io::{Control, Destination, Event, Input, Output, PathState, PrepareError};
+use tidegate_core::node::Node;
+use tidegate_core::options::{NodeOptions, OptionsError};
+use tidegate_core::record::{RefuseReason, SourceId};
+use tidegate_core::status::NodeStatus;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+use crate::port::{
+    Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Stopping, Transmit,
+};
+
+/// Arrivals that may wait for the loop: a few batches, so that an input feels back-pressure early.
+const ARRIVALS_MAX: usize = 64;
+/// Arrivals taken before the node is polled again: bounds how long a free wire can wait.
+const BATCH_MAX: usize = 16;
+
+/// A node that runs.
+#[derive(Debug)]
+pub struct Running {
+    /// The door for inputs.
+    pub intake: Intake,
+    /// Its status.
+    pub status: StatusHandle,
+    arrivals: mpsc::Sender<Arrival>,
+    task: JoinHandle<NodeStatus>,
+}
+
+/// Asks a running node for its status. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct StatusHandle(mpsc::Sender<oneshot::Sender<NodeStatus>>);
+
+impl StatusHandle {
+    /// A snapshot of now.
+    ///
+    /// # Errors
+    /// The node is gone.
+    pub async fn get(&self) -> Result<NodeStatus, Stopping> {
+        let (reply, answer) = oneshot::channel();
+        self.0.send(reply).await.map_err(|_| Stopping)?;
+        answer.await.map_err(|_| Stopping)
+    }
+}
+
+impl Running {
+    /// Accepts nothing more and waits until everything held has its fate, or until `patience` ends:
+    /// then what is left is dropped (`stopped`). Returns the last status.
+    pub async fn stop(mut self, patience: std::time::Duration) -> NodeStatus {
+        // A send fails only when the loop has ended already.
+        let _ = self.arrivals.send(Arrival::Input(Input::Control(Control::Stop))).await;
+        if let Ok(status) = tokio::time::timeout(patience, &mut self.task).await {
+            return status.expect("the loop does not panic");
+        }
+        let _ = self.arrivals.send(Arrival::Input(Input::Control(Control::Discard))).await;
+        self.task.await.expect("the loop does not panic")
+    }
+}
+
+/// Starts a node. Each returned port is for one output, in the order of the options: hand it to
+/// `output::run`.
+///
+/// # Errors
+/// Options that lead nowhere.
+pub fn start(
+    options: NodeOptions,
+    clock: Clock,
+) -> Result<(Running, Vec<OutputPort>), OptionsError> {
+    let node = Node::new(options)?;
+    let lanes = node.options().scheduler.lanes(&node.options().classes);
+    let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
+    let (status_sender, status_requests) = mpsc::channel(8);
+    let mut ports = Vec::new();
+    let mut outputs = Vec::new();
+    for place in 0..node.options().outputs.len() {
+        let id = tidegate_core::io::OutputId(place as u16);
+        let (orders, inbox) = mpsc::unbounded_channel();
+        let feedback = Feedback::new(sender.clone(), id, clock);
+        ports.push(OutputPort { id, lanes, orders: inbox, feedback });
+        outputs.push(OutputEnd { orders, downs: vec![0; usize::from(lanes)] });
+    }
+    let drive = Drive {
+        node,
+        clock,
+        arrivals,
+        status_requests,
+        outputs,
+        notices: Vec::new(),
+        free: Vec::new(),
+    };
+    let running = Running {
+        intake: Intake::new(sender.clone(), clock),
+        status: StatusHandle(status_sender),
+        arrivals: sender,
+        task: tokio::spawn(drive.run()),
+    };
+    Ok((running, ports))
+}
+
+#[derive(Debug)]
+struct OutputEnd {
+    orders: mpsc::UnboundedSender<Order>,
+    /// How often each lane went down: an order given before the node knew is void.
+    downs: Vec<u64>,
+}
+
+struct Drive {
+    node: Node,
+    clock: Clock,
+    arrivals: mpsc::Receiver<Arrival>,
+    status_requests: mpsc::Receiver<oneshot::Sender<NodeStatus>>,
+    outputs: Vec<OutputEnd>,
+    /// Where the notices of each connection go.
+    notices: Vec<Option<mpsc::UnboundedSender<Notice>>>,
+    free: Vec<SourceId>,
+}
+
+impl Drive {
+    async fn run(mut self) -> NodeStatus {
+        let timer = sleep_until(Instant::now());
+        tokio::pin!(timer);
+        loop {
+            let now = self.clock.now();
+            while let Some(output) = self.node.poll(now) {
+                if matches!(output, Output::Report(Event::Drained)) {
+                    return self.end();
+                }
+                self.act(output);
+            }
+            let timeout = self.node.next_timeout().and_then(|at| self.clock.instant(at));
+            if let Some(at) = timeout {
+                timer.as_mut().reset(at.into());
+            }
+            tokio::select! {
+                arrival = self.arrivals.recv() => {
+                    let mut next = arrival;
+                    for _ in 0..BATCH_MAX {
+                        let Some(arrival) = next else { break };
+                        self.take(arrival);
+                        next = self.arrivals.try_recv().ok();
+                    }
+                    if let Some(arrival) = next {
+                        self.take(arrival);
+                    }
+                }
+                () = &mut timer, if timeout.is_some() => {}
+                Some(reply) = self.status_requests.recv() => {
+                    let _ = reply.send(self.node.status(self.clock.now()));
+                }
+            }
+        }
+    }
+
+    /// Everything has its fate: the outputs may go.
+    fn end(mut self) -> NodeStatus {
+        for output in &self.outputs {
+            let _ = output.orders.send(Order::Stop);
+        }
+        self.node.status(self.clock.now())
+    }
+
+    fn take(&mut self, arrival: Arrival) {
+        let input = match arrival {
+            Arrival::Input(input) => input,
+            Arrival::Open { name, notices, reply } => {
+                let source = self.free.pop().unwrap_or(SourceId(self.notices.len() as u32));
+                let place = source.0 as usize;
+                self.notices.resize_with(self.notices.len().max(place + 1), || None);
+                self.notices[place] = Some(notices);
+                let _ = reply.send(source);
+                Input::Control(Control::Open { source, name })
+            }
+            Arrival::Close(source) => {
+                self.notices[source.0 as usize] = None;
+                self.free.push(source);
+                Input::Control(Control::Close(source))
+            }
+        };
+        if let Input::PathState { path, state: PathState::Down } = &input {
+            self.outputs[usize::from(path.output.0)].downs[usize::from(path.lane)] += 1;
+        }
+        self.node.handle(self.clock.now(), input);
+    }
+
+    fn act(&mut self, output: Output) {
+        match output {
+            Output::Accept { source, token, result } => {
+                self.notify(source, Notice::Accept(token, result));
+            }
+            Output::PauseInput(source) => self.notify(source, Notice::Pause),
+            Output::ResumeInput(source) => self.notify(source, Notice::Resume),
+            Output::Transmit { path, id, range, again, .. } => {
+                let record = self.node.record(id).expect("a transmitted record is held").clone();
+                let class = self.node.class_of(id).expect("a transmitted record is held");
+                let size = self.node.size_of(id).expect("a transmitted record is held").0;
+                let (output, lane) = (&self.outputs[usize::from(path.output.0)], path.lane);
+                let epoch = output.downs[usize::from(lane)];
+                let (start, end) = (range.start, range.end);
+                let transmit = Transmit { id, lane, epoch, record, class, start, end, size, again };
+                // An output that is gone is stopping with the process; what it held stays unconfirmed.
+                let _ = output.orders.send(Order::Transmit(transmit));
+            }
+            Output::Cancel(id) => {
+                for output in &self.outputs {
+                    let _ = output.orders.send(Order::Cancel(id));
+                }
+            }
+            // Without a log nothing durable is promised: the configuration refuses it before.
+            Output::Append(appends) => {
+                let appends = appends.iter().map(|append| append.number).collect();
+                let reason = RefuseReason::Storage;
+                self.node.handle(self.clock.now(), Input::AppendFailed { appends, reason });
+            }
+            Output::Release(_) => {}
+            Output::Prepare { work, .. } => {
+                let result = Err(PrepareError::Unreadable);
+                self.node.handle(self.clock.now(), Input::Prepared { work, result });
+            }
+            Output::RunScript { .. } => {}
+            Output::Report(event) => self.log(&event),
+        }
+    }
+
+    fn notify(&self, source: SourceId, notice: Notice) {
+        if let Some(Some(notices)) = self.notices.get(source.0 as usize) {
+            // The connection may have ended a moment ago.
+            let _ = notices.send(notice);
+        }
+    }
+
+    fn log(&self, event: &Event) {
+        match event {
+            Event::Destination { destination: Destination::Output(output), up } => {
+                let name: &Arc<str> = &self.node.options().outputs[usize::from(output.0)].name;
+                match up {
+                    true => tracing::info!(output = %name, "output is up"),
+                    false => tracing::warn!(output = %name, "output is down: its records wait"),
+                }
+            }
+            Event::Full { rule, full } => {
+                let rules = &self.node.options().rules;
+                let name = rules.iter().nth(*rule).map(|(_, rule)| rule.name.clone());
+                let stream = name.unwrap_or_default();
+                match full {
+                    true => tracing::warn!(%stream, "a stream is full: its records are refused"),
+                    false => tracing::info!(%stream, "a full stream has room again"),
+                }
+            }
+            other => tracing::warn!(?other, "unexpected report"),
+        }
+    }
+}
