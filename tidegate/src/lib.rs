@@ -1,4 +1,5 @@
 //! The runtime of Tidegate: inputs, outputs and the loop that joins them to core.
 
+pub mod config;
 pub mod drive;
 pub mod port;
