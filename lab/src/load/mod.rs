@@ -6,6 +6,7 @@
 mod consume;
 pub mod mqtt;
 mod publish;
+pub mod raw;
 pub mod stamp;
 
 use std::net::SocketAddr;
