@@ -4,6 +4,9 @@
 //! confirmations of whole records, for a broker's confirmations also measure its disk and come in lumps
 //! as large as a record. It answers with a window (bytes that may be unacknowledged) and a pace.
 
+mod tide;
+pub mod windowed;
+
 use std::time::Duration;
 
 use crate::units::{Rate, Size, Time};
@@ -100,6 +103,7 @@ impl Law for Fixed {
 pub fn build(options: &crate::options::UplinkOptions) -> Box<dyn Law> {
     match options.law {
         LawName::Unlimited => Box::new(Fixed { rate: Rate::ZERO, window: Size::from_kib(256) }),
+        LawName::Tide => Box::new(tide::Tide::new(options.remembered)),
         _ => Box::new(Fixed {
             rate: options.cap.unwrap_or(Rate::from_bits(1.8e6)),
             window: Size::from_kib(64),

@@ -1,0 +1,32 @@
+# Two commands for a newcomer: `make run` shows Tidegate at work, `make test` proves it.
+#   make sim NAME=node-hol SEED=7      make bench NAME=hol      make fuzz TARGET=topic_filter TIME=60
+SEED ?= 1
+SEEDS ?= 1000
+TARGET ?= topic_filter
+TIME ?= 60
+CARGO ?= cargo
+LAB = $(CARGO) run --release --locked --quiet -p tidegate-lab --
+
+.PHONY: help run check test setup sim lab bench fuzz docs deny
+help:
+	@sed -n 's/^\([a-z]*\): ## /\1\t/p' Makefile
+run: ## the demo: alarms and bulk through a 2 Mbit/s uplink (needs Rust and a C compiler)
+	$(CARGO) run --release --locked -p tidegate -- demo
+check: ## format and lints
+	scripts/check.sh
+test: ## all that CI runs; installs what the tests need and says so
+	scripts/test.sh
+setup: ## only installs what the tests need
+	scripts/setup.sh
+sim: ## one scenario in virtual time: NAME, SEED
+	$(LAB) sim $(or $(NAME),node-hol) --seed $(SEED)
+lab: ## the long runs: many seeds (SEEDS), then the rivals in namespaces
+	SEEDS=$(SEEDS) scripts/lab.sh
+bench: ## one benchmark on real sockets: NAME=core, ingest, hol
+	$(LAB) bench $(or $(NAME),hol)
+fuzz: ## one fuzz target for a while: TARGET, TIME in seconds (needs nightly Rust and cargo-fuzz)
+	TARGET=$(TARGET) TIME=$(TIME) scripts/fuzz.sh
+docs: ## the documentation of every crate; warnings are errors
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+deny: ## licences and bans of every dependency (needs cargo-deny)
+	scripts/deny.sh

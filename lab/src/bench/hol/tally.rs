@@ -1,0 +1,78 @@
+//! What arrived: latencies, gaps, duplicates and order of one stream.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::load::stamp::Stamp;
+
+/// The receiver's book of one stream.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// From due to received, in nanoseconds, of each record's first copy, in the order of arrival.
+    latencies_ns: Vec<u64>,
+    seen: BTreeSet<u64>,
+    newest: Option<u64>,
+    /// Copies after the first.
+    pub duplicates: u64,
+    /// Records that came after a later one of the stream.
+    pub out_of_order: u64,
+    /// Records that came while the load was on.
+    pub in_time: u64,
+}
+
+impl Tally {
+    /// Takes a record. `end_ns` is the end of the load.
+    pub fn take(&mut self, stamp: &Stamp, received_ns: u64, end_ns: u64) {
+        if !self.seen.insert(stamp.seq) {
+            self.duplicates += 1;
+            return;
+        }
+        if self.newest.is_some_and(|newest| newest > stamp.seq) {
+            self.out_of_order += 1;
+        }
+        self.newest = self.newest.max(Some(stamp.seq));
+        self.in_time += u64::from(received_ns <= end_ns);
+        self.latencies_ns.push(received_ns.saturating_sub(stamp.due_ns));
+    }
+
+    /// Different records received.
+    pub fn got(&self) -> u64 {
+        self.seen.len() as u64
+    }
+
+    /// The latency that this part (0..=1) of the received records keeps; zero where there are none.
+    pub fn quantile(&self, part: f64) -> Duration {
+        let mut sorted = self.latencies_ns.clone();
+        sorted.sort_unstable();
+        let rank = (part * sorted.len() as f64).ceil() as usize;
+        Duration::from_nanos(sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_gaps_and_order_are_told_apart() {
+        let mut tally = Tally::default();
+        for (seq, received_ns) in [(0, 10), (2, 30), (1, 40), (2, 50), (4, 99)] {
+            tally.take(&Stamp { stream: "a".into(), seq, due_ns: seq }, received_ns, 60);
+        }
+        assert_eq!(
+            (tally.got(), tally.duplicates, tally.out_of_order, tally.in_time),
+            (4, 1, 1, 3)
+        );
+    }
+
+    #[test]
+    fn quantiles_are_those_of_received_records() {
+        let mut tally = Tally::default();
+        for seq in 0..100 {
+            tally.take(&Stamp { stream: "a".into(), seq, due_ns: 0 }, seq + 1, 0);
+        }
+        let at = |part| tally.quantile(part).as_nanos();
+        assert_eq!([at(0.5), at(0.99), at(1.0)], [50, 99, 100]);
+        assert_eq!(Tally::default().quantile(0.99), Duration::ZERO);
+    }
+}

@@ -1,0 +1,74 @@
+//! Load and its receiver: clients that run as processes of their own, beside a contestant.
+//!
+//! A job is one argument of JSON after the hidden command [`COMMAND`]; what a client has to tell it
+//! prints, one line each. So the same client runs in any network namespace.
+
+mod consume;
+pub mod mqtt;
+mod publish;
+pub mod raw;
+pub mod stamp;
+
+use std::net::SocketAddr;
+use std::process::Command;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+pub use consume::{ConsumeAmqp, ConsumeMqtt};
+pub use publish::{Acked, Publish, Stream};
+
+/// The hidden command of the lab's program that does a job.
+pub const COMMAND: &str = "client";
+/// What a consumer prints when everything published from now on will reach it.
+pub const READY: &str = "ready";
+
+/// What a client process is for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Job {
+    /// Publish streams over MQTT, open loop.
+    Publish(Publish),
+    /// Print what an MQTT broker delivers.
+    ConsumeMqtt(ConsumeMqtt),
+    /// Print what an AMQP broker delivers.
+    ConsumeAmqp(ConsumeAmqp),
+}
+
+impl Job {
+    /// Adds what makes the lab's program do this job.
+    pub fn add_to(&self, command: &mut Command) {
+        let text = serde_json::to_string(self).expect("a job has only plain values");
+        command.arg(COMMAND).arg(text);
+    }
+
+    /// Does the job that [`Job::add_to`] wrote; returns when it is done.
+    ///
+    /// # Errors
+    /// Not a job, or a broker that cannot be reached or says no.
+    pub async fn run(text: &str) -> anyhow::Result<()> {
+        let job = serde_json::from_str(text).with_context(|| format!("no job: {text}"))?;
+        match job {
+            Job::Publish(job) => job.run().await,
+            Job::ConsumeMqtt(job) => job.run().await,
+            Job::ConsumeAmqp(job) => job.run().await,
+        }
+    }
+}
+
+/// Connects as soon as somebody listens.
+async fn connect(address: SocketAddr) -> anyhow::Result<tokio::net::TcpStream> {
+    const ATTEMPTS: u32 = 100;
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+    let mut last = None;
+    for _ in 0..ATTEMPTS {
+        match tokio::net::TcpStream::connect(address).await {
+            Ok(socket) => {
+                socket.set_nodelay(true)?;
+                return Ok(socket);
+            }
+            Err(error) => last = Some(error),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(last.expect("there was an attempt")).with_context(|| format!("nobody listens at {address}"))
+}

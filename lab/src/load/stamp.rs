@@ -1,0 +1,73 @@
+//! What a generated record says about itself: its stream, its place in it, and when it was due.
+//!
+//! The stamp is text at the head of the payload, so that any consumer of any broker can read it.
+
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+
+/// The head of a payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Its stream; no spaces.
+    pub stream: String,
+    /// Its place in the stream, from 0.
+    pub seq: u64,
+    /// When it was due to be sent, in nanoseconds since the Unix epoch: a client that is late counts
+    /// against the contestant that made it wait.
+    pub due_ns: u64,
+}
+
+impl Stamp {
+    /// A payload of `size` bytes; more if the stamp does not fit.
+    pub fn payload(&self, size: usize) -> Vec<u8> {
+        let mut payload = format!("{} {} {} ", self.stream, self.seq, self.due_ns).into_bytes();
+        payload.resize(payload.len().max(size), b'.');
+        payload
+    }
+
+    /// Reads the head of a payload.
+    ///
+    /// # Errors
+    /// Not a payload of ours.
+    pub fn read(payload: &[u8]) -> anyhow::Result<Stamp> {
+        const HEAD_MAX: usize = 128;
+        let head = String::from_utf8_lossy(&payload[..payload.len().min(HEAD_MAX)]);
+        head.parse()
+    }
+}
+
+impl FromStr for Stamp {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Stamp> {
+        let mut words = text.split(' ');
+        let (Some(stream), Some(seq), Some(due)) = (words.next(), words.next(), words.next())
+        else {
+            bail!("a payload without a stamp: {text:?}");
+        };
+        let number = |word: &str| word.parse().with_context(|| format!("no stamp: {text:?}"));
+        Ok(Stamp { stream: stream.into(), seq: number(seq)?, due_ns: number(due)? })
+    }
+}
+
+/// Nanoseconds since the Unix epoch: the one clock of all processes of a benchmark.
+pub fn wall_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_says_what_it_is() {
+        let stamp = Stamp { stream: "alarm".into(), seq: 7, due_ns: 1_700_000_000_000_000_000 };
+        let payload = stamp.payload(200);
+        assert_eq!(payload.len(), 200);
+        assert_eq!(Stamp::read(&payload).unwrap(), stamp);
+        assert!(Stamp::read(b"hello").is_err() && Stamp::read(b"a b c").is_err());
+    }
+}

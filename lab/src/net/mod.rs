@@ -1,0 +1,85 @@
+//! Real processes on emulated links: network namespaces, what runs in them, and CPUs kept awake.
+//!
+//! All of it works by the programs `ip`, `tc` and `chrt`, so that no unsafe code is needed; everything
+//! that is made is removed on drop, and what a killed run left behind by the next run.
+
+pub mod namespace;
+pub mod process;
+pub mod scratch;
+pub mod spinner;
+
+use std::process::{Command, Stdio};
+
+/// Why something below the lab did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum NetError {
+    /// A program that is not installed.
+    #[error("needs {program}, not found (package {package})")]
+    Missing {
+        /// Its name.
+        program: &'static str,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
+    /// A program that said no.
+    #[error("`{command}` failed: {said}")]
+    Refused {
+        /// As it was called.
+        command: String,
+        /// Its last words.
+        said: String,
+    },
+    /// A process that did not do in time what it was started for.
+    #[error("{name} {how} {expected:?}; its last lines:\n{said}")]
+    Silent {
+        /// Which process.
+        name: String,
+        /// Whether it ended or took too long.
+        how: String,
+        /// What it should have said.
+        expected: String,
+        /// What it said in its place.
+        said: String,
+    },
+    /// The system could not start or read a process, or write a file.
+    #[error("{doing}")]
+    Io {
+        /// What was tried.
+        doing: String,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Runs a program to its end and returns what it printed.
+///
+/// # Errors
+/// The program is missing, or ends with a failure.
+pub fn run(program: &'static str, arguments: &[&str]) -> Result<String, NetError> {
+    let command = || format!("{program} {}", arguments.join(" "));
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let output = output.map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound => NetError::Missing { program, package: package_of(program) },
+        _ => NetError::Io { doing: format!("could not start `{}`", command()), source },
+    })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(NetError::Refused { command: command(), said });
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Whether a process of this id is there.
+fn is_alive(id: u32) -> bool {
+    std::path::Path::new("/proc").join(id.to_string()).exists()
+}
+
+fn package_of(program: &str) -> &'static str {
+    match program {
+        "ip" | "tc" => "iproute2",
+        "chrt" => "util-linux",
+        "mosquitto" => "mosquitto",
+        _ => "of the same name",
+    }
+}

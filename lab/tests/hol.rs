@@ -1,0 +1,37 @@
+//! The head-of-line benchmark end to end, short: that it measures at all, and leaves nothing behind.
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is a test")]
+
+use std::process::Command;
+
+/// What the benchmark says of a contestant under two seconds of load; `None` where it was skipped.
+fn bench(contestant: &str) -> Option<String> {
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+    lab.args(["bench", "hol", "--seconds", "2", "--drain", "20", "--only", contestant]);
+    let output = lab.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let skipped = text.lines().find(|line| line.starts_with("skipped: "));
+    if let Some(line) = skipped {
+        println!("{line}");
+    }
+    skipped.is_none().then_some(text)
+}
+
+fn figure(text: &str, name: &str) -> f64 {
+    let prefix = format!("FIGURE {name} ");
+    let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
+    let value =
+        line.and_then(|rest| rest.split(' ').next()).unwrap_or_else(|| panic!("no {name}: {text}"));
+    value.parse().unwrap()
+}
+
+#[test]
+fn the_rival_is_measured_and_nothing_of_it_is_lost() {
+    let Some(text) = bench("mosquitto-bridge") else { return };
+    let of = |what: &str| figure(&text, &format!("hol_mosquitto_bridge_{what}"));
+    assert_eq!([of("alarm_sent"), of("alarm_accepted"), of("alarm_got")], [10.0; 3], "{text}");
+    assert_eq!([of("bulk_sent"), of("bulk_accepted"), of("bulk_got")], [40.0; 3], "{text}");
+    assert_eq!([of("alarm_duplicates"), of("bulk_lost_accepted")], [0.0; 2], "{text}");
+    assert!(of("alarm_p99") > 0.0);
+}

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# Format and lints. Quick enough for before each commit.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo fmt --all --check
+cargo clippy --workspace --all-targets --locked -- -D warnings

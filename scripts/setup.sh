@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that the tests use, if they are missing, and says which. It starts no
+# service and stops none: the tests start processes of their own, on ports of their own.
+set -euo pipefail
+export PATH="$PATH:/usr/sbin:/sbin"
+
+# program:package
+needed="cc:gcc ip:iproute2 tc:iproute2 mosquitto:mosquitto mosquitto_pub:mosquitto-clients rabbitmq-server:rabbitmq-server"
+missing=""
+for pair in $needed; do
+  if ! command -v "${pair%%:*}" >/dev/null; then
+    case " $missing " in *" ${pair#*:} "*) ;; *) missing="$missing ${pair#*:}" ;; esac
+  fi
+done
+[ "${missing# gcc}" = "$missing" ] || missing="$missing libc6-dev"
+
+if ! command -v cargo >/dev/null; then
+  echo "setup: cargo is missing: install Rust first (rustup picks the version in rust-toolchain.toml)" >&2
+  exit 1
+fi
+if [ -z "$missing" ]; then
+  echo "setup: nothing to install"
+  exit 0
+fi
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+  echo "setup: missing:$missing"
+  echo "setup: not root on a Debian system, so nothing is installed: tests that need these are skipped and say so"
+  exit 0
+fi
+
+# Packages of brokers start their services on installation. Forbid it for the length of this script.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+  printf '#!/bin/sh\nexit 101\n' >"$policy"
+  chmod +x "$policy"
+  trap 'rm -f "$policy"' EXIT
+fi
+echo "setup: installing$missing (services are not started)"
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086 # a list of words on purpose
+if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing; } </dev/null >/dev/null; then
+  echo "setup: apt-get failed: tests that need$missing are skipped and say so" >&2
+  exit 0
+fi
+# Nor at the next boot: a machine that runs tests has not asked for a broker.
+if [ -d /run/systemd/system ]; then
+  for service in mosquitto rabbitmq-server; do
+    case " $missing " in *" $service "*) systemctl disable --quiet "$service" || true ;; esac
+  done
+fi

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Everything that must hold before a change lands: packages, format, lints, tests crate by crate,
+# documentation. The tidy rules run with core's tests, the fuzz corpora with the binary's.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PATH:/usr/sbin:/sbin"
+
+step() {
+  echo "== $* (at ${SECONDS}s)"
+}
+
+step setup
+scripts/setup.sh
+step format and lints
+scripts/check.sh
+for crate in tidegate-core tidegate tidegate-lab; do
+  step test "$crate"
+  cargo test --locked -p "$crate"
+done
+step documentation
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+step done

@@ -1,0 +1,349 @@
+//! The configuration: one tree of typed values, exactly the tables and keys of the file.
+//!
+//! The tree says what the file says and nothing else; [`read`] makes it from text and finds every
+//! mistake, `crate::wire_up` converts it into what core and the drivers want. A section that is left
+//! out has a default that works, so an empty file is a node on loopback (see [`Config::completed`]).
+//! Every key is explained in `docs/reference.toml`, which `reference` generates.
+
+pub mod check;
+mod nearest;
+mod outputs;
+pub mod places;
+mod read;
+pub mod units;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tidegate_core::schedule::SchedulerName;
+use tidegate_core::units::Size;
+
+pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
+pub use read::{Reading, read, read_file};
+use units::{BitRate, ByteSize, Listen, Period};
+
+/// A whole file.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// `[node]`.
+    pub node: NodeConfig,
+    /// Every `[[input]]`.
+    pub input: Vec<InputConfig>,
+    /// Every `[[class]]`, most urgent first.
+    pub class: Vec<ClassConfig>,
+    /// Every `[[stream]]`; the first whose topics match wins.
+    pub stream: Vec<StreamConfig>,
+    /// Every `[[output]]`.
+    pub output: Vec<OutputConfig>,
+    /// `[http]`.
+    pub http: HttpConfig,
+    /// `[limits]`.
+    pub limits: LimitsConfig,
+}
+
+impl Config {
+    /// The configuration with every missing section filled in: three classes, an MQTT listener on
+    /// loopback, the embedded sink, and a last rule that takes what no `[[stream]]` matches.
+    pub fn completed(mut self) -> Config {
+        if self.class.is_empty() {
+            self.class = tidegate_core::class::default_classes().iter().map(Into::into).collect();
+        }
+        if self.input.is_empty() {
+            let listen = Listen(vec![([127, 0, 0, 1], 1883).into(), loopback_v6(1883)]);
+            let mqtt = Some(MqttInputConfig { listen: Some(listen) });
+            self.input.push(InputConfig { mqtt, ..InputConfig::default() });
+        }
+        if self.output.is_empty() {
+            let sink = Some(SinkConfig::default());
+            self.output.push(OutputConfig { sink, ..OutputConfig::default() });
+        }
+        if self.stream.iter().all(|stream| stream.topics.is_some()) {
+            self.stream.push(StreamConfig { name: Some("default".into()), ..Default::default() });
+        }
+        self
+    }
+}
+
+fn loopback_v6(port: u16) -> SocketAddr {
+    (std::net::Ipv6Addr::LOCALHOST, port).into()
+}
+
+/// `[node]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NodeConfig {
+    /// The node's name in every record's identity; the host's name if left out.
+    pub name: Option<String>,
+    /// Which scheduler picks.
+    pub scheduler: Scheduler,
+    /// How long a stop waits for the outputs to deliver what is held.
+    pub stop_timeout: Period,
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        NodeConfig {
+            name: None,
+            scheduler: Scheduler::Tidegate,
+            stop_timeout: Period(Duration::from_secs(10)),
+        }
+    }
+}
+
+impl NodeConfig {
+    /// The given name, or the host's, or `node` where the host has none.
+    pub fn name(&self) -> String {
+        let host = || {
+            let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+            let name = text.trim();
+            (!name.is_empty()).then(|| name.to_owned())
+        };
+        self.name.clone().or_else(host).unwrap_or_else(|| "node".into())
+    }
+}
+
+/// `scheduler` of `[node]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// One queue for everything, first come first served.
+    Native,
+    /// Urgent first, with minimum shares.
+    #[default]
+    Tidegate,
+}
+
+impl From<Scheduler> for SchedulerName {
+    fn from(scheduler: Scheduler) -> Self {
+        match scheduler {
+            Scheduler::Native => SchedulerName::Native,
+            Scheduler::Tidegate => SchedulerName::Tidegate,
+        }
+    }
+}
+
+/// `[[input]]`: exactly one of its kinds.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct InputConfig {
+    /// A listener for MQTT 3.1.1 and 5 clients.
+    pub mqtt: Option<MqttInputConfig>,
+    /// A file that is played.
+    pub replay: Option<ReplayConfig>,
+}
+
+/// `mqtt` of an `[[input]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MqttInputConfig {
+    /// Where clients connect.
+    pub listen: Option<Listen>,
+}
+
+/// `replay` of an `[[input]]`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReplayConfig {
+    /// The file.
+    pub file: Option<PathBuf>,
+    /// What is in it; told by the file's ending if left out.
+    pub format: Option<ReplayFormat>,
+    /// Topic of its records.
+    pub topic: Option<String>,
+    /// Column or field that says when each record was made.
+    pub time: Option<String>,
+    /// Multiple of the recorded speed.
+    pub speed: Option<f64>,
+    /// Records a second, in place of the recorded times.
+    pub records_per_second: Option<f64>,
+    /// Begin again at the end.
+    pub repeat: bool,
+}
+
+impl ReplayConfig {
+    /// The format that the file's ending tells.
+    pub fn guessed_format(&self) -> Option<ReplayFormat> {
+        let ending = self.file.as_ref()?.extension()?.to_str()?.to_ascii_lowercase();
+        match ending.as_str() {
+            "csv" => Some(ReplayFormat::Csv),
+            "jsonl" | "ndjson" => Some(ReplayFormat::Jsonl),
+            "senml" => Some(ReplayFormat::Senml),
+            _ => None,
+        }
+    }
+}
+
+/// `format` of a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplayFormat {
+    /// Comma-separated values with a header line.
+    Csv,
+    /// One JSON object a line.
+    Jsonl,
+    /// SenML packs (RFC 8428), one a line.
+    Senml,
+}
+
+/// `[[class]]`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClassConfig {
+    /// Its name, as in `class = "ls"`.
+    pub name: Option<String>,
+    /// Bound on residence.
+    pub latency: Option<Period>,
+    /// Part of the uplink that is its own while it has a backlog, 0 to 1.
+    pub min_share: Option<f64>,
+    /// Never more than this.
+    pub cap: Option<BitRate>,
+    /// Part of its service that late records get while live ones wait too, 0 to 1.
+    pub late_share: Option<f64>,
+}
+
+impl From<&tidegate_core::class::ClassSpec> for ClassConfig {
+    fn from(spec: &tidegate_core::class::ClassSpec) -> Self {
+        ClassConfig {
+            name: Some(spec.name.to_string()),
+            latency: Some(Period(spec.latency)),
+            min_share: Some(spec.min_share.as_f64()),
+            cap: spec.cap.map(BitRate),
+            late_share: Some(spec.late_share.as_f64()),
+        }
+    }
+}
+
+/// `[[stream]]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StreamConfig {
+    /// Label in metrics; the first topic filter if left out.
+    pub name: Option<String>,
+    /// MQTT topic filters; everything if left out.
+    pub topics: Option<Vec<String>>,
+    /// Bound on residence.
+    pub latency: Option<Period>,
+    /// The class whose bound it has; the last class if neither is given.
+    pub class: Option<String>,
+    /// Names of outputs; the first output if left out.
+    pub to: Option<Vec<String>>,
+    /// Which waiting record goes next.
+    pub order: Order,
+    /// Keep order even across late records.
+    pub strict_order: bool,
+    /// What happens to a record that does not fit.
+    pub full: Full,
+    /// How long `full = "block"` stops reading.
+    pub block_max: Period,
+    /// Bound on the bytes held of each of its streams.
+    pub memory: ByteSize,
+    /// How long its records are worth sending.
+    pub ttl: Option<Period>,
+    /// When its senders are told that a record is accepted.
+    pub accept: Accept,
+}
+
+impl Default for StreamConfig {
+    fn default() -> Self {
+        StreamConfig {
+            name: None,
+            topics: None,
+            latency: None,
+            class: None,
+            to: None,
+            order: Order::Fifo,
+            strict_order: false,
+            full: Full::Block,
+            block_max: Period(Duration::from_secs(1)),
+            memory: ByteSize(Size::from_mib(16)),
+            ttl: None,
+            accept: Accept::Memory,
+        }
+    }
+}
+
+impl StreamConfig {
+    /// The given name, or its first topic filter, or `default` for the one that takes everything.
+    pub fn label(&self) -> &str {
+        let first = || self.topics.as_ref().and_then(|topics| topics.first()).map(String::as_str);
+        self.name.as_deref().or_else(first).unwrap_or("default")
+    }
+}
+
+/// `order` of a `[[stream]]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// The oldest first.
+    #[default]
+    Fifo,
+    /// The newest first.
+    Lifo,
+    /// The newest of each topic; older ones are dropped.
+    NewestOnly,
+}
+
+/// `full` of a `[[stream]]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Full {
+    /// The oldest waiting records go.
+    DropOldest,
+    /// The new record goes.
+    DropNewest,
+    /// The new record is refused.
+    Reject,
+    /// Its connection is not read until there is room.
+    #[default]
+    Block,
+}
+
+/// `accept` of a `[[stream]]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accept {
+    /// As soon as it is queued.
+    #[default]
+    Memory,
+    /// After every destination confirmed it.
+    Confirmed,
+}
+
+/// `[http]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpConfig {
+    /// Where status, health and metrics are served; an empty list turns them off.
+    pub listen: Listen,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        HttpConfig { listen: Listen(vec![([127, 0, 0, 1], 7070).into()]) }
+    }
+}
+
+/// `[limits]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// Bound on the bytes of records held.
+    pub memory: ByteSize,
+    /// Bound on one record: topic, properties and payload.
+    pub record_max: ByteSize,
+    /// Bound on client connections.
+    pub connections: u32,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        LimitsConfig {
+            memory: ByteSize(Size::from_mib(64)),
+            record_max: ByteSize(Size::from_mib(1)),
+            connections: 10_000,
+        }
+    }
+}

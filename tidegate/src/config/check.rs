@@ -1,0 +1,341 @@
+//! What a configuration must mean: names that lead somewhere, values within bounds, no stream that
+//! another one hides.
+//!
+//! A configuration without an error here converts into the options of a node without fail
+//! (`crate::wire_up` relies on it).
+
+mod streams;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tidegate_core::limits::{CLASSES_MAX, OUTPUTS_MAX};
+use tidegate_core::units::Size;
+
+use super::places::{Place, Severity};
+use super::units::Period;
+use super::{ClassConfig, Config, Law, OutputConfig, OutputKind};
+
+/// A mistake of meaning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The value that is meant.
+    pub place: Place,
+    /// What is wrong and what would be right.
+    pub text: String,
+    /// The section whose names were looked up in vain.
+    pub about: Option<&'static str>,
+}
+
+/// Collects findings.
+#[derive(Debug, Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, severity: Severity, place: Place, text: String) {
+        self.0.push(Finding { severity, place, text, about: None });
+    }
+
+    fn error(&mut self, place: Place, text: impl Into<String>) {
+        self.add(Severity::Error, place, text.into());
+    }
+
+    fn warning(&mut self, place: Place, text: impl Into<String>) {
+        self.add(Severity::Warning, place, text.into());
+    }
+
+    /// A name that nothing in `section` has.
+    fn unknown(&mut self, place: Place, section: &'static str, text: String) {
+        self.0.push(Finding { severity: Severity::Error, place, text, about: Some(section) });
+    }
+}
+
+/// Everything that is wrong with a configuration as written, before [`Config::completed`].
+pub fn check(config: &Config) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    node(config, &mut findings);
+    inputs(config, &mut findings);
+    classes(config, &mut findings);
+    outputs(config, &mut findings);
+    uplinks(config, &mut findings);
+    listeners(config, &mut findings);
+    streams::check(config, &mut findings);
+    findings.0
+}
+
+fn node(config: &Config, findings: &mut Findings) {
+    let section = Place::section("node");
+    if let Some(name) = &config.node.name {
+        name_is_good(name, section.to("name"), findings);
+    }
+    let limits = Place::section("limits");
+    let (memory, record) = (config.limits.memory.0, config.limits.record_max.0);
+    if memory < Size::from_kib(64) {
+        findings.error(limits.to("memory"), "less than a node can work with: give at least 64KiB");
+    }
+    if record == Size::ZERO {
+        findings.error(limits.to("record_max"), "no record fits: give at least 1KiB");
+    } else if Size(record.0.saturating_mul(2)) > memory {
+        let text = format!(
+            "records of {} need a memory of at least twice that, and it is {}: lower this or raise \
+             limits.memory",
+            config.limits.record_max, config.limits.memory
+        );
+        findings.error(limits.to("record_max"), text);
+    }
+    if config.limits.connections == 0 {
+        findings.error(limits.to("connections"), "nobody could connect: give at least 1");
+    }
+}
+
+/// Names become labels and parts of identities.
+fn name_is_good(name: &str, place: Place, findings: &mut Findings) {
+    const LONGEST: usize = 64;
+    let odd = |c: char| c.is_control() || c == '/' || c == '"' || c == '\\';
+    if name.is_empty() {
+        findings.error(place, "empty: give a name such as \"gate-7\", or leave it out");
+    } else if name.len() > LONGEST {
+        let text = format!("{} bytes are too long for a name: give at most {LONGEST}", name.len());
+        findings.error(place, text);
+    } else if name.contains(odd) {
+        findings.error(place, format!("{name:?} has a character that no name may have: leave out /, \\, quotes and control characters"));
+    }
+}
+
+/// That exactly one of the kinds of a table is given.
+fn one_kind(given: &[&str], kinds: &str, place: &Place, findings: &mut Findings) {
+    match given {
+        [] => findings.error(place.clone(), format!("no kind: give {kinds}")),
+        [_] => {}
+        [first, others @ ..] => {
+            for other in others {
+                let text = format!("beside {first}: give each kind a table of its own");
+                findings.error(place.to(*other), text);
+            }
+        }
+    }
+}
+
+fn inputs(config: &Config, findings: &mut Findings) {
+    for (index, input) in config.input.iter().enumerate() {
+        let place = Place::section("input").to(index);
+        let mut given = Vec::new();
+        if let Some(mqtt) = &input.mqtt {
+            given.push("mqtt");
+            if mqtt.listen.as_ref().is_none_or(|listen| listen.0.is_empty()) {
+                let text = "no address to listen on: give listen = \"127.0.0.1:1883\"";
+                findings.error(place.to("mqtt"), text);
+            }
+        }
+        if let Some(replay) = &input.replay {
+            given.push("replay");
+            replay_is_good(replay, &place.to("replay"), findings);
+        }
+        one_kind(&given, "mqtt = {...} or replay = {...}", &place, findings);
+    }
+}
+
+fn replay_is_good(replay: &super::ReplayConfig, place: &Place, findings: &mut Findings) {
+    match &replay.file {
+        None => findings.error(place.clone(), "no file: give file = \"readings.csv\""),
+        Some(file) if replay.format.is_none() && replay.guessed_format().is_none() => {
+            let text = format!(
+                "the ending of {:?} does not tell what is in it: give format = \"csv\", \"jsonl\" or \
+                 \"senml\"",
+                file.display().to_string()
+            );
+            findings.error(place.to("file"), text);
+        }
+        Some(_) => {}
+    }
+    if let Some(topic) = &replay.topic
+        && !tidegate_core::topic::is_topic(topic)
+    {
+        let text = format!("{topic:?} is no topic: it has no + or # and is not empty");
+        findings.error(place.to("topic"), text);
+    }
+    for (key, number) in
+        [("speed", replay.speed), ("records_per_second", replay.records_per_second)]
+    {
+        if number.is_some_and(|number| !(number.is_finite() && number > 0.0)) {
+            findings.error(place.to(key), "must be larger than 0");
+        }
+    }
+    if replay.speed.is_some() && replay.records_per_second.is_some() {
+        let text = "speed is given too: keep one of the two";
+        findings.error(place.to("records_per_second"), text);
+    }
+}
+
+fn share(number: Option<f64>, place: Place, findings: &mut Findings) {
+    if number.is_some_and(|number| !(0.0..=1.0).contains(&number)) {
+        findings.error(place, "is a share of the whole: give a number from 0 to 1, such as 0.05");
+    }
+}
+
+fn classes(config: &Config, findings: &mut Findings) {
+    let section = Place::section("class");
+    if config.class.len() > CLASSES_MAX {
+        let text = format!("{} classes: at most {CLASSES_MAX}", config.class.len());
+        findings.error(section.to(CLASSES_MAX), text);
+    }
+    for (index, class) in config.class.iter().enumerate() {
+        class_is_good(config, index, class, &section.to(index), findings);
+    }
+    let shares = config.class.iter().map(|class| class.min_share.unwrap_or(0.01));
+    if shares.sum::<f64>() > 1.0 + 1e-9 {
+        let text = "the min_share of all classes together is more than 1: lower some";
+        findings.error(section, text);
+    }
+}
+
+fn class_is_good(
+    config: &Config,
+    index: usize,
+    class: &ClassConfig,
+    place: &Place,
+    findings: &mut Findings,
+) {
+    let before = &config.class[..index];
+    match &class.name {
+        None => findings.error(place.clone(), "no name: give name = \"ls\""),
+        Some(name) if before.iter().any(|other| other.name.as_ref() == Some(name)) => {
+            findings.error(place.to("name"), format!("a class {name:?} stands above: rename one"));
+        }
+        Some(name) => name_is_good(name, place.to("name"), findings),
+    }
+    let above = before.last().and_then(|class| class.latency);
+    match (class.latency, above) {
+        (None, _) => findings.error(place.clone(), "no latency: give latency = \"50ms\""),
+        (Some(Period(Duration::ZERO)), _) => {
+            findings.error(place.to("latency"), "no record is that fast: give at least \"1ms\"");
+        }
+        (Some(own), Some(above)) if own <= above => {
+            let text = format!(
+                "{own} is not larger than the {above} of the class above: list the most urgent class \
+                 first"
+            );
+            findings.error(place.to("latency"), text);
+        }
+        _ => {}
+    }
+    share(class.min_share, place.to("min_share"), findings);
+    share(class.late_share, place.to("late_share"), findings);
+    if class.cap.is_some_and(|cap| cap.0.is_zero()) {
+        findings.error(place.to("cap"), "nothing could ever be sent: give a rate, or leave it out");
+    }
+}
+
+fn outputs(config: &Config, findings: &mut Findings) {
+    let section = Place::section("output");
+    if config.output.len() > OUTPUTS_MAX {
+        let text = format!("{} outputs: at most {OUTPUTS_MAX}", config.output.len());
+        findings.error(section.to(OUTPUTS_MAX), text);
+    }
+    for (index, output) in config.output.iter().enumerate() {
+        let place = section.to(index);
+        let given: Vec<&str> = output.kinds().map(OutputKind::name).collect();
+        one_kind(&given, "amqp = {...}, mqtt = {...} or sink = {...}", &place, findings);
+        output.kinds().for_each(|kind| destination(kind, &place, findings));
+        if let Some(name) = &output.name {
+            name_is_good(name, place.to("name"), findings);
+        }
+        let same = |other: &&OutputConfig| other.label() == output.label();
+        if config.output[..index].iter().any(|other| same(&other)) && !given.is_empty() {
+            let text = format!(
+                "an output {:?} stands above: name = \"...\" makes them two",
+                output.label()
+            );
+            let key = if output.name.is_some() { place.to("name") } else { place.clone() };
+            findings.error(key, text);
+        }
+        if output.unconfirmed_max == Some(0) {
+            findings.error(place.to("unconfirmed_max"), "nothing could be sent: give at least 1");
+        }
+        if output.rate.cap().is_some_and(|rate| rate.is_zero()) {
+            findings.error(place.to("rate"), "nothing could be sent: give a rate, or \"auto\"");
+        }
+    }
+}
+
+/// What the table of one kind must have.
+fn destination(kind: OutputKind<'_>, output: &Place, findings: &mut Findings) {
+    let place = output.to(kind.name());
+    let (url, scheme, both) = match kind {
+        OutputKind::Amqp(amqp) => {
+            (&amqp.url, "amqp", amqp.password_env.is_some() && amqp.password_file.is_some())
+        }
+        OutputKind::Mqtt(mqtt) => {
+            (&mqtt.url, "mqtt", mqtt.password_env.is_some() && mqtt.password_file.is_some())
+        }
+        OutputKind::Sink(sink) => {
+            if sink.files == 0 {
+                findings.error(place.to("files"), "nothing could be kept: give at least 1");
+            }
+            if sink.file_max.0 < Size::from_kib(4) {
+                findings.error(place.to("file_max"), "too small for a file: give at least 4KiB");
+            }
+            return;
+        }
+    };
+    if both {
+        let text = "password_env is given too: keep one of the two";
+        findings.error(place.to("password_file"), text);
+    }
+    match url {
+        None => findings.error(place, format!("no url: give url = \"{scheme}://10.0.0.1\"")),
+        Some(url) => {
+            if let Err(text) = super::outputs::Url::parse(url, scheme) {
+                findings.error(place.to("url"), text);
+            }
+        }
+    }
+}
+
+/// Outputs that share an uplink must say the same about it.
+fn uplinks(config: &Config, findings: &mut Findings) {
+    for (index, output) in config.output.iter().enumerate() {
+        let place = Place::section("output").to(index);
+        if output.law() == Law::Known && output.rate.cap().is_none() {
+            let text = "\"known\" needs to know the rate: give rate = \"18mbit\", or another law";
+            findings.error(place.to("law"), text);
+        }
+        let shares = |other: &&OutputConfig| other.uplink() == output.uplink();
+        let Some(other) = config.output[..index].iter().find(shares) else { continue };
+        for (key, differs) in
+            [("rate", other.rate != output.rate), ("law", other.law() != output.law())]
+        {
+            if differs {
+                let text = format!(
+                    "differs from that of output {:?}, which shares the uplink {:?}: say the same, or \
+                     give one of them an uplink of its own with uplink = \"...\"",
+                    other.label(),
+                    output.uplink()
+                );
+                findings.error(place.to(key), text);
+            }
+        }
+    }
+}
+
+/// No two listeners on one address.
+fn listeners(config: &Config, findings: &mut Findings) {
+    let mut seen: Vec<SocketAddr> = Vec::new();
+    let mut listen = |address: &SocketAddr, place: Place, findings: &mut Findings| {
+        if address.port() != 0 && seen.contains(address) {
+            findings.error(place, format!("{address} is listened on already: choose another port"));
+        }
+        seen.push(*address);
+    };
+    for address in &config.http.listen.0 {
+        listen(address, Place::section("http").to("listen"), findings);
+    }
+    for (index, input) in config.input.iter().enumerate() {
+        let place = Place::section("input").to(index).to("mqtt").to("listen");
+        for address in input.mqtt.iter().flat_map(|mqtt| &mqtt.listen).flat_map(|list| &list.0) {
+            listen(address, place.clone(), findings);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The `[[output]]` tables of the configuration.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use tidegate_core::capacity::LawName;
+use tidegate_core::units::Size;
+
+use super::units::{ByteSize, OutputRate};
+
+/// `[[output]]`: exactly one of its kinds.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OutputConfig {
+    /// Its name, as in `to = ["cloud"]`; its kind if left out.
+    pub name: Option<String>,
+    /// An AMQP 0-9-1 broker such as RabbitMQ.
+    pub amqp: Option<AmqpConfig>,
+    /// An MQTT broker, or another node.
+    pub mqtt: Option<MqttOutputConfig>,
+    /// Files on this machine, or nothing.
+    pub sink: Option<SinkConfig>,
+    /// `"auto"`, or a cap on what is measured.
+    pub rate: OutputRate,
+    /// How the capacity of its uplink is found.
+    pub law: Option<Law>,
+    /// The uplink that it shares with the other outputs that name it.
+    pub uplink: Option<String>,
+    /// Records that may be sent and not confirmed at once.
+    pub unconfirmed_max: Option<u32>,
+}
+
+/// The one kind that an output is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OutputKind<'a> {
+    /// `amqp`.
+    Amqp(&'a AmqpConfig),
+    /// `mqtt`.
+    Mqtt(&'a MqttOutputConfig),
+    /// `sink`.
+    Sink(&'a SinkConfig),
+}
+
+impl OutputKind<'_> {
+    /// As the key of the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            OutputKind::Amqp(_) => "amqp",
+            OutputKind::Mqtt(_) => "mqtt",
+            OutputKind::Sink(_) => "sink",
+        }
+    }
+}
+
+impl OutputConfig {
+    /// Every kind that is given; a right output has one.
+    pub fn kinds(&self) -> impl Iterator<Item = OutputKind<'_>> {
+        let amqp = self.amqp.as_ref().map(OutputKind::Amqp);
+        let mqtt = self.mqtt.as_ref().map(OutputKind::Mqtt);
+        let sink = self.sink.as_ref().map(OutputKind::Sink);
+        [amqp, mqtt, sink].into_iter().flatten()
+    }
+
+    /// The given name, or the name of its kind.
+    pub fn label(&self) -> &str {
+        let kind = || self.kinds().next().map_or("output", OutputKind::name);
+        self.name.as_deref().unwrap_or_else(kind)
+    }
+
+    /// The uplink it is on: the given one; for a sink its own, since it has no network below; for the
+    /// others the one that they share.
+    pub fn uplink(&self) -> &str {
+        match (&self.uplink, &self.sink) {
+            (Some(name), _) => name,
+            (None, Some(_)) => self.label(),
+            (None, None) => "uplink",
+        }
+    }
+
+    /// The given law, or the default of its kind.
+    pub fn law(&self) -> Law {
+        self.law.unwrap_or(if self.sink.is_some() { Law::Unlimited } else { Law::Tide })
+    }
+}
+
+/// `law` of an output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Law {
+    /// Ours.
+    #[default]
+    Tide,
+    /// BBR.
+    Bbr,
+    /// Copa.
+    Copa,
+    /// LEDBAT.
+    Ledbat,
+    /// 92 % of the configured rate, which must be given.
+    Known,
+    /// No network below: nothing is measured.
+    Unlimited,
+}
+
+impl From<Law> for LawName {
+    fn from(law: Law) -> Self {
+        match law {
+            Law::Tide => LawName::Tide,
+            Law::Bbr => LawName::Bbr,
+            Law::Copa => LawName::Copa,
+            Law::Ledbat => LawName::Ledbat,
+            Law::Known => LawName::Known,
+            Law::Unlimited => LawName::Unlimited,
+        }
+    }
+}
+
+/// `amqp` of an `[[output]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AmqpConfig {
+    /// `amqp://host[:port][/vhost]`, without user and password.
+    pub url: Option<String>,
+    /// Exchange that it publishes to.
+    pub exchange: String,
+    /// Routing key; `{topic}` is the record's topic with `.` for `/`.
+    pub routing_key: String,
+    /// Whether the broker keeps records across its restart.
+    pub persistent: bool,
+    /// User name.
+    pub user: String,
+    /// Environment variable with the password.
+    pub password_env: Option<String>,
+    /// File with the password.
+    pub password_file: Option<PathBuf>,
+}
+
+impl Default for AmqpConfig {
+    fn default() -> Self {
+        AmqpConfig {
+            url: None,
+            exchange: "amq.topic".into(),
+            routing_key: "{topic}".into(),
+            persistent: true,
+            user: "guest".into(),
+            password_env: None,
+            password_file: None,
+        }
+    }
+}
+
+/// `mqtt` of an `[[output]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MqttOutputConfig {
+    /// `mqtt://host[:port]`.
+    pub url: Option<String>,
+    /// Prefix of its client identifiers; the node's name if left out.
+    pub client_id: Option<String>,
+    /// User name.
+    pub user: Option<String>,
+    /// Environment variable with the password.
+    pub password_env: Option<String>,
+    /// File with the password.
+    pub password_file: Option<PathBuf>,
+}
+
+/// `sink` of an `[[output]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SinkConfig {
+    /// Folder of the JSON lines files.
+    pub directory: PathBuf,
+    /// A file that has grown to this is closed and a new one begun.
+    pub file_max: ByteSize,
+    /// Files kept; the oldest goes.
+    pub files: u32,
+    /// Write nothing: count, confirm and forget.
+    pub discard: bool,
+}
+
+impl Default for SinkConfig {
+    fn default() -> Self {
+        SinkConfig {
+            directory: "tidegate-data".into(),
+            file_max: ByteSize(Size::from_mib(64)),
+            files: 8,
+            discard: false,
+        }
+    }
+}
+
+/// The address of a broker, without user and password: those have keys of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// Name or IP address, without brackets.
+    pub host: String,
+    /// Port, or the scheme's own.
+    pub port: u16,
+    /// What stands after the host, percent-decoded; for AMQP the virtual host. `None` without a slash.
+    pub path: Option<String>,
+}
+
+impl Url {
+    /// Reads `scheme://host[:port][/path]`.
+    ///
+    /// # Errors
+    /// What is wrong and what would be right.
+    pub fn parse(text: &str, scheme: &str) -> Result<Url, String> {
+        let example = format!("write {scheme}://host or {scheme}://host:port");
+        let (found, rest) =
+            text.split_once("://").ok_or_else(|| format!("{text:?} has no scheme: {example}"))?;
+        if found != scheme {
+            return Err(format!("{found:?} is not spoken here: {example}"));
+        }
+        let (authority, path) = match rest.split_once('/') {
+            Some((authority, path)) => (authority, Some(path)),
+            None => (rest, None),
+        };
+        if authority.contains('@') {
+            return Err("user and password do not belong in a url: give user = \"...\" and \
+                        password_env or password_file"
+                .into());
+        }
+        let (host, port) = host_and_port(authority)
+            .ok_or_else(|| format!("{authority:?} is no host and port: {example}"))?;
+        let default = if scheme == "amqp" { 5672 } else { 1883 };
+        let path = path.map(decode).transpose();
+        let path = path.map_err(|()| format!("{text:?} has a broken %-escape: write %2F for /"))?;
+        Ok(Url { host: host.into(), port: port.unwrap_or(default), path })
+    }
+}
+
+/// Splits `host`, `host:port`, `[v6]` and `[v6]:port`.
+fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']')?;
+            host.parse::<std::net::Ipv6Addr>().ok()?;
+            (host, if after.is_empty() { None } else { Some(after.strip_prefix(':')?) })
+        }
+        None => match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
+    let port = port.map(str::parse::<u16>).transpose().ok()?;
+    (!host.is_empty() && host.chars().all(fits) && port != Some(0)).then_some((host, port))
+}
+
+fn decode(text: &str) -> Result<String, ()> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, others @ ..] = rest {
+        rest = others;
+        if *first == b'%' {
+            let hex = others.get(..2).and_then(|hex| std::str::from_utf8(hex).ok()).ok_or(())?;
+            bytes.push(u8::from_str_radix(hex, 16).map_err(|_| ())?);
+            rest = &others[2..];
+        } else {
+            bytes.push(*first);
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_host_port_and_path() {
+        let url = |text| Url::parse(text, "amqp").unwrap();
+        let is = |host: &str, port, path: Option<&str>| Url {
+            host: host.into(),
+            port,
+            path: path.map(Into::into),
+        };
+        assert_eq!(url("amqp://10.0.0.1"), is("10.0.0.1", 5672, None));
+        assert_eq!(url("amqp://broker.example:5673/"), is("broker.example", 5673, Some("")));
+        assert_eq!(url("amqp://[::1]/a%2Fb"), is("::1", 5672, Some("a/b")));
+        assert_eq!(Url::parse("mqtt://h:9", "mqtt").unwrap(), is("h", 9, None));
+        for wrong in [
+            "10.0.0.1",
+            "mqtt://h",
+            "amqp://",
+            "amqp://h:x",
+            "amqp://h:0",
+            "amqp://[::1",
+            "amqp://a b",
+            "amqp://u:p@h",
+            "amqp://h/%2",
+            "amqp://h/%zz",
+            "amqp://h/%ff",
+        ] {
+            assert!(Url::parse(wrong, "amqp").is_err(), "{wrong}");
+        }
+    }
+}

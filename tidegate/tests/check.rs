@@ -1,0 +1,232 @@
+//! What `tidegate check` says about wrong files: texts that people read, held as snapshots.
+
+use tidegate::config::read;
+
+fn told(text: &str) -> String {
+    read(text).render("node.toml", text)
+}
+
+/// The told text is that of the snapshot.
+macro_rules! told_is {
+    ($text:expr) => {
+        let text: &str = $text;
+        insta::assert_snapshot!(told(text));
+    };
+}
+
+#[test]
+fn an_empty_file_is_a_right_one() {
+    assert_eq!(told(""), "");
+}
+
+#[test]
+fn unknown_keys_suggest_the_nearest() {
+    told_is!(
+        r#"
+nod = { name = "gate-7" }
+
+[node]
+nmae = "gate-7"
+
+[[stream]]
+topic = ["factory/#"]
+priority = 1
+
+[[output]]
+amqp = { url = "amqp://10.0.0.1", exchnage = "telemetry" }
+"#
+    );
+}
+
+#[test]
+fn values_of_a_wrong_kind_show_a_right_one() {
+    told_is!(
+        r#"
+[node]
+name = 7
+scheduler = "natve"
+stop_timeout = "10 sec"
+
+[[input]]
+mqtt = { listen = "localhost:1883" }
+
+[[class]]
+name = "ls"
+latency = 50
+
+[[stream]]
+topics = "factory/#"
+full = "drop-odlest"
+accept = "durable"
+memory = "16 megs"
+
+[[output]]
+sink = { discard = true }
+rate = "18 MB/s"
+
+[limits]
+connections = -1
+"#
+    );
+}
+
+#[test]
+fn names_must_lead_somewhere() {
+    told_is!(
+        r#"
+[[class]]
+name = "alarm"
+latency = "50ms"
+[[class]]
+name = "bulk"
+latency = "1s"
+
+[[stream]]
+topics = ["a/#"]
+class = "alram"
+to = ["clowd", "archive", "archive"]
+
+[[stream]]
+topics = ["b/#"]
+class = "ls"
+
+[[output]]
+name = "cloud"
+amqp = { url = "amqp://10.0.0.1" }
+[[output]]
+name = "archive"
+sink = {}
+"#
+    );
+}
+
+#[test]
+fn values_must_be_within_bounds() {
+    told_is!(
+        r#"
+[node]
+name = "a/b"
+
+[[input]]
+mqtt = {}
+replay = { file = "readings.dat", speed = -1, topic = "a/#" }
+[[input]]
+[[input]]
+mqtt = { listen = ["127.0.0.1:1883", "127.0.0.1:7070"] }
+
+[[class]]
+name = "nm"
+latency = "500ms"
+min_share = 0.7
+[[class]]
+name = "ls"
+latency = "50ms"
+min_share = 1.5
+[[class]]
+name = "ls"
+
+[[stream]]
+topics = ["a/#/b", "a+"]
+latency = "0s"
+class = "nm"
+to = []
+[[stream]]
+topics = []
+
+[[output]]
+amqp = { url = "amqp://guest:guest@10.0.0.1" }
+[[output]]
+amqp = { exchange = "telemetry", password_env = "A", password_file = "B" }
+rate = "2mbit"
+law = "bbr"
+[[output]]
+name = "files"
+sink = { files = 0 }
+mqtt = { url = "http://10.0.0.1" }
+law = "known"
+
+[limits]
+memory = "1MiB"
+record_max = "1MiB"
+"#
+    );
+}
+
+#[test]
+fn hidden_streams_are_warnings() {
+    let text = r#"
+[[stream]]
+topics = ["factory/#"]
+class = "ls"
+[[stream]]
+name = "plc"
+topics = ["factory/+/plc/#", "factory/7"]
+latency = "20ms"
+[[stream]]
+topics = ["factory/1/#", "building/#"]
+[[stream]]
+name = "rest"
+block_max = "2s"
+full = "reject"
+memory = "1GiB"
+[[stream]]
+topics = ["late"]
+"#;
+    told_is!(text);
+    assert_eq!(read(text).counts(), (0, 5));
+}
+
+#[test]
+fn syntax_errors_are_all_told() {
+    told_is!(
+        "[node]\nname = gate-7\n\n[[stream]\nlatency = 50ms\nttl = \n[[output]]\nsink = {}\n\
+         sink = {}\nlawn = \"tide\"\n"
+    );
+}
+
+#[test]
+fn values_without_quotes_are_understood() {
+    told_is!(
+        "[[stream]]\nlatency = 50ms # soon\nttl = \ntopics = [\"a/#\"]\n[[output]]\nname = cloud 7\n\
+         sink = { discard = yes }\nrate = auto\n"
+    );
+}
+
+#[test]
+fn tables_and_values_are_not_the_same() {
+    told_is!(
+        "node = 3\nhttp = []\nstream = {}\n[[output]]\nsink = true\nrate = {}\n[[input]]\nmqtt = [\"[::]:1\"]\n"
+    );
+}
+
+#[test]
+fn a_broken_name_brings_no_false_alarm() {
+    told_is!(
+        r#"
+[[clas]]
+name = "alarm"
+latency = "50ms"
+
+[[stream]]
+class = "alarm"
+to = ["cloud"]
+
+[[output]]
+nam = "cloud"
+amqp = { url = 5 }
+"#
+    );
+}
+
+#[test]
+fn long_and_odd_lines_are_shown_in_part() {
+    let text =
+        format!("# ünïcödé\nname = \"{}\"\n\"\\u001b[31m\" = 1\n\"ü\" = {{ }}", "x".repeat(500));
+    told_is!(&text);
+}
+
+#[test]
+fn a_thousand_mistakes_are_told_as_a_hundred() {
+    let text: String = (0..1000).map(|n| format!("key{n} = {n}\n")).collect();
+    assert_eq!(read(&text).diagnostics.len(), 100);
+}
