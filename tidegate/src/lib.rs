@@ -5,5 +5,6 @@ pub mod config;
 pub mod drive;
 pub mod http;
 pub mod metrics;
+pub mod output;
 pub mod port;
 pub mod status;
