@@ -2,8 +2,10 @@
 
 pub mod assemble;
 pub mod config;
+pub mod demo;
 pub mod drive;
 pub mod http;
 pub mod metrics;
 pub mod port;
+pub mod screen;
 pub mod status;

@@ -1,0 +1,5 @@
+//! `tidegate demo`.
+
+pub mod load;
+pub mod meter;
+pub mod relay;
