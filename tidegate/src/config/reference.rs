@@ -204,7 +204,12 @@ fn outputs(file: &mut File) {
     file.key("amqp.exchange", "\"amq.topic\"", "Exchange that it publishes to; it must exist.");
     file.key("amqp.routing_key", "\"{topic}\"", "{topic} is the record's topic, with . for /.");
     file.key("amqp.persistent", "true", "Whether the broker keeps records across its restart.");
-    file.key("amqp.user", "\"guest\"", "User name.");
+    file.note(
+        "amqp.user",
+        "\"gate\"",
+        "User name. Default: guest with its well-known password, which RabbitMQ takes from its own\n\
+         machine only.",
+    );
     file.note("amqp.password_env", "\"CLOUD_PASSWORD\"", "Environment variable with the password.");
     file.note(
         "amqp.password_file",
@@ -375,13 +380,17 @@ mod tests {
                 None if key == "cap" => "[[class]]\nname = \"x\"\nlatency = \"1s\"\n",
                 None => "[[stream]]\n",
                 Some(("replay", _)) => "[[input]]\nreplay.file = \"a.csv\"\n",
-                Some(("amqp", _)) => "[[output]]\namqp.url = \"amqp://h\"\n",
-                Some(_) => "[[output]]\nmqtt.url = \"mqtt://h\"\n",
+                Some(("amqp", "user")) => {
+                    "[[output]]\namqp.url = \"amqp://h\"\namqp.password_env = \"P\"\n"
+                }
+                Some(("amqp", _)) => "[[output]]\namqp.url = \"amqp://h\"\namqp.user = \"gate\"\n",
+                Some((_, "user")) => "[[output]]\nmqtt.url = \"mqtt://h\"\n",
+                Some(_) => "[[output]]\nmqtt.url = \"mqtt://h\"\nmqtt.user = \"gate\"\n",
             };
             let text = format!("{lone}{key} = {value}\n");
             assert_eq!(read(&text).render("reference.toml", &text), "");
         }
-        assert_eq!(commented_keys().len(), 8);
+        assert_eq!(commented_keys().len(), 9);
     }
 
     fn commented_keys() -> Vec<(String, String)> {

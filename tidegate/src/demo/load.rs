@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval};
 
 /// User property in which a source says when it made a record: nanoseconds since the Unix epoch.
-pub const SOURCE_TIME: &str = "tidegate-source-time";
+pub const SOURCE_TIME: &str = "source-time-ns";
 
 /// A kind of sensor.
 #[derive(Clone, Copy, Debug)]
@@ -123,10 +123,10 @@ mod tests {
     fn packets_are_as_the_standard_says() {
         assert_eq!(connect("a"), b"\x10\x0e\x00\x04MQTT\x05\x02\x00\x00\x00\x00\x01a");
         let record = record("t", 7, 12, b"xy");
-        assert_eq!(record[..2], [0x32, 35]);
+        assert_eq!(record[..2], [0x32, 29]);
         assert_eq!(record[2..7], [0, 1, b't', 0, 7]);
-        assert_eq!((record[7], record[8]), (27, 0x26));
-        assert_eq!(record.len(), 37);
+        assert_eq!((record[7], record[8]), (21, 0x26));
+        assert_eq!(record.len(), 31);
         assert!(record.ends_with(b"\x00\x0212xy"));
         assert_eq!(packet(0x30, &[0; 321])[..3], [0x30, 0xc1, 0x02]);
     }
