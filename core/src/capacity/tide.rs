@@ -270,3 +270,131 @@ impl Law for Tide {
         (self.rate > 0.0).then_some(self.idle_at + IDLE_PERIOD)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A path of one rate and one delay with an endless FIFO, kept full to the law's window.
+    struct Path {
+        law: Tide,
+        now: Time,
+        /// (handed, leaves the queue, delivered when handed, bytes)
+        flying: VecDeque<(Time, Time, u64, u64)>,
+        free_at: Time,
+        delivered: u64,
+        in_flight: u64,
+    }
+
+    impl Path {
+        fn new() -> Self {
+            let (law, flying) = (Tide::new(None), VecDeque::new());
+            let (now, free_at) = (Time::ZERO, Time::ZERO);
+            Path { law, now, flying, free_at, delivered: 0, in_flight: 0 }
+        }
+
+        /// Runs for a while; answers with the longest queue below, in seconds.
+        fn run(&mut self, seconds: f64, rate: f64, round_trip: Duration) -> f64 {
+            let end = self.now + Duration::from_secs_f64(seconds);
+            let mut longest = 0.0f64;
+            while self.now < end {
+                let packet = 1400;
+                while self.in_flight + packet <= self.law.window().0 {
+                    let span = Duration::from_secs_f64(packet as f64 / rate);
+                    self.free_at = self.free_at.max(self.now) + span;
+                    longest = longest.max(self.free_at.since(self.now).as_secs_f64());
+                    let acked_at = self.free_at + round_trip;
+                    self.flying.push_back((self.now, acked_at, self.delivered, packet));
+                    self.in_flight += packet;
+                }
+                let (handed, at, before, bytes) =
+                    self.flying.pop_front().expect("a window is never 0");
+                self.now = self.now.max(at);
+                self.delivered += bytes;
+                self.in_flight -= bytes;
+                let ack = Ack {
+                    rtt: self.now.since(handed),
+                    sent_at: handed,
+                    delivered_at_send: Size(before),
+                    delivered: Size(self.delivered),
+                    newly: Size(bytes),
+                    in_flight: Size(self.in_flight),
+                    unsent: Size::ZERO,
+                    lost: Size::ZERO,
+                    app_limited: false,
+                };
+                self.law.acked(self.now, &ack);
+            }
+            longest
+        }
+    }
+
+    const ROUND_TRIP: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn the_rate_is_found_and_the_queue_stays_short() {
+        for rate in [50_000.0, 250_000.0, 5e6] {
+            let mut path = Path::new();
+            path.run(3.0, rate, ROUND_TRIP);
+            let queue = path.run(10.0, rate, ROUND_TRIP);
+            let found = path.law.rate().as_f64() / rate;
+            assert!((0.95..1.1).contains(&found), "found {found} of {rate}");
+            // Half a round trip of boost, the target, and a slow packet or two.
+            assert!(queue < 0.130, "{queue} s stood below at {rate}");
+        }
+    }
+
+    #[test]
+    fn a_drop_of_the_rate_drains_and_is_not_taken_for_a_longer_path() {
+        let mut path = Path::new();
+        path.run(10.0, 1e6, ROUND_TRIP);
+        path.run(1.5, 125e3, ROUND_TRIP);
+        let queue = path.run(10.0, 125e3, ROUND_TRIP);
+        // The same bound: nothing of the drop is left.
+        assert!(queue < 0.150, "{queue} s stood below");
+        let min_rtt = path.law.min_rtt().expect("it was measured");
+        assert!(min_rtt < Duration::from_millis(130), "{min_rtt:?}");
+    }
+
+    #[test]
+    fn a_longer_path_is_accepted_after_a_drain_that_did_not_help() {
+        let mut path = Path::new();
+        path.run(10.0, 1e6, ROUND_TRIP);
+        path.run(5.0, 1e6, ROUND_TRIP * 2);
+        assert!(path.law.min_rtt().expect("it was measured") > Duration::from_millis(190));
+        let before = path.delivered;
+        path.run(5.0, 1e6, ROUND_TRIP * 2);
+        let share = (path.delivered - before) as f64 / 5e6;
+        assert!(share > 0.9, "{share} of the rate");
+    }
+
+    #[test]
+    fn what_we_limit_ourselves_never_lowers_the_rate() {
+        let mut path = Path::new();
+        path.run(5.0, 1e6, ROUND_TRIP);
+        let rate = path.law.rate();
+        let quiet = Ack {
+            rtt: ROUND_TRIP,
+            sent_at: path.now,
+            delivered_at_send: Size(path.delivered),
+            delivered: Size(path.delivered + 100),
+            newly: Size(100),
+            in_flight: Size::ZERO,
+            unsent: Size::ZERO,
+            lost: Size::ZERO,
+            app_limited: true,
+        };
+        path.law.acked(path.now + ROUND_TRIP, &quiet);
+        assert_eq!(path.law.rate(), rate);
+    }
+
+    #[test]
+    fn silence_halves_the_rate() {
+        let mut path = Path::new();
+        path.run(5.0, 1e6, ROUND_TRIP);
+        let (rate, at) = (path.law.rate(), path.law.next_timeout().expect("it waits"));
+        path.law.tick(at);
+        assert_eq!(path.law.rate(), rate.times(0.5));
+        assert_eq!(path.law.next_timeout(), Some(at + IDLE_PERIOD));
+    }
+}

@@ -1,0 +1,212 @@
+//! From configuration to a node: every value converted, every input and output joined to the drive.
+//!
+//! The only file that knows both the configuration's words and the options of core and the drivers.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use tidegate_core::class::{ClassSpec, Classes};
+use tidegate_core::io::{OutputId, UplinkId};
+use tidegate_core::options::{NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_core::record::AcceptMode;
+use tidegate_core::rules::{Discipline, FullPolicy, Rule, Rules};
+use tidegate_core::topic::Filter;
+use tidegate_core::units::{Ratio, Size};
+
+use crate::config::{
+    Accept, ClassConfig, Config, Full, Order, OutputConfig, OutputKind, StreamConfig,
+};
+
+/// Records sent and not confirmed at once where the configuration does not say: enough to fill a
+/// broker's confirm window, few enough that a lost connection sends little twice.
+const UNCONFIRMED_MAX: u32 = 256;
+
+/// The options of the node. `config` is completed and has no error; `incarnation` is new whenever the
+/// node holds nothing of an earlier life.
+///
+/// # Errors
+/// A configuration that was not checked.
+pub fn node_options(config: &Config, incarnation: u64) -> anyhow::Result<NodeOptions> {
+    let classes = Classes::new(config.class.iter().map(class).collect()).context("[[class]]")?;
+    let mut rules = Vec::new();
+    for stream in &config.stream {
+        let rule = rule(stream, config, &classes);
+        rules.push(rule.with_context(|| format!("[[stream]] {:?}", stream.label()))?);
+    }
+    let mut uplinks: Vec<UplinkOptions> = Vec::new();
+    let outputs = config.output.iter().map(|spec| output(spec, &mut uplinks)).collect();
+    let options = NodeOptions {
+        name: config.node.name().into(),
+        incarnation,
+        classes,
+        rules: Rules::new(rules).context("[[stream]]")?,
+        uplinks,
+        outputs,
+        scheduler: config.node.scheduler.into(),
+        memory: config.limits.memory.0,
+        record_max: config.limits.record_max.0,
+    };
+    options.check().context("[[output]]")?;
+    Ok(options)
+}
+
+fn class(class: &ClassConfig) -> ClassSpec {
+    let latency = class.latency.unwrap_or_default().0;
+    let default = ClassSpec::new(class.name.as_deref().unwrap_or_default(), latency);
+    ClassSpec {
+        min_share: class.min_share.map_or(default.min_share, Ratio::new),
+        late_share: class.late_share.map_or(default.late_share, Ratio::new),
+        cap: class.cap.map(|cap| cap.0),
+        ..default
+    }
+}
+
+fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Result<Rule> {
+    let class = match (&stream.class, stream.latency) {
+        (Some(name), _) => classes.by_name(name).with_context(|| format!("no class {name:?}"))?,
+        (None, Some(latency)) => classes.for_latency(latency.0),
+        (None, None) => Rule::catch_all(classes, Vec::new()).class,
+    };
+    let output = |name: &String| {
+        let place = config.output.iter().position(|output| output.label() == name);
+        let place = place.with_context(|| format!("no output {name:?}"))?;
+        anyhow::Ok(OutputId(u16::try_from(place)?))
+    };
+    let to = match &stream.to {
+        Some(names) => names.iter().map(output).collect::<Result<_, _>>()?,
+        None => vec![OutputId(0)],
+    };
+    let topics = stream.topics.as_deref().unwrap_or_default();
+    Ok(Rule {
+        name: stream.label().into(),
+        filters: topics.iter().map(|topic| Filter::new(topic)).collect::<Result<_, _>>()?,
+        latency: stream.latency.map_or(classes.spec(class).latency, |latency| latency.0),
+        class,
+        to,
+        discipline: match stream.order {
+            Order::Fifo => Discipline::Fifo,
+            Order::Lifo => Discipline::Lifo,
+            Order::NewestOnly => Discipline::NewestOnly,
+        },
+        strict_order: stream.strict_order,
+        full: match stream.full {
+            Full::DropOldest => FullPolicy::DropOldest,
+            Full::DropNewest => FullPolicy::DropNewest,
+            Full::Reject => FullPolicy::Reject,
+            Full::Block => FullPolicy::Block(stream.block_max.0),
+        },
+        bound: stream.memory.0,
+        ttl: stream.ttl.map(|ttl| ttl.0),
+        accept: match stream.accept {
+            Accept::Memory => AcceptMode::Memory,
+            Accept::Confirmed => AcceptMode::Confirmed,
+        },
+    })
+}
+
+/// Converts an output; an uplink that no output before it named is added.
+fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOptions {
+    let name: Arc<str> = output.uplink().into();
+    let known = uplinks.iter().position(|uplink| uplink.name == name);
+    let place = known.unwrap_or_else(|| {
+        let (law, cap) = (output.law().into(), output.rate.cap());
+        uplinks.push(UplinkOptions { name, law, cap, remembered: None });
+        uplinks.len() - 1
+    });
+    // What each record costs beside payload, key and properties: identity, deadline and source time as
+    // headers, and the protocol's own framing.
+    let overhead = match output.kinds().next() {
+        Some(OutputKind::Amqp(_)) => Size(300),
+        Some(OutputKind::Mqtt(_)) => Size(200),
+        Some(OutputKind::Sink(_)) | None => Size::ZERO,
+    };
+    OutputOptions {
+        name: output.label().into(),
+        uplink: UplinkId(place as u16),
+        overhead,
+        unconfirmed_max: output.unconfirmed_max.unwrap_or(UNCONFIRMED_MAX) as usize,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tidegate_core::capacity::LawName;
+    use tidegate_core::class::ClassId;
+    use tidegate_core::rules::RuleId;
+    use tidegate_core::units::Rate;
+
+    use super::*;
+    use crate::config::read;
+
+    fn options(text: &str) -> NodeOptions {
+        let reading = read(text);
+        assert_eq!(reading.render("node.toml", text), "");
+        node_options(&reading.config, 1).unwrap()
+    }
+
+    #[test]
+    fn an_empty_file_is_a_whole_node() {
+        let options = options("");
+        assert_eq!(options.classes.len(), 3);
+        assert_eq!(options.rules.find("any/topic"), Some(RuleId(0)));
+        assert_eq!(options.rules.get(RuleId(0)).class, ClassId(2));
+        assert_eq!(&*options.outputs[0].name, "sink");
+        assert_eq!(options.uplinks[0].law, LawName::Unlimited);
+    }
+
+    #[test]
+    fn streams_find_their_class_and_outputs() {
+        let options = options(
+            r#"
+            [[stream]]
+            topics = ["factory/+/plc/#"]
+            latency = "20ms"
+            to = ["local", "cloud"]
+            [[stream]]
+            topics = ["building/#"]
+            class = "nm"
+            full = "drop-oldest"
+            ttl = "10m"
+            [[output]]
+            name = "cloud"
+            amqp = { url = "amqp://10.0.0.1" }
+            rate = "18mbit"
+            [[output]]
+            name = "local"
+            sink = { discard = true }
+            "#,
+        );
+        let rule = |key| options.rules.get(options.rules.find(key).unwrap());
+        let plc = rule("factory/7/plc/1");
+        assert_eq!((plc.class, plc.latency), (ClassId(0), Duration::from_millis(20)));
+        assert_eq!(plc.to, [OutputId(1), OutputId(0)]);
+        let building = rule("building/1");
+        assert_eq!((building.class, building.latency), (ClassId(1), Duration::from_millis(500)));
+        assert_eq!(building.full, FullPolicy::DropOldest);
+        assert_eq!((&*rule("other").name, rule("other").class), ("default", ClassId(2)));
+        assert_eq!(options.uplinks[0].cap, Some(Rate::from_bits(18e6)));
+        assert_eq!(options.outputs[1].uplink, UplinkId(1));
+    }
+
+    #[test]
+    fn outputs_share_the_uplink_that_they_name() {
+        let options = options(
+            r#"
+            [[output]]
+            amqp = { url = "amqp://10.0.0.1" }
+            [[output]]
+            mqtt = { url = "mqtt://10.0.0.2" }
+            [[output]]
+            name = "lte"
+            mqtt = { url = "mqtt://10.0.0.3" }
+            uplink = "lte"
+            law = "copa"
+            "#,
+        );
+        let uplinks: Vec<u16> = options.outputs.iter().map(|output| output.uplink.0).collect();
+        assert_eq!(uplinks, [0, 0, 1]);
+        assert_eq!(options.uplinks[1].law, LawName::Copa);
+    }
+}

@@ -1,0 +1,459 @@
+//! Every metric of a node, and its text form for Prometheus (docs/decisions/0004-metrics.md).
+//!
+//! Names are `tidegate_<name>_<unit>[_total]`. Labels are names of the configuration (stream, class,
+//! uplink, output) and the fixed lists of reasons and stages: their number is bounded by the
+//! configuration, and no client or topic is ever a label. What a class did is the sum over its
+//! streams: `sum by (class) (...)`.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use tidegate_core::record::DropReason;
+use tidegate_core::status::{NodeStatus, RuleStatus, StageTimes, Stages};
+
+/// How a metric moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only upward, from 0 at start.
+    Counter,
+    /// Both ways.
+    Gauge,
+    /// Counts by size.
+    Histogram,
+}
+
+/// One metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// How it moves.
+    pub kind: Kind,
+    /// When it moves.
+    pub help: &'static str,
+}
+
+impl Metric {
+    const fn counter(name: &'static str, help: &'static str) -> Metric {
+        Metric { name, kind: Kind::Counter, help }
+    }
+
+    const fn gauge(name: &'static str, help: &'static str) -> Metric {
+        Metric { name, kind: Kind::Gauge, help }
+    }
+
+    const fn histogram(name: &'static str, help: &'static str) -> Metric {
+        Metric { name, kind: Kind::Histogram, help }
+    }
+}
+
+const INFO: Metric =
+    Metric::gauge("tidegate_node_info", "Always 1; the labels name the node and its version.");
+const UPTIME: Metric = Metric::gauge(
+    "tidegate_node_uptime_seconds",
+    "Time since the node started, by its monotonic clock.",
+);
+const HELD: Metric = Metric::gauge(
+    "tidegate_node_held_deliveries",
+    "Deliveries without a fate: they wait, or are sent and not confirmed.",
+);
+const HELD_BYTES: Metric =
+    Metric::gauge("tidegate_node_held_bytes", "Bytes of the records without a fate.");
+const MEMORY: Metric =
+    Metric::gauge("tidegate_node_memory_bytes", "Bound on the bytes held, as configured.");
+const LOST: Metric = Metric::gauge(
+    "tidegate_node_lost_deliveries",
+    "Accepted - confirmed - dropped - held. Anything but 0 is a mistake of Tidegate.",
+);
+const REFUSED: Metric = Metric::counter(
+    "tidegate_node_refused_offers_total",
+    "Offers refused, for whatever stream or for none; the sender was told.",
+);
+const RECORDS: Metric = Metric::counter(
+    "tidegate_stream_accepted_records_total",
+    "Counts a record when it is given its sequence number.",
+);
+const ACCEPTED: Metric = Metric::counter(
+    "tidegate_stream_accepted_deliveries_total",
+    "Counts a delivery (a record for one destination) when its record is accepted.",
+);
+const ACCEPTED_BYTES: Metric = Metric::counter(
+    "tidegate_stream_accepted_bytes_total",
+    "Grows by a delivery's size (payload, key, properties) when its record is accepted.",
+);
+const CONFIRMED: Metric = Metric::counter(
+    "tidegate_stream_confirmed_deliveries_total",
+    "Counts a delivery when its destination confirms it.",
+);
+const CONFIRMED_BYTES: Metric = Metric::counter(
+    "tidegate_stream_confirmed_bytes_total",
+    "Grows by a delivery's size when its destination confirms it.",
+);
+const DROPPED: Metric = Metric::counter(
+    "tidegate_stream_dropped_deliveries_total",
+    "Counts a delivery when it is given up, by the reason why.",
+);
+const STREAM_REFUSED: Metric = Metric::counter(
+    "tidegate_stream_refused_offers_total",
+    "Counts an offer of this stream when it is refused; the sender was told.",
+);
+const VIOLATED: Metric = Metric::counter(
+    "tidegate_stream_violated_deliveries_total",
+    "Counts a delivery whose last byte went to the wire later than its latency bound.",
+);
+const AGAIN: Metric = Metric::counter(
+    "tidegate_stream_resent_deliveries_total",
+    "Counts a delivery each time it is sent again after a connection was lost.",
+);
+const STREAM_HELD: Metric =
+    Metric::gauge("tidegate_stream_held_bytes", "Bytes of the stream's deliveries without a fate.");
+const OPEN: Metric = Metric::gauge(
+    "tidegate_stream_open_streams",
+    "Streams of single sources under this rule that are open or hold records.",
+);
+const STAGE: Metric = Metric::histogram(
+    "tidegate_stream_stage_seconds",
+    "Counts a delivery when it ends a stage. wait: arrival to first byte picked; transmit: to \
+     last byte handed to the wire; residence: both; confirm: last byte to confirmation.",
+);
+const BOUND: Metric =
+    Metric::gauge("tidegate_stream_bound_seconds", "Latency bound on residence, as configured.");
+const BACKLOG: Metric =
+    Metric::gauge("tidegate_class_backlog_records", "Records of the class that wait.");
+const BACKLOG_BYTES: Metric =
+    Metric::gauge("tidegate_class_backlog_bytes", "Bytes of the class that wait.");
+const LATE: Metric = Metric::gauge(
+    "tidegate_class_late_records",
+    "Records of the class that wait and are past their deadline.",
+);
+const DELAY: Metric = Metric::gauge(
+    "tidegate_class_queue_delay_seconds",
+    "Estimated time that a record arriving now would wait.",
+);
+const WANTED: Metric = Metric::gauge(
+    "tidegate_class_wanted_bytes_per_second",
+    "Rate that would clear backlog and arrivals within the bound.",
+);
+const ALLOCATED: Metric =
+    Metric::gauge("tidegate_class_allocated_bytes_per_second", "The class's part of the uplinks.");
+const CAPACITY: Metric = Metric::gauge(
+    "tidegate_uplink_capacity_bytes_per_second",
+    "Estimated capacity; 0 while nothing is known.",
+);
+const WINDOW: Metric =
+    Metric::gauge("tidegate_uplink_window_bytes", "Bytes that may be below the scheduler.");
+const IN_FLIGHT: Metric =
+    Metric::gauge("tidegate_uplink_in_flight_bytes", "Bytes that are below the scheduler.");
+const RTT: Metric =
+    Metric::gauge("tidegate_uplink_rtt_seconds", "Newest round trip; absent before the first.");
+const MIN_RTT: Metric = Metric::gauge(
+    "tidegate_uplink_rtt_min_seconds",
+    "Smallest round trip of the present path; absent before the first.",
+);
+const LANES: Metric =
+    Metric::gauge("tidegate_output_lanes", "Connections that the output may use.");
+const LANES_UP: Metric = Metric::gauge("tidegate_output_up_lanes", "Connections that are up.");
+const UNCONFIRMED: Metric =
+    Metric::gauge("tidegate_output_unconfirmed_records", "Records sent and not confirmed.");
+
+/// Every metric.
+pub const ALL: [Metric; 34] = [
+    INFO,
+    UPTIME,
+    HELD,
+    HELD_BYTES,
+    MEMORY,
+    LOST,
+    REFUSED,
+    RECORDS,
+    ACCEPTED,
+    ACCEPTED_BYTES,
+    CONFIRMED,
+    CONFIRMED_BYTES,
+    DROPPED,
+    STREAM_REFUSED,
+    VIOLATED,
+    AGAIN,
+    STREAM_HELD,
+    OPEN,
+    STAGE,
+    BOUND,
+    BACKLOG,
+    BACKLOG_BYTES,
+    LATE,
+    DELAY,
+    WANTED,
+    ALLOCATED,
+    CAPACITY,
+    WINDOW,
+    IN_FLIGHT,
+    RTT,
+    MIN_RTT,
+    LANES,
+    LANES_UP,
+    UNCONFIRMED,
+];
+
+/// Upper edges of the stage histograms: from a scheduler's own cost to a long outage, with the default
+/// bounds (50, 500, 1000 ms) among them.
+pub const BUCKETS: [Duration; 15] = [
+    Duration::from_micros(250),
+    Duration::from_millis(1),
+    Duration::from_micros(2_500),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(25),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_millis(2_500),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+];
+
+/// The text that Prometheus reads (exposition format 0.0.4).
+pub fn encode(status: &NodeStatus) -> String {
+    let mut text = Text(String::with_capacity(16 * 1024));
+    node(status, &mut text);
+    streams(status, &mut text);
+    classes(status, &mut text);
+    uplinks(status, &mut text);
+    outputs(status, &mut text);
+    text.0
+}
+
+fn node(status: &NodeStatus, text: &mut Text) {
+    let version = env!("CARGO_PKG_VERSION");
+    let info: Labels<'_> = &[("node", &status.name), ("version", version)];
+    text.family(INFO, [(info, 1.0)]);
+    text.family(UPTIME, [(NONE, status.now.as_secs_f64())]);
+    text.family(HELD, [(NONE, status.held as f64)]);
+    text.family(HELD_BYTES, [(NONE, status.held_bytes.as_f64())]);
+    text.family(MEMORY, [(NONE, status.memory.as_f64())]);
+    text.family(LOST, [(NONE, status.counts.lost(status.held) as f64)]);
+    text.family(REFUSED, [(NONE, status.counts.refused as f64)]);
+}
+
+fn streams(status: &NodeStatus, text: &mut Text) {
+    type Read = fn(&RuleStatus) -> u64;
+    let simple: [(Metric, Read); 6] = [
+        (RECORDS, |rule| rule.counts.records),
+        (ACCEPTED, |rule| rule.counts.accepted),
+        (ACCEPTED_BYTES, |rule| rule.counts.accepted_bytes),
+        (CONFIRMED, |rule| rule.counts.confirmed),
+        (CONFIRMED_BYTES, |rule| rule.counts.confirmed_bytes),
+        (STREAM_REFUSED, |rule| rule.counts.refused),
+    ];
+    let more: [(Metric, Read); 4] = [
+        (VIOLATED, |rule| rule.counts.violated),
+        (AGAIN, |rule| rule.counts.again),
+        (STREAM_HELD, |rule| rule.held_bytes.0),
+        (OPEN, |rule| rule.streams),
+    ];
+    for (metric, read) in simple.into_iter().chain(more) {
+        text.head(metric);
+        for rule in &status.rules {
+            text.sample(metric.name, &of_rule(rule), read(rule) as f64);
+        }
+    }
+    text.head(DROPPED);
+    for rule in &status.rules {
+        for reason in DropReason::ALL {
+            let [stream, class] = of_rule(rule);
+            let labels = [stream, class, ("reason", reason.name())];
+            text.sample(DROPPED.name, &labels, rule.counts.dropped[reason.index()] as f64);
+        }
+    }
+    text.head(BOUND);
+    for rule in &status.rules {
+        text.sample(BOUND.name, &of_rule(rule), rule.bound.as_secs_f64());
+    }
+    text.head(STAGE);
+    for rule in &status.rules {
+        let Stages { wait, transmit, residence, confirm } = &rule.stages;
+        let stages = [
+            ("wait", wait),
+            ("transmit", transmit),
+            ("residence", residence),
+            ("confirm", confirm),
+        ];
+        for (stage, times) in stages {
+            let [stream, class] = of_rule(rule);
+            text.histogram(STAGE.name, &[stream, class, ("stage", stage)], times);
+        }
+    }
+}
+
+fn of_rule(rule: &RuleStatus) -> [(&'static str, &str); 2] {
+    [("stream", &rule.name), ("class", &rule.class)]
+}
+
+fn classes(status: &NodeStatus, text: &mut Text) {
+    type Read = fn(&tidegate_core::status::ClassStatus) -> f64;
+    let gauges: [(Metric, Read); 6] = [
+        (BACKLOG, |class| class.backlog_records as f64),
+        (BACKLOG_BYTES, |class| class.backlog.as_f64()),
+        (LATE, |class| class.late_records as f64),
+        (DELAY, |class| class.queue_delay.as_secs_f64()),
+        (WANTED, |class| class.wanted_rate.as_f64()),
+        (ALLOCATED, |class| class.allocated_rate.as_f64()),
+    ];
+    for (metric, read) in gauges {
+        text.head(metric);
+        for class in &status.classes {
+            text.sample(metric.name, &[("class", &class.name)], read(class));
+        }
+    }
+}
+
+fn uplinks(status: &NodeStatus, text: &mut Text) {
+    type Read = fn(&tidegate_core::status::UplinkStatus) -> Option<f64>;
+    let gauges: [(Metric, Read); 5] = [
+        (CAPACITY, |uplink| Some(uplink.capacity.as_f64())),
+        (WINDOW, |uplink| Some(uplink.window.as_f64())),
+        (IN_FLIGHT, |uplink| Some(uplink.in_flight.as_f64())),
+        (RTT, |uplink| uplink.rtt.map(|rtt| rtt.as_secs_f64())),
+        (MIN_RTT, |uplink| uplink.min_rtt.map(|rtt| rtt.as_secs_f64())),
+    ];
+    for (metric, read) in gauges {
+        text.head(metric);
+        for uplink in &status.uplinks {
+            if let Some(value) = read(uplink) {
+                text.sample(metric.name, &[("uplink", &uplink.name)], value);
+            }
+        }
+    }
+}
+
+fn outputs(status: &NodeStatus, text: &mut Text) {
+    type Read = fn(&tidegate_core::status::OutputStatus) -> u64;
+    let gauges: [(Metric, Read); 3] = [
+        (LANES, |output| output.lanes as u64),
+        (LANES_UP, |output| output.lanes_up as u64),
+        (UNCONFIRMED, |output| output.unconfirmed),
+    ];
+    for (metric, read) in gauges {
+        text.head(metric);
+        for output in &status.outputs {
+            text.sample(metric.name, &[("output", &output.name)], read(output) as f64);
+        }
+    }
+}
+
+type Labels<'a> = &'a [(&'a str, &'a str)];
+const NONE: Labels<'static> = &[];
+
+/// Text in the making.
+struct Text(String);
+
+impl Text {
+    fn head(&mut self, metric: Metric) {
+        let Metric { name, kind, help } = metric;
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn family<'a, const N: usize>(&mut self, metric: Metric, samples: [(Labels<'a>, f64); N]) {
+        self.head(metric);
+        for (labels, value) in samples {
+            self.sample(metric.name, labels, value);
+        }
+    }
+
+    fn sample(&mut self, name: &str, labels: Labels<'_>, value: f64) {
+        self.0.push_str(name);
+        self.labels(labels, None);
+        let _ = writeln!(self.0, " {value}");
+    }
+
+    /// Buckets are cumulative, as the format wants them.
+    fn histogram(&mut self, name: &str, labels: Labels<'_>, times: &StageTimes) {
+        for edge in BUCKETS {
+            let _ = write!(self.0, "{name}_bucket");
+            self.labels(labels, Some(&edge.as_secs_f64().to_string()));
+            let _ = writeln!(self.0, " {}", times.count_within(edge));
+        }
+        let _ = write!(self.0, "{name}_bucket");
+        self.labels(labels, Some("+Inf"));
+        let _ = writeln!(self.0, " {}", times.count());
+        let _ = write!(self.0, "{name}_sum");
+        self.labels(labels, None);
+        let _ = writeln!(self.0, " {}", times.sum().as_secs_f64());
+        let _ = write!(self.0, "{name}_count");
+        self.labels(labels, None);
+        let _ = writeln!(self.0, " {}", times.count());
+    }
+
+    fn labels(&mut self, labels: Labels<'_>, edge: Option<&str>) {
+        let edge = edge.map(|edge| ("le", edge));
+        let mut before = '{';
+        for (name, value) in labels.iter().copied().chain(edge) {
+            let _ = write!(self.0, "{before}{name}=\"");
+            for c in value.chars() {
+                match c {
+                    '\\' => self.0.push_str("\\\\"),
+                    '"' => self.0.push_str("\\\""),
+                    '\n' => self.0.push_str("\\n"),
+                    other => self.0.push(other),
+                }
+            }
+            self.0.push('"');
+            before = ',';
+        }
+        if before == ',' {
+            self.0.push('}');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_grammar_and_say_when_they_move() {
+        for Metric { name, kind, help } in &ALL {
+            assert!(name.starts_with("tidegate_"), "{name}");
+            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{name}");
+            assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
+            assert!(help.ends_with('.') && help.len() > 20, "{name}");
+        }
+        let mut names: Vec<&str> = ALL.iter().map(|metric| metric.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+    }
+
+    #[test]
+    fn labels_are_escaped() {
+        let mut text = Text(String::new());
+        text.sample("x", &[("stream", "a\"b\\c\nd"), ("class", "ls")], 0.5);
+        assert_eq!(text.0, "x{stream=\"a\\\"b\\\\c\\nd\",class=\"ls\"} 0.5\n");
+    }
+
+    #[test]
+    fn buckets_are_cumulative() {
+        let mut times = StageTimes::default();
+        for millis in [1, 40, 70_000] {
+            times.record(Duration::from_millis(millis));
+        }
+        let mut text = Text(String::new());
+        text.histogram("t", &[("stage", "wait")], &times);
+        for line in [
+            "t_bucket{stage=\"wait\",le=\"0.001\"} 1\n",
+            "t_bucket{stage=\"wait\",le=\"0.05\"} 2\n",
+            "t_bucket{stage=\"wait\",le=\"60\"} 2\n",
+            "t_bucket{stage=\"wait\",le=\"+Inf\"} 3\n",
+            "t_count{stage=\"wait\"} 3\n",
+        ] {
+            assert!(text.0.contains(line), "{line} in\n{}", text.0);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The node's status for everybody who asks: taken at most once a second, however many ask.
+
+pub mod table;
+pub mod view;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::status::NodeStatus;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::drive::StatusHandle;
+use crate::port::Stopping;
+
+/// A snapshot walks all streams of the node: younger than this it is shown again.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// A snapshot and the one before it, from which rates follow.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The newest.
+    pub now: Arc<NodeStatus>,
+    /// The one before, at least a second older; `None` at first.
+    pub before: Option<Arc<NodeStatus>>,
+}
+
+/// Where status comes from. Cheap to clone; all clones share one snapshot.
+#[derive(Clone, Debug)]
+pub struct StatusSource {
+    handle: StatusHandle,
+    kept: Arc<Mutex<Option<(Instant, Snapshot)>>>,
+}
+
+impl StatusSource {
+    /// The status of the node behind `handle`.
+    pub fn new(handle: StatusHandle) -> Self {
+        StatusSource { handle, kept: Arc::default() }
+    }
+
+    /// A snapshot at most a second old.
+    ///
+    /// # Errors
+    /// The node is gone.
+    pub async fn get(&self) -> Result<Snapshot, Stopping> {
+        // Held while asking, so that many who ask at once cost the node one snapshot.
+        let mut kept = self.kept.lock().await;
+        if let Some((taken, snapshot)) = &*kept
+            && taken.elapsed() < REFRESH
+        {
+            return Ok(snapshot.clone());
+        }
+        let before = kept.as_ref().map(|(_, snapshot)| snapshot.now.clone());
+        let snapshot = Snapshot { now: Arc::new(self.handle.get().await?), before };
+        *kept = Some((Instant::now(), snapshot.clone()));
+        Ok(snapshot)
+    }
+}
