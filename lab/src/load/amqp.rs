@@ -62,34 +62,34 @@ impl Consumer {
     pub async fn subscribe(socket: TcpStream, what: Subscription<'_>) -> anyhow::Result<Consumer> {
         let mut consumer = Consumer { socket, buffer: BytesMut::new() };
         consumer.socket.write_all(b"AMQP\x00\x00\x09\x01").await?;
-        consumer.expect(START).await?;
+        consumer.answer(START).await?;
         let secret = format!("\0{}\0{}", what.user, what.password);
         let mut login = Arguments::default().table().short("PLAIN");
         login.0.put_u32(u32::try_from(secret.len())?);
         login.0.put_slice(secret.as_bytes());
         consumer.say(0, START_OK, login.short("en_US")).await?;
-        consumer.expect(TUNE).await?;
+        consumer.answer(TUNE).await?;
         let mut tuned = Arguments::default().number(1);
         tuned.0.put_u32(FRAME_MAX);
         consumer.say(0, TUNE_OK, tuned.number(0)).await?; // no heartbeat
         consumer.say(0, OPEN, Arguments::default().short("/").short("").bits(0)).await?;
-        consumer.expect(OPEN_OK).await?;
+        consumer.answer(OPEN_OK).await?;
         consumer.say(1, CHANNEL_OPEN, Arguments::default().short("")).await?;
-        consumer.expect(CHANNEL_OPEN_OK).await?;
+        consumer.answer(CHANNEL_OPEN_OK).await?;
         let own = 0b1100; // exclusive, deleted with its last consumer
         let declare = Arguments::default().number(0).short("").bits(own).table();
         consumer.say(1, DECLARE, declare).await?;
-        let mut answer = consumer.expect(DECLARE_OK).await?;
+        let mut answer = consumer.answer(DECLARE_OK).await?;
         let queue = take_short(&mut answer)?;
         let bind = Arguments::default().number(0).short(&queue);
         let bind = bind.short(what.exchange).short(what.key).bits(0).table();
         consumer.say(1, BIND, bind).await?;
-        consumer.expect(BIND_OK).await?;
+        consumer.answer(BIND_OK).await?;
         let no_ack = 0b10;
         let consume =
             Arguments::default().number(0).short(&queue).short("lab").bits(no_ack).table();
         consumer.say(1, CONSUME, consume).await?;
-        consumer.expect(CONSUME_OK).await?;
+        consumer.answer(CONSUME_OK).await?;
         Ok(consumer)
     }
 
@@ -133,7 +133,7 @@ impl Consumer {
     }
 
     /// The arguments of the next frame, which must be this method.
-    async fn expect(&mut self, expected: Method) -> anyhow::Result<Bytes> {
+    async fn answer(&mut self, expected: Method) -> anyhow::Result<Bytes> {
         let closed = || format!("the broker closed the connection instead of {expected:?}");
         let (kind, frame) = self.frame().await?.with_context(closed)?;
         let (method, arguments) = split_method(kind, frame)?;
