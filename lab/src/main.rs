@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use tidegate_lab::bench::{self, hol};
+use tidegate_lab::bench::{self, hol, ingest};
 use tidegate_lab::load::{self, Job};
 use tidegate_lab::net::namespace::Link;
 use tidegate_lab::net::spinner;
@@ -38,7 +38,14 @@ async fn run(words: &[&str]) -> anyhow::Result<()> {
             };
             lines.iter().for_each(|line| println!("{line}"));
         }
-        _ => bail!("usage: lab bench hol [--seconds N] [--drain N] [--runs N] [--only NAME]..."),
+        ["bench", "ingest", options @ ..] => {
+            let options = ingest_options(options)?;
+            let run = tokio::task::spawn_blocking(move || ingest::run(&options));
+            run.await??.iter().for_each(|line| println!("{line}"));
+        }
+        _ => bail!(
+            "usage: lab bench hol|ingest [--seconds N] [--drain N] [--runs N] [--only NAME]..."
+        ),
     }
     Ok(())
 }
@@ -62,6 +69,21 @@ fn hol_options(words: &[&str]) -> anyhow::Result<hol::Options> {
     }
     if !only.is_empty() {
         options.contestants = only;
+    }
+    Ok(options)
+}
+
+fn ingest_options(words: &[&str]) -> anyhow::Result<ingest::Options> {
+    let mut options = ingest::Options::new(bench::tidegate_program()?);
+    for pair in words.chunks(2) {
+        let [name, value] = pair else { bail!("{} needs a value", pair[0]) };
+        let number = || value.parse::<usize>().with_context(|| format!("{name} needs a number"));
+        match *name {
+            "--records" => options.records = number()? as u64,
+            "--runs" => options.runs = number()?,
+            "--connections" => options.connections = number()?,
+            _ => bail!("unknown option {name}"),
+        }
     }
     Ok(options)
 }

@@ -2,6 +2,7 @@
 
 mod brokers;
 pub mod hol;
+pub mod ingest;
 
 use std::path::PathBuf;
 
@@ -16,7 +17,7 @@ pub fn figure(name: &str, value: f64, unit: &str) -> String {
 ///
 /// # Errors
 /// Neither is there.
-fn tidegate_program() -> anyhow::Result<PathBuf> {
+pub fn tidegate_program() -> anyhow::Result<PathBuf> {
     let given = std::env::var_os("TIDEGATE").map(PathBuf::from);
     let beside = || Some(std::env::current_exe().ok()?.with_file_name("tidegate"));
     let found = given.or_else(beside).filter(|path| path.is_file());

@@ -7,6 +7,7 @@ pub mod amqp;
 mod consume;
 pub mod mqtt;
 mod publish;
+pub mod raw;
 pub mod stamp;
 
 use std::net::SocketAddr;

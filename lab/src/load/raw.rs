@@ -72,7 +72,7 @@ impl Splitter {
     }
 
     /// The next whole packet.
-    pub fn next(&mut self) -> Option<(u8, &[u8])> {
+    pub fn take(&mut self) -> Option<(u8, &[u8])> {
         let bytes = &self.bytes[self.start..];
         let first = *bytes.first()?;
         let (mut length, mut shift, mut place) = (0usize, 0, 1);
@@ -116,7 +116,13 @@ pub fn log_in(address: SocketAddr, client_id: &str) -> io::Result<TcpStream> {
 ///
 /// # Errors
 /// The connection breaks, or an answer takes longer than a minute.
-pub fn saturate(stream: &mut TcpStream, topic: &str, qos: u8, payload: &[u8], count: u64) -> io::Result<()> {
+pub fn saturate(
+    stream: &mut TcpStream,
+    topic: &str,
+    qos: u8,
+    payload: &[u8],
+    count: u64,
+) -> io::Result<()> {
     const CHUNK: u64 = 256;
     let mut sent = 0;
     let mut splitter = Splitter::default();
@@ -149,7 +155,7 @@ fn wait_for(
 ) -> io::Result<u64> {
     let mut seen = 0;
     loop {
-        while let Some((first, _)) = splitter.next() {
+        while let Some((first, _)) = splitter.take() {
             seen += u64::from(first == kind);
             if seen == most {
                 return Ok(seen);
@@ -177,7 +183,7 @@ mod tests {
             let mut seen = Vec::new();
             for part in [&bytes[..cut], &bytes[cut..]] {
                 splitter.push(part);
-                while let Some((first, body)) = splitter.next() {
+                while let Some((first, body)) = splitter.take() {
                     seen.push((first, body.len()));
                 }
             }

@@ -1,0 +1,140 @@
+//! What accepting a record costs: CPU of the whole process a record, beside Mosquitto in the same run.
+//!
+//! Equal work on both sides: each accepts and discards, then each forwards to one local consumer. The
+//! contestants take turns; medians are printed.
+
+mod consumer;
+mod server;
+
+use std::io;
+use std::path::PathBuf;
+use std::thread;
+
+use self::consumer::Consumer;
+use self::server::{Contestant, Server, Work, free_address};
+use super::figure;
+use crate::load::raw;
+
+/// Publishing connections.
+const PUBLISHERS: u64 = 4;
+/// Payload of every record.
+const PAYLOAD: [u8; 64] = [b'x'; 64];
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The `tidegate` binary.
+    pub tidegate: PathBuf,
+    /// Records of one measurement.
+    pub records: u64,
+    /// Measurements of each contestant.
+    pub runs: usize,
+    /// Idle connections for the memory figure; 0 leaves it out.
+    pub connections: usize,
+}
+
+impl Options {
+    /// The usual run: 200,000 records, three times, and 10,000 idle connections.
+    pub fn new(tidegate: PathBuf) -> Self {
+        Options { tidegate, records: 200_000, runs: 3, connections: 10_000 }
+    }
+}
+
+/// Runs the benchmark; returns its table and figures as lines.
+///
+/// # Errors
+/// A process that does not start or a connection that breaks.
+pub fn run(options: &Options) -> io::Result<Vec<String>> {
+    let mut lines = vec![
+        format!("CPU of the whole process for each of {} records of 64 B from", options.records),
+        format!("{PUBLISHERS} publishers, us; median of {} runs in turn", options.runs),
+        format!("{:<16}{:>10}{:>11}{:>8}  arrived", "work", "tidegate", "mosquitto", "ratio"),
+    ];
+    let mut figures = Vec::new();
+    for (work, name) in [(Work::Discard, "discard"), (Work::Forward, "forward")] {
+        for qos in [0, 1] {
+            let [(ours, our_part), (theirs, their_part)] = compare(work, qos, options)?;
+            let (name, ratio) = (format!("{name}_qos{qos}"), ours / theirs);
+            lines.push(format!(
+                "{name:<16}{ours:>10.2}{theirs:>11.2}{ratio:>8.2}  {our_part:.3} {their_part:.3}"
+            ));
+            figures.push(figure(&format!("ingest_{name}_cpu"), ours, "us"));
+            figures.push(figure(&format!("ingest_{name}_ratio"), ratio, "of_mosquitto"));
+        }
+    }
+    if options.connections > 0 {
+        for contestant in Contestant::ALL {
+            let (idle, each) = memory(contestant, options)?;
+            let (name, idle) = (contestant.name(), idle as f64 / 1024.0);
+            lines.push(format!("{name}: {idle:.1} MiB idle, {each:.0} B a connection"));
+            figures.push(figure(&format!("resident_idle_{name}"), idle, "MiB"));
+            figures.push(figure(&format!("resident_connection_{name}"), each, "B"));
+        }
+    }
+    lines.append(&mut figures);
+    Ok(lines)
+}
+
+/// Median CPU and least part arrived of each contestant, in turn.
+fn compare(work: Work, qos: u8, options: &Options) -> io::Result<[(f64, f64); 2]> {
+    let mut runs = [Vec::new(), Vec::new()];
+    for _ in 0..options.runs {
+        for (runs, contestant) in runs.iter_mut().zip(Contestant::ALL) {
+            runs.push(measure(contestant, work, qos, options)?);
+        }
+    }
+    Ok(runs.map(|runs| {
+        let least = runs.iter().map(|run| run.1).fold(1.0, f64::min);
+        (median(runs.into_iter().map(|run| run.0).collect()), least)
+    }))
+}
+
+/// Microseconds of CPU a record, and the part of the records that arrived.
+fn measure(
+    contestant: Contestant,
+    work: Work,
+    qos: u8,
+    options: &Options,
+) -> io::Result<(f64, f64)> {
+    let sink = Consumer::listen()?;
+    let server = Server::start(contestant, work, sink.address, &options.tidegate)?;
+    let consumer = match (work, contestant) {
+        (Work::Discard, _) => None,
+        (Work::Forward, Contestant::Tidegate) => Some(sink),
+        (Work::Forward, Contestant::Mosquitto) => Some(Consumer::subscribe(server.address, qos)?),
+    };
+    let before = server.cpu()?;
+    let each = options.records / PUBLISHERS;
+    let address = server.address;
+    let publishers = (0..PUBLISHERS).map(|number| {
+        thread::spawn(move || -> io::Result<()> {
+            let mut stream = raw::log_in(address, &format!("publisher-{number}"))?;
+            raw::saturate(&mut stream, &format!("bench/{number}"), qos, &PAYLOAD, each)
+        })
+    });
+    for publisher in publishers.collect::<Vec<_>>() {
+        publisher.join().expect("a publisher does not panic")?;
+    }
+    let sent = each * PUBLISHERS;
+    let arrived = consumer.map_or(sent, |consumer| consumer.wait_for(sent));
+    let cpu = server.cpu()? - before;
+    Ok((cpu.as_secs_f64() * 1e6 / sent as f64, arrived as f64 / sent as f64))
+}
+
+/// Resident KiB of an idle process, and bytes for each idle connection.
+fn memory(contestant: Contestant, options: &Options) -> io::Result<(u64, f64)> {
+    let sink = free_address()?;
+    let server = Server::start(contestant, Work::Discard, sink, &options.tidegate)?;
+    let idle = server.resident_kib()?;
+    let mut connections = Vec::with_capacity(options.connections);
+    for number in 0..options.connections {
+        connections.push(raw::log_in(server.address, &format!("idle-{number}"))?);
+    }
+    let held = server.resident_kib()?.saturating_sub(idle) * 1024;
+    Ok((idle, held as f64 / options.connections.max(1) as f64))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,149 @@
+//! A contestant of the ingest benchmark: its process, its configuration, its CPU and memory.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::load::raw;
+use crate::net::scratch::Scratch;
+
+/// Kernel ticks a second in `/proc`: fixed in the ABI of Linux on every common platform.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contestant {
+    Tidegate,
+    Mosquitto,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    Discard,
+    Forward,
+}
+
+impl Contestant {
+    pub(super) const ALL: [Contestant; 2] = [Contestant::Tidegate, Contestant::Mosquitto];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Contestant::Tidegate => "tidegate",
+            Contestant::Mosquitto => "mosquitto",
+        }
+    }
+}
+
+/// A contestant's process; ended when dropped.
+pub(super) struct Server {
+    process: Child,
+    pub(super) address: SocketAddr,
+    _folder: Scratch,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Server {
+    /// Starts it and waits until it takes connections.
+    pub(super) fn start(
+        contestant: Contestant,
+        work: Work,
+        sink: SocketAddr,
+        tidegate: &Path,
+    ) -> io::Result<Self> {
+        let folder = Scratch::new().map_err(io::Error::other)?;
+        let address = free_address()?;
+        let (program, text) = match contestant {
+            Contestant::Tidegate => (tidegate.to_owned(), tidegate_config(address, work, sink)),
+            Contestant::Mosquitto => ("mosquitto".into(), mosquitto_config(address)),
+        };
+        let file = folder.file("config", &text).map_err(io::Error::other)?;
+        let arguments: &[&str] = match contestant {
+            Contestant::Tidegate => &["run"],
+            Contestant::Mosquitto => &[],
+        };
+        let process = spawn(&program, arguments, &file, folder.path())?;
+        let server = Server { process, address, _folder: folder };
+        wait_until_up(address)?;
+        Ok(server)
+    }
+
+    /// User and system time of the process so far.
+    pub(super) fn cpu(&self) -> io::Result<Duration> {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
+        let after_name = text.rsplit(')').next().unwrap_or_default();
+        let ticks = |place: usize| {
+            after_name.split_whitespace().nth(place).and_then(|field| field.parse::<f64>().ok())
+        };
+        let (Some(user), Some(system)) = (ticks(11), ticks(12)) else {
+            return Err(io::Error::other("/proc has no CPU times"));
+        };
+        Ok(Duration::from_secs_f64((user + system) / TICKS_PER_SECOND))
+    }
+
+    /// Resident memory in KiB.
+    pub(super) fn resident_kib(&self) -> io::Result<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
+        let line = text.lines().find(|line| line.starts_with("VmRSS:"));
+        let field = line.and_then(|line| line.split_whitespace().nth(1));
+        field.and_then(|field| field.parse().ok()).ok_or_else(|| io::Error::other("no VmRSS"))
+    }
+}
+
+/// Both limits of open files must be above the idle connections; the shell sets the child's.
+fn spawn(program: &Path, arguments: &[&str], file: &Path, folder: &Path) -> io::Result<Child> {
+    Command::new("sh")
+        .args(["-c", "ulimit -n 65536 2>/dev/null; exec \"$@\"", "sh"])
+        .arg(program)
+        .args(arguments)
+        .arg("-c")
+        .arg(file)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+}
+
+fn tidegate_config(address: SocketAddr, work: Work, sink: SocketAddr) -> String {
+    let output = match work {
+        Work::Discard => "sink = { discard = true }".to_owned(),
+        Work::Forward => format!("mqtt = {{ url = \"mqtt://{sink}\" }}"),
+    };
+    format!(
+        "[node]\nname = \"bench\"\n[http]\nlisten = \"off\"\n[[input]]\nmqtt = {{ listen = \"{address}\" }}\n\
+         [[output]]\nname = \"far\"\n{output}\n"
+    )
+}
+
+fn mosquitto_config(address: SocketAddr) -> String {
+    format!(
+        "listener {} {}\nallow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n\
+         set_tcp_nodelay true\nlog_dest none\n",
+        address.port(),
+        address.ip()
+    )
+}
+
+/// A loopback address that was free a moment ago.
+pub(super) fn free_address() -> io::Result<SocketAddr> {
+    TcpListener::bind("127.0.0.1:0")?.local_addr()
+}
+
+fn wait_until_up(address: SocketAddr) -> io::Result<()> {
+    let start = Instant::now();
+    loop {
+        match raw::log_in(address, "probe") {
+            Ok(_) => return Ok(()),
+            Err(error) if start.elapsed() > Duration::from_secs(20) => return Err(error),
+            Err(_) => thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
