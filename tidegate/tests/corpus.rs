@@ -1,7 +1,5 @@
 //! Replays every file of the fuzz corpora on stable Rust, and holds corpora and targets together.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is a test")]
-
 use std::fs;
 use std::path::PathBuf;
 
