@@ -8,8 +8,12 @@ const LINES_MAX: usize = 600;
 const LINES_REVIEW: usize = 400;
 /// Files above `LINES_REVIEW`, and the non-test lines that they may have: `SLACK` above what they
 /// have, at most.
-pub(crate) const OVERSIZED: &[(&str, usize)] =
-    &[("core/src/io.rs", 420), ("core/src/node/ingest.rs", 470), ("core/src/queue/mod.rs", 460)];
+pub(crate) const OVERSIZED: &[(&str, usize)] = &[
+    ("core/src/io.rs", 420),
+    ("core/src/node/ingest.rs", 470),
+    ("core/src/queue/mod.rs", 460),
+    ("tidegate/src/metrics.rs", 420),
+];
 const SLACK: usize = 20;
 /// Calls of `unwrap` and `expect` outside tests, for a thousand lines of a crate. The aim is 3; a number
 /// above it records what a crate had and may only fall.
@@ -30,7 +34,8 @@ const ALGORITHMS: &[&str] = &[
     "core/src/schedule/",
 ];
 /// What in these folders is composition or a helper.
-const NO_ALGORITHMS: &[&str] = &["mod.rs", "tests.rs", "windowed.rs"];
+const NO_ALGORITHMS: &[&str] =
+    &["acked.rs", "capped.rs", "mod.rs", "round_trip.rs", "tests.rs", "trial.rs", "windowed.rs"];
 
 pub(crate) fn file_sizes(files: &[File], oversized: &[(&str, usize)]) -> Vec<String> {
     let mut problems = Vec::new();
