@@ -28,7 +28,8 @@ pub struct ClassSpec {
     pub min_share: Ratio,
     /// Never more than this, in bytes/s.
     pub cap: Option<Rate>,
-    /// Part of the class's own service that its late list gets while live records wait too.
+    /// Part of the uplink that its late list may take ahead of live records: of less urgent classes, and
+    /// once it has saved up, of its own.
     pub late_share: Ratio,
 }
 

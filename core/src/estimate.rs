@@ -15,6 +15,9 @@ pub const INTERVAL: Duration = Duration::from_millis(100);
 /// Weight of the newest count: half of a step is seen after 3 counts.
 const WEIGHT: f64 = 0.25;
 
+/// Intervals after which nothing is left of any rate: the first count of a clock with a far origin, too.
+const FADED: u128 = 200;
+
 /// Counts what passes and answers with its rate: an average over about 4 intervals.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meter {
@@ -51,7 +54,12 @@ impl Meter {
         if elapsed < INTERVAL {
             return;
         }
-        let intervals = (elapsed.as_nanos() / INTERVAL.as_nanos()) as i32;
+        let intervals = elapsed.as_nanos() / INTERVAL.as_nanos();
+        if intervals > FADED {
+            *self = Meter { since: now, ..Meter::default() };
+            return;
+        }
+        let intervals = intervals as i32;
         let span = INTERVAL.as_secs_f64();
         // The first of them holds the count, the others were empty.
         let fade = (1.0 - WEIGHT).powi(intervals - 1);
@@ -117,6 +125,14 @@ mod tests {
         let later = meter.rate(Time::from_millis(1100));
         assert_eq!(soon, Rate::new(2500.0));
         assert!(later.as_f64() < soon.as_f64() * 0.06, "{later}");
+    }
+
+    #[test]
+    fn a_clock_with_a_far_origin_is_no_long_silence() {
+        let mut meter = Meter::default();
+        let now = Time::from_secs_f64(1.7e9);
+        meter.count(now, Size(1000));
+        assert_eq!(meter.rate(now + INTERVAL), Rate::new(2500.0));
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub mod record;
 pub mod rules;
 pub mod schedule;
 pub mod status;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod topic;
 pub mod units;
 pub mod uplink;

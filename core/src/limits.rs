@@ -14,6 +14,11 @@ pub const OUTPUTS_MAX: usize = 16;
 pub const PATHS_MAX: usize = OUTPUTS_MAX * CLASSES_MAX;
 /// Streams with a place in the table; the idle ones of closed sources make room.
 pub const STREAMS_MAX: usize = 65_536;
+/// Connections of inputs, idle ones included: one process rarely may have more open files.
+pub const SOURCES_MAX: usize = 1 << 20;
+/// Records of one connection that may wait for room: what a driver has read before it sees that it must
+/// stop. More are refused.
+pub const PENDING_MAX: usize = 16_384;
 /// Levels of a key or topic filter.
 pub const TOPIC_LEVELS_MAX: usize = 128;
 /// Smallest cut of a large record: a packet's payload; below it framing eats the gain.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::capacity::LawName;
 use crate::class::{ClassId, Classes};
-use crate::io::UplinkId;
+use crate::io::{OutputId, UplinkId};
 use crate::limits::OUTPUTS_MAX;
+use crate::queue::Ranking;
 use crate::rules::Rules;
 use crate::schedule::SchedulerName;
 use crate::units::{Rate, Size};
@@ -32,7 +33,8 @@ pub struct OutputOptions {
     pub uplink: UplinkId,
     /// Framing that each record costs on this output beside payload, key and properties.
     pub overhead: Size,
-    /// Records that may be unconfirmed at once: what a lost connection sends twice at most.
+    /// Records that may be unconfirmed at once: what a lost connection sends twice at most. Of the last
+    /// tenth every class but the most urgent may use only a part.
     pub unconfirmed_max: usize,
 }
 
@@ -75,6 +77,12 @@ pub enum OptionsError {
     /// A rule to an output that does not exist.
     #[error("stream {0:?} goes to an output that does not exist")]
     NoDestination(Arc<str>),
+    /// A rule of a class that does not exist.
+    #[error("stream {0:?} is of a class that does not exist")]
+    NoClass(Arc<str>),
+    /// An output that may send nothing.
+    #[error("output {0:?} needs room for at least one unconfirmed record")]
+    NoWindow(Arc<str>),
     /// The law `known` without a rate.
     #[error("uplink {0:?} has the law \"known\" and no rate: give it one, or rate = \"auto\"")]
     NoRate(Arc<str>),
@@ -83,8 +91,23 @@ pub enum OptionsError {
 impl NodeOptions {
     /// How much memory a class may fill: the most urgent one all of it, the least urgent nine tenths.
     pub fn memory_for(&self, class: ClassId) -> Size {
+        Size(self.part_for(class, self.memory.0))
+    }
+
+    /// How many records may be unconfirmed at once on an output before this class must wait: as with
+    /// memory, a bulk backlog never shuts out an alarm.
+    pub fn window_for(&self, class: ClassId, output: OutputId) -> usize {
+        let all = self.outputs[usize::from(output.0)].unconfirmed_max;
+        if self.scheduler.ranking() == Ranking::Arrival {
+            // One FIFO has no head-room: nothing overtakes.
+            return all;
+        }
+        (self.part_for(class, all as u64) as usize).max(1)
+    }
+
+    fn part_for(&self, class: ClassId, all: u64) -> u64 {
         let below = self.classes.len().saturating_sub(1).max(1) as u64;
-        Size(self.memory.0 - self.memory.0 / 10 * class.index() as u64 / below)
+        all - all.div_ceil(10) * class.index() as u64 / below
     }
 
     /// Checks that every name leads somewhere.
@@ -103,9 +126,15 @@ impl NodeOptions {
         if let Some(output) = self.outputs.iter().find(on_no_uplink) {
             return Err(OptionsError::NoUplink(output.name.clone()));
         }
+        if let Some(output) = self.outputs.iter().find(|output| output.unconfirmed_max == 0) {
+            return Err(OptionsError::NoWindow(output.name.clone()));
+        }
         for (_, rule) in self.rules.iter() {
             if rule.to.iter().any(|output| usize::from(output.0) >= self.outputs.len()) {
                 return Err(OptionsError::NoDestination(rule.name.clone()));
+            }
+            if rule.class.index() >= self.classes.len() {
+                return Err(OptionsError::NoClass(rule.name.clone()));
             }
         }
         let unknown =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::capacity::{Ack, Law, LawName};
 use crate::io::PathSample;
-use crate::limits::CUT_MIN;
+use crate::limits::{CUT_MAX, CUT_MIN};
 use crate::pace::{Pacer, cut_size};
 use crate::units::{Rate, Size, Time};
 
@@ -36,6 +36,10 @@ pub struct Uplink {
     pacer: Pacer,
     paths: Vec<PathBytes>,
     delivered: Size,
+    /// Acknowledged and found lost since the law was last told: a sample without a round trip is not
+    /// told, and must not take these with it.
+    newly: Size,
+    lost: Size,
     /// (time, delivered) points, oldest first: to find what was delivered when a byte was sent.
     history: VecDeque<(Time, Size)>,
     /// Acknowledgements up to here were sent while there was nothing more to send.
@@ -52,6 +56,8 @@ impl Uplink {
             pacer: Pacer::default(),
             paths: vec![PathBytes::default(); paths],
             delivered: Size::ZERO,
+            newly: Size::ZERO,
+            lost: Size::ZERO,
             history: VecDeque::new(),
             limited_upto: Size::ZERO,
             rtt: None,
@@ -70,7 +76,8 @@ impl Uplink {
 
     /// The size of one cut at the present rate.
     pub fn cut(&self) -> Size {
-        cut_size(self.law.rate())
+        // Where there is no network below, there is no wire that a large cut could hold up.
+        if self.is_local { CUT_MAX } else { cut_size(self.law.rate()) }
     }
 
     /// Whether a piece may go now. An urgent one may overdraw the window by a cut and skips the pacer:
@@ -123,6 +130,8 @@ impl Uplink {
         bytes.below = sample.in_flight;
         bytes.unsent = sample.unsent;
         self.delivered += newly;
+        self.newly += newly;
+        self.lost += lost;
         let Some(rtt) = sample.rtt else { return };
         self.rtt = Some(rtt);
         let sent_at = now - rtt;
@@ -131,10 +140,10 @@ impl Uplink {
             sent_at,
             delivered_at_send: self.delivered_at(sent_at),
             delivered: self.delivered,
-            newly,
+            newly: std::mem::take(&mut self.newly),
             in_flight: self.in_flight(),
             unsent: self.paths.iter().map(|path| path.unsent).sum(),
-            lost,
+            lost: std::mem::take(&mut self.lost),
             app_limited: self.delivered <= self.limited_upto,
         };
         self.remember(now);

@@ -2,59 +2,77 @@
 //! state of paths and byte-level figures.
 
 use super::Node;
-use super::forward::LaneState;
+use super::forward::{LaneState, OutputState};
 use crate::io::{Destination, Event, OutputId, PathId, PathSample, PathState, Refusal};
-use crate::queue::DeliveryKey;
-use crate::record::{DeliveryId, Fate};
+use crate::queue::{DeliveryKey, Place};
+use crate::record::{DeliveryId, DropReason, Fate};
 use crate::units::{Size, Time};
 
 impl Node {
-    /// One cut is on the wire.
+    /// One cut is on the wire. The delivery may have its fate already: the far end's word can overtake
+    /// the driver's.
     pub(super) fn sent(&mut self, now: Time, key: DeliveryKey, bytes: Size) {
-        let Some(spec) = self.queues.spec_of(key) else { return };
-        let output = usize::from(spec.output.0);
-        let lane_place = usize::from(self.options.scheduler.lane_of(spec.class));
+        let Some((output, lane_place)) = self.lane_that_sends(key) else { return };
         let lane = &mut self.outputs[output].lanes[lane_place];
-        let Some(&(front, piece)) = lane.picked.front() else { return };
-        if front != key {
+        let Some(cut) = lane.picked.pop_front_if(|cut| cut.key == key) else {
             self.report(Event::Unsupported("bytes of a record that was not picked next"));
             return;
-        }
-        lane.picked.pop_front();
-        let is_whole =
-            lane.current != Some(key) && lane.picked.front().is_none_or(|next| next.0 != key);
+        };
         let path = self.outputs[output].first_path + lane_place;
         let uplink = &mut self.uplinks[usize::from(self.options.outputs[output].uplink.0)];
-        uplink.uplink.handed(path, piece, bytes);
-        uplink.meters[spec.class.index()].1.count(now, piece);
-        if is_whole {
-            self.handed(now, key);
+        uplink.uplink.handed(path, cut.piece, bytes);
+        uplink.meters[cut.class.index()].1.count(now, cut.piece);
+        if cut.is_last {
+            self.handed(now, key, cut.number);
         }
     }
 
-    /// The last byte of a record is on the wire: here its residence ends.
-    fn handed(&mut self, now: Time, key: DeliveryKey) {
-        self.queues.progress_mut(key).expect("it is under way").handed_at = Some(now);
-        let delivery = self.queues.get(key).expect("it is under way");
-        let held = &self.held[delivery.record];
-        let rule = self.streams.get(held.stream).rule;
-        self.tally.handed(now, rule, held.record.arrived, delivery);
+    /// The output and the lane of a delivery with cuts under way.
+    fn lane_that_sends(&self, key: DeliveryKey) -> Option<(usize, usize)> {
+        if let Some(spec) = self.queues.spec_of(key) {
+            let lane = self.options.scheduler.lane_of(spec.class);
+            return Some((usize::from(spec.output.0), usize::from(lane)));
+        }
+        let is_next = |lane: &LaneState| lane.picked.front().is_some_and(|cut| cut.key == key);
+        let lane_of = |(place, output): (usize, &OutputState)| {
+            output.lanes.iter().position(is_next).map(|lane| (place, lane))
+        };
+        self.outputs.iter().enumerate().find_map(lane_of)
+    }
+
+    /// The last byte of a transmission is on the wire: here its residence ends, unless the record came
+    /// back meanwhile.
+    fn handed(&mut self, now: Time, key: DeliveryKey, number: u64) {
+        let Some(delivery) = self.queues.get_mut(key) else { return };
+        let is_this = delivery.place() == Place::Taken && delivery.progress.number == number;
+        if is_this && delivery.progress.handed_at.is_none() {
+            let held = &self.held[delivery.record];
+            let rule = self.streams.get(held.stream).rule;
+            self.tally.handed(now, rule, held.record.arrived, delivery);
+        }
     }
 
     /// The far end has these records.
-    pub(super) fn confirmed(&mut self, now: Time, ids: &[DeliveryId]) {
+    pub(super) fn confirmed(&mut self, now: Time, destination: Destination, ids: &[DeliveryId]) {
         for &id in ids {
-            if self.take_unconfirmed(id.into()) {
+            if let Some(number) = self.take_unconfirmed(destination, id.into()) {
+                self.handed(now, id.into(), number);
                 self.finish(now, id.into(), Fate::Confirmed);
             }
         }
     }
 
     /// The far end will not have these records, now or ever.
-    pub(super) fn refused(&mut self, now: Time, ids: &[DeliveryId], reason: Refusal) {
+    pub(super) fn refused(
+        &mut self,
+        now: Time,
+        destination: Destination,
+        ids: &[DeliveryId],
+        reason: Refusal,
+    ) {
         for &id in ids {
             let key = DeliveryKey::from(id);
-            if !self.take_unconfirmed(key) {
+            if self.take_unconfirmed(destination, key).is_none() {
                 continue;
             }
             match reason {
@@ -64,34 +82,42 @@ impl Node {
         }
     }
 
-    /// Takes a delivery off its connection's list; false for a stale handle or one not yet wholly sent.
-    fn take_unconfirmed(&mut self, key: DeliveryKey) -> bool {
-        let (Some(spec), Some(delivery)) = (self.queues.spec_of(key), self.queues.get(key)) else {
-            return false;
-        };
-        let number = delivery.progress.number;
-        let lane_place = usize::from(self.options.scheduler.lane_of(spec.class));
-        let lane = &mut self.outputs[usize::from(spec.output.0)].lanes[lane_place];
-        let is_there = lane.unconfirmed.get(&number) == Some(&key);
-        if is_there {
-            lane.unconfirmed.remove(&number);
+    /// Takes a delivery off its connection's list and answers with its number there; `None` for a stale
+    /// handle, another destination, or a record not yet wholly picked.
+    fn take_unconfirmed(&mut self, destination: Destination, key: DeliveryKey) -> Option<u64> {
+        let (spec, delivery) = (self.queues.spec_of(key)?, self.queues.get(key)?);
+        if destination != Destination::Output(spec.output) {
+            return None;
         }
-        is_there
+        let number = delivery.progress.number;
+        let lane = usize::from(self.options.scheduler.lane_of(spec.class));
+        let lane = &mut self.outputs[usize::from(spec.output.0)].lanes[lane];
+        if lane.unconfirmed.get(&number) != Some(&key) {
+            return None;
+        }
+        lane.unconfirmed.remove(&number);
+        Some(number)
     }
 
-    /// Back to the head of its queue, to be sent from its first byte.
+    /// Back to the head of its queue, to be sent from its first byte; or to its end, if a newer record has
+    /// taken its place.
     fn send_again(&mut self, now: Time, key: DeliveryKey, may_have_arrived: bool) {
-        let Some(progress) = self.queues.progress_mut(key) else { return };
-        progress.again |= may_have_arrived;
-        progress.picked = Size::ZERO;
-        progress.handed_at = None;
-        let again = progress.again;
-        let record = self.queues.get(key).expect("it is known").record;
-        let rule = self.streams.get(self.held[record].stream).rule;
+        let Some(delivery) = self.queues.get_mut(key) else { return };
+        delivery.progress.again |= may_have_arrived;
+        delivery.progress.picked = Size::ZERO;
+        delivery.progress.handed_at = None;
+        let (again, record_key) = (delivery.progress.again, delivery.record);
+        let held = &self.held[record_key];
+        let stream = self.streams.get(held.stream);
         if again {
-            self.tally.again(rule);
+            self.tally.again(stream.rule);
         }
-        let expires = self.held[record].record.expires;
+        let expires = held.record.expires;
+        let newest = stream.newest.get(&held.record.key);
+        if newest.is_some_and(|(newest, _)| *newest != record_key) {
+            self.finish(now, key, Fate::Dropped(DropReason::Superseded));
+            return;
+        }
         self.queues.put_back(key, now);
         if let Some(at) = expires.filter(|&at| at <= now) {
             // Its time passed while it was under way; the index of expiry has let it go.
@@ -113,6 +139,7 @@ impl Node {
         let place = first_path + usize::from(path.lane);
         self.uplinks[usize::from(uplink.0)].uplink.path_down(place);
         // Newest first, each to the head of its queue: so they stand in their old order again.
+        let current = current.map(|(key, _)| key);
         for key in current.into_iter().chain(unconfirmed.into_values().rev()) {
             self.send_again(now, key, true);
         }

@@ -6,18 +6,33 @@ use super::Node;
 use crate::class::ClassId;
 use crate::io::{Destination, Output, OutputId, PathId, Targets, UplinkId};
 use crate::limits::CLASSES_MAX;
-use crate::queue::{DeliveryKey, Timing};
+use crate::queue::{DeliveryKey, Ranking, Timing};
 use crate::schedule::{Choice, ClassView, Piece};
 use crate::units::{Size, Time};
+
+/// The choice that may overdraw the uplink.
+const URGENT: Choice = Choice { class: ClassId(0), timing: Timing::Live };
+
+/// A cut that is picked and not yet handed over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Picked {
+    pub(super) key: DeliveryKey,
+    pub(super) class: ClassId,
+    pub(super) piece: Size,
+    /// Number of the delivery on the connection, for it can be there twice: refused and sent again.
+    pub(super) number: u64,
+    /// Whether the record is whole with it.
+    pub(super) is_last: bool,
+}
 
 /// One connection of an output.
 #[derive(Debug, Default)]
 pub(super) struct LaneState {
     pub(super) is_up: bool,
-    /// The delivery of which some cuts are picked and some are not.
-    pub(super) current: Option<DeliveryKey>,
+    /// The delivery of which some cuts are picked and some are not, and the list that it came from.
+    pub(super) current: Option<(DeliveryKey, Timing)>,
     /// Cuts picked and not yet handed over, in order.
-    pub(super) picked: VecDeque<(DeliveryKey, Size)>,
+    pub(super) picked: VecDeque<Picked>,
     /// Deliveries wholly picked and not yet confirmed, by their number.
     pub(super) unconfirmed: BTreeMap<u64, DeliveryKey>,
     pub(super) last_number: u64,
@@ -46,10 +61,11 @@ impl OutputState {
         self.lanes.iter().map(open).sum()
     }
 
+    /// Nothing is held any more. Cuts under way are still reported as sent.
     pub(super) fn forget_all(&mut self) {
         for lane in &mut self.lanes {
-            let (is_up, last_number) = (lane.is_up, lane.last_number);
-            *lane = LaneState { is_up, last_number, ..LaneState::default() };
+            lane.current = None;
+            lane.unconfirmed.clear();
         }
     }
 }
@@ -60,118 +76,145 @@ struct Candidate {
     key: DeliveryKey,
     output: OutputId,
     piece: Piece,
-    /// For the comparison between outputs.
-    deadline: Time,
+    /// For the comparison between outputs: as records rank inside a class.
+    rank: (u64, u64),
 }
 
-type Candidates = [[Option<Candidate>; 2]; CLASSES_MAX];
+/// What an uplink could send now.
+struct Candidates {
+    of_class: [[Option<Candidate>; 2]; CLASSES_MAX],
+    views: [ClassView; CLASSES_MAX],
+    /// A lane has all that it may take ahead: what holds us up is below.
+    is_any_busy: bool,
+}
 
 impl Node {
     /// Picks for one uplink, if it is free and anything is ready.
     pub(super) fn forward(&mut self, now: Time, uplink: UplinkId) -> Option<Output> {
         let place = usize::from(uplink.0);
         self.uplinks[place].uplink.tick(now);
-        self.uplinks[place].wake = None;
         let candidates = self.candidates(now, uplink);
-        let classes = self.options.classes.len();
-        let mut views = [ClassView::default(); CLASSES_MAX];
-        for (view, [live, late]) in views.iter_mut().zip(&candidates) {
-            let piece = |candidate: &Option<Candidate>| candidate.map(|candidate| candidate.piece);
-            *view = ClassView { live: piece(live), late: piece(late) };
-        }
-        let views = &views[..classes];
+        let views = &candidates.views[..self.options.classes.len()];
         let state = &mut self.uplinks[place];
-        let Some(choice) = state.scheduler.next(now, views) else {
+        let Some(mut choice) = state.scheduler.next(now, views) else {
             state.wake = state.scheduler.next_timeout(now, views);
-            if self.has_nothing_for(uplink) {
-                self.uplinks[place].uplink.idle();
+            if !candidates.is_any_busy {
+                state.uplink.idle();
             }
             return None;
         };
-        let candidate = candidates[choice.class.index()][choice.timing as usize]?;
-        let is_urgent = choice.class == ClassId(0) && choice.timing == Timing::Live && classes > 1;
-        if !state.uplink.is_free(now, candidate.piece.size, is_urgent) {
-            state.wake = state.uplink.next_free(now, candidate.piece.size);
-            return None;
+        let mut candidate = candidates.of(choice)?;
+        if !self.is_free(now, place, choice, candidate) {
+            let Some(urgent) = self.overtaker(now, place, &candidates) else {
+                let state = &mut self.uplinks[place];
+                let free = state.uplink.next_free(now, candidate.piece.size);
+                let uncapped = state.scheduler.next_timeout(now, views);
+                state.wake = [free, uncapped].into_iter().flatten().min();
+                return None;
+            };
+            (choice, candidate) = urgent;
+            self.uplinks[place].overtaken += candidate.piece.size;
+        } else {
+            self.uplinks[place].overtaken = Size::ZERO;
         }
-        state.scheduler.sent(now, choice, candidate.piece.size, views);
+        self.uplinks[place].scheduler.sent(now, choice, candidate.piece.size, views);
         Some(self.transmit(now, uplink, choice, candidate))
     }
 
-    /// Whether no record waits for the uplink, sendable or not.
-    fn has_nothing_for(&self, uplink: UplinkId) -> bool {
-        let mut classes = self.options.classes.iter();
-        let place = usize::from(uplink.0);
-        let is_begun = |(output, spec): (&OutputState, &crate::options::OutputOptions)| {
-            spec.uplink == uplink && output.lanes.iter().any(|lane| lane.current.is_some())
-        };
-        classes.all(|(class, _)| self.backlog_on(place, class) == Size::ZERO)
-            && !self.outputs.iter().zip(&self.options.outputs).any(is_begun)
+    /// Whether the uplink takes the choice now. Live records of the most urgent class overdraw it by a
+    /// cut, unless all is one FIFO.
+    fn is_free(&self, now: Time, place: usize, choice: Choice, candidate: Candidate) -> bool {
+        let is_urgent = choice == URGENT
+            && self.options.classes.len() > 1
+            && self.options.scheduler.ranking() == Ranking::Deadline;
+        self.uplinks[place].uplink.is_free(now, candidate.piece.size, is_urgent)
+    }
+
+    /// The urgent record that goes although the scheduler chose another one, for which the uplink has no
+    /// room: while that one waits, one cut of urgent records may pass it.
+    fn overtaker(
+        &self,
+        now: Time,
+        place: usize,
+        candidates: &Candidates,
+    ) -> Option<(Choice, Candidate)> {
+        let urgent = candidates.of(URGENT)?;
+        let state = &self.uplinks[place];
+        let is_little = state.overtaken + urgent.piece.size <= state.uplink.cut();
+        (is_little && self.is_free(now, place, URGENT, urgent)).then_some((URGENT, urgent))
     }
 
     /// For each class and list, the most urgent record over the uplink's outputs.
     fn candidates(&mut self, now: Time, uplink: UplinkId) -> Candidates {
-        let mut candidates = [[None; 2]; CLASSES_MAX];
+        let mut all = Candidates {
+            of_class: [[None; 2]; CLASSES_MAX],
+            views: [ClassView::default(); CLASSES_MAX],
+            is_any_busy: false,
+        };
         let cut = self.uplinks[usize::from(uplink.0)].uplink.cut();
         for output in 0..self.outputs.len() {
-            let spec = &self.options.outputs[output];
-            if spec.uplink != uplink || self.outputs[output].is_down {
+            if self.options.outputs[output].uplink != uplink || self.outputs[output].is_down {
                 continue;
             }
-            let has_window = self.outputs[output].unconfirmed() < spec.unconfirmed_max;
             for class in 0..self.options.classes.len() {
                 let (class, output) = (ClassId(class as u8), OutputId(output as u16));
-                let found = self.candidates_of(now, class, output, has_window, cut);
-                for (best, found) in candidates[class.index()].iter_mut().zip(found) {
-                    let rank = |candidate: Candidate| (candidate.deadline, candidate.piece.order);
-                    let is_better = |best: Option<Candidate>, found| {
-                        best.is_none_or(|best| rank(found) < rank(best))
-                    };
-                    if let Some(found) = found.filter(|&found| is_better(*best, found)) {
-                        *best = Some(found);
-                    }
-                }
+                self.add_candidates(now, class, output, cut, &mut all);
             }
         }
-        candidates
+        all
     }
 
-    fn candidates_of(
+    /// Adds what a class could send to an output.
+    fn add_candidates(
         &mut self,
         now: Time,
         class: ClassId,
         output: OutputId,
-        has_window: bool,
         cut: Size,
-    ) -> [Option<Candidate>; 2] {
-        let state = &self.outputs[usize::from(output.0)];
+        all: &mut Candidates,
+    ) {
         let lane_place = usize::from(self.options.scheduler.lane_of(class));
+        let state = &self.outputs[usize::from(output.0)];
         let lane = &state.lanes[lane_place];
+        // Asked for in any case, so that records turn late one by one and not all at once when the
+        // lane comes up.
+        let heads =
+            [Timing::Live, Timing::Late].map(|timing| self.queues.head(class, output, timing, now));
+        if !lane.is_up {
+            return;
+        }
+        let view = &mut all.views[class.index()];
+        view.has_live |= heads[Timing::Live as usize].is_some();
+        view.has_late |= heads[Timing::Late as usize].is_some();
+        let mut next = [None; 2];
+        if let Some((current, timing)) = lane.current {
+            // What is begun is finished first: nothing else can use its connection. A late record on the
+            // way of a live one is as urgent as that.
+            if self.queues.spec_of(current).is_some_and(|spec| spec.class == class) {
+                let is_urged = heads[Timing::Live as usize].is_some();
+                let timing = if is_urged { Timing::Live } else { timing };
+                next[timing as usize] = Some(current);
+            }
+        } else if state.unconfirmed() < self.options.window_for(class, output) {
+            next = heads;
+        }
+        view.has_live |= next[Timing::Live as usize].is_some();
+        view.has_late |= next[Timing::Late as usize].is_some();
         let uplink =
             &self.uplinks[usize::from(self.options.outputs[usize::from(output.0)].uplink.0)];
         // A lane takes a cut's worth ahead, so that small records do not cost a wake-up each.
-        let is_busy = uplink.uplink.picked(state.first_path + lane_place) >= cut;
-        if !lane.is_up || is_busy {
-            return [None; 2];
+        if uplink.uplink.picked(state.first_path + lane_place) >= cut {
+            all.is_any_busy = true;
+            return;
         }
-        let candidate = |queues: &crate::queue::Queues, key: DeliveryKey| {
-            let delivery = queues.get(key).expect("heads and currents are known");
+        for (timing, key) in [Timing::Live, Timing::Late].into_iter().zip(next) {
+            let Some(key) = key else { continue };
+            let delivery = self.queues.get(key).expect("heads and currents are known");
             let size = (delivery.size - delivery.progress.picked).min(cut);
             let piece = Piece { size, order: delivery.order };
-            Candidate { key, output, piece, deadline: delivery.deadline }
-        };
-        if let Some(current) = lane.current {
-            // What is begun is finished first: nothing else can use its connection.
-            let is_own = self.queues.spec_of(current).is_some_and(|spec| spec.class == class);
-            return [is_own.then(|| candidate(&self.queues, current)), None];
+            let rank = self.queues.rank_of(delivery);
+            all.add(Choice { class, timing }, Candidate { key, output, piece, rank });
         }
-        if !has_window {
-            return [None; 2];
-        }
-        [Timing::Live, Timing::Late].map(|timing| {
-            let head = self.queues.head(class, output, timing, now)?;
-            Some(candidate(&self.queues, head))
-        })
     }
 
     /// Takes one cut of a record and hands it to the driver.
@@ -187,23 +230,26 @@ impl Node {
         let state = &mut self.outputs[usize::from(output.0)];
         let path = state.first_path + usize::from(lane_place);
         let lane = &mut state.lanes[usize::from(lane_place)];
-        if self.queues.take(key) {
+        let is_first = self.queues.take(key);
+        let delivery = self.queues.get_mut(key).expect("a candidate is known");
+        let progress = &mut delivery.progress;
+        if is_first {
             lane.last_number += 1;
-            let progress = self.queues.progress_mut(key).expect("it was just taken");
             progress.picked_at = now;
             progress.number = lane.last_number;
         }
-        let delivery = self.queues.get(key).expect("a candidate is known");
-        let (size, start, again) =
-            (delivery.size, delivery.progress.picked, delivery.progress.again);
+        let start = progress.picked;
         let end = start + piece.size;
-        let number = delivery.progress.number;
-        self.queues.progress_mut(key).expect("it is known").picked = end;
-        lane.current = (end < size).then_some(key);
-        if end == size {
+        progress.picked = end;
+        let (number, again, is_last) = (progress.number, progress.again, end == delivery.size);
+        if is_last {
+            lane.current = None;
             lane.unconfirmed.insert(number, key);
+        } else {
+            lane.current.get_or_insert((key, choice.timing));
         }
-        lane.picked.push_back((key, piece.size));
+        let class = choice.class;
+        lane.picked.push_back(Picked { key, class, piece: piece.size, number, is_last });
         self.uplinks[usize::from(uplink.0)].uplink.picked_for(now, path, piece.size);
         Output::Transmit {
             destinations: Targets::One(Destination::Output(output)),
@@ -211,6 +257,25 @@ impl Node {
             id: key.into(),
             range: start.0..end.0,
             again,
+        }
+    }
+}
+
+impl Candidates {
+    fn of(&self, choice: Choice) -> Option<Candidate> {
+        self.of_class[choice.class.index()][choice.timing as usize]
+    }
+
+    /// Keeps the more urgent one of two of the same class and list.
+    fn add(&mut self, choice: Choice, candidate: Candidate) {
+        let best = &mut self.of_class[choice.class.index()][choice.timing as usize];
+        if best.is_none_or(|best| candidate.rank < best.rank) {
+            *best = Some(candidate);
+            let view = &mut self.views[choice.class.index()];
+            match choice.timing {
+                Timing::Live => view.live = Some(candidate.piece),
+                Timing::Late => view.late = Some(candidate.piece),
+            }
         }
     }
 }

@@ -4,12 +4,15 @@
 //! A driver calls [`Node::handle`], then [`Node::poll`] until it answers `None`, and both again at
 //! [`Node::next_timeout`] at the latest. The way of a record: `ingest` -> `forward` -> `feedback`.
 
+mod admit;
+mod block;
 mod edits;
 mod feedback;
 mod forward;
 mod ingest;
 mod prepare;
 mod report;
+mod sources;
 mod streams;
 mod tally;
 
@@ -19,18 +22,18 @@ use std::sync::Arc;
 use slotmap::SlotMap;
 
 use self::forward::OutputState;
-use self::ingest::SourceState;
+use self::sources::{ReplyTo, Sources};
 use self::streams::{StreamKey, Streams};
 use self::tally::Tally;
 use crate::capacity;
+use crate::class::ClassId;
 use crate::estimate::{Meter, ProcessingDelay};
 use crate::io::{Control, Event, Input, Output, UplinkId};
 use crate::limits::REPORTS_MAX;
 use crate::options::{NodeOptions, OptionsError};
-use crate::queue::{DeliveryKey, Queues, RecordKey};
+use crate::queue::{DeliveryKey, Progress, Queues, RecordKey};
 use crate::record::{
-    DeliveryId, DropReason, Fate, LogPosition, Origin, Record, RefuseReason, SourceId, Token,
-    WorkId,
+    DeliveryId, DropReason, Fate, LogPosition, Origin, Record, RefuseReason, WorkId,
 };
 use crate::schedule::Scheduler;
 use crate::units::{Size, Time};
@@ -45,12 +48,12 @@ struct Held {
     size: Size,
     /// Deliveries without a fate.
     left: usize,
-    /// Who waits for its confirmation (accept mode `Confirmed`).
-    reply: Option<(SourceId, Token)>,
+    /// Who waits for its confirmation (accept mode `Confirmed`), or for its way into the log.
+    reply: Option<ReplyTo>,
     /// Why a delivery of it was dropped, if one was.
     dropped: Option<DropReason>,
-    /// Its number in the log, for a durable record.
-    append: Option<u64>,
+    /// Where the log has it, or will have it.
+    logged: Option<LogPosition>,
 }
 
 /// An uplink with what decides on it.
@@ -62,6 +65,8 @@ struct UplinkState {
     meters: Vec<(Meter, Meter)>,
     /// When the pacer or a cap lets it go on.
     wake: Option<Time>,
+    /// Bytes of urgent records that went before one that the scheduler had chosen, since it waits.
+    overtaken: Size,
 }
 
 /// One Tidegate node.
@@ -69,13 +74,13 @@ struct UplinkState {
 pub struct Node {
     options: NodeOptions,
     origin: Arc<Origin>,
-    sources: Vec<Option<SourceState>>,
-    /// Connections with a blocked record, by the time at which their patience ends.
-    blocked: BTreeSet<(Time, SourceId)>,
-    /// Of these, the ones that wait for the node's memory, in order.
-    memory_waiters: VecDeque<SourceId>,
-    /// Connections whose blocked record may fit now.
-    unblocked: Vec<SourceId>,
+    sources: Sources,
+    /// Streams that lost a record since somebody waits.
+    freed: Vec<StreamKey>,
+    /// Streams that are full for want of memory, the most urgent class first.
+    full_for_memory: BTreeSet<(ClassId, StreamKey)>,
+    /// How many streams of each rule are full.
+    full_streams: Vec<u64>,
     streams: Streams,
     held: SlotMap<RecordKey, Held>,
     held_bytes: Size,
@@ -90,11 +95,13 @@ pub struct Node {
     last_order: u64,
     appends: Vec<crate::io::Append>,
     last_append: u64,
-    unappended: BTreeMap<u64, (SourceId, Token)>,
+    unappended: BTreeMap<u64, (RecordKey, Option<ReplyTo>)>,
+    releases: Vec<LogPosition>,
     processing: ProcessingDelay,
     tally: Tally,
     outbox: VecDeque<Output>,
-    reports: usize,
+    reports: VecDeque<Event>,
+    lost_reports: u64,
     is_stopping: bool,
     is_drained: bool,
 }
@@ -120,6 +127,7 @@ impl Node {
             scheduler: options.scheduler.build(&options.classes),
             meters: vec![Default::default(); classes],
             wake: None,
+            overtaken: Size::ZERO,
         };
         let origin = Origin { node: options.name.clone(), incarnation: options.incarnation };
         Ok(Node {
@@ -128,11 +136,10 @@ impl Node {
             tally: Tally::new(options.rules.len()),
             origin: Arc::new(origin),
             outputs,
-            options,
-            sources: Vec::new(),
-            blocked: BTreeSet::new(),
-            memory_waiters: VecDeque::new(),
-            unblocked: Vec::new(),
+            sources: Sources::default(),
+            freed: Vec::new(),
+            full_for_memory: BTreeSet::new(),
+            full_streams: vec![0; options.rules.len()],
             streams: Streams::default(),
             held: SlotMap::with_key(),
             held_bytes: Size::ZERO,
@@ -144,11 +151,14 @@ impl Node {
             appends: Vec::new(),
             last_append: 0,
             unappended: BTreeMap::new(),
+            releases: Vec::new(),
             processing: ProcessingDelay::default(),
             outbox: VecDeque::new(),
-            reports: 0,
+            reports: VecDeque::new(),
+            lost_reports: 0,
             is_stopping: false,
             is_drained: false,
+            options,
         })
     }
 
@@ -160,8 +170,10 @@ impl Node {
             Input::AppendFailed { appends, reason } => self.append_failed(&appends, reason),
             Input::Prepared { work, result } => self.prepared(now, work, result),
             Input::Sent { id, bytes } => self.sent(now, id.into(), bytes),
-            Input::Confirmed { destination: _, ids } => self.confirmed(now, &ids),
-            Input::Refused { destination: _, ids, reason } => self.refused(now, &ids, reason),
+            Input::Confirmed { destination, ids } => self.confirmed(now, destination, &ids),
+            Input::Refused { destination, ids, reason } => {
+                self.refused(now, destination, &ids, reason);
+            }
             Input::PathSample { path, sample } => self.path_sample(now, path, &sample),
             Input::PathState { path, state } => self.path_state(now, path, state),
             Input::DestinationState { destination, up } => {
@@ -180,7 +192,7 @@ impl Node {
 
     /// The next thing to do; `None` until the next input or timeout.
     pub fn poll(&mut self, now: Time) -> Option<Output> {
-        if let Some(output) = self.next_from_outbox() {
+        if let Some(output) = self.outbox.pop_front() {
             return Some(output);
         }
         self.expire(now);
@@ -189,16 +201,21 @@ impl Node {
         if !self.appends.is_empty() {
             return Some(Output::Append(std::mem::take(&mut self.appends)));
         }
-        if let Some(output) = self.next_from_outbox() {
+        if let Some(output) = self.outbox.pop_front() {
             return Some(output);
         }
-        (0..self.uplinks.len()).find_map(|place| self.forward(now, UplinkId(place as u16)))
+        if !self.releases.is_empty() {
+            return Some(Output::Release(std::mem::take(&mut self.releases)));
+        }
+        let transmit =
+            (0..self.uplinks.len()).find_map(|place| self.forward(now, UplinkId(place as u16)));
+        transmit.or_else(|| self.next_report().map(Output::Report))
     }
 
     /// When `poll` must be called at the latest, if no input comes before.
     pub fn next_timeout(&self) -> Option<Time> {
         let expiry = self.expiry.first().map(|&(at, _)| at);
-        let patience = self.blocked.first().map(|&(at, _)| at);
+        let patience = self.sources.first_patience().map(|(at, _)| at);
         let uplinks =
             self.uplinks.iter().flat_map(|state| [state.wake, state.uplink.next_timeout()]);
         uplinks.chain([expiry, patience]).flatten().min()
@@ -211,7 +228,7 @@ impl Node {
     }
 
     /// The class of a delivery; `None` for a stale handle.
-    pub fn class_of(&self, id: DeliveryId) -> Option<crate::class::ClassId> {
+    pub fn class_of(&self, id: DeliveryId) -> Option<ClassId> {
         self.queues.spec_of(id.into()).map(|spec| spec.class)
     }
 
@@ -225,20 +242,20 @@ impl Node {
         &self.options
     }
 
-    fn next_from_outbox(&mut self) -> Option<Output> {
-        let output = self.outbox.pop_front()?;
-        if matches!(output, Output::Report(_)) {
-            self.reports -= 1;
+    fn next_report(&mut self) -> Option<Event> {
+        match std::mem::take(&mut self.lost_reports) {
+            0 => self.reports.pop_front(),
+            lost => Some(Event::Overflow(lost)),
         }
-        Some(output)
     }
 
     fn report(&mut self, event: Event) {
         // Reports are state changes; a driver that does not poll must not grow memory all the same.
-        if self.reports < REPORTS_MAX {
-            self.reports += 1;
-            self.outbox.push_back(Output::Report(event));
+        if self.reports.len() >= REPORTS_MAX {
+            self.reports.pop_front();
+            self.lost_reports += 1;
         }
+        self.reports.push_back(event);
     }
 
     fn control(&mut self, now: Time, control: Control) {
@@ -282,7 +299,9 @@ impl Node {
             self.expiry.remove(&(at, key));
         }
         held.left -= 1;
-        let rule = self.streams.get(held.stream).rule;
+        let stream = self.streams.get_mut(held.stream);
+        stream.held -= 1;
+        let rule = stream.rule;
         self.tally.finished(now, rule, &delivery, fate);
         if let Fate::Dropped(reason) = fate {
             held.dropped.get_or_insert(reason);
@@ -297,28 +316,30 @@ impl Node {
         let held = self.held.remove(key).expect("a record is released once");
         self.held_bytes -= held.size;
         let stream = self.streams.get_mut(held.stream);
-        stream.held -= 1;
         stream.bytes -= held.size;
-        if stream.newest.get(&held.record.key) == Some(&key) {
+        if stream.newest.get(&held.record.key).is_some_and(|(newest, _)| *newest == key) {
             stream.newest.remove(&held.record.key);
         }
-        self.made_room(held.stream);
+        self.made_room(held.stream, held.dropped != Some(DropReason::Full));
         self.streams.note_idle(held.stream);
-        if let Some((source, token)) = held.reply {
-            let result = held.dropped.map_or(Ok(()), |reason| Err(RefuseReason::Dropped(reason)));
-            self.outbox.push_back(Output::Accept { source, token, result });
-        }
-        if let Some(append) = held.append {
-            self.outbox.push_back(Output::Release(vec![LogPosition(append)]));
-        }
+        let result = held.dropped.map_or(Ok(()), |reason| Err(RefuseReason::Dropped(reason)));
+        self.answer(held.reply, result);
+        self.releases.extend(held.logged);
         self.check_drained();
     }
 
     /// Gives up everything that is held.
     fn discard(&mut self, now: Time) {
         self.is_stopping = true;
+        self.refuse_blocked();
         let keys: Vec<DeliveryKey> = self.queues.keys().collect();
         for key in keys {
+            let progress = self.queues.get(key).map(|delivery| delivery.progress);
+            let is_begun =
+                |progress: &Progress| progress.picked > Size::ZERO && progress.handed_at.is_none();
+            if progress.as_ref().is_some_and(is_begun) {
+                self.outbox.push_back(Output::Cancel(key.into()));
+            }
             self.finish(now, key, Fate::Dropped(DropReason::Stopped));
         }
         self.outputs.iter_mut().for_each(OutputState::forget_all);

@@ -1,27 +1,30 @@
 //! The first phase of picking: what will soon be picked is made ready.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::Node;
 use crate::io::{Output, PrepareError, PrepareTask};
 use crate::limits::PREPARING_MAX;
-use crate::queue::DeliveryKey;
-use crate::record::{Body, DropReason, Fate, Record, WorkId};
+use crate::queue::{DeliveryKey, RecordKey};
+use crate::record::{Body, DropReason, Fate, WorkId};
 use crate::units::{Size, Time};
 
 impl Node {
     /// Asks for the heads that are not ready, a bounded number at once.
     pub(super) fn prepare(&mut self) {
-        let unready = self.queues.take_unready();
-        self.prepare_next.extend(unready);
+        self.queues.take_unready(&mut self.prepare_next);
         while self.preparing.len() < PREPARING_MAX {
             let Some(key) = self.prepare_next.pop_front() else { return };
             let Some(delivery) = self.queues.get(key) else { continue };
-            if delivery.ready || self.preparing.values().any(|&busy| busy == key) {
-                continue;
-            }
-            let task = match self.held[delivery.record].record.body {
-                Body::Resident(_) => continue,
+            let held = &self.held[delivery.record];
+            let task = match held.record.body {
+                Body::Resident(_) => {
+                    // Another delivery of the record had it prepared.
+                    self.make_ready(key);
+                    continue;
+                }
                 Body::Stored { position, .. } => PrepareTask::Load(position),
                 Body::Frame { frame, .. } => PrepareTask::Encode { frame, rung: 0 },
                 Body::Pending { .. } => PrepareTask::Operate,
@@ -42,22 +45,44 @@ impl Node {
     ) {
         let Some(key) = self.preparing.remove(&work) else { return };
         let Some(delivery) = self.queues.get(key) else { return };
-        let (record_key, queue_size) = (delivery.record, delivery.size);
-        let Ok(payload) = result else {
-            self.finish(now, key, Fate::Dropped(DropReason::Unprepared));
+        let record_key = delivery.record;
+        match (result, self.held[record_key].record.body.is_ready()) {
+            (Err(_), false) => {
+                self.finish(now, key, Fate::Dropped(DropReason::Unprepared));
+                return;
+            }
+            (Ok(payload), false) => self.fill(record_key, payload),
+            // Another delivery of the record had it prepared: one record has one payload.
+            (_, true) => {}
+        }
+        self.make_ready(key);
+    }
+
+    /// Gives a record its payload.
+    fn fill(&mut self, key: RecordKey, payload: Bytes) {
+        let held = &mut self.held[key];
+        let old = held.size;
+        held.size = old - held.record.body.size() + Size(payload.len() as u64);
+        Arc::make_mut(&mut held.record).body = Body::Resident(payload);
+        let (new, stream_key) = (held.size, held.stream);
+        self.held_bytes = self.held_bytes + new - old;
+        let stream = self.streams.get_mut(stream_key);
+        stream.bytes = stream.bytes + new - old;
+        if new < old {
+            self.made_room(stream_key, true);
+        }
+        if self.held[key].logged.is_none() {
+            self.acknowledge(key);
+        }
+    }
+
+    fn make_ready(&mut self, key: DeliveryKey) {
+        let (Some(spec), Some(delivery)) = (self.queues.spec_of(key), self.queues.get(key)) else {
             return;
         };
-        let held = &mut self.held[record_key];
-        let old = held.record.body.size();
-        let new = Size(payload.len() as u64);
-        let mut record = Record::clone(&held.record);
-        record.body = Body::Resident(payload);
-        held.record = record.into();
-        held.size = held.size + new - old;
-        self.held_bytes = self.held_bytes + new - old;
-        let stream = self.streams.get_mut(held.stream);
-        stream.bytes = stream.bytes + new - old;
-        self.queues.resize(key, queue_size + new - old);
+        let overhead = self.options.outputs[usize::from(spec.output.0)].overhead;
+        let size = self.held[delivery.record].size + overhead;
+        self.queues.resize(key, size);
     }
 
     /// Deliveries that wait for a preparation, for tests and the status page.

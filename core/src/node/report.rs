@@ -20,8 +20,6 @@ impl Node {
         let class_status =
             |(class, spec)| self.class_status(now, class, spec, &allocations, &rules);
         let classes = classes.iter().map(class_status).collect();
-        let mut counts = Counts { refused: self.tally.refused, ..Counts::default() };
-        rules.iter().for_each(|rule| counts.add(&rule.counts));
         NodeStatus {
             name: self.options.name.clone(),
             incarnation: self.options.incarnation,
@@ -33,8 +31,13 @@ impl Node {
             held_bytes: self.held_bytes,
             memory: self.options.memory,
             held: self.queues.len() as u64,
-            counts,
+            counts: self.tally.total(),
         }
+    }
+
+    /// Accepted - confirmed - dropped - held, in deliveries since start: 0, or records were lost.
+    pub fn audit(&self) -> i128 {
+        self.tally.total().lost(self.queues.len() as u64)
     }
 
     /// What the classes want of an uplink and get.

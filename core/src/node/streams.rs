@@ -1,14 +1,15 @@
 //! The table of streams: one for each (rule, source name), bounded, with numbers that never repeat.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use slotmap::{SlotMap, new_key_type};
 
+use super::sources::Room;
 use crate::limits::STREAMS_MAX;
-use crate::queue::{QueueKey, RecordKey};
-use crate::record::{SourceId, StreamId};
+use crate::queue::{DeliveryKey, QueueKey, RecordKey};
+use crate::record::StreamId;
 use crate::rules::RuleId;
 use crate::units::Size;
 
@@ -27,17 +28,18 @@ pub(super) struct Stream {
     pub(super) seq: u64,
     /// One queue a destination, in the order of the rule's `to`.
     pub(super) queues: Vec<QueueKey>,
-    /// Records held and their bytes.
+    /// Deliveries held.
     pub(super) held: u64,
+    /// Bytes of the records held.
     pub(super) bytes: Size,
-    /// A blocked record timed out: refuse at once until there is room again.
-    pub(super) is_refusing: bool,
-    /// The connection that waits for room in this stream.
-    pub(super) waiter: Option<SourceId>,
-    /// For `newest-only`: the newest record of each key.
-    pub(super) newest: BTreeMap<Bytes, RecordKey>,
+    /// Its records are dropped or refused at once until this has room again.
+    pub(super) full_for: Option<Room>,
+    /// For `newest-only`: the newest record of each key, and its deliveries.
+    pub(super) newest: BTreeMap<Bytes, (RecordKey, Vec<DeliveryKey>)>,
     /// Connections that feed it.
     opens: u32,
+    /// Its place among the idle ones, if it is idle.
+    idle_since: Option<u64>,
 }
 
 /// All streams of a node.
@@ -45,8 +47,9 @@ pub(super) struct Stream {
 pub(super) struct Streams {
     streams: SlotMap<StreamKey, Stream>,
     names: BTreeMap<(RuleId, Arc<str>), StreamKey>,
-    /// Candidates for eviction: nobody feeds them and they held nothing when they were put here.
-    idle: VecDeque<StreamKey>,
+    /// What may make place for others: nobody feeds it and it holds nothing. Longest idle first.
+    idle: BTreeMap<u64, StreamKey>,
+    last_idle: u64,
     last_id: u64,
 }
 
@@ -54,19 +57,33 @@ impl Streams {
     /// The stream of this name under this rule, if it is known; its feeder count goes up.
     pub(super) fn attach(&mut self, rule: RuleId, name: &Arc<str>) -> Option<StreamKey> {
         let key = *self.names.get(&(rule, name.clone()))?;
-        self.streams[key].opens += 1;
+        let stream = &mut self.streams[key];
+        stream.opens += 1;
+        if let Some(place) = stream.idle_since.take() {
+            self.idle.remove(&place);
+        }
         Some(key)
     }
 
-    /// A new stream with one feeder. `None` when the table is full of streams in use; otherwise also
-    /// the queues of a stream that made room.
+    /// Makes place for one more stream; `None` when the table is full of streams in use. Answers with
+    /// the queues of the one that had to go.
+    pub(super) fn make_place(&mut self) -> Option<Vec<QueueKey>> {
+        if self.streams.len() < STREAMS_MAX {
+            return Some(Vec::new());
+        }
+        let (_, key) = self.idle.pop_first()?;
+        let gone = self.streams.remove(key)?;
+        self.names.remove(&(gone.rule, gone.name));
+        Some(gone.queues)
+    }
+
+    /// A new stream with one feeder.
     pub(super) fn create(
         &mut self,
         rule: RuleId,
-        name: &Arc<str>,
+        name: Arc<str>,
         queues: Vec<QueueKey>,
-    ) -> Option<(StreamKey, Vec<QueueKey>)> {
-        let evicted = if self.streams.len() >= STREAMS_MAX { self.evict()? } else { Vec::new() };
+    ) -> StreamKey {
         self.last_id += 1;
         let key = self.streams.insert(Stream {
             id: StreamId(self.last_id),
@@ -76,39 +93,29 @@ impl Streams {
             queues,
             held: 0,
             bytes: Size::ZERO,
-            is_refusing: false,
-            waiter: None,
+            full_for: None,
             newest: BTreeMap::new(),
             opens: 1,
+            idle_since: None,
         });
-        self.names.insert((rule, name.clone()), key);
-        Some((key, evicted))
-    }
-
-    fn evict(&mut self) -> Option<Vec<QueueKey>> {
-        while let Some(key) = self.idle.pop_front() {
-            if self.streams.get(key).is_some_and(|stream| stream.opens == 0 && stream.held == 0) {
-                let gone = self.streams.remove(key).expect("it was just found");
-                self.names.remove(&(gone.rule, gone.name));
-                return Some(gone.queues);
-            }
-        }
-        None
+        self.names.insert((rule, name), key);
+        key
     }
 
     /// A feeder is gone.
     pub(super) fn detach(&mut self, key: StreamKey) {
-        if let Some(stream) = self.streams.get_mut(key) {
-            stream.opens -= 1;
-            self.note_idle(key);
-        }
+        self.streams[key].opens -= 1;
+        self.note_idle(key);
     }
 
-    /// Remembers the stream for eviction, if it is idle.
+    /// Remembers the stream as idle, if it is.
     pub(super) fn note_idle(&mut self, key: StreamKey) {
-        let stream = &self.streams[key];
-        if stream.opens == 0 && stream.held == 0 && self.idle.len() < STREAMS_MAX {
-            self.idle.push_back(key);
+        let stream = &mut self.streams[key];
+        let is_idle = stream.opens == 0 && stream.held == 0 && stream.full_for.is_none();
+        if is_idle && stream.idle_since.is_none() {
+            self.last_idle += 1;
+            stream.idle_since = Some(self.last_idle);
+            self.idle.insert(self.last_idle, key);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Counts and times of every rule: what the audit equation, metrics and the status page are made of.
 
 use crate::queue::Delivery;
-use crate::record::Fate;
+use crate::record::{DropReason, Fate};
 use crate::rules::RuleId;
 use crate::status::{Counts, Stages};
 use crate::units::{Size, Time};
@@ -19,6 +19,13 @@ impl Tally {
         Tally { rules: vec![Default::default(); rules], refused: 0 }
     }
 
+    /// All counts together.
+    pub(super) fn total(&self) -> Counts {
+        let mut total = Counts { refused: self.refused, ..Counts::default() };
+        self.rules.iter().for_each(|(counts, _)| total.add(counts));
+        total
+    }
+
     fn counts(&mut self, rule: RuleId) -> &mut Counts {
         &mut self.rules[usize::from(rule.0)].0
     }
@@ -34,21 +41,37 @@ impl Tally {
         }
     }
 
-    /// A record was accepted, with so many deliveries of this size.
-    pub(super) fn accepted(&mut self, rule: RuleId, deliveries: usize, size: Size) {
+    /// A record was accepted, with so many deliveries of so many bytes together.
+    pub(super) fn accepted(&mut self, rule: RuleId, deliveries: usize, bytes: Size) {
         let counts = self.counts(rule);
         counts.records += 1;
         counts.accepted += deliveries as u64;
-        counts.accepted_bytes += size.0 * deliveries as u64;
+        counts.accepted_bytes += bytes.0;
     }
 
-    /// The last byte of a delivery was handed to the wire.
-    pub(super) fn handed(&mut self, now: Time, rule: RuleId, arrived: Time, delivery: &Delivery) {
+    /// A record was accepted and is not kept.
+    pub(super) fn accepted_and_dropped(&mut self, rule: RuleId, count: usize, reason: DropReason) {
+        self.accepted(rule, count, Size::ZERO);
+        self.counts(rule).dropped[reason.index()] += count as u64;
+    }
+
+    /// The last byte of a delivery was handed to the wire. One that is sent again counts in the times
+    /// again, for that is how long it took, but it violates its bound once.
+    pub(super) fn handed(
+        &mut self,
+        now: Time,
+        rule: RuleId,
+        arrived: Time,
+        delivery: &mut Delivery,
+    ) {
         let stages = self.stages(rule);
-        stages.wait.record(delivery.progress.picked_at.since(arrived));
-        stages.transmit.record(now.since(delivery.progress.picked_at));
+        let progress = &mut delivery.progress;
+        stages.wait.record(progress.picked_at.since(arrived));
+        stages.transmit.record(now.since(progress.picked_at));
         stages.residence.record(now.since(arrived));
-        if now > delivery.deadline {
+        progress.handed_at = Some(now);
+        if now > delivery.deadline && !progress.is_violated {
+            progress.is_violated = true;
             self.counts(rule).violated += 1;
         }
     }

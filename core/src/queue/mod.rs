@@ -5,17 +5,21 @@
 //! records, and *late* ones past their deadline, so that an old backlog never overtakes fresh data.
 //! Insert, move and drop are O(1) in the list and O(log queues) in the group. Byte counts are exact.
 
+mod delivery;
 mod group;
 mod list;
 
+use std::collections::VecDeque;
+
 use slotmap::{Key, KeyData, SlotMap, new_key_type};
 
+pub use self::delivery::{Delivery, Place, Progress, Timing};
 pub use self::list::End;
 
 use self::group::{Group, Rank};
 use self::list::List;
 use crate::class::ClassId;
-use crate::io::OutputId;
+use crate::io::{OutputId, QueueId};
 use crate::record::DeliveryId;
 use crate::rules::Discipline;
 use crate::units::{Size, Time};
@@ -29,6 +33,18 @@ new_key_type! {
     pub struct QueueKey;
 }
 
+impl From<QueueKey> for QueueId {
+    fn from(key: QueueKey) -> Self {
+        QueueId(key.data().as_ffi())
+    }
+}
+
+impl From<QueueId> for QueueKey {
+    fn from(id: QueueId) -> Self {
+        KeyData::from_ffi(id.0).into()
+    }
+}
+
 impl From<DeliveryKey> for DeliveryId {
     fn from(key: DeliveryKey) -> Self {
         DeliveryId(key.data().as_ffi())
@@ -38,85 +54,6 @@ impl From<DeliveryKey> for DeliveryId {
 impl From<DeliveryId> for DeliveryKey {
     fn from(id: DeliveryId) -> Self {
         KeyData::from_ffi(id.0).into()
-    }
-}
-
-/// Which of a queue's two lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timing {
-    /// Before their deadline.
-    Live,
-    /// Past it, or read back from disk.
-    Late,
-}
-
-/// Where a delivery is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// It waits.
-    Waiting(Timing),
-    /// Picked: its bytes are under way, or all handed over and not confirmed.
-    Taken,
-}
-
-/// How far a transmission is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes picked so far, on the scale of the delivery's size.
-    pub picked: Size,
-    /// When the first of them was.
-    pub picked_at: Time,
-    /// When the last byte was handed to the wire.
-    pub handed_at: Option<Time>,
-    /// Its number on its connection, in the order of picking.
-    pub number: u64,
-    /// Whether an earlier attempt may have arrived.
-    pub again: bool,
-}
-
-/// One record on its way to one destination.
-#[derive(Clone, Debug)]
-pub struct Delivery {
-    /// The record it delivers.
-    pub record: RecordKey,
-    /// Its queue.
-    pub queue: QueueKey,
-    /// Bytes, as the node counts them for this destination.
-    pub size: Size,
-    /// Place in the node's order of acceptance.
-    pub order: u64,
-    /// Arrival + latency bound.
-    pub deadline: Time,
-    /// Whether its body can go to a path.
-    pub ready: bool,
-    /// How far its transmission is.
-    pub progress: Progress,
-    place: Place,
-    previous: Option<DeliveryKey>,
-    next: Option<DeliveryKey>,
-}
-
-impl Delivery {
-    /// A delivery that is not in its queue yet.
-    pub fn new(record: RecordKey, queue: QueueKey, size: Size, order: u64, deadline: Time) -> Self {
-        let place = Place::Taken;
-        Delivery {
-            record,
-            queue,
-            size,
-            order,
-            deadline,
-            ready: true,
-            progress: Progress::default(),
-            place,
-            previous: None,
-            next: None,
-        }
-    }
-
-    /// Where it is.
-    pub fn place(&self) -> Place {
-        self.place
     }
 }
 
@@ -158,6 +95,15 @@ pub enum Ranking {
     Deadline,
     /// In the order of acceptance; nothing is ever late (one FIFO).
     Arrival,
+}
+
+/// Where to move a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Before all others of its list.
+    Next,
+    /// After them.
+    Last,
 }
 
 /// Records and bytes that wait.
@@ -226,9 +172,18 @@ impl Queues {
         self.deliveries.get(key).map(|delivery| self.queues[delivery.queue].spec)
     }
 
-    /// How far its transmission is, to be changed; `None` for a stale handle.
-    pub fn progress_mut(&mut self, key: DeliveryKey) -> Option<&mut Progress> {
-        self.deliveries.get_mut(key).map(|delivery| &mut delivery.progress)
+    /// The delivery, for its progress to be changed; its size and place are changed by the queues only.
+    pub fn get_mut(&mut self, key: DeliveryKey) -> Option<&mut Delivery> {
+        self.deliveries.get_mut(key)
+    }
+
+    /// Its place among the records of its class: the smaller goes first.
+    pub fn rank_of(&self, delivery: &Delivery) -> (u64, u64) {
+        let first = match self.ranking {
+            Ranking::Deadline => delivery.deadline.as_nanos(),
+            Ranking::Arrival => delivery.order,
+        };
+        (first, delivery.order)
     }
 
     /// Takes a waiting delivery out of its list; it stays known until `forget`.
@@ -261,10 +216,14 @@ impl Queues {
         self.deliveries.remove(key)
     }
 
-    /// Moves a waiting delivery to an end of its list; false if it does not wait.
-    pub fn move_to(&mut self, key: DeliveryKey, end: End) -> bool {
-        let Some(Place::Waiting(timing)) = self.deliveries.get(key).map(Delivery::place) else {
-            return false;
+    /// Makes a waiting delivery the next of its list, or the last; false if it does not wait.
+    pub fn move_to(&mut self, key: DeliveryKey, turn: Turn) -> bool {
+        let Some(delivery) = self.deliveries.get(key) else { return false };
+        let Place::Waiting(timing) = delivery.place else { return false };
+        let end = match (turn, self.queues[delivery.queue].next_end()) {
+            (Turn::Next, end) => end,
+            (Turn::Last, End::Front) => End::Back,
+            (Turn::Last, End::Back) => End::Front,
         };
         self.unlink(key, timing);
         self.link(key, timing, end);
@@ -275,12 +234,15 @@ impl Queues {
     pub fn resize(&mut self, key: DeliveryKey, size: Size) {
         let Some(delivery) = self.deliveries.get_mut(key) else { return };
         delivery.ready = true;
+        delivery.is_asked = false;
         let (queue, place, old) = (delivery.queue, delivery.place, delivery.size);
         delivery.size = size;
         if let Place::Waiting(timing) = place {
-            let list = &mut self.queues[queue].lists[timing as usize];
+            let state = &mut self.queues[queue];
+            state.generation += 1;
+            let list = &mut state.lists[timing as usize];
             list.bytes = list.bytes + size - old;
-            let spec = self.queues[queue].spec;
+            let spec = state.spec;
             let place = self.group_at(spec.class, spec.output);
             let group = &mut self.groups[place];
             group.bytes = group.bytes + size - old;
@@ -288,9 +250,9 @@ impl Queues {
         }
     }
 
-    /// Heads that wait for preparation since the last call.
-    pub fn take_unready(&mut self) -> Vec<DeliveryKey> {
-        std::mem::take(&mut self.unready)
+    /// Adds the heads that began to wait for preparation since the last call, each once.
+    pub fn take_unready(&mut self, to: &mut VecDeque<DeliveryKey>) {
+        to.extend(self.unready.drain(..));
     }
 
     /// The most urgent ready record of a class for an output. Live records found past their deadline
@@ -359,6 +321,11 @@ impl Queues {
             .flat_map(|front| std::iter::successors(front, |&key| self.deliveries[key].next))
     }
 
+    /// All queues, in the order of their handles.
+    pub fn queues(&self) -> impl Iterator<Item = QueueKey> + '_ {
+        self.queues.keys()
+    }
+
     /// All deliveries, waiting or taken, in the order of their handles.
     pub fn keys(&self) -> impl Iterator<Item = DeliveryKey> + '_ {
         self.deliveries.keys()
@@ -409,18 +376,18 @@ impl Queues {
             let Some(head) = queue.lists[timing as usize].at(end) else { continue };
             let delivery = &self.deliveries[head];
             if !delivery.ready {
-                self.unready.push(head);
+                if !delivery.is_asked {
+                    self.unready.push(head);
+                    self.deliveries[head].is_asked = true;
+                }
                 continue;
             }
-            let first = match self.ranking {
-                Ranking::Deadline => delivery.deadline.as_nanos(),
-                Ranking::Arrival => delivery.order,
-            };
+            let (first, order) = self.rank_of(delivery);
             // A strict queue that was found late stays so until its head is in time again.
             let was_late = queue.ranked[Timing::Late as usize];
             let stays_late =
                 queue.spec.strict_order && was_late.is_some_and(|rank| rank.first >= first);
-            let rank = Rank { first, order: delivery.order, queue: queue_key };
+            let rank = Rank { first, order, queue: queue_key };
             wanted[if stays_late { Timing::Late } else { timing } as usize] = Some(rank);
         }
         let (spec, ranked) = (queue.spec, queue.ranked);
@@ -562,7 +529,9 @@ mod tests {
         let delivery = Delivery::new(RecordKey::default(), a, Size(5), 0, Time::from_millis(1));
         let frame = bench.queues.insert(Delivery { ready: false, ..delivery });
         let ready = bench.insert(b, 50);
-        assert_eq!(bench.queues.take_unready(), [frame]);
+        let mut unready = VecDeque::new();
+        bench.queues.take_unready(&mut unready);
+        assert_eq!(unready, [frame]);
         assert_eq!(bench.head(Timing::Live, 0), Some(ready));
         bench.queues.resize(frame, Size(7));
         assert_eq!(bench.head(Timing::Live, 0), Some(frame));
@@ -576,7 +545,7 @@ mod tests {
         let gone = bench.insert(queue, 10);
         assert!(bench.queues.forget(gone).is_some());
         assert!(bench.queues.forget(gone).is_none());
-        assert!(!bench.queues.take(gone) && !bench.queues.move_to(gone, End::Front));
+        assert!(!bench.queues.take(gone) && !bench.queues.move_to(gone, Turn::Next));
         bench.queues.resize(gone, Size(1));
         assert_eq!(bench.queues.backlog_of(queue), Backlog::default());
     }

@@ -62,6 +62,18 @@ pub struct ClassView {
     pub live: Option<Piece>,
     /// Of its late ones.
     pub late: Option<Piece>,
+    /// Whether live records wait on a connection that is up, even if none can go at this moment: a class
+    /// whose connection has all that it takes ahead keeps its claims.
+    pub has_live: bool,
+    /// The same of late ones.
+    pub has_late: bool,
+}
+
+impl ClassView {
+    /// A view of a class of which everything that waits could go.
+    pub fn new(live: Option<Piece>, late: Option<Piece>) -> Self {
+        ClassView { live, late, has_live: live.is_some(), has_late: late.is_some() }
+    }
 }
 
 /// A scheduler's answer: the class and the list to serve.

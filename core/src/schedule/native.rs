@@ -34,10 +34,7 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_whatever_its_class() {
-        let view = |order| {
-            let live = Some(Piece { size: Size(1), order });
-            ClassView { live, late: None }
-        };
+        let view = |order| ClassView::new(Some(Piece { size: Size(1), order }), None);
         let choice = Native.next(Time::ZERO, &[view(7), view(3), view(9)]).unwrap();
         assert_eq!(choice.class, ClassId(1));
         assert_eq!(Native.next(Time::ZERO, &[ClassView::default(); 3]), None);

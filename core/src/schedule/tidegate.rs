@@ -4,15 +4,21 @@
 //! serve. O(classes) a pick.
 //! Deviations: JANUS grants rates an interval ahead; here nothing is granted ahead, so what a class
 //! leaves unused is lent downward at once (docs/ALGORITHMS.md#tidegate).
-//! Limits: CLASSES_MAX; credits are bounded by `CREDIT_MAX`.
+//! Limits: CLASSES_MAX; credits are bounded by `CREDIT_MAX`, or one cut where that is more.
 
-use super::{Choice, ClassView, Scheduler};
+use super::{Choice, ClassView, Piece, Scheduler};
 use crate::class::{ClassId, Classes};
 use crate::queue::Timing;
 use crate::units::{Rate, Ratio, Size, Time};
 
 /// Bound on what a class can save up or owe, in bytes: a quarter of a second of 2 Mbit/s.
 const CREDIT_MAX: f64 = 64.0 * 1024.0;
+
+/// The bound for one class: at high rates a single cut is larger, and must be within reach.
+fn credit_max(view: &ClassView) -> f64 {
+    let piece = |piece: Option<Piece>| piece.map_or(0.0, |piece| piece.size.as_f64());
+    CREDIT_MAX.max(piece(view.live)).max(piece(view.late))
+}
 
 /// The rule, in order:
 /// 1. a class with a backlog that is owed more than its next piece by its minimum share;
@@ -60,7 +66,7 @@ impl ClassState {
     fn choose(&self, view: &ClassView) -> Option<Timing> {
         let late = view.late.map(|piece| piece.size.as_f64());
         match (view.live, late) {
-            (Some(_), Some(_)) if self.late_credit >= CREDIT_MAX => Some(Timing::Late),
+            (Some(_), Some(_)) if self.late_credit >= credit_max(view) => Some(Timing::Late),
             (Some(_), _) => Some(Timing::Live),
             (None, Some(piece)) if self.late_credit >= piece => Some(Timing::Late),
             _ => None,
@@ -93,14 +99,15 @@ impl Scheduler for Tidegate {
     fn sent(&mut self, now: Time, choice: Choice, bytes: Size, views: &[ClassView]) {
         let bytes = bytes.as_f64();
         for (state, view) in self.classes.iter_mut().zip(views) {
-            if view.live.is_some() || view.late.is_some() {
+            if view.has_live || view.has_late {
                 state.owed += bytes * state.min_share.as_f64();
             } else {
                 state.owed = state.owed.min(0.0);
             }
-            match view.late {
-                Some(_) => state.late_credit += bytes * state.late_share.as_f64(),
-                None => state.late_credit = CREDIT_MAX / 2.0,
+            if view.has_late {
+                state.late_credit += bytes * state.late_share.as_f64();
+            } else {
+                state.late_credit = CREDIT_MAX / 2.0;
             }
         }
         let served = &mut self.classes[choice.class.index()];
@@ -112,9 +119,10 @@ impl Scheduler for Tidegate {
             let earliest = served.capped_until.max(now);
             served.capped_until = earliest + cap.time_for(Size(bytes as u64));
         }
-        for state in &mut self.classes {
-            state.owed = state.owed.clamp(-CREDIT_MAX, CREDIT_MAX);
-            state.late_credit = state.late_credit.clamp(-CREDIT_MAX, CREDIT_MAX);
+        for (state, view) in self.classes.iter_mut().zip(views) {
+            let most = credit_max(view);
+            state.owed = state.owed.clamp(-most, most);
+            state.late_credit = state.late_credit.clamp(-most, most);
         }
     }
 
@@ -133,13 +141,12 @@ mod tests {
 
     use super::*;
     use crate::class::{ClassSpec, default_classes};
-    use crate::schedule::Piece;
 
     const PIECE: Option<Piece> = Some(Piece { size: Size(1000), order: 0 });
-    const NONE: ClassView = ClassView { live: None, late: None };
-    const LIVE: ClassView = ClassView { live: PIECE, late: None };
-    const LATE: ClassView = ClassView { live: None, late: PIECE };
-    const BOTH: ClassView = ClassView { live: PIECE, late: PIECE };
+    const NONE: ClassView = ClassView { live: None, late: None, has_live: false, has_late: false };
+    const LIVE: ClassView = ClassView { live: PIECE, has_live: true, ..NONE };
+    const LATE: ClassView = ClassView { late: PIECE, has_late: true, ..NONE };
+    const BOTH: ClassView = ClassView { late: PIECE, has_late: true, ..LIVE };
 
     fn with(change: impl Fn(&mut ClassSpec)) -> Tidegate {
         let mut specs = default_classes();

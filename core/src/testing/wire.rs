@@ -1,0 +1,326 @@
+//! A driver for tests: it collects what a node says, obeys when it is told to, and checks at every step
+//! what any driver may rely on.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::io::{
+    Append, Control, Destination, Event, Input, Output, OutputId, PathId, PathSample, PathState,
+    PrepareTask, Refusal, Targets,
+};
+use crate::node::Node;
+use crate::record::{
+    Body, DeliveryId, LogPosition, Offered, Properties, RefuseReason, SourceId, Token, WorkId,
+};
+use crate::units::{Size, Time};
+
+/// More outputs than this in one go are an endless loop.
+const POLLS_MAX: usize = 1_000_000;
+
+/// One `Transmit`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// By which way.
+    pub path: PathId,
+    /// Of which delivery.
+    pub id: DeliveryId,
+    /// The record's key.
+    pub key: String,
+    /// Which part.
+    pub range: Range<u64>,
+    /// Of how much.
+    pub size: u64,
+    /// Whether an earlier attempt may have arrived.
+    pub again: bool,
+}
+
+impl Cut {
+    /// Whether the record is whole with it.
+    pub fn is_last(&self) -> bool {
+        self.range.end == self.size
+    }
+}
+
+/// An answer to an offer.
+pub type Answer = (SourceId, Token, Result<(), RefuseReason>);
+
+/// A node, its clock, and everything that it said.
+#[derive(Debug)]
+pub struct Wire {
+    /// The node.
+    pub node: Node,
+    /// The virtual clock.
+    pub now: Time,
+    /// Cuts that are not reported as sent, in order.
+    pub cuts: VecDeque<Cut>,
+    /// Every cut there ever was.
+    pub history: Vec<Cut>,
+    /// Deliveries whose last cut was ordered and that have no fate.
+    pub unconfirmed: Vec<(DeliveryId, PathId)>,
+    /// Answers to offers.
+    pub answers: Vec<Answer>,
+    /// `PauseInput` (true) and `ResumeInput` (false).
+    pub pauses: Vec<(SourceId, bool)>,
+    /// Work asked for.
+    pub prepares: Vec<(WorkId, DeliveryId, PrepareTask)>,
+    /// Records for the log.
+    pub appends: Vec<Append>,
+    /// What the log may forget.
+    pub released: Vec<LogPosition>,
+    /// Deliveries to be given up.
+    pub cancels: Vec<DeliveryId>,
+    /// Reports.
+    pub events: Vec<Event>,
+    /// Bytes on the wire that a cut has beside its own.
+    pub framing: u64,
+    /// What is begun on each path, and how far.
+    begun: BTreeMap<PathId, (DeliveryId, u64)>,
+    /// Bytes handed to each path since it came up: (all, acknowledged).
+    handed: BTreeMap<PathId, (u64, u64)>,
+}
+
+impl Wire {
+    /// A driver for this node; all its paths are down.
+    pub fn new(node: Node) -> Self {
+        Wire {
+            node,
+            now: Time::from_millis(1000),
+            cuts: VecDeque::new(),
+            history: Vec::new(),
+            unconfirmed: Vec::new(),
+            answers: Vec::new(),
+            pauses: Vec::new(),
+            prepares: Vec::new(),
+            appends: Vec::new(),
+            released: Vec::new(),
+            cancels: Vec::new(),
+            events: Vec::new(),
+            framing: 0,
+            begun: BTreeMap::new(),
+            handed: BTreeMap::new(),
+        }
+    }
+
+    /// All paths of the node.
+    pub fn paths(&self) -> Vec<PathId> {
+        let options = self.node.options();
+        let lanes = options.scheduler.lanes(&options.classes);
+        let outputs = 0..options.outputs.len() as u16;
+        let paths = outputs.flat_map(|output| {
+            (0..lanes).map(move |lane| PathId { output: OutputId(output), lane })
+        });
+        paths.collect()
+    }
+
+    /// Hands the node an input, then polls it.
+    pub fn handle(&mut self, input: Input) {
+        self.node.handle(self.now, input);
+        self.poll();
+    }
+
+    /// Polls until the node has nothing more to say.
+    pub fn poll(&mut self) {
+        for _ in 0..POLLS_MAX {
+            let Some(output) = self.node.poll(self.now) else {
+                let next = self.node.next_timeout();
+                assert!(next.is_none_or(|at| at > self.now), "a timeout in the past: busy loop");
+                assert_eq!(self.node.audit(), 0, "accepted - confirmed - dropped - held");
+                return;
+            };
+            self.note(output);
+        }
+        panic!("poll does not end");
+    }
+
+    fn note(&mut self, output: Output) {
+        match output {
+            Output::Append(appends) => self.appends.extend(appends),
+            Output::Release(positions) => self.released.extend(positions),
+            Output::Accept { source, token, result } => self.answers.push((source, token, result)),
+            Output::PauseInput(source) => self.pauses.push((source, true)),
+            Output::ResumeInput(source) => self.pauses.push((source, false)),
+            Output::Prepare { work, id, task } => self.prepares.push((work, id, task)),
+            Output::Cancel(id) => self.cancels.push(id),
+            Output::Report(event) => self.events.push(event),
+            Output::RunScript { .. } => {}
+            Output::Transmit { destinations, path, id, range, again } => {
+                assert_eq!(destinations, Targets::One(Destination::Output(path.output)));
+                let size = self.node.size_of(id).map(|size| size.0);
+                assert!(size.is_some(), "a transmitted delivery is held");
+                let key = self.key_of(id).unwrap_or_default();
+                let cut = Cut { path, id, key, range, size: size.unwrap_or_default(), again };
+                self.transmitted(cut);
+            }
+        }
+    }
+
+    /// Cuts of a delivery follow each other on one path, and nothing comes between them there.
+    fn transmitted(&mut self, cut: Cut) {
+        let Cut { path, id, range, size, .. } = cut.clone();
+        assert!(range.start <= range.end && range.end <= size, "{cut:?}");
+        assert!(range.start < range.end || size == 0, "an empty cut: {cut:?}");
+        assert!(self.node.record(id).is_some_and(|record| record.body.is_ready()), "{cut:?}");
+        let begun = self.begun.remove(&path).unwrap_or((id, 0));
+        assert_eq!(begun, (id, range.start), "what is begun on a path is finished first");
+        match cut.is_last() {
+            true => self.unconfirmed.push((id, path)),
+            false => {
+                self.begun.insert(path, (id, range.end));
+            }
+        }
+        self.history.push(cut.clone());
+        self.cuts.push_back(cut);
+    }
+
+    /// Opens a connection.
+    pub fn open(&mut self, source: u32, name: &str) {
+        self.control(Control::Open { source: SourceId(source), name: name.into() });
+    }
+
+    /// An order of people.
+    pub fn control(&mut self, control: Control) {
+        self.handle(Input::Control(control));
+    }
+
+    /// A path comes up or goes down. What was on it is gone.
+    pub fn path(&mut self, path: PathId, state: PathState) {
+        self.cuts.retain(|cut| cut.path != path);
+        self.unconfirmed.retain(|(_, other)| *other != path);
+        self.begun.remove(&path);
+        self.handed.insert(path, (0, 0));
+        self.handle(Input::PathState { path, state });
+    }
+
+    /// All paths come up.
+    pub fn up(&mut self) {
+        self.paths().into_iter().for_each(|path| self.path(path, PathState::Up));
+    }
+
+    /// All paths go down.
+    pub fn down(&mut self) {
+        self.paths().into_iter().for_each(|path| self.path(path, PathState::Down));
+    }
+
+    /// Reports the oldest cut of a path as sent; false if there is none.
+    pub fn send_on(&mut self, path: PathId) -> bool {
+        let place = self.cuts.iter().position(|cut| cut.path == path);
+        self.send_at(place)
+    }
+
+    /// Reports the oldest cut of all as sent; false if there is none.
+    pub fn send(&mut self) -> bool {
+        self.send_at((!self.cuts.is_empty()).then_some(0))
+    }
+
+    fn send_at(&mut self, place: Option<usize>) -> bool {
+        let Some(cut) = place.and_then(|place| self.cuts.remove(place)) else { return false };
+        let bytes = cut.range.end - cut.range.start + self.framing;
+        self.handed.entry(cut.path).or_default().0 += bytes;
+        self.handle(Input::Sent { id: cut.id, bytes: Size(bytes) });
+        true
+    }
+
+    /// Acknowledges every byte that was handed to a path, `rtt` after it was.
+    pub fn acknowledge(&mut self, path: PathId, rtt: Duration) {
+        let (all, acknowledged) = self.handed.entry(path).or_default();
+        let is_new = acknowledged < all;
+        *acknowledged = *all;
+        let delivered = Size(*all);
+        let rtt = is_new.then_some(rtt);
+        let sample = PathSample { rtt, delivered, ..PathSample::default() };
+        self.handle(Input::PathSample { path, sample });
+    }
+
+    /// Confirms some deliveries.
+    pub fn confirm(&mut self, ids: &[DeliveryId]) {
+        for (output, ids) in self.by_output(ids) {
+            self.handle(Input::Confirmed { destination: Destination::Output(output), ids });
+        }
+    }
+
+    /// Refuses some deliveries.
+    pub fn refuse(&mut self, ids: &[DeliveryId], reason: Refusal) {
+        for (output, ids) in self.by_output(ids) {
+            self.handle(Input::Refused { destination: Destination::Output(output), ids, reason });
+        }
+    }
+
+    fn by_output(&mut self, ids: &[DeliveryId]) -> BTreeMap<OutputId, Vec<DeliveryId>> {
+        let mut groups: BTreeMap<OutputId, Vec<DeliveryId>> = BTreeMap::new();
+        for &id in ids {
+            let known = self.unconfirmed.iter().position(|(other, _)| *other == id);
+            let path = known.map(|place| self.unconfirmed.remove(place).1);
+            groups.entry(path.map_or(OutputId(0), |path| path.output)).or_default().push(id);
+        }
+        groups
+    }
+
+    /// Confirms everything that was sent; false if there was nothing.
+    pub fn confirm_all(&mut self) -> bool {
+        let ids: Vec<DeliveryId> = self.unconfirmed.iter().map(|(id, _)| *id).collect();
+        self.confirm(&ids);
+        !ids.is_empty()
+    }
+
+    /// Sends, acknowledges and confirms until nothing moves at this time.
+    pub fn carry(&mut self) {
+        while !self.cuts.is_empty() || !self.unconfirmed.is_empty() {
+            while self.send() {}
+            for path in self.paths() {
+                self.acknowledge(path, Duration::from_millis(1));
+            }
+            self.confirm_all();
+        }
+    }
+
+    /// Time passes; the node is polled whenever it asked to be.
+    pub fn advance(&mut self, span: Duration) {
+        let end = self.now + span;
+        while let Some(at) = self.node.next_timeout().filter(|&at| at <= end) {
+            self.now = at;
+            self.poll();
+        }
+        self.now = end;
+        self.poll();
+    }
+
+    /// Carries for so long.
+    pub fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        while self.now < end {
+            self.carry();
+            self.advance(Duration::from_millis(1));
+        }
+        self.carry();
+    }
+
+    /// The key of a delivery that is held.
+    pub fn key_of(&self, id: DeliveryId) -> Option<String> {
+        let record = self.node.record(id)?;
+        Some(String::from_utf8_lossy(&record.key).into_owned())
+    }
+
+    /// Forgets what was collected so far, but for what is under way.
+    pub fn forget_history(&mut self) {
+        self.history.clear();
+        self.answers.clear();
+        self.pauses.clear();
+        self.events.clear();
+    }
+}
+
+/// An offer of `size` payload bytes, with no token.
+pub fn offer(now: Time, source: u32, key: &str, size: usize) -> Offered {
+    Offered {
+        source: SourceId(source),
+        token: None,
+        key: bytes::Bytes::copy_from_slice(key.as_bytes()),
+        properties: Properties::default(),
+        body: Body::Resident(vec![0; size].into()),
+        read_at: now,
+        source_unix_ns: None,
+        ttl: None,
+        identity: None,
+    }
+}

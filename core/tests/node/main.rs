@@ -1,0 +1,12 @@
+//! The promises of a node, each with a test that fails without it.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod accepting;
+mod changing;
+mod choosing;
+mod ending;
+mod filling;
+mod preparing;
+mod sharing;
