@@ -98,6 +98,10 @@ impl Uplink {
 
     /// A piece was picked for a path.
     pub fn picked_for(&mut self, now: Time, path: usize, piece: Size) {
+        if self.in_flight() == Size::ZERO {
+            // The delivery rate is measured from here: nothing was under way before.
+            self.remember(now);
+        }
         self.paths[path].picked += piece;
         self.pacer.spend(now, self.law.pace(), piece);
         let in_flight = self.in_flight();
@@ -126,16 +130,19 @@ impl Uplink {
         let Some(rtt) = sample.rtt else { return };
         self.rtt = Some(rtt);
         let sent_at = now - rtt;
+        let (reached_at, delivered_at_send) = self.delivered_at(sent_at);
         let ack = Ack {
             rtt,
             sent_at,
-            delivered_at_send: self.delivered_at(sent_at),
+            delivered_at_send,
+            reached_at,
             delivered: self.delivered,
             newly,
             in_flight: self.in_flight(),
             unsent: self.paths.iter().map(|path| path.unsent).sum(),
             lost,
-            app_limited: self.delivered <= self.limited_upto,
+            // A path's own opinion (`sample.app_limited`) does not count: below a pacer it is always true.
+            app_limited: delivered_at_send <= self.limited_upto,
         };
         self.remember(now);
         self.law.acked(now, &ack);
@@ -195,10 +202,11 @@ impl Uplink {
         }
     }
 
-    fn delivered_at(&self, time: Time) -> Size {
+    /// The last point of the history at or before `time`.
+    fn delivered_at(&self, time: Time) -> (Time, Size) {
         match self.history.partition_point(|&(at, _)| at <= time) {
-            0 => self.history.front().map_or(Size::ZERO, |&(_, delivered)| delivered),
-            after => self.history[after - 1].1,
+            0 => self.history.front().map_or((time, Size::ZERO), |&(_, bytes)| (time, bytes)),
+            after => self.history[after - 1],
         }
     }
 }
