@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tokio::task::JoinSet;
 
 use crate::config::{
     AmqpConfig, Config, InputConfig, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url,
 };
+use crate::input::mqtt::{self as mqtt_input, MqttOptions};
 use crate::output::amqp::AmqpOptions;
-use crate::output::mqtt::MqttOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
 use crate::output::{self, OutputOptions};
 use crate::port::{Intake, OutputPort};
@@ -29,8 +29,22 @@ pub async fn start_input(
     intake: Intake,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
-    let _ = (input, config, intake, tasks);
-    anyhow::bail!("this build has no inputs")
+    if let Some(mqtt) = &input.mqtt {
+        let defaults = MqttOptions::default();
+        let listen =
+            mqtt.listen.as_ref().map_or(defaults.listen.clone(), |listen| listen.0.clone());
+        let packet_max = u32::try_from(config.limits.record_max.0.0).unwrap_or(u32::MAX);
+        let connections_max = config.limits.connections as usize;
+        let options = MqttOptions { listen, packet_max, connections_max, ..defaults };
+        let listener = mqtt_input::bind(options).await?;
+        let addresses = listener.local_addrs();
+        tasks.spawn(async move {
+            listener.run(intake).await;
+            Ok(())
+        });
+        return Ok(addresses);
+    }
+    bail!("this build has no replay input")
 }
 
 /// Starts an output on its port.
@@ -96,10 +110,11 @@ fn mqtt_options(
     mqtt: &MqttOutputConfig,
     client_id: String,
     classes: Arc<[Arc<str>]>,
-) -> anyhow::Result<MqttOptions> {
+) -> anyhow::Result<output::mqtt::MqttOptions> {
     let Url { host, port, .. } = url(mqtt.url.as_deref(), "mqtt")?;
     let password = password(mqtt.password_env.as_deref(), mqtt.password_file.as_deref())?;
-    Ok(MqttOptions { host, port, client_id, user: mqtt.user.clone(), password, classes })
+    let user = mqtt.user.clone();
+    Ok(output::mqtt::MqttOptions { host, port, client_id, user, password, classes })
 }
 
 fn url(text: Option<&str>, scheme: &str) -> anyhow::Result<Url> {

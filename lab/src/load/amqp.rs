@@ -237,6 +237,64 @@ mod tests {
         assert_eq!(buffer.len(), 1);
     }
 
+    /// A frame on channel 1.
+    fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
+        let mut frame = vec![kind, 0, 1];
+        frame.extend((body.len() as u32).to_be_bytes());
+        frame.extend(body);
+        frame.push(FRAME_END);
+        frame
+    }
+
+    fn method((class, method): Method, arguments: &[u8]) -> Vec<u8> {
+        let numbers = [class.to_be_bytes(), method.to_be_bytes()].concat();
+        frame(METHOD, &[&numbers, arguments].concat())
+    }
+
+    #[tokio::test]
+    async fn a_record_in_two_bodies_is_put_together() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let header = [&60u16.to_be_bytes()[..], &[0, 0], &5u64.to_be_bytes(), &[0, 0]].concat();
+        // The answers of a broker, all at once: a consumer must not care how they are read.
+        let script = [
+            method(START, b"\x00\x09"),
+            method(TUNE, &[0; 8]),
+            method(OPEN_OK, &[0]),
+            method(CHANNEL_OPEN_OK, &[0; 4]),
+            frame(HEARTBEAT, &[]),
+            method(DECLARE_OK, b"\x03own\0\0\0\0\0\0\0\0"),
+            method(BIND_OK, &[]),
+            method(CONSUME_OK, b"\x03lab"),
+            method(DELIVER, b"..."),
+            frame(HEADER, &header),
+            frame(BODY, b"hel"),
+            frame(BODY, b"lo"),
+            method((10, 50), b"closing"),
+        ];
+        let broker = async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            socket.write_all(&script.concat()).await.unwrap();
+            let mut said = Vec::new();
+            socket.read_to_end(&mut said).await.unwrap();
+            said
+        };
+        let consumer = async {
+            let socket = TcpStream::connect(address).await.unwrap();
+            let what = Subscription { user: "me", password: "word", exchange: "x", key: "#" };
+            let mut consumer = Consumer::subscribe(socket, what).await.unwrap();
+            assert_eq!(consumer.next().await.unwrap().unwrap(), "hello");
+            assert!(consumer.next().await.is_err(), "a method that is no delivery");
+        };
+        let (said, ()) = tokio::join!(broker, consumer);
+        assert!(said.starts_with(b"AMQP\x00\x00\x09\x01"));
+        assert!(said.windows(8).any(|window| window == b"\0me\0word"));
+        assert!(
+            said.windows(4).any(|window| window == b"\x03own"),
+            "the queue's given name is used"
+        );
+    }
+
     #[test]
     fn what_is_no_frame_is_refused() {
         let refused = |bytes: &[u8]| split_frame(&mut BytesMut::from(bytes)).is_err();
