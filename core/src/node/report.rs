@@ -28,11 +28,11 @@ impl Node {
             now,
             classes,
             rules,
-            uplinks: self.uplink_status(),
+            uplinks: self.uplinks(),
             outputs: self.output_status(),
             held_bytes: self.held_bytes,
             memory: self.options.memory,
-            held: self.queues.len() as u64,
+            held: self.held(),
             counts,
         }
     }
@@ -134,7 +134,13 @@ impl Node {
             .collect()
     }
 
-    fn uplink_status(&self) -> Vec<UplinkStatus> {
+    /// Deliveries held: waiting or unconfirmed.
+    pub fn held(&self) -> u64 {
+        self.queues.len() as u64
+    }
+
+    /// The uplinks' part of the snapshot, for who looks often.
+    pub fn uplinks(&self) -> Vec<UplinkStatus> {
         let status = |(options, state): (&crate::options::UplinkOptions, &super::UplinkState)| {
             UplinkStatus {
                 name: options.name.clone(),
