@@ -62,8 +62,8 @@ pub(super) struct Connection {
     lost: u64,
     /// Bytes on the wire: sent, not acknowledged, not known to be lost.
     under_way: u64,
-    /// Numbers acknowledged and not heard yet, with the time at which they are.
-    acks: VecDeque<(Time, u64)>,
+    /// Copies acknowledged and not heard yet: when they are, their numbers and places of sending.
+    acks: VecDeque<(Time, u64, u64)>,
     /// The far end: the next number in order, and what came before its turn.
     expected: u64,
     early: BTreeMap<u64, Piece>,
@@ -147,17 +147,18 @@ impl Connection {
     fn transmit(&mut self, number: u64) -> Packet {
         self.last_sent += 1;
         let segment = &mut self.segments[(number - self.base) as usize];
-        segment.sent = Some(self.last_sent);
-        let bytes = segment.piece.bytes;
+        let (sent, bytes) = (self.last_sent, segment.piece.bytes);
+        segment.sent = Some(sent);
         self.under_way += bytes;
-        Packet { flow: self.flow, epoch: self.epoch, number, bytes }
+        Packet { flow: self.flow, epoch: self.epoch, number, sent, bytes }
     }
 
     /// A packet reached the far end; answers with what is complete in order, and when the sender hears
     /// of the packet. `back`: when its acknowledgement reaches the sender's side.
-    pub(super) fn arrive(&mut self, number: u64, back: Time) -> (Vec<Piece>, Time) {
+    pub(super) fn arrive(&mut self, packet: Packet, back: Time) -> (Vec<Piece>, Time) {
         let heard = self.shape.heard(back);
-        self.acks.push_back((heard, number));
+        let Packet { number, sent, .. } = packet;
+        self.acks.push_back((heard, number, sent));
         let is_known = number < self.expected || self.early.contains_key(&number);
         let kept = number.checked_sub(self.base).and_then(|at| self.segments.get(at as usize));
         let Some(piece) = kept.map(|segment| segment.piece).filter(|_| !is_known) else {
@@ -181,11 +182,13 @@ impl Connection {
     /// it sends again.
     pub(super) fn hear(&mut self, now: Time) -> (Option<PathSample>, Vec<Packet>) {
         let (delivered, mut newest) = (self.delivered, None);
-        while let Some(&(at, number)) = self.acks.front() {
+        while let Some(&(at, number, sent)) = self.acks.front() {
             if at > now {
                 break;
             }
             self.acks.pop_front();
+            // The copy that arrived tells what was sent before it, whichever copy was sent last.
+            self.newest_acked = self.newest_acked.max(sent);
             newest = newest.max(self.acked(number));
         }
         let is_full =
@@ -226,9 +229,6 @@ impl Connection {
         let at = number.checked_sub(self.base)? as usize;
         let segment = self.segments.get_mut(at).filter(|segment| !segment.is_acked)?;
         segment.is_acked = true;
-        // A packet found lost that was not is no longer under way.
-        let sent = segment.sent?;
-        self.newest_acked = self.newest_acked.max(sent);
         self.under_way = self.under_way.saturating_sub(segment.piece.bytes);
         if self.order == Order::Kept {
             return None;

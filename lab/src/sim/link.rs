@@ -18,6 +18,8 @@ pub(super) struct Packet {
     pub(super) epoch: u32,
     /// Its number in that life.
     pub(super) number: u64,
+    /// Its place in the connection's order of sending: a packet sent again has a new one.
+    pub(super) sent: u64,
     /// Its size.
     pub(super) bytes: u64,
 }
@@ -182,7 +184,7 @@ mod tests {
     }
 
     fn packet(number: u64) -> Packet {
-        Packet { flow: 0, epoch: 0, number, bytes: 1000 }
+        Packet { flow: 0, epoch: 0, number, sent: number, bytes: 1000 }
     }
 
     #[test]

@@ -368,7 +368,7 @@ impl<'s> World<'s> {
             return;
         }
         let back = self.now + self.link.delay();
-        let (pieces, heard) = self.connections[flow].arrive(number, back);
+        let (pieces, heard) = self.connections[flow].arrive(packet, back);
         self.plan(heard, Event::Hear(flow, epoch));
         for piece in pieces {
             let Some(id) = piece.delivery else { continue };
@@ -400,7 +400,7 @@ impl<'s> World<'s> {
         let FlowKind::Constant(speed) = self.scenario.flow[place].kind else { return };
         if self.competing[place] {
             let flow = self.lanes + place;
-            self.link.offer(Packet { flow, epoch: 0, number: UNCONNECTED, bytes: PACKET });
+            self.link.offer(Packet { flow, epoch: 0, number: UNCONNECTED, sent: 0, bytes: PACKET });
             self.begin_link();
             self.plan(self.now + speed.0.time_for(Size(PACKET)), Event::Constant(place));
         }
