@@ -1,5 +1,7 @@
 //! The targets of the node, in virtual time, and that a run can be repeated.
 
+#![expect(clippy::unwrap_used, reason = "all of it is a test")]
+
 use tidegate_lab::sim::{Options, run};
 
 /// The lines of `lab sim` with these words.
