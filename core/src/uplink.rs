@@ -127,6 +127,10 @@ impl Uplink {
 
     /// A piece was picked for a path.
     pub fn picked_for(&mut self, now: Time, path: usize, piece: Size) {
+        if self.in_flight() == Size::ZERO {
+            // The delivery rate is measured from here: nothing was under way before.
+            self.remember(now);
+        }
         self.paths[path].picked += piece;
         self.pacer.spend(now, self.pace(), piece);
         let in_flight = self.in_flight();
@@ -157,16 +161,19 @@ impl Uplink {
         let Some(rtt) = sample.rtt else { return };
         self.rtt = Some(rtt);
         let sent_at = now - rtt;
+        let (reached_at, delivered_at_send) = self.delivered_at(sent_at);
         let ack = Ack {
             rtt,
             sent_at,
-            delivered_at_send: self.delivered_at(sent_at),
+            delivered_at_send,
+            reached_at,
             delivered: self.delivered,
             newly: std::mem::take(&mut self.newly),
             in_flight: self.in_flight(),
             unsent: self.paths.iter().map(|path| path.unsent).sum(),
             lost: std::mem::take(&mut self.lost),
-            app_limited: self.delivered <= self.limited_upto,
+            // A path's own opinion (`sample.app_limited`) does not count: below a pacer it is always true.
+            app_limited: delivered_at_send <= self.limited_upto,
         };
         self.remember(now);
         self.law.acked(now, &ack);
@@ -226,10 +233,11 @@ impl Uplink {
         }
     }
 
-    fn delivered_at(&self, time: Time) -> Size {
+    /// The last point of the history at or before `time`.
+    fn delivered_at(&self, time: Time) -> (Time, Size) {
         match self.history.partition_point(|&(at, _)| at <= time) {
-            0 => self.history.front().map_or(Size::ZERO, |&(_, delivered)| delivered),
-            after => self.history[after - 1].1,
+            0 => self.history.front().map_or((time, Size::ZERO), |&(_, bytes)| (time, bytes)),
+            after => self.history[after - 1],
         }
     }
 }
@@ -239,6 +247,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
+    use crate::pace::CREDIT_MAX;
 
     /// A law that says what it is told to and remembers what it heard.
     #[derive(Clone, Debug)]
@@ -330,9 +339,11 @@ mod tests {
         uplink.handed(0, Size(9000), Size(9000));
         uplink.idle();
         uplink.sample(NOW, 0, &sample(1000, 9000, 0, Some(RTT)));
-        uplink.sample(NOW, 0, &sample(1001, 8999, 0, Some(RTT)));
+        uplink.sample(NOW + RTT, 0, &sample(1001, 8999, 0, Some(RTT)));
+        uplink.sample(NOW + RTT * 2, 0, &sample(5000, 5000, 0, Some(RTT / 2)));
         let limited: Vec<bool> = heard.lock().unwrap().iter().map(|ack| ack.app_limited).collect();
-        assert_eq!(limited, [true, false]);
+        // The third byte was sent when all that was under way while idle had been delivered.
+        assert_eq!(limited, [true, true, false]);
     }
 
     #[test]
@@ -351,7 +362,7 @@ mod tests {
         assert!(!uplink.is_free(NOW, Size(500), false), "the pacer is not ready");
         assert!(uplink.is_free(NOW, Size(500), true), "the urgent do not wait for it");
         let free = uplink.next_free(NOW, Size(500));
-        assert_eq!(free, Some(NOW + Duration::from_millis(38)));
+        assert_eq!(free, Some(NOW + Duration::from_millis(38) - CREDIT_MAX));
         assert_eq!(uplink.next_free(NOW, Size(501)), None, "only an acknowledgement helps");
     }
 
@@ -371,9 +382,13 @@ mod tests {
             uplink.picked_for(NOW, 0, CUT_MIN);
             uplink.next_free(NOW, CUT_MIN).unwrap().since(NOW)
         };
-        assert_eq!(wait(LawName::Tide, None, 0.001), RTT);
-        assert_eq!(wait(LawName::Tide, Some(14_000.0), 0.001), 2 * RTT, "a cap is a cap");
-        assert_eq!(wait(LawName::Known, Some(14_000.0), 12_880.0).as_millis(), 108);
+        assert_eq!(wait(LawName::Tide, None, 0.001), RTT - CREDIT_MAX);
+        assert_eq!(
+            wait(LawName::Tide, Some(14_000.0), 0.001),
+            2 * RTT - CREDIT_MAX,
+            "a cap is a cap"
+        );
+        assert_eq!(wait(LawName::Known, Some(14_000.0), 12_880.0).as_millis(), 106);
     }
 
     #[test]

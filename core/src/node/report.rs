@@ -30,7 +30,7 @@ impl Node {
             outputs: self.output_status(),
             held_bytes: self.held_bytes,
             memory: self.options.memory,
-            held: self.queues.len() as u64,
+            held: self.held(),
             counts: self.tally.total(),
         }
     }
@@ -147,7 +147,12 @@ impl Node {
             .collect()
     }
 
-    /// The state of its uplinks.
+    /// Deliveries held: waiting or unconfirmed.
+    pub fn held(&self) -> u64 {
+        self.queues.len() as u64
+    }
+
+    /// The uplinks' part of the snapshot, for who looks often.
     pub fn uplinks(&self) -> Vec<UplinkStatus> {
         let status = |(options, state): (&crate::options::UplinkOptions, &super::UplinkState)| {
             UplinkStatus {

@@ -1,0 +1,111 @@
+//! Turns the kernel's byte counts of a connection into the samples that core wants.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tidegate_core::io::PathSample;
+use tidegate_core::units::{Size, Time};
+
+use super::tcp_info::TcpInfo;
+
+/// Marks kept: more writes than this are never in flight within one window; beyond, neighbours merge.
+const MARKS_MAX: usize = 4096;
+
+/// Counts what was handed to one connection, and when.
+#[derive(Debug, Default)]
+pub(super) struct Gauge {
+    /// The kernel's count when the connection was made: its handshake counts as a byte.
+    first: u64,
+    handed: u64,
+    acked: u64,
+    /// Handed before the login was done: not records.
+    before_up: u64,
+    /// (bytes handed so far, when), oldest first.
+    marks: VecDeque<(u64, Time)>,
+}
+
+impl Gauge {
+    /// A fresh connection.
+    pub(super) fn new(info: &TcpInfo) -> Self {
+        Gauge { first: info.acked, ..Gauge::default() }
+    }
+
+    /// The login is done: from here on bytes are records.
+    pub(super) fn up(&mut self) {
+        self.before_up = self.handed;
+    }
+
+    /// So many bytes were written.
+    pub(super) fn wrote(&mut self, now: Time, bytes: usize) {
+        self.handed += bytes as u64;
+        if self.marks.len() == MARKS_MAX {
+            self.marks.pop_back();
+        }
+        self.marks.push_back((self.handed, now));
+    }
+
+    /// Whether the far end has not acknowledged everything.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.acked < self.handed
+    }
+
+    /// The sample of this moment; `None` where nothing new was acknowledged.
+    pub(super) fn sample(&mut self, now: Time, info: &TcpInfo) -> Option<PathSample> {
+        let acked = (info.acked - self.first.min(info.acked)).min(self.handed);
+        if acked == self.acked {
+            return None;
+        }
+        self.acked = acked;
+        let mut rtt = None;
+        while self.marks.front().is_some_and(|&(end, _)| end <= acked) {
+            rtt = self.marks.pop_front().map(|(_, at)| now.since(at));
+        }
+        Some(PathSample {
+            rtt: rtt.map(|rtt| rtt.max(Duration::from_micros(1))),
+            delivered: Size(acked.saturating_sub(self.before_up)),
+            in_flight: Size(self.handed - acked.max(self.before_up.min(self.handed))),
+            unsent: Size(info.unsent),
+            lost: Size(info.resent),
+            app_limited: false,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(acked: u64) -> TcpInfo {
+        TcpInfo { acked, unsent: 5, resent: 0 }
+    }
+
+    #[test]
+    fn round_trips_are_those_of_the_newest_acknowledged_write() {
+        let ms = Time::from_millis;
+        let mut gauge = Gauge::new(&info(1));
+        gauge.wrote(ms(0), 50); // login
+        gauge.up();
+        gauge.wrote(ms(10), 1000);
+        gauge.wrote(ms(20), 1000);
+        assert!(gauge.sample(ms(21), &info(1)).is_none());
+        let sample = gauge.sample(ms(60), &info(1 + 50 + 1500)).unwrap();
+        assert_eq!(sample.rtt, Some(Duration::from_millis(50)));
+        assert_eq!((sample.delivered, sample.in_flight), (Size(1500), Size(500)));
+        let sample = gauge.sample(ms(70), &info(1 + 50 + 1600)).unwrap();
+        assert_eq!(sample.rtt, None, "no whole write was newly acknowledged");
+        let sample = gauge.sample(ms(80), &info(1 + 50 + 2000)).unwrap();
+        assert_eq!(sample.rtt, Some(Duration::from_millis(60)));
+        assert!(!gauge.is_in_flight());
+    }
+
+    #[test]
+    fn many_writes_merge() {
+        let mut gauge = Gauge::new(&info(0));
+        for _ in 0..10_000 {
+            gauge.wrote(Time::ZERO, 1);
+        }
+        assert_eq!(gauge.marks.len(), MARKS_MAX);
+        let sample = gauge.sample(Time::from_millis(1), &info(10_000)).unwrap();
+        assert_eq!((sample.delivered, sample.in_flight), (Size(10_000), Size::ZERO));
+    }
+}
