@@ -127,8 +127,9 @@ pub struct AmqpConfig {
     pub routing_key: String,
     /// Whether the broker keeps records across its restart.
     pub persistent: bool,
-    /// User name.
-    pub user: String,
+    /// User name; without one `guest` with its well-known password, which RabbitMQ takes from its own
+    /// machine only.
+    pub user: Option<String>,
     /// Environment variable with the password.
     pub password_env: Option<String>,
     /// File with the password.
@@ -142,7 +143,7 @@ impl Default for AmqpConfig {
             exchange: "amq.topic".into(),
             routing_key: "{topic}".into(),
             persistent: true,
-            user: "guest".into(),
+            user: None,
             password_env: None,
             password_file: None,
         }
@@ -155,7 +156,7 @@ impl Default for AmqpConfig {
 pub struct MqttOutputConfig {
     /// `mqtt://host[:port]`.
     pub url: Option<String>,
-    /// Prefix of its client identifiers; the node's name if left out.
+    /// Prefix of its client identifiers; the names of node and output if left out.
     pub client_id: Option<String>,
     /// User name.
     pub user: Option<String>,
