@@ -18,9 +18,15 @@
 //! * A publish that the node refuses is answered with a reason code in MQTT 5; an older client's
 //!   connection is closed, for there is no other way to withhold an acknowledgement.
 
+mod buffer;
+mod clients;
+mod complaints;
+mod connection;
+mod listener;
 mod options;
 pub mod session;
 mod wire;
 
+pub use self::listener::{MqttError, MqttListener, bind};
 pub use self::options::MqttOptions;
 pub use self::wire::{Reason, Version, Violation};

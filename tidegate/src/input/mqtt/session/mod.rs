@@ -166,8 +166,9 @@ impl Session {
         }
     }
 
-    /// Clients before MQTT 5 do not know our receive maximum: they wait in their socket.
-    fn must_wait(&self) -> bool {
+    /// Whether nothing is received before an answer comes. Clients before MQTT 5 do not know our receive
+    /// maximum: they wait in their socket.
+    pub fn must_wait(&self) -> bool {
         self.version != Some(Version::V5)
             && self.answers.len() >= usize::from(self.limits.receive_maximum)
     }
