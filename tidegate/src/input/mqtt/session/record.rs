@@ -10,9 +10,9 @@ use bytes::Bytes;
 use tidegate_core::record::{Body, Offered, Properties, SourceId, Token};
 use tidegate_core::units::Time;
 
-use crate::input::mqtt::wire::{Reason, Violation};
 use crate::input::mqtt::wire::connect::check_record_property;
 use crate::input::mqtt::wire::property::{self as p, Value};
+use crate::input::mqtt::wire::{Reason, Violation};
 
 /// Record property with MQTT's content type.
 pub const CONTENT_TYPE: &str = "content-type";

@@ -185,7 +185,7 @@ fn leftovers_of_qos_2_are_answered() {
 #[test]
 fn violations_have_their_reason() {
     let cases: [(&[u8], u8); 10] = [
-        (b"\x30\x04\0\x01+\0", 0x90),
+        (b"\x30\x04\0\x01+\0", 0x81),
         (b"\x34\x06\0\x01t\0\x01\0", 0x9B),
         (b"\x30\x05\0\x02\xC3\x28\0", 0x81),
         (b"\x30\xE9\x07", 0x95),
@@ -215,7 +215,9 @@ fn a_will_outlives_every_end_but_a_polite_one() {
     let connect = b"\x10\x15\0\x04MQTT\x04\x26\0\x3C\0\x03plc\0\x01w\0\x01x";
     let mut peer = Peer::connected(connect);
     let Step::End(end) = peer.send(b"\xE0\0") else { panic!() };
-    assert!(!end.publishes_will() && End::Closed.publishes_will() && End::TakenOver.publishes_will());
+    assert!(
+        !end.publishes_will() && End::Closed.publishes_will() && End::TakenOver.publishes_will()
+    );
     let will = peer.session.take_will(Time::from_millis(9)).unwrap();
     assert_eq!((will.key.as_ref(), will.token), (&b"w"[..], None));
     assert_eq!(will.properties.find(RETAIN).unwrap(), "1");

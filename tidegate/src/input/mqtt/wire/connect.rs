@@ -121,7 +121,7 @@ impl<'a> Connect<'a> {
 }
 
 fn check_flags(version: Version, flags: u8) -> Result<(), Violation> {
-    if flags & 1 != 0 {
+    if flags & 1 != 0 && version != Version::V31 {
         return Err(Violation::malformed("the reserved flag of the connect packet is set"));
     }
     if flags & WILL == 0 && flags & (WILL_QOS | WILL_RETAIN) != 0 {
@@ -145,7 +145,7 @@ impl<'a> Will<'a> {
         }
         let topic = reader.name()?;
         if topic.is_empty() {
-            return Err(Violation::new(Reason::TopicNameInvalid, "a will without topic"));
+            return Err(Violation::malformed("a will without topic"));
         }
         check_topic(topic)?;
         let payload = reader.binary()?;
@@ -206,6 +206,6 @@ mod tests {
         let auth = b"\0\x04MQTT\x05\x02\0\x0A\x04\x15\0\x01m\0\x01p";
         assert_eq!(reason(auth), Reason::BadAuthenticationMethod);
         let will = b"\0\x04MQTT\x04\x06\0\x0A\0\x01p\0\x01+\0\x01w";
-        assert_eq!(reason(will), Reason::TopicNameInvalid);
+        assert_eq!(reason(will), Reason::MalformedPacket);
     }
 }

@@ -64,17 +64,19 @@ impl Filters {
     }
 }
 
-/// Reads a PUBACK, PUBREC, PUBREL or PUBCOMP and returns its packet identifier; `known` lists its
-/// reason codes.
+/// Reads a PUBACK, PUBREC, PUBREL or PUBCOMP and returns its packet identifier and whether it tells of
+/// a success; `known` lists its reason codes.
 pub(crate) fn acknowledgement(
     version: Version,
     body: &[u8],
     known: &[u8],
-) -> Result<u16, Violation> {
+) -> Result<(u16, bool), Violation> {
     let mut reader = Reader::new(body);
     let id = reader.packet_id()?;
+    let mut reason = Reason::Success as u8;
     if version == Version::V5 && !reader.is_empty() {
-        if !known.contains(&reader.byte()?) {
+        reason = reader.byte()?;
+        if !known.contains(&reason) {
             return Err(Violation::protocol("an acknowledgement with an unknown reason code"));
         }
         if !reader.is_empty() {
@@ -82,7 +84,7 @@ pub(crate) fn acknowledgement(
         }
     }
     reader.finish()?;
-    Ok(id)
+    Ok((id, reason < 0x80))
 }
 
 /// Reason codes of PUBACK and PUBREC.
@@ -97,9 +99,8 @@ pub(crate) fn disconnect(
     body: &[u8],
     session_expires: bool,
 ) -> Result<bool, Violation> {
-    const OF_CLIENTS: &[u8] = &[
-        0x00, 0x04, 0x80, 0x81, 0x82, 0x83, 0x90, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99,
-    ];
+    const OF_CLIENTS: &[u8] =
+        &[0x00, 0x04, 0x80, 0x81, 0x82, 0x83, 0x90, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99];
     let mut reader = Reader::new(body);
     let mut reason = Reason::Success as u8;
     if version == Version::V5 && !reader.is_empty() {
@@ -154,8 +155,8 @@ mod tests {
 
     #[test]
     fn acknowledgements_are_checked() {
-        assert_eq!(acknowledgement(Version::V311, b"\0\x07", TAKEN), Ok(7));
-        assert_eq!(acknowledgement(Version::V5, b"\0\x07\x92\0", RELEASED), Ok(7));
+        assert_eq!(acknowledgement(Version::V311, b"\0\x07", TAKEN), Ok((7, true)));
+        assert_eq!(acknowledgement(Version::V5, b"\0\x07\x92\0", RELEASED), Ok((7, false)));
         assert!(acknowledgement(Version::V311, b"\0\x07\0", TAKEN).is_err());
         assert!(acknowledgement(Version::V5, b"\0\x07\xFF", TAKEN).is_err());
     }

@@ -131,8 +131,8 @@ impl<'a> Properties<'a> {
         Properties { reader: Reader::new(section), allowed, seen: 0 }
     }
 
-    /// The next property; `None` at the end. A missing or unknown property is malformed, one that
-    /// stands twice or in the wrong packet is a protocol error.
+    /// The next property; `None` at the end. An unknown property and one in the wrong packet are
+    /// malformed (2.2.2.2), one that stands twice is a protocol error.
     pub(crate) fn next(&mut self) -> Result<Option<(u8, Value<'a>)>, Violation> {
         if self.reader.is_empty() {
             return Ok(None);
@@ -141,7 +141,7 @@ impl<'a> Properties<'a> {
         let value = read_value(id, &mut self.reader)?;
         let bit = 1_u64 << id;
         if self.allowed & bit == 0 {
-            return Err(Violation::protocol("a property stands in a packet that has no place for it"));
+            return Err(Violation::malformed("a property that does not belong into its packet"));
         }
         if self.seen & bit != 0 && id != u32::from(USER) {
             return Err(Violation::protocol("a property stands twice"));
@@ -196,8 +196,8 @@ mod tests {
         assert_eq!(refusal(&[0x04, 1]), Reason::MalformedPacket);
         assert_eq!(refusal(&[0xFF, 0x7F, 1]), Reason::MalformedPacket);
         assert_eq!(refusal(&[0x01]), Reason::MalformedPacket);
-        assert_eq!(refusal(&[0x17, 0]), Reason::ProtocolError);
-        assert_eq!(refusal(&[0x0B, 1]), Reason::ProtocolError);
+        assert_eq!(refusal(&[0x17, 0]), Reason::MalformedPacket);
+        assert_eq!(refusal(&[0x0B, 1]), Reason::MalformedPacket);
         assert_eq!(refusal(&[0x01, 1, 0x01, 1]), Reason::ProtocolError);
     }
 

@@ -69,12 +69,21 @@ pub(crate) fn not_taken(out: &mut Vec<u8>, id: u16, reason: Reason, words: Optio
     close(out, start);
 }
 
-/// Answers a PUBREL whose publish this server never took.
-pub(crate) fn unknown_release(out: &mut Vec<u8>, version: Version, id: u16) {
+/// Answers a PUBREC for a publish that this server never sent.
+pub(crate) fn unknown_received(out: &mut Vec<u8>, version: Version, id: u16) {
+    not_found(out, 0x62, version, id);
+}
+
+/// Answers a PUBREL for a publish that this server never took.
+pub(crate) fn unknown_released(out: &mut Vec<u8>, version: Version, id: u16) {
+    not_found(out, 0x70, version, id);
+}
+
+fn not_found(out: &mut Vec<u8>, first: u8, version: Version, id: u16) {
     let [high, low] = id.to_be_bytes();
     match version {
-        Version::V5 => out.extend([0x70, 3, high, low, Reason::PacketIdNotFound as u8]),
-        Version::V31 | Version::V311 => out.extend([0x70, 2, high, low]),
+        Version::V5 => out.extend([first, 3, high, low, Reason::PacketIdNotFound as u8]),
+        Version::V31 | Version::V311 => out.extend([first, 2, high, low]),
     }
 }
 
