@@ -11,6 +11,7 @@ pub mod relay;
 use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -26,9 +27,9 @@ use crate::assemble::{self, Assembled};
 use crate::cli::DemoArguments;
 use crate::config::{Config, Scheduler, read};
 use crate::screen::Screen;
-use crate::status::StatusSource;
 use crate::status::table::{self, EndToEnd, rate, size, span};
 use crate::status::view::{ClassView, NodeView};
+use crate::status::{Snapshot, StatusSource};
 
 /// How often the table is printed where it cannot be refreshed in place.
 const PACE_PRINTED: Duration = Duration::from_secs(5);
@@ -54,7 +55,7 @@ pub async fn demo(arguments: &DemoArguments) -> anyhow::Result<ExitCode> {
         }
         shown = stage.show(arguments, &mut screen) => shown?,
     }
-    let view = stage.view().await?;
+    let view = stage.last_view().await?;
     let summary = summary(arguments, &view, &stage.meter.read(), stage.relay.carried());
     sensors.shutdown().await;
     stage.end().await;
@@ -92,6 +93,12 @@ impl Stage {
 
     async fn view(&self) -> anyhow::Result<NodeView> {
         Ok((&self.status.get().await?).into())
+    }
+
+    /// The view of now, not of up to a second ago: the far end and the line are read beside it.
+    async fn last_view(&self) -> anyhow::Result<NodeView> {
+        let now = Arc::new(self.gate.running.status.get().await?);
+        Ok((&Snapshot { now, before: None }).into())
     }
 
     /// Shows the table until nobody reads it any more.

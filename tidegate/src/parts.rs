@@ -1,6 +1,6 @@
 //! Which driver stands behind each kind of input and output.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,8 +31,7 @@ pub async fn start_input(
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
     if let Some(mqtt) = &input.mqtt {
-        let default = || vec![([127, 0, 0, 1], 1883).into(), (Ipv6Addr::LOCALHOST, 1883).into()];
-        let listen = mqtt.listen.as_ref().map_or_else(default, |listen| listen.0.clone());
+        let listen = mqtt.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
         let record_max = u32::try_from(config.limits.record_max.0.0).unwrap_or(u32::MAX);
         let sizes = MqttOptions::PACKET_SIZES;
         let options = MqttOptions {
@@ -57,6 +56,21 @@ pub async fn start_input(
         return Ok(addresses);
     }
     bail!("this build has no replay input")
+}
+
+/// The addresses without those of a protocol that this host does not have at all (mostly IPv6), unless
+/// nothing is left: `[::1]` beside `127.0.0.1` must not keep a node from starting.
+fn available(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let is_there = |address: &&SocketAddr| {
+        let trial = std::net::TcpListener::bind((address.ip(), 0));
+        let is_there = trial.is_ok();
+        if !is_there {
+            tracing::warn!("{} is not an address of this host: not listening there", address.ip());
+        }
+        is_there
+    };
+    let there: Vec<SocketAddr> = addresses.iter().filter(is_there).copied().collect();
+    if there.is_empty() { addresses.to_vec() } else { there }
 }
 
 /// Starts an output on its port.

@@ -67,6 +67,21 @@ impl OutputConfig {
         self.name.as_deref().unwrap_or_else(kind)
     }
 
+    /// Its name and where it leads, in words.
+    pub fn destination(&self) -> String {
+        let url = |url: &Option<String>| url.clone().unwrap_or_default();
+        let place = match self.kinds().next() {
+            Some(OutputKind::Amqp(amqp)) => {
+                format!("{}, exchange {}", url(&amqp.url), amqp.exchange)
+            }
+            Some(OutputKind::Mqtt(mqtt)) => url(&mqtt.url),
+            Some(OutputKind::Sink(SinkConfig { discard: true, .. })) => "nowhere".into(),
+            Some(OutputKind::Sink(sink)) => format!("files in {}", sink.directory.display()),
+            None => "nowhere".into(),
+        };
+        format!("{} ({place})", self.label())
+    }
+
     /// The uplink it is on: the given one; for a sink its own, since it has no network below; for the
     /// others the one that they share.
     pub fn uplink(&self) -> &str {
