@@ -192,8 +192,11 @@ impl<'s> World<'s> {
                 break;
             }
             self.now = planned.at;
+            let concerns_node = self.concerns_node(&planned.event);
             self.happen(planned.event);
-            self.drive();
+            if concerns_node {
+                self.drive();
+            }
         }
         let unanswered = |(load, (accepted, refused)): (&Load, (u64, u64))| {
             (accepted, refused, load.offered - accepted - refused)
@@ -203,6 +206,16 @@ impl<'s> World<'s> {
             status: self.node.status(self.now),
             ledger: self.ledger,
             ended: self.now,
+        }
+    }
+
+    /// Whether the node hears of it.
+    fn concerns_node(&self, event: &Event) -> bool {
+        match event {
+            Event::Depart | Event::Arrive(_) | Event::Constant(_) | Event::Compete(..) => false,
+            Event::Timeout(..) => false,
+            Event::Hear(flow, _) => *flow < self.lanes,
+            Event::Offer(_) | Event::Confirm(..) | Event::Step(_) | Event::Wake => true,
         }
     }
 
