@@ -96,11 +96,13 @@ impl Assembled {
     /// Accepts nothing more, delivers what is held for at most `patience`, and ends inputs and outputs.
     /// Returns the last status.
     pub async fn stop(self, patience: Duration) -> NodeStatus {
-        let Assembled { running, inputs, mut outputs, .. } = self;
+        let Assembled { running, mut inputs, mut outputs, .. } = self;
         let status = running.stop(patience).await;
-        drop(inputs);
-        let goodbye = async { while outputs.join_next().await.is_some() {} };
-        // An output that cannot say goodbye in time is cut off.
+        let goodbye = async {
+            while inputs.join_next().await.is_some() {}
+            while outputs.join_next().await.is_some() {}
+        };
+        // Who cannot say goodbye in time is cut off.
         let _ = tokio::time::timeout(GOODBYE, goodbye).await;
         status
     }

@@ -6,6 +6,7 @@ pub mod config;
 pub mod demo;
 pub mod drive;
 pub mod http;
+pub mod input;
 pub mod logs;
 pub mod metrics;
 pub mod output;

@@ -123,7 +123,7 @@ impl Node {
             paths[uplink] += lanes;
         }
         let uplink = |(place, spec): (usize, &crate::options::UplinkOptions)| UplinkState {
-            uplink: Uplink::new(spec.law, capacity::build(spec), paths[place]),
+            uplink: Uplink::new(spec, capacity::build(spec), paths[place]),
             scheduler: options.scheduler.build(&options.classes),
             meters: vec![Default::default(); classes],
             wake: None,
@@ -195,8 +195,7 @@ impl Node {
         if let Some(output) = self.outbox.pop_front() {
             return Some(output);
         }
-        self.expire(now);
-        self.readmit(now);
+        self.settle(now);
         self.prepare();
         if !self.appends.is_empty() {
             return Some(Output::Append(std::mem::take(&mut self.appends)));
@@ -272,6 +271,17 @@ impl Node {
             Control::Rules(_) => self.report(Event::Unsupported("new rules")),
             Control::Subscribe { .. } | Control::Unsubscribe { .. } => {
                 self.report(Event::Unsupported("a local subscription"));
+            }
+        }
+    }
+
+    /// Drops what expired and lets in what waited for room; what waited may have expired meanwhile.
+    fn settle(&mut self, now: Time) {
+        loop {
+            self.expire(now);
+            self.readmit(now);
+            if self.expiry.first().is_none_or(|&(at, _)| at > now) {
+                break;
             }
         }
     }

@@ -156,7 +156,7 @@ impl Default for AmqpConfig {
 pub struct MqttOutputConfig {
     /// `mqtt://host[:port]`.
     pub url: Option<String>,
-    /// Prefix of its client identifiers; the node's name if left out.
+    /// Prefix of its client identifiers; the names of node and output if left out.
     pub client_id: Option<String>,
     /// User name.
     pub user: Option<String>,
