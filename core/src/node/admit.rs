@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Node;
 use super::sources::Room;
 use super::streams::StreamKey;
-use crate::io::Output;
+use crate::io::{Output, OutputId};
 use crate::queue::{Place, QueueKey, QueueSpec};
 use crate::record::{AcceptMode, DropReason, Fate, Offered, RefuseReason, SourceId};
 use crate::rules::{Discipline, FullPolicy, Rule, RuleId};
@@ -34,6 +34,12 @@ pub(super) struct Misfit {
 /// A record's size as bounds count it: key, properties and payload.
 fn size_of(offered: &Offered) -> Size {
     Size(offered.key.len() as u64) + offered.properties.size() + offered.body.size()
+}
+
+/// What the queue of a rule's stream for one of its outputs is.
+pub(super) fn queue_spec(id: RuleId, rule: &Rule, output: OutputId) -> QueueSpec {
+    let Rule { class, discipline, strict_order, .. } = *rule;
+    QueueSpec { rule: id, class, output, discipline, strict_order }
 }
 
 impl Node {
@@ -192,12 +198,9 @@ impl Node {
         Some(stream)
     }
 
-    fn open_queues(&mut self, rule: RuleId) -> Vec<QueueKey> {
-        let Rule { class, discipline, strict_order, to, .. } = self.options.rules.get(rule);
-        let (class, discipline, strict_order) = (*class, *discipline, *strict_order);
-        let open =
-            |&output| self.queues.open(QueueSpec { class, output, discipline, strict_order });
-        to.iter().map(open).collect()
+    fn open_queues(&mut self, id: RuleId) -> Vec<QueueKey> {
+        let rule = self.options.rules.get(id);
+        rule.to.iter().map(|&output| self.queues.open(queue_spec(id, rule, output))).collect()
     }
 
     /// Drops what waits of a key whose newer record comes now (`newest-only`).

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::admit::Admission;
+use super::admit::{Admission, queue_spec};
 use super::sources::ReplyTo;
 use super::streams::StreamKey;
 use super::{Held, Node};
@@ -77,15 +77,17 @@ impl Node {
         let mut keys = Vec::new();
         let mut bytes = Size::ZERO;
         for (&queue, &output) in stream.queues.iter().zip(&rule.to) {
-            let spec = &self.options.outputs[usize::from(output.0)];
-            let size = *size + spec.overhead;
+            let options = &self.options.outputs[usize::from(output.0)];
+            let size = *size + options.overhead;
             bytes += size;
-            let mut delivery =
-                Delivery::new(record_key, queue, size, self.last_order, record.deadline);
+            let spec = queue_spec(stream.rule, rule, output);
+            let mut delivery = Delivery::new(record_key, (queue, spec), size, self.last_order);
+            (delivery.arrived, delivery.deadline) = (record.arrived, record.deadline);
+            delivery.can_expire = record.expires.is_some();
             delivery.ready = record.body.is_ready();
             let key = self.queues.insert(delivery);
             let (input, _) =
-                &mut self.uplinks[usize::from(spec.uplink.0)].meters[rule.class.index()];
+                &mut self.uplinks[usize::from(options.uplink.0)].meters[rule.class.index()];
             input.count(now, size);
             if let Some(at) = record.expires {
                 self.expiry.insert((at, key));

@@ -31,7 +31,7 @@ use crate::estimate::{Meter, ProcessingDelay};
 use crate::io::{Control, Event, Input, Output, UplinkId};
 use crate::limits::REPORTS_MAX;
 use crate::options::{NodeOptions, OptionsError};
-use crate::queue::{DeliveryKey, Progress, Queues, RecordKey};
+use crate::queue::{DeliveryKey, End, Progress, Queues, RecordKey};
 use crate::record::{
     DeliveryId, DropReason, Fate, LogPosition, Origin, Record, RefuseReason, WorkId,
 };
@@ -228,7 +228,7 @@ impl Node {
 
     /// The class of a delivery; `None` for a stale handle.
     pub fn class_of(&self, id: DeliveryId) -> Option<ClassId> {
-        self.queues.spec_of(id.into()).map(|spec| spec.class)
+        self.queues.get(id.into()).map(|delivery| delivery.spec.class)
     }
 
     /// The size of a delivery: the scale of `Output::Transmit`'s range; `None` for a stale handle.
@@ -305,14 +305,12 @@ impl Node {
         let Some(delivery) = self.queues.forget(key) else { return };
         let record_key = delivery.record;
         let held = &mut self.held[record_key];
-        if let Some(at) = held.record.expires {
+        if let Some(at) = held.record.expires.filter(|_| delivery.can_expire) {
             self.expiry.remove(&(at, key));
         }
         held.left -= 1;
-        let stream = self.streams.get_mut(held.stream);
-        stream.held -= 1;
-        let rule = stream.rule;
-        self.tally.finished(now, rule, &delivery, fate);
+        self.streams.get_mut(held.stream).held -= 1;
+        self.tally.finished(now, &delivery, fate);
         if let Fate::Dropped(reason) = fate {
             held.dropped.get_or_insert(reason);
         }
@@ -342,17 +340,21 @@ impl Node {
     fn discard(&mut self, now: Time) {
         self.is_stopping = true;
         self.refuse_blocked();
+        for lane in self.outputs.iter_mut().flat_map(|output| &mut output.lanes) {
+            lane.current = None;
+            while let Some(key) = lane.unconfirmed.at(End::Front) {
+                self.queues.take_unconfirmed(&mut lane.unconfirmed, key);
+            }
+        }
         let keys: Vec<DeliveryKey> = self.queues.keys().collect();
         for key in keys {
             let progress = self.queues.get(key).map(|delivery| delivery.progress);
-            let is_begun =
-                |progress: &Progress| progress.picked > Size::ZERO && progress.handed_at.is_none();
-            if progress.as_ref().is_some_and(is_begun) {
+            let is_begun = |progress: Progress| progress.picked > Size::ZERO;
+            if progress.is_some_and(|progress| is_begun(progress) && !progress.is_handed()) {
                 self.outbox.push_back(Output::Cancel(key.into()));
             }
             self.finish(now, key, Fate::Dropped(DropReason::Stopped));
         }
-        self.outputs.iter_mut().for_each(OutputState::forget_all);
         self.check_drained();
     }
 

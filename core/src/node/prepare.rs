@@ -77,10 +77,8 @@ impl Node {
     }
 
     fn make_ready(&mut self, key: DeliveryKey) {
-        let (Some(spec), Some(delivery)) = (self.queues.spec_of(key), self.queues.get(key)) else {
-            return;
-        };
-        let overhead = self.options.outputs[usize::from(spec.output.0)].overhead;
+        let Some(delivery) = self.queues.get(key) else { return };
+        let overhead = self.options.outputs[usize::from(delivery.spec.output.0)].overhead;
         let size = self.held[delivery.record].size + overhead;
         self.queues.resize(key, size);
     }
