@@ -108,7 +108,7 @@ impl Node {
             self.tally.again(stream.rule);
         }
         let expires = held.record.expires;
-        let newest = stream.newest.get(&held.record.key);
+        let newest = stream.newest_of(&held.record.key);
         if newest.is_some_and(|(newest, _)| *newest != record_key) {
             self.finish(now, key, Fate::Dropped(DropReason::Superseded));
             return;

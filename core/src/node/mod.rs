@@ -47,11 +47,18 @@ struct Held {
     /// Key, properties and payload.
     size: Size,
     /// Deliveries without a fate.
-    left: usize,
-    /// Who waits for its confirmation (accept mode `Confirmed`), or for its way into the log.
-    reply: Option<ReplyTo>,
+    left: u32,
     /// Why a delivery of it was dropped, if one was.
     dropped: Option<DropReason>,
+    /// What is still owed; nothing for most records, so it is not kept here.
+    owed: Option<Box<Owed>>,
+}
+
+/// What the node owes for a record that it holds.
+#[derive(Debug, Default)]
+struct Owed {
+    /// Who waits for its confirmation (accept mode `Confirmed`), or for its way into the log.
+    reply: Option<ReplyTo>,
     /// Where the log has it, or will have it.
     logged: Option<LogPosition>,
 }
@@ -325,14 +332,18 @@ impl Node {
         self.held_bytes -= held.size;
         let stream = self.streams.get_mut(held.stream);
         stream.bytes -= held.size;
-        if stream.newest.get(&held.record.key).is_some_and(|(newest, _)| *newest == key) {
-            stream.newest.remove(&held.record.key);
+        if let Some(newest) = &mut stream.newest
+            && newest.get(&held.record.key).is_some_and(|(newest, _)| *newest == key)
+        {
+            newest.remove(&held.record.key);
         }
         self.made_room(held.stream, held.dropped != Some(DropReason::Full));
         self.streams.note_idle(held.stream);
-        let result = held.dropped.map_or(Ok(()), |reason| Err(RefuseReason::Dropped(reason)));
-        self.answer(held.reply, result);
-        self.releases.extend(held.logged);
+        if let Some(owed) = held.owed {
+            let result = held.dropped.map_or(Ok(()), |reason| Err(RefuseReason::Dropped(reason)));
+            self.answer(owed.reply, result);
+            self.releases.extend(owed.logged);
+        }
         self.check_drained();
     }
 

@@ -71,8 +71,10 @@ impl Node {
         if new < old {
             self.made_room(stream_key, true);
         }
-        if self.held[key].logged.is_none() {
-            self.acknowledge(key);
+        // A durable record could not go to the log before.
+        let owed = self.held[key].owed.as_mut().filter(|owed| owed.logged.is_none());
+        if let Some(reply) = owed.map(|owed| owed.reply.take()) {
+            self.acknowledge(key, reply);
         }
     }
 
