@@ -25,8 +25,10 @@ const SOURCES: u32 = 10_000;
 const RECORDS: u64 = 1_000_000;
 const RUNS: usize = 7;
 const PAYLOAD: usize = 200;
-/// Records that wait or are unconfirmed at any time: the queues are not empty while we measure.
-const STANDING: usize = 20_000;
+/// Records that wait at any time, one a queue: the queues are not empty while we measure.
+const STANDING: usize = 10_000;
+/// Records that are sent and unconfirmed at any time.
+const UNCONFIRMED: usize = 1_024;
 
 fn main() {
     for batch in [1, 64] {
@@ -95,14 +97,14 @@ impl Bench {
     /// Returns nanoseconds per record.
     fn run(mut self, batch: usize) -> f64 {
         // The lanes are down at first: a backlog builds up, which then stands at its height.
-        for _ in 0..STANDING / 64 {
+        for _ in 0..(STANDING + UNCONFIRMED) / 64 {
             self.offer(64);
         }
         for lane in 0..3 {
             let path = PathId { output: OutputId(0), lane };
             self.node.handle(self.now, Input::PathState { path, state: PathState::Up });
         }
-        self.obey(STANDING / 2);
+        self.obey(UNCONFIRMED);
         let (offered, start) = (self.offered, Clock::start());
         while self.offered - offered < RECORDS {
             self.offer(batch);
