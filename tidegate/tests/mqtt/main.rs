@@ -1,5 +1,7 @@
 //! The MQTT input over real sockets, against a stand-in for the node's loop.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod client;
 mod conformance;
 mod node;
