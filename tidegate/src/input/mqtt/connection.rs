@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::buffer::{Buffer, discard};
-use super::listener::Shared;
+use super::listener::{Call, Shared};
 use super::session::{Effects, End, Session, Step};
 use crate::port::{Notice, Source};
 
@@ -25,13 +25,10 @@ const DISCARD_MAX: usize = 256 * 1024;
 /// Write buffer that a connection keeps.
 const KEPT: usize = 1024;
 
-/// Serves one connection until it ends.
-pub(super) async fn run(
-    mut stream: TcpStream,
-    peer: SocketAddr,
-    shared: Arc<Shared>,
-    mut stop: watch::Receiver<bool>,
-) {
+/// Serves one connection until it ends. Idle connections are mostly this future: what it holds across
+/// a wait is kept small.
+pub(super) async fn run(call: Call) {
+    let Call { mut stream, peer, shared, mut stop, permit } = call;
     let (reader, writer) = stream.split();
     let mut connection = Connection {
         reader,
@@ -41,11 +38,12 @@ pub(super) async fn run(
         buffer: Buffer::default(),
         shared: &shared,
     };
-    let greeting = timeout(shared.options.connect_timeout, connection.greet());
     let greeted = tokio::select! {
         biased;
         () = stopped(&mut stop) => Err(End::Stopping),
-        greeted = greeting => greeted.unwrap_or(Err(End::ConnectTimeout)),
+        greeted = timeout(shared.options.connect_timeout, connection.greet()) => {
+            greeted.unwrap_or(Err(End::ConnectTimeout))
+        }
     };
     let end = match greeted {
         Ok(()) => connection.live(peer, &mut stop).await,
@@ -56,6 +54,7 @@ pub(super) async fn run(
     };
     shared.report(&end, connection.session.client(), peer);
     connection.linger(&end).await;
+    drop(permit);
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
