@@ -67,6 +67,12 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     let config = load(file)?;
     let mut signals = Signals::new()?;
     let mut node = assemble::start(&config).await?;
+    for address in &node.listens {
+        tracing::info!("MQTT at {address}");
+    }
+    for output in &config.output {
+        tracing::info!("records go to {}", output.destination());
+    }
     let site = Site::new(StatusSource::new(node.running.status.clone()));
     for address in &config.http.listen.0 {
         let cure = "choose another address in [http] listen, or listen = [] for none";

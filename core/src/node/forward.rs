@@ -134,6 +134,10 @@ impl Node {
         place: usize,
         candidates: &Candidates,
     ) -> Option<(Choice, Candidate)> {
+        if self.options.scheduler.ranking() == Ranking::Arrival {
+            // In one FIFO nothing passes, however small.
+            return None;
+        }
         let urgent = candidates.of(URGENT)?;
         let state = &self.uplinks[place];
         let is_little = state.overtaken + urgent.piece.size <= state.uplink.cut();

@@ -180,6 +180,21 @@ fn native_gives_alarms_nothing() {
 }
 
 #[test]
+fn nothing_small_passes_in_native() {
+    // Between two records of bulk, the window has room for an alarm and not for the next record.
+    for (scheduler, passes) in [(SchedulerName::Native, false), (SchedulerName::Tidegate, true)] {
+        let mut wire = up(NodeOptions { scheduler, ..narrow(rules()) });
+        for _ in 0..200 {
+            wire.offer("lt/bulk", 1_300);
+        }
+        fill_window(&mut wire);
+        let before = wire.history.len();
+        wire.offer("ls/alarm", 10);
+        assert_eq!(wire.history.len() > before, passes, "{scheduler:?}");
+    }
+}
+
+#[test]
 fn native_has_no_head_room_for_unconfirmed_alarms() {
     let mut options = NodeOptions { scheduler: SchedulerName::Native, ..options(rules()) };
     options.outputs[0].unconfirmed_max = 5;

@@ -271,11 +271,15 @@ fn destination(kind: OutputKind<'_>, output: &Place, findings: &mut Findings) {
                 let text = "a user without a password: give password_env or password_file";
                 findings.error(place.to("user"), text);
             }
-            password(&amqp.user, &amqp.password_env, &amqp.password_file, &place, findings);
+            one_password(&amqp.password_env, &amqp.password_file, &place, findings);
             &amqp.url
         }
         OutputKind::Mqtt(mqtt) => {
-            password(&mqtt.user, &mqtt.password_env, &mqtt.password_file, &place, findings);
+            one_password(&mqtt.password_env, &mqtt.password_file, &place, findings);
+            if mqtt.user.is_none() && (mqtt.password_env.is_some() || mqtt.password_file.is_some())
+            {
+                findings.error(place.clone(), "a password without a user: give user = \"...\"");
+            }
             &mqtt.url
         }
         OutputKind::Sink(sink) => {
@@ -299,9 +303,8 @@ fn destination(kind: OutputKind<'_>, output: &Place, findings: &mut Findings) {
     }
 }
 
-/// A password comes from one place and belongs to a user.
-fn password(
-    user: &Option<String>,
+/// A password comes from one place.
+fn one_password(
     variable: &Option<String>,
     file: &Option<PathBuf>,
     place: &Place,
@@ -310,9 +313,6 @@ fn password(
     if variable.is_some() && file.is_some() {
         let text = "password_env is given too: keep one of the two";
         findings.error(place.to("password_file"), text);
-    } else if user.is_none() && (variable.is_some() || file.is_some()) {
-        let key = if variable.is_some() { "password_env" } else { "password_file" };
-        findings.error(place.to(key), "a password without a user: give user = \"...\"");
     }
 }
 

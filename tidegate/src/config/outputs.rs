@@ -67,6 +67,21 @@ impl OutputConfig {
         self.name.as_deref().unwrap_or_else(kind)
     }
 
+    /// Its name and where it leads, in words.
+    pub fn destination(&self) -> String {
+        let url = |url: &Option<String>| url.clone().unwrap_or_default();
+        let place = match self.kinds().next() {
+            Some(OutputKind::Amqp(amqp)) => {
+                format!("{}, exchange {}", url(&amqp.url), amqp.exchange)
+            }
+            Some(OutputKind::Mqtt(mqtt)) => url(&mqtt.url),
+            Some(OutputKind::Sink(SinkConfig { discard: true, .. })) => "nowhere".into(),
+            Some(OutputKind::Sink(sink)) => format!("files in {}", sink.directory.display()),
+            None => "nowhere".into(),
+        };
+        format!("{} ({place})", self.label())
+    }
+
     /// The uplink it is on: the given one; for a sink its own, since it has no network below; for the
     /// others the one that they share.
     pub fn uplink(&self) -> &str {
@@ -156,7 +171,7 @@ impl Default for AmqpConfig {
 pub struct MqttOutputConfig {
     /// `mqtt://host[:port]`.
     pub url: Option<String>,
-    /// Prefix of its client identifiers; the node's name if left out.
+    /// Prefix of its client identifiers; the names of node and output if left out.
     pub client_id: Option<String>,
     /// User name.
     pub user: Option<String>,

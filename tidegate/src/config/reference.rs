@@ -220,7 +220,11 @@ fn outputs(file: &mut File) {
     file.key("name", "\"site\"", "");
     file.table("mqtt", "An MQTT broker, or another node of Tidegate.");
     file.key("mqtt.url", "\"mqtt://10.0.0.2\"", "mqtt://host, mqtt://host:port. Required.");
-    file.key("mqtt.client_id", "\"gate-7\"", "Prefix of its client ids. Default: the node's name.");
+    file.key(
+        "mqtt.client_id",
+        "\"gate-7-site\"",
+        "Prefix of its client ids. Default: node and output.",
+    );
     file.note("mqtt.user", "\"gate\"", "User name. Default: none.");
     file.note("mqtt.password_env", "\"SITE_PASSWORD\"", "Environment variable with the password.");
     file.note("mqtt.password_file", "\"/etc/tidegate/site\"", "File with the password.");

@@ -8,8 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// User property in which a source says when it made a record: nanoseconds since the Unix epoch.
-pub const SOURCE_TIME: &str = "source-time-ns";
+use crate::output::headers::SOURCE_TIME;
 
 /// A kind of sensor.
 #[derive(Clone, Copy, Debug)]

@@ -26,9 +26,9 @@ use tokio::time::{Instant, sleep_until};
 /// Bytes that leave together: the payload of one packet.
 const CHUNK: usize = 1448;
 /// Chunks that a direction of the line holds before it reads no more.
-const BUFFER_CHUNKS: usize = 3;
+const BUFFER_CHUNKS: usize = 1;
 /// Receive buffer of the relay's sockets; the kernel doubles it.
-const SOCKET_BUFFER: usize = 4096;
+const SOCKET_BUFFER: usize = 2048;
 /// Timers fire up to a millisecond late: the next chunk is read this much before the line is free.
 const READ_AHEAD: Duration = Duration::from_millis(2);
 
