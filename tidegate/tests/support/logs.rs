@@ -2,12 +2,8 @@
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
 use tracing::subscriber::DefaultGuard;
-
-use super::PATIENCE;
 
 /// Everything that is logged on this thread while it lives.
 pub(crate) struct Logs {
@@ -30,17 +26,6 @@ impl Logs {
     /// How often `words` were logged.
     pub(crate) fn count(&self, words: &str) -> usize {
         self.text.lock().unwrap().matches(words).count()
-    }
-
-    /// Waits until `words` are logged.
-    pub(crate) async fn wait_for(&self, words: &str) {
-        let found = async {
-            while self.count(words) == 0 {
-                sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let result = timeout(PATIENCE, found).await;
-        assert!(result.is_ok(), "nobody said {words:?} in:\n{}", self.text.lock().unwrap());
     }
 }
 

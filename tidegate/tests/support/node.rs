@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::PATIENCE;
+use crate::PATIENCE;
 
 /// How often `done` is asked where nothing happens.
 const POLL: Duration = Duration::from_millis(20);
