@@ -127,7 +127,7 @@ impl Uplink {
 
     /// A piece was picked for a path.
     pub fn picked_for(&mut self, now: Time, path: usize, piece: Size) {
-        if self.in_flight() == Size::ZERO {
+        if !self.is_local && self.in_flight() == Size::ZERO {
             // The delivery rate is measured from here: nothing was under way before.
             self.remember(now);
         }

@@ -12,7 +12,12 @@ use tidegate_core::topic::Filter;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: &[Target] = &[("topic_filter", topic_filter), ("config", config)];
+pub const TARGETS: &[Target] = &[
+    ("topic_filter", topic_filter),
+    ("config", config),
+    ("amqp_client", amqp_client),
+    ("mqtt_client", mqtt_client),
+];
 
 /// A filter and a topic, one a line: a filter that is accepted says so again, and matches exactly what
 /// the standard's wording, read literally, matches.
@@ -49,4 +54,14 @@ pub fn config(data: &[u8]) {
         let options = tidegate::assemble::node_options(&reading.config, 1);
         options.expect("a file without an error makes a node");
     }
+}
+
+/// What a broker says to the AMQP output.
+pub fn amqp_client(data: &[u8]) {
+    tidegate::output::amqp::fuzz(data);
+}
+
+/// What a broker says to the MQTT output.
+pub fn mqtt_client(data: &[u8]) {
+    tidegate::output::mqtt::fuzz(data);
 }

@@ -1,5 +1,8 @@
 //! The seeds of every corpus, made by our own hands: small, legal and nearly legal inputs.
 
+mod amqp;
+mod mqtt;
+
 /// A seed: its target, its file's name, its bytes.
 pub type Seed = (&'static str, &'static str, Vec<u8>);
 
@@ -13,6 +16,8 @@ pub fn seeds() -> Vec<Seed> {
     add("config", CONFIGS);
     all.push(("topic_filter", "not-utf8", vec![b'a', 0xff, b'/', b'#']));
     all.push(("topic_filter", "deep", "a/".repeat(200).into_bytes()));
+    all.extend(amqp::seeds().map(|(name, bytes)| ("amqp_client", name, bytes)));
+    all.extend(mqtt::seeds().map(|(name, bytes)| ("mqtt_client", name, bytes)));
     all
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::{
@@ -30,15 +31,26 @@ pub async fn start_input(
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
     if let Some(mqtt) = &input.mqtt {
-        let defaults = MqttOptions::default();
         let listen = mqtt.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
-        let packet_max = u32::try_from(config.limits.record_max.0.0).unwrap_or(u32::MAX);
-        let connections_max = config.limits.connections as usize;
-        let options = MqttOptions { listen, packet_max, connections_max, ..defaults };
+        let record_max = u32::try_from(config.limits.record_max.0.0).unwrap_or(u32::MAX);
+        let sizes = MqttOptions::PACKET_SIZES;
+        let options = MqttOptions {
+            max_packet_size: record_max.clamp(*sizes.start(), *sizes.end()),
+            connections_max: config.limits.connections as usize,
+            ..MqttOptions::new(listen)
+        };
         let listener = mqtt_input::bind(options).await?;
         let addresses = listener.local_addrs();
         tasks.spawn(async move {
-            listener.run(intake).await;
+            let (stop, stopped) = watch::channel(false);
+            let node_gone = intake.clone();
+            let serve = listener.run(intake, stopped);
+            let end = async {
+                node_gone.closed().await;
+                // The listener may have ended by itself.
+                let _ = stop.send(true);
+            };
+            tokio::join!(serve, end);
             Ok(())
         });
         return Ok(addresses);

@@ -29,8 +29,9 @@ const WINDOW_START: f64 = 14_600.0;
 const WINDOW_MIN: f64 = 3_000.0;
 /// 128 MiB: 1 Gbit/s over a second.
 const WINDOW_MAX: f64 = 128.0 * 1024.0 * 1024.0;
-/// Pace over rate: bytes are spread, but the pacer is never the reason for an idle wire.
-const PACE_GAIN: f64 = 1.25;
+/// Pace over rate: bytes are spread, but the pacer is never the reason for an idle wire; and after a
+/// few round trips without a queue, so that the pacer does not hold up the growth that the window allows.
+const PACE_GAIN: (f64, f64) = (1.25, 2.0);
 /// The target queue is this part of the round trip, within bounds in seconds. A fixed one would overflow
 /// the queues of fast short links.
 const TARGET: (f64, f64, f64) = (0.25, 0.003, 0.020);
@@ -42,6 +43,8 @@ const PIECE_PERIOD: Duration = Duration::from_millis(500);
 /// Weight of jitter in the target. 0 leaves the wire idle between held acknowledgements; 2 is slow after
 /// steps.
 const JITTER_GAIN: f64 = 1.0;
+/// Round trips without a queue after which the larger one counts.
+const CALM_ROUNDS: u32 = 4;
 /// The window's growth a round trip while no queue shows, and its bound. Twice as much overshoots.
 const BOOST: (f64, f64) = (1.25, 1.5);
 /// A queue below this part of the target, jitter apart, is none.
@@ -87,6 +90,8 @@ pub(super) struct Tide {
     pieces: Windowed,
     boost: f64,
     boosted_at: Time,
+    /// Round trips without a queue.
+    calm: u32,
     mode: Mode,
     looked_at: Time,
     /// When the rate was last proven, or halved for want of proof.
@@ -105,6 +110,7 @@ impl Tide {
             pieces: Windowed::new(Extreme::Max),
             boost: BOOST.1,
             boosted_at: Time::ZERO,
+            calm: 0,
             mode: Mode::Steady,
             looked_at: Time::ZERO,
             proven_at: Time::ZERO,
@@ -136,23 +142,24 @@ impl Tide {
     fn probe(&mut self, now: Time) {
         let jitter = self.trips.jitter();
         if self.trips.queue() >= NO_QUEUE * (self.target() - jitter) + jitter {
-            self.boost = 1.0;
+            (self.boost, self.calm) = (1.0, 0);
         } else if self.mode == Mode::Steady && self.boosted_at + self.rounds(1) <= now {
             self.boosted_at = now;
             self.boost = (self.boost * BOOST.0).min(BOOST.1);
+            self.calm = self.calm.saturating_add(1);
         }
     }
 
     /// The queue is empty because we drained it: no reason to probe before it can be back.
     fn rest(&mut self, now: Time) {
-        self.boost = 1.0;
+        (self.boost, self.calm) = (1.0, 0);
         self.boosted_at = now + self.rounds(1) / 2;
     }
 
     fn change_mode(&mut self, now: Time, ack: &Ack, is_too_long: bool) {
         match self.mode {
             Mode::Steady | Mode::Look(..) if is_too_long => self.drain(ack),
-            Mode::Steady if self.looked_at + LOOK_PERIOD <= now => {
+            Mode::Steady if self.looked_at + LOOK_PERIOD <= now && !ack.app_limited => {
                 self.looked_at = now;
                 self.mode = Mode::Look(now, self.path());
             }
@@ -260,7 +267,8 @@ impl Law for Tide {
         }
         // A small window may leave in one round trip, or a low estimate would never be corrected.
         let least = WINDOW_MIN / (self.path() + self.target());
-        Rate::new(PACE_GAIN * self.rate.get().max(least))
+        let gain = if self.calm < CALM_ROUNDS { PACE_GAIN.0 } else { PACE_GAIN.1 };
+        Rate::new(gain * self.rate.get().max(least))
     }
 
     fn min_rtt(&self) -> Option<Duration> {

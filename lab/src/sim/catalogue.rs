@@ -78,11 +78,11 @@ fn busy(name: &str, megabits: f64, delay: u64) -> Scenario {
 }
 
 /// When the rate falls and rises again, seconds.
-pub(super) const STEPS: (u64, u64) = (20, 40);
+const STEPS: (u64, u64) = (20, 40);
 /// How long a drop's own bytes drain, seconds.
-pub(super) const AFTER_DROP: f64 = 1.5;
+const AFTER_DROP: f64 = 1.5;
 /// Time until the new capacity must be in use, seconds.
-pub(super) const FOUND: f64 = 3.0;
+const FOUND: f64 = 3.0;
 
 /// 8 -> 1 -> 8 Mbit/s, shifted by `offset` milliseconds, so that no law can owe its figures to luck.
 pub(super) fn steps(offset: u64) -> Scenario {

@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 use tidegate_core::capacity::LawName;
 use tidegate_core::schedule::SchedulerName;
 
-use super::catalogue::{self, AFTER_DROP, RIVALS};
+use super::catalogue::{self, RIVALS};
 use super::quantity::Span;
 use super::report::{self, Alarm, Row};
 use super::scenario::{Feedback, Scenario};
@@ -271,7 +271,7 @@ impl Worst {
         const BOUND: f64 = 8.0 * (100.0 + 25.0) + 150.0;
         vec![
             figure("steps_alarm_p99", self.steady_p99, "ms"),
-            figure(&format!("steps_drop_worst_{AFTER_DROP}_s"), self.drop, "ms"),
+            figure("steps_drop_worst", self.drop, "ms"),
             figure("steps_drop_bound", BOUND, "ms"),
             figure("steps_share_from_3_s", self.share.unwrap_or_default(), "1"),
         ]

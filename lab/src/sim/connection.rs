@@ -52,6 +52,8 @@ pub(super) struct Connection {
     shape: Shape,
     segments: VecDeque<Segment>,
     base: u64,
+    /// Segments kept although they are acknowledged, for one before them is not.
+    ahead: usize,
     /// Number of the first segment never sent.
     unsent: u64,
     last_sent: u64,
@@ -85,6 +87,7 @@ impl Connection {
             shape,
             segments: VecDeque::new(),
             base: 0,
+            ahead: 0,
             unsent: 0,
             last_sent: 0,
             newest_acked: 0,
@@ -196,6 +199,7 @@ impl Connection {
         while self.segments.front().is_some_and(|segment| segment.is_acked) {
             let segment = self.segments.pop_front().expect("there is a front");
             self.base += 1;
+            self.ahead -= 1;
             if self.order == Order::Kept {
                 self.delivered += segment.piece.bytes;
                 newest = newest.max(Some(segment.handed));
@@ -229,6 +233,7 @@ impl Connection {
         let at = number.checked_sub(self.base)? as usize;
         let segment = self.segments.get_mut(at).filter(|segment| !segment.is_acked)?;
         segment.is_acked = true;
+        self.ahead += 1;
         self.under_way = self.under_way.saturating_sub(segment.piece.bytes);
         if self.order == Order::Kept {
             return None;
@@ -243,7 +248,10 @@ impl Connection {
         let is_lost = |segment: &Segment| {
             !segment.is_acked && segment.sent.is_some_and(|sent| sent + REORDER <= newest)
         };
-        // Nothing is lost unless the first is, or something behind a gap.
+        if self.ahead == 0 {
+            // Everything comes in order: nothing is missing.
+            return Vec::new();
+        }
         let lost: Vec<u64> = self
             .segments
             .iter()

@@ -140,3 +140,49 @@ pub(super) fn check(scenario: &Scenario, outcome: &Outcome) -> (i128, Vec<String
     broken.extend(reasons.map(|reason| format!("dropped: {}", reason.name())));
     (lost, broken)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::world::World;
+
+    fn run(scenario: &Scenario, seed: u64) -> Outcome {
+        World::new(scenario, seed).unwrap().strict().run()
+    }
+
+    #[test]
+    fn promises_hold_in_random_worlds() {
+        let mut again = 0;
+        for seed in 1..=24 {
+            let scenario = scenario(seed);
+            let outcome = run(&scenario, seed);
+            let (lost, broken) = check(&scenario, &outcome);
+            assert!(lost == 0 && broken.is_empty(), "seed {seed}: {broken:#?}");
+            again += outcome.status.counts.again;
+        }
+        assert!(again > 0, "no world had a broken connection with something under way");
+    }
+
+    #[test]
+    fn checkers_bite() {
+        let scenario = scenario(1);
+        let mut outcome = run(&scenario, 1);
+        outcome.status.counts.confirmed -= 1;
+        assert_eq!(check(&scenario, &outcome).0, 1);
+        outcome.status.counts.confirmed += 1;
+        outcome.answers[0].0 += 1;
+        let (_, broken) = check(&scenario, &outcome);
+        assert!(broken.iter().any(|what| what.contains("received")), "{broken:?}");
+        outcome.status.counts.dropped[DropReason::Full.index()] = 1;
+        let (lost, broken) = check(&scenario, &outcome);
+        assert!(lost == -1 && broken.iter().any(|what| what == "dropped: full"), "{broken:?}");
+    }
+
+    #[test]
+    fn a_cut_of_nothing_known_is_a_broken_promise() {
+        let mut ledger = crate::sim::ledger::Ledger::new(1);
+        let now = tidegate_core::units::Time::ZERO;
+        ledger.received(now, tidegate_core::record::DeliveryId(7), 100);
+        assert_eq!(ledger.broken.len(), 1);
+    }
+}

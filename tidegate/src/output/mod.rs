@@ -1,21 +1,32 @@
-//! Outputs: where a node sends. One file an external thing; the common part of all TCP outputs is
-//! [`lane`].
+//! Outputs: where a node sends. One file an external thing.
+//!
+//! What all TCP outputs share stands in files of its own: `lane` keeps a connection, `connection` serves
+//! one, `outgoing` holds the few bytes that are bound to go, `gauge` and [`tcp_info`] count them, and
+//! [`protocol`] is what AMQP and MQTT add to it.
 
 pub mod amqp;
 mod backoff;
+mod connection;
 mod gauge;
 pub mod headers;
 mod lane;
+#[cfg(test)]
+mod lane_tests;
 pub mod mqtt;
+mod outgoing;
 pub mod protocol;
 pub mod sink;
 pub mod tcp_info;
+#[cfg(test)]
+mod test_protocol;
+
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use self::amqp::AmqpOptions;
-use self::lane::Lane;
+use self::lane::{Complaint, Lane};
 use self::mqtt::MqttOptions;
 use self::protocol::Protocol;
 use self::sink::SinkOptions;
@@ -56,16 +67,18 @@ async fn lanes<P: Protocol + 'static>(
 ) {
     let mut tasks = JoinSet::new();
     let mut senders = Vec::new();
+    let (host, complaint): (Arc<str>, _) = (host.into(), Complaint::default());
     for number in 0..port.lanes {
         let (sender, orders) = mpsc::unbounded_channel();
         senders.push(sender);
         let lane = Lane {
             number,
-            host: host.to_owned(),
+            host: host.clone(),
             port: tcp_port,
             protocol: session(number),
             orders,
             feedback: port.feedback.clone(),
+            complaint: complaint.clone(),
         };
         tasks.spawn(lane.run());
     }

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use tidegate_core::io::Refusal;
 use tidegate_core::record::{DeliveryId, DropReason};
 use tidegate_core::units::Time;
 
 use crate::port::Transmit;
+
+/// Longest text of a far end that is repeated to people.
+const WORDS_MAX: usize = 300;
 
 /// Why a connection cannot go on. The text names the cause; the lane connects again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +32,14 @@ pub enum ProtocolError {
     /// Nothing came for too long.
     #[error("nothing was heard for {0:?}")]
     Silent(Duration),
+    /// The node broke its own promise; a new connection makes both agree again.
+    #[error("the node ordered {0}")]
+    Order(&'static str),
+}
+
+/// A far end's words, fit for a log: one line, not too long.
+pub(super) fn words(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(WORDS_MAX).collect()
 }
 
 /// What the far end said of records.
@@ -41,7 +52,14 @@ pub struct Verdicts {
 }
 
 /// A client's side of a protocol over one connection.
+///
+/// A record goes as one `begin` and then any number of `piece`s, one for each cut, until its payload is
+/// complete; nothing but these makes bytes of a record, so no encoding ever waits in memory as a whole.
 pub trait Protocol: Send {
+    /// Whether what the protocol says for itself (heartbeats, replies) may stand between two pieces of
+    /// one record. Where it may not, it waits for the record's end.
+    const INTERLEAVES: bool;
+
     /// A new connection: appends the first bytes to say.
     fn connect(&mut self, now: Time, out: &mut BytesMut);
 
@@ -63,11 +81,14 @@ pub trait Protocol: Send {
     /// Whether the far end takes another record now.
     fn may_send(&self) -> bool;
 
-    /// The bytes of a record, all of them, and from here on it waits for its verdict.
+    /// Appends what goes before the payload of a record, which waits for its verdict from here on.
     ///
     /// # Errors
-    /// The record can never be sent.
-    fn encode(&mut self, order: &Transmit) -> Result<Bytes, DropReason>;
+    /// The record can never be sent; nothing was appended.
+    fn begin(&mut self, order: &Transmit, out: &mut BytesMut) -> Result<(), DropReason>;
+
+    /// Appends the next piece of the begun record's payload; never an empty one.
+    fn piece(&mut self, piece: &[u8], out: &mut BytesMut);
 
     /// Bytes were written: a sign of life.
     fn wrote(&mut self, now: Time);
@@ -142,5 +163,11 @@ mod tests {
         let silent = heartbeat.is_due(Time::ZERO + second * 23);
         assert_eq!(silent, Err(ProtocolError::Silent(second * 20)));
         assert_eq!(Heartbeat::new(Time::ZERO, Duration::ZERO).next_timeout(), None);
+    }
+
+    #[test]
+    fn foreign_words_stay_on_one_line() {
+        assert_eq!(words("NOT_FOUND\r\nlevel=error"), "NOT_FOUNDlevel=error");
+        assert_eq!(words(&"x".repeat(10_000)).len(), WORDS_MAX);
     }
 }

@@ -1,300 +1,367 @@
-//! The loop around one client's socket.
-//!
-//! It reads only while the node has room, so that a slow uplink holds the client up and not our memory;
-//! an idle client has no read buffer.
+//! One client's connection: moves bytes between the socket and the session, and records and answers
+//! between the session and the node. It decides nothing about the protocol.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
-use rmqtt_codec::v5::DisconnectReasonCode as Reason;
-use tidegate_core::record::Offered;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use super::MqttOptions;
-use super::listener::Clients;
-use super::login::Login;
-use super::session::{Batch, Ending, Fault, Session};
-use crate::port::{Intake, Notice, Source, Stopping};
+use super::buffer::{Buffer, discard};
+use super::listener::Shared;
+use super::session::{Effects, End, Session, Step};
+use crate::port::{Notice, Source};
 
-/// How long a client may take to log in.
-const LOGIN_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a client may take to read its last words.
-const FAREWELL_PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes read at once.
-const READ_SIZE: usize = 16 * 1024;
-/// Answers that may wait for the client to read them before we stop reading it.
-const OUT_MAX: usize = 64 * 1024;
+/// How long a close waits for the client to take its last packet.
+const CLOSE_WAIT: Duration = Duration::from_millis(500);
+/// Bytes that a close reads and discards: closing over unread bytes resets the connection, and the
+/// client would never see why.
+const DISCARD_MAX: usize = 256 * 1024;
+/// Write buffer that a connection keeps.
+const KEPT: usize = 1024;
 
-/// Why a connection ended.
-#[derive(Debug)]
-enum End {
-    /// The client said so.
-    Client(Ending),
-    /// The socket broke, or was closed without a word.
-    Lost(io::Error),
-    /// The client broke the rules, or its record was refused and it cannot be told.
-    Fault(Fault),
-    /// Nothing was heard for one and a half times its keepalive.
-    Silent,
-    /// A client of the same name logged in.
-    TakenOver,
-    /// The node stops.
-    Stopping,
-}
-
-impl From<io::Error> for End {
-    fn from(error: io::Error) -> Self {
-        End::Lost(error)
-    }
-}
-
-impl From<Stopping> for End {
-    fn from(_: Stopping) -> Self {
-        End::Stopping
-    }
-}
-
-/// Serves a client from its first byte to its last.
-pub(super) async fn serve(
-    stream: TcpStream,
+/// Serves one connection until it ends.
+pub(super) async fn run(
+    mut stream: TcpStream,
     peer: SocketAddr,
-    options: Arc<MqttOptions>,
-    clients: Clients,
-    intake: Intake,
+    shared: Arc<Shared>,
+    mut stop: watch::Receiver<bool>,
 ) {
-    let mut input = BytesMut::new();
-    let login = match timeout(LOGIN_PATIENCE, log_in(&stream, &options, &clients, &mut input)).await
-    {
-        Ok(Ok(login)) => login,
-        Ok(Err(End::Fault(fault))) => {
-            tracing::warn!(%peer, "refused: {fault}");
-            farewell(&stream, &fault.reply).await;
-            return;
-        }
-        // Gone, or silent, before it said who it is.
-        _ => return,
+    let (reader, writer) = stream.split();
+    let mut connection = Connection {
+        reader,
+        writer,
+        session: Session::new(shared.limits),
+        effects: Effects::default(),
+        buffer: Buffer::default(),
+        shared: &shared,
     };
-    let client = login.client_id.clone();
-    let (number, taken_over) = clients.enter(client.clone());
-    if let Ok(source) = intake.open(client.clone()).await {
-        let connection = Connection::new(stream, &options, login, source, input);
-        connection.run(peer, &client, &taken_over, &options).await;
-    }
-    clients.leave(&client, number);
-}
-
-async fn log_in(
-    stream: &TcpStream,
-    options: &MqttOptions,
-    clients: &Clients,
-    input: &mut BytesMut,
-) -> Result<Login, End> {
-    loop {
-        stream.readable().await?;
-        read(stream, input)?;
-        if let Some(login) =
-            Login::read(options, input, &clients.fresh_name()).map_err(End::Fault)?
-        {
-            return Ok(login);
-        }
-    }
-}
-
-/// Reads what is there. No bytes at all is the end of the connection.
-fn read(stream: &TcpStream, input: &mut BytesMut) -> Result<(), End> {
-    input.reserve(READ_SIZE);
-    match stream.try_read_buf(input) {
-        Ok(0) => Err(End::Lost(io::ErrorKind::UnexpectedEof.into())),
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-async fn farewell(stream: &TcpStream, words: &[u8]) {
-    let mut left = words;
-    let say = async {
-        while !left.is_empty() && stream.writable().await.is_ok() {
-            match stream.try_write(left) {
-                Ok(written) => left = &left[written..],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return,
-            }
+    let greeting = timeout(shared.options.connect_timeout, connection.greet());
+    let greeted = tokio::select! {
+        biased;
+        () = stopped(&mut stop) => Err(End::Stopping),
+        greeted = greeting => greeted.unwrap_or(Err(End::ConnectTimeout)),
+    };
+    let end = match greeted {
+        Ok(()) => connection.live(peer, &mut stop).await,
+        Err(end) => {
+            connection.finish(&end, None).await;
+            end
         }
     };
-    // A client that does not read its last words does without.
-    let _ = timeout(FAREWELL_PATIENCE, say).await;
+    shared.report(&end, connection.session.client(), peer);
+    connection.linger(&end).await;
 }
 
-struct Connection {
-    stream: TcpStream,
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone, and with it whoever runs this listener.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+struct Connection<'a> {
+    reader: ReadHalf<'a>,
+    writer: WriteHalf<'a>,
     session: Session,
-    source: Source,
-    input: BytesMut,
-    out: BytesMut,
-    is_paused: bool,
-    /// Silence that ends the connection; zero for never.
-    silence_max: Duration,
-    heard_at: Instant,
+    effects: Effects,
+    buffer: Buffer,
+    shared: &'a Shared,
 }
 
-impl Connection {
-    fn new(
-        stream: TcpStream,
-        options: &MqttOptions,
-        mut login: Login,
-        source: Source,
-        input: BytesMut,
-    ) -> Self {
-        let mut out = BytesMut::new();
-        login.accept(options, &mut out);
-        let silence_max = login.keep_alive.mul_f64(1.5);
-        let session = Session::new(options, login, source.id());
-        let heard_at = Instant::now();
-        Connection { stream, session, source, input, out, is_paused: false, silence_max, heard_at }
-    }
-
-    async fn run(
-        mut self,
-        peer: SocketAddr,
-        client: &str,
-        taken_over: &Notify,
-        options: &MqttOptions,
-    ) {
-        let end = match self.serve(taken_over).await {
-            Ok(never) => match never {},
-            Err(end) => end,
-        };
-        let mut wants_will = true;
-        let words = match &end {
-            End::Client(ending) => {
-                wants_will = *ending == Ending::GoodbyeWithWill;
-                BytesMut::new()
-            }
-            End::Lost(error) => {
-                tracing::debug!(client, %peer, %error, "client is gone");
-                BytesMut::new()
-            }
-            End::Fault(fault) => {
-                let topic = self.session.last_topic();
-                tracing::warn!(client, %peer, topic, packet_max = options.packet_max, "closed: {fault}");
-                fault.reply.clone()
-            }
-            End::Silent => {
-                tracing::info!(client, %peer, "closed: nothing heard for 1.5 times its keepalive");
-                self.session.farewell(Reason::KeepAliveTimeout)
-            }
-            End::TakenOver => {
-                tracing::info!(client, %peer, "closed: a client of the same name logged in");
-                self.session.farewell(Reason::SessionTakenOver)
-            }
-            End::Stopping => self.session.farewell(Reason::ServerShuttingDown),
-        };
-        if wants_will && let Some(will) = self.session.take_will(self.source.now()) {
-            // The loop may be gone with the node.
-            let _ = self.source.offer(vec![will]).await;
-        }
-        self.out.extend_from_slice(&words);
-        farewell(&self.stream, &self.out).await;
-    }
-
-    async fn serve(&mut self, taken_over: &Notify) -> Result<std::convert::Infallible, End> {
-        let silence = sleep_until(self.heard_at + self.silence_max);
-        tokio::pin!(silence);
-        // What came with the CONNECT in one packet.
-        self.understand().await?;
+impl Connection<'_> {
+    /// Reads until the CONNECT is there.
+    async fn greet(&mut self) -> Result<(), End> {
         loop {
-            self.write()?;
-            let may_read = !self.is_paused && self.session.may_read() && self.out.len() < OUT_MAX;
+            self.fill().await?;
+            match self.receive(self.shared.intake.now()) {
+                Step::Connect => return Ok(()),
+                Step::End(end) => return Err(end),
+                Step::Read(_) | Step::Offer | Step::Wait => {}
+            }
+        }
+    }
+
+    /// From an accepted CONNECT to the end: takes the client id over, opens the source, serves.
+    async fn live(&mut self, peer: SocketAddr, stop: &mut watch::Receiver<bool>) -> End {
+        let mut client = self.session.client().clone();
+        if client.is_empty() {
+            client = self.shared.clients.assign();
+        }
+        let (mut registration, older) = self.shared.clients.register(&client);
+        let mut source = None;
+        let (end, takeover) = tokio::select! {
+            biased;
+            () = stopped(stop) => (End::Stopping, None),
+            kicked = &mut registration.kicked => (End::TakenOver, kicked.ok()),
+            end = async {
+                if let Some(older) = older {
+                    // An error is the answer: the older connection dropped its end.
+                    let _ = older.await;
+                }
+                match self.shared.intake.open(client.clone()).await {
+                    Ok(opened) => self.serve(client, peer, source.insert(opened)).await,
+                    Err(_) => End::Stopping,
+                }
+            } => (end, None),
+        };
+        self.finish(&end, source).await;
+        drop(takeover);
+        end
+    }
+
+    async fn serve(&mut self, client: Arc<str>, peer: SocketAddr, source: &mut Source) -> End {
+        tracing::debug!(%client, %peer, "connected");
+        match self.session.opened(source.id(), client, &mut self.effects) {
+            Ok(()) => self.exchange(source).await.err().unwrap_or(End::Closed),
+            Err(end) => end,
+        }
+    }
+
+    /// The loop of a connection. Returns by its error only.
+    async fn exchange(&mut self, source: &mut Source) -> Result<(), End> {
+        let mut pulse = Pulse::new(self.session.keepalive(), self.shared.options.write_timeout);
+        let mut timer = std::pin::pin!(sleep_until(pulse.never()));
+        let mut paused = false;
+        loop {
+            let step = if paused { Step::Wait } else { self.receive(source.now()) };
+            if !self.effects.records.is_empty() {
+                let records = std::mem::take(&mut self.effects.records);
+                source.offer(records).await.map_err(|_| End::Stopping)?;
+            }
+            while let Some(notice) = source.try_notice() {
+                self.heed(notice, &mut paused);
+            }
+            let acknowledged = self.session.acknowledge(&mut self.effects.out);
+            self.flush()?;
+            acknowledged?;
+            match step {
+                Step::End(end) => return Err(end),
+                Step::Offer => continue,
+                // An answer or a resume came since `step` was taken: nothing else would wake us.
+                Step::Wait if !paused && !self.session.must_wait() => continue,
+                Step::Read(_) | Step::Wait | Step::Connect => {}
+            }
+            let blocked = !self.effects.out.is_empty();
+            let reading = !paused && !blocked && matches!(step, Step::Read(_));
+            let deadline = pulse.deadline(reading, blocked);
+            arm(timer.as_mut(), deadline);
             tokio::select! {
-                notice = self.source.notice() => self.obey(notice).await?,
-                ready = self.stream.readable(), if may_read => {
-                    ready?;
-                    read(&self.stream, &mut self.input)?;
-                    self.heard_at = Instant::now();
-                    self.understand().await?;
+                biased;
+                notice = source.notice() => match notice {
+                    Some(notice) => self.heed(notice, &mut paused),
+                    None => return Err(End::Stopping),
+                },
+                writable = self.writer.writable(), if blocked => writable.map_err(failed)?,
+                filled = self.buffer.fill(&mut self.reader), if reading => {
+                    heard(filled)?;
+                    pulse.heard();
                 }
-                ready = self.stream.writable(), if !self.out.is_empty() => ready?,
-                () = &mut silence, if !self.silence_max.is_zero() => {
-                    let due = self.heard_at + self.silence_max;
-                    // While we do not read it, its silence is ours.
-                    if due <= Instant::now() && may_read {
-                        return Err(End::Silent);
-                    }
-                    silence.as_mut().reset(due.max(Instant::now() + self.silence_max / 4));
-                }
-                () = taken_over.notified() => return Err(End::TakenOver),
+                () = timer.as_mut(), if deadline.is_some() => pulse.check(deadline)?,
             }
         }
     }
 
-    /// Takes every packet that is there, and offers its records in one batch.
-    async fn understand(&mut self) -> Result<(), End> {
-        if self.input.is_empty() {
-            return Ok(());
-        }
-        let mut batch = Batch::default();
-        let now = self.source.now();
-        let understood = self.session.receive(now, &mut self.input, &mut self.out, &mut batch);
-        if !batch.records.is_empty() {
-            self.offer(batch.records).await?;
-        }
-        understood.map_err(End::Fault)?;
-        if self.input.is_empty() {
-            // An idle client costs no buffer.
-            self.input = BytesMut::new();
-        }
-        match batch.ending {
-            Some(ending) => Err(End::Client(ending)),
-            None => Ok(()),
+    fn heed(&mut self, notice: Notice, paused: &mut bool) {
+        match notice {
+            Notice::Accept(token, result) => self.session.answer(token, result),
+            Notice::Pause => *paused = true,
+            Notice::Resume => *paused = false,
         }
     }
 
-    async fn offer(&mut self, records: Vec<Offered>) -> Result<(), End> {
-        Ok(self.source.offer(records).await?)
+    fn receive(&mut self, now: tidegate_core::units::Time) -> Step {
+        let (done, step) = self.session.receive(now, self.buffer.bytes(), &mut self.effects);
+        self.buffer.handled(done, if let Step::Read(size) = step { size } else { 0 });
+        step
     }
 
-    /// Takes a notice and all that are already there: one write for many answers.
-    async fn obey(&mut self, notice: Option<Notice>) -> Result<(), End> {
-        let mut next = Some(notice.ok_or(End::Stopping)?);
-        let could_read = self.session.may_read();
-        while let Some(notice) = next {
-            match notice {
-                Notice::Accept(token, answer) => {
-                    let answered = self.session.answered(token, answer, &mut self.out);
-                    answered.map_err(End::Fault)?;
-                }
-                Notice::Pause => self.is_paused = true,
-                Notice::Resume => {
-                    self.is_paused = false;
-                    self.heard_at = Instant::now();
-                }
-            }
-            next = self.source.try_notice();
-        }
-        if !could_read && self.session.may_read() && !self.is_paused {
-            // Packets may wait in the buffer with nothing more to come from the socket.
-            self.understand().await?;
-        }
-        Ok(())
+    async fn fill(&mut self) -> Result<(), End> {
+        heard(self.buffer.fill(&mut self.reader).await)
     }
 
-    fn write(&mut self) -> Result<(), End> {
-        while !self.out.is_empty() {
-            match self.stream.try_write(&self.out) {
-                Ok(written) => self.out.advance(written),
+    /// Writes what the socket takes now.
+    fn flush(&mut self) -> Result<(), End> {
+        let out = &mut self.effects.out;
+        while !out.is_empty() {
+            match self.writer.try_write(out) {
+                Ok(written) => drop(out.drain(..written)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(failed(error)),
             }
         }
-        if self.out.capacity() > 0 {
-            self.out = BytesMut::new();
+        if out.capacity() > KEPT {
+            *out = Vec::new();
         }
         Ok(())
+    }
+
+    /// Says goodbye: last answers, the reason, the will. Then the node hears that the connection ended.
+    async fn finish(&mut self, end: &End, source: Option<Source>) {
+        let mut source = source;
+        if let (End::Stopping, Some(source)) = (end, &mut source) {
+            // A timeout is fine: what stays unanswered is sent again by the client.
+            let _ = timeout(self.shared.options.stop_grace, self.last_answers(source)).await;
+        }
+        self.session.end(end, &mut self.effects.out);
+        let farewell = async {
+            self.writer.write_all(&self.effects.out).await?;
+            self.writer.shutdown().await
+        };
+        // Neither a client that does not read nor one that is gone changes what follows.
+        let _ = timeout(CLOSE_WAIT, farewell).await;
+        if let Some(source) = source
+            && end.publishes_will()
+            && let Some(will) = self.session.take_will(source.now())
+        {
+            // An error means that the node is gone.
+            let _ = source.offer(vec![will]).await;
+        }
+    }
+
+    async fn last_answers(&mut self, source: &mut Source) {
+        let mut paused = false;
+        while self.session.unanswered() > 0 {
+            match source.notice().await {
+                Some(notice) => self.heed(notice, &mut paused),
+                None => return,
+            }
+            if self.session.acknowledge(&mut self.effects.out).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Gives the client time to read why its connection ends.
+    async fn linger(&mut self, end: &End) {
+        if matches!(
+            end,
+            End::Violation { .. } | End::TakenOver | End::Stopping | End::Refused { .. }
+        ) {
+            let _ = timeout(CLOSE_WAIT, discard(&mut self.reader, DISCARD_MAX)).await;
+        }
+    }
+}
+
+fn failed(error: io::Error) -> End {
+    End::Failed(error.kind())
+}
+
+fn heard(filled: io::Result<usize>) -> Result<(), End> {
+    match filled {
+        Ok(0) => Err(End::Closed),
+        Ok(_) => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Sets the timer if it would ring too late, or has rung; an early ring is cheaper than a reset a read.
+fn arm(timer: std::pin::Pin<&mut Sleep>, deadline: Option<Instant>) {
+    if let Some(deadline) = deadline
+        && (timer.is_elapsed() || deadline < timer.deadline())
+    {
+        timer.reset(deadline);
+    }
+}
+
+/// When a connection is given up: a silent client, or one that does not read.
+struct Pulse {
+    keepalive: Option<Duration>,
+    write_timeout: Duration,
+    /// When bytes came last, or when reading began again: a client that is not read is not silent.
+    heard: Instant,
+    reading: bool,
+    blocked: Option<Instant>,
+}
+
+impl Pulse {
+    fn new(keepalive: Option<Duration>, write_timeout: Duration) -> Self {
+        let heard = Instant::now();
+        Pulse { keepalive, write_timeout, heard, reading: false, blocked: None }
+    }
+
+    fn never(&self) -> Instant {
+        const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+        self.heard + YEAR
+    }
+
+    fn heard(&mut self) {
+        self.heard = Instant::now();
+    }
+
+    /// When to look again, if ever.
+    fn deadline(&mut self, reading: bool, blocked: bool) -> Option<Instant> {
+        if reading && !self.reading {
+            self.heard();
+        }
+        self.reading = reading;
+        if blocked {
+            let since = *self.blocked.get_or_insert_with(Instant::now);
+            return Some(since + self.write_timeout);
+        }
+        self.blocked = None;
+        self.keepalive.filter(|_| reading).map(|keepalive| self.heard + keepalive)
+    }
+
+    /// At a ring of the timer.
+    fn check(&self, deadline: Option<Instant>) -> Result<(), End> {
+        match deadline {
+            Some(deadline) if Instant::now() < deadline => Ok(()),
+            _ if self.blocked.is_some() => Err(End::NotReading),
+            _ => Err(End::KeepAlive),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    const KEEPALIVE: Duration = Duration::from_secs(90);
+    const WRITE: Duration = Duration::from_secs(30);
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_counts_only_while_the_client_is_read() {
+        let mut pulse = Pulse::new(Some(KEEPALIVE), WRITE);
+        let deadline = pulse.deadline(true, false);
+        assert_eq!(deadline, Some(Instant::now() + KEEPALIVE));
+        advance(KEEPALIVE / 2).await;
+        assert_eq!(pulse.check(deadline), Ok(()));
+        assert_eq!(pulse.deadline(false, false), None, "paused");
+        advance(2 * KEEPALIVE).await;
+        let deadline = pulse.deadline(true, false);
+        assert_eq!(deadline, Some(Instant::now() + KEEPALIVE));
+        advance(KEEPALIVE).await;
+        assert_eq!(pulse.check(deadline), Err(End::KeepAlive));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_blocked_write_has_its_own_deadline() {
+        let mut pulse = Pulse::new(None, WRITE);
+        assert_eq!(pulse.deadline(true, false), None);
+        let deadline = pulse.deadline(false, true);
+        advance(WRITE / 2).await;
+        assert_eq!(pulse.deadline(false, true), deadline, "counts from its beginning");
+        advance(WRITE / 2).await;
+        assert_eq!(pulse.check(deadline), Err(End::NotReading));
+        assert_eq!(pulse.deadline(true, false), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_is_set_earlier_and_never_later() {
+        let start = Instant::now();
+        let mut timer = std::pin::pin!(sleep_until(start + KEEPALIVE));
+        arm(timer.as_mut(), Some(start + 2 * KEEPALIVE));
+        assert_eq!(timer.deadline(), start + KEEPALIVE);
+        arm(timer.as_mut(), Some(start + WRITE));
+        assert_eq!(timer.deadline(), start + WRITE);
+        timer.as_mut().await;
+        arm(timer.as_mut(), Some(start + 2 * KEEPALIVE));
+        assert_eq!(timer.deadline(), start + 2 * KEEPALIVE);
     }
 }

@@ -1,38 +1,32 @@
-//! An MQTT server for publishers: 3.1.1 and 5, QoS 0 and 1.
+//! The MQTT input: a server for clients that publish (MQTT 5, 3.1.1 and 3.1; QoS 0 and 1).
 //!
-//! [`session`] is the protocol without a socket, [`connection`] the loop around one socket, [`listener`]
-//! accepts and knows who is connected. A record is acknowledged when the node has accepted it, never
-//! earlier; while the node has no room, the socket is not read.
+//! A publish becomes a record: the topic is its key, MQTT 5's properties are its properties (see the
+//! constants of [`session`]), the message expiry its ttl. A QoS 1 publish is acknowledged when the node
+//! has accepted the record. While the node takes nothing, the socket is not read: records wait at
+//! their senders.
+//!
+//! What a client may notice:
+//! * No session outlives its connection ("session present" is never set). QoS 1 loses nothing by it,
+//!   for the client keeps what is unacknowledged.
+//! * Subscriptions are answered with a failure, and the connection stays.
+//! * QoS 2 ends the connection; MQTT 5 clients are told the largest QoS beforehand.
+//! * The retain flag is accepted and kept as a record property, and nothing is retained here: with
+//!   "retain not available" many clients could not connect, for MQTT 5 makes a retained will or
+//!   publish an error then, and without subscriptions nobody can tell the difference.
+//! * Username and password are not checked.
+//! * Topics, client ids and usernames must not have control characters.
+//! * A publish that the node refuses is answered with a reason code in MQTT 5; an older client's
+//!   connection is closed, for there is no other way to withhold an acknowledgement.
 
+mod buffer;
+mod clients;
+mod complaints;
 mod connection;
 mod listener;
-mod login;
-mod publish;
-mod session;
+mod options;
+pub mod session;
+mod wire;
 
-use std::net::SocketAddr;
-
-pub use listener::{BindError, MqttListener, bind};
-pub use session::fuzz;
-
-/// What a listener promises to its clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MqttOptions {
-    /// Addresses to listen on, IPv4 and IPv6.
-    pub listen: Vec<SocketAddr>,
-    /// Largest packet, in bytes.
-    pub packet_max: u32,
-    /// QoS 1 records of one client that may be unanswered at once.
-    pub receive_max: u16,
-    /// Clients connected at once.
-    pub connections_max: usize,
-}
-
-impl Default for MqttOptions {
-    /// Loopback only; packets of 1 MiB, 1,024 unanswered records, 20,000 clients.
-    fn default() -> Self {
-        let listen =
-            vec![([127, 0, 0, 1], 1883).into(), (std::net::Ipv6Addr::LOCALHOST, 1883).into()];
-        MqttOptions { listen, packet_max: 1024 * 1024, receive_max: 1024, connections_max: 20_000 }
-    }
-}
+pub use self::listener::{MqttError, MqttListener, bind};
+pub use self::options::MqttOptions;
+pub use self::wire::{Reason, Version, Violation};

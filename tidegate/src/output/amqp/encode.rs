@@ -1,11 +1,11 @@
-//! A record as AMQP frames: method, header, and a body split at the broker's frame size.
+//! A record as AMQP frames: method, content header, and a body that is cut as the node says.
 
 use amq_protocol::frame::{AMQPContentHeader, AMQPFrame, gen_frame};
 use amq_protocol::protocol::basic::{AMQPMethod, AMQPProperties, Publish};
 use amq_protocol::protocol::{AMQPClass, constants};
 use amq_protocol::types::{AMQPValue, FieldTable, LongString, ShortString};
-use bytes::{BufMut, Bytes, BytesMut};
-use tidegate_core::record::{Body, DropReason, Record};
+use bytes::{BufMut, BytesMut};
+use tidegate_core::record::{DropReason, Record};
 
 use super::AmqpOptions;
 use crate::output::headers;
@@ -22,21 +22,21 @@ const BASIC: u16 = 60;
 
 /// Appends a frame.
 pub(super) fn push_frame(out: &mut BytesMut, frame: &AMQPFrame) {
-    let written = cookie_factory::gen_simple(gen_frame(frame), Vec::new());
+    let written = gen_frame(frame)(Vec::new().into()).map(|context| context.into_inner().0);
     out.extend_from_slice(&written.expect("a Vec takes every frame"));
 }
 
-/// All frames of a record.
+/// Appends what goes before a record's payload: method and content header.
 ///
 /// # Errors
-/// `Oversize` where the key does not fit in AMQP's 255 bytes.
-pub(super) fn record(
+/// `Oversize` where something does not fit in AMQP's fields or in the broker's frames.
+pub(super) fn begin(
     options: &AmqpOptions,
     frame_max: usize,
     order: &Transmit,
-) -> Result<Bytes, DropReason> {
+    out: &mut BytesMut,
+) -> Result<(), DropReason> {
     let record = &*order.record;
-    let Body::Resident(payload) = &record.body else { return Err(DropReason::Unprepared) };
     let text = |text: &str| ShortString::try_new(text).map_err(|_| DropReason::Oversize);
     let publish = Publish {
         exchange: text(&options.exchange)?,
@@ -47,21 +47,31 @@ pub(super) fn record(
     let method = AMQPFrame::Method(CHANNEL, AMQPClass::Basic(AMQPMethod::Publish(publish)));
     let header = AMQPContentHeader {
         class_id: BASIC,
-        body_size: payload.len() as u64,
+        body_size: record.body.size().0,
         properties: properties(options, order)?,
     };
-    let mut out = BytesMut::with_capacity(payload.len() + 512);
-    push_frame(&mut out, &method);
-    push_frame(&mut out, &AMQPFrame::Header(CHANNEL, header));
-    let part = if frame_max == 0 { usize::MAX } else { frame_max - FRAME_OVERHEAD };
-    for body in payload.chunks(part) {
+    let before = out.len();
+    push_frame(out, &method);
+    let between = out.len();
+    push_frame(out, &AMQPFrame::Header(CHANNEL, header));
+    if out.len() - between > frame_max {
+        out.truncate(before);
+        return Err(DropReason::Oversize);
+    }
+    Ok(())
+}
+
+/// Appends a piece of a payload, in as few frames as the broker allows: so a piece always ends with a
+/// frame, and a heartbeat may follow.
+pub(super) fn piece(frame_max: usize, piece: &[u8], out: &mut BytesMut) {
+    for body in piece.chunks(frame_max - FRAME_OVERHEAD) {
         out.put_u8(constants::FRAME_BODY);
         out.put_u16(CHANNEL);
-        out.put_u32(u32::try_from(body.len()).map_err(|_| DropReason::Oversize)?);
+        // A chunk is no longer than a frame, whose length is a u32.
+        out.put_u32(body.len() as u32);
         out.put_slice(body);
         out.put_u8(constants::FRAME_END);
     }
-    Ok(out.freeze())
 }
 
 fn routing_key(options: &AmqpOptions, record: &Record) -> String {

@@ -4,6 +4,7 @@
 //! scheduler (docs/decisions/0006-amqp-on-the-codec.md).
 
 mod encode;
+mod incoming;
 mod session;
 
 use std::sync::Arc;

@@ -3,32 +3,36 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use amq_protocol::frame::{AMQPFrame, ProtocolVersion, parse_frame};
-use amq_protocol::protocol::{AMQPClass, basic, channel, confirm, connection};
+use amq_protocol::frame::{AMQPFrame, ProtocolVersion};
+use amq_protocol::protocol::{AMQPClass, basic, channel, confirm, connection, exchange};
 use amq_protocol::types::{AMQPValue, FieldTable, LongString, ShortString};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::BytesMut;
 use tidegate_core::io::Refusal;
-use tidegate_core::record::{DeliveryId, DropReason};
+use tidegate_core::record::{DeliveryId, DropReason, Identity};
 use tidegate_core::units::Time;
 
 use super::AmqpOptions;
 use super::encode::{self, CHANNEL, push_frame};
-use crate::output::protocol::{Heartbeat, Protocol, ProtocolError, Verdicts};
+use super::incoming::{self, Said, malformed};
+use crate::output::protocol::{Heartbeat, Protocol, ProtocolError, Verdicts, words};
 use crate::port::Transmit;
 
 /// Longest heartbeat that we agree to: a dead broker is noticed within twice this.
 const HEARTBEAT_MAX: u16 = 15;
 /// Frame size that we ask for, and the largest frame that we read.
 const FRAME_MAX: u32 = 128 * 1024;
-/// Type, channel and size of a frame.
-const FRAME_HEAD: usize = 7;
+/// The standard's smallest frame size; a broker that asks for less means something else.
+const FRAME_MIN: u32 = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Start,
     Tune,
     Open,
+    /// The channel, the exchange and confirm mode are asked for at once, to save round trips; the
+    /// answers come in this order.
     ChannelOpen,
+    Exchange,
     Select,
     Ready,
 }
@@ -38,7 +42,7 @@ enum State {
 struct Unconfirmed {
     tag: u64,
     id: DeliveryId,
-    message_id: String,
+    identity: Identity,
     /// The broker had nowhere to put it and returned it; its confirmation follows all the same.
     was_returned: bool,
 }
@@ -71,46 +75,83 @@ impl Session {
         }
     }
 
-    fn frame(
+    fn said(
         &mut self,
         now: Time,
-        frame: AMQPFrame,
+        said: Said,
         out: &mut BytesMut,
         verdicts: &mut Verdicts,
     ) -> Result<(), ProtocolError> {
-        match frame {
-            AMQPFrame::Method(_, AMQPClass::Connection(method)) => {
-                self.connection(now, method, out)
-            }
-            AMQPFrame::Method(_, AMQPClass::Channel(channel::AMQPMethod::Close(close))) => {
-                Err(ProtocolError::Closed(close.reply_text.to_string()))
-            }
-            AMQPFrame::Method(_, AMQPClass::Channel(channel::AMQPMethod::OpenOk(_)))
-                if self.state == State::ChannelOpen =>
-            {
-                let select = confirm::AMQPMethod::Select(confirm::Select { nowait: false });
-                push_frame(out, &AMQPFrame::Method(CHANNEL, AMQPClass::Confirm(select)));
-                self.state = State::Select;
+        match (said, self.state) {
+            (Said::Start { mechanisms }, State::Start) => {
+                let start_ok = connection::AMQPMethod::StartOk(self.start_ok(&mechanisms)?);
+                push_frame(out, &global(start_ok));
+                self.state = State::Tune;
                 Ok(())
             }
-            AMQPFrame::Method(_, AMQPClass::Confirm(confirm::AMQPMethod::SelectOk(_)))
-                if self.state == State::Select =>
-            {
-                self.state = State::Ready;
-                Ok(())
-            }
-            AMQPFrame::Method(_, AMQPClass::Basic(method)) if self.state == State::Ready => {
+            (Said::Method(AMQPClass::Connection(method)), _) => self.connection(now, method, out),
+            (Said::Method(AMQPClass::Basic(method)), State::Ready) => {
                 self.basic(&method, verdicts);
                 Ok(())
             }
-            AMQPFrame::Header(_, header) if self.state == State::Ready => {
-                let message_id = header.properties.message_id().as_ref().map(ShortString::as_str);
-                self.returned(message_id.unwrap_or_default());
+            (Said::Method(method), _) => self.channel(method),
+            (Said::Returned { message_id }, State::Ready) => {
+                self.returned(&message_id);
                 Ok(())
             }
-            AMQPFrame::Body(..) | AMQPFrame::Heartbeat => Ok(()),
-            other => Err(malformed(format!("{other} while {:?}", self.state))),
+            (Said::Nothing, _) => Ok(()),
+            (other, state) => Err(malformed(format!("{other:?} while {state:?}"))),
         }
+    }
+
+    /// The answers to what `connection` asked for.
+    fn channel(&mut self, method: AMQPClass) -> Result<(), ProtocolError> {
+        self.state = match (method, self.state) {
+            (AMQPClass::Channel(channel::AMQPMethod::Close(close)), state) => {
+                let text = words(close.reply_text.as_str());
+                return Err(match state {
+                    State::Ready => ProtocolError::Closed(text),
+                    _ => ProtocolError::Refused(text),
+                });
+            }
+            (AMQPClass::Channel(channel::AMQPMethod::OpenOk(_)), State::ChannelOpen) => {
+                if self.has_exchange() { State::Exchange } else { State::Select }
+            }
+            (AMQPClass::Exchange(exchange::AMQPMethod::DeclareOk(_)), State::Exchange) => {
+                State::Select
+            }
+            (AMQPClass::Confirm(confirm::AMQPMethod::SelectOk(_)), State::Select) => State::Ready,
+            (other, state) => return Err(malformed(format!("{other:?} while {state:?}"))),
+        };
+        Ok(())
+    }
+
+    /// The default exchange cannot be asked for; it is always there.
+    fn has_exchange(&self) -> bool {
+        !self.options.exchange.is_empty()
+    }
+
+    /// Asks for all that publishing needs. The exchange is only looked up: better now than by a channel
+    /// that closes at the first record.
+    fn open_channel(&self, out: &mut BytesMut) -> Result<(), ProtocolError> {
+        let mut ask = |method| push_frame(out, &AMQPFrame::Method(CHANNEL, method));
+        ask(AMQPClass::Channel(channel::AMQPMethod::Open(channel::Open {})));
+        if self.has_exchange() {
+            let declare = exchange::Declare {
+                exchange: short(&self.options.exchange)?,
+                kind: short("topic")?,
+                passive: true,
+                durable: false,
+                auto_delete: false,
+                internal: false,
+                nowait: false,
+                arguments: FieldTable::default(),
+            };
+            ask(AMQPClass::Exchange(exchange::AMQPMethod::Declare(declare)));
+        }
+        let select = confirm::Select { nowait: false };
+        ask(AMQPClass::Confirm(confirm::AMQPMethod::Select(select)));
+        Ok(())
     }
 
     fn connection(
@@ -121,10 +162,6 @@ impl Session {
     ) -> Result<(), ProtocolError> {
         use connection::AMQPMethod as Method;
         let reply = match (method, self.state) {
-            (Method::Start(start), State::Start) => {
-                self.state = State::Tune;
-                Method::StartOk(self.start_ok(&start)?)
-            }
             (Method::Tune(tune), State::Tune) => {
                 let tune = self.tune(now, &tune);
                 push_frame(out, &global(Method::TuneOk(tune)));
@@ -134,22 +171,21 @@ impl Session {
             }
             (Method::OpenOk(_), State::Open) => {
                 self.state = State::ChannelOpen;
-                let open = AMQPClass::Channel(channel::AMQPMethod::Open(channel::Open {}));
-                push_frame(out, &AMQPFrame::Method(CHANNEL, open));
-                return Ok(());
+                return self.open_channel(out);
             }
-            (Method::Blocked(blocked), State::Ready) => {
-                tracing::warn!(reason = %blocked.reason, "the broker is blocked: records wait here");
+            (Method::Blocked(blocked), _) => {
+                let reason = words(blocked.reason.as_str());
+                tracing::warn!(reason, "the broker is blocked: records wait here");
                 self.is_blocked = true;
                 return Ok(());
             }
-            (Method::Unblocked(_), State::Ready) => {
+            (Method::Unblocked(_), _) => {
                 tracing::info!("the broker is free again");
                 self.is_blocked = false;
                 return Ok(());
             }
             (Method::Close(close), state) => {
-                let text = close.reply_text.to_string();
+                let text = words(close.reply_text.as_str());
                 return Err(match state {
                     State::Start | State::Tune | State::Open => ProtocolError::Refused(text),
                     _ => ProtocolError::Closed(text),
@@ -161,9 +197,9 @@ impl Session {
         Ok(())
     }
 
-    fn start_ok(&self, start: &connection::Start) -> Result<connection::StartOk, ProtocolError> {
-        let mechanisms = String::from_utf8_lossy(start.mechanisms.as_bytes()).into_owned();
+    fn start_ok(&self, mechanisms: &str) -> Result<connection::StartOk, ProtocolError> {
         if !mechanisms.split(' ').any(|mechanism| mechanism == "PLAIN") {
+            let mechanisms = words(mechanisms);
             return Err(ProtocolError::Refused(format!("it wants one of {mechanisms}, not PLAIN")));
         }
         let mut capabilities = FieldTable::default();
@@ -184,10 +220,10 @@ impl Session {
     }
 
     fn tune(&mut self, now: Time, tune: &connection::Tune) -> connection::TuneOk {
-        let frame_max = if tune.frame_max == 0 { FRAME_MAX } else { tune.frame_max.min(FRAME_MAX) };
-        // The standard's smallest frame; a broker that asks for less means something else.
-        let frame_max = frame_max.max(4096);
-        let heartbeat = if tune.heartbeat == 0 { 0 } else { tune.heartbeat.min(HEARTBEAT_MAX) };
+        let frame_max = if tune.frame_max == 0 { FRAME_MAX } else { tune.frame_max };
+        let frame_max = frame_max.clamp(FRAME_MIN, FRAME_MAX);
+        // A broker that wants none (0) gets none.
+        let heartbeat = tune.heartbeat.min(HEARTBEAT_MAX);
         self.frame_max = frame_max as usize;
         self.heartbeat = Heartbeat::new(now, Duration::from_secs(heartbeat.into()));
         connection::TuneOk { channel_max: tune.channel_max, frame_max, heartbeat }
@@ -212,8 +248,8 @@ impl Session {
             basic::AMQPMethod::Return(returned) if !self.has_warned_unroutable => {
                 self.has_warned_unroutable = true;
                 tracing::warn!(
-                    exchange = %returned.exchange,
-                    routing_key = %returned.routing_key,
+                    exchange = words(returned.exchange.as_str()),
+                    routing_key = words(returned.routing_key.as_str()),
                     "no queue is bound for a record: it is dropped (unroutable); bind a queue to the exchange"
                 );
             }
@@ -222,7 +258,11 @@ impl Session {
     }
 
     fn returned(&mut self, message_id: &str) {
-        let found = self.unconfirmed.iter_mut().find(|record| record.message_id == message_id);
+        // Returns come in the order of publishing, so the search is short.
+        let found = self
+            .unconfirmed
+            .iter_mut()
+            .find(|record| !record.was_returned && record.identity.to_string() == message_id);
         if let Some(record) = found {
             record.was_returned = true;
         }
@@ -230,6 +270,8 @@ impl Session {
 
     /// Takes the records of a tag, or of all up to it, off the list.
     fn settle(&mut self, tag: u64, multiple: bool) -> Vec<Unconfirmed> {
+        // The standard's way to say "all".
+        let tag = if multiple && tag == 0 { u64::MAX } else { tag };
         let upto = self.unconfirmed.partition_point(|record| record.tag <= tag);
         if multiple {
             return self.unconfirmed.drain(..upto).collect();
@@ -240,6 +282,9 @@ impl Session {
 }
 
 impl Protocol for Session {
+    /// Heartbeats are frames of another channel.
+    const INTERLEAVES: bool = true;
+
     fn connect(&mut self, now: Time, out: &mut BytesMut) {
         *self = Session {
             has_warned_unroutable: self.has_warned_unroutable,
@@ -257,13 +302,8 @@ impl Protocol for Session {
         verdicts: &mut Verdicts,
     ) -> Result<(), ProtocolError> {
         self.heartbeat.heard(now);
-        while let Some(length) = frame_length(input, self.frame_max)? {
-            let frame = match parse_frame(&input[..length]) {
-                Ok(([], frame)) => frame,
-                _ => return Err(malformed(format!("a frame of {length} bytes"))),
-            };
-            input.advance(length);
-            self.frame(now, frame, out, verdicts)?;
+        while let Some(said) = incoming::next(input, self.frame_max)? {
+            self.said(now, said, out, verdicts)?;
         }
         Ok(())
     }
@@ -276,16 +316,20 @@ impl Protocol for Session {
         self.is_ready() && !self.is_blocked
     }
 
-    fn encode(&mut self, order: &Transmit) -> Result<Bytes, DropReason> {
-        let bytes = encode::record(&self.options, self.frame_max, order)?;
+    fn begin(&mut self, order: &Transmit, out: &mut BytesMut) -> Result<(), DropReason> {
+        encode::begin(&self.options, self.frame_max, order, out)?;
         self.last_tag += 1;
         self.unconfirmed.push_back(Unconfirmed {
             tag: self.last_tag,
             id: order.id,
-            message_id: order.record.identity.to_string(),
+            identity: order.record.identity.clone(),
             was_returned: false,
         });
-        Ok(bytes)
+        Ok(())
+    }
+
+    fn piece(&mut self, piece: &[u8], out: &mut BytesMut) {
+        encode::piece(self.frame_max, piece, out);
     }
 
     fn wrote(&mut self, now: Time) {
@@ -322,25 +366,8 @@ fn short(text: &str) -> Result<ShortString, ProtocolError> {
     ShortString::try_new(text).map_err(too_long)
 }
 
-fn malformed(what: String) -> ProtocolError {
-    ProtocolError::Malformed { protocol: "AMQP 0-9-1", what }
-}
-
-/// Length of the first frame, once all of it is there.
-fn frame_length(input: &[u8], frame_max: usize) -> Result<Option<usize>, ProtocolError> {
-    if input.starts_with(b"AMQP") {
-        return Err(malformed("a broker that wants another version".into()));
-    }
-    let Some(head) = input.get(..FRAME_HEAD) else { return Ok(None) };
-    let body = u32::from_be_bytes([head[3], head[4], head[5], head[6]]) as usize;
-    if body > frame_max.max(FRAME_MAX as usize) {
-        return Err(malformed(format!("a frame of {body} bytes, more than was agreed")));
-    }
-    let length = FRAME_HEAD + body + 1;
-    Ok((input.len() >= length).then_some(length))
-}
-
-/// Takes arbitrary bytes from a broker: for fuzzing. Nothing they say may panic or grow memory.
+/// Takes arbitrary bytes from a broker, as the first it says and as what it says after a login: for
+/// fuzzing. Nothing they say may panic or grow memory.
 pub fn fuzz(bytes: &[u8]) {
     let options = AmqpOptions {
         host: String::new(),
@@ -353,15 +380,262 @@ pub fn fuzz(bytes: &[u8]) {
         persistent: true,
         classes: [].into(),
     };
-    let mut session = Session::new(options);
-    let (mut input, mut out) = (BytesMut::new(), BytesMut::new());
-    session.connect(Time::ZERO, &mut out);
-    for part in bytes.chunks(97) {
-        input.extend_from_slice(part);
-        let mut verdicts = Verdicts::default();
-        if session.receive(Time::ZERO, &mut input, &mut out, &mut verdicts).is_err() {
-            return;
+    for state in [State::Start, State::Ready] {
+        let mut session = Session::new(options.clone());
+        let (mut input, mut out) = (BytesMut::new(), BytesMut::new());
+        session.connect(Time::ZERO, &mut out);
+        session.state = state;
+        for part in bytes.chunks(97) {
+            input.extend_from_slice(part);
+            let mut verdicts = Verdicts::default();
+            if session.receive(Time::ZERO, &mut input, &mut out, &mut verdicts).is_err() {
+                break;
+            }
+            assert!(verdicts.confirmed.is_empty(), "nothing was sent that could be confirmed");
         }
-        assert!(verdicts.confirmed.is_empty(), "nothing was sent that could be confirmed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::headers;
+    use crate::output::test_protocol::{transmit, whole};
+
+    fn options() -> AmqpOptions {
+        AmqpOptions {
+            host: "localhost".into(),
+            port: 5672,
+            virtual_host: "plant".into(),
+            user: "gate".into(),
+            password: "secret".into(),
+            exchange: "telemetry".into(),
+            routing_key: "in.{topic}".into(),
+            persistent: true,
+            classes: ["ls".into(), "lt".into()].into(),
+        }
+    }
+
+    /// Both ends of a connection in memory.
+    struct Pair {
+        session: Session,
+        out: BytesMut,
+    }
+
+    impl Pair {
+        fn new(options: AmqpOptions) -> Self {
+            let mut pair = Pair { session: Session::new(options), out: BytesMut::new() };
+            pair.session.connect(Time::ZERO, &mut pair.out);
+            pair
+        }
+
+        fn ready() -> Self {
+            let mut pair = Pair::new(options());
+            pair.log_in(10);
+            assert!(pair.session.may_send());
+            pair
+        }
+
+        fn log_in(&mut self, heartbeat: u16) {
+            self.hear(start("PLAIN AMQPLAIN")).unwrap();
+            let tune = connection::Tune { channel_max: 2047, frame_max: 4096, heartbeat };
+            self.hear(global(connection::AMQPMethod::Tune(tune))).unwrap();
+            self.hear(global(connection::AMQPMethod::OpenOk(connection::OpenOk {}))).unwrap();
+            for ok in [
+                AMQPClass::Channel(channel::AMQPMethod::OpenOk(channel::OpenOk {})),
+                AMQPClass::Exchange(exchange::AMQPMethod::DeclareOk(exchange::DeclareOk {})),
+                AMQPClass::Confirm(confirm::AMQPMethod::SelectOk(confirm::SelectOk {})),
+            ] {
+                assert!(!self.session.is_ready());
+                self.hear(AMQPFrame::Method(CHANNEL, ok)).unwrap();
+            }
+        }
+
+        fn hear(&mut self, frame: AMQPFrame) -> Result<Verdicts, ProtocolError> {
+            let (mut input, mut verdicts) = (BytesMut::new(), Verdicts::default());
+            push_frame(&mut input, &frame);
+            let Pair { session, out } = self;
+            session.receive(Time::ZERO, &mut input, out, &mut verdicts).map(|()| verdicts)
+        }
+
+        fn hear_basic(&mut self, method: basic::AMQPMethod) -> Verdicts {
+            self.hear(AMQPFrame::Method(CHANNEL, AMQPClass::Basic(method))).unwrap()
+        }
+
+        fn ack(&mut self, delivery_tag: u64, multiple: bool) -> Verdicts {
+            self.hear_basic(basic::AMQPMethod::Ack(basic::Ack { delivery_tag, multiple }))
+        }
+
+        /// What was said since the last call.
+        fn said(&mut self) -> Vec<AMQPFrame> {
+            let bytes = self.out.split();
+            let (mut rest, mut frames) = (&bytes[..], Vec::new());
+            while !rest.is_empty() {
+                let (after, frame) = amq_protocol::frame::parse_frame(rest).unwrap();
+                (rest, frames) = (after, [frames, vec![frame]].concat());
+            }
+            frames
+        }
+
+        fn send(&mut self, id: u64) {
+            self.session.begin(&whole(id, b"x"), &mut self.out).unwrap();
+        }
+    }
+
+    fn start(mechanisms: &str) -> AMQPFrame {
+        global(connection::AMQPMethod::Start(connection::Start {
+            version_major: 0,
+            version_minor: 9,
+            server_properties: FieldTable::default(),
+            mechanisms: mechanisms.into(),
+            locales: "en_US".into(),
+        }))
+    }
+
+    #[test]
+    fn the_login_asks_for_all_that_publishing_needs() {
+        let mut pair = Pair::new(options());
+        assert_eq!(pair.out.split()[..], *b"AMQP\0\0\x09\x01");
+        pair.log_in(60);
+        let said: Vec<String> = pair.said().iter().map(|frame| format!("{frame}")).collect();
+        let is = |place: usize, word: &str| said[place].contains(word);
+        assert!(is(0, "StartOk") && is(0, "PLAIN") && is(1, "TuneOk") && is(1, "heartbeat: 15"));
+        assert!(is(2, "plant") && is(4, "telemetry") && is(4, "passive: true"));
+        assert!(is(5, "Select") && said.len() == 6);
+        assert!(pair.session.is_ready());
+    }
+
+    #[test]
+    fn a_record_is_one_publish_with_its_identity_in_the_headers() {
+        let mut pair = Pair::ready();
+        pair.said();
+        let payload = vec![9; 6000];
+        let order = Transmit { again: true, ..transmit(3, &payload, 0..1, 1) };
+        pair.session.begin(&order, &mut pair.out).unwrap();
+        pair.session.piece(&payload[..5000], &mut pair.out);
+        pair.session.piece(&payload[5000..], &mut pair.out);
+        let frames = pair.said();
+        let AMQPFrame::Method(1, AMQPClass::Basic(basic::AMQPMethod::Publish(publish))) =
+            &frames[0]
+        else {
+            panic!("{}", frames[0])
+        };
+        assert_eq!(publish.routing_key.as_str(), "in.plant.3.alarm");
+        assert!(publish.mandatory);
+        let AMQPFrame::Header(1, header) = &frames[1] else { panic!("{}", frames[1]) };
+        let properties = &header.properties;
+        assert_eq!((header.body_size, *properties.delivery_mode()), (6000, Some(2)));
+        let id = properties.message_id().as_ref().map(ShortString::as_str);
+        assert_eq!(id, Some("gate-7/0000000000001c9f/12/3"));
+        assert_eq!(*properties.timestamp(), Some(1_700_000_000));
+        let table = properties.headers().as_ref().unwrap().inner();
+        let text = |name: &str| table[name].as_long_string().unwrap().to_string();
+        assert_eq!((text(headers::SEQ), text(headers::CLASS)), ("3".into(), "ls".into()));
+        assert_eq!(text(headers::SOURCE_TIME), "1700000000123456789");
+        assert_eq!(text(headers::AGAIN), "1");
+        let lengths: Vec<usize> = frames[2..]
+            .iter()
+            .map(|frame| match frame {
+                AMQPFrame::Body(1, body) => body.len(),
+                other => panic!("{other}"),
+            })
+            .collect();
+        assert_eq!(lengths, [4088, 912, 1000], "no frame is larger than agreed, each cut ends one");
+    }
+
+    #[test]
+    fn confirmations_may_name_one_many_or_all() {
+        let mut pair = Pair::ready();
+        (1..=9).for_each(|id| pair.send(id));
+        assert_eq!(pair.ack(2, false).confirmed, [DeliveryId(2)]);
+        assert_eq!(pair.ack(3, true).confirmed, [DeliveryId(1), DeliveryId(3)]);
+        let nack = basic::Nack { delivery_tag: 5, multiple: true, requeue: false };
+        let verdicts = pair.hear_basic(basic::AMQPMethod::Nack(nack));
+        let retry = [4, 5].map(|id| (DeliveryId(id), Refusal::Retry));
+        assert_eq!(verdicts.refused, retry);
+        assert_eq!(pair.ack(5, false), Verdicts::default(), "told before");
+        assert_eq!(pair.ack(0, true).confirmed.len(), 4);
+        assert_eq!(pair.ack(77, true), Verdicts::default(), "never sent");
+    }
+
+    #[test]
+    fn a_returned_record_is_unroutable_when_its_confirmation_comes() {
+        let mut pair = Pair::ready();
+        (1..=3).for_each(|id| pair.send(id));
+        let sent = pair.said();
+        let returned = basic::Return {
+            reply_code: 312,
+            reply_text: "NO_ROUTE".into(),
+            exchange: "telemetry".into(),
+            routing_key: "x".into(),
+        };
+        assert_eq!(pair.hear_basic(basic::AMQPMethod::Return(returned)), Verdicts::default());
+        let header = sent.iter().filter(|frame| frame.is_header()).nth(1).unwrap().clone();
+        pair.hear(header).unwrap();
+        pair.hear(AMQPFrame::Body(CHANNEL, b"x".to_vec())).unwrap();
+        let verdicts = pair.ack(3, true);
+        assert_eq!(verdicts.confirmed, [DeliveryId(1), DeliveryId(3)]);
+        let never = Refusal::Final(DropReason::Unroutable);
+        assert_eq!(verdicts.refused, [(DeliveryId(2), never)]);
+    }
+
+    #[test]
+    fn a_blocked_broker_holds_new_records_only() {
+        let mut pair = Pair::ready();
+        let blocked = connection::Blocked { reason: "low on memory".into() };
+        pair.hear(global(connection::AMQPMethod::Blocked(blocked))).unwrap();
+        assert!(pair.session.is_ready() && !pair.session.may_send());
+        pair.hear(global(connection::AMQPMethod::Unblocked(connection::Unblocked {}))).unwrap();
+        assert!(pair.session.may_send());
+    }
+
+    #[test]
+    fn refusals_are_told_in_the_brokers_words() {
+        let close = |text: &str| connection::Close {
+            reply_code: 403,
+            reply_text: text.into(),
+            class_id: 0,
+            method_id: 0,
+        };
+        let mut pair = Pair::new(options());
+        pair.hear(start("PLAIN")).unwrap();
+        let refused = pair.hear(global(connection::AMQPMethod::Close(close("ACCESS_REFUSED\n"))));
+        let error = refused.unwrap_err().to_string();
+        assert_eq!(error, "the far end refuses the login: ACCESS_REFUSED");
+        let mut pair = Pair::new(options());
+        assert!(pair.hear(start("EXTERNAL")).unwrap_err().to_string().contains("EXTERNAL"));
+        let mut pair = Pair::ready();
+        let shutdown = pair.hear(global(connection::AMQPMethod::Close(close("SHUTDOWN"))));
+        assert_eq!(shutdown, Err(ProtocolError::Closed("SHUTDOWN".into())));
+    }
+
+    #[test]
+    fn what_amqp_cannot_hold_is_refused_and_leaves_no_bytes() {
+        let mut pair = Pair::ready();
+        pair.said();
+        let mut order = whole(1, b"x");
+        let mut record = (*order.record).clone();
+        record.key = "long/".repeat(60).into();
+        order.record = record.into();
+        assert_eq!(pair.session.begin(&order, &mut pair.out), Err(DropReason::Oversize));
+        let mut record = (*whole(1, b"x").record).clone();
+        let value = bytes::Bytes::from(vec![b'v'; 5000]);
+        record.properties = tidegate_core::record::Properties::new(vec![("large".into(), value)]);
+        order.record = record.into();
+        assert_eq!(pair.session.begin(&order, &mut pair.out), Err(DropReason::Oversize));
+        assert!(pair.out.is_empty());
+        pair.send(2);
+        assert_eq!(pair.ack(1, false).confirmed, [DeliveryId(2)], "no tag was spent");
+    }
+
+    #[test]
+    fn heartbeats_go_out_in_time() {
+        let mut pair = Pair::ready();
+        pair.said();
+        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        assert_eq!(pair.session.next_timeout(), Some(at(5)));
+        pair.session.tick(at(5), &mut pair.out).unwrap();
+        assert_eq!(pair.said(), [AMQPFrame::Heartbeat]);
+        assert!(pair.session.tick(at(20), &mut pair.out).is_err());
     }
 }
