@@ -8,12 +8,12 @@ lab() {
   cargo run --release --locked --quiet -p tidegate-lab -- "$@"
 }
 for scenario in node-hol node-steps; do
-  for ((seed = 1; seed <= SEEDS; seed++)); do
-    echo "== sim $scenario --seed $seed"
-    lab sim "$scenario" --seed "$seed"
-  done
+  echo "== sim $scenario, every law"
+  lab sim "$scenario" --law all
 done
-for name in core ingest hol; do
+echo "== sim node-seeds, $SEEDS seeds"
+lab sim node-seeds --seeds "$SEEDS"
+for name in ingest hol; do
   echo "== bench $name"
   lab bench "$name"
 done

@@ -19,6 +19,7 @@ pub const TARGETS: &[Target] = &[
     ("mqtt_client", mqtt_client),
     ("mqtt_session", mqtt_session),
     ("node_ops", node_ops),
+    ("replay_rows", replay_rows),
 ];
 
 /// A filter and a topic, one a line: a filter that is accepted says so again, and matches exactly what
@@ -76,4 +77,9 @@ pub fn mqtt_session(data: &[u8]) {
 /// Four bytes an operation on a whole node, and what must hold after each.
 pub fn node_ops(data: &[u8]) {
     tidegate_core::testing::run(data);
+}
+
+/// A file of any format that a replay reads.
+pub fn replay_rows(data: &[u8]) {
+    tidegate::input::replay::exercise(data);
 }

@@ -14,6 +14,7 @@ pub fn seeds() -> Vec<Seed> {
     };
     add("topic_filter", TOPIC_FILTERS);
     add("config", CONFIGS);
+    add("replay_rows", ROWS);
     all.push(("topic_filter", "not-utf8", vec![b'a', 0xff, b'/', b'#']));
     all.push(("topic_filter", "deep", "a/".repeat(200).into_bytes()));
     all.extend(amqp::seeds().map(|(name, bytes)| ("amqp_client", name, bytes)));
@@ -81,4 +82,20 @@ const CONFIGS: &[(&str, &str)] = &[
         "[limits]\nmemory = \"64 MiB\"\nrecord_max = \"1e99kB\"\n[[class]]\nlatency = \"-1h\"\n",
     ),
     ("password-in-url", "[[output]]\namqp = { url = \"amqp://me:secret@[::1]:5672/%zz\" }\n"),
+];
+
+const ROWS: &[(&str, &str)] = &[
+    ("csv", "time,valve,pressure\n2026-01-02T03:04:05Z,7,1.5\n1767323046.25,8,\"a, \"\"b\"\"\"\n"),
+    ("csv-ragged", "a,b\n1\n1,2,3\n\"open\n\n,\n"),
+    ("csv-crlf", "t;v\r\n0;1\r\n"),
+    ("json-lines", "{\"time\":1767323045,\"v\":1}\n{\"time\":\"2026-01-02\",\"v\":null}\n[]\n{\n"),
+    (
+        "senml",
+        "[{\"bn\":\"urn:dev:7:\",\"bt\":1.3e9,\"n\":\"t\",\"v\":20.5},{\"n\":\"h\",\"t\":-5,\"vs\":\"x\"}]\n",
+    ),
+    (
+        "senml-odd",
+        "[{\"n\":\"\",\"v\":1e999}]\n[{\"bn\":\"a#/+\",\"vb\":true}]\n{\"e\":[{\"n\":\"a\",\"v\":1}]}\n",
+    ),
+    ("deep", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\n"),
 ];
