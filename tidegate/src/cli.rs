@@ -127,7 +127,7 @@ pub struct DemoArguments {
 /// Arguments of `top`.
 #[derive(Clone, Debug, Args)]
 pub struct TopArguments {
-    /// Where the node's [http] listens
+    /// Where the node's `[http]` listens
     #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
     pub address: String,
     /// Print one table and end
