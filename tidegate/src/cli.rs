@@ -128,7 +128,11 @@ pub struct DemoArguments {
 #[derive(Clone, Debug, Args)]
 pub struct TopArguments {
     /// Where the node's `[http]` listens
-    #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
+    #[arg(
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:7070",
+        help = "Where the node's [http] listens"
+    )]
     pub address: String,
     /// Print one table and end
     #[arg(long)]
