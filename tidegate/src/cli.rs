@@ -127,8 +127,12 @@ pub struct DemoArguments {
 /// Arguments of `top`.
 #[derive(Clone, Debug, Args)]
 pub struct TopArguments {
-    /// Where the node's [http] listens
-    #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
+    /// Where the node's `[http]` listens
+    #[arg(
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:7070",
+        help = "Where the node's [http] listens"
+    )]
     pub address: String,
     /// Print one table and end
     #[arg(long)]

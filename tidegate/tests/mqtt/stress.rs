@@ -100,6 +100,34 @@ async fn large_records_pass_whole() {
 }
 
 #[tokio::test]
+async fn large_packets_in_the_making_are_bounded_together() {
+    let mut node = Node::with(|options| options.partial_max = 2 * 1024 * 1024).await;
+    let packet = publish_v311("large", Some(1), &vec![7; 1_000_000]);
+    let (half, rest) = packet.split_at(packet.len() / 2);
+    let mut first = Client::v311(node.address(), "first").await;
+    node.opened().await;
+    first.send(half).await;
+    let mut second = Client::v311(node.address(), "second").await;
+    node.opened().await;
+    let (mut reader, mut writer) = second.stream.split();
+    let write = async { writer.write_all(&packet).await.unwrap() };
+    let read = async {
+        let mut answer = [0; 4];
+        tokio::io::AsyncReadExt::read_exact(&mut reader, &mut answer).await.unwrap();
+        assert_eq!(answer, [0x40, 2, 0, 1]);
+    };
+    let others = async {
+        let mut small = Client::v311(node.address(), "small").await;
+        node.opened().await;
+        small.send(&publish_v311("small", Some(1), b"")).await;
+        assert_eq!(small.packet().await, [0x40, 2, 0, 1]);
+        first.send(rest).await;
+        assert_eq!(first.packet().await, [0x40, 2, 0, 1]);
+    };
+    soon("all records", async { tokio::join!(write, read, others) }).await;
+}
+
+#[tokio::test]
 async fn records_cut_anywhere_are_put_together() {
     let mut node = Node::start().await;
     let mut client = Client::v311(node.address(), "slow").await;

@@ -32,6 +32,12 @@ impl Buffer {
         self.wanted = wanted;
     }
 
+    /// KiB that the packet at the front may take beyond an ordinary read; `None` if it needs no more.
+    pub(super) fn excess(&self) -> Option<u32> {
+        // Twice, for the buffer grows by doubling.
+        (self.wanted > CHUNK).then(|| (2 * self.wanted).div_ceil(1024) as u32)
+    }
+
     /// Waits for bytes and reads them; 0 is the end of the stream. Cancel-safe.
     pub(super) async fn fill(&mut self, socket: &mut ReadHalf<'_>) -> io::Result<usize> {
         poll_fn(|context| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{sleep_until, timeout};
 
 use super::buffer::{Buffer, discard};
@@ -36,6 +36,7 @@ pub(super) async fn run(call: Call) {
         session: Session::new(shared.limits),
         effects: Effects::default(),
         buffer: Buffer::default(),
+        room: None,
         shared: &shared,
     };
     let greeted = tokio::select! {
@@ -68,6 +69,8 @@ struct Connection<'a> {
     session: Session,
     effects: Effects,
     buffer: Buffer,
+    /// Held while a large packet is read.
+    room: Option<OwnedSemaphorePermit>,
     shared: &'a Shared,
 }
 
@@ -146,6 +149,12 @@ impl Connection<'_> {
             }
             let blocked = !self.effects.out.is_empty();
             let reading = !paused && !blocked && matches!(step, Step::Read(_));
+            let excess = self.buffer.excess();
+            if excess.is_none() {
+                self.room = None;
+            }
+            let crowded = reading && self.room.is_none() && excess.is_some();
+            let reading = reading && !crowded;
             let deadline = pulse.deadline(reading, blocked);
             arm(timer.as_mut(), deadline);
             tokio::select! {
@@ -155,6 +164,9 @@ impl Connection<'_> {
                     None => return Err(End::Stopping),
                 },
                 writable = self.writer.writable(), if blocked => writable.map_err(failed)?,
+                room = self.shared.room.clone().acquire_many_owned(excess.unwrap_or(0)), if crowded => {
+                    self.room = room.ok();
+                }
                 filled = self.buffer.fill(&mut self.reader), if reading => {
                     heard(filled)?;
                     pulse.heard();

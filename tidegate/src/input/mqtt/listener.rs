@@ -63,6 +63,8 @@ pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) clients: Arc<Clients>,
     pub(super) intake: Intake,
+    /// KiB that partial packets may still take.
+    pub(super) room: Arc<Semaphore>,
     complaints: Complaints,
     permits: Arc<Semaphore>,
 }
@@ -121,6 +123,11 @@ fn check(options: &MqttOptions) -> Result<(), MqttError> {
     }
     if options.receive_maximum == 0 {
         return wrong("receive_maximum", 0, "at least 1");
+    }
+    // A packet in the making grows by doubling.
+    if options.partial_max / 2 < options.max_packet_size as usize {
+        let value = options.partial_max as u64;
+        return wrong("partial_max", value, "at least twice max_packet_size");
     }
     if !(1..=CONNECTIONS_MOST).contains(&options.connections_max) {
         let value = options.connections_max as u64;
@@ -182,12 +189,14 @@ impl MqttListener {
             receive_maximum: options.receive_maximum,
             topic_alias_maximum: options.topic_alias_maximum,
         };
+        let room = options.partial_max.div_ceil(1024).min(Semaphore::MAX_PERMITS);
         let patience = options.stop_grace + STOP_MARGIN;
         let shared = Arc::new(Shared {
             options,
             limits,
             clients: Arc::new(Clients::new()),
             intake,
+            room: Arc::new(Semaphore::new(room)),
             complaints: Complaints::new(Instant::now()),
             permits: permits.clone(),
         });

@@ -5,6 +5,12 @@
 //! has accepted the record. While the node takes nothing, the socket is not read: records wait at
 //! their senders.
 //!
+//! The code to read in order: [`listener`](bind) accepts, `connection` moves bytes, [`session`] decides,
+//! `wire` reads and writes packets. There is no codec crate beneath, for the one that would fit
+//! (rmqtt-codec 0.3.1, which the tests use as a second opinion) refuses legal packets (an expiry of 0, an
+//! empty client id), has one reason code for nearly every mistake, makes room for a packet by its
+//! header's word alone, and takes longer to decode a small publish than this input to deliver it.
+//!
 //! What a client may notice:
 //! * No session outlives its connection ("session present" is never set). QoS 1 loses nothing by it,
 //!   for the client keeps what is unacknowledged.
@@ -15,6 +21,8 @@
 //!   publish an error then, and without subscriptions nobody can tell the difference.
 //! * Username and password are not checked.
 //! * Topics, client ids and usernames must not have control characters.
+//! * Acknowledgements leave in the order of the publishes, as the standard demands: a record whose
+//!   stream is acknowledged late holds back the acknowledgements behind it, but not the records.
 //! * A publish that the node refuses is answered with a reason code in MQTT 5; an older client's
 //!   connection is closed, for there is no other way to withhold an acknowledgement.
 

@@ -16,6 +16,9 @@ pub struct MqttOptions {
     pub receive_maximum: u16,
     /// Topic aliases that one client may define (MQTT 5).
     pub topic_alias_maximum: u16,
+    /// Bytes that all connections together may hold of packets that are larger than one read (32 KiB)
+    /// and not complete yet. Beyond it, a connection with such a packet is not read for a while.
+    pub partial_max: usize,
     /// Connections at a time; more are closed at once.
     pub connections_max: usize,
     /// How long a new connection may take to send its CONNECT.
@@ -37,6 +40,7 @@ impl MqttOptions {
             max_packet_size: 1024 * 1024,
             receive_maximum: 1024,
             topic_alias_maximum: 16,
+            partial_max: 256 * 1024 * 1024,
             connections_max: 20_000,
             connect_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),

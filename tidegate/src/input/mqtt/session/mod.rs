@@ -37,6 +37,9 @@ use super::wire::{Reason, Version, Violation, property, write};
 /// processor's cache.
 pub const BATCH_MAX: usize = 256;
 
+/// Largest CONNECT: whoever sends it is not known yet. A will of the largest size fits.
+const CONNECT_MAX: u32 = 128 * 1024;
+
 /// Bounds of a session; see the options of the same names.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the options of the same names say it")]
@@ -150,7 +153,7 @@ impl Session {
             if self.must_wait() {
                 return (done, Step::Wait);
             }
-            let frame = match front(&buffer[done..], self.limits.max_packet_size) {
+            let frame = match self.front(&buffer[done..]) {
                 Ok(Front::Complete(frame)) => frame,
                 Ok(Front::Partial(size)) => return (done, Step::Read(size)),
                 Err(violation) => return (done, self.violated(violation, None, effects)),
@@ -162,6 +165,19 @@ impl Session {
                 Err(violation) => return (done, self.violated(violation, Some(frame), effects)),
             }
         }
+    }
+
+    /// The packet at the front. What is no CONNECT is refused by its first byte: a client of another
+    /// protocol need not be waited for.
+    fn front<'b>(&self, buffer: &'b [u8]) -> Result<Front<'b>, Violation> {
+        let mut maximum = self.limits.max_packet_size;
+        if self.phase == Phase::New {
+            maximum = maximum.min(CONNECT_MAX);
+            if buffer.first().is_some_and(|first| first >> 4 != 1) {
+                return Err(Violation::protocol("the first packet is not a connect packet"));
+            }
+        }
+        front(buffer, maximum)
     }
 
     /// Whether nothing is received before an answer comes. Clients before MQTT 5 do not know our receive
@@ -181,10 +197,7 @@ impl Session {
     ) -> Result<Option<Step>, Violation> {
         let version = match (self.phase, self.version) {
             (Phase::Open, Some(version)) => version,
-            (Phase::New, _) if frame.first >> 4 == 1 => return self.connect(frame).map(Some),
-            (Phase::New, _) => {
-                return Err(Violation::protocol("the first packet is not a connect packet"));
-            }
+            (Phase::New, _) => return self.connect(frame).map(Some),
             _ => return Err(Violation::protocol("a packet before the connection is accepted")),
         };
         let Frame { first, body, size } = frame;
