@@ -13,6 +13,8 @@ for scenario in node-hol node-steps; do
     lab sim "$scenario" --seed "$seed"
   done
 done
+echo "== sim node-seeds --seeds $SEEDS"
+lab sim node-seeds --seeds "$SEEDS"
 for name in core ingest hol; do
   echo "== bench $name"
   lab bench "$name"
