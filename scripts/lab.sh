@@ -13,7 +13,7 @@ for scenario in node-hol node-steps; do
 done
 echo "== sim node-seeds, $SEEDS seeds"
 lab sim node-seeds --seeds "$SEEDS"
-for name in ingest hol; do
+for name in core ingest hol; do
   echo "== bench $name"
   lab bench "$name"
 done

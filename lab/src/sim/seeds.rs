@@ -122,7 +122,8 @@ pub(super) fn check(scenario: &Scenario, outcome: &Outcome) -> (i128, Vec<String
     if lost != 0 {
         broken.push(format!("{lost} accepted records have no fate"));
     }
-    if status.held > 0 {
+    // A rival may stop in a path that became longer or a queue that is too short: that is its own affair.
+    if status.held > 0 && scenario.node.law == "tide" {
         let waited = outcome.ended.as_secs_f64();
         broken.push(format!("{} records still held after {waited:.0} s", status.held));
     }
@@ -132,7 +133,7 @@ pub(super) fn check(scenario: &Scenario, outcome: &Outcome) -> (i128, Vec<String
             broken.push(format!("{unanswered} offers of load {place} were never answered"));
         }
         let received = outcome.ledger.distinct(place);
-        if received != *accepted {
+        if received > *accepted || (status.held == 0 && received < *accepted) {
             let what = format!("{accepted} accepted, {refused} refused, {received} received");
             broken.push(format!("load {place}: {what}"));
         }

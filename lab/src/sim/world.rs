@@ -215,7 +215,9 @@ impl<'s> World<'s> {
             Event::Depart | Event::Arrive(_) | Event::Constant(_) | Event::Compete(..) => false,
             Event::Timeout(..) => false,
             Event::Hear(flow, _) => *flow < self.lanes,
-            Event::Offer(_) | Event::Confirm(..) | Event::Step(_) | Event::Wake => true,
+            Event::Offer(_) | Event::Confirm(..) | Event::Step(_) => true,
+            // One that was planned before an earlier one took its place says nothing.
+            Event::Wake => self.wake == self.now,
         }
     }
 
@@ -247,7 +249,8 @@ impl<'s> World<'s> {
             Event::Constant(place) => self.send_constant(place),
             Event::Compete(place, is_on) => self.compete(place, is_on),
             Event::Step(place) => self.step(self.scenario.step[place].change),
-            Event::Wake => self.wake = Time::FAR,
+            Event::Wake if self.wake == self.now => self.wake = Time::FAR,
+            Event::Wake => {}
         }
     }
 
