@@ -1,6 +1,9 @@
 //! Evaluates Tidegate: load, links in network namespaces, rivals on the same wires.
 
 pub mod bench;
+pub mod cli;
+pub mod demo;
 pub mod load;
 pub mod net;
+pub mod rig;
 pub mod sim;

@@ -1,28 +1,12 @@
 //! Benchmarks on real sockets: contestants on the same wires, in the same run.
 
-mod brokers;
+pub mod core;
 pub mod hol;
 pub mod ingest;
-
-use std::path::PathBuf;
-
-use anyhow::Context;
 
 /// One line of a result, as every `lab` command prints them at its end.
 pub fn figure(name: &str, value: f64, unit: &str) -> String {
     format!("FIGURE {name} {} {unit}", (value * 1000.0).round() / 1000.0)
-}
-
-/// The product's program: the variable `TIDEGATE`, or the one that was built beside the lab's.
-///
-/// # Errors
-/// Neither is there.
-pub fn tidegate_program() -> anyhow::Result<PathBuf> {
-    let given = std::env::var_os("TIDEGATE").map(PathBuf::from);
-    let beside = || Some(std::env::current_exe().ok()?.with_file_name("tidegate"));
-    let found = given.or_else(beside).filter(|path| path.is_file());
-    found
-        .context("needs the program tidegate, not found (cargo build -p tidegate, or set TIDEGATE)")
 }
 
 /// Ends with an error when the process is told to end, so that what is running can clean up.

@@ -2,6 +2,8 @@
 //!
 //! Its own codec on purpose: a mistake that the node's codec makes must not cancel out here.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, bail};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -39,6 +41,15 @@ const DELIVER: Method = (60, 60);
 pub struct Consumer {
     socket: TcpStream,
     buffer: BytesMut,
+}
+
+/// A record as the broker delivers it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// Texts beside the payload.
+    pub headers: BTreeMap<String, String>,
+    /// What was published.
+    pub payload: Bytes,
 }
 
 /// Whose eyes, and on what.
@@ -93,11 +104,11 @@ impl Consumer {
         Ok(consumer)
     }
 
-    /// The payload of the next record; `None` at the end of the connection.
+    /// The next record; `None` at the end of the connection.
     ///
     /// # Errors
     /// The connection broke, or the broker ends it with a reason.
-    pub async fn next(&mut self) -> anyhow::Result<Option<Bytes>> {
+    pub async fn next(&mut self) -> anyhow::Result<Option<Delivery>> {
         let Some((kind, frame)) = self.frame().await? else { return Ok(None) };
         let (method, _) = split_method(kind, frame)?;
         if method != DELIVER {
@@ -109,6 +120,7 @@ impl Consumer {
         }
         header.advance(4); // class and weight
         let size = usize::try_from(header.get_u64())?;
+        let headers = take_headers(&mut header)?;
         let mut payload = BytesMut::with_capacity(size.min(FRAME_MAX as usize));
         while payload.len() < size {
             let (kind, body) = self.frame().await?.context("the connection ended")?;
@@ -117,7 +129,7 @@ impl Consumer {
             }
             payload.put_slice(&body);
         }
-        Ok(Some(payload.freeze()))
+        Ok(Some(Delivery { headers, payload: payload.freeze() }))
     }
 
     async fn say(&mut self, channel: u16, method: Method, body: Arguments) -> anyhow::Result<()> {
@@ -214,6 +226,48 @@ fn split_method(kind: u8, mut frame: Bytes) -> anyhow::Result<(Method, Bytes)> {
     Ok(((frame.get_u16(), frame.get_u16()), frame))
 }
 
+/// The table of headers among the properties of a content header (AMQP 0-9-1, 4.2.6.1). Of its values,
+/// those that are texts: nothing of ours travels as anything else.
+fn take_headers(properties: &mut Bytes) -> anyhow::Result<BTreeMap<String, String>> {
+    const CONTENT_TYPE: u16 = 1 << 15;
+    const CONTENT_ENCODING: u16 = 1 << 14;
+    const HEADERS: u16 = 1 << 13;
+    let mut headers = BTreeMap::new();
+    if properties.len() < 2 {
+        bail!("a content header that ends too early");
+    }
+    let flags = properties.get_u16();
+    for flag in [CONTENT_TYPE, CONTENT_ENCODING] {
+        if flags & flag != 0 {
+            take_short(properties)?;
+        }
+    }
+    if flags & HEADERS == 0 {
+        return Ok(headers);
+    }
+    let mut table = take_long(properties)?;
+    while table.has_remaining() {
+        let name = take_short(&mut table)?;
+        match table.try_get_u8()? {
+            b'S' => {
+                let value = take_long(&mut table)?;
+                headers.insert(name, String::from_utf8(value.to_vec())?);
+            }
+            other => bail!("the header {name} is of type {:?}, not a text", char::from(other)),
+        }
+    }
+    Ok(headers)
+}
+
+/// Bytes behind their length.
+fn take_long(bytes: &mut Bytes) -> anyhow::Result<Bytes> {
+    let size = bytes.try_get_u32()? as usize;
+    if bytes.len() < size {
+        bail!("a text that ends too early");
+    }
+    Ok(bytes.split_to(size))
+}
+
 fn take_short(bytes: &mut Bytes) -> anyhow::Result<String> {
     let size = if bytes.has_remaining() { usize::from(bytes.get_u8()) } else { 0 };
     if bytes.len() < size {
@@ -255,7 +309,9 @@ mod tests {
     async fn a_record_in_two_bodies_is_put_together() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let header = [&60u16.to_be_bytes()[..], &[0, 0], &5u64.to_be_bytes(), &[0, 0]].concat();
+        // A content type, and one header.
+        let properties = b"\xa0\x00\x04text\x00\x00\x00\x08\x01aS\x00\x00\x00\x01b";
+        let header = [&60u16.to_be_bytes()[..], &[0, 0], &5u64.to_be_bytes(), properties].concat();
         // The answers of a broker, all at once: a consumer must not care how they are read.
         let script = [
             method(START, b"\x00\x09"),
@@ -283,7 +339,9 @@ mod tests {
             let socket = TcpStream::connect(address).await.unwrap();
             let what = Subscription { user: "me", password: "word", exchange: "x", key: "#" };
             let mut consumer = Consumer::subscribe(socket, what).await.unwrap();
-            assert_eq!(consumer.next().await.unwrap().unwrap(), "hello");
+            let delivery = consumer.next().await.unwrap().unwrap();
+            assert_eq!(delivery.payload, "hello");
+            assert_eq!(delivery.headers, [("a".to_owned(), "b".to_owned())].into());
             assert!(consumer.next().await.is_err(), "a method that is no delivery");
         };
         let (said, ()) = tokio::join!(broker, consumer);

@@ -1,11 +1,12 @@
 //! Prints what a broker delivers: stamp and time of arrival, one line a record.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
 use super::READY;
-use super::amqp::{Consumer, Subscription};
+use super::amqp::{Consumer, Delivery, Subscription};
 use super::mqtt::{self, Packet};
 use super::stamp::{Stamp, wall_ns};
 
@@ -31,6 +32,27 @@ pub struct ConsumeAmqp {
     pub exchange: String,
     /// Binding key.
     pub key: String,
+    /// Print every record as an [`Arrival`], not only its stamp and time.
+    pub is_whole: bool,
+}
+
+/// A record that came, as [`ConsumeAmqp`] prints it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrival {
+    /// Texts beside the payload.
+    pub headers: BTreeMap<String, String>,
+    /// The payload as text.
+    pub payload: String,
+    /// When it came, in nanoseconds since the Unix epoch.
+    pub received_ns: u64,
+}
+
+impl Arrival {
+    fn of(delivery: Delivery) -> Arrival {
+        let Delivery { headers, payload } = delivery;
+        let payload = String::from_utf8_lossy(&payload).into_owned();
+        Arrival { headers, payload, received_ns: wall_ns() }
+    }
 }
 
 impl ConsumeMqtt {
@@ -63,8 +85,12 @@ impl ConsumeAmqp {
         let subscription = Subscription { user, password, exchange, key };
         let mut consumer = Consumer::subscribe(socket, subscription).await?;
         say(READY);
-        while let Some(payload) = consumer.next().await? {
-            report(&payload)?;
+        while let Some(delivery) = consumer.next().await? {
+            if self.is_whole {
+                say(&serde_json::to_string(&Arrival::of(delivery))?);
+            } else {
+                report(&delivery.payload)?;
+            }
         }
         Ok(())
     }

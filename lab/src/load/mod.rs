@@ -9,6 +9,7 @@ pub mod mqtt;
 mod publish;
 pub mod raw;
 pub mod stamp;
+mod tally;
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -16,8 +17,9 @@ use std::process::Command;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-pub use consume::{ConsumeAmqp, ConsumeMqtt};
-pub use publish::{Acked, Publish, Stream};
+pub use consume::{Arrival, ConsumeAmqp, ConsumeMqtt};
+pub use publish::{Acked, DUE_PROPERTY, Payload, Publish, SEQ_PROPERTY, STREAM_PROPERTY, Stream};
+pub use tally::Tally;
 
 /// The hidden command of the lab's program that does a job.
 pub const COMMAND: &str = "client";

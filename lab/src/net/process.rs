@@ -50,6 +50,15 @@ impl Process {
         self.child.id()
     }
 
+    /// Asks it to end, as `kill` does.
+    ///
+    /// # Errors
+    /// It has ended already.
+    pub fn terminate(&self) -> Result<(), NetError> {
+        let id = self.id().unwrap_or_default().to_string();
+        super::run("kill", &["-TERM", &id]).map(drop)
+    }
+
     /// Its next line; `None` when it has closed its outputs. Cancel-safe.
     pub async fn line(&mut self) -> Option<String> {
         let line = self.lines.recv().await?;

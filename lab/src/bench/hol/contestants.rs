@@ -1,17 +1,13 @@
 //! Who carries the load over the link, and how each is set up.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use crate::bench::brokers::{self, AMQP_PORT, MQTT_PORT, USER, lab};
-use crate::bench::tidegate_program;
-use crate::load::{ConsumeAmqp, ConsumeMqtt, Job, READY};
+use crate::load::{ConsumeMqtt, Job};
 use crate::net::namespace::{Link, Side};
 use crate::net::process::{Process, Quiet};
 use crate::net::scratch::Scratch;
-
-/// Time for a contestant to reach the far side.
-const CONNECT: Duration = Duration::from_secs(30);
+use crate::rig::brokers::{self, MQTT_PORT};
+use crate::rig::{self, CONNECT};
 
 /// A way from MQTT clients at the edge to a consumer in the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,10 +54,6 @@ pub(super) struct Rig {
     pub(super) servers: Vec<Quiet>,
 }
 
-fn edge_listener() -> SocketAddr {
-    (Side::Edge.address(), MQTT_PORT).into()
-}
-
 async fn mosquitto_bridge(link: &Link, scratch: &Scratch) -> anyhow::Result<Rig> {
     let address: SocketAddr = (Side::Cloud.address(), MQTT_PORT).into();
     let listener = |side: Side| {
@@ -71,8 +63,8 @@ async fn mosquitto_bridge(link: &Link, scratch: &Scratch) -> anyhow::Result<Rig>
         )
     };
     let mut cloud = brokers::mosquitto(link, Side::Cloud, scratch, &listener(Side::Cloud)).await?;
-    let consumer = consumer(link, Job::ConsumeMqtt(ConsumeMqtt { address, filter: "#".into() }));
-    let consumer = consumer.await?;
+    let consume = ConsumeMqtt { address, filter: "#".into() };
+    let consumer = rig::client(link, Job::ConsumeMqtt(consume)).await?;
     let bridge = format!(
         "{}connection cloud\naddress {address}\ntopic # out 1\n\
          bridge_protocol_version mqttv50\nnotifications false\n",
@@ -80,46 +72,19 @@ async fn mosquitto_bridge(link: &Link, scratch: &Scratch) -> anyhow::Result<Rig>
     );
     let edge = brokers::mosquitto(link, Side::Edge, scratch, &bridge).await?;
     cloud.says(&format!("connected from {}", Side::Edge.address()), CONNECT).await?;
-    Ok(Rig { address: edge_listener(), consumer, servers: vec![edge.quietly(), cloud.quietly()] })
+    Ok(Rig {
+        address: rig::edge_listener(),
+        consumer,
+        servers: vec![edge.quietly(), cloud.quietly()],
+    })
 }
 
 async fn tidegate(link: &Link, scratch: &Scratch, scheduler: &str) -> anyhow::Result<Rig> {
-    let program = tidegate_program()?;
+    const STREAMS: &str = "[[stream]]\ntopics = [\"plant/alarm\"]\nlatency = \"50ms\"\n\
+                           [[stream]]\ntopics = [\"plant/bulk\"]\nlatency = \"1s\"\n";
     let rabbitmq = brokers::rabbitmq(link, scratch).await?;
-    let cloud = Side::Cloud.address();
-    let consume = ConsumeAmqp {
-        address: (cloud, AMQP_PORT).into(),
-        user: USER.into(),
-        password: USER.into(),
-        exchange: "amq.topic".into(),
-        key: "#".into(),
-    };
-    let consumer = consumer(link, Job::ConsumeAmqp(consume)).await?;
-    let password = scratch.file("password", USER)?;
-    let listen = edge_listener();
-    let configuration = format!(
-        "[node]\nname = \"edge\"\nscheduler = \"{scheduler}\"\n\
-         [[input]]\nmqtt = {{ listen = \"{listen}\" }}\n\
-         [[stream]]\ntopics = [\"plant/alarm\"]\nlatency = \"50ms\"\n\
-         [[stream]]\ntopics = [\"plant/bulk\"]\nlatency = \"1s\"\n\
-         [[output]]\nname = \"cloud\"\nrate = \"auto\"\n\
-         amqp = {{ url = \"amqp://{cloud}:{AMQP_PORT}\", exchange = \"amq.topic\", \
-         user = \"{USER}\", password_file = \"{}\" }}\n",
-        password.display()
-    );
-    let file = scratch.file("node.toml", &configuration)?;
-    let mut command = link.command(Side::Edge, program);
-    command.args(["run", "-c"]).arg(file);
-    let mut node = Process::start("tidegate", command)?;
-    node.says("output is up", CONNECT).await?;
+    let consumer = rig::client(link, Job::ConsumeAmqp(rig::everything(false))).await?;
+    let node = rig::tidegate(link, scratch, scheduler, STREAMS).await?;
     let servers = vec![node.quietly(), rabbitmq.quietly()];
-    Ok(Rig { address: listen, consumer, servers })
-}
-
-async fn consumer(link: &Link, job: Job) -> anyhow::Result<Process> {
-    let mut command = lab(link, Side::Cloud)?;
-    job.add_to(&mut command);
-    let mut process = Process::start("consumer", command)?;
-    process.says(READY, CONNECT).await?;
-    Ok(process)
+    Ok(Rig { address: rig::edge_listener(), consumer, servers })
 }

@@ -4,7 +4,6 @@
 //! load, 160 % of the link, to a consumer in the cloud namespace. All processes share one clock.
 
 mod contestants;
-mod tally;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,17 +11,16 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::{Instant, timeout_at};
 
-use super::brokers::lab;
 use super::figure;
 use crate::load::stamp::{Stamp, wall_ns};
-use crate::load::{Acked, Job, Publish, Stream};
+use crate::load::{Acked, Job, Payload, Publish, Stream, Tally};
 use crate::net::namespace::{Limit, Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
+use crate::rig::brokers::lab;
 
 pub use contestants::Contestant;
-pub use tally::Tally;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -43,14 +41,24 @@ impl Default for Options {
     }
 }
 
+/// Payload bytes of an alarm.
+const ALARM_SIZE: usize = 200;
+/// Payload bytes of a bulk record.
+const BULK_SIZE: usize = 20_000;
+
 /// Alarms: small and rare.
 fn alarm() -> Stream {
-    Stream { name: "alarm".into(), topic: "plant/alarm".into(), size: 200, per_second: 5 }
+    stream("alarm", ALARM_SIZE, 5)
 }
 
 /// Bulk: 160 % of the link by itself.
 fn bulk() -> Stream {
-    Stream { name: "bulk".into(), topic: "plant/bulk".into(), size: 20_000, per_second: 20 }
+    stream("bulk", BULK_SIZE, 20)
+}
+
+fn stream(name: &str, size: usize, per_second: u32) -> Stream {
+    let topic = format!("plant/{name}");
+    Stream { name: name.into(), topic, payload: Payload::Stamped(size), per_second }
 }
 
 /// One run of one contestant.
@@ -188,7 +196,9 @@ fn figures(name: &str, outcomes: &[Outcome]) -> Vec<String> {
         let records = "records";
         add(&format!("{stream}_sent"), records, &|outcome| acked(outcome, |acked| acked.sent));
         add(&format!("{stream}_accepted"), records, &|o| acked(o, |acked| acked.accepted));
-        add(&format!("{stream}_refused"), records, &|o| acked(o, |acked| acked.refused));
+        add(&format!("{stream}_refused"), records, &|o| {
+            acked(o, |acked| acked.refused.len() as u64)
+        });
         add(&format!("{stream}_got"), records, &|outcome| of(outcome).got() as f64);
         add(&format!("{stream}_duplicates"), records, &|outcome| of(outcome).duplicates as f64);
         add(&format!("{stream}_out_of_order"), records, &|o| of(o).out_of_order as f64);
@@ -197,11 +207,11 @@ fn figures(name: &str, outcomes: &[Outcome]) -> Vec<String> {
         });
     }
     add("goodput_ratio", "1", &|outcome| {
-        let bytes = |stream: Stream| {
+        let bytes = |stream: Stream, size: usize| {
             let in_time = outcome.tallies.get(&stream.name).map_or(0, |tally| tally.in_time);
-            in_time as f64 * stream.size as f64
+            in_time as f64 * size as f64
         };
-        (bytes(alarm()) + bytes(bulk())) / outcome.link_bytes
+        (bytes(alarm(), ALARM_SIZE) + bytes(bulk(), BULK_SIZE)) / outcome.link_bytes
     });
     lines
 }
@@ -216,7 +226,7 @@ mod tests {
             let mut tally = Tally::default();
             let stamp = Stamp { stream: "alarm".into(), seq: 0, due_ns: 0 };
             tally.take(&stamp, latency * 1_000_000, u64::MAX);
-            let acked = Acked { name: "alarm".into(), sent: 3, accepted: 2, refused: 1 };
+            let acked = Acked { name: "alarm".into(), sent: 3, accepted: 2, refused: vec![0] };
             Outcome {
                 acked: [("alarm".to_owned(), acked)].into(),
                 tallies: [("alarm".to_owned(), tally)].into(),

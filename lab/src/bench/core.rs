@@ -1,8 +1,5 @@
 //! Nanoseconds per record through a node: offered, accepted, ordered, sent, confirmed and forgotten, over a
-//! wire that takes no time. Half of the records carry a token. Run it with `--release`.
-
-#![expect(clippy::disallowed_methods, reason = "measures wall time around a node; no part of core")]
-#![expect(clippy::print_stdout, reason = "prints figures")]
+//! wire that takes no time. Half of the records carry a token.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -20,6 +17,8 @@ use tidegate_core::rules::{Rule, Rules};
 use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::{Size, Time};
 
+use super::figure;
+
 /// Connections, each with a queue of its own.
 const SOURCES: u32 = 10_000;
 const RECORDS: u64 = 1_000_000;
@@ -30,18 +29,24 @@ const STANDING: usize = 10_000;
 /// Records that are sent and unconfirmed at any time.
 const UNCONFIRMED: usize = 1_024;
 
-fn main() {
-    // For a profile: one batch size by argument.
-    let chosen: Option<usize> = std::env::args().nth(1).and_then(|text| text.parse().ok());
-    let batches = chosen.map_or(vec![1, 64], |batch| vec![batch]);
-    for batch in batches {
-        let mut runs: Vec<f64> = (0..RUNS).map(|_| Bench::new().run(batch)).collect();
-        runs.sort_by(f64::total_cmp);
-        println!("FIGURE core_batch_{batch} {:.0} ns", runs[RUNS / 2]);
-        println!("FIGURE core_batch_{batch}_least {:.0} ns", runs[0]);
-        println!("FIGURE core_batch_{batch}_most {:.0} ns", runs[RUNS - 1]);
+/// Runs it for each batch size and returns the lines to print: the median, the least and the most of
+/// several runs, in turn.
+pub fn run(batches: &[usize]) -> Vec<String> {
+    let mut runs = vec![Vec::new(); batches.len()];
+    for _ in 0..RUNS {
+        for (batch, runs) in batches.iter().zip(&mut runs) {
+            runs.push(Bench::new().run(*batch));
+        }
     }
-    println!("FIGURE core_queues {SOURCES} queues");
+    let mut lines = Vec::new();
+    for (batch, mut runs) in batches.iter().zip(runs) {
+        runs.sort_by(f64::total_cmp);
+        lines.push(figure(&format!("core_batch_{batch}"), runs[RUNS / 2].round(), "ns"));
+        lines.push(figure(&format!("core_batch_{batch}_least"), runs[0].round(), "ns"));
+        lines.push(figure(&format!("core_batch_{batch}_most"), runs[RUNS - 1].round(), "ns"));
+    }
+    lines.push(figure("core_queues", SOURCES.into(), "queues"));
+    lines
 }
 
 /// Time that this thread spent on a processor, so that neighbours on the machine count little; where the

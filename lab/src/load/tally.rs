@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::load::stamp::Stamp;
+use super::stamp::Stamp;
 
 /// The receiver's book of one stream.
 #[derive(Clone, Debug, Default, PartialEq)]

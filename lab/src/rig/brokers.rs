@@ -10,17 +10,17 @@ use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 
 /// MQTT's port; the namespaces are private, so it is free.
-pub(super) const MQTT_PORT: u16 = 1883;
+pub const MQTT_PORT: u16 = 1883;
 /// AMQP's port.
-pub(super) const AMQP_PORT: u16 = 5672;
+pub const AMQP_PORT: u16 = 5672;
 /// User and password of the private RabbitMQ.
-pub(super) const USER: &str = "tidegate";
+pub const USER: &str = "tidegate";
 
 /// How long a broker may take to start: RabbitMQ's virtual machine is slow to boot on a busy machine.
 const START: Duration = Duration::from_secs(90);
 
 /// Starts Mosquitto with this configuration and waits until it serves.
-pub(super) async fn mosquitto(
+pub async fn mosquitto(
     link: &Link,
     side: Side,
     scratch: &Scratch,
@@ -37,7 +37,7 @@ pub(super) async fn mosquitto(
 
 /// Starts RabbitMQ at the cloud side and waits until it serves. Its user is [`USER`], with the same
 /// word as password: it is reachable from inside the namespaces only.
-pub(super) async fn rabbitmq(link: &Link, scratch: &Scratch) -> Result<Process, NetError> {
+pub async fn rabbitmq(link: &Link, scratch: &Scratch) -> Result<Process, NetError> {
     let settings = format!(
         "listeners.tcp.1 = 0.0.0.0:{AMQP_PORT}\n\
          default_user = {USER}\ndefault_pass = {USER}\nloopback_users = none\n\
@@ -70,7 +70,7 @@ fn rabbitmq_program() -> Result<&'static Path, NetError> {
 }
 
 /// The lab's own program inside a side, for a client's job.
-pub(super) fn lab(link: &Link, side: Side) -> Result<Command, NetError> {
+pub fn lab(link: &Link, side: Side) -> Result<Command, NetError> {
     let own = std::env::current_exe();
     let doing = || "could not find the lab's program".to_owned();
     let program = own.map_err(|source| NetError::Io { doing: doing(), source })?;

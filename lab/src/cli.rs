@@ -1,0 +1,192 @@
+//! The command line of the lab.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::bench::{self, core, hol, ingest};
+use crate::load::Job;
+use crate::net::namespace::Link;
+use crate::net::spinner;
+use crate::{demo, rig, sim};
+
+/// What the lab can do.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lab",
+    about = "Measures Tidegate: in virtual time, in one process, on real sockets"
+)]
+#[command(after_help = "Every command ends with lines `FIGURE <name> <value> <unit>`.
+Commands on real sockets need root, iproute2 and the program tidegate, which is taken
+from the variable TIDEGATE or from beside this program.
+
+Examples:
+  lab sim node-hol --seed 7      alarms and bulk over an emulated 2 Mbit/s link, in virtual time
+  lab demo                       real sensor data to RabbitMQ, every record verified
+  lab bench hol --runs 3         the same link for Tidegate and for Mosquitto's bridge
+  lab bench ingest               CPU of accepting a record, beside Mosquitto
+  lab bench core                 nanoseconds per record through a node")]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The whole node over emulated links in virtual time; the same seed gives the same output
+    #[command(disable_help_flag = true)]
+    Sim {
+        /// A scenario's name or file, and its options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Real sensor data through MQTT clients, a node and 2 Mbit/s to RabbitMQ, verified
+    Demo(DemoOptions),
+    /// Benchmarks: contestants on the same wires, in the same run
+    #[command(subcommand)]
+    Bench(Bench),
+    /// A client's job, from this program to itself
+    #[command(name = crate::load::COMMAND, hide = true)]
+    Client { job: String },
+    /// Keeps a processor awake
+    #[command(name = spinner::COMMAND, hide = true)]
+    Spin,
+}
+
+#[derive(Debug, Args)]
+struct DemoOptions {
+    /// Folder of the sensor data; where it is absent, rows of the same sizes are generated
+    #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
+    data: PathBuf,
+    /// How long the load is on
+    #[arg(long, default_value_t = 30)]
+    seconds: u32,
+    /// How long to wait afterwards for what still waits, in seconds
+    #[arg(long, default_value_t = 60)]
+    drain: u32,
+}
+
+#[derive(Debug, Subcommand)]
+enum Bench {
+    /// Alarms beside bulk over 2 Mbit/s at 160 % load: Tidegate, its FIFO, Mosquitto's bridge
+    Hol {
+        /// How long the load is on
+        #[arg(long, default_value_t = 30)]
+        seconds: u32,
+        /// How long to wait afterwards for what still waits, in seconds
+        #[arg(long, default_value_t = 60)]
+        drain: u32,
+        /// Runs of each, in turn; figures are medians
+        #[arg(long, default_value_t = 1)]
+        runs: u32,
+        /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge
+        #[arg(long, value_parser = contestant)]
+        only: Vec<hol::Contestant>,
+    },
+    /// CPU per accepted record and memory per connection, beside Mosquitto
+    Ingest {
+        /// Records of each run
+        #[arg(long)]
+        records: Option<u64>,
+        /// Runs of each, in turn; figures are medians
+        #[arg(long)]
+        runs: Option<usize>,
+        /// Idle connections
+        #[arg(long)]
+        connections: Option<usize>,
+    },
+    /// Nanoseconds per record through a node with 10,000 queues
+    Core {
+        /// Records in one input (may be given again)
+        #[arg(long, default_values_t = [1, 64])]
+        batch: Vec<usize>,
+    },
+}
+
+fn contestant(name: &str) -> Result<hol::Contestant, String> {
+    let found = hol::Contestant::ALL.into_iter().find(|one| one.name() == name);
+    found.ok_or_else(|| format!("no contestant is called {name}"))
+}
+
+impl Cli {
+    /// Does what the command line asks for.
+    ///
+    /// # Errors
+    /// What the command says, or a signal that ends it.
+    pub async fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            Command::Spin => spinner::spin(),
+            Command::Client { job } => Job::run(&job).await?,
+            Command::Sim { words } => {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                print(sim::run(&sim::Options::parse(&words)?)?);
+            }
+            Command::Demo(DemoOptions { data, seconds, drain }) => {
+                on_links(demo::run(demo::Options { data, seconds, drain })).await?;
+            }
+            Command::Bench(bench) => bench.run().await?,
+        }
+        Ok(())
+    }
+}
+
+impl Bench {
+    async fn run(self) -> anyhow::Result<()> {
+        match self {
+            Bench::Hol { seconds, drain, runs, only } => {
+                let all = hol::Options::default().contestants;
+                let contestants = if only.is_empty() { all } else { only };
+                on_links(hol::run(hol::Options { contestants, seconds, drain, runs })).await?;
+            }
+            Bench::Ingest { records, runs, connections } => {
+                let mut options = ingest::Options::new(rig::tidegate_program()?);
+                options.records = records.unwrap_or(options.records);
+                options.runs = runs.unwrap_or(options.runs);
+                options.connections = connections.unwrap_or(options.connections);
+                print(tokio::task::spawn_blocking(move || ingest::run(&options)).await??);
+            }
+            Bench::Core { batch } => {
+                print(tokio::task::spawn_blocking(move || core::run(&batch)).await?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs what needs links, unless links cannot be made here; a signal ends it and cleans up.
+async fn on_links(run: impl Future<Output = anyhow::Result<Vec<String>>>) -> anyhow::Result<()> {
+    if let Err(reason) = Link::probe() {
+        print(vec![format!("skipped: {reason}")]);
+        return Ok(());
+    }
+    tokio::select! {
+        lines = run => print(lines?),
+        stopped = bench::interrupted() => return stopped,
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "a command for people")]
+fn print(lines: Vec<String>) {
+    lines.iter().for_each(|line| println!("{line}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_a_scenario_reach_it() {
+        let cli = Cli::try_parse_from(["lab", "sim", "node-hol", "--seed", "7"]).unwrap();
+        let Command::Sim { words } = cli.command else { panic!("not sim") };
+        assert_eq!(words, ["node-hol", "--seed", "7"]);
+        assert!(Cli::try_parse_from(["lab", "bench", "hol", "--only", "nobody"]).is_err());
+    }
+}

@@ -1,0 +1,88 @@
+//! Real processes on both sides of a link: the product, brokers, clients.
+
+pub mod brokers;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use crate::load::{ConsumeAmqp, Job, READY};
+use crate::net::namespace::{Link, Side};
+use crate::net::process::Process;
+use crate::net::scratch::Scratch;
+use brokers::{AMQP_PORT, MQTT_PORT, USER, lab};
+
+/// Time for a process to reach the far side.
+pub const CONNECT: Duration = Duration::from_secs(30);
+
+/// Where publishers find whoever stands at the edge.
+pub fn edge_listener() -> SocketAddr {
+    (Side::Edge.address(), MQTT_PORT).into()
+}
+
+/// The exchange of the private RabbitMQ that the node publishes to, and everything in it.
+pub fn everything(is_whole: bool) -> ConsumeAmqp {
+    ConsumeAmqp {
+        address: (Side::Cloud.address(), AMQP_PORT).into(),
+        user: USER.into(),
+        password: USER.into(),
+        exchange: "amq.topic".into(),
+        key: "#".into(),
+        is_whole,
+    }
+}
+
+/// Starts a client of the lab at the cloud side and waits until it is ready.
+///
+/// # Errors
+/// It cannot be started, or does not reach its broker.
+pub async fn client(link: &Link, job: Job) -> anyhow::Result<Process> {
+    let mut command = lab(link, Side::Cloud)?;
+    job.add_to(&mut command);
+    let mut process = Process::start("consumer", command)?;
+    process.says(READY, CONNECT).await?;
+    Ok(process)
+}
+
+/// Starts Tidegate at the edge side, with an output to the private RabbitMQ over the link and these
+/// `[[stream]]` tables, and waits until the output is up.
+///
+/// # Errors
+/// It is not built, does not accept its configuration, or does not reach RabbitMQ.
+pub async fn tidegate(
+    link: &Link,
+    scratch: &Scratch,
+    scheduler: &str,
+    streams: &str,
+) -> anyhow::Result<Process> {
+    let (listen, cloud) = (edge_listener(), Side::Cloud.address());
+    let password = scratch.file("password", USER)?;
+    let configuration = format!(
+        "[node]\nname = \"edge\"\nscheduler = \"{scheduler}\"\n\
+         [[input]]\nmqtt = {{ listen = \"{listen}\" }}\n{streams}\
+         [[output]]\nname = \"cloud\"\nrate = \"auto\"\n\
+         amqp = {{ url = \"amqp://{cloud}:{AMQP_PORT}\", exchange = \"amq.topic\", \
+         user = \"{USER}\", password_file = \"{}\" }}\n",
+        password.display()
+    );
+    let file = scratch.file("node.toml", &configuration)?;
+    let mut command = link.command(Side::Edge, tidegate_program()?);
+    command.args(["run", "-c"]).arg(file);
+    let mut node = Process::start("tidegate", command)?;
+    node.says("output is up", CONNECT).await?;
+    Ok(node)
+}
+
+/// The product's program: the variable `TIDEGATE`, or the one that was built beside the lab's.
+///
+/// # Errors
+/// Neither is there.
+pub fn tidegate_program() -> anyhow::Result<PathBuf> {
+    let given = std::env::var_os("TIDEGATE").map(PathBuf::from);
+    let beside = || Some(std::env::current_exe().ok()?.with_file_name("tidegate"));
+    let found = given.or_else(beside).filter(|path| path.is_file());
+    found
+        .context("needs the program tidegate, not found (cargo build -p tidegate, or set TIDEGATE)")
+}
