@@ -53,6 +53,7 @@ impl Node {
 
     /// The far end has these records.
     pub(super) fn confirmed(&mut self, now: Time, destination: Destination, ids: &[DeliveryId]) {
+        self.read_ahead_deliveries(ids);
         for &id in ids {
             if let Some(number) = self.take_unconfirmed(destination, id.into()) {
                 self.handed(now, id.into(), number);

@@ -16,6 +16,7 @@ use crate::units::{Size, Time};
 impl Node {
     /// Takes records in the order of reading.
     pub(super) fn ingest(&mut self, now: Time, records: Vec<Offered>) {
+        self.read_ahead_offers(&records);
         for offered in records {
             let (source, read_at) = (offered.source, offered.read_at);
             let Some(state) = self.sources.get(source) else {

@@ -5,6 +5,7 @@
 //! [`Node::next_timeout`] at the latest. The way of a record: `ingest` -> `forward` -> `feedback`.
 
 mod admit;
+mod ahead;
 mod block;
 mod edits;
 mod feedback;

@@ -71,6 +71,11 @@ impl SourceState {
         self.last.map(|(_, stream)| stream)
     }
 
+    /// The stream that its next record probably goes to.
+    pub(super) fn likely(&self) -> Option<StreamKey> {
+        self.last.map(|(_, stream)| stream)
+    }
+
     /// Whether records of it are pending.
     pub(super) fn is_held_up(&self) -> bool {
         self.held_up.is_some()
