@@ -22,10 +22,15 @@ impl Drop for Node {
 
 impl Node {
     fn start(name: &str, config: &str) -> Node {
+        Node::start_by(Command::new(env!("CARGO_BIN_EXE_tidegate")), name, config)
+    }
+
+    /// With a command that ends in the program.
+    fn start_by(mut command: Command, name: &str, config: &str) -> Node {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
         let file = folder.join(format!("{name}.toml"));
         std::fs::write(&file, config).unwrap();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        let mut process = command
             .args(["run", "-c"])
             .arg(file)
             .current_dir(folder)
@@ -129,6 +134,26 @@ fn a_second_signal_ends_it_at_once() {
     node.signal();
     node.wait_for("stopped at once");
     assert_eq!(node.end().code(), Some(143));
+}
+
+#[test]
+fn more_connections_than_files_do_not_end_it() {
+    let mut command = Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_tidegate");
+    command.args(["-c", "ulimit -n 40; exec \"$@\"", "sh", program]);
+    let config = "[[input]]\nmqtt = { listen = \"127.0.0.1:0\" }\n\
+                  [[output]]\nsink = { discard = true }\n[http]\nlisten = []\n";
+    let mut node = Node::start_by(command, "many", config);
+    let mqtt = node.wait_for("MQTT at ");
+    // The kernel completes connections that the node has no file for.
+    let many: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(&mqtt).unwrap()).collect();
+    node.wait_for("Too many open files");
+    drop(many);
+    let _client = publish(&mqtt);
+    node.signal();
+    let told = node.wait_for("stopped: ");
+    assert_eq!(told, "accepted 1, confirmed 1, dropped 0, held 0, lost 0");
+    assert_eq!(node.end().code(), Some(0));
 }
 
 #[test]
