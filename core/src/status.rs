@@ -11,23 +11,21 @@ use crate::units::{Rate, Size, Time};
 /// Longest latency that a stage histogram tells apart: an hour.
 const STAGE_MAX_US: u64 = 3_600_000_000;
 
-/// How long deliveries stayed in one stage, in microseconds with two significant digits.
+/// How long deliveries stayed in one stage, in microseconds with two significant digits. It grows with
+/// the longest time it has seen, so that the stages of an idle rule cost next to nothing.
 #[derive(Clone, Debug)]
 pub struct StageTimes(Histogram<u64>);
 
 impl Default for StageTimes {
     fn default() -> Self {
-        StageTimes(
-            Histogram::new_with_bounds(1, STAGE_MAX_US, 2).expect("constant bounds are valid"),
-        )
+        StageTimes(Histogram::new(2).expect("two digits are possible"))
     }
 }
 
 impl StageTimes {
     /// Counts one delivery.
     pub fn record(&mut self, span: Duration) {
-        let micros = u64::try_from(span.as_micros()).unwrap_or(STAGE_MAX_US);
-        self.0.saturating_record(micros);
+        self.0.record(in_micros(span)).expect("it grows as far as an hour");
     }
 
     /// The `share` quantile (0.99 = p99), upper edge of its bucket; zero while nothing is counted.
@@ -42,19 +40,22 @@ impl StageTimes {
 
     /// How many took at most `span`.
     pub fn count_within(&self, span: Duration) -> u64 {
-        let micros = u64::try_from(span.as_micros()).unwrap_or(STAGE_MAX_US);
-        if self.0.is_empty() { 0 } else { self.0.count_between(0, micros) }
+        if self.0.is_empty() { 0 } else { self.0.count_between(0, in_micros(span)) }
     }
 
     /// Adds all that `other` counted.
     pub fn add(&mut self, other: &StageTimes) {
-        self.0.add(&other.0).expect("all stage histograms have the same bounds");
+        self.0.add(&other.0).expect("it grows as far as the other");
     }
 
     /// Their sum.
     pub fn sum(&self) -> Duration {
         Duration::from_secs_f64(self.0.mean() * self.0.len() as f64 / 1e6)
     }
+}
+
+fn in_micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).map_or(STAGE_MAX_US, |micros| micros.min(STAGE_MAX_US))
 }
 
 /// The stages of a delivery's life.

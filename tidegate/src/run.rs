@@ -21,10 +21,6 @@ use crate::status::view::CountsView;
 pub fn check(file: &Path) -> anyhow::Result<ExitCode> {
     let (reading, text) = tell(file)?;
     let (errors, warnings) = reading.counts();
-    let count = |number: usize, what: &str| match number {
-        1 => format!("1 {what}"),
-        number => format!("{number} {what}s"),
-    };
     let told = reading.render(&file.display().to_string(), &text);
     let verdict = match (errors, warnings) {
         (0, 0) => "right".to_owned(),
@@ -36,6 +32,10 @@ pub fn check(file: &Path) -> anyhow::Result<ExitCode> {
     };
     writeln!(io::stdout(), "{told}{}: {verdict}", file.display())?;
     Ok(if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn tell(file: &Path) -> anyhow::Result<(Reading, String)> {
@@ -54,7 +54,8 @@ fn load(file: Option<&Path>) -> anyhow::Result<Config> {
             Ok(reading.config)
         }
         (errors, _) => {
-            anyhow::bail!("{told}{}: {errors} errors, the node does not start", file.display())
+            let errors = count(errors, "error");
+            anyhow::bail!("{told}{}: {errors}, the node does not start", file.display())
         }
     }
 }
