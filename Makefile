@@ -7,7 +7,7 @@ TIME ?= 60
 CARGO ?= cargo
 LAB = $(CARGO) run --release --locked --quiet -p tidegate-lab --
 
-.PHONY: help run check test setup sim lab bench fuzz docs deny
+.PHONY: help run demo check test setup sim lab bench fuzz docs deny
 help:
 	@sed -n 's/^\([a-z]*\): ## /\1\t/p' Makefile
 run: ## the demo: alarms and bulk through a 2 Mbit/s uplink (needs Rust and a C compiler)
@@ -18,6 +18,9 @@ test: ## all that CI runs; installs what the tests need and says so
 	scripts/test.sh
 setup: ## only installs what the tests need
 	scripts/setup.sh
+demo: ## real sensor data to RabbitMQ over 2 Mbit/s, every record verified (needs root)
+	$(CARGO) build --release --locked -p tidegate
+	$(LAB) demo
 sim: ## one scenario in virtual time: NAME, SEED
 	$(LAB) sim $(or $(NAME),node-hol) --seed $(SEED)
 lab: ## the long runs: many seeds (SEEDS), then the rivals in namespaces
