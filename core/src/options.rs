@@ -6,7 +6,6 @@ use crate::capacity::LawName;
 use crate::class::{ClassId, Classes};
 use crate::io::{OutputId, UplinkId};
 use crate::limits::OUTPUTS_MAX;
-use crate::queue::Ranking;
 use crate::rules::Rules;
 use crate::schedule::SchedulerName;
 use crate::units::{Rate, Size};
@@ -98,7 +97,7 @@ impl NodeOptions {
     /// memory, a bulk backlog never shuts out an alarm.
     pub fn window_for(&self, class: ClassId, output: OutputId) -> usize {
         let all = self.outputs[usize::from(output.0)].unconfirmed_max;
-        if self.scheduler.ranking() == Ranking::Arrival {
+        if !self.scheduler.has_classes() {
             // One FIFO has no head-room: nothing overtakes.
             return all;
         }

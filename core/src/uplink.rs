@@ -181,6 +181,11 @@ impl Uplink {
         self.law.rate()
     }
 
+    /// The rate at which bytes may be handed over; zero where nothing but the window holds them back.
+    pub fn pace(&self) -> Rate {
+        self.law.pace()
+    }
+
     /// Bytes that may be below the scheduler.
     pub fn window(&self) -> Size {
         self.law.window()

@@ -6,7 +6,7 @@ use super::Node;
 use crate::class::ClassId;
 use crate::io::{Destination, Output, OutputId, PathId, Targets, UplinkId};
 use crate::limits::CLASSES_MAX;
-use crate::queue::{DeliveryKey, Ranking, Timing};
+use crate::queue::{DeliveryKey, Timing};
 use crate::schedule::{Choice, ClassView, Piece};
 use crate::units::{Size, Time};
 
@@ -93,6 +93,7 @@ impl Node {
     pub(super) fn forward(&mut self, now: Time, uplink: UplinkId) -> Option<Output> {
         let place = usize::from(uplink.0);
         self.uplinks[place].uplink.tick(now);
+        self.reallocate(now, place);
         let candidates = self.candidates(now, uplink);
         let views = &candidates.views[..self.options.classes.len()];
         let state = &mut self.uplinks[place];
@@ -122,11 +123,11 @@ impl Node {
     }
 
     /// Whether the uplink takes the choice now. Live records of the most urgent class overdraw it by a
-    /// cut, unless all is one FIFO.
+    /// cut, where the scheduler favours them.
     fn is_free(&self, now: Time, place: usize, choice: Choice, candidate: Candidate) -> bool {
         let is_urgent = choice == URGENT
             && self.options.classes.len() > 1
-            && self.options.scheduler.ranking() == Ranking::Deadline;
+            && self.options.scheduler.favours_alarms();
         self.uplinks[place].uplink.is_free(now, candidate.piece.size, is_urgent)
     }
 
@@ -138,7 +139,7 @@ impl Node {
         place: usize,
         candidates: &Candidates,
     ) -> Option<(Choice, Candidate)> {
-        let urgent = candidates.of(URGENT)?;
+        let urgent = candidates.of(URGENT).filter(|_| self.options.scheduler.favours_alarms())?;
         let state = &self.uplinks[place];
         let is_little = state.overtaken + urgent.piece.size <= state.uplink.cut();
         (is_little && self.is_free(now, place, URGENT, urgent)).then_some((URGENT, urgent))

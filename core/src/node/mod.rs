@@ -11,6 +11,7 @@ mod feedback;
 mod forward;
 mod ingest;
 mod prepare;
+mod reallocate;
 mod report;
 mod sources;
 mod streams;
@@ -216,8 +217,9 @@ impl Node {
     pub fn next_timeout(&self) -> Option<Time> {
         let expiry = self.expiry.first().map(|&(at, _)| at);
         let patience = self.sources.first_patience().map(|(at, _)| at);
-        let uplinks =
-            self.uplinks.iter().flat_map(|state| [state.wake, state.uplink.next_timeout()]);
+        let uplinks = self.uplinks.iter().flat_map(|state| {
+            [state.wake, state.uplink.next_timeout(), state.scheduler.next_reallocation()]
+        });
         uplinks.chain([expiry, patience]).flatten().min()
     }
 

@@ -179,6 +179,19 @@ fn native_gives_alarms_nothing() {
 }
 
 #[test]
+fn native_lets_no_small_alarm_slip_past_a_record_that_finds_the_window_full() {
+    let mut wire = up(NodeOptions { scheduler: SchedulerName::Native, ..narrow(rules()) });
+    (0..100).for_each(|_| wire.offer("lt/next", 1_300));
+    fill_window(&mut wire);
+    let uplink = &wire.status().uplinks[0];
+    let free = uplink.window.0 - uplink.in_flight.0;
+    assert!((100..1_300).contains(&free), "{free}");
+    wire.offer("ls/alarm", 10);
+    wire.advance(ms(100));
+    assert!(wire.history.iter().all(|cut| cut.key == "lt/next"));
+}
+
+#[test]
 fn native_has_no_head_room_for_unconfirmed_alarms() {
     let mut options = NodeOptions { scheduler: SchedulerName::Native, ..options(rules()) };
     options.outputs[0].unconfirmed_max = 5;
