@@ -9,6 +9,7 @@ pub mod estimate;
 pub mod io;
 pub mod limits;
 pub mod node;
+pub mod optimum;
 pub mod options;
 pub mod pace;
 pub mod queue;
