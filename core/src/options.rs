@@ -57,6 +57,8 @@ pub struct NodeOptions {
     /// Bound on the bytes held in memory. Of its last tenth every class but the most urgent may use
     /// only a part, so that a bulk backlog never shuts out an alarm.
     pub memory: Size,
+    /// Bytes/s of payload, keys and properties that it lets in, if it is to hold its inputs back.
+    pub inbound: Option<Rate>,
     /// Bound on one record's size: key, properties and payload.
     pub record_max: Size,
 }
@@ -82,6 +84,9 @@ pub enum OptionsError {
     /// An output that may send nothing.
     #[error("output {0:?} needs room for at least one unconfirmed record")]
     NoWindow(Arc<str>),
+    /// An inbound limit that lets nothing in.
+    #[error("the inbound limit must be above zero: leave it out for no limit")]
+    NoInbound,
     /// The law `known` without a rate.
     #[error("uplink {0:?} has the law \"known\" and no rate: give it one, or rate = \"auto\"")]
     NoRate(Arc<str>),
@@ -135,6 +140,9 @@ impl NodeOptions {
             if rule.class.index() >= self.classes.len() {
                 return Err(OptionsError::NoClass(rule.name.clone()));
             }
+        }
+        if self.inbound.is_some_and(Rate::is_zero) {
+            return Err(OptionsError::NoInbound);
         }
         let unknown =
             |uplink: &&UplinkOptions| uplink.law == LawName::Known && uplink.cap.is_none();

@@ -55,6 +55,10 @@ impl Node {
                 return Admission::Done;
             }
         };
+        if let Some(patience) = self.inbound.wait(now) {
+            let room = Room::Inbound;
+            return Admission::Wait(Box::new(Misfit { offered, stream, room, patience }));
+        }
         let freed = self.superseded_size(stream, &offered.key);
         match self.lacks(stream, size, freed) {
             None => {
@@ -98,7 +102,7 @@ impl Node {
                 return Admission::Wait(Box::new(Misfit { offered, stream, room, patience }));
             }
             FullPolicy::DropOldest => self.replace_oldest(now, offered, stream),
-            FullPolicy::DropNewest => self.accept_and_drop(offered, stream),
+            FullPolicy::DropNewest => self.accept_and_drop(now, offered, stream),
             FullPolicy::Reject | FullPolicy::Block(_) => {
                 self.refuse(&offered, Some(rule), RefuseReason::Full);
             }
@@ -142,7 +146,8 @@ impl Node {
     }
 
     /// The newest of a full stream: accepted, and dropped in the same breath.
-    fn accept_and_drop(&mut self, offered: Offered, key: StreamKey) {
+    fn accept_and_drop(&mut self, now: Time, offered: Offered, key: StreamKey) {
+        self.inbound.spend(now, size_of(&offered));
         let stream = self.streams.get_mut(key);
         stream.seq += 1;
         let rule_id = stream.rule;

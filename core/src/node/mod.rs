@@ -29,6 +29,7 @@ use self::tally::Tally;
 use crate::capacity;
 use crate::class::ClassId;
 use crate::estimate::{Meter, ProcessingDelay};
+use crate::inbound::Inbound;
 use crate::io::{Control, Event, Input, Output, UplinkId};
 use crate::limits::REPORTS_MAX;
 use crate::options::{NodeOptions, OptionsError};
@@ -98,6 +99,7 @@ pub struct Node {
     last_append: u64,
     unappended: BTreeMap<u64, (RecordKey, Option<ReplyTo>)>,
     releases: Vec<LogPosition>,
+    inbound: Inbound,
     processing: ProcessingDelay,
     tally: Tally,
     outbox: VecDeque<Output>,
@@ -153,6 +155,7 @@ impl Node {
             last_append: 0,
             unappended: BTreeMap::new(),
             releases: Vec::new(),
+            inbound: Inbound::new(options.inbound),
             processing: ProcessingDelay::default(),
             outbox: VecDeque::new(),
             reports: VecDeque::new(),

@@ -9,5 +9,6 @@ mod choosing;
 mod ending;
 mod filling;
 mod granting;
+mod limiting;
 mod preparing;
 mod sharing;
