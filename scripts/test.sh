@@ -9,13 +9,18 @@ step() {
   echo "== $* (at ${SECONDS}s)"
 }
 
+# What passing tests print is noise, but for the lines that say what was skipped and why.
+quiet_but_skips() {
+  awk '/^successes:$/ { hide = 1 } /^failures:$|^test result:/ { hide = 0 } !hide || /^skipped: /'
+}
+
 step setup
 scripts/setup.sh
 step format and lints
 scripts/check.sh
 for crate in tidegate-core tidegate tidegate-lab; do
   step test "$crate"
-  cargo test --locked -p "$crate"
+  cargo test --locked -p "$crate" -- --show-output | quiet_but_skips
 done
 step documentation
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet

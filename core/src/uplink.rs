@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::capacity::{Ack, Law, LawName};
 use crate::io::PathSample;
 use crate::limits::{CUT_MAX, CUT_MIN};
+use crate::options::UplinkOptions;
 use crate::pace::{Pacer, cut_size};
 use crate::units::{Rate, Size, Time};
 
@@ -13,6 +14,9 @@ use crate::units::{Rate, Size, Time};
 const HISTORY: Duration = Duration::from_secs(10);
 /// Bound on the remembered points: one each 2 ms.
 const HISTORY_MAX: usize = 5000;
+
+/// Round trip that is taken for one that is not measured yet.
+const RTT_GUESS: Duration = Duration::from_millis(100);
 
 /// Bytes of one path.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +35,8 @@ struct PathBytes {
 #[derive(Debug)]
 pub struct Uplink {
     law: Box<dyn Law>,
+    /// Bound of the pace's floor: a configured rate is a cap. Zero where the law does not estimate.
+    floor_max: Rate,
     /// No network below: nothing acknowledges bytes, so bytes handed over are gone.
     is_local: bool,
     pacer: Pacer,
@@ -48,11 +54,16 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// An uplink with this law and so many paths.
-    pub fn new(name: LawName, law: Box<dyn Law>, paths: usize) -> Self {
+    /// An uplink of these options, under this law and with so many paths.
+    pub fn new(options: &UplinkOptions, law: Box<dyn Law>, paths: usize) -> Self {
+        let floor_max = match options.law {
+            LawName::Known | LawName::Unlimited => Rate::ZERO,
+            _ => options.cap.unwrap_or(Rate::new(f64::MAX)),
+        };
         Uplink {
             law,
-            is_local: name == LawName::Unlimited,
+            floor_max,
+            is_local: options.law == LawName::Unlimited,
             pacer: Pacer::default(),
             paths: vec![PathBytes::default(); paths],
             delivered: Size::ZERO,
@@ -80,19 +91,31 @@ impl Uplink {
         if self.is_local { CUT_MAX } else { cut_size(self.law.rate()) }
     }
 
+    /// The rate at which bytes may be handed over; zero where nothing but the window holds them back. At
+    /// least a packet a round trip, whatever an estimate fell to in a silence or began with: at 20 byte/s a
+    /// pacer holds a packet for a minute, and nothing teaches the law better.
+    pub fn pace(&self) -> Rate {
+        let pace = self.law.pace();
+        if pace.is_zero() {
+            return pace;
+        }
+        let floor = Rate::of(CUT_MIN, self.rtt.unwrap_or(RTT_GUESS));
+        pace.max(floor.min(self.floor_max))
+    }
+
     /// Whether a piece may go now. An urgent one may overdraw the window by a cut and skips the pacer:
     /// it would wait longer here than below.
     pub fn is_free(&self, now: Time, piece: Size, is_urgent: bool) -> bool {
         let in_flight = self.in_flight();
         if in_flight == Size::ZERO {
             // Whatever the window is, one piece at a time always passes.
-            return is_urgent || self.pacer.next_free(now, self.law.pace()) <= now;
+            return is_urgent || self.pacer.next_free(now, self.pace()) <= now;
         }
         let window = self.law.window();
         if is_urgent {
             return in_flight + piece <= window + self.cut();
         }
-        in_flight + piece <= window && self.pacer.next_free(now, self.law.pace()) <= now
+        in_flight + piece <= window && self.pacer.next_free(now, self.pace()) <= now
     }
 
     /// When the pacer lets the next piece go; `None` where the window is closed, for then only an
@@ -100,13 +123,17 @@ impl Uplink {
     pub fn next_free(&self, now: Time, piece: Size) -> Option<Time> {
         let in_flight = self.in_flight();
         let is_open = in_flight == Size::ZERO || in_flight + piece <= self.law.window();
-        is_open.then(|| self.pacer.next_free(now, self.law.pace()))
+        is_open.then(|| self.pacer.next_free(now, self.pace()))
     }
 
     /// A piece was picked for a path.
     pub fn picked_for(&mut self, now: Time, path: usize, piece: Size) {
+        if !self.is_local && self.in_flight() == Size::ZERO {
+            // The delivery rate is measured from here: nothing was under way before.
+            self.remember(now);
+        }
         self.paths[path].picked += piece;
-        self.pacer.spend(now, self.law.pace(), piece);
+        self.pacer.spend(now, self.pace(), piece);
         let in_flight = self.in_flight();
         self.law.sent(now, piece, in_flight);
     }
@@ -135,16 +162,19 @@ impl Uplink {
         let Some(rtt) = sample.rtt else { return };
         self.rtt = Some(rtt);
         let sent_at = now - rtt;
+        let (reached_at, delivered_at_send) = self.delivered_at(sent_at);
         let ack = Ack {
             rtt,
             sent_at,
-            delivered_at_send: self.delivered_at(sent_at),
+            delivered_at_send,
+            reached_at,
             delivered: self.delivered,
             newly: std::mem::take(&mut self.newly),
             in_flight: self.in_flight(),
             unsent: self.paths.iter().map(|path| path.unsent).sum(),
             lost: std::mem::take(&mut self.lost),
-            app_limited: self.delivered <= self.limited_upto,
+            // A path's own opinion (`sample.app_limited`) does not count: below a pacer it is always true.
+            app_limited: delivered_at_send <= self.limited_upto,
         };
         self.remember(now);
         self.law.acked(now, &ack);
@@ -181,11 +211,6 @@ impl Uplink {
         self.law.rate()
     }
 
-    /// The rate at which bytes may be handed over; zero where nothing but the window holds them back.
-    pub fn pace(&self) -> Rate {
-        self.law.pace()
-    }
-
     /// Bytes that may be below the scheduler.
     pub fn window(&self) -> Size {
         self.law.window()
@@ -209,10 +234,169 @@ impl Uplink {
         }
     }
 
-    fn delivered_at(&self, time: Time) -> Size {
+    /// The last point of the history at or before `time`.
+    fn delivered_at(&self, time: Time) -> (Time, Size) {
         match self.history.partition_point(|&(at, _)| at <= time) {
-            0 => self.history.front().map_or(Size::ZERO, |&(_, delivered)| delivered),
-            after => self.history[after - 1].1,
+            0 => self.history.front().map_or((time, Size::ZERO), |&(_, bytes)| (time, bytes)),
+            after => self.history[after - 1],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::pace::CREDIT_MAX;
+
+    /// A law that says what it is told to and remembers what it heard.
+    #[derive(Clone, Debug)]
+    struct Said {
+        rate: Rate,
+        heard: Arc<Mutex<Vec<Ack>>>,
+    }
+
+    impl Law for Said {
+        fn acked(&mut self, _now: Time, ack: &Ack) {
+            self.heard.lock().unwrap().push(*ack);
+        }
+        fn sent(&mut self, _now: Time, _bytes: Size, _in_flight: Size) {}
+        fn tick(&mut self, _now: Time) {}
+        fn rate(&self) -> Rate {
+            self.rate
+        }
+        fn window(&self) -> Size {
+            Size(10_000)
+        }
+        fn pace(&self) -> Rate {
+            self.rate
+        }
+        fn min_rtt(&self) -> Option<Duration> {
+            None
+        }
+    }
+
+    const NOW: Time = Time::from_millis(1000);
+    const RTT: Duration = Duration::from_millis(50);
+
+    fn uplink(law: LawName, cap: Option<Rate>, rate: f64) -> (Uplink, Arc<Mutex<Vec<Ack>>>) {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let said = Said { rate: Rate::new(rate), heard: heard.clone() };
+        let options = UplinkOptions { name: "wan".into(), law, cap, remembered: None };
+        (Uplink::new(&options, Box::new(said), 2), heard)
+    }
+
+    fn sample(delivered: u64, in_flight: u64, lost: u64, rtt: Option<Duration>) -> PathSample {
+        let (delivered, in_flight, lost) = (Size(delivered), Size(in_flight), Size(lost));
+        PathSample { rtt, delivered, in_flight, lost, ..PathSample::default() }
+    }
+
+    #[test]
+    fn bytes_below_are_counted_from_the_pick_to_the_acknowledgement() {
+        let (mut uplink, _) = uplink(LawName::Tide, None, 1e6);
+        uplink.picked_for(NOW, 0, Size(1000));
+        uplink.picked_for(NOW, 1, Size(500));
+        assert_eq!((uplink.in_flight(), uplink.picked(0)), (Size(1500), Size(1000)));
+        uplink.handed(0, Size(1000), Size(1040));
+        assert_eq!((uplink.in_flight(), uplink.picked(0)), (Size(1540), Size::ZERO));
+        uplink.sample(NOW, 0, &sample(700, 340, 0, Some(RTT)));
+        assert_eq!(uplink.in_flight(), Size(840));
+        uplink.path_down(1);
+        assert_eq!(uplink.in_flight(), Size(340));
+    }
+
+    #[test]
+    fn a_sample_without_a_round_trip_loses_nothing() {
+        let (mut uplink, heard) = uplink(LawName::Tide, None, 1e6);
+        uplink.sample(NOW, 0, &sample(1000, 0, 0, Some(RTT)));
+        uplink.sample(NOW, 0, &sample(1500, 0, 300, None));
+        uplink.sample(NOW, 1, &sample(200, 0, 0, Some(RTT)));
+        let heard = heard.lock().unwrap();
+        let told: Vec<(u64, u64, u64)> =
+            heard.iter().map(|ack| (ack.newly.0, ack.lost.0, ack.delivered.0)).collect();
+        assert_eq!(told, [(1000, 0, 1000), (700, 300, 1700)]);
+    }
+
+    #[test]
+    fn a_rate_is_measured_from_what_was_delivered_when_the_byte_was_sent() {
+        let (mut uplink, heard) = uplink(LawName::Tide, None, 1e6);
+        for step in 0..10 {
+            let now = NOW + Duration::from_millis(10) * step;
+            uplink.sample(now, 0, &sample(1000 * u64::from(step + 1), 0, 0, Some(RTT)));
+        }
+        let last = heard.lock().unwrap()[9];
+        assert_eq!(last.sent_at, NOW + Duration::from_millis(40));
+        assert_eq!((last.delivered, last.delivered_at_send), (Size(10_000), Size(5_000)));
+    }
+
+    #[test]
+    fn what_was_sent_while_idle_says_little_about_the_uplink() {
+        let (mut uplink, heard) = uplink(LawName::Tide, None, 1e6);
+        uplink.picked_for(NOW, 0, Size(1000));
+        uplink.handed(0, Size(1000), Size(1000));
+        uplink.idle();
+        uplink.picked_for(NOW, 0, Size(9000)); // the window is full: nothing is idle any more
+        uplink.handed(0, Size(9000), Size(9000));
+        uplink.idle();
+        uplink.sample(NOW, 0, &sample(1000, 9000, 0, Some(RTT)));
+        uplink.sample(NOW + RTT, 0, &sample(1001, 8999, 0, Some(RTT)));
+        uplink.sample(NOW + RTT * 2, 0, &sample(5000, 5000, 0, Some(RTT / 2)));
+        let limited: Vec<bool> = heard.lock().unwrap().iter().map(|ack| ack.app_limited).collect();
+        // The third byte was sent when all that was under way while idle had been delivered.
+        assert_eq!(limited, [true, true, false]);
+    }
+
+    #[test]
+    fn the_urgent_overdraw_the_window_by_a_cut() {
+        let (mut uplink, _) = uplink(LawName::Tide, None, 250_000.0);
+        let cut = uplink.cut();
+        assert_eq!(cut, Size(2000));
+        uplink.picked_for(NOW, 0, Size(9_500));
+        let later = NOW + Duration::from_secs(1);
+        assert!(
+            uplink.is_free(later, Size(500), false) && !uplink.is_free(later, Size(501), false)
+        );
+        assert!(
+            uplink.is_free(later, Size(2_500), true) && !uplink.is_free(later, Size(2_501), true)
+        );
+        assert!(!uplink.is_free(NOW, Size(500), false), "the pacer is not ready");
+        assert!(uplink.is_free(NOW, Size(500), true), "the urgent do not wait for it");
+        let free = uplink.next_free(NOW, Size(500));
+        assert_eq!(free, Some(NOW + Duration::from_millis(38) - CREDIT_MAX));
+        assert_eq!(uplink.next_free(NOW, Size(501)), None, "only an acknowledgement helps");
+    }
+
+    #[test]
+    fn one_piece_passes_whatever_the_window_is() {
+        let (mut uplink, _) = uplink(LawName::Tide, None, 1e9);
+        assert!(uplink.is_free(NOW, CUT_MAX, false));
+        uplink.picked_for(NOW, 0, CUT_MAX);
+        assert!(!uplink.is_free(NOW + RTT, Size(1), false));
+    }
+
+    #[test]
+    fn an_estimate_that_fell_to_nothing_does_not_stop_the_node() {
+        let wait = |law, cap: Option<f64>, rate| {
+            let (mut uplink, _) = uplink(law, cap.map(Rate::new), rate);
+            uplink.sample(NOW, 0, &sample(1, 0, 0, Some(RTT)));
+            uplink.picked_for(NOW, 0, CUT_MIN);
+            uplink.next_free(NOW, CUT_MIN).unwrap().since(NOW)
+        };
+        assert_eq!(wait(LawName::Tide, None, 0.001), RTT - CREDIT_MAX);
+        assert_eq!(
+            wait(LawName::Tide, Some(14_000.0), 0.001),
+            2 * RTT - CREDIT_MAX,
+            "a cap is a cap"
+        );
+        assert_eq!(wait(LawName::Known, Some(14_000.0), 12_880.0).as_millis(), 106);
+    }
+
+    #[test]
+    fn without_a_network_below_nothing_is_acknowledged() {
+        let (mut uplink, _) = uplink(LawName::Unlimited, None, 0.0);
+        uplink.picked_for(NOW, 0, Size(1000));
+        uplink.handed(0, Size(1000), Size(1000));
+        assert_eq!((uplink.in_flight(), uplink.cut()), (Size::ZERO, CUT_MAX));
     }
 }

@@ -9,6 +9,7 @@ use tidegate_lab::bench::{self, hol, ingest};
 use tidegate_lab::load::{self, Job};
 use tidegate_lab::net::namespace::Link;
 use tidegate_lab::net::spinner;
+use tidegate_lab::sim;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -42,6 +43,10 @@ async fn run(words: &[&str]) -> anyhow::Result<()> {
             let options = ingest_options(options)?;
             let run = tokio::task::spawn_blocking(move || ingest::run(&options));
             run.await??.iter().for_each(|line| println!("{line}"));
+        }
+        ["sim", words @ ..] => {
+            let options = sim::Options::parse(words)?;
+            sim::run(&options)?.iter().for_each(|line| println!("{line}"));
         }
         _ => bail!(
             "usage: lab bench hol|ingest [--seconds N] [--drain N] [--runs N] [--only NAME]..."

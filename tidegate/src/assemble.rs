@@ -1,8 +1,11 @@
 //! From configuration to a node: every value converted, every input and output joined to the drive.
 //!
-//! The only file that knows both the configuration's words and the options of core and the drivers.
+//! With `parts`, the only file that knows both the configuration's words and the options of core and the
+//! drivers.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use tidegate_core::class::{ClassSpec, Classes};
@@ -10,16 +13,106 @@ use tidegate_core::io::{OutputId, UplinkId};
 use tidegate_core::options::{NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_core::record::AcceptMode;
 use tidegate_core::rules::{Discipline, FullPolicy, Rule, Rules};
+use tidegate_core::status::NodeStatus;
 use tidegate_core::topic::Filter;
 use tidegate_core::units::{Ratio, Size};
 
 use crate::config::{
     Accept, ClassConfig, Config, Full, Order, OutputConfig, OutputKind, StreamConfig,
 };
+use crate::drive::{self, Running};
+use crate::parts::{Tasks, start_input, start_output};
+use crate::port::{Clock, OutputPort};
 
 /// Records sent and not confirmed at once where the configuration does not say: enough to fill a
 /// broker's confirm window, few enough that a lost connection sends little twice.
-const UNCONFIRMED_MAX: u32 = 256;
+pub(crate) const UNCONFIRMED_MAX: u32 = 256;
+
+/// How long outputs may take to close their connections politely.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// A node with its inputs and outputs.
+#[derive(Debug)]
+pub struct Assembled {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The node.
+    pub running: Running,
+    /// Where its inputs listen.
+    pub listens: Vec<SocketAddr>,
+    inputs: Tasks,
+    outputs: Tasks,
+}
+
+/// Starts a node with all its inputs and outputs. `config` is completed and has no error.
+///
+/// # Errors
+/// An address cannot be bound, or a file cannot be read.
+pub async fn start(config: &Config) -> anyhow::Result<Assembled> {
+    start_with(config, |output, port, tasks| start_output(output, config, port, tasks)).await
+}
+
+/// The same with other outputs than the configuration's.
+///
+/// # Errors
+/// As [`start`], and what `output` fails with.
+pub async fn start_with(
+    config: &Config,
+    mut output: impl FnMut(&OutputConfig, OutputPort, &mut Tasks) -> anyhow::Result<()>,
+) -> anyhow::Result<Assembled> {
+    let options = node_options(config, incarnation())?;
+    let name = options.name.clone();
+    let (running, ports) = drive::start(options, Clock::start())?;
+    let (mut inputs, mut outputs) = (Tasks::new(), Tasks::new());
+    for (spec, port) in config.output.iter().zip(ports) {
+        output(spec, port, &mut outputs)
+            .with_context(|| format!("[[output]] {:?}", spec.label()))?;
+    }
+    let mut listens = Vec::new();
+    for input in &config.input {
+        let intake = running.intake.clone();
+        listens.extend(start_input(input, config, intake, &mut inputs).await?);
+    }
+    Ok(Assembled { name, running, listens, inputs, outputs })
+}
+
+impl Assembled {
+    /// Waits until an input or output fails; one that just ends (a file that was played) does not.
+    pub async fn failure(&mut self) -> anyhow::Error {
+        loop {
+            let ended = tokio::select! {
+                Some(ended) = self.inputs.join_next() => ended,
+                Some(ended) = self.outputs.join_next() => ended,
+                else => std::future::pending().await,
+            };
+            match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return error,
+                Err(error) => return error.into(),
+            }
+        }
+    }
+
+    /// Accepts nothing more, delivers what is held for at most `patience`, and ends inputs and outputs.
+    /// Returns the last status.
+    pub async fn stop(self, patience: Duration) -> NodeStatus {
+        let Assembled { running, mut inputs, mut outputs, .. } = self;
+        let status = running.stop(patience).await;
+        let goodbye = async {
+            while inputs.join_next().await.is_some() {}
+            while outputs.join_next().await.is_some() {}
+        };
+        // Who cannot say goodbye in time is cut off.
+        let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+        status
+    }
+}
+
+/// New for every start: without a log a node holds nothing of its earlier life.
+fn incarnation() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// The options of the node. `config` is completed and has no error; `incarnation` is new whenever the
 /// node holds nothing of an earlier life.

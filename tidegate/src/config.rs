@@ -10,6 +10,7 @@ mod nearest;
 mod outputs;
 pub mod places;
 mod read;
+pub mod reference;
 pub mod units;
 
 use std::net::SocketAddr;

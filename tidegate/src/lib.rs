@@ -1,9 +1,18 @@
 //! The runtime of Tidegate: inputs, outputs and the loop that joins them to core.
 
 pub mod assemble;
+pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod drive;
 pub mod http;
+pub mod input;
+pub mod logs;
 pub mod metrics;
+pub mod output;
+pub mod parts;
 pub mod port;
+pub mod run;
+pub mod screen;
 pub mod status;
+pub mod top;

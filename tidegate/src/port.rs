@@ -89,6 +89,11 @@ impl Intake {
         self.clock.now()
     }
 
+    /// Waits until the loop is gone: the process is stopping.
+    pub async fn closed(&self) {
+        self.sender.closed().await;
+    }
+
     /// Announces a connection whose streams are called by `name`.
     ///
     /// # Errors

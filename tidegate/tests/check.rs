@@ -136,7 +136,7 @@ topics = []
 [[output]]
 amqp = { url = "amqp://guest:guest@10.0.0.1" }
 [[output]]
-amqp = { exchange = "telemetry", password_env = "A", password_file = "B" }
+amqp = { user = "gate", password_env = "A", password_file = "B" }
 rate = "2mbit"
 law = "bbr"
 [[output]]
@@ -144,6 +144,15 @@ name = "files"
 sink = { files = 0 }
 mqtt = { url = "http://10.0.0.1" }
 law = "known"
+
+[[output]]
+name = "gate"
+amqp = { url = "amqp://10.0.0.1", user = "gate" }
+uplink = "lte"
+[[output]]
+name = "site"
+mqtt = { url = "mqtt://10.0.0.1", password_env = "A" }
+uplink = "lte"
 
 [limits]
 memory = "1MiB"

@@ -1,5 +1,7 @@
 //! The HTTP server before a real node without records.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::net::SocketAddr;
 
 use tidegate::assemble::node_options;

@@ -4,11 +4,25 @@
 //! confirmations of whole records, for a broker's confirmations also measure its disk and come in lumps
 //! as large as a record. It answers with a window (bytes that may be unacknowledged) and a pace.
 
+mod acked;
+mod bbr;
+mod capped;
+mod copa;
+mod known;
+mod ledbat;
+mod max_rate;
+mod round_trip;
+mod standing;
 mod tide;
-pub mod windowed;
+#[cfg(test)]
+mod trial;
+mod unlimited;
+mod windowed;
 
+use std::str::FromStr;
 use std::time::Duration;
 
+use crate::options::UplinkOptions;
 use crate::units::{Rate, Size, Time};
 
 /// One acknowledgement as a law sees it, merged over the paths of an uplink.
@@ -21,6 +35,9 @@ pub struct Ack {
     /// `Sent` bytes that were already acknowledged when it was handed over, over all paths: the
     /// delivery rate is (`delivered` - `delivered_at_send`) / (now - `sent_at`).
     pub delivered_at_send: Size,
+    /// When `delivered_at_send` was reached: the last acknowledgement before that byte was handed over,
+    /// or the end of the last time with nothing in flight.
+    pub reached_at: Time,
     /// Bytes acknowledged so far, over all paths, this acknowledgement included.
     pub delivered: Size,
     /// Bytes acknowledged by this acknowledgement.
@@ -47,7 +64,7 @@ pub trait Law: std::fmt::Debug + Send {
     fn rate(&self) -> Rate;
     /// Bytes that may be unacknowledged.
     fn window(&self) -> Size;
-    /// The rate at which bytes may be handed over, >= `rate` in most laws.
+    /// The rate at which bytes may be handed over, >= `rate` in most laws; zero for no pace at all.
     fn pace(&self) -> Rate;
     /// The smallest round trip seen on the present path; `None` before the first sample.
     fn min_rtt(&self) -> Option<Duration>;
@@ -75,38 +92,199 @@ pub enum LawName {
     Unlimited,
 }
 
-#[derive(Debug)]
-struct Fixed {
-    rate: Rate,
-    window: Size,
+impl LawName {
+    /// Every law.
+    pub const ALL: [LawName; 6] = [
+        LawName::Tide,
+        LawName::Bbr,
+        LawName::Copa,
+        LawName::Ledbat,
+        LawName::Known,
+        LawName::Unlimited,
+    ];
+
+    /// As in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            LawName::Tide => "tide",
+            LawName::Bbr => "bbr",
+            LawName::Copa => "copa",
+            LawName::Ledbat => "ledbat",
+            LawName::Known => "known",
+            LawName::Unlimited => "unlimited",
+        }
+    }
 }
 
-impl Law for Fixed {
-    fn acked(&mut self, _now: Time, _ack: &Ack) {}
-    fn sent(&mut self, _now: Time, _bytes: Size, _in_flight: Size) {}
-    fn tick(&mut self, _now: Time) {}
-    fn rate(&self) -> Rate {
-        self.rate
-    }
-    fn window(&self) -> Size {
-        self.window
-    }
-    fn pace(&self) -> Rate {
-        self.rate
-    }
-    fn min_rtt(&self) -> Option<Duration> {
-        None
+impl FromStr for LawName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = LawName::ALL.into_iter().find(|law| law.name() == text);
+        found.ok_or_else(|| {
+            let names = LawName::ALL.map(LawName::name).join(", ");
+            format!("no law of capacity is called {text:?}: there are {names}")
+        })
     }
 }
 
-/// The law of this name for an uplink.
-pub fn build(options: &crate::options::UplinkOptions) -> Box<dyn Law> {
-    match options.law {
-        LawName::Unlimited => Box::new(Fixed { rate: Rate::ZERO, window: Size::from_kib(256) }),
-        LawName::Tide => Box::new(tide::Tide::new(options.remembered)),
-        _ => Box::new(Fixed {
-            rate: options.cap.unwrap_or(Rate::from_bits(1.8e6)),
-            window: Size::from_kib(64),
-        }),
+/// The law of these options for an uplink. A configured rate caps every law; `known`, without one, knows
+/// of nothing and sends nothing but one piece at a time (`NodeOptions::check` refuses it).
+pub fn build(options: &UplinkOptions) -> Box<dyn Law> {
+    let remembered = options.remembered;
+    let law: Box<dyn Law> = match options.law {
+        LawName::Tide => Box::new(tide::Tide::new(remembered)),
+        LawName::Bbr => Box::new(bbr::Bbr::new(remembered)),
+        LawName::Copa => Box::new(copa::Copa::new(remembered)),
+        LawName::Ledbat => Box::new(ledbat::Ledbat::new(remembered)),
+        LawName::Known => Box::new(known::Known::new(options.cap.unwrap_or_default())),
+        LawName::Unlimited => Box::new(unlimited::Unlimited),
+    };
+    match options.cap {
+        Some(cap) => Box::new(capped::Capped::new(law, cap)),
+        None => law,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::trial::{Feedback, Trial};
+    use super::*;
+
+    const POLLED: Feedback = Feedback::Polled(Duration::from_millis(5));
+    const HELD: Feedback =
+        Feedback::Held { held: Duration::from_millis(40), period: Duration::from_millis(100) };
+    /// Megabits and propagation in milliseconds, one way, of the links that the laws must find.
+    const LINKS: [(f64, u64); 8] = [
+        (2.0, 50),
+        (18.0, 50),
+        (0.78, 100),
+        (200.0, 5),
+        (5.0, 20),
+        (50.0, 30),
+        (0.5, 80),
+        (1.0, 150),
+    ];
+
+    fn seconds<T>(steps: &[(u64, T)], unit: impl Fn(&T) -> Rate) -> Vec<(Time, Rate)> {
+        steps.iter().map(|(at, value)| (Time::from_millis(at * 1000), unit(value))).collect()
+    }
+
+    #[test]
+    fn names_are_those_of_the_configuration() {
+        for law in LawName::ALL {
+            assert_eq!(law.name().parse(), Ok(law));
+        }
+        let error = "tied".parse::<LawName>().unwrap_err();
+        assert!(error.contains("\"tied\"") && error.contains("tide, bbr"), "{error}");
+    }
+
+    #[test]
+    fn tide_fills_any_link_and_alarms_hardly_wait() {
+        for (megabits, delay) in LINKS {
+            for feedback in [Feedback::Each, POLLED] {
+                let mut trial = Trial::fixed(LawName::Tide, megabits, delay);
+                trial.feedback = feedback;
+                let outcome = trial.run();
+                let wait = |from| outcome.quantile(0.99, from, 20.0) - delay as f64;
+                let steady = outcome.share(megabits, 3.0, 20.0);
+                let case = format!("{megabits} Mbit/s {delay} ms {feedback:?}");
+                // With the start, and without.
+                assert!(wait(0.0) <= 110.0, "{case}: alarms wait {:.0} ms", wait(0.0));
+                assert!(wait(3.0) <= 100.0, "{case}: alarms wait {:.0} ms", wait(3.0));
+                assert!(steady >= 0.98, "{case}: share {steady:.3}");
+                assert!((outcome.rate.as_bits() / megabits / 1e6 - 1.0).abs() < 0.05, "{case}");
+            }
+        }
+    }
+
+    #[test]
+    fn tide_bears_held_acknowledgements() {
+        for (megabits, delay) in [(2.0, 50), (18.0, 50), (0.78, 100), (1.0, 150)] {
+            let mut trial = Trial::fixed(LawName::Tide, megabits, delay);
+            trial.feedback = HELD;
+            let outcome = trial.run();
+            let p99 = outcome.quantile(0.99, 0.0, 20.0) - delay as f64;
+            let steady = outcome.share(megabits, 3.0, 20.0);
+            assert!(p99 <= 170.0 && steady >= 0.95, "{megabits} {delay}: {p99:.0} {steady:.3}");
+        }
+    }
+
+    #[test]
+    fn tide_follows_steps_of_the_rate() {
+        for (feedback, queue) in [(Feedback::Each, 0.025), (POLLED, 0.03)] {
+            let mut trial = Trial::fixed(LawName::Tide, 8.0, 50);
+            trial.feedback = feedback;
+            let steps = [(0, 8e6), (18, 1e6), (38, 8e6)];
+            trial.rates = seconds(&steps, |&bits| Rate::from_bits(bits));
+            trial.length = Duration::from_secs(58);
+            let outcome = trial.run();
+            let worst = outcome.quantile(1.0, 18.0, 19.5);
+            assert!(worst <= 8.0 * (100.0 + queue * 1e3) + 150.0, "{feedback:?}: {worst:.0} ms");
+            for (from, to) in [(0.0, 18.0), (19.5, 38.0), (38.0, 58.0)] {
+                let p99 = outcome.quantile(0.99, from, to);
+                assert!(p99 <= 150.0, "{feedback:?} from {from} s: {p99:.0} ms");
+            }
+            let shares = [outcome.share(1.0, 21.0, 38.0), outcome.share(8.0, 41.0, 58.0)];
+            assert!(shares.iter().all(|&share| share >= 0.95), "{feedback:?}: {shares:?}");
+        }
+    }
+
+    #[test]
+    fn tide_notices_that_the_path_became_longer_or_shorter() {
+        for (before, after) in [(30, 80), (50, 65), (5, 12), (12, 5), (2, 200), (200, 2)] {
+            let mut trial = Trial::fixed(LawName::Tide, 8.0, 50);
+            let millis = Duration::from_millis;
+            trial.delays =
+                vec![(Time::ZERO, millis(before)), (Time::from_millis(20_000), millis(after))];
+            trial.length = Duration::from_secs(40);
+            let outcome = trial.run();
+            let share = outcome.share(8.0, 25.0, 40.0);
+            let p99 = outcome.quantile(0.99, 25.0, 40.0) - after as f64;
+            assert!(share >= 0.97, "{before} -> {after} ms: share {share:.3}");
+            assert!(p99 <= 100.0, "{before} -> {after} ms: alarms wait {p99:.0} ms");
+        }
+    }
+
+    #[test]
+    fn rivals_fill_a_plain_link() {
+        for law in [LawName::Bbr, LawName::Copa, LawName::Ledbat] {
+            let outcome = Trial::fixed(law, 2.0, 50).run();
+            let share = outcome.share(2.0, 3.0, 20.0);
+            assert!(share >= 0.95, "{}: share {share:.3}", law.name());
+        }
+    }
+
+    #[test]
+    fn a_known_rate_is_used_to_92_percent() {
+        let mut trial = Trial::fixed(LawName::Known, 2.0, 50);
+        trial.cap = Some(Rate::from_bits(2e6));
+        let outcome = trial.run();
+        let share = outcome.share(2.0, 3.0, 20.0);
+        assert!((0.90..0.93).contains(&share), "{share:.3}");
+        assert!(outcome.quantile(0.99, 0.0, 20.0) <= 65.0);
+    }
+
+    #[test]
+    fn a_configured_rate_caps_every_law() {
+        for law in [LawName::Tide, LawName::Bbr, LawName::Copa, LawName::Ledbat] {
+            let mut trial = Trial::fixed(law, 8.0, 50);
+            trial.cap = Some(Rate::from_bits(2e6));
+            let outcome = trial.run();
+            let share = outcome.share(2.0, 1.0, 20.0);
+            assert!(outcome.rate <= Rate::from_bits(2e6), "{}: {}", law.name(), outcome.rate);
+            assert!((0.9..=1.03).contains(&share), "{}: share {share:.3}", law.name());
+        }
+    }
+
+    #[test]
+    fn without_proof_the_rate_is_forgotten_but_not_below_a_fresh_start() {
+        let mut law = tide::Tide::new(Some(Rate::from_bits(1e9)));
+        for _ in 0..100 {
+            let now = law.next_timeout().expect("a rate without proof");
+            law.tick(now);
+        }
+        assert_eq!(law.rate(), Rate::new(146_000.0));
+        assert!(law.window() >= Size(14_600));
     }
 }

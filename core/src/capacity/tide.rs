@@ -1,17 +1,23 @@
 //! Finds the uplink's rate by keeping a small queue standing below the scheduler, and no more.
-//! Source: own.
-//! Inputs: acknowledgements (rtt, delivered bytes). Outputs: rate and pace in bytes/s, window in bytes.
+//! Source: own; every constant was measured in simulation (docs/ALGORITHMS.md#tide).
+//! Inputs: acknowledgements (round trip, bytes). Outputs: rate and pace in bytes/s, window in bytes.
 //! Deviations: none.
-//! Limits: window between `WINDOW_MIN` and `WINDOW_MAX`; memory constant.
+//! Limits: `WINDOW_MIN`, `WINDOW_MAX`; constant memory, amortised O(1) an acknowledgement.
 //!
-//! While no queue stands, the delivery rate is a lower bound of the capacity, so the largest of 8 round
-//! trips counts. Once a queue has stood for a round trip, the rate at which bytes are acknowledged *is*
-//! the capacity, and everything older is forgotten. The window is what the path holds, plus a target
-//! queue that is long enough to keep the wire busy and short enough for an urgent record.
+//! While no queue stands, the delivery rate is a lower bound of the capacity, so the largest one of eight
+//! round trips counts. Once a queue has stood for a round trip, the rate at which bytes are acknowledged
+//! *is* the capacity, and everything older is forgotten. The window is what the path holds plus a target
+//! queue: long enough to keep the wire busy, short enough for an urgent record.
+//!
+//! A queue that lasts although the window follows the capacity is not ours, or it is a longer path. Then
+//! the window is halved until our bytes have left; the first round trip after that tells which.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::acked::Acked;
+use super::max_rate::MaxRate;
+use super::round_trip::RoundTrips;
+use super::standing::Standing;
 use super::windowed::{Extreme, Windowed};
 use super::{Ack, Law};
 use crate::limits::CUT_MIN;
@@ -19,382 +25,257 @@ use crate::units::{Rate, Size, Time};
 
 /// First window: what TCP sends at first (RFC 6928).
 const WINDOW_START: f64 = 14_600.0;
-/// Four packets always fit.
-const WINDOW_MIN: f64 = 4.0 * 1460.0;
+/// Two cuts with their framing: one under way and one being acknowledged.
+const WINDOW_MIN: f64 = 3_000.0;
 /// 128 MiB: 1 Gbit/s over a second.
 const WINDOW_MAX: f64 = 128.0 * 1024.0 * 1024.0;
-/// Round trips over which the delivery rate's maximum counts.
-const RATE_WINDOW: f64 = 8.0;
-/// Pace over rate: bytes are spread, but the pacer is never the reason for an idle wire.
-const PACE_GAIN: f64 = 1.25;
-/// Bounds of the target queue's time: a quarter of the round trip within these.
-const TARGET: (f64, f64) = (0.003, 0.020);
-/// A slow link's packet must fit in the target, up to this.
+/// Pace over rate: bytes are spread, but the pacer is never the reason for an idle wire; and after a
+/// few round trips without a queue, so that the pacer does not hold up the growth that the window allows.
+const PACE_GAIN: (f64, f64) = (1.25, 2.0);
+/// The target queue is this part of the round trip, within bounds in seconds. A fixed one would overflow
+/// the queues of fast short links.
+const TARGET: (f64, f64, f64) = (0.25, 0.003, 0.020);
+/// One and a half of our largest pieces must fit in the target, which grows to this at most: otherwise a
+/// slow or short path is idle while a piece waits for room.
 const TARGET_MAX: f64 = 0.050;
-/// A queue shorter than this part of the target asks for more.
-const PROBE_BELOW: f64 = 0.5;
-/// A queue longer than this multiple of the target stands.
-const STANDING: f64 = 1.5;
-/// The window's growth a round trip while no queue shows, and its bound.
-const BOOST: (f64, f64) = (1.25, 1.5);
-/// Time between two looks for a shorter path.
-const DRAIN_PERIOD: Duration = Duration::from_secs(5);
-/// Part of the path's content that is kept in flight during such a look.
-const DRAIN_GAIN: f64 = 0.95;
-/// Part of the path's content that is kept in flight while a foreign queue drains.
-const EMERGENCY_GAIN: f64 = 0.5;
-/// Silence that halves the rate.
-const IDLE_PERIOD: Duration = Duration::from_secs(10);
-/// Weight of jitter in the target. 0: lowest latency, idle wire under held acknowledgements; 2: slow
-/// after steps.
+/// Time over which a piece counts as the largest.
+const PIECE_PERIOD: Duration = Duration::from_millis(500);
+/// Weight of jitter in the target. 0 leaves the wire idle between held acknowledgements; 2 is slow after
+/// steps.
 const JITTER_GAIN: f64 = 1.0;
-/// Points of the acknowledged rate kept: two round trips of half a second, polled each millisecond.
-const ACKED_MAX: usize = 1024;
+/// Round trips without a queue after which the larger one counts.
+const CALM_ROUNDS: u32 = 4;
+/// The window's growth a round trip while no queue shows, and its bound. Twice as much overshoots.
+const BOOST: (f64, f64) = (1.25, 1.5);
+/// A queue below this part of the target, jitter apart, is none.
+const NO_QUEUE: f64 = 0.1;
+/// Time between two looks for a shorter path.
+const LOOK_PERIOD: Duration = Duration::from_secs(5);
+/// Part of the path's content in flight during a look.
+const LOOK_GAIN: f64 = 0.95;
+/// A look that shortens the path by more than this part is worth another.
+const LOOK_AGAIN: f64 = 0.98;
+/// A queue above this part of the target, left over when ours is gone, is not ours.
+const LEFT_OVER: f64 = 0.5;
+/// Part of the path's content in flight while it is drained.
+const DRAIN_GAIN: f64 = 0.5;
+/// Time without proof of the rate after which it is halved.
+const UNPROVEN_PERIOD: Duration = Duration::from_secs(10);
+/// The round trip before the first is known, for periods only.
+const UNKNOWN_RTT: f64 = 0.1;
 
 /// Why the window is below what the path holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
     /// It is not.
     Steady,
-    /// A look for a shorter path, until then.
-    Looking(Time),
-    /// More stands than the law would have made: it drains. With the rate to restore if draining does
-    /// not help, and since when only the drained window is in flight.
-    Emergency(f64, Option<Time>),
+    /// A look for a shorter path: since when, and the path's length before.
+    Look(Time, f64),
+    /// Our bytes leave the path, until so many are delivered at the latest.
+    Drain(Size),
+    /// They have left: bytes sent since then show the path as it is.
+    Verify(Time),
 }
 
-/// The law's state.
+/// The law's state. Rates are bytes/s, round trips seconds.
 #[derive(Debug)]
 pub(super) struct Tide {
-    /// Estimated capacity, bytes/s; 0 while unknown.
-    rate: f64,
-    rates: Windowed,
-    min_rtt: Option<f64>,
-    recent_rtt: Windowed,
-    /// Mean deviation of the round trips, seconds.
-    jitter: f64,
-    last_rtt: f64,
+    rate: MaxRate,
+    /// The rate when no queue was left over last.
+    sound_rate: f64,
+    trips: RoundTrips,
+    acked: Acked,
+    standing: Standing,
+    /// The largest piece of the last half second, bytes.
+    pieces: Windowed,
     boost: f64,
     boosted_at: Time,
-    /// Since when a queue stands.
-    standing_since: Option<Time>,
-    /// Since when far more stands than the law wants.
-    swollen_since: Option<Time>,
+    /// Round trips without a queue.
+    calm: u32,
     mode: Mode,
     looked_at: Time,
-    /// Samples of bytes sent earlier are void.
-    void_before: Time,
-    /// (time, delivered): for the acknowledged rate while a queue stands.
-    acked: VecDeque<(Time, u64)>,
-    heard_at: Time,
-    idle_at: Time,
+    /// When the rate was last proven, or halved for want of proof.
+    proven_at: Time,
 }
 
 impl Tide {
-    /// A law that knows nothing but perhaps a rate remembered from an earlier run, of which it starts
-    /// with half.
+    /// A law that knows nothing but perhaps a rate of an earlier run, of which it starts with half.
     pub(super) fn new(remembered: Option<Rate>) -> Self {
         Tide {
-            rate: remembered.map_or(0.0, Rate::as_f64) * 0.5,
-            rates: Windowed::new(Extreme::Max),
-            min_rtt: None,
-            recent_rtt: Windowed::new(Extreme::Min),
-            jitter: 0.0,
-            last_rtt: 0.0,
+            rate: MaxRate::new(remembered.map_or(0.0, Rate::as_f64) / 2.0),
+            sound_rate: 0.0,
+            trips: RoundTrips::new(),
+            acked: Acked::default(),
+            standing: Standing::default(),
+            pieces: Windowed::new(Extreme::Max),
             boost: BOOST.1,
             boosted_at: Time::ZERO,
-            standing_since: None,
-            swollen_since: None,
+            calm: 0,
             mode: Mode::Steady,
             looked_at: Time::ZERO,
-            void_before: Time::ZERO,
-            acked: VecDeque::new(),
-            heard_at: Time::ZERO,
-            idle_at: Time::ZERO,
+            proven_at: Time::ZERO,
         }
+    }
+
+    fn path(&self) -> f64 {
+        self.trips.least().unwrap_or(UNKNOWN_RTT)
+    }
+
+    fn rounds(&self, count: u32) -> Duration {
+        Duration::from_secs_f64(self.path()) * count
+    }
+
+    /// The time that so many bytes take at the rate, in seconds; 0 while nothing is known.
+    fn time_of(&self, bytes: f64) -> f64 {
+        if self.rate.get() > 0.0 { bytes.max(0.0) / self.rate.get() } else { 0.0 }
     }
 
     /// The time that the target queue takes, in seconds.
     fn target(&self) -> f64 {
-        let by_path = (self.min_rtt.unwrap_or(TARGET.1) / 4.0).clamp(TARGET.0, TARGET.1);
-        let packet = if self.rate > 0.0 { 1.5 * CUT_MIN.as_f64() / self.rate } else { 0.0 };
-        by_path.max(packet.min(TARGET_MAX)) + JITTER_GAIN * self.jitter
-    }
-
-    /// Takes the round trip; answers with the queueing delay below, in seconds.
-    fn measure_rtt(&mut self, now: Time, rtt: f64) -> f64 {
-        let min_rtt = self.min_rtt.map_or(rtt, |least| least.min(rtt));
-        self.min_rtt = Some(min_rtt);
-        self.recent_rtt.push(now, Duration::from_secs_f64(min_rtt / 2.0), rtt);
-        let least = self.recent_rtt.get().unwrap_or(rtt);
-        // What swings above the recent least within half a round trip is jitter, not a queue.
-        self.jitter += ((rtt - least) - self.jitter) / 16.0;
-        self.last_rtt = rtt;
-        least - min_rtt
-    }
-
-    /// Takes the delivery rate of the newest acknowledged byte.
-    fn measure_rate(&mut self, now: Time, ack: &Ack) {
-        let span = now.since(ack.sent_at).as_secs_f64();
-        if span <= 0.0 || ack.sent_at < self.void_before {
-            return;
-        }
-        let sample = ack.delivered.saturating_sub(ack.delivered_at_send).as_f64() / span;
-        // A sample that we limited ourselves is a lower bound, no more.
-        let may_only_raise = ack.app_limited || self.mode != Mode::Steady;
-        if !may_only_raise || sample > self.rate {
-            let window = Duration::from_secs_f64(RATE_WINDOW * self.min_rtt.unwrap_or(0.1));
-            self.rates.push(now, window, sample);
-            self.rate = self.rates.get().unwrap_or(sample);
-        }
-    }
-
-    /// A queue stands: what is acknowledged is the capacity.
-    fn follow_acked(&mut self, now: Time) {
-        let span = Duration::from_secs_f64(2.0 * self.min_rtt.unwrap_or(0.1));
-        let Some(&(newest, delivered)) = self.acked.back() else { return };
-        let first = self.acked.iter().rev().find(|(at, _)| *at + span <= now);
-        let &(oldest, base) = first.unwrap_or(&self.acked[0]);
-        let elapsed = newest.since(oldest).as_secs_f64();
-        if elapsed > 0.0 {
-            self.rate = (delivered - base) as f64 / elapsed;
-            self.rates.clear();
-            self.rates.push(now, span, self.rate);
-            self.void_before = now;
-        }
-    }
-
-    fn remember_acked(&mut self, now: Time, delivered: Size) {
-        self.acked.push_back((now, delivered.0));
-        let keep = Duration::from_secs_f64(4.0 * self.min_rtt.unwrap_or(0.1));
-        while self.acked.len() > ACKED_MAX || (self.acked.len() > 2 && self.acked[1].0 + keep < now)
-        {
-            self.acked.pop_front();
-        }
+        let by_path = (self.path() * TARGET.0).clamp(TARGET.1, TARGET.2);
+        let piece = self.pieces.get().unwrap_or_default().max(CUT_MIN.as_f64());
+        let pieces = self.time_of(1.5 * piece);
+        by_path.max(pieces.min(TARGET_MAX)) + JITTER_GAIN * self.trips.jitter()
     }
 
     /// Grows the window while no queue shows.
-    fn probe(&mut self, now: Time, queue: f64, target: f64) {
-        let round = Duration::from_secs_f64(self.min_rtt.unwrap_or(0.1));
-        if queue >= PROBE_BELOW * target {
-            self.boost = 1.0;
-        } else if self.boosted_at + round <= now {
+    fn probe(&mut self, now: Time) {
+        let jitter = self.trips.jitter();
+        if self.trips.queue() >= NO_QUEUE * (self.target() - jitter) + jitter {
+            (self.boost, self.calm) = (1.0, 0);
+        } else if self.mode == Mode::Steady && self.boosted_at + self.rounds(1) <= now {
             self.boosted_at = now;
             self.boost = (self.boost * BOOST.0).min(BOOST.1);
+            self.calm = self.calm.saturating_add(1);
         }
     }
 
-    /// Notices queues that stand, that are not ours, and paths that became longer or shorter.
-    fn watch(&mut self, now: Time, queue: f64, target: f64, ack: &Ack) {
-        let round = Duration::from_secs_f64(self.min_rtt.unwrap_or(0.1));
-        let since = |flag: bool, since: Option<Time>| flag.then(|| since.unwrap_or(now));
-        self.standing_since = since(queue > STANDING * target, self.standing_since);
-        let swollen = queue > 2.0 * target.min(0.030) + 0.010;
-        self.swollen_since = since(swollen, self.swollen_since);
-        if self.standing_since.is_some_and(|at| at + round <= now) {
-            self.follow_acked(now);
-        }
+    /// The queue is empty because we drained it: no reason to probe before it can be back.
+    fn rest(&mut self, now: Time) {
+        (self.boost, self.calm) = (1.0, 0);
+        self.boosted_at = now + self.rounds(1) / 2;
+    }
+
+    fn change_mode(&mut self, now: Time, ack: &Ack, is_too_long: bool) {
         match self.mode {
-            Mode::Steady if self.swollen_since.is_some_and(|at| at + round * 2 <= now) => {
-                self.mode = Mode::Emergency(self.rate, None);
-            }
-            Mode::Steady if self.looked_at + DRAIN_PERIOD <= now => {
+            Mode::Steady | Mode::Look(..) if is_too_long => self.drain(ack),
+            Mode::Steady if self.looked_at + LOOK_PERIOD <= now && !ack.app_limited => {
                 self.looked_at = now;
-                self.mode = Mode::Looking(now + round);
+                self.mode = Mode::Look(now, self.path());
             }
-            Mode::Looking(until) if until <= now => self.mode = Mode::Steady,
-            Mode::Emergency(..) if queue < target => self.mode = Mode::Steady,
-            Mode::Emergency(rate, None) if ack.in_flight <= self.window() => {
-                self.mode = Mode::Emergency(rate, Some(now));
+            Mode::Look(since, before) if since + self.rounds(2) <= now => {
+                self.looked(now, ack, before);
             }
-            Mode::Emergency(rate, Some(drained_at)) if ack.sent_at >= drained_at => {
-                // This byte met none of ours, and still it took long: the path itself is longer now.
-                self.min_rtt = self.recent_rtt.get();
-                self.rate = self.rate.max(rate);
-                self.rates.push(now, round, self.rate);
-                (self.swollen_since, self.standing_since) = (None, None);
-                self.mode = Mode::Steady;
+            Mode::Drain(end) if ack.in_flight <= self.window() || ack.delivered >= end => {
+                self.mode = Mode::Verify(now);
             }
+            Mode::Verify(since) if ack.sent_at >= since => self.verified(now, ack),
             _ => {}
         }
+    }
+
+    /// A look is over: what stands now did not come from us.
+    fn looked(&mut self, now: Time, ack: &Ack, before: f64) {
+        self.mode = Mode::Steady;
+        self.rest(now);
+        if self.trips.queue() > LEFT_OVER * self.target() {
+            self.drain(ack);
+            return;
+        }
+        self.sound_rate = self.rate.get();
+        if self.path() < before * LOOK_AGAIN {
+            self.mode = Mode::Look(now, self.path());
+        }
+    }
+
+    fn drain(&mut self, ack: &Ack) {
+        self.mode = Mode::Drain(ack.delivered + ack.in_flight);
+    }
+
+    /// A byte crossed the path while nearly none of ours was on it.
+    fn verified(&mut self, now: Time, ack: &Ack) {
+        let rtt = ack.rtt.as_secs_f64();
+        if rtt - self.path() > LEFT_OVER * self.target() {
+            // The queue is not ours, or the path became longer: either way it takes so long now, and
+            // the rate fell for want of a window.
+            let before = self.standing.rate_before().unwrap_or(self.sound_rate);
+            self.trips.restart(rtt);
+            self.rate.restart(now, before.max(self.rate.get()));
+        }
+        self.standing.clear();
+        self.mode = Mode::Steady;
+        self.looked_at = now;
+        self.rest(now);
     }
 }
 
 impl Law for Tide {
     fn acked(&mut self, now: Time, ack: &Ack) {
-        (self.heard_at, self.idle_at) = (now, now);
-        let queue = self.measure_rtt(now, ack.rtt.as_secs_f64());
-        self.remember_acked(now, ack.delivered);
-        self.measure_rate(now, ack);
-        let target = self.target();
-        self.probe(now, queue, target);
-        self.watch(now, queue, target, ack);
+        let held = self.time_of(ack.newly.as_f64() - CUT_MIN.as_f64());
+        self.trips.push(now, ack.rtt.as_secs_f64(), held);
+        self.acked.push(now, ack.delivered, self.rounds(2));
+        let may_only_raise = ack.app_limited || self.mode != Mode::Steady;
+        if !may_only_raise {
+            self.proven_at = now;
+        }
+        self.rate.push(now, ack, may_only_raise);
+        self.probe(now);
+        let round = self.rounds(1);
+        self.standing.push(now, self.trips.queue(), self.target(), self.rate.get());
+        let is_too_long = self.standing.is_too_long(now, round);
+        if self.standing.is_sure(now, round)
+            && let Some(rate) = self.acked.rate_over(round * 2)
+        {
+            self.rate.restart(now, rate);
+        }
+        self.change_mode(now, ack, is_too_long);
     }
 
-    fn sent(&mut self, _now: Time, _bytes: Size, _in_flight: Size) {}
+    fn sent(&mut self, now: Time, bytes: Size, _in_flight: Size) {
+        let period = PIECE_PERIOD.as_nanos() as u64;
+        self.pieces.push(now.as_nanos(), period, bytes.as_f64());
+    }
 
     fn tick(&mut self, now: Time) {
-        if self.rate > 0.0 && self.idle_at + IDLE_PERIOD <= now {
-            self.idle_at = now;
-            self.rate /= 2.0;
-            self.rates.clear();
+        if self.proven_at + UNPROVEN_PERIOD <= now {
+            self.proven_at = now;
+            // What a fresh start would use is never too much.
+            let floor = self.rate.get().min(WINDOW_START / self.path());
+            self.rate.restart(now, (self.rate.get() / 2.0).max(floor));
         }
     }
 
     fn rate(&self) -> Rate {
-        Rate::new(self.rate)
+        Rate::new(self.rate.get())
     }
 
     fn window(&self) -> Size {
-        let Some(min_rtt) = self.min_rtt.filter(|_| self.rate > 0.0) else {
-            return Size(WINDOW_START as u64);
-        };
+        let path = self.path();
         let content = match self.mode {
-            Mode::Steady => min_rtt * self.boost + self.target(),
-            Mode::Looking(_) => min_rtt * DRAIN_GAIN,
-            Mode::Emergency(..) => min_rtt * EMERGENCY_GAIN,
+            Mode::Steady => path * self.boost + self.target(),
+            Mode::Look(..) => path * LOOK_GAIN,
+            Mode::Drain(_) | Mode::Verify(_) => path * DRAIN_GAIN,
         };
-        Size((self.rate * content).clamp(WINDOW_MIN, WINDOW_MAX) as u64)
+        // In the first round trip the rate grows from one packet's to the first window's.
+        let least = if self.rate.is_young() { WINDOW_START } else { WINDOW_MIN };
+        Size((self.rate.get() * content).clamp(least, WINDOW_MAX) as u64)
     }
 
     fn pace(&self) -> Rate {
-        // Nothing is known yet: the first window goes at once.
-        Rate::new(self.rate * PACE_GAIN)
+        if self.rate.get() <= 0.0 {
+            return Rate::ZERO;
+        }
+        // A small window may leave in one round trip, or a low estimate would never be corrected.
+        let least = WINDOW_MIN / (self.path() + self.target());
+        let gain = if self.calm < CALM_ROUNDS { PACE_GAIN.0 } else { PACE_GAIN.1 };
+        Rate::new(gain * self.rate.get().max(least))
     }
 
     fn min_rtt(&self) -> Option<Duration> {
-        self.min_rtt.map(Duration::from_secs_f64)
+        self.trips.least().map(Duration::from_secs_f64)
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        (self.rate > 0.0).then_some(self.idle_at + IDLE_PERIOD)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A path of one rate and one delay with an endless FIFO, kept full to the law's window.
-    struct Path {
-        law: Tide,
-        now: Time,
-        /// (handed, leaves the queue, delivered when handed, bytes)
-        flying: VecDeque<(Time, Time, u64, u64)>,
-        free_at: Time,
-        delivered: u64,
-        in_flight: u64,
-    }
-
-    impl Path {
-        fn new() -> Self {
-            let (law, flying) = (Tide::new(None), VecDeque::new());
-            let (now, free_at) = (Time::ZERO, Time::ZERO);
-            Path { law, now, flying, free_at, delivered: 0, in_flight: 0 }
-        }
-
-        /// Runs for a while; answers with the longest queue below, in seconds.
-        fn run(&mut self, seconds: f64, rate: f64, round_trip: Duration) -> f64 {
-            let end = self.now + Duration::from_secs_f64(seconds);
-            let mut longest = 0.0f64;
-            while self.now < end {
-                let packet = 1400;
-                while self.in_flight + packet <= self.law.window().0 {
-                    let span = Duration::from_secs_f64(packet as f64 / rate);
-                    self.free_at = self.free_at.max(self.now) + span;
-                    longest = longest.max(self.free_at.since(self.now).as_secs_f64());
-                    let acked_at = self.free_at + round_trip;
-                    self.flying.push_back((self.now, acked_at, self.delivered, packet));
-                    self.in_flight += packet;
-                }
-                let (handed, at, before, bytes) =
-                    self.flying.pop_front().expect("a window is never 0");
-                self.now = self.now.max(at);
-                self.delivered += bytes;
-                self.in_flight -= bytes;
-                let ack = Ack {
-                    rtt: self.now.since(handed),
-                    sent_at: handed,
-                    delivered_at_send: Size(before),
-                    delivered: Size(self.delivered),
-                    newly: Size(bytes),
-                    in_flight: Size(self.in_flight),
-                    unsent: Size::ZERO,
-                    lost: Size::ZERO,
-                    app_limited: false,
-                };
-                self.law.acked(self.now, &ack);
-            }
-            longest
-        }
-    }
-
-    const ROUND_TRIP: Duration = Duration::from_millis(100);
-
-    #[test]
-    fn the_rate_is_found_and_the_queue_stays_short() {
-        for rate in [50_000.0, 250_000.0, 5e6] {
-            let mut path = Path::new();
-            path.run(3.0, rate, ROUND_TRIP);
-            let queue = path.run(10.0, rate, ROUND_TRIP);
-            let found = path.law.rate().as_f64() / rate;
-            assert!((0.95..1.1).contains(&found), "found {found} of {rate}");
-            // Half a round trip of boost, the target, and a slow packet or two.
-            assert!(queue < 0.130, "{queue} s stood below at {rate}");
-        }
-    }
-
-    #[test]
-    fn a_drop_of_the_rate_drains_and_is_not_taken_for_a_longer_path() {
-        let mut path = Path::new();
-        path.run(10.0, 1e6, ROUND_TRIP);
-        path.run(1.5, 125e3, ROUND_TRIP);
-        let queue = path.run(10.0, 125e3, ROUND_TRIP);
-        // The same bound: nothing of the drop is left.
-        assert!(queue < 0.150, "{queue} s stood below");
-        let min_rtt = path.law.min_rtt().expect("it was measured");
-        assert!(min_rtt < Duration::from_millis(130), "{min_rtt:?}");
-    }
-
-    #[test]
-    fn a_longer_path_is_accepted_after_a_drain_that_did_not_help() {
-        let mut path = Path::new();
-        path.run(10.0, 1e6, ROUND_TRIP);
-        path.run(5.0, 1e6, ROUND_TRIP * 2);
-        assert!(path.law.min_rtt().expect("it was measured") > Duration::from_millis(190));
-        let before = path.delivered;
-        path.run(5.0, 1e6, ROUND_TRIP * 2);
-        let share = (path.delivered - before) as f64 / 5e6;
-        assert!(share > 0.9, "{share} of the rate");
-    }
-
-    #[test]
-    fn what_we_limit_ourselves_never_lowers_the_rate() {
-        let mut path = Path::new();
-        path.run(5.0, 1e6, ROUND_TRIP);
-        let rate = path.law.rate();
-        let quiet = Ack {
-            rtt: ROUND_TRIP,
-            sent_at: path.now,
-            delivered_at_send: Size(path.delivered),
-            delivered: Size(path.delivered + 100),
-            newly: Size(100),
-            in_flight: Size::ZERO,
-            unsent: Size::ZERO,
-            lost: Size::ZERO,
-            app_limited: true,
-        };
-        path.law.acked(path.now + ROUND_TRIP, &quiet);
-        assert_eq!(path.law.rate(), rate);
-    }
-
-    #[test]
-    fn silence_halves_the_rate() {
-        let mut path = Path::new();
-        path.run(5.0, 1e6, ROUND_TRIP);
-        let (rate, at) = (path.law.rate(), path.law.next_timeout().expect("it waits"));
-        path.law.tick(at);
-        assert_eq!(path.law.rate(), rate.times(0.5));
-        assert_eq!(path.law.next_timeout(), Some(at + IDLE_PERIOD));
+        (self.rate.get() > 0.0).then_some(self.proven_at + UNPROVEN_PERIOD)
     }
 }

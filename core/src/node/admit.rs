@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::Node;
 use super::sources::Room;
 use super::streams::StreamKey;
-use crate::io::Output;
+use crate::io::{Output, OutputId};
 use crate::queue::{Place, QueueKey, QueueSpec};
 use crate::record::{AcceptMode, DropReason, Fate, Offered, RefuseReason, SourceId};
-use crate::rules::{Discipline, FullPolicy, Rule, RuleId};
+use crate::rules::{FullPolicy, Rule, RuleId};
 use crate::units::{Size, Time};
 
 /// What became of an offer.
@@ -34,6 +34,12 @@ pub(super) struct Misfit {
 /// A record's size as bounds count it: key, properties and payload.
 fn size_of(offered: &Offered) -> Size {
     Size(offered.key.len() as u64) + offered.properties.size() + offered.body.size()
+}
+
+/// What the queue of a rule's stream for one of its outputs is.
+pub(super) fn queue_spec(id: RuleId, rule: &Rule, output: OutputId) -> QueueSpec {
+    let Rule { class, discipline, strict_order, .. } = *rule;
+    QueueSpec { rule: id, class, output, discipline, strict_order }
 }
 
 impl Node {
@@ -129,15 +135,14 @@ impl Node {
 
     /// Bytes that dropping all that waits of a stream would free at most.
     fn waiting_bytes(&self, stream: StreamKey) -> Size {
-        let queues = &self.streams.get(stream).queues;
-        queues.iter().map(|&queue| self.queues.backlog_of(queue).bytes).max().unwrap_or_default()
+        let queues = self.streams.get(stream).queues();
+        queues.map(|queue| self.queues.backlog_of(queue).bytes).max().unwrap_or_default()
     }
 
     fn drop_oldest(&mut self, now: Time, stream: StreamKey) -> bool {
-        let queues = &self.streams.get(stream).queues;
+        let queues = self.streams.get(stream).queues();
         let oldest = queues
-            .iter()
-            .filter_map(|&queue| self.queues.oldest(queue))
+            .filter_map(|queue| self.queues.oldest(queue))
             .min_by_key(|&key| self.queues.get(key).map(|delivery| delivery.order));
         if let Some(oldest) = oldest {
             self.finish(now, oldest, Fate::Dropped(DropReason::Full));
@@ -164,7 +169,7 @@ impl Node {
 
     /// Bytes that the record free of which this key's next one takes the place (`newest-only`).
     fn superseded_size(&self, key: StreamKey, record_key: &[u8]) -> Size {
-        let Some((old, deliveries)) = self.streams.get(key).newest.get(record_key) else {
+        let Some((old, deliveries)) = self.streams.get(key).newest_of(record_key) else {
             return Size::ZERO;
         };
         let waits = |&&delivery: &&_| {
@@ -172,14 +177,14 @@ impl Node {
             known.is_some_and(|delivery| matches!(delivery.place(), Place::Waiting(_)))
         };
         let held = &self.held[*old];
-        let is_free = deliveries.iter().filter(waits).count() == held.left;
+        let is_free = deliveries.iter().filter(waits).count() == held.left as usize;
         if is_free { held.size } else { Size::ZERO }
     }
 
     /// The stream that this connection feeds under this rule; `None` when the table is full.
     fn stream_of(&mut self, source: SourceId, rule: RuleId) -> Option<StreamKey> {
-        let state = self.sources.get(source)?;
-        if let Some(&(_, stream)) = state.streams.iter().find(|(known, _)| *known == rule) {
+        let state = self.sources.get_mut(source)?;
+        if let Some(stream) = state.stream(rule) {
             return Some(stream);
         }
         let name = state.name.clone();
@@ -190,31 +195,22 @@ impl Node {
                     self.queues.close(queue);
                 }
                 let queues = self.open_queues(rule);
-                self.streams.create(rule, name, queues)
+                self.streams.create(rule, name, &queues)
             }
         };
         self.sources.get_mut(source)?.streams.push((rule, stream));
         Some(stream)
     }
 
-    fn open_queues(&mut self, rule: RuleId) -> Vec<QueueKey> {
-        let Rule { class, discipline, strict_order, to, .. } = self.options.rules.get(rule);
-        let (class, discipline, strict_order) = (*class, *discipline, *strict_order);
-        let open =
-            |&output| self.queues.open(QueueSpec { class, output, discipline, strict_order });
-        to.iter().map(open).collect()
+    fn open_queues(&mut self, id: RuleId) -> Vec<QueueKey> {
+        let rule = self.options.rules.get(id);
+        rule.to.iter().map(|&output| self.queues.open(queue_spec(id, rule, output))).collect()
     }
 
     /// Drops what waits of a key whose newer record comes now (`newest-only`).
     pub(super) fn supersede(&mut self, now: Time, stream: StreamKey, record_key: &[u8]) {
-        if self.options.rules.get(self.streams.get(stream).rule).discipline
-            != Discipline::NewestOnly
-        {
-            return;
-        }
-        let Some((_, deliveries)) = self.streams.get_mut(stream).newest.remove(record_key) else {
-            return;
-        };
+        let Some(newest) = &mut self.streams.get_mut(stream).newest else { return };
+        let Some((_, deliveries)) = newest.remove(record_key) else { return };
         for delivery in deliveries {
             // What is under way already is finished: its bytes are spent.
             if self.queues.take(delivery) {

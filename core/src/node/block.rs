@@ -30,14 +30,16 @@ impl Node {
     /// The connection ended. Records that it still waited to have accepted are gone with it: their
     /// sender was never told that they were accepted.
     pub(super) fn close_source(&mut self, source: SourceId) {
-        let Some(state) = self.sources.close(source) else { return };
+        let Some(mut state) = self.sources.close(source) else { return };
         // The next connection of this number must not hear what was meant for this one.
         self.outbox.retain(|output| match output {
             Output::Accept { source: other, .. } => *other != source,
             Output::PauseInput(other) | Output::ResumeInput(other) => *other != source,
             _ => true,
         });
-        state.pending.iter().for_each(|_| self.tally.refused(None));
+        while state.next_pending().is_some() {
+            self.tally.refused(None);
+        }
         for (_, stream) in state.streams {
             self.streams.detach(stream);
         }
@@ -46,8 +48,8 @@ impl Node {
     /// Keeps a record for later: the order of a connection is kept, so behind one that waits all do.
     pub(super) fn keep_pending(&mut self, offered: Offered) {
         let Some(state) = self.sources.get_mut(offered.source) else { return };
-        if state.pending.len() < PENDING_MAX {
-            state.pending.push_back(offered);
+        if state.pending().len() < PENDING_MAX {
+            state.pending().push_back(offered);
         } else {
             self.refuse(&offered, None, RefuseReason::Full);
         }
@@ -57,7 +59,7 @@ impl Node {
     pub(super) fn block(&mut self, now: Time, source: SourceId, misfit: Misfit) {
         let Misfit { offered, room, patience, .. } = misfit;
         let Some(state) = self.sources.get_mut(source) else { return };
-        state.pending.push_front(offered);
+        state.pending().push_front(offered);
         let until = now + patience;
         self.sources.wait(source, room, until, None);
         self.outbox.push_back(Output::PauseInput(source));
@@ -175,7 +177,7 @@ impl Node {
                     let goes_on = is_first && ![room, old.room].contains(&Room::Inbound);
                     let until = if goes_on { old.until } else { now + patience };
                     if let Some(state) = self.sources.get_mut(source) {
-                        state.pending.push_front(offered);
+                        state.pending().push_front(offered);
                     }
                     self.sources.wait(source, room, until, is_first.then_some(old));
                     return;
@@ -187,7 +189,7 @@ impl Node {
     }
 
     fn next_pending(&mut self, source: SourceId) -> Option<Offered> {
-        self.sources.get_mut(source)?.pending.pop_front()
+        self.sources.get_mut(source)?.next_pending()
     }
 
     /// Refuses every waiting record: the node stops.

@@ -4,7 +4,7 @@
 use super::Node;
 use super::forward::{LaneState, OutputState};
 use crate::io::{Destination, Event, OutputId, PathId, PathSample, PathState, Refusal};
-use crate::queue::{DeliveryKey, Place};
+use crate::queue::{Delivery, DeliveryKey, End, Place};
 use crate::record::{DeliveryId, DropReason, Fate};
 use crate::units::{Size, Time};
 
@@ -29,7 +29,7 @@ impl Node {
 
     /// The output and the lane of a delivery with cuts under way.
     fn lane_that_sends(&self, key: DeliveryKey) -> Option<(usize, usize)> {
-        if let Some(spec) = self.queues.spec_of(key) {
+        if let Some(Delivery { spec, .. }) = self.queues.get(key) {
             let lane = self.options.scheduler.lane_of(spec.class);
             return Some((usize::from(spec.output.0), usize::from(lane)));
         }
@@ -44,11 +44,10 @@ impl Node {
     /// back meanwhile.
     fn handed(&mut self, now: Time, key: DeliveryKey, number: u64) {
         let Some(delivery) = self.queues.get_mut(key) else { return };
-        let is_this = delivery.place() == Place::Taken && delivery.progress.number == number;
-        if is_this && delivery.progress.handed_at.is_none() {
-            let held = &self.held[delivery.record];
-            let rule = self.streams.get(held.stream).rule;
-            self.tally.handed(now, rule, held.record.arrived, delivery);
+        let is_waiting = matches!(delivery.place(), Place::Waiting(_));
+        let progress = &delivery.progress;
+        if !is_waiting && progress.number == number && !progress.is_handed() {
+            self.tally.handed(now, delivery);
         }
     }
 
@@ -85,18 +84,14 @@ impl Node {
     /// Takes a delivery off its connection's list and answers with its number there; `None` for a stale
     /// handle, another destination, or a record not yet wholly picked.
     fn take_unconfirmed(&mut self, destination: Destination, key: DeliveryKey) -> Option<u64> {
-        let (spec, delivery) = (self.queues.spec_of(key)?, self.queues.get(key)?);
+        let Delivery { spec, progress, .. } = self.queues.get(key)?;
+        let number = progress.number;
         if destination != Destination::Output(spec.output) {
             return None;
         }
-        let number = delivery.progress.number;
         let lane = usize::from(self.options.scheduler.lane_of(spec.class));
         let lane = &mut self.outputs[usize::from(spec.output.0)].lanes[lane];
-        if lane.unconfirmed.get(&number) != Some(&key) {
-            return None;
-        }
-        lane.unconfirmed.remove(&number);
-        Some(number)
+        self.queues.take_unconfirmed(&mut lane.unconfirmed, key).then_some(number)
     }
 
     /// Back to the head of its queue, to be sent from its first byte; or to its end, if a newer record has
@@ -105,7 +100,7 @@ impl Node {
         let Some(delivery) = self.queues.get_mut(key) else { return };
         delivery.progress.again |= may_have_arrived;
         delivery.progress.picked = Size::ZERO;
-        delivery.progress.handed_at = None;
+        delivery.progress.handed_at = Time::FAR;
         let (again, record_key) = (delivery.progress.again, delivery.record);
         let held = &self.held[record_key];
         let stream = self.streams.get(held.stream);
@@ -113,7 +108,7 @@ impl Node {
             self.tally.again(stream.rule);
         }
         let expires = held.record.expires;
-        let newest = stream.newest.get(&held.record.key);
+        let newest = stream.newest_of(&held.record.key);
         if newest.is_some_and(|(newest, _)| *newest != record_key) {
             self.finish(now, key, Fate::Dropped(DropReason::Superseded));
             return;
@@ -132,15 +127,18 @@ impl Node {
         let was_up = output.lanes.iter().any(|lane| lane.is_up);
         let Some(lane) = output.lanes.get_mut(usize::from(path.lane)) else { return };
         let is_up = state == PathState::Up;
-        let LaneState { current, unconfirmed, last_number, .. } = std::mem::take(lane);
+        let LaneState { current, mut unconfirmed, last_number, .. } = std::mem::take(lane);
         *lane = LaneState { is_up, last_number, ..LaneState::default() };
         let is_any_up = output.lanes.iter().any(|lane| lane.is_up);
         let uplink = self.options.outputs[usize::from(path.output.0)].uplink;
         let place = first_path + usize::from(path.lane);
         self.uplinks[usize::from(uplink.0)].uplink.path_down(place);
         // Newest first, each to the head of its queue: so they stand in their old order again.
-        let current = current.map(|(key, _)| key);
-        for key in current.into_iter().chain(unconfirmed.into_values().rev()) {
+        if let Some((key, _)) = current {
+            self.send_again(now, key, true);
+        }
+        while let Some(key) = unconfirmed.at(End::Back) {
+            self.queues.take_unconfirmed(&mut unconfirmed, key);
             self.send_again(now, key, true);
         }
         if was_up != is_any_up {

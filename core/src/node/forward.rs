@@ -1,12 +1,12 @@
 //! The late choice: when the uplink is free, and never earlier, the most urgent ready record goes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::Node;
 use crate::class::ClassId;
 use crate::io::{Destination, Output, OutputId, PathId, Targets, UplinkId};
 use crate::limits::CLASSES_MAX;
-use crate::queue::{DeliveryKey, Timing};
+use crate::queue::{DeliveryKey, List, Timing};
 use crate::schedule::{Choice, ClassView, Piece};
 use crate::units::{Size, Time};
 
@@ -33,8 +33,8 @@ pub(super) struct LaneState {
     pub(super) current: Option<(DeliveryKey, Timing)>,
     /// Cuts picked and not yet handed over, in order.
     pub(super) picked: VecDeque<Picked>,
-    /// Deliveries wholly picked and not yet confirmed, by their number.
-    pub(super) unconfirmed: BTreeMap<u64, DeliveryKey>,
+    /// Deliveries wholly picked and not yet confirmed, in the order of picking.
+    pub(super) unconfirmed: List,
     pub(super) last_number: u64,
 }
 
@@ -57,16 +57,10 @@ impl OutputState {
 
     /// Deliveries sent in part or whole and not confirmed.
     pub(super) fn unconfirmed(&self) -> usize {
-        let open = |lane: &LaneState| lane.unconfirmed.len() + usize::from(lane.current.is_some());
+        let open = |lane: &LaneState| {
+            lane.unconfirmed.records() as usize + usize::from(lane.current.is_some())
+        };
         self.lanes.iter().map(open).sum()
-    }
-
-    /// Nothing is held any more. Cuts under way are still reported as sent.
-    pub(super) fn forget_all(&mut self) {
-        for lane in &mut self.lanes {
-            lane.current = None;
-            lane.unconfirmed.clear();
-        }
     }
 }
 
@@ -139,7 +133,11 @@ impl Node {
         place: usize,
         candidates: &Candidates,
     ) -> Option<(Choice, Candidate)> {
-        let urgent = candidates.of(URGENT).filter(|_| self.options.scheduler.favours_alarms())?;
+        if !self.options.scheduler.favours_alarms() {
+            // In one FIFO nothing passes, however small, and granted rates are kept.
+            return None;
+        }
+        let urgent = candidates.of(URGENT)?;
         let state = &self.uplinks[place];
         let is_little = state.overtaken + urgent.piece.size <= state.uplink.cut();
         (is_little && self.is_free(now, place, URGENT, urgent)).then_some((URGENT, urgent))
@@ -191,7 +189,7 @@ impl Node {
         if let Some((current, timing)) = lane.current {
             // What is begun is finished first: nothing else can use its connection. A late record on the
             // way of a live one is as urgent as that.
-            if self.queues.spec_of(current).is_some_and(|spec| spec.class == class) {
+            if self.queues.get(current).is_some_and(|delivery| delivery.spec.class == class) {
                 let is_urged = heads[Timing::Live as usize].is_some();
                 let timing = if is_urged { Timing::Live } else { timing };
                 next[timing as usize] = Some(current);
@@ -245,7 +243,7 @@ impl Node {
         let (number, again, is_last) = (progress.number, progress.again, end == delivery.size);
         if is_last {
             lane.current = None;
-            lane.unconfirmed.insert(number, key);
+            self.queues.await_fate(&mut lane.unconfirmed, key);
         } else {
             lane.current.get_or_insert((key, choice.timing));
         }

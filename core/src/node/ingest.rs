@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::admit::Admission;
+use super::admit::{Admission, queue_spec};
 use super::sources::ReplyTo;
 use super::streams::StreamKey;
 use super::{Held, Node};
@@ -23,7 +23,7 @@ impl Node {
                 self.report(Event::Unsupported("a record of a connection that is not open"));
                 continue;
             };
-            if !state.pending.is_empty() {
+            if state.is_held_up() {
                 self.keep_pending(offered);
                 continue;
             }
@@ -57,15 +57,15 @@ impl Node {
         self.held_bytes += size;
         self.inbound.spend(now, size);
         let record_key = self.held.insert(Held {
-            left: rule.to.len(),
+            left: rule.to.len() as u32,
             stream: key,
             size,
-            reply: self.sources.reply_to(offered.source, offered.token),
             dropped: None,
-            logged: None,
+            owed: None,
             record: Arc::new(record),
         });
-        self.acknowledge(record_key);
+        let reply = self.sources.reply_to(offered.source, offered.token);
+        self.acknowledge(record_key, reply);
         self.enqueue(now, key, record_key);
     }
 
@@ -77,16 +77,18 @@ impl Node {
         let rule = self.options.rules.get(stream.rule);
         let mut keys = Vec::new();
         let mut bytes = Size::ZERO;
-        for (&queue, &output) in stream.queues.iter().zip(&rule.to) {
-            let spec = &self.options.outputs[usize::from(output.0)];
-            let size = *size + spec.overhead;
+        for (queue, &output) in stream.queues().zip(&rule.to) {
+            let options = &self.options.outputs[usize::from(output.0)];
+            let size = *size + options.overhead;
             bytes += size;
-            let mut delivery =
-                Delivery::new(record_key, queue, size, self.last_order, record.deadline);
+            let spec = queue_spec(stream.rule, rule, output);
+            let mut delivery = Delivery::new(record_key, (queue, spec), size, self.last_order);
+            (delivery.arrived, delivery.deadline) = (record.arrived, record.deadline);
+            delivery.can_expire = record.expires.is_some();
             delivery.ready = record.body.is_ready();
             let key = self.queues.insert(delivery);
             let (input, _) =
-                &mut self.uplinks[usize::from(spec.uplink.0)].meters[rule.class.index()];
+                &mut self.uplinks[usize::from(options.uplink.0)].meters[rule.class.index()];
             input.count(now, size);
             if let Some(at) = record.expires {
                 self.expiry.insert((at, key));
@@ -97,42 +99,50 @@ impl Node {
         }
         stream.held += rule.to.len() as u64;
         if rule.discipline == Discipline::NewestOnly {
-            stream.newest.insert(record.key.clone(), (record_key, keys));
+            let newest = stream.newest.get_or_insert_default();
+            newest.insert(record.key.clone(), (record_key, keys));
         }
         self.tally.accepted(stream.rule, rule.to.len(), bytes);
     }
 
     /// Answers the sender as its rule promises: at once, or later by what it leaves behind. A body that is
     /// not here yet cannot go to the log: a durable record comes back here when it is prepared.
-    pub(super) fn acknowledge(&mut self, key: RecordKey) {
+    pub(super) fn acknowledge(&mut self, key: RecordKey, reply: Option<ReplyTo>) {
         let held = &mut self.held[key];
         let rule = self.options.rules.get(self.streams.get(held.stream).rule);
         if let Body::Stored { position, .. } = held.record.body {
-            held.logged = Some(position);
+            held.owed.get_or_insert_default().logged = Some(position);
         }
+        let is_logged = held.owed.as_ref().is_some_and(|owed| owed.logged.is_some());
+        match rule.accept {
+            AcceptMode::Durable if !is_logged => self.append(key, reply),
+            AcceptMode::Memory | AcceptMode::Durable => self.answer(reply, Ok(())),
+            AcceptMode::Confirmed if reply.is_none() => {}
+            AcceptMode::Confirmed => held.owed.get_or_insert_default().reply = reply,
+        }
+    }
+
+    /// Asks the log to take a record, if its body is here.
+    fn append(&mut self, key: RecordKey, reply: Option<ReplyTo>) {
+        let held = &mut self.held[key];
+        let owed = held.owed.get_or_insert_default();
+        let Body::Resident(payload) = &held.record.body else {
+            owed.reply = reply;
+            return;
+        };
+        self.last_append += 1;
+        let number = self.last_append;
+        owed.logged = Some(LogPosition(number));
+        self.unappended.insert(number, (key, reply));
         let record = &held.record;
-        match (rule.accept, &record.body) {
-            (AcceptMode::Confirmed, _) => {}
-            (AcceptMode::Durable, Body::Resident(payload)) if held.logged.is_none() => {
-                self.last_append += 1;
-                let number = self.last_append;
-                self.appends.push(Append {
-                    number,
-                    identity: record.identity.clone(),
-                    key: record.key.clone(),
-                    payload: payload.clone(),
-                    class: rule.class,
-                    deadline: record.deadline,
-                });
-                self.unappended.insert(number, (key, held.reply.take()));
-                held.logged = Some(LogPosition(number));
-            }
-            (AcceptMode::Durable, _) if held.logged.is_none() => {}
-            (AcceptMode::Memory | AcceptMode::Durable, _) => {
-                let reply = held.reply.take();
-                self.answer(reply, Ok(()));
-            }
-        }
+        self.appends.push(Append {
+            number,
+            identity: record.identity.clone(),
+            key: record.key.clone(),
+            payload: payload.clone(),
+            class: self.options.rules.get(self.streams.get(held.stream).rule).class,
+            deadline: record.deadline,
+        });
     }
 
     /// Tells a sender, if it waits and its connection is still there.
@@ -155,8 +165,8 @@ impl Node {
     pub(super) fn append_failed(&mut self, appends: &[u64], reason: RefuseReason) {
         for number in appends {
             let Some((key, reply)) = self.unappended.remove(number) else { continue };
-            if let Some(held) = self.held.get_mut(key) {
-                held.logged = None;
+            if let Some(owed) = self.held.get_mut(key).and_then(|held| held.owed.as_mut()) {
+                owed.logged = None;
             }
             self.answer(reply, Err(reason));
         }

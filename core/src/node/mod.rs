@@ -33,7 +33,7 @@ use crate::inbound::Inbound;
 use crate::io::{Control, Event, Input, Output, UplinkId};
 use crate::limits::REPORTS_MAX;
 use crate::options::{NodeOptions, OptionsError};
-use crate::queue::{DeliveryKey, Progress, Queues, RecordKey};
+use crate::queue::{DeliveryKey, End, Progress, Queues, RecordKey};
 use crate::record::{
     DeliveryId, DropReason, Fate, LogPosition, Origin, Record, RefuseReason, WorkId,
 };
@@ -49,11 +49,18 @@ struct Held {
     /// Key, properties and payload.
     size: Size,
     /// Deliveries without a fate.
-    left: usize,
-    /// Who waits for its confirmation (accept mode `Confirmed`), or for its way into the log.
-    reply: Option<ReplyTo>,
+    left: u32,
     /// Why a delivery of it was dropped, if one was.
     dropped: Option<DropReason>,
+    /// What is still owed; nothing for most records, so it is not kept here.
+    owed: Option<Box<Owed>>,
+}
+
+/// What the node owes for a record that it holds.
+#[derive(Debug, Default)]
+struct Owed {
+    /// Who waits for its confirmation (accept mode `Confirmed`), or for its way into the log.
+    reply: Option<ReplyTo>,
     /// Where the log has it, or will have it.
     logged: Option<LogPosition>,
 }
@@ -126,7 +133,7 @@ impl Node {
             paths[uplink] += lanes;
         }
         let uplink = |(place, spec): (usize, &crate::options::UplinkOptions)| UplinkState {
-            uplink: Uplink::new(spec.law, capacity::build(spec), paths[place]),
+            uplink: Uplink::new(spec, capacity::build(spec), paths[place]),
             scheduler: options.scheduler.build(&options.classes),
             meters: vec![Default::default(); classes],
             wake: None,
@@ -199,8 +206,7 @@ impl Node {
         if let Some(output) = self.outbox.pop_front() {
             return Some(output);
         }
-        self.expire(now);
-        self.readmit(now);
+        self.settle(now);
         self.prepare();
         if !self.appends.is_empty() {
             return Some(Output::Append(std::mem::take(&mut self.appends)));
@@ -234,7 +240,7 @@ impl Node {
 
     /// The class of a delivery; `None` for a stale handle.
     pub fn class_of(&self, id: DeliveryId) -> Option<ClassId> {
-        self.queues.spec_of(id.into()).map(|spec| spec.class)
+        self.queues.get(id.into()).map(|delivery| delivery.spec.class)
     }
 
     /// The size of a delivery: the scale of `Output::Transmit`'s range; `None` for a stale handle.
@@ -281,6 +287,17 @@ impl Node {
         }
     }
 
+    /// Drops what expired and lets in what waited for room; what waited may have expired meanwhile.
+    fn settle(&mut self, now: Time) {
+        loop {
+            self.expire(now);
+            self.readmit(now);
+            if self.expiry.first().is_none_or(|&(at, _)| at > now) {
+                break;
+            }
+        }
+    }
+
     /// Drops what expired.
     fn expire(&mut self, now: Time) {
         while let Some(&(at, key)) = self.expiry.first() {
@@ -300,14 +317,12 @@ impl Node {
         let Some(delivery) = self.queues.forget(key) else { return };
         let record_key = delivery.record;
         let held = &mut self.held[record_key];
-        if let Some(at) = held.record.expires {
+        if let Some(at) = held.record.expires.filter(|_| delivery.can_expire) {
             self.expiry.remove(&(at, key));
         }
         held.left -= 1;
-        let stream = self.streams.get_mut(held.stream);
-        stream.held -= 1;
-        let rule = stream.rule;
-        self.tally.finished(now, rule, &delivery, fate);
+        self.streams.get_mut(held.stream).held -= 1;
+        self.tally.finished(now, &delivery, fate);
         if let Fate::Dropped(reason) = fate {
             held.dropped.get_or_insert(reason);
         }
@@ -322,14 +337,18 @@ impl Node {
         self.held_bytes -= held.size;
         let stream = self.streams.get_mut(held.stream);
         stream.bytes -= held.size;
-        if stream.newest.get(&held.record.key).is_some_and(|(newest, _)| *newest == key) {
-            stream.newest.remove(&held.record.key);
+        if let Some(newest) = &mut stream.newest
+            && newest.get(&held.record.key).is_some_and(|(newest, _)| *newest == key)
+        {
+            newest.remove(&held.record.key);
         }
         self.made_room(held.stream, held.dropped != Some(DropReason::Full));
         self.streams.note_idle(held.stream);
-        let result = held.dropped.map_or(Ok(()), |reason| Err(RefuseReason::Dropped(reason)));
-        self.answer(held.reply, result);
-        self.releases.extend(held.logged);
+        if let Some(owed) = held.owed {
+            let result = held.dropped.map_or(Ok(()), |reason| Err(RefuseReason::Dropped(reason)));
+            self.answer(owed.reply, result);
+            self.releases.extend(owed.logged);
+        }
         self.check_drained();
     }
 
@@ -337,17 +356,21 @@ impl Node {
     fn discard(&mut self, now: Time) {
         self.is_stopping = true;
         self.refuse_blocked();
+        for lane in self.outputs.iter_mut().flat_map(|output| &mut output.lanes) {
+            lane.current = None;
+            while let Some(key) = lane.unconfirmed.at(End::Front) {
+                self.queues.take_unconfirmed(&mut lane.unconfirmed, key);
+            }
+        }
         let keys: Vec<DeliveryKey> = self.queues.keys().collect();
         for key in keys {
             let progress = self.queues.get(key).map(|delivery| delivery.progress);
-            let is_begun =
-                |progress: &Progress| progress.picked > Size::ZERO && progress.handed_at.is_none();
-            if progress.as_ref().is_some_and(is_begun) {
+            let is_begun = |progress: Progress| progress.picked > Size::ZERO;
+            if progress.is_some_and(|progress| is_begun(progress) && !progress.is_handed()) {
                 self.outbox.push_back(Output::Cancel(key.into()));
             }
             self.finish(now, key, Fate::Dropped(DropReason::Stopped));
         }
-        self.outputs.iter_mut().for_each(OutputState::forget_all);
         self.check_drained();
     }
 

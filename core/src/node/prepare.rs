@@ -71,16 +71,16 @@ impl Node {
         if new < old {
             self.made_room(stream_key, true);
         }
-        if self.held[key].logged.is_none() {
-            self.acknowledge(key);
+        // A durable record could not go to the log before.
+        let owed = self.held[key].owed.as_mut().filter(|owed| owed.logged.is_none());
+        if let Some(reply) = owed.map(|owed| owed.reply.take()) {
+            self.acknowledge(key, reply);
         }
     }
 
     fn make_ready(&mut self, key: DeliveryKey) {
-        let (Some(spec), Some(delivery)) = (self.queues.spec_of(key), self.queues.get(key)) else {
-            return;
-        };
-        let overhead = self.options.outputs[usize::from(spec.output.0)].overhead;
+        let Some(delivery) = self.queues.get(key) else { return };
+        let overhead = self.options.outputs[usize::from(delivery.spec.output.0)].overhead;
         let size = self.held[delivery.record].size + overhead;
         self.queues.resize(key, size);
     }

@@ -26,13 +26,23 @@ impl Node {
             now,
             classes,
             rules,
-            uplinks: self.uplink_status(),
+            uplinks: self.uplinks(),
             outputs: self.output_status(),
             held_bytes: self.held_bytes,
             memory: self.options.memory,
-            held: self.queues.len() as u64,
+            held: self.held(),
             counts: self.tally.total(),
         }
+    }
+
+    /// All counts since start.
+    pub fn counts(&self) -> Counts {
+        self.tally.total()
+    }
+
+    /// Bytes held: keys, properties and payloads.
+    pub fn held_bytes(&self) -> Size {
+        self.held_bytes
     }
 
     /// Accepted - confirmed - dropped - held, in deliveries since start: 0, or records were lost.
@@ -140,7 +150,13 @@ impl Node {
             .collect()
     }
 
-    fn uplink_status(&self) -> Vec<UplinkStatus> {
+    /// Deliveries held: waiting or unconfirmed.
+    pub fn held(&self) -> u64 {
+        self.queues.len() as u64
+    }
+
+    /// The uplinks' part of the snapshot, for who looks often.
+    pub fn uplinks(&self) -> Vec<UplinkStatus> {
         let status = |(options, state): (&crate::options::UplinkOptions, &super::UplinkState)| {
             UplinkStatus {
                 name: options.name.clone(),

@@ -49,11 +49,48 @@ pub(super) struct ReplyTo {
 pub(super) struct SourceState {
     pub(super) name: Arc<str>,
     life: u64,
-    /// The streams that it feeds.
+    /// The stream that it fed last, and all that it feeds.
+    last: Option<(RuleId, StreamKey)>,
     pub(super) streams: Vec<(RuleId, StreamKey)>,
-    /// Records that wait for room, in the order of reading; the first is the one that does not fit.
-    pub(super) pending: VecDeque<Offered>,
-    pub(super) wait: Option<Wait>,
+    /// Set while it waits, which is rare.
+    held_up: Option<Box<HeldUp>>,
+}
+
+/// A connection that waits.
+#[derive(Debug, Default)]
+struct HeldUp {
+    /// Records in the order of reading; the first is the one that does not fit.
+    pending: VecDeque<Offered>,
+    wait: Option<Wait>,
+}
+
+impl SourceState {
+    /// The stream that it feeds under this rule, if it does already.
+    pub(super) fn stream(&mut self, rule: RuleId) -> Option<StreamKey> {
+        if self.last.is_none_or(|(last, _)| last != rule) {
+            self.last = self.streams.iter().copied().find(|(known, _)| *known == rule);
+        }
+        self.last.map(|(_, stream)| stream)
+    }
+
+    /// Whether records of it are pending.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.held_up.is_some()
+    }
+
+    /// Records that wait for room, in the order of reading.
+    pub(super) fn pending(&mut self) -> &mut VecDeque<Offered> {
+        &mut self.held_up.get_or_insert_default().pending
+    }
+
+    /// The first of them; with the last one it is held up no more.
+    pub(super) fn next_pending(&mut self) -> Option<Offered> {
+        let next = self.held_up.as_mut()?.pending.pop_front();
+        if next.is_none() {
+            self.held_up = None;
+        }
+        next
+    }
 }
 
 /// All connections of a node.
@@ -80,9 +117,9 @@ impl Sources {
         self.sources[place] = Some(SourceState {
             name,
             life: self.last_life,
+            last: None,
             streams: Vec::new(),
-            pending: VecDeque::new(),
-            wait: None,
+            held_up: None,
         });
         true
     }
@@ -122,14 +159,14 @@ impl Sources {
             }
         };
         let Some(state) = self.get_mut(source) else { return };
-        state.wait = Some(Wait { room, ticket, until });
+        state.held_up.get_or_insert_default().wait = Some(Wait { room, ticket, until });
         self.by_room.insert((room, ticket, source));
         self.by_patience.insert((until, source));
     }
 
     /// The connection waits no more; answers with the wait that it had.
     pub(super) fn end_wait(&mut self, source: SourceId) -> Option<Wait> {
-        let wait = self.get_mut(source)?.wait.take()?;
+        let wait = self.get_mut(source)?.held_up.as_mut()?.wait.take()?;
         self.by_room.remove(&(wait.room, wait.ticket, source));
         self.by_patience.remove(&(wait.until, source));
         Some(wait)

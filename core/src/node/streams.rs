@@ -26,8 +26,9 @@ pub(super) struct Stream {
     name: Arc<str>,
     /// Number of the last accepted record.
     pub(super) seq: u64,
-    /// One queue a destination, in the order of the rule's `to`.
-    pub(super) queues: Vec<QueueKey>,
+    /// One queue a destination, in the order of the rule's `to`: the first of them, and the others.
+    queue: QueueKey,
+    other_queues: Box<[QueueKey]>,
     /// Deliveries held.
     pub(super) held: u64,
     /// Bytes of the records held.
@@ -35,11 +36,26 @@ pub(super) struct Stream {
     /// Its records are dropped or refused at once until this has room again.
     pub(super) full_for: Option<Room>,
     /// For `newest-only`: the newest record of each key, and its deliveries.
-    pub(super) newest: BTreeMap<Bytes, (RecordKey, Vec<DeliveryKey>)>,
+    pub(super) newest: Option<Box<Newest>>,
     /// Connections that feed it.
     opens: u32,
     /// Its place among the idle ones, if it is idle.
     idle_since: Option<u64>,
+}
+
+/// The newest record of each key, and its deliveries.
+pub(super) type Newest = BTreeMap<Bytes, (RecordKey, Vec<DeliveryKey>)>;
+
+impl Stream {
+    /// One queue a destination, in the order of the rule's `to`.
+    pub(super) fn queues(&self) -> impl Iterator<Item = QueueKey> + '_ {
+        std::iter::once(self.queue).chain(self.other_queues.iter().copied())
+    }
+
+    /// The newest record of a key and its deliveries, where the stream keeps no others.
+    pub(super) fn newest_of(&self, key: &[u8]) -> Option<&(RecordKey, Vec<DeliveryKey>)> {
+        self.newest.as_ref()?.get(key)
+    }
 }
 
 /// All streams of a node.
@@ -73,16 +89,17 @@ impl Streams {
         }
         let (_, key) = self.idle.pop_first()?;
         let gone = self.streams.remove(key)?;
+        let queues = gone.queues().collect();
         self.names.remove(&(gone.rule, gone.name));
-        Some(gone.queues)
+        Some(queues)
     }
 
-    /// A new stream with one feeder.
+    /// A new stream with one feeder and at least one queue.
     pub(super) fn create(
         &mut self,
         rule: RuleId,
         name: Arc<str>,
-        queues: Vec<QueueKey>,
+        queues: &[QueueKey],
     ) -> StreamKey {
         self.last_id += 1;
         let key = self.streams.insert(Stream {
@@ -90,11 +107,12 @@ impl Streams {
             rule,
             name: name.clone(),
             seq: 0,
-            queues,
+            queue: queues[0],
+            other_queues: queues[1..].into(),
             held: 0,
             bytes: Size::ZERO,
             full_for: None,
-            newest: BTreeMap::new(),
+            newest: None,
             opens: 1,
             idle_since: None,
         });

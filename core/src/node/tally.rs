@@ -57,19 +57,14 @@ impl Tally {
 
     /// The last byte of a delivery was handed to the wire. One that is sent again counts in the times
     /// again, for that is how long it took, but it violates its bound once.
-    pub(super) fn handed(
-        &mut self,
-        now: Time,
-        rule: RuleId,
-        arrived: Time,
-        delivery: &mut Delivery,
-    ) {
+    pub(super) fn handed(&mut self, now: Time, delivery: &mut Delivery) {
+        let (rule, arrived) = (delivery.spec.rule, delivery.arrived);
         let stages = self.stages(rule);
         let progress = &mut delivery.progress;
         stages.wait.record(progress.picked_at.since(arrived));
         stages.transmit.record(now.since(progress.picked_at));
         stages.residence.record(now.since(arrived));
-        progress.handed_at = Some(now);
+        progress.handed_at = now;
         if now > delivery.deadline && !progress.is_violated {
             progress.is_violated = true;
             self.counts(rule).violated += 1;
@@ -82,14 +77,15 @@ impl Tally {
     }
 
     /// A delivery has its fate.
-    pub(super) fn finished(&mut self, now: Time, rule: RuleId, delivery: &Delivery, fate: Fate) {
+    pub(super) fn finished(&mut self, now: Time, delivery: &Delivery, fate: Fate) {
+        let rule = delivery.spec.rule;
         let counts = self.counts(rule);
         match fate {
             Fate::Confirmed => {
                 counts.confirmed += 1;
                 counts.confirmed_bytes += delivery.size.0;
-                if let Some(handed_at) = delivery.progress.handed_at {
-                    self.stages(rule).confirm.record(now.since(handed_at));
+                if delivery.progress.is_handed() {
+                    self.stages(rule).confirm.record(now.since(delivery.progress.handed_at));
                 }
             }
             Fate::Dropped(reason) => counts.dropped[reason.index()] += 1,

@@ -7,7 +7,7 @@ use crate::units::Size;
 
 /// The deliveries of one list, in order of arrival unless they were moved.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct List {
+pub struct List {
     pub(super) front: Option<DeliveryKey>,
     pub(super) back: Option<DeliveryKey>,
     pub(super) records: u64,
@@ -65,7 +65,13 @@ impl List {
         }
     }
 
-    pub(super) fn at(&self, end: End) -> Option<DeliveryKey> {
+    /// How many there are.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// The one at an end.
+    pub fn at(&self, end: End) -> Option<DeliveryKey> {
         match end {
             End::Front => self.front,
             End::Back => self.back,

@@ -14,14 +14,13 @@ use std::collections::VecDeque;
 use slotmap::{Key, KeyData, SlotMap, new_key_type};
 
 pub use self::delivery::{Delivery, Place, Progress, Timing};
-pub use self::list::End;
+pub use self::list::{End, List};
 
 use self::group::{Group, Rank};
-use self::list::List;
 use crate::class::ClassId;
 use crate::io::{OutputId, QueueId};
 use crate::record::DeliveryId;
-use crate::rules::Discipline;
+use crate::rules::{Discipline, RuleId};
 use crate::units::{Size, Time};
 
 new_key_type! {
@@ -58,8 +57,10 @@ impl From<DeliveryId> for DeliveryKey {
 }
 
 /// What a queue is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSpec {
+    /// The rule of its stream.
+    pub rule: RuleId,
     /// Class that serves it.
     pub class: ClassId,
     /// Where its records go.
@@ -167,11 +168,6 @@ impl Queues {
         self.deliveries.get(key)
     }
 
-    /// What its queue is.
-    pub fn spec_of(&self, key: DeliveryKey) -> Option<QueueSpec> {
-        self.deliveries.get(key).map(|delivery| self.queues[delivery.queue].spec)
-    }
-
     /// The delivery, for its progress to be changed; its size and place are changed by the queues only.
     pub fn get_mut(&mut self, key: DeliveryKey) -> Option<&mut Delivery> {
         self.deliveries.get_mut(key)
@@ -208,10 +204,32 @@ impl Queues {
         self.link(key, timing, queue.next_end());
     }
 
+    /// Adds a taken delivery to the list of what its connection has sent and nobody confirmed, as the
+    /// newest.
+    pub fn await_fate(&mut self, list: &mut List, key: DeliveryKey) {
+        let delivery = &mut self.deliveries[key];
+        assert_eq!(delivery.place, Place::Taken, "only a taken delivery can be unconfirmed");
+        delivery.place = Place::Unconfirmed;
+        list.push(&mut self.deliveries, key, End::Back);
+    }
+
+    /// Takes an unconfirmed delivery off its connection's list; false if it is not unconfirmed.
+    pub fn take_unconfirmed(&mut self, list: &mut List, key: DeliveryKey) -> bool {
+        let Some(delivery) = self.deliveries.get_mut(key) else { return false };
+        if delivery.place != Place::Unconfirmed {
+            return false;
+        }
+        delivery.place = Place::Taken;
+        list.unlink(&mut self.deliveries, key);
+        true
+    }
+
     /// Forgets a delivery, waiting or taken, and returns it; `None` for a stale handle.
     pub fn forget(&mut self, key: DeliveryKey) -> Option<Delivery> {
-        if let Place::Waiting(timing) = self.deliveries.get(key)?.place {
-            self.unlink(key, timing);
+        match self.deliveries.get(key)?.place {
+            Place::Waiting(timing) => self.unlink(key, timing),
+            Place::Taken => {}
+            Place::Unconfirmed => unreachable!("it is taken off its connection's list first"),
         }
         self.deliveries.remove(key)
     }
@@ -422,6 +440,10 @@ mod tests {
     const CLASS: ClassId = ClassId(0);
     const OUTPUT: OutputId = OutputId(0);
 
+    fn spec(discipline: Discipline, strict_order: bool) -> QueueSpec {
+        QueueSpec { rule: RuleId(0), class: CLASS, output: OUTPUT, discipline, strict_order }
+    }
+
     struct Bench {
         queues: Queues,
         order: u64,
@@ -433,13 +455,15 @@ mod tests {
         }
 
         fn open(&mut self, discipline: Discipline, strict_order: bool) -> QueueKey {
-            self.queues.open(QueueSpec { class: CLASS, output: OUTPUT, discipline, strict_order })
+            self.queues.open(spec(discipline, strict_order))
         }
 
         fn insert(&mut self, queue: QueueKey, deadline_ms: u64) -> DeliveryKey {
             self.order += 1;
-            let (record, deadline) = (RecordKey::default(), Time::from_millis(deadline_ms));
-            self.queues.insert(Delivery::new(record, queue, Size(10), self.order, deadline))
+            let queue = (queue, self.queues.queues[queue].spec);
+            let delivery = Delivery::new(RecordKey::default(), queue, Size(10), self.order);
+            let deadline = Time::from_millis(deadline_ms);
+            self.queues.insert(Delivery { deadline, ..delivery })
         }
 
         fn head(&mut self, timing: Timing, now_ms: u64) -> Option<DeliveryKey> {
@@ -526,8 +550,10 @@ mod tests {
     fn an_unready_head_holds_only_its_own_queue() {
         let mut bench = Bench::new(Ranking::Deadline);
         let (a, b) = (bench.open(Discipline::Fifo, false), bench.open(Discipline::Fifo, false));
-        let delivery = Delivery::new(RecordKey::default(), a, Size(5), 0, Time::from_millis(1));
-        let frame = bench.queues.insert(Delivery { ready: false, ..delivery });
+        let queue = (a, spec(Discipline::Fifo, false));
+        let delivery = Delivery::new(RecordKey::default(), queue, Size(5), 0);
+        let deadline = Time::from_millis(1);
+        let frame = bench.queues.insert(Delivery { ready: false, deadline, ..delivery });
         let ready = bench.insert(b, 50);
         let mut unready = VecDeque::new();
         bench.queues.take_unready(&mut unready);
@@ -536,6 +562,23 @@ mod tests {
         bench.queues.resize(frame, Size(7));
         assert_eq!(bench.head(Timing::Live, 0), Some(frame));
         assert_eq!(bench.queues.backlog(CLASS, OUTPUT).bytes, Size(17));
+    }
+
+    #[test]
+    fn what_is_unconfirmed_stands_in_the_order_of_sending() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let queue = bench.open(Discipline::Fifo, false);
+        let all = [50, 60, 70].map(|deadline| bench.insert(queue, deadline));
+        let mut list = List::default();
+        for key in all {
+            assert!(!bench.queues.take_unconfirmed(&mut list, key), "it waits");
+            bench.queues.take(key);
+            bench.queues.await_fate(&mut list, key);
+        }
+        assert!(bench.queues.take_unconfirmed(&mut list, all[1]));
+        assert!(!bench.queues.take_unconfirmed(&mut list, all[1]), "once");
+        assert_eq!((list.at(End::Front), list.at(End::Back)), (Some(all[0]), Some(all[2])));
+        assert_eq!((list.records(), bench.queues.backlog_of(queue)), (2, Backlog::default()));
     }
 
     #[test]

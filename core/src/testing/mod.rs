@@ -1,6 +1,99 @@
 //! What tests of a node share: a driver that checks every step, and random operations with a model that
 //! knows what must hold after each. Only with the feature `testing`.
 
+mod steps;
+mod trial;
 mod wire;
 
+use std::time::Duration;
+
+pub use self::steps::NodeOp;
+pub use self::trial::{Trial, run};
 pub use self::wire::{Answer, Cut, Wire, offer};
+
+use crate::capacity::LawName;
+use crate::class::{Classes, default_classes};
+use crate::io::{OutputId, UplinkId};
+use crate::options::{NodeOptions, OutputOptions, UplinkOptions};
+use crate::record::AcceptMode;
+use crate::rules::{Discipline, FullPolicy, Rule, Rules};
+use crate::schedule::SchedulerName;
+use crate::units::{Rate, Ratio, Size};
+
+/// A small node that runs into every bound: the bits of the number choose scheduler, uplinks and laws.
+pub fn trial_options(setup: u8) -> NodeOptions {
+    let is = |bit: u8| setup >> bit & 1 == 1;
+    let mut classes = default_classes();
+    classes[1].min_share = Ratio::new(0.2);
+    classes[1].cap = is(4).then(|| Rate::new(20_000.0));
+    let classes = Classes::new(classes).unwrap_or_else(|error| panic!("{error}"));
+    let law = match (is(1), is(5)) {
+        (false, _) => LawName::Unlimited,
+        (true, false) => LawName::Known,
+        (true, true) => LawName::Tide,
+    };
+    let uplink = |name: &str| UplinkOptions {
+        name: name.into(),
+        law,
+        cap: is(1).then(|| Rate::from_bits(2e6)),
+        remembered: None,
+    };
+    let output = |name: &str, uplink| OutputOptions {
+        name: name.into(),
+        uplink: UplinkId(uplink),
+        overhead: Size(u64::from(setup % 5) * 10),
+        unconfirmed_max: if is(3) { 4 } else { 30 },
+    };
+    NodeOptions {
+        name: "trial".into(),
+        incarnation: u64::from(setup),
+        rules: trial_rules(&classes),
+        classes,
+        uplinks: vec![uplink("first"), uplink("second")],
+        outputs: vec![output("cloud", 0), output("archive", u16::from(is(2)))],
+        scheduler: match (is(0), is(6)) {
+            (true, false) => SchedulerName::Native,
+            (false, false) => SchedulerName::Tidegate,
+            (true, true) => SchedulerName::JanusPaper,
+            (false, true) => SchedulerName::Janus,
+        },
+        inbound: is(7).then(|| Rate::new(20_000.0)),
+        memory: Size(12_000),
+        record_max: Size(1_900),
+    }
+}
+
+/// One rule of each kind.
+fn trial_rules(classes: &Classes) -> Rules {
+    let rule = |name: &str, latency, to: &[u16], bound| {
+        let to = to.iter().map(|&output| OutputId(output)).collect();
+        let all = Rule { bound: Size(bound), ..Rule::catch_all(classes, to) };
+        let latency = Duration::from_millis(latency);
+        all.for_topics(classes, name, &[&format!("{name}/#")], latency)
+            .unwrap_or_else(|error| panic!("{error}"))
+    };
+    let block = |millis| FullPolicy::Block(Duration::from_millis(millis));
+    let rules = vec![
+        Rule { full: block(50), ..rule("ls", 50, &[0], 3_000) },
+        Rule {
+            discipline: Discipline::NewestOnly,
+            full: FullPolicy::DropNewest,
+            accept: AcceptMode::Confirmed,
+            ..rule("newest", 200, &[0, 1], 3_000)
+        },
+        Rule {
+            discipline: Discipline::Lifo,
+            full: FullPolicy::Reject,
+            accept: AcceptMode::Durable,
+            ttl: Some(Duration::from_millis(400)),
+            ..rule("lifo", 500, &[0], 4_000)
+        },
+        Rule {
+            strict_order: true,
+            full: FullPolicy::DropOldest,
+            ..rule("strict", 700, &[1, 0], 6_000)
+        },
+        Rule { full: block(300), accept: AcceptMode::Confirmed, ..rule("lt", 1000, &[1], 9_000) },
+    ];
+    Rules::new(rules).unwrap_or_else(|error| panic!("{error}"))
+}

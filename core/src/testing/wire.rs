@@ -10,6 +10,7 @@ use crate::io::{
     PrepareTask, Refusal, Targets,
 };
 use crate::node::Node;
+use crate::pace::cut_size;
 use crate::record::{
     Body, DeliveryId, LogPosition, Offered, Properties, RefuseReason, SourceId, Token, WorkId,
 };
@@ -122,15 +123,28 @@ impl Wire {
     /// Polls until the node has nothing more to say.
     pub fn poll(&mut self) {
         for _ in 0..POLLS_MAX {
+            let windows = self.windows();
             let Some(output) = self.node.poll(self.now) else {
                 let next = self.node.next_timeout();
                 assert!(next.is_none_or(|at| at > self.now), "a timeout in the past: busy loop");
                 assert_eq!(self.node.audit(), 0, "accepted - confirmed - dropped - held");
                 return;
             };
+            if let Output::Transmit { path, range, .. } = &output {
+                let uplink = self.node.options().outputs[usize::from(path.output.0)].uplink;
+                let state = &self.node.uplinks()[usize::from(uplink.0)];
+                let window = windows[usize::from(uplink.0)].max(state.window);
+                let cut = Size(range.end - range.start);
+                let most = window + cut_size(state.capacity).max(cut);
+                assert!(state.in_flight <= most, "{state:?}, after {cut:?}");
+            }
             self.note(output);
         }
         panic!("poll does not end");
+    }
+
+    fn windows(&self) -> Vec<Size> {
+        self.node.uplinks().iter().map(|uplink| uplink.window).collect()
     }
 
     fn note(&mut self, output: Output) {
@@ -185,11 +199,32 @@ impl Wire {
 
     /// A path comes up or goes down. What was on it is gone.
     pub fn path(&mut self, path: PathId, state: PathState) {
+        self.forget_path(path);
+        self.handle(Input::PathState { path, state });
+    }
+
+    fn forget_path(&mut self, path: PathId) {
         self.cuts.retain(|cut| cut.path != path);
         self.unconfirmed.retain(|(_, other)| *other != path);
         self.begun.remove(&path);
         self.handed.insert(path, (0, 0));
-        self.handle(Input::PathState { path, state });
+    }
+
+    /// Deliveries of an output that are picked in part or whole and have no fate.
+    pub fn unconfirmed_on(&self, output: OutputId) -> usize {
+        let whole = self.unconfirmed.iter().filter(|(_, path)| path.output == output).count();
+        whole + self.begun.keys().filter(|path| path.output == output).count()
+    }
+
+    /// An output as a whole comes up or goes down; its paths come up one by one later.
+    pub fn destination(&mut self, output: OutputId, up: bool) {
+        if !up {
+            for path in self.paths().into_iter().filter(|path| path.output == output) {
+                self.forget_path(path);
+            }
+        }
+        let destination = Destination::Output(output);
+        self.handle(Input::DestinationState { destination, up });
     }
 
     /// All paths come up.

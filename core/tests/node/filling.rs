@@ -334,3 +334,16 @@ fn opening_a_connection_again_closes_it_first() {
     wire.advance(ms(1000));
     assert_eq!(wire.pauses, [(SourceId(0), true)]);
 }
+
+#[test]
+fn a_record_that_expired_while_it_waited_for_room_is_not_sent() {
+    let rules = three(FullPolicy::Block(ms(100_000)));
+    let rules = vec![Rule { ttl: Some(ms(50)), ..rules[0].clone() }, rules[1].clone()];
+    let mut wire = up(options(rules));
+    ask(&mut wire, 1..=4); // three are under way
+    wire.advance(ms(60));
+    wire.carry();
+    assert_eq!(wire.keys(), ["ls/1", "ls/2", "ls/3"]);
+    assert_eq!(wire.verdicts(), ok(1..=4), "it was accepted");
+    assert_eq!(wire.status().counts.dropped[DropReason::Expired.index()], 1);
+}

@@ -8,13 +8,16 @@ const LINES_MAX: usize = 600;
 const LINES_REVIEW: usize = 400;
 /// Files above `LINES_REVIEW`, and the non-test lines that they may have: `SLACK` above what they
 /// have, at most.
-pub(crate) const OVERSIZED: &[(&str, usize)] =
-    &[("core/src/io.rs", 420), ("core/src/node/ingest.rs", 470), ("core/src/queue/mod.rs", 460)];
+pub(crate) const OVERSIZED: &[(&str, usize)] = &[
+    ("core/src/io.rs", 420),
+    ("core/src/queue/mod.rs", 420),
+    ("lab/src/sim/world.rs", 450),
+    ("tidegate/src/input/mqtt/session/mod.rs", 480),
+];
 const SLACK: usize = 20;
-/// Calls of `unwrap` and `expect` outside tests, for a thousand lines of a crate. The aim is 3; a number
-/// above it records what a crate had and may only fall.
+/// Calls of `unwrap` and `expect` outside tests, for a thousand lines of a crate; a number may only fall.
 pub(crate) const UNWRAPS_PER_KLOC: &[(&str, f64)] =
-    &[("core", 3.4), ("tidegate", 5.0), ("lab", 3.0)];
+    &[("core", 3.0), ("tidegate", 3.0), ("lab", 3.0)];
 /// The one file that may hold the word, for a system call that no crate offers.
 const UNSAFE_FILES: &[&str] = &["tidegate/src/output/tcp_info.rs"];
 /// Files, and folders (with a slash), that hold algorithms.
@@ -31,7 +34,17 @@ const ALGORITHMS: &[&str] = &[
     "core/src/schedule/",
 ];
 /// What in these folders is composition or a helper.
-const NO_ALGORITHMS: &[&str] = &["mod.rs", "tests.rs", "windowed.rs"];
+const NO_ALGORITHMS: &[&str] = &[
+    "acked.rs",
+    "capped.rs",
+    "max_rate.rs",
+    "mod.rs",
+    "round_trip.rs",
+    "standing.rs",
+    "tests.rs",
+    "trial.rs",
+    "windowed.rs",
+];
 
 pub(crate) fn file_sizes(files: &[File], oversized: &[(&str, usize)]) -> Vec<String> {
     let mut problems = Vec::new();

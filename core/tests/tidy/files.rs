@@ -24,7 +24,10 @@ impl File {
 
     /// Whether the whole file is a test.
     pub(crate) fn is_test(&self) -> bool {
-        self.name() == "tests.rs" || self.path.split('/').any(|part| part == "tests")
+        let name = self.name();
+        let is_named_so =
+            name == "tests.rs" || name.ends_with("_tests.rs") || name.starts_with("test_");
+        is_named_so || self.path.split('/').any(|part| part == "tests")
     }
 
     /// The lines above the unit tests, which stand at the bottom of a file.

@@ -4,7 +4,8 @@ use crate::files::{File, text_of};
 
 /// What core may depend on: nothing that knows a clock, a socket or a file.
 const CORE_DEPENDENCIES: &[&str] = &["bytes", "hdrhistogram", "slotmap", "thiserror"];
-const CORE_DEV_DEPENDENCIES: &[&str] = &["proptest"];
+/// For tests also itself, with the feature `testing`.
+const CORE_DEV_DEPENDENCIES: &[&str] = &["proptest", "tidegate-core"];
 
 /// The dependencies that a manifest names, and whether each is for tests only. Both spellings count:
 /// a line of `[dependencies]` and a table `[dependencies.name]`.

@@ -2,14 +2,10 @@
 
 use std::net::SocketAddr;
 
-use anyhow::Context;
-use futures_lite::StreamExt;
-use lapin::options::{BasicConsumeOptions, QueueBindOptions, QueueDeclareOptions};
-use lapin::types::FieldTable;
-use lapin::{Connection, ConnectionProperties};
 use serde::{Deserialize, Serialize};
 
 use super::READY;
+use super::amqp::{Consumer, Subscription};
 use super::mqtt::{self, Packet};
 use super::stamp::{Stamp, wall_ns};
 
@@ -25,8 +21,12 @@ pub struct ConsumeMqtt {
 /// A queue of its own at an AMQP broker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConsumeAmqp {
-    /// The broker, with user and password.
-    pub url: String,
+    /// The broker.
+    pub address: SocketAddr,
+    /// User.
+    pub user: String,
+    /// Password.
+    pub password: String,
     /// Topic exchange to bind to.
     pub exchange: String,
     /// Binding key.
@@ -58,21 +58,13 @@ impl ConsumeMqtt {
 impl ConsumeAmqp {
     /// Runs until the broker ends it or the process is killed.
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let connection = Connection::connect(&self.url, ConnectionProperties::default());
-        let connection = connection.await.context("the AMQP broker refuses")?;
-        let channel = connection.create_channel().await?;
-        let own = QueueDeclareOptions { exclusive: true, auto_delete: true, ..Default::default() };
-        let queue = channel.queue_declare("".into(), own, FieldTable::default()).await?;
-        let name = queue.name().clone();
-        let (exchange, key) = (self.exchange.into(), self.key.into());
-        let bind = QueueBindOptions::default();
-        channel.queue_bind(name.clone(), exchange, key, bind, FieldTable::default()).await?;
-        let options = BasicConsumeOptions { no_ack: true, ..Default::default() };
-        let consumer = channel.basic_consume(name, "lab".into(), options, FieldTable::default());
-        let mut consumer = consumer.await?;
+        let socket = super::connect(self.address).await?;
+        let ConsumeAmqp { user, password, exchange, key, .. } = &self;
+        let subscription = Subscription { user, password, exchange, key };
+        let mut consumer = Consumer::subscribe(socket, subscription).await?;
         say(READY);
-        while let Some(delivery) = consumer.next().await {
-            report(&delivery?.data)?;
+        while let Some(payload) = consumer.next().await? {
+            report(&payload)?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! A job is one argument of JSON after the hidden command [`COMMAND`]; what a client has to tell it
 //! prints, one line each. So the same client runs in any network namespace.
 
+pub mod amqp;
 mod consume;
 pub mod mqtt;
 mod publish;

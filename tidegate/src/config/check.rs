@@ -7,6 +7,7 @@
 mod streams;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tidegate_core::limits::{CLASSES_MAX, OUTPUTS_MAX};
@@ -263,12 +264,23 @@ fn outputs(config: &Config, findings: &mut Findings) {
 /// What the table of one kind must have.
 fn destination(kind: OutputKind<'_>, output: &Place, findings: &mut Findings) {
     let place = output.to(kind.name());
-    let (url, scheme, both) = match kind {
+    let url = match kind {
         OutputKind::Amqp(amqp) => {
-            (&amqp.url, "amqp", amqp.password_env.is_some() && amqp.password_file.is_some())
+            let has_password = amqp.password_env.is_some() || amqp.password_file.is_some();
+            if amqp.user.is_some() && !has_password {
+                let text = "a user without a password: give password_env or password_file";
+                findings.error(place.to("user"), text);
+            }
+            one_password(&amqp.password_env, &amqp.password_file, &place, findings);
+            &amqp.url
         }
         OutputKind::Mqtt(mqtt) => {
-            (&mqtt.url, "mqtt", mqtt.password_env.is_some() && mqtt.password_file.is_some())
+            one_password(&mqtt.password_env, &mqtt.password_file, &place, findings);
+            if mqtt.user.is_none() && (mqtt.password_env.is_some() || mqtt.password_file.is_some())
+            {
+                findings.error(place.clone(), "a password without a user: give user = \"...\"");
+            }
+            &mqtt.url
         }
         OutputKind::Sink(sink) => {
             if sink.files == 0 {
@@ -280,10 +292,7 @@ fn destination(kind: OutputKind<'_>, output: &Place, findings: &mut Findings) {
             return;
         }
     };
-    if both {
-        let text = "password_env is given too: keep one of the two";
-        findings.error(place.to("password_file"), text);
-    }
+    let scheme = kind.name();
     match url {
         None => findings.error(place, format!("no url: give url = \"{scheme}://10.0.0.1\"")),
         Some(url) => {
@@ -291,6 +300,19 @@ fn destination(kind: OutputKind<'_>, output: &Place, findings: &mut Findings) {
                 findings.error(place.to("url"), text);
             }
         }
+    }
+}
+
+/// A password comes from one place.
+fn one_password(
+    variable: &Option<String>,
+    file: &Option<PathBuf>,
+    place: &Place,
+    findings: &mut Findings,
+) {
+    if variable.is_some() && file.is_some() {
+        let text = "password_env is given too: keep one of the two";
+        findings.error(place.to("password_file"), text);
     }
 }
 

@@ -67,6 +67,21 @@ impl OutputConfig {
         self.name.as_deref().unwrap_or_else(kind)
     }
 
+    /// Its name and where it leads, in words.
+    pub fn destination(&self) -> String {
+        let url = |url: &Option<String>| url.clone().unwrap_or_default();
+        let place = match self.kinds().next() {
+            Some(OutputKind::Amqp(amqp)) => {
+                format!("{}, exchange {}", url(&amqp.url), amqp.exchange)
+            }
+            Some(OutputKind::Mqtt(mqtt)) => url(&mqtt.url),
+            Some(OutputKind::Sink(SinkConfig { discard: true, .. })) => "nowhere".into(),
+            Some(OutputKind::Sink(sink)) => format!("files in {}", sink.directory.display()),
+            None => "nowhere".into(),
+        };
+        format!("{} ({place})", self.label())
+    }
+
     /// The uplink it is on: the given one; for a sink its own, since it has no network below; for the
     /// others the one that they share.
     pub fn uplink(&self) -> &str {
@@ -127,8 +142,9 @@ pub struct AmqpConfig {
     pub routing_key: String,
     /// Whether the broker keeps records across its restart.
     pub persistent: bool,
-    /// User name.
-    pub user: String,
+    /// User name; without one `guest` with its well-known password, which RabbitMQ takes from its own
+    /// machine only.
+    pub user: Option<String>,
     /// Environment variable with the password.
     pub password_env: Option<String>,
     /// File with the password.
@@ -142,7 +158,7 @@ impl Default for AmqpConfig {
             exchange: "amq.topic".into(),
             routing_key: "{topic}".into(),
             persistent: true,
-            user: "guest".into(),
+            user: None,
             password_env: None,
             password_file: None,
         }
@@ -155,7 +171,7 @@ impl Default for AmqpConfig {
 pub struct MqttOutputConfig {
     /// `mqtt://host[:port]`.
     pub url: Option<String>,
-    /// Prefix of its client identifiers; the node's name if left out.
+    /// Prefix of its client identifiers; the names of node and output if left out.
     pub client_id: Option<String>,
     /// User name.
     pub user: Option<String>,

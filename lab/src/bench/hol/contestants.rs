@@ -87,9 +87,14 @@ async fn tidegate(link: &Link, scratch: &Scratch, scheduler: &str) -> anyhow::Re
     let program = tidegate_program()?;
     let rabbitmq = brokers::rabbitmq(link, scratch).await?;
     let cloud = Side::Cloud.address();
-    let (exchange, key) = ("amq.topic".to_owned(), "#".to_owned());
-    let url = format!("amqp://{USER}:{USER}@{cloud}:{AMQP_PORT}/%2f");
-    let consumer = consumer(link, Job::ConsumeAmqp(ConsumeAmqp { url, exchange, key })).await?;
+    let consume = ConsumeAmqp {
+        address: (cloud, AMQP_PORT).into(),
+        user: USER.into(),
+        password: USER.into(),
+        exchange: "amq.topic".into(),
+        key: "#".into(),
+    };
+    let consumer = consumer(link, Job::ConsumeAmqp(consume)).await?;
     let password = scratch.file("password", USER)?;
     let listen = edge_listener();
     let configuration = format!(

@@ -118,7 +118,7 @@ fn tidegate_config(address: SocketAddr, work: Work, sink: SocketAddr) -> String 
         Work::Forward => format!("mqtt = {{ url = \"mqtt://{sink}\" }}"),
     };
     format!(
-        "[node]\nname = \"bench\"\n[http]\nlisten = \"off\"\n[[input]]\nmqtt = {{ listen = \"{address}\" }}\n\
+        "[node]\nname = \"bench\"\n[http]\nlisten = []\n[[input]]\nmqtt = {{ listen = \"{address}\" }}\n\
          [[output]]\nname = \"far\"\n{output}\n"
     )
 }

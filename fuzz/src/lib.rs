@@ -1,0 +1,67 @@
+//! What is fuzzed: one function a parser of foreign bytes, which panics where a promise is broken.
+//!
+//! libFuzzer calls these on nightly Rust (`make fuzz`); `tidegate/tests/corpus.rs` replays every file
+//! of `fuzz/corpus/` through the same functions on stable Rust. That test includes this file, so it
+//! may use nothing but the product's crates.
+
+pub mod seeds;
+
+use tidegate_core::topic::Filter;
+
+/// A target and its name, which is also the name of its corpus.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    ("topic_filter", topic_filter),
+    ("config", config),
+    ("amqp_client", amqp_client),
+    ("mqtt_client", mqtt_client),
+];
+
+/// A filter and a topic, one a line: a filter that is accepted says so again, and matches exactly what
+/// the standard's wording, read literally, matches.
+pub fn topic_filter(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let (text, topic) = text.split_once('\n').unwrap_or((text, "a/b"));
+    let Ok(filter) = Filter::new(text) else { return };
+    assert_eq!(filter.as_str(), text);
+    let levels: Vec<&str> = text.split('/').collect();
+    let parts: Vec<&str> = topic.split('/').collect();
+    let is_hidden = topic.starts_with('$') && ["+", "#"].contains(&levels[0]);
+    assert_eq!(filter.matches(topic), !is_hidden && covers(&levels, &parts), "{text} {topic}");
+}
+
+/// MQTT 5.0, 4.7.1: `+` is one level, `#` is what is left, its parent included.
+fn covers(levels: &[&str], parts: &[&str]) -> bool {
+    match (levels, parts) {
+        (["#"], _) => true,
+        ([level, levels @ ..], [part, parts @ ..]) => {
+            (*level == "+" || level == part) && covers(levels, parts)
+        }
+        (levels, parts) => levels.is_empty() && parts.is_empty(),
+    }
+}
+
+/// A configuration file: every text is read, and every finding can be shown with its place.
+pub fn config(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let reading = tidegate::config::read(text);
+    let (errors, warnings) = reading.counts();
+    let shown = reading.render("node.toml", text);
+    assert_eq!(shown.is_empty(), errors + warnings == 0);
+    if errors == 0 {
+        let options = tidegate::assemble::node_options(&reading.config, 1);
+        options.expect("a file without an error makes a node");
+    }
+}
+
+/// What a broker says to the AMQP output.
+pub fn amqp_client(data: &[u8]) {
+    tidegate::output::amqp::fuzz(data);
+}
+
+/// What a broker says to the MQTT output.
+pub fn mqtt_client(data: &[u8]) {
+    tidegate::output::mqtt::fuzz(data);
+}

@@ -1,0 +1,55 @@
+//! The seeds of every corpus, made by our own hands: small, legal and nearly legal inputs.
+
+mod amqp;
+mod mqtt;
+
+/// A seed: its target, its file's name, its bytes.
+pub type Seed = (&'static str, &'static str, Vec<u8>);
+
+/// Every seed.
+pub fn seeds() -> Vec<Seed> {
+    let mut all = Vec::new();
+    let mut add = |target, seeds: &[(&'static str, &str)]| {
+        all.extend(seeds.iter().map(|(name, text)| (target, *name, text.as_bytes().to_vec())));
+    };
+    add("topic_filter", TOPIC_FILTERS);
+    add("config", CONFIGS);
+    all.push(("topic_filter", "not-utf8", vec![b'a', 0xff, b'/', b'#']));
+    all.push(("topic_filter", "deep", "a/".repeat(200).into_bytes()));
+    all.extend(amqp::seeds().map(|(name, bytes)| ("amqp_client", name, bytes)));
+    all.extend(mqtt::seeds().map(|(name, bytes)| ("mqtt_client", name, bytes)));
+    all
+}
+
+const TOPIC_FILTERS: &[(&str, &str)] = &[
+    ("exact", "plant/7/alarm\nplant/7/alarm"),
+    ("one-level", "plant/+/alarm\nplant/7/alarm"),
+    ("parent-of-rest", "plant/#\nplant"),
+    ("empty-levels", "/+/\n//"),
+    ("hidden", "+/uptime\n$SYS/uptime"),
+    ("rest-inside", "plant/#/alarm\nplant/7/alarm"),
+    ("plus-inside", "plant+\nplant+"),
+    ("nul", "a\0b\na\0b"),
+    ("empty", ""),
+];
+
+const CONFIGS: &[(&str, &str)] = &[
+    ("empty", ""),
+    (
+        "whole",
+        "[node]\nname = \"gate-7\"\n[[input]]\nmqtt = { listen = \"127.0.0.1:1883\" }\n\
+         [[class]]\nname = \"ls\"\nlatency = \"50ms\"\n[[class]]\nname = \"lt\"\nlatency = \"1s\"\n\
+         [[stream]]\ntopics = [\"plant/+/alarm\"]\nlatency = \"50ms\"\n\
+         [[stream]]\ntopics = [\"plant/#\"]\nclass = \"lt\"\nfull = \"drop-oldest\"\nttl = \"10m\"\n\
+         [[output]]\nname = \"cloud\"\nrate = \"18mbit\"\n\
+         amqp = { url = \"amqp://10.0.0.1/plant\", exchange = \"telemetry\" }\n",
+    ),
+    ("unknown-key", "[node]\nnmae = \"gate-7\"\n[[stream]]\ntopics = [\"a/#/b\"]\n"),
+    ("wrong-types", "node = 7\n[[output]]\nrate = [1]\namqp = true\nsink = {}\n"),
+    ("broken-syntax", "[node\nname = \"gate\n\n[[stream]]\ntopics = \"a\n"),
+    (
+        "units",
+        "[limits]\nmemory = \"64 MiB\"\nrecord_max = \"1e99kB\"\n[[class]]\nlatency = \"-1h\"\n",
+    ),
+    ("password-in-url", "[[output]]\namqp = { url = \"amqp://me:secret@[::1]:5672/%zz\" }\n"),
+];

@@ -1,0 +1,61 @@
+//! From a scenario to the options of its node.
+
+use anyhow::anyhow;
+use tidegate_core::class::{Classes, default_classes};
+use tidegate_core::io::{OutputId, UplinkId};
+use tidegate_core::options::{NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_core::rules::{FullPolicy, Rule, Rules};
+use tidegate_core::units::Size;
+
+use super::quantity::Span;
+use super::scenario::{Arrivals, LoadSpec, Scenario};
+
+/// Memory of the node: enough that no scenario but the backlogged ones meets a bound.
+const MEMORY: Size = Size::from_mib(512);
+/// What a backlogged stream holds: a few seconds of the fastest link in the scenarios.
+const BACKLOG: Size = Size::from_mib(4);
+
+/// The node of a scenario: the default classes, one output without framing, a rule for each load.
+///
+/// # Errors
+/// A law or a scheduler that does not exist, a load whose name is no topic filter.
+pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
+    let classes = Classes::new(default_classes())?;
+    let rule = |load: &LoadSpec| -> anyhow::Result<Rule> {
+        let all = Rule::catch_all(&classes, vec![OutputId(0)]);
+        let mut rule =
+            all.for_topics(&classes, &load.name, &[load.name.as_str()], load.latency.0)?;
+        rule.bound = MEMORY;
+        if load.arrivals == Arrivals::Backlogged {
+            // Its source waits for as long as it takes.
+            rule.full = FullPolicy::Block(Span::seconds(1_000_000).0);
+            rule.bound = BACKLOG;
+        }
+        Ok(rule)
+    };
+    let rules = scenario.load.iter().map(rule).collect::<anyhow::Result<Vec<Rule>>>()?;
+    let uplink = UplinkOptions {
+        name: "uplink".into(),
+        law: scenario.law().map_err(|error| anyhow!(error))?,
+        cap: scenario.node.rate.map(|speed| speed.0),
+        remembered: None,
+    };
+    let output = OutputOptions {
+        name: "cloud".into(),
+        uplink: UplinkId(0),
+        overhead: Size::ZERO,
+        unconfirmed_max: 100_000,
+    };
+    Ok(NodeOptions {
+        name: "edge".into(),
+        incarnation: 1,
+        classes,
+        rules: Rules::new(rules)?,
+        uplinks: vec![uplink],
+        outputs: vec![output],
+        scheduler: scenario.scheduler().map_err(|error| anyhow!(error))?,
+        memory: MEMORY,
+        inbound: None,
+        record_max: Size::from_mib(16),
+    })
+}

@@ -1,0 +1,296 @@
+//! One connection over the link: packets, acknowledgements, retransmission, both ends of it.
+//!
+//! Its sender takes bytes at once (the node's window is what limits them) and counts what a congestion
+//! window holds back as `unsent`. A packet is known to be lost when three that were sent later have been
+//! acknowledged, or by a timeout.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use tidegate_core::io::PathSample;
+use tidegate_core::record::DeliveryId;
+use tidegate_core::units::{Size, Time};
+
+use super::feedback::Shape;
+use super::link::Packet;
+use super::reno::{PACKET, Reno};
+use super::scenario::Order;
+
+/// Later packets that must be acknowledged before one is taken for lost.
+const REORDER: u64 = 3;
+/// Smallest retransmission timeout (as Linux has it).
+const TIMEOUT_MIN: Duration = Duration::from_millis(200);
+/// Longest: a timeout doubles each time.
+const TIMEOUT_MAX: Duration = Duration::from_secs(10);
+
+/// What a packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Of which delivery; `None` for a competitor's.
+    pub(super) delivery: Option<DeliveryId>,
+    /// How many bytes of it.
+    pub(super) bytes: u64,
+}
+
+#[derive(Debug)]
+struct Segment {
+    piece: Piece,
+    handed: Time,
+    /// Place in the order of sending; `None` while it waits for the congestion window.
+    sent: Option<u64>,
+    is_acked: bool,
+}
+
+/// A connection. Segments are numbered from 0; `base` is the number of the first one kept.
+#[derive(Debug)]
+pub(super) struct Connection {
+    flow: usize,
+    pub(super) epoch: u32,
+    pub(super) is_up: bool,
+    order: Order,
+    reno: Option<Reno>,
+    shape: Shape,
+    segments: VecDeque<Segment>,
+    base: u64,
+    /// Segments kept although they are acknowledged, for one before them is not.
+    ahead: usize,
+    /// Number of the first segment never sent.
+    unsent: u64,
+    last_sent: u64,
+    newest_acked: u64,
+    /// Bytes handed over, acknowledged (as the sender's counter has it), found lost.
+    handed: u64,
+    delivered: u64,
+    lost: u64,
+    /// Bytes on the wire: sent, not acknowledged, not known to be lost.
+    under_way: u64,
+    /// Copies acknowledged and not heard yet: when they are, their numbers and places of sending.
+    acks: VecDeque<(Time, u64, u64)>,
+    /// The far end: the next number in order, and what came before its turn.
+    expected: u64,
+    early: BTreeMap<u64, Piece>,
+    progress_at: Time,
+    srtt: Duration,
+    backoff: u32,
+    /// Whether the driver has planned its timer.
+    pub(super) has_timer: bool,
+}
+
+impl Connection {
+    pub(super) fn new(flow: usize, order: Order, reno: Option<Reno>, shape: Shape) -> Self {
+        Connection {
+            flow,
+            epoch: 0,
+            is_up: true,
+            order,
+            reno,
+            shape,
+            segments: VecDeque::new(),
+            base: 0,
+            ahead: 0,
+            unsent: 0,
+            last_sent: 0,
+            newest_acked: 0,
+            handed: 0,
+            delivered: 0,
+            lost: 0,
+            under_way: 0,
+            acks: VecDeque::new(),
+            expected: 0,
+            early: BTreeMap::new(),
+            progress_at: Time::ZERO,
+            srtt: Duration::ZERO,
+            backoff: 0,
+            has_timer: false,
+        }
+    }
+
+    /// It broke: nothing of it is under way any more, and it begins anew.
+    pub(super) fn restart(&mut self) {
+        let reno = self.reno.as_ref().map(|_| Reno::new());
+        let shape = std::mem::replace(&mut self.shape, Shape::idle());
+        let epoch = self.epoch + 1;
+        *self = Connection { epoch, ..Connection::new(self.flow, self.order, reno, shape) };
+    }
+
+    /// Takes bytes of a delivery.
+    pub(super) fn hand(&mut self, now: Time, piece: Piece) {
+        let mut left = piece.bytes;
+        while left > 0 {
+            let bytes = left.min(PACKET);
+            left -= bytes;
+            let piece = Piece { bytes, ..piece };
+            self.segments.push_back(Segment { piece, handed: now, sent: None, is_acked: false });
+            self.handed += bytes;
+        }
+    }
+
+    /// Bytes that wait for the congestion window.
+    pub(super) fn waiting(&self) -> u64 {
+        let from = (self.unsent - self.base) as usize;
+        self.segments.iter().skip(from).map(|segment| segment.piece.bytes).sum()
+    }
+
+    /// The next packet that may go, if any.
+    pub(super) fn send(&mut self, now: Time) -> Option<Packet> {
+        let place = (self.unsent - self.base) as usize;
+        let bytes = self.segments.get(place)?.piece.bytes;
+        let window = self.reno.as_ref().map_or(u64::MAX, Reno::window);
+        if self.under_way > 0 && self.under_way + bytes > window {
+            return None;
+        }
+        if self.under_way == 0 {
+            self.progress_at = now;
+        }
+        let number = self.unsent;
+        self.unsent += 1;
+        Some(self.transmit(number))
+    }
+
+    fn transmit(&mut self, number: u64) -> Packet {
+        self.last_sent += 1;
+        let segment = &mut self.segments[(number - self.base) as usize];
+        let (sent, bytes) = (self.last_sent, segment.piece.bytes);
+        segment.sent = Some(sent);
+        self.under_way += bytes;
+        Packet { flow: self.flow, epoch: self.epoch, number, sent, bytes }
+    }
+
+    /// A packet reached the far end; answers with what is complete in order, and when the sender hears
+    /// of the packet. `back`: when its acknowledgement reaches the sender's side.
+    pub(super) fn arrive(&mut self, packet: Packet, back: Time) -> (Vec<Piece>, Time) {
+        let heard = self.shape.heard(back);
+        let Packet { number, sent, .. } = packet;
+        self.acks.push_back((heard, number, sent));
+        let is_known = number < self.expected || self.early.contains_key(&number);
+        let kept = number.checked_sub(self.base).and_then(|at| self.segments.get(at as usize));
+        let Some(piece) = kept.map(|segment| segment.piece).filter(|_| !is_known) else {
+            return (Vec::new(), heard);
+        };
+        let mut complete = Vec::new();
+        self.early.insert(number, piece);
+        while let Some(piece) = self.early.remove(&self.expected) {
+            self.expected += 1;
+            if self.order == Order::Kept {
+                complete.push(piece);
+            }
+        }
+        if self.order == Order::None {
+            complete.push(piece);
+        }
+        (complete, heard)
+    }
+
+    /// Hears all that is to be heard by now; answers with the sample that a sender takes, and with what
+    /// it sends again.
+    pub(super) fn hear(&mut self, now: Time) -> (Option<PathSample>, Vec<Packet>) {
+        let (delivered, mut newest) = (self.delivered, None);
+        while let Some(&(at, number, sent)) = self.acks.front() {
+            if at > now {
+                break;
+            }
+            self.acks.pop_front();
+            // The copy that arrived tells what was sent before it, whichever copy was sent last.
+            self.newest_acked = self.newest_acked.max(sent);
+            newest = newest.max(self.acked(number));
+        }
+        let is_full =
+            self.reno.as_ref().is_some_and(|reno| self.under_way + 2 * PACKET >= reno.window());
+        while self.segments.front().is_some_and(|segment| segment.is_acked) {
+            let segment = self.segments.pop_front().expect("there is a front");
+            self.base += 1;
+            self.ahead -= 1;
+            if self.order == Order::Kept {
+                self.delivered += segment.piece.bytes;
+                newest = newest.max(Some(segment.handed));
+            }
+        }
+        let newly = self.delivered - delivered;
+        if newly > 0 {
+            (self.progress_at, self.backoff) = (now, 0);
+            if let Some(reno) = self.reno.as_mut().filter(|_| is_full) {
+                reno.acked(newly);
+            }
+        }
+        let again = self.find_lost();
+        let rtt = newest.filter(|_| newly > 0).map(|handed| now.since(handed));
+        if let Some(rtt) = rtt {
+            self.srtt = if self.srtt.is_zero() { rtt } else { (self.srtt * 7 + rtt) / 8 };
+        }
+        let sample = PathSample {
+            rtt,
+            delivered: Size(self.delivered),
+            in_flight: Size(self.handed - self.delivered),
+            unsent: Size(self.waiting()),
+            lost: Size(self.lost),
+            app_limited: false,
+        };
+        (rtt.is_some().then_some(sample), again)
+    }
+
+    /// One packet is acknowledged; without order its handing-over is the newest one known.
+    fn acked(&mut self, number: u64) -> Option<Time> {
+        let at = number.checked_sub(self.base)? as usize;
+        let segment = self.segments.get_mut(at).filter(|segment| !segment.is_acked)?;
+        segment.is_acked = true;
+        self.ahead += 1;
+        self.under_way = self.under_way.saturating_sub(segment.piece.bytes);
+        if self.order == Order::Kept {
+            return None;
+        }
+        self.delivered += segment.piece.bytes;
+        Some(segment.handed)
+    }
+
+    fn find_lost(&mut self) -> Vec<Packet> {
+        let newest = self.newest_acked;
+        let sent = (self.unsent - self.base) as usize;
+        let is_lost = |segment: &Segment| {
+            !segment.is_acked && segment.sent.is_some_and(|sent| sent + REORDER <= newest)
+        };
+        if self.ahead == 0 {
+            // Everything comes in order: nothing is missing.
+            return Vec::new();
+        }
+        let lost: Vec<u64> = self
+            .segments
+            .iter()
+            .take(sent)
+            .enumerate()
+            .filter(|(_, segment)| is_lost(segment))
+            .map(|(at, _)| self.base + at as u64)
+            .collect();
+        lost.into_iter().map(|number| self.retransmit(number)).collect()
+    }
+
+    fn retransmit(&mut self, number: u64) -> Packet {
+        let segment = &self.segments[(number - self.base) as usize];
+        let (bytes, sent) = (segment.piece.bytes, segment.sent.unwrap_or_default());
+        self.lost += bytes;
+        self.under_way = self.under_way.saturating_sub(bytes);
+        if let Some(reno) = &mut self.reno {
+            reno.lost(sent, self.last_sent);
+        }
+        self.transmit(number)
+    }
+
+    /// When the retransmission timer fires; `None` with nothing under way.
+    pub(super) fn timeout(&self) -> Option<Time> {
+        let is_waiting = self.segments.front().is_some_and(|segment| segment.sent.is_some());
+        let span = (self.srtt * 2).max(TIMEOUT_MIN) * 2u32.pow(self.backoff.min(6));
+        is_waiting.then(|| self.progress_at + span.min(TIMEOUT_MAX))
+    }
+
+    /// The timer fired: the first packet goes again.
+    pub(super) fn timed_out(&mut self, now: Time) -> Option<Packet> {
+        if self.timeout().is_none_or(|at| at > now) {
+            return None;
+        }
+        self.progress_at = now;
+        self.backoff += 1;
+        if let Some(reno) = &mut self.reno {
+            reno.timed_out(self.last_sent);
+        }
+        Some(self.retransmit(self.base))
+    }
+}

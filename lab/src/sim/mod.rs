@@ -1,0 +1,26 @@
+//! Virtual time: the whole core node over an emulated link, seeded and bit-for-bit repeatable.
+//!
+//! `lab sim NAME --seed N` runs a scenario; `world` is the loop that joins the parts.
+
+mod build;
+mod catalogue;
+mod command;
+mod connection;
+mod feedback;
+mod ledger;
+mod link;
+mod load;
+mod quantity;
+mod random;
+mod reno;
+mod report;
+mod scenario;
+mod seeds;
+mod world;
+
+pub use self::command::{Options, run};
+pub use self::quantity::{Amount, QuantityError, Span, Speed};
+pub use self::scenario::{
+    Arrivals, Change, ConnectionSpec, Feedback, FlowKind, FlowSpec, LinkSpec, LoadSpec, NodeSpec,
+    Order, Phase, Scenario, Step, Window,
+};

@@ -1,0 +1,180 @@
+//! The command line: what can be asked for, and the help that teaches it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use tidegate_core::units::Rate;
+
+use crate::config::Scheduler;
+use crate::config::units::{BitRate, Period, Quantity};
+use crate::logs::{Filter, Format};
+
+/// Carries streams of records from the edge, the urgent record first.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(flatten)]
+    /// How to log.
+    pub logs: LogArguments,
+    #[command(subcommand)]
+    /// What to do.
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tidegate demo                        see alarms overtake bulk on a 2 Mbit/s line
+  tidegate demo --scheduler native     the same without Tidegate's scheduler
+  tidegate run                         a node on loopback: MQTT on 1883, page on 7070
+  tidegate config > node.toml          every key with its default, to edit
+  tidegate check node.toml             every mistake in it, with line and column
+  tidegate run -c node.toml            run it
+  tidegate top                         its classes, live
+
+Exit codes: 0 success; 1 an error, told on standard error; 2 wrong usage;
+130 or 143 stopped by a second SIGINT or SIGTERM, with records still held.";
+
+/// How to log; the same for every command.
+#[derive(Clone, Debug, Args)]
+pub struct LogArguments {
+    /// What to log: a level (error, warn, info, debug, trace), or one for each module, as in
+    /// "info,tidegate::output=debug"
+    #[arg(long = "log", global = true, value_name = "FILTER")]
+    pub filter: Option<Filter>,
+    /// Log as text for people or as JSON lines for machines
+    #[arg(long = "log-format", global = true, value_name = "FORMAT", default_value = "text")]
+    pub format: Format,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a node until it is told to stop
+    #[command(after_help = RUN_HELP)]
+    Run(RunArguments),
+    /// Tell every mistake in a configuration file
+    #[command(after_help = CHECK_HELP)]
+    Check(CheckArguments),
+    /// Print a configuration file with every key, its default and what it does
+    Config,
+    /// See alarms and bulk share a slow line, in one process that needs nothing else
+    #[command(after_help = DEMO_HELP)]
+    Demo(DemoArguments),
+    /// Watch the classes of a running node
+    #[command(after_help = TOP_HELP)]
+    Top(TopArguments),
+}
+
+const RUN_HELP: &str = "\
+Without a file the node listens for MQTT on 127.0.0.1:1883 and [::1]:1883, writes what comes to
+./tidegate-data/ and shows itself at http://127.0.0.1:7070. Try it:
+  mosquitto_pub -t hello -m world -q 1
+
+The first SIGINT (Ctrl-C) or SIGTERM stops it gently: it accepts nothing more, delivers what it
+holds for at most node.stop_timeout, tells what became of everything and exits with 0. A second
+signal ends it at once.";
+
+const CHECK_HELP: &str = "\
+Prints FILE:LINE:COLUMN, the key, what is wrong and what would be right, for every mistake.
+Warnings tell what is surely not meant, such as a stream that another one hides.
+Exits with 0 if there is no error, with 1 if there is one.";
+
+const DEMO_HELP: &str = "\
+Two nodes and a line of 2 Mbit/s and 50 ms between them, all on loopback. Sensors publish alarms
+(200 bytes, 5 a second) and bulk (20 kB, 20 a second): 1.6 times what the line can carry. The table
+shows how long each class waits in the first node, and how old records are at the far end.";
+
+const TOP_HELP: &str = "\
+Examples:
+  tidegate top                    the node on this machine
+  tidegate top 10.0.0.7:7070      another one
+  tidegate top --once             one table, for a script";
+
+/// Arguments of `run`.
+#[derive(Clone, Debug, Args)]
+pub struct RunArguments {
+    /// The configuration; see `tidegate config`
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// Arguments of `check`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckArguments {
+    /// The file to check
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+/// Arguments of `demo`.
+#[derive(Clone, Debug, Args)]
+pub struct DemoArguments {
+    /// Who picks the next record: tidegate, or native for one queue first come first served
+    #[arg(long, value_name = "NAME", default_value = "tidegate")]
+    pub scheduler: Scheduler,
+    /// How long to run
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub seconds: u64,
+    /// Rate of the line
+    #[arg(long, value_name = "RATE", default_value = "2mbit", value_parser = line_rate)]
+    pub rate: Rate,
+    /// Delay of the line, each way
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = line_delay)]
+    pub delay: Duration,
+}
+
+/// Arguments of `top`.
+#[derive(Clone, Debug, Args)]
+pub struct TopArguments {
+    /// Where the node's [http] listens
+    #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
+    pub address: String,
+    /// Print one table and end
+    #[arg(long)]
+    pub once: bool,
+}
+
+fn line_rate(text: &str) -> Result<Rate, String> {
+    let BitRate(rate) = BitRate::parse(text).map_err(|error| error.to_string())?;
+    let (least, most) = (Rate::from_bits(50e3), Rate::from_bits(1e9));
+    match rate {
+        rate if rate < least || rate > most => Err("the line takes 50kbit to 1gbit".into()),
+        rate => Ok(rate),
+    }
+}
+
+fn line_delay(text: &str) -> Result<Duration, String> {
+    match Period::parse(text).map_err(|error| error.to_string())?.0 {
+        delay if delay > Duration::from_secs(5) => Err("the line takes at most 5s".into()),
+        delay => Ok(delay),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_teaches() {
+        insta::assert_snapshot!("help", Cli::command().render_help().to_string());
+        for name in ["run", "check", "demo", "top"] {
+            let mut command = Cli::command();
+            let command = command.find_subcommand_mut(name).unwrap();
+            insta::assert_snapshot!(format!("help_{name}"), command.render_help().to_string());
+        }
+    }
+
+    #[test]
+    fn lines_have_bounds() {
+        assert!(line_rate("2mbit").is_ok() && line_rate("1kbit").is_err());
+        assert!(line_delay("0ms").is_ok() && line_delay("1m").is_err() && line_delay("x").is_err());
+    }
+}

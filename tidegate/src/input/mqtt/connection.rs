@@ -1,0 +1,367 @@
+//! One client's connection: moves bytes between the socket and the session, and records and answers
+//! between the session and the node. It decides nothing about the protocol.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+
+use super::buffer::{Buffer, discard};
+use super::listener::Shared;
+use super::session::{Effects, End, Session, Step};
+use crate::port::{Notice, Source};
+
+/// How long a close waits for the client to take its last packet.
+const CLOSE_WAIT: Duration = Duration::from_millis(500);
+/// Bytes that a close reads and discards: closing over unread bytes resets the connection, and the
+/// client would never see why.
+const DISCARD_MAX: usize = 256 * 1024;
+/// Write buffer that a connection keeps.
+const KEPT: usize = 1024;
+
+/// Serves one connection until it ends.
+pub(super) async fn run(
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    shared: Arc<Shared>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let (reader, writer) = stream.split();
+    let mut connection = Connection {
+        reader,
+        writer,
+        session: Session::new(shared.limits),
+        effects: Effects::default(),
+        buffer: Buffer::default(),
+        shared: &shared,
+    };
+    let greeting = timeout(shared.options.connect_timeout, connection.greet());
+    let greeted = tokio::select! {
+        biased;
+        () = stopped(&mut stop) => Err(End::Stopping),
+        greeted = greeting => greeted.unwrap_or(Err(End::ConnectTimeout)),
+    };
+    let end = match greeted {
+        Ok(()) => connection.live(peer, &mut stop).await,
+        Err(end) => {
+            connection.finish(&end, None).await;
+            end
+        }
+    };
+    shared.report(&end, connection.session.client(), peer);
+    connection.linger(&end).await;
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone, and with it whoever runs this listener.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+struct Connection<'a> {
+    reader: ReadHalf<'a>,
+    writer: WriteHalf<'a>,
+    session: Session,
+    effects: Effects,
+    buffer: Buffer,
+    shared: &'a Shared,
+}
+
+impl Connection<'_> {
+    /// Reads until the CONNECT is there.
+    async fn greet(&mut self) -> Result<(), End> {
+        loop {
+            self.fill().await?;
+            match self.receive(self.shared.intake.now()) {
+                Step::Connect => return Ok(()),
+                Step::End(end) => return Err(end),
+                Step::Read(_) | Step::Offer | Step::Wait => {}
+            }
+        }
+    }
+
+    /// From an accepted CONNECT to the end: takes the client id over, opens the source, serves.
+    async fn live(&mut self, peer: SocketAddr, stop: &mut watch::Receiver<bool>) -> End {
+        let mut client = self.session.client().clone();
+        if client.is_empty() {
+            client = self.shared.clients.assign();
+        }
+        let (mut registration, older) = self.shared.clients.register(&client);
+        let mut source = None;
+        let (end, takeover) = tokio::select! {
+            biased;
+            () = stopped(stop) => (End::Stopping, None),
+            kicked = &mut registration.kicked => (End::TakenOver, kicked.ok()),
+            end = async {
+                if let Some(older) = older {
+                    // An error is the answer: the older connection dropped its end.
+                    let _ = older.await;
+                }
+                match self.shared.intake.open(client.clone()).await {
+                    Ok(opened) => self.serve(client, peer, source.insert(opened)).await,
+                    Err(_) => End::Stopping,
+                }
+            } => (end, None),
+        };
+        self.finish(&end, source).await;
+        drop(takeover);
+        end
+    }
+
+    async fn serve(&mut self, client: Arc<str>, peer: SocketAddr, source: &mut Source) -> End {
+        tracing::debug!(%client, %peer, "connected");
+        match self.session.opened(source.id(), client, &mut self.effects) {
+            Ok(()) => self.exchange(source).await.err().unwrap_or(End::Closed),
+            Err(end) => end,
+        }
+    }
+
+    /// The loop of a connection. Returns by its error only.
+    async fn exchange(&mut self, source: &mut Source) -> Result<(), End> {
+        let mut pulse = Pulse::new(self.session.keepalive(), self.shared.options.write_timeout);
+        let mut timer = std::pin::pin!(sleep_until(pulse.never()));
+        let mut paused = false;
+        loop {
+            let step = if paused { Step::Wait } else { self.receive(source.now()) };
+            if !self.effects.records.is_empty() {
+                let records = std::mem::take(&mut self.effects.records);
+                source.offer(records).await.map_err(|_| End::Stopping)?;
+            }
+            while let Some(notice) = source.try_notice() {
+                self.heed(notice, &mut paused);
+            }
+            let acknowledged = self.session.acknowledge(&mut self.effects.out);
+            self.flush()?;
+            acknowledged?;
+            match step {
+                Step::End(end) => return Err(end),
+                Step::Offer => continue,
+                // An answer or a resume came since `step` was taken: nothing else would wake us.
+                Step::Wait if !paused && !self.session.must_wait() => continue,
+                Step::Read(_) | Step::Wait | Step::Connect => {}
+            }
+            let blocked = !self.effects.out.is_empty();
+            let reading = !paused && !blocked && matches!(step, Step::Read(_));
+            let deadline = pulse.deadline(reading, blocked);
+            arm(timer.as_mut(), deadline);
+            tokio::select! {
+                biased;
+                notice = source.notice() => match notice {
+                    Some(notice) => self.heed(notice, &mut paused),
+                    None => return Err(End::Stopping),
+                },
+                writable = self.writer.writable(), if blocked => writable.map_err(failed)?,
+                filled = self.buffer.fill(&mut self.reader), if reading => {
+                    heard(filled)?;
+                    pulse.heard();
+                }
+                () = timer.as_mut(), if deadline.is_some() => pulse.check(deadline)?,
+            }
+        }
+    }
+
+    fn heed(&mut self, notice: Notice, paused: &mut bool) {
+        match notice {
+            Notice::Accept(token, result) => self.session.answer(token, result),
+            Notice::Pause => *paused = true,
+            Notice::Resume => *paused = false,
+        }
+    }
+
+    fn receive(&mut self, now: tidegate_core::units::Time) -> Step {
+        let (done, step) = self.session.receive(now, self.buffer.bytes(), &mut self.effects);
+        self.buffer.handled(done, if let Step::Read(size) = step { size } else { 0 });
+        step
+    }
+
+    async fn fill(&mut self) -> Result<(), End> {
+        heard(self.buffer.fill(&mut self.reader).await)
+    }
+
+    /// Writes what the socket takes now.
+    fn flush(&mut self) -> Result<(), End> {
+        let out = &mut self.effects.out;
+        while !out.is_empty() {
+            match self.writer.try_write(out) {
+                Ok(written) => drop(out.drain(..written)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        if out.capacity() > KEPT {
+            *out = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Says goodbye: last answers, the reason, the will. Then the node hears that the connection ended.
+    async fn finish(&mut self, end: &End, source: Option<Source>) {
+        let mut source = source;
+        if let (End::Stopping, Some(source)) = (end, &mut source) {
+            // A timeout is fine: what stays unanswered is sent again by the client.
+            let _ = timeout(self.shared.options.stop_grace, self.last_answers(source)).await;
+        }
+        self.session.end(end, &mut self.effects.out);
+        let farewell = async {
+            self.writer.write_all(&self.effects.out).await?;
+            self.writer.shutdown().await
+        };
+        // Neither a client that does not read nor one that is gone changes what follows.
+        let _ = timeout(CLOSE_WAIT, farewell).await;
+        if let Some(source) = source
+            && end.publishes_will()
+            && let Some(will) = self.session.take_will(source.now())
+        {
+            // An error means that the node is gone.
+            let _ = source.offer(vec![will]).await;
+        }
+    }
+
+    async fn last_answers(&mut self, source: &mut Source) {
+        let mut paused = false;
+        while self.session.unanswered() > 0 {
+            match source.notice().await {
+                Some(notice) => self.heed(notice, &mut paused),
+                None => return,
+            }
+            if self.session.acknowledge(&mut self.effects.out).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Gives the client time to read why its connection ends.
+    async fn linger(&mut self, end: &End) {
+        if matches!(
+            end,
+            End::Violation { .. } | End::TakenOver | End::Stopping | End::Refused { .. }
+        ) {
+            let _ = timeout(CLOSE_WAIT, discard(&mut self.reader, DISCARD_MAX)).await;
+        }
+    }
+}
+
+fn failed(error: io::Error) -> End {
+    End::Failed(error.kind())
+}
+
+fn heard(filled: io::Result<usize>) -> Result<(), End> {
+    match filled {
+        Ok(0) => Err(End::Closed),
+        Ok(_) => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Sets the timer if it would ring too late, or has rung; an early ring is cheaper than a reset a read.
+fn arm(timer: std::pin::Pin<&mut Sleep>, deadline: Option<Instant>) {
+    if let Some(deadline) = deadline
+        && (timer.is_elapsed() || deadline < timer.deadline())
+    {
+        timer.reset(deadline);
+    }
+}
+
+/// When a connection is given up: a silent client, or one that does not read.
+struct Pulse {
+    keepalive: Option<Duration>,
+    write_timeout: Duration,
+    /// When bytes came last, or when reading began again: a client that is not read is not silent.
+    heard: Instant,
+    reading: bool,
+    blocked: Option<Instant>,
+}
+
+impl Pulse {
+    fn new(keepalive: Option<Duration>, write_timeout: Duration) -> Self {
+        let heard = Instant::now();
+        Pulse { keepalive, write_timeout, heard, reading: false, blocked: None }
+    }
+
+    fn never(&self) -> Instant {
+        const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+        self.heard + YEAR
+    }
+
+    fn heard(&mut self) {
+        self.heard = Instant::now();
+    }
+
+    /// When to look again, if ever.
+    fn deadline(&mut self, reading: bool, blocked: bool) -> Option<Instant> {
+        if reading && !self.reading {
+            self.heard();
+        }
+        self.reading = reading;
+        if blocked {
+            let since = *self.blocked.get_or_insert_with(Instant::now);
+            return Some(since + self.write_timeout);
+        }
+        self.blocked = None;
+        self.keepalive.filter(|_| reading).map(|keepalive| self.heard + keepalive)
+    }
+
+    /// At a ring of the timer.
+    fn check(&self, deadline: Option<Instant>) -> Result<(), End> {
+        match deadline {
+            Some(deadline) if Instant::now() < deadline => Ok(()),
+            _ if self.blocked.is_some() => Err(End::NotReading),
+            _ => Err(End::KeepAlive),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    const KEEPALIVE: Duration = Duration::from_secs(90);
+    const WRITE: Duration = Duration::from_secs(30);
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_counts_only_while_the_client_is_read() {
+        let mut pulse = Pulse::new(Some(KEEPALIVE), WRITE);
+        let deadline = pulse.deadline(true, false);
+        assert_eq!(deadline, Some(Instant::now() + KEEPALIVE));
+        advance(KEEPALIVE / 2).await;
+        assert_eq!(pulse.check(deadline), Ok(()));
+        assert_eq!(pulse.deadline(false, false), None, "paused");
+        advance(2 * KEEPALIVE).await;
+        let deadline = pulse.deadline(true, false);
+        assert_eq!(deadline, Some(Instant::now() + KEEPALIVE));
+        advance(KEEPALIVE).await;
+        assert_eq!(pulse.check(deadline), Err(End::KeepAlive));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_blocked_write_has_its_own_deadline() {
+        let mut pulse = Pulse::new(None, WRITE);
+        assert_eq!(pulse.deadline(true, false), None);
+        let deadline = pulse.deadline(false, true);
+        advance(WRITE / 2).await;
+        assert_eq!(pulse.deadline(false, true), deadline, "counts from its beginning");
+        advance(WRITE / 2).await;
+        assert_eq!(pulse.check(deadline), Err(End::NotReading));
+        assert_eq!(pulse.deadline(true, false), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_is_set_earlier_and_never_later() {
+        let start = Instant::now();
+        let mut timer = std::pin::pin!(sleep_until(start + KEEPALIVE));
+        arm(timer.as_mut(), Some(start + 2 * KEEPALIVE));
+        assert_eq!(timer.deadline(), start + KEEPALIVE);
+        arm(timer.as_mut(), Some(start + WRITE));
+        assert_eq!(timer.deadline(), start + WRITE);
+        timer.as_mut().await;
+        arm(timer.as_mut(), Some(start + 2 * KEEPALIVE));
+        assert_eq!(timer.deadline(), start + 2 * KEEPALIVE);
+    }
+}

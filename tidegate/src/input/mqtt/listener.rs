@@ -1,0 +1,257 @@
+//! The listening sockets: accept, count, hand over to connections.
+
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::clients::Clients;
+use super::complaints::Complaints;
+use super::connection;
+use super::options::MqttOptions;
+use super::session::{End, Limits};
+use crate::port::Intake;
+
+/// Connections that the kernel may hold for us: a site that comes back after a power cut.
+const BACKLOG: i32 = 4096;
+/// After this silence the kernel asks whether a client is still there: the only way to find a dead one
+/// that wanted no keepalive.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(120);
+/// Waiting after an accept that failed, doubled up to `ACCEPT_WAIT_MAX`.
+const ACCEPT_WAIT: Duration = Duration::from_millis(50);
+const ACCEPT_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a stop waits for connections beyond their own grace.
+const STOP_MARGIN: Duration = Duration::from_secs(2);
+
+/// Why an MQTT input cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum MqttError {
+    /// No address at all.
+    #[error("mqtt input: no address to listen on; give one, such as 0.0.0.0:1883")]
+    NoAddress,
+    /// An address cannot be listened on.
+    #[error("mqtt input: cannot listen on {address}: {source}{cure}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What would help, as a continued sentence.
+        cure: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// An option is out of its range.
+    #[error("mqtt input: {name} is {value}, but must be {range}")]
+    Option {
+        /// Name of the option.
+        name: &'static str,
+        /// What it is.
+        value: u64,
+        /// What it may be.
+        range: &'static str,
+    },
+}
+
+/// What all connections of a listener share.
+pub(super) struct Shared {
+    pub(super) options: MqttOptions,
+    pub(super) limits: Limits,
+    pub(super) clients: Arc<Clients>,
+    pub(super) intake: Intake,
+    complaints: Complaints,
+    permits: Arc<Semaphore>,
+}
+
+impl Shared {
+    /// Logs the end of a connection; warnings are bounded.
+    pub(super) fn report(&self, end: &End, client: &str, peer: SocketAddr) {
+        if !end.is_worth_a_warning() {
+            tracing::debug!(client, %peer, "{end}");
+        } else if let Some(withheld) = self.complaints.allow(Instant::now()) {
+            let topic =
+                if let End::Violation { topic, .. } = end { topic.as_deref() } else { None };
+            tracing::warn!(client, %peer, topic, withheld, "mqtt connection closed: {end}");
+        }
+    }
+}
+
+/// Binds every address of the options.
+///
+/// # Errors
+/// An option is out of range, or an address cannot be listened on.
+pub async fn bind(options: MqttOptions) -> Result<MqttListener, MqttError> {
+    check(&options)?;
+    let mut listeners = Vec::new();
+    for &address in &options.listen {
+        let beside_ipv4 = options
+            .listen
+            .iter()
+            .any(|other| other.is_ipv4() && other.port() == address.port() && other.port() != 0);
+        let listener = listen(address, beside_ipv4).map_err(|source| {
+            let cure = cure(source.kind());
+            MqttError::Listen { address, cure, source }
+        })?;
+        listeners.push(listener);
+    }
+    Ok(MqttListener { listeners, options })
+}
+
+fn check(options: &MqttOptions) -> Result<(), MqttError> {
+    if options.listen.is_empty() {
+        return Err(MqttError::NoAddress);
+    }
+    let wrong = |name, value, range| Err(MqttError::Option { name, value, range });
+    if !MqttOptions::PACKET_SIZES.contains(&options.max_packet_size) {
+        let value = options.max_packet_size.into();
+        return wrong("max_packet_size", value, "between 128 bytes and 256 MiB");
+    }
+    if options.receive_maximum == 0 {
+        return wrong("receive_maximum", 0, "at least 1");
+    }
+    if !(1..=CONNECTIONS_MOST).contains(&options.connections_max) {
+        let value = options.connections_max as u64;
+        return wrong("connections_max", value, "between 1 and 1000000");
+    }
+    Ok(())
+}
+
+/// Largest `connections_max`.
+const CONNECTIONS_MOST: usize = 1_000_000;
+
+fn listen(address: SocketAddr, beside_ipv4: bool) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.ip() == Ipv6Addr::UNSPECIFIED && beside_ipv4 {
+        // Else [::] would take the port of the IPv4 address in the same list.
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+fn cure(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::AddrInUse => "; another program has this port: stop it, or choose another",
+        io::ErrorKind::AddrNotAvailable => {
+            "; this machine has no such address: use 0.0.0.0 or [::] for all of its addresses"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need the privilege CAP_NET_BIND_SERVICE: choose a higher one"
+        }
+        _ => "",
+    }
+}
+
+/// Bound sockets that do not accept yet.
+#[derive(Debug)]
+pub struct MqttListener {
+    listeners: Vec<TcpListener>,
+    options: MqttOptions,
+}
+
+impl MqttListener {
+    /// The addresses that clients can connect to, with the ports that the system chose.
+    pub fn local_addrs(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+
+    /// Accepts clients until `stop` is true or its sender is gone, then ends all connections: clients
+    /// get the answers that come within the grace of the options, and MQTT 5 clients the reason.
+    pub async fn run(self, intake: Intake, stop: watch::Receiver<bool>) {
+        let MqttListener { listeners, options } = self;
+        let all = u32::try_from(options.connections_max).unwrap_or(u32::MAX);
+        let permits = Arc::new(Semaphore::new(options.connections_max));
+        let limits = Limits {
+            max_packet_size: options.max_packet_size,
+            receive_maximum: options.receive_maximum,
+            topic_alias_maximum: options.topic_alias_maximum,
+        };
+        let patience = options.stop_grace + STOP_MARGIN;
+        let shared = Arc::new(Shared {
+            options,
+            limits,
+            clients: Arc::new(Clients::new()),
+            intake,
+            complaints: Complaints::new(Instant::now()),
+            permits: permits.clone(),
+        });
+        let mut accepting = JoinSet::new();
+        for listener in listeners {
+            accepting.spawn(accept_all(listener, shared.clone(), stop.clone()));
+        }
+        while accepting.join_next().await.is_some() {}
+        // Every connection holds a permit: having all of them is having no connection.
+        let ended = timeout(patience, permits.acquire_many(all)).await;
+        if ended.is_err() {
+            tracing::warn!("some mqtt connections did not end in time");
+        }
+    }
+}
+
+async fn accept_all(listener: TcpListener, shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+    let mut wait = Duration::ZERO;
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                if !wait.is_zero() {
+                    tracing::info!("connections are accepted again");
+                    wait = Duration::ZERO;
+                }
+                admit(stream, peer, &shared, &stop);
+            }
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) => {
+                if wait.is_zero() {
+                    let cure = "raise the limit of open files (ulimit -n) or lower connections_max";
+                    tracing::warn!(%error, cure, "connections cannot be accepted");
+                }
+                wait = (wait * 2).clamp(ACCEPT_WAIT, ACCEPT_WAIT_MAX);
+                tokio::select! {
+                    _ = stop.wait_for(|stop| *stop) => return,
+                    () = sleep(wait) => {}
+                }
+            }
+        }
+    }
+}
+
+/// Errors of accept that say nothing about the next one: the client was gone before we came.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    )
+}
+
+fn admit(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>, stop: &watch::Receiver<bool>) {
+    let Ok(permit) = shared.permits.clone().try_acquire_owned() else {
+        if let Some(withheld) = shared.complaints.allow(Instant::now()) {
+            let most = shared.options.connections_max;
+            tracing::warn!(%peer, most, withheld, "refused: connections_max is reached");
+        }
+        return;
+    };
+    // Failures here are failures of the connection, which its first read reports.
+    let _ = stream.set_nodelay(true);
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(TCP_KEEPALIVE));
+    let serving = connection::run(stream, peer, shared.clone(), stop.clone());
+    tokio::spawn(async move {
+        serving.await;
+        drop(permit);
+    });
+}

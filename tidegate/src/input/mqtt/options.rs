@@ -1,0 +1,46 @@
+//! What can be chosen for an MQTT input.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Options of one MQTT input.
+#[derive(Clone, Debug)]
+pub struct MqttOptions {
+    /// Addresses to listen on.
+    pub listen: Vec<SocketAddr>,
+    /// Largest packet taken from a client, in bytes, fixed header included. Announced to MQTT 5
+    /// clients.
+    pub max_packet_size: u32,
+    /// QoS 1 publishes that one client may have unanswered. Announced to MQTT 5 clients, which are
+    /// disconnected beyond it; clients of older versions are not read until answers come.
+    pub receive_maximum: u16,
+    /// Topic aliases that one client may define (MQTT 5).
+    pub topic_alias_maximum: u16,
+    /// Connections at a time; more are closed at once.
+    pub connections_max: usize,
+    /// How long a new connection may take to send its CONNECT.
+    pub connect_timeout: Duration,
+    /// How long a client may refuse to read what it was answered.
+    pub write_timeout: Duration,
+    /// How long a stop waits for the answers to publishes that were already offered.
+    pub stop_grace: Duration,
+}
+
+impl MqttOptions {
+    /// Smallest and largest `max_packet_size`: a useful CONNECT, and what the standard can express.
+    pub const PACKET_SIZES: std::ops::RangeInclusive<u32> = 128..=268_435_460;
+
+    /// The defaults for these addresses.
+    pub fn new(listen: Vec<SocketAddr>) -> Self {
+        MqttOptions {
+            listen,
+            max_packet_size: 1024 * 1024,
+            receive_maximum: 1024,
+            topic_alias_maximum: 16,
+            connections_max: 20_000,
+            connect_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(30),
+            stop_grace: Duration::from_secs(1),
+        }
+    }
+}

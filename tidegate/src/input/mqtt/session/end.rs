@@ -1,0 +1,91 @@
+//! Why a connection ends, and what follows from it.
+
+use std::io;
+
+use tidegate_core::record::RefuseReason;
+
+use crate::input::mqtt::wire::{Reason, Violation};
+
+/// Why a connection ends.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum End {
+    /// The client said goodbye.
+    #[error("the client disconnected")]
+    Disconnected {
+        /// Whether it took its will back.
+        discard_will: bool,
+    },
+    /// The client broke the protocol, or asked for what this server does not do.
+    #[error("{violation}")]
+    Violation {
+        /// What it did.
+        violation: Violation,
+        /// The topic of the publish that did it, shortened.
+        topic: Option<Box<str>>,
+    },
+    /// A QoS 1 publish was not accepted, and the client's version has no other way to tell it: it will
+    /// publish again after it has come back.
+    #[error("publish {id} was refused ({}); MQTT before 5 can only be told by a close", .reason.name())]
+    Refused {
+        /// Its packet identifier.
+        id: u16,
+        /// Why.
+        reason: RefuseReason,
+    },
+    /// The connection was closed without a goodbye.
+    #[error("the connection was closed without a disconnect packet")]
+    Closed,
+    /// The connection failed.
+    #[error("the connection failed: {0}")]
+    Failed(io::ErrorKind),
+    /// Nothing was heard for one and a half times the keepalive.
+    #[error("nothing was heard for 1.5 times the keepalive interval")]
+    KeepAlive,
+    /// A new connection sent no CONNECT in time.
+    #[error("no connect packet came in time")]
+    ConnectTimeout,
+    /// The client does not read what it is answered.
+    #[error("the client does not read its acknowledgements")]
+    NotReading,
+    /// A newer connection uses the same client id.
+    #[error("another connection uses the same client id")]
+    TakenOver,
+    /// The node is stopping.
+    #[error("the node is stopping")]
+    Stopping,
+}
+
+impl From<Violation> for End {
+    fn from(violation: Violation) -> Self {
+        End::Violation { violation, topic: None }
+    }
+}
+
+impl End {
+    /// Whether the client's will is to be published.
+    pub fn publishes_will(&self) -> bool {
+        !matches!(self, End::Disconnected { discard_will: true })
+    }
+
+    /// The reason code of the DISCONNECT that an MQTT 5 client gets; `None` where it gets none.
+    pub fn reason(&self) -> Option<Reason> {
+        match self {
+            End::Disconnected { .. } | End::Closed | End::Failed(_) | End::ConnectTimeout => None,
+            End::NotReading => None,
+            End::Violation { violation, .. } => Some(violation.reason),
+            End::Refused { .. } => Some(Reason::ImplementationSpecific),
+            End::KeepAlive => Some(Reason::KeepAliveTimeout),
+            End::TakenOver => Some(Reason::SessionTakenOver),
+            End::Stopping => Some(Reason::ServerShuttingDown),
+        }
+    }
+
+    /// Whether people should hear of it.
+    pub fn is_worth_a_warning(&self) -> bool {
+        match self {
+            End::Disconnected { .. } | End::Closed | End::Failed(_) | End::Stopping => false,
+            End::Violation { .. } | End::Refused { .. } | End::KeepAlive => true,
+            End::ConnectTimeout | End::NotReading | End::TakenOver => true,
+        }
+    }
+}

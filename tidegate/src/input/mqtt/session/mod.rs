@@ -1,0 +1,478 @@
+//! One client's session as a state machine without I/O: bytes in, records and answers out.
+//!
+//! The connection calls [`Session::receive`] with what it has read, offers the records of the
+//! [`Effects`], writes their bytes, and passes on the node's answers with [`Session::answer`]. A PUBACK
+//! is written when the node has accepted the record, and never earlier.
+
+mod answers;
+mod end;
+mod exercise;
+mod record;
+mod topics;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::record::{Offered, RefuseReason, SourceId, Token};
+use tidegate_core::units::Time;
+
+use self::answers::Answers;
+pub use self::end::End;
+pub use self::exercise::exercise;
+use self::record::Facts;
+pub use self::record::{
+    CONTENT_TYPE, CORRELATION_DATA, PAYLOAD_FORMAT, RESPONSE_TOPIC, RETAIN, SOURCE_TIME,
+};
+use self::topics::Topics;
+use super::wire::connect::{self, Connect};
+use super::wire::control::{self, Filters};
+use super::wire::frame::{Frame, Front, front};
+use super::wire::publish::Publish;
+use super::wire::reader::Reader;
+use super::wire::{Reason, Version, Violation, property, write};
+
+/// Records of one batch: enough to share the cost of crossing to the node, few enough to stay in the
+/// processor's cache.
+pub const BATCH_MAX: usize = 256;
+
+/// Longest client id: streams are named by it, and it stands in every log line.
+const CLIENT_ID_MAX: usize = 256;
+
+/// Bounds of a session; see the options of the same names.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the options of the same names say it")]
+pub struct Limits {
+    pub max_packet_size: u32,
+    pub receive_maximum: u16,
+    pub topic_alias_maximum: u16,
+}
+
+/// What a session wants done.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// To be offered to the node, in this order.
+    pub records: Vec<Offered>,
+    /// To be written to the client.
+    pub out: Vec<u8>,
+}
+
+/// How far `receive` came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Every complete packet is done; more bytes are needed, this many in all at least.
+    Read(usize),
+    /// The batch is full: offer it and come again.
+    Offer,
+    /// As many publishes are unanswered as may be: come again after an answer.
+    Wait,
+    /// A good CONNECT: register the client, open its source, then call `opened`.
+    Connect,
+    /// Offer the records, write the answers, then close.
+    End(End),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No CONNECT yet.
+    New,
+    /// A CONNECT that is not answered yet.
+    Connecting,
+    Open,
+    Ended,
+}
+
+#[derive(Debug)]
+struct Will {
+    facts: Facts,
+    key: Bytes,
+    payload: Bytes,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub struct Session {
+    limits: Limits,
+    phase: Phase,
+    /// Known once the head of the CONNECT is read.
+    version: Option<Version>,
+    client: Arc<str>,
+    source: SourceId,
+    keepalive: u16,
+    client_maximum: u32,
+    problem_information: bool,
+    session_expires: bool,
+    answers: Answers,
+    topics: Topics,
+    will: Option<Box<Will>>,
+}
+
+impl Session {
+    /// A session that waits for its CONNECT.
+    pub fn new(limits: Limits) -> Self {
+        Session {
+            limits,
+            phase: Phase::New,
+            version: None,
+            client: "".into(),
+            source: SourceId(0),
+            keepalive: 0,
+            client_maximum: u32::MAX,
+            problem_information: true,
+            session_expires: true,
+            answers: Answers::default(),
+            topics: Topics::default(),
+            will: None,
+        }
+    }
+
+    /// The client id; empty before CONNECT, and after a CONNECT that leaves it to the server.
+    pub fn client(&self) -> &Arc<str> {
+        &self.client
+    }
+
+    /// How long the client may be silent; `None` is for ever.
+    pub fn keepalive(&self) -> Option<Duration> {
+        (self.keepalive > 0).then(|| Duration::from_millis(u64::from(self.keepalive) * 1500))
+    }
+
+    /// Publishes that wait for the node's answer.
+    pub fn unanswered(&self) -> usize {
+        self.answers.len()
+    }
+
+    /// Handles the packets at the front of `buffer`, read at `now`. Returns the bytes that are done
+    /// with, and what is to be done next.
+    pub fn receive(&mut self, now: Time, buffer: &[u8], effects: &mut Effects) -> (usize, Step) {
+        let mut done = 0;
+        loop {
+            if effects.records.len() >= BATCH_MAX {
+                return (done, Step::Offer);
+            }
+            if self.must_wait() {
+                return (done, Step::Wait);
+            }
+            let frame = match front(&buffer[done..], self.limits.max_packet_size) {
+                Ok(Front::Complete(frame)) => frame,
+                Ok(Front::Partial(size)) => return (done, Step::Read(size)),
+                Err(violation) => return (done, self.violated(violation, None, effects)),
+            };
+            done += frame.size;
+            match self.packet(now, frame, buffer.len() - done, effects) {
+                Ok(None) => {}
+                Ok(Some(step)) => return (done, step),
+                Err(violation) => return (done, self.violated(violation, Some(frame), effects)),
+            }
+        }
+    }
+
+    /// Whether nothing is received before an answer comes. Clients before MQTT 5 do not know our receive
+    /// maximum: they wait in their socket.
+    pub fn must_wait(&self) -> bool {
+        self.version != Some(Version::V5)
+            && self.answers.len() >= usize::from(self.limits.receive_maximum)
+    }
+
+    /// Handles one packet; `behind` bytes stand behind it in the buffer.
+    fn packet(
+        &mut self,
+        now: Time,
+        frame: Frame<'_>,
+        behind: usize,
+        effects: &mut Effects,
+    ) -> Result<Option<Step>, Violation> {
+        let version = match (self.phase, self.version) {
+            (Phase::Open, Some(version)) => version,
+            (Phase::New, _) if frame.first >> 4 == 1 => return self.connect(frame).map(Some),
+            (Phase::New, _) => {
+                return Err(Violation::protocol("the first packet is not a connect packet"));
+            }
+            _ => return Err(Violation::protocol("a packet before the connection is accepted")),
+        };
+        let Frame { first, body, size } = frame;
+        match (first >> 4, first & 0x0F) {
+            (3, flags) => {
+                let record = self.publish(version, now, Publish::read(version, flags, body)?)?;
+                if effects.records.is_empty() {
+                    // A batch is mostly of one size: one allocation instead of one each doubling.
+                    effects.records.reserve((behind / size + 1).min(BATCH_MAX));
+                }
+                effects.records.push(record);
+            }
+            (12, 0) if body.is_empty() => write::pong(&mut effects.out),
+            (14, 0) => {
+                let discard_will = control::disconnect(version, body, self.session_expires)?;
+                self.phase = Phase::Ended;
+                return Ok(Some(Step::End(End::Disconnected { discard_will })));
+            }
+            _ => self.rare(version, frame, &mut effects.out)?,
+        }
+        Ok(None)
+    }
+
+    /// Packets of subscribers, and of clients that resume a session with QoS 2.
+    fn rare(&self, version: Version, frame: Frame<'_>, out: &mut Vec<u8>) -> Result<(), Violation> {
+        let body = frame.body;
+        let before = out.len();
+        match (frame.first >> 4, frame.first & 0x0F) {
+            (8, 2) => {
+                let filters = Filters::subscribe(version, body)?;
+                self.refuse_subscription(version, &filters, out);
+            }
+            (10, 2) => {
+                let Filters { id, valid } = Filters::unsubscribe(version, body)?;
+                let code = Reason::NoSubscriptionExisted as u8;
+                write::unsubscribed(out, version, id, valid.iter().map(|_| code));
+            }
+            (6, 2) => {
+                let (id, _) = control::acknowledgement(version, body, control::RELEASED)?;
+                write::unknown_released(out, version, id);
+            }
+            // The rest is left over from another server: this one publishes nothing to clients.
+            (5, 0) => {
+                let (id, success) = control::acknowledgement(version, body, control::TAKEN)?;
+                if success {
+                    write::unknown_received(out, version, id);
+                }
+            }
+            (4, 0) => drop(control::acknowledgement(version, body, control::TAKEN)?),
+            (7, 0) => drop(control::acknowledgement(version, body, control::RELEASED)?),
+            (1, 0) => return Err(Violation::protocol("a second connect packet")),
+            (15, _) if version == Version::V5 => {
+                return Err(Violation::protocol("an auth packet without an authentication method"));
+            }
+            (0 | 15, _) => return Err(Violation::protocol("a packet of a reserved type")),
+            (2 | 9 | 11 | 13, _) => {
+                return Err(Violation::protocol("a packet that only servers send"));
+            }
+            _ => return Err(Violation::malformed("a packet with wrong flags or length")),
+        }
+        self.fits(before, out)
+    }
+
+    fn refuse_subscription(&self, version: Version, filters: &Filters, out: &mut Vec<u8>) {
+        const WORDS: &str = "this server takes publishes only: it has no subscriptions";
+        let code = |valid: &bool| match (version, valid) {
+            (Version::V5, true) => Reason::ImplementationSpecific as u8,
+            (Version::V5, false) => Reason::TopicFilterInvalid as u8,
+            (Version::V31 | Version::V311, _) => 0x80,
+        };
+        let codes = filters.valid.iter().map(code);
+        write::subscribed(out, version, filters.id, codes, self.words(WORDS));
+    }
+
+    /// Refuses what is larger than the client takes.
+    fn fits(&self, before: usize, out: &mut Vec<u8>) -> Result<(), Violation> {
+        if out.len() - before <= self.client_maximum as usize {
+            return Ok(());
+        }
+        out.truncate(before);
+        Err(Violation::new(
+            Reason::PacketTooLarge,
+            "the answer is larger than the client's maximum packet size",
+        ))
+    }
+
+    /// The words, if the client wants to read them.
+    fn words<'w>(&self, words: &'w str) -> Option<&'w str> {
+        /// Less than this may be too small for an answer with words.
+        const ROOM: u32 = 128;
+        (self.problem_information && self.client_maximum >= ROOM).then_some(words)
+    }
+
+    fn connect(&mut self, frame: Frame<'_>) -> Result<Step, Violation> {
+        let mut reader = Reader::new(frame.body);
+        let version = connect::version(&mut reader)?;
+        self.version = Some(version);
+        if frame.first & 0x0F != 0 && version != Version::V31 {
+            return Err(Violation::malformed("a connect packet with wrong flags"));
+        }
+        let Connect { clean, keepalive, client_id, will, .. } =
+            self.note(Connect::read(version, reader)?);
+        let empty_is_wrong = match version {
+            Version::V31 => true,
+            Version::V311 => !clean,
+            Version::V5 => false,
+        };
+        if client_id.len() > CLIENT_ID_MAX || client_id.is_empty() && empty_is_wrong {
+            return Err(Violation::new(
+                Reason::ClientIdNotValid,
+                "the client id is too long, or empty where the protocol wants one",
+            ));
+        }
+        if let Some(will) = will {
+            self.will = Some(Box::new(Will {
+                facts: Facts::read(will.properties, property::IN_WILL, will.retain)?,
+                key: Bytes::copy_from_slice(will.topic.as_bytes()),
+                payload: Bytes::copy_from_slice(will.payload),
+            }));
+        }
+        self.client = client_id.into();
+        self.keepalive = keepalive;
+        self.phase = Phase::Connecting;
+        Ok(Step::Connect)
+    }
+
+    fn note<'a>(&mut self, connect: Connect<'a>) -> Connect<'a> {
+        self.client_maximum = connect.maximum_packet_size;
+        self.problem_information = connect.problem_information;
+        self.session_expires = connect.session_expiry == 0;
+        connect
+    }
+
+    /// Answers the CONNECT: the node knows the client as `client` and its records by `source`.
+    ///
+    /// # Errors
+    /// The client's maximum packet size is too small for the answer.
+    pub fn opened(
+        &mut self,
+        source: SourceId,
+        client: Arc<str>,
+        effects: &mut Effects,
+    ) -> Result<(), End> {
+        let assigned = self.client.is_empty();
+        self.client = client;
+        self.source = source;
+        self.phase = Phase::Open;
+        let before = effects.out.len();
+        if self.version == Some(Version::V5) {
+            let announcement = write::Announcement {
+                receive_maximum: self.limits.receive_maximum,
+                maximum_packet_size: self.limits.max_packet_size,
+                topic_alias_maximum: self.limits.topic_alias_maximum,
+                session_expires: !self.session_expires,
+                assigned_client_id: assigned.then_some(&*self.client),
+            };
+            write::accepted_v5(&mut effects.out, &announcement);
+        } else {
+            write::accepted(&mut effects.out);
+        }
+        self.fits(before, &mut effects.out).map_err(|violation| {
+            self.phase = Phase::Ended;
+            violation.into()
+        })
+    }
+
+    fn publish(
+        &mut self,
+        version: Version,
+        now: Time,
+        publish: Publish<'_>,
+    ) -> Result<Offered, Violation> {
+        let mut facts = Facts::read(publish.properties, property::IN_PUBLISH, publish.retain)?;
+        let key = match facts.topic_alias.take() {
+            Some(alias) => {
+                self.topics.aliased(alias, publish.topic, self.limits.topic_alias_maximum)?
+            }
+            None if publish.topic.is_empty() => {
+                return Err(Violation::protocol("a publish with neither topic nor topic alias"));
+            }
+            None => self.topics.key(publish.topic),
+        };
+        let token = match publish.id {
+            None => None,
+            Some(_) if version == Version::V5 && self.is_full() => {
+                return Err(Violation::new(
+                    Reason::ReceiveMaximumExceeded,
+                    "more unanswered publishes than the receive maximum",
+                ));
+            }
+            Some(id) => Some(self.answers.expect(id)),
+        };
+        let payload = Bytes::copy_from_slice(publish.payload);
+        Ok(facts.record(self.source, token, key, payload, now))
+    }
+
+    fn is_full(&self) -> bool {
+        self.answers.len() >= usize::from(self.limits.receive_maximum)
+    }
+
+    /// Notes the node's answer to a publish, without writing anything yet.
+    pub fn answer(&mut self, token: Token, result: Result<(), RefuseReason>) {
+        self.answers.answer(token, result);
+    }
+
+    /// Writes the acknowledgements that are due, in the order of the publishes.
+    ///
+    /// # Errors
+    /// A publish was refused and the client's version can be told only by closing.
+    pub fn acknowledge(&mut self, out: &mut Vec<u8>) -> Result<(), End> {
+        while let Some((id, result)) = self.answers.next() {
+            match (result, self.version) {
+                (Ok(()), _) => write::taken(out, id),
+                (Err(reason), Some(Version::V5)) => {
+                    write::not_taken(out, id, refusal(reason), self.words(reason.name()));
+                }
+                (Err(reason), _) => {
+                    self.phase = Phase::Ended;
+                    return Err(End::Refused { id, reason });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The client's will as a record, once.
+    pub fn take_will(&mut self, now: Time) -> Option<Offered> {
+        let Will { facts, key, payload } = *self.will.take()?;
+        Some(facts.record(self.source, None, key, payload, now))
+    }
+
+    /// Ends the session from the server's side; an MQTT 5 client is told why.
+    pub fn end(&mut self, end: &End, out: &mut Vec<u8>) {
+        if self.phase == Phase::Open
+            && self.version == Some(Version::V5)
+            && let Some(reason) = end.reason()
+        {
+            write::disconnected(out, reason);
+        }
+        self.phase = Phase::Ended;
+    }
+
+    /// Ends the session for a violation: a client that is not connected yet gets a CONNACK if its
+    /// version has one for it.
+    fn violated(
+        &mut self,
+        violation: Violation,
+        frame: Option<Frame<'_>>,
+        effects: &mut Effects,
+    ) -> Step {
+        let end = End::Violation { violation, topic: frame.and_then(topic_of) };
+        match (self.phase, self.version, violation.reason) {
+            (Phase::New, Some(Version::V5), reason) => write::refused_v5(&mut effects.out, reason),
+            (Phase::New, None, Reason::UnsupportedVersion) => write::refused(&mut effects.out, 1),
+            (Phase::New, Some(_), Reason::ClientIdNotValid) => write::refused(&mut effects.out, 2),
+            _ => self.end(&end, &mut effects.out),
+        }
+        self.phase = Phase::Ended;
+        Step::End(end)
+    }
+}
+
+/// The reason code of a PUBACK (MQTT 5, 3.4.2.1, which has neither "packet too large" nor a shutdown).
+/// "No matching subscribers" would be a success, so a record without a rule is "not authorized".
+fn refusal(reason: RefuseReason) -> Reason {
+    match reason {
+        RefuseReason::Full | RefuseReason::TooManyStreams | RefuseReason::Storage => {
+            Reason::QuotaExceeded
+        }
+        RefuseReason::NoRule => Reason::NotAuthorized,
+        RefuseReason::Oversize | RefuseReason::Stopping | RefuseReason::Dropped(_) => {
+            Reason::ImplementationSpecific
+        }
+    }
+}
+
+/// The topic of a publish, for the log: whatever it is, it becomes one short line.
+fn topic_of(frame: Frame<'_>) -> Option<Box<str>> {
+    const SHOWN: usize = 80;
+    if frame.first >> 4 != 3 {
+        return None;
+    }
+    let bytes = Reader::new(frame.body).binary().ok()?;
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]);
+    Some(text.escape_debug().to_string().into())
+}
+
+#[cfg(test)]
+mod tests;

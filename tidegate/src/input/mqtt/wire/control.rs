@@ -1,0 +1,163 @@
+//! The small packets of a client: SUBSCRIBE, UNSUBSCRIBE, acknowledgements, DISCONNECT.
+
+use tidegate_core::topic::Filter;
+
+use super::property::{self as p, Properties};
+use super::reader::Reader;
+use super::{Reason, Version, Violation};
+
+/// A SUBSCRIBE or UNSUBSCRIBE, as far as a server needs it that refuses subscriptions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Filters {
+    pub(crate) id: u16,
+    /// For each filter whether it is a valid one.
+    pub(crate) valid: Vec<bool>,
+}
+
+impl Filters {
+    /// Reads a SUBSCRIBE: each filter is followed by its options.
+    pub(crate) fn subscribe(version: Version, body: &[u8]) -> Result<Self, Violation> {
+        Self::read(version, body, p::IN_SUBSCRIBE, |reader| {
+            let options = reader.byte()?;
+            let reserved = if version == Version::V5 { 0xC0 } else { 0xFC };
+            if options & 3 == 3 || options & reserved != 0 || options & 0x30 == 0x30 {
+                return Err(Violation::malformed("subscription options with reserved bits"));
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads an UNSUBSCRIBE.
+    pub(crate) fn unsubscribe(version: Version, body: &[u8]) -> Result<Self, Violation> {
+        Self::read(version, body, p::IN_UNSUBSCRIBE, |_| Ok(()))
+    }
+
+    fn read(
+        version: Version,
+        body: &[u8],
+        allowed: u64,
+        options: impl Fn(&mut Reader<'_>) -> Result<(), Violation>,
+    ) -> Result<Self, Violation> {
+        let mut reader = Reader::new(body);
+        let id = reader.packet_id()?;
+        if version == Version::V5 {
+            let mut properties = Properties::new(reader.section()?, allowed);
+            while let Some((id, value)) = properties.next()? {
+                if id == p::SUBSCRIPTION_ID {
+                    value.positive()?;
+                }
+            }
+        }
+        let mut valid = Vec::new();
+        while !reader.is_empty() {
+            let filter = reader.name()?;
+            if filter.is_empty() {
+                return Err(Violation::malformed("an empty topic filter"));
+            }
+            valid.push(Filter::new(filter).is_ok());
+            options(&mut reader)?;
+        }
+        if valid.is_empty() {
+            return Err(Violation::protocol("a subscription without topic filters"));
+        }
+        Ok(Filters { id, valid })
+    }
+}
+
+/// Reads a PUBACK, PUBREC, PUBREL or PUBCOMP and returns its packet identifier and whether it tells of
+/// a success; `known` lists its reason codes.
+pub(crate) fn acknowledgement(
+    version: Version,
+    body: &[u8],
+    known: &[u8],
+) -> Result<(u16, bool), Violation> {
+    let mut reader = Reader::new(body);
+    let id = reader.packet_id()?;
+    let mut reason = Reason::Success as u8;
+    if version == Version::V5 && !reader.is_empty() {
+        reason = reader.byte()?;
+        if !known.contains(&reason) {
+            return Err(Violation::protocol("an acknowledgement with an unknown reason code"));
+        }
+        if !reader.is_empty() {
+            Properties::new(reader.section()?, p::IN_ACKNOWLEDGEMENT).check()?;
+        }
+    }
+    reader.finish()?;
+    Ok((id, reason < 0x80))
+}
+
+/// Reason codes of PUBACK and PUBREC.
+pub(crate) const TAKEN: &[u8] = &[0x00, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99];
+/// Reason codes of PUBREL and PUBCOMP.
+pub(crate) const RELEASED: &[u8] = &[0x00, 0x92];
+
+/// Reads a DISCONNECT and returns whether the will is discarded. `session_expires` tells that the
+/// CONNECT wanted the session to end with the connection, which DISCONNECT cannot revoke.
+pub(crate) fn disconnect(
+    version: Version,
+    body: &[u8],
+    session_expires: bool,
+) -> Result<bool, Violation> {
+    const OF_CLIENTS: &[u8] =
+        &[0x00, 0x04, 0x80, 0x81, 0x82, 0x83, 0x90, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99];
+    let mut reader = Reader::new(body);
+    let mut reason = Reason::Success as u8;
+    if version == Version::V5 && !reader.is_empty() {
+        reason = reader.byte()?;
+        if !OF_CLIENTS.contains(&reason) {
+            return Err(Violation::protocol("a disconnect with a reason code that is no client's"));
+        }
+        if !reader.is_empty() {
+            let mut properties = Properties::new(reader.section()?, p::IN_DISCONNECT);
+            while let Some((id, value)) = properties.next()? {
+                if id == p::SESSION_EXPIRY && value.number() != 0 && session_expires {
+                    return Err(Violation::protocol("a session expiry that the connect ruled out"));
+                }
+            }
+        }
+    }
+    reader.finish()?;
+    Ok(reason == Reason::Success as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_judged_one_by_one() {
+        let filters = Filters::subscribe(Version::V311, b"\x12\x34\0\x01a\x01\0\x02a#\0").unwrap();
+        assert_eq!(filters, Filters { id: 0x1234, valid: vec![true, false] });
+        let filters = Filters::unsubscribe(Version::V5, b"\x12\x34\0\0\x01a").unwrap();
+        assert_eq!(filters.valid, [true]);
+    }
+
+    #[test]
+    fn subscriptions_without_filters_or_with_reserved_bits_are_refused() {
+        assert!(Filters::subscribe(Version::V311, b"\x12\x34").is_err());
+        assert!(Filters::subscribe(Version::V311, b"\x12\x34\0\x01a\x04").is_err());
+        assert!(Filters::subscribe(Version::V5, b"\x12\x34\0\0\x01a\x04").is_ok());
+        assert!(Filters::subscribe(Version::V5, b"\x12\x34\0\0\x01a\x40").is_err());
+        assert!(Filters::subscribe(Version::V5, b"\0\0\0\0\x01a\0").is_err());
+    }
+
+    #[test]
+    fn a_disconnect_may_keep_the_will() {
+        assert_eq!(disconnect(Version::V311, b"", true), Ok(true));
+        assert_eq!(disconnect(Version::V5, b"\x04", true), Ok(false));
+        assert_eq!(disconnect(Version::V5, b"\x00\x05\x11\0\0\0\0", true), Ok(true));
+        let revoked = disconnect(Version::V5, b"\x00\x05\x11\0\0\0\x01", true);
+        assert_eq!(revoked.unwrap_err().reason, Reason::ProtocolError);
+        assert!(disconnect(Version::V5, b"\x8E", true).is_err());
+        assert!(disconnect(Version::V311, b"\0", true).is_err());
+    }
+
+    #[test]
+    fn acknowledgements_are_checked() {
+        assert_eq!(acknowledgement(Version::V311, b"\0\x07", TAKEN), Ok((7, true)));
+        assert_eq!(acknowledgement(Version::V5, b"\0\x07\x92\0", RELEASED), Ok((7, false)));
+        assert!(acknowledgement(Version::V311, b"\0\x07\0", TAKEN).is_err());
+        assert!(acknowledgement(Version::V5, b"\0\x07\xFF", TAKEN).is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! Turns the kernel's byte counts of a connection into the samples that core wants.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tidegate_core::io::PathSample;
+use tidegate_core::units::{Size, Time};
+
+use super::tcp_info::TcpInfo;
+
+/// Marks kept: more writes than this are never in flight within one window; beyond, neighbours merge.
+const MARKS_MAX: usize = 4096;
+
+/// When a write took place, and what it reached up to.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// Bytes handed over so far, this write included.
+    end: u64,
+    at: Time,
+    /// Nothing more stood behind it.
+    app_limited: bool,
+}
+
+/// Counts what was handed to one connection, and when.
+#[derive(Debug, Default)]
+pub(super) struct Gauge {
+    /// The kernel's count when the connection was made: its handshake may count as a byte.
+    first: u64,
+    handed: u64,
+    acked: u64,
+    /// Handed before the login was done: not records.
+    before_up: u64,
+    /// Writes of which a byte is not acknowledged, oldest first.
+    marks: VecDeque<Mark>,
+}
+
+impl Gauge {
+    /// A fresh connection.
+    pub(super) fn new(info: &TcpInfo) -> Self {
+        Gauge { first: info.acked, ..Gauge::default() }
+    }
+
+    /// The login is done: bytes count from here on.
+    pub(super) fn up(&mut self) {
+        self.before_up = self.handed;
+    }
+
+    /// So many bytes were written; `app_limited`: nothing more stood behind them.
+    pub(super) fn wrote(&mut self, now: Time, bytes: usize, app_limited: bool) {
+        self.handed += bytes as u64;
+        if self.marks.len() == MARKS_MAX {
+            self.marks.pop_back();
+        }
+        self.marks.push_back(Mark { end: self.handed, at: now, app_limited });
+    }
+
+    /// Whether the far end has not acknowledged everything.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.acked < self.handed
+    }
+
+    /// The sample of this moment; `None` where nothing new was acknowledged.
+    pub(super) fn sample(&mut self, now: Time, info: &TcpInfo) -> Option<PathSample> {
+        let acked = (info.acked - self.first.min(info.acked)).min(self.handed);
+        if acked <= self.acked {
+            return None;
+        }
+        self.acked = acked;
+        while self.marks.front().is_some_and(|mark| mark.end < acked) {
+            self.marks.pop_front();
+        }
+        // The newest acknowledged byte is of this write.
+        let mark = self.marks.front().copied();
+        if mark.is_some_and(|mark| mark.end == acked) {
+            self.marks.pop_front();
+        }
+        // A clock may not have moved between a write and its acknowledgement on this machine.
+        let rtt = |mark: Mark| now.since(mark.at).max(Duration::from_micros(1));
+        let login_left = self.before_up.saturating_sub(acked);
+        Some(PathSample {
+            rtt: mark.map(rtt),
+            delivered: Size(acked.saturating_sub(self.before_up)),
+            in_flight: Size(self.handed - acked - login_left),
+            unsent: Size(info.unsent.min(self.handed - acked)),
+            lost: Size(info.resent),
+            app_limited: mark.is_some_and(|mark| mark.app_limited),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(acked: u64) -> TcpInfo {
+        TcpInfo { acked, unsent: 5, ..TcpInfo::default() }
+    }
+
+    #[test]
+    fn round_trips_are_those_of_the_newest_acknowledged_byte() {
+        let ms = Time::from_millis;
+        let mut gauge = Gauge::new(&info(1));
+        gauge.wrote(ms(0), 50, true); // login
+        gauge.up();
+        gauge.wrote(ms(10), 1000, false);
+        gauge.wrote(ms(20), 1000, true);
+        assert!(gauge.sample(ms(21), &info(1)).is_none());
+        let sample = gauge.sample(ms(40), &info(1 + 20)).unwrap();
+        assert_eq!((sample.delivered, sample.in_flight), (Size(0), Size(2000)), "login only");
+        let sample = gauge.sample(ms(60), &info(1 + 50 + 1000)).unwrap();
+        assert_eq!((sample.rtt, sample.app_limited), (Some(Duration::from_millis(50)), false));
+        assert_eq!((sample.delivered, sample.in_flight), (Size(1000), Size(1000)));
+        assert_eq!(sample.unsent, Size(5));
+        let sample = gauge.sample(ms(70), &info(1 + 50 + 1600)).unwrap();
+        assert_eq!((sample.rtt, sample.app_limited), (Some(Duration::from_millis(50)), true));
+        let sample = gauge.sample(ms(80), &info(1 + 50 + 2000)).unwrap();
+        assert_eq!(sample.rtt, Some(Duration::from_millis(60)));
+        assert_eq!((sample.in_flight, sample.unsent), (Size::ZERO, Size::ZERO));
+        assert!(!gauge.is_in_flight());
+    }
+
+    #[test]
+    fn many_writes_merge() {
+        let mut gauge = Gauge::new(&info(0));
+        for _ in 0..10_000 {
+            gauge.wrote(Time::ZERO, 1, false);
+        }
+        assert_eq!(gauge.marks.len(), MARKS_MAX);
+        let sample = gauge.sample(Time::from_millis(1), &info(10_000)).unwrap();
+        assert_eq!((sample.delivered, sample.in_flight), (Size(10_000), Size::ZERO));
+        assert!(gauge.marks.is_empty());
+    }
+}

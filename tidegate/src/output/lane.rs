@@ -1,0 +1,172 @@
+//! One lane of an output: keeps one TCP connection to the far end, for ever.
+//!
+//! It connects at once, so that the first alarm never waits for a login, and again after every loss,
+//! with doubling waits. The node hears `Up` when the login is done and `Down` exactly once after it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidegate_core::io::PathState;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::backoff::Backoff;
+use super::connection::Connection;
+use super::protocol::{Protocol, ProtocolError};
+use crate::port::{Feedback, Order, Stopping};
+
+/// How long one address may take to answer; then the next one of the host is tried.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+/// A connection that held this long was no failed attempt: the next waits begin short again.
+const STABLE: Duration = Duration::from_secs(5);
+/// Unsent bytes above which the kernel takes no more from us: what stands there cannot be overtaken.
+/// The node's own window is the real bound; this one holds while its estimate is young. Small enough
+/// for 8 ms at 16 Mbit/s, large enough for 2 Gbit/s of wake-ups each 64 us.
+const UNSENT_MAX: u32 = 16 * 1024;
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum End {
+    #[error("stopped")]
+    Stopped,
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl From<Stopping> for End {
+    fn from(_: Stopping) -> Self {
+        End::Stopped
+    }
+}
+
+/// What is wrong with the far end, told once by all lanes of an output together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Complaint(Arc<Mutex<String>>);
+
+impl Complaint {
+    /// Whether nobody said this before.
+    fn is_new(&self, text: &str) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = *last != text;
+        text.clone_into(&mut last);
+        is_new
+    }
+}
+
+/// What a lane is made of.
+pub(super) struct Lane<P> {
+    pub(super) number: u8,
+    /// Name or address of the far end, for connecting and for messages.
+    pub(super) host: Arc<str>,
+    pub(super) port: u16,
+    pub(super) protocol: P,
+    pub(super) orders: mpsc::UnboundedReceiver<Order>,
+    pub(super) feedback: Feedback,
+    pub(super) complaint: Complaint,
+}
+
+impl<P: Protocol> Lane<P> {
+    /// Keeps a connection until it is told to stop.
+    pub(super) async fn run(mut self) {
+        let mut backoff = Backoff::new();
+        let mut epoch = 0;
+        loop {
+            let opened = match self.unless_stopped(connect(self.host.clone(), self.port)).await {
+                Ok(opened) => opened.map_err(End::Io),
+                Err(Stopping) => return,
+            };
+            let mut up_since = None;
+            let end = match opened {
+                Ok(stream) => self.serve(stream, epoch, &mut up_since).await,
+                Err(end) => end,
+            };
+            if let Some(since) = up_since {
+                epoch += 1;
+                if since.elapsed() >= STABLE {
+                    backoff.reset();
+                }
+                if self.feedback.path_state(self.number, PathState::Down).await.is_err() {
+                    return;
+                }
+            }
+            if matches!(end, End::Stopped) {
+                return;
+            }
+            if self.complaint.is_new(&end.to_string()) {
+                let (host, port, lane) = (&self.host, self.port, self.number);
+                tracing::warn!(%host, port, lane, "no connection: {end}; trying again");
+            }
+            if self.unless_stopped(sleep(backoff.next())).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits for `future`, deaf to all orders but to stop: orders for a lane that is down are void.
+    async fn unless_stopped<T>(&mut self, future: impl Future<Output = T>) -> Result<T, Stopping> {
+        tokio::pin!(future);
+        loop {
+            tokio::select! {
+                value = &mut future => return Ok(value),
+                order = self.orders.recv() => match order {
+                    None | Some(Order::Stop) => return Err(Stopping),
+                    Some(_) => {}
+                },
+            }
+        }
+    }
+
+    /// Serves one connection to its end.
+    async fn serve(
+        &mut self,
+        stream: TcpStream,
+        epoch: u64,
+        up_since: &mut Option<Instant>,
+    ) -> End {
+        let mut connection = match Connection::new(self, stream, epoch) {
+            Ok(connection) => connection,
+            Err(error) => return End::Io(error),
+        };
+        let end = connection.serve().await;
+        *up_since = connection.up_since();
+        if up_since.is_some() && !matches!(end, End::Stopped) {
+            // What comes next is a new story, even if it ends by the same words.
+            self.complaint.is_new("");
+        } else if matches!(end, End::Stopped) {
+            connection.close().await;
+        }
+        end
+    }
+}
+
+/// Connects to the first address of `host` that answers, IPv6 or IPv4, in the resolver's order.
+async fn connect(host: Arc<str>, port: u16) -> io::Result<TcpStream> {
+    let mut last = io::Error::other("the name has no address");
+    for address in lookup_host((&*host, port)).await? {
+        match timeout(CONNECT_PATIENCE, connect_to(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = named(address, &error),
+            Err(_) => {
+                let silent = io::Error::new(io::ErrorKind::TimedOut, "nobody answers");
+                last = named(address, &silent);
+            }
+        }
+    }
+    Err(last)
+}
+
+async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    socket2::SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_MAX)?;
+    Ok(stream)
+}
+
+fn named(address: SocketAddr, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{address}: {error}"))
+}

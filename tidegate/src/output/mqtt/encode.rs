@@ -1,0 +1,183 @@
+//! A record as the head of an MQTT PUBLISH: all that stands before the payload.
+//!
+//! Written by hand, for the codec would copy every payload as a whole.
+
+use bytes::{BufMut, BytesMut};
+use tidegate_core::record::DropReason;
+
+use super::MqttOptions;
+use super::incoming::Version;
+use crate::output::headers;
+use crate::port::Transmit;
+
+/// PUBLISH with QoS 1.
+const PUBLISH: u8 = 0x32;
+/// "I sent this before."
+const DUP: u8 = 0x08;
+/// A name and a value of the sender's own.
+const USER_PROPERTY: u8 = 0x26;
+/// Longest text, and largest number of four 7-bit digits.
+const TEXT_MAX: usize = u16::MAX as usize;
+const REMAINING_MAX: usize = 268_435_455;
+
+/// Appends the head of a record's PUBLISH.
+///
+/// # Errors
+/// `Oversize` where something does not fit in MQTT's fields or in `packet_max` bytes; `Refused` for a
+/// key that is no topic.
+pub(super) fn publish(
+    options: &MqttOptions,
+    version: Version,
+    packet_max: usize,
+    packet_id: u16,
+    order: &Transmit,
+    out: &mut BytesMut,
+) -> Result<(), DropReason> {
+    let record = &*order.record;
+    let is_topic = std::str::from_utf8(&record.key)
+        .is_ok_and(|key| !key.is_empty() && !key.contains(['+', '#', '\0']));
+    if !is_topic {
+        return Err(DropReason::Refused);
+    }
+    let properties = match version {
+        Version::V311 => None,
+        Version::V5 => Some(properties(options, order)?),
+    };
+    let payload = record.body.size().0 as usize;
+    let in_front = properties.as_ref().map_or(0, |bytes| bytes.len());
+    let remaining = 2 + record.key.len() + 2 + in_front + payload;
+    if record.key.len() > TEXT_MAX || remaining > REMAINING_MAX {
+        return Err(DropReason::Oversize);
+    }
+    let before = out.len();
+    out.put_u8(PUBLISH | if order.again { DUP } else { 0 });
+    put_number(out, remaining);
+    if out.len() - before + remaining > packet_max {
+        out.truncate(before);
+        return Err(DropReason::Oversize);
+    }
+    put_text(out, &record.key);
+    out.put_u16(packet_id);
+    if let Some(properties) = properties {
+        out.put_slice(&properties);
+    }
+    Ok(())
+}
+
+/// The properties of MQTT 5, their length in front.
+fn properties(options: &MqttOptions, order: &Transmit) -> Result<BytesMut, DropReason> {
+    let class = options.classes.get(order.class.index()).map_or("", |name| name);
+    let pairs = headers::of(&order.record, class, order.again);
+    if pairs.iter().any(|(name, value)| name.len().max(value.len()) > TEXT_MAX) {
+        return Err(DropReason::Oversize);
+    }
+    let length: usize = pairs.iter().map(|(name, value)| 5 + name.len() + value.len()).sum();
+    if length > REMAINING_MAX {
+        return Err(DropReason::Oversize);
+    }
+    let mut bytes = BytesMut::with_capacity(length + 4);
+    put_number(&mut bytes, length);
+    for (name, value) in &pairs {
+        bytes.put_u8(USER_PROPERTY);
+        put_text(&mut bytes, name.as_bytes());
+        put_text(&mut bytes, value.as_bytes());
+    }
+    Ok(bytes)
+}
+
+/// A variable byte integer: 7 bits a byte, the lowest first.
+fn put_number(out: &mut BytesMut, mut number: usize) {
+    while number > 0x7f {
+        out.put_u8(0x80 | (number & 0x7f) as u8);
+        number >>= 7;
+    }
+    out.put_u8(number as u8);
+}
+
+fn put_text(out: &mut BytesMut, text: &[u8]) {
+    // Its length was checked by the callers.
+    out.put_u16(text.len() as u16);
+    out.put_slice(text);
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use rmqtt_codec::types::QoS;
+    use rmqtt_codec::v5::{Codec, Packet};
+    use tokio_util::codec::Decoder;
+
+    use super::*;
+    use crate::output::test_protocol::{record, transmit, whole};
+
+    pub(in crate::output::mqtt) fn options() -> MqttOptions {
+        MqttOptions {
+            host: "localhost".into(),
+            port: 1883,
+            client_id: "gate-7".into(),
+            user: None,
+            password: None,
+            classes: ["ls".into(), "lt".into()].into(),
+        }
+    }
+
+    fn encode(order: &Transmit, packet_max: usize) -> Result<BytesMut, DropReason> {
+        let mut out = BytesMut::new();
+        publish(&options(), Version::V5, packet_max, 7, order, &mut out).map(|()| out)
+    }
+
+    #[test]
+    fn the_codec_reads_what_is_written() {
+        let payload = [b'x'; 20_000];
+        let mut order = whole(3, &payload);
+        order.again = true;
+        let mut bytes = encode(&order, usize::MAX).unwrap();
+        bytes.extend_from_slice(&payload);
+        let mut codec = Codec::new(0, 0);
+        let Some((Packet::Publish(publish), _)) = codec.decode(&mut bytes).unwrap() else {
+            panic!("a publish")
+        };
+        assert!(bytes.is_empty() && publish.dup && publish.qos == QoS::AtLeastOnce);
+        assert_eq!((&*publish.topic, publish.payload.len()), ("plant/3/alarm", 20_000));
+        let properties = publish.properties.unwrap().user_properties;
+        let find = |wanted| {
+            let found = properties.iter().find(|(name, _)| *name == wanted);
+            found.map(|(_, value)| value.to_string())
+        };
+        assert_eq!(find(headers::SEQ).as_deref(), Some("3"));
+        assert_eq!(find(headers::CLASS).as_deref(), Some("ls"));
+        assert_eq!(find(headers::BOUND).as_deref(), Some("50"));
+        assert_eq!(find(headers::AGAIN).as_deref(), Some("1"));
+    }
+
+    #[test]
+    fn the_old_version_carries_topic_and_payload() {
+        let mut out = BytesMut::new();
+        let order = whole(3, b"hot");
+        publish(&options(), Version::V311, usize::MAX, 7, &order, &mut out).unwrap();
+        out.extend_from_slice(b"hot");
+        let decoded = rmqtt_codec::v3::Codec::new(0).decode(&mut out).unwrap().unwrap().0;
+        let rmqtt_codec::v3::Packet::Publish(publish) = decoded else { panic!("a publish") };
+        assert_eq!((&*publish.topic, &publish.payload[..]), ("plant/3/alarm", &b"hot"[..]));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_leaves_no_bytes() {
+        let order = whole(3, &[0; 100]);
+        let length = encode(&order, usize::MAX).unwrap().len() + 100;
+        assert!(encode(&order, length).is_ok());
+        let mut out = BytesMut::from(&b"before"[..]);
+        let result = publish(&options(), Version::V5, length - 1, 7, &order, &mut out);
+        assert_eq!((result, &out[..]), (Err(DropReason::Oversize), &b"before"[..]));
+        for key in ["", "plant/+/alarm", "plant/#", "a\0b"] {
+            let record = tidegate_core::record::Record {
+                key: Bytes::copy_from_slice(key.as_bytes()),
+                ..record(1, b"x")
+            };
+            let order = Transmit { record: Arc::new(record), ..transmit(1, b"x", 0..1, 1) };
+            assert_eq!(encode(&order, usize::MAX), Err(DropReason::Refused), "{key:?}");
+        }
+    }
+}

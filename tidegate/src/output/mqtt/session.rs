@@ -1,0 +1,357 @@
+//! The client's side of MQTT: login, records under way by their packet identifier, keepalive.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use bytestring::ByteString;
+use rmqtt_codec::{v3, v5};
+use tidegate_core::record::{DeliveryId, DropReason};
+use tidegate_core::units::Time;
+use tokio_util::codec::Encoder;
+
+use super::MqttOptions;
+use super::encode;
+use super::incoming::{Incoming, Said, Version};
+use crate::output::protocol::{Heartbeat, Protocol, ProtocolError, Verdicts};
+use crate::port::Transmit;
+
+/// A dead broker is noticed within twice this.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// What we promise in CONNECT: something is heard from us at least this often.
+const KEEP_ALIVE: u16 = 30;
+const PING: [u8; 2] = [0xC0, 0];
+const DISCONNECT: [u8; 2] = [0xE0, 0];
+
+/// The state of one connection after the other.
+#[derive(Debug)]
+pub struct Session {
+    options: MqttOptions,
+    lane: u8,
+    version: Version,
+    incoming: Incoming,
+    is_ready: bool,
+    /// How many records the broker takes unacknowledged.
+    receive_max: usize,
+    packet_max: usize,
+    last_id: u16,
+    unconfirmed: BTreeMap<u16, DeliveryId>,
+    heartbeat: Heartbeat,
+    /// Payload bytes of the begun record that are still to come. Inside a record no PING can be said,
+    /// so silence means nothing.
+    payload_left: u64,
+    /// A record was begun since the last write.
+    has_begun: bool,
+}
+
+impl Session {
+    /// A client that has not connected yet.
+    pub fn new(options: MqttOptions, lane: u8) -> Self {
+        Session::of(options, lane, Version::V5)
+    }
+
+    fn of(options: MqttOptions, lane: u8, version: Version) -> Self {
+        Session {
+            options,
+            lane,
+            version,
+            incoming: Incoming::new(version),
+            is_ready: false,
+            receive_max: 0,
+            packet_max: usize::MAX,
+            last_id: 0,
+            unconfirmed: BTreeMap::new(),
+            heartbeat: Heartbeat::new(Time::ZERO, Duration::ZERO),
+            payload_left: 0,
+            has_begun: false,
+        }
+    }
+
+    fn said(
+        &mut self,
+        now: Time,
+        said: Said,
+        verdicts: &mut Verdicts,
+    ) -> Result<(), ProtocolError> {
+        match said {
+            Said::Welcome { receive_max, packet_max, keep_alive } if !self.is_ready => {
+                self.is_ready = true;
+                self.receive_max = receive_max;
+                self.packet_max = packet_max;
+                if let Some(seconds) = keep_alive.filter(|&seconds| seconds > 0) {
+                    let half = Duration::from_secs(seconds.into()) / 2;
+                    self.heartbeat = Heartbeat::new(now, half.min(HEARTBEAT));
+                }
+            }
+            Said::Refused(why) if !self.is_ready => return Err(ProtocolError::Refused(why)),
+            Said::TooNew if !self.is_ready && self.version == Version::V5 => {
+                self.version = Version::V311;
+                let why = "it knows no MQTT 5; trying 3.1.1, which carries no identity of records";
+                return Err(ProtocolError::Refused(why.into()));
+            }
+            Said::Ack(id, verdict) if self.is_ready => {
+                match (self.unconfirmed.remove(&id), verdict) {
+                    (Some(id), None) => verdicts.confirmed.push(id),
+                    (Some(id), Some(refusal)) => verdicts.refused.push((id, refusal)),
+                    // Of no record: harmless.
+                    (None, _) => {}
+                }
+            }
+            Said::Pong => {}
+            Said::Bye(why) => return Err(ProtocolError::Closed(why)),
+            other => {
+                let what = format!("{other:?} at the wrong time");
+                return Err(ProtocolError::Malformed { protocol: "MQTT", what });
+            }
+        }
+        Ok(())
+    }
+
+    /// An identifier that no record under way has; `may_send` leaves one.
+    fn free_id(&mut self) -> Result<NonZeroU16, DropReason> {
+        for _ in 0..=u16::MAX {
+            self.last_id = self.last_id.wrapping_add(1);
+            let id = NonZeroU16::new(self.last_id);
+            if let Some(id) = id.filter(|id| !self.unconfirmed.contains_key(&id.get())) {
+                return Ok(id);
+            }
+        }
+        Err(DropReason::Full)
+    }
+
+    fn push_connect(&self, out: &mut BytesMut) {
+        let client_id = ByteString::from(format!("{}-{}", self.options.client_id, self.lane));
+        let username = self.options.user.clone().map(ByteString::from);
+        let password = self.options.password.clone().map(Bytes::from);
+        let encoded = match self.version {
+            Version::V5 => {
+                let connect = v5::Connect {
+                    clean_start: true,
+                    keep_alive: KEEP_ALIVE,
+                    client_id,
+                    username,
+                    password,
+                    ..v5::Connect::default()
+                };
+                v5::Codec::new(0, 0).encode(v5::Packet::Connect(Box::new(connect)), out)
+            }
+            Version::V311 => {
+                let connect = v3::Connect {
+                    clean_session: true,
+                    keep_alive: KEEP_ALIVE,
+                    client_id,
+                    username,
+                    password,
+                    ..v3::Connect::default()
+                };
+                v3::Codec::new(0).encode(v3::Packet::Connect(Box::new(connect)), out)
+            }
+        };
+        // Names beyond 64 KiB: the configuration never holds such; the broker would not answer.
+        debug_assert!(encoded.is_ok(), "a CONNECT of ours is well-formed");
+    }
+}
+
+impl Protocol for Session {
+    /// An MQTT packet stands in one piece.
+    const INTERLEAVES: bool = false;
+
+    fn connect(&mut self, now: Time, out: &mut BytesMut) {
+        *self = Session::of(self.options.clone(), self.lane, self.version);
+        self.heartbeat = Heartbeat::new(now, HEARTBEAT);
+        self.push_connect(out);
+    }
+
+    fn receive(
+        &mut self,
+        now: Time,
+        input: &mut BytesMut,
+        _out: &mut BytesMut,
+        verdicts: &mut Verdicts,
+    ) -> Result<(), ProtocolError> {
+        self.heartbeat.heard(now);
+        while let Some(said) = self.incoming.next(input)? {
+            self.said(now, said, verdicts)?;
+        }
+        Ok(())
+    }
+
+    fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    fn may_send(&self) -> bool {
+        self.is_ready && self.unconfirmed.len() < self.receive_max
+    }
+
+    fn begin(&mut self, order: &Transmit, out: &mut BytesMut) -> Result<(), DropReason> {
+        let id = self.free_id()?.get();
+        encode::publish(&self.options, self.version, self.packet_max, id, order, out)?;
+        self.payload_left = order.record.body.size().0;
+        self.has_begun = true;
+        self.unconfirmed.insert(id, order.id);
+        Ok(())
+    }
+
+    fn piece(&mut self, piece: &[u8], out: &mut BytesMut) {
+        self.payload_left = self.payload_left.saturating_sub(piece.len() as u64);
+        out.extend_from_slice(piece);
+    }
+
+    fn wrote(&mut self, now: Time) {
+        self.heartbeat.said(now);
+        if self.has_begun {
+            // Up to now the broker could not be asked.
+            self.heartbeat.heard(now);
+            self.has_begun = self.payload_left > 0;
+        }
+    }
+
+    fn tick(&mut self, now: Time, out: &mut BytesMut) -> Result<(), ProtocolError> {
+        if self.payload_left > 0 {
+            self.heartbeat.heard(now);
+            self.heartbeat.said(now);
+        } else if self.heartbeat.is_due(now)? {
+            out.extend_from_slice(&PING);
+            self.heartbeat.said(now);
+        }
+        Ok(())
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.heartbeat.next_timeout()
+    }
+
+    fn close(&mut self, out: &mut BytesMut) {
+        out.extend_from_slice(&DISCONNECT);
+    }
+}
+
+/// Takes arbitrary bytes from a broker: for fuzzing. Nothing they say may panic or grow memory.
+pub fn fuzz(bytes: &[u8]) {
+    let options = MqttOptions {
+        host: String::new(),
+        port: 0,
+        client_id: "fuzz".into(),
+        user: None,
+        password: None,
+        classes: [].into(),
+    };
+    let mut session = Session::new(options, 0);
+    let (mut input, mut out) = (BytesMut::new(), BytesMut::new());
+    session.connect(Time::ZERO, &mut out);
+    for part in bytes.chunks(97) {
+        input.extend_from_slice(part);
+        let mut verdicts = Verdicts::default();
+        if session.receive(Time::ZERO, &mut input, &mut out, &mut verdicts).is_err() {
+            // What was decided before holds for the next connection.
+            session.connect(Time::ZERO, &mut out);
+            input.clear();
+            out.clear();
+        }
+        assert!(verdicts.confirmed.is_empty(), "nothing was sent that could be confirmed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::io::Refusal;
+
+    use super::super::encode::tests::options;
+    use super::*;
+    use crate::output::test_protocol::whole;
+
+    /// CONNACK with a receive maximum of 2 and a largest packet of 500 bytes.
+    const WELCOME: &[u8] = &[0x20, 11, 0, 0, 8, 0x21, 0, 2, 0x27, 0, 0, 1, 0xF4];
+
+    fn told(session: &mut Session, bytes: &[u8]) -> Result<Verdicts, ProtocolError> {
+        let mut verdicts = Verdicts::default();
+        let (mut input, mut out) = (BytesMut::from(bytes), BytesMut::new());
+        session.receive(Time::ZERO, &mut input, &mut out, &mut verdicts).map(|()| verdicts)
+    }
+
+    fn ready() -> Session {
+        let mut session = Session::new(options(), 1);
+        session.connect(Time::ZERO, &mut BytesMut::new());
+        told(&mut session, WELCOME).unwrap();
+        assert!(session.is_ready());
+        session
+    }
+
+    #[test]
+    fn the_receive_maximum_is_kept_and_acknowledgements_free_it() {
+        let mut session = ready();
+        let mut out = BytesMut::new();
+        session.begin(&whole(1, b"a"), &mut out).unwrap();
+        session.begin(&whole(2, b"b"), &mut out).unwrap();
+        assert!(!session.may_send());
+        // PUBACK 2 with "quota exceeded", PUBACK 1, PUBACK 9 of nobody.
+        let verdicts =
+            told(&mut session, &[0x40, 3, 0, 2, 0x97, 0x40, 2, 0, 1, 0x40, 2, 0, 9]).unwrap();
+        assert_eq!(verdicts.confirmed, [DeliveryId(1)]);
+        assert_eq!(verdicts.refused, [(DeliveryId(2), Refusal::Retry)]);
+        assert!(session.may_send());
+        assert_eq!(session.begin(&whole(3, &[0; 500]), &mut out), Err(DropReason::Oversize));
+        session.begin(&whole(4, b"c"), &mut out).unwrap();
+        let verdicts = told(&mut session, &[0x40, 3, 0, 4, 0x87]).unwrap();
+        assert_eq!(verdicts.refused, [(DeliveryId(4), Refusal::Final(DropReason::Refused))]);
+    }
+
+    #[test]
+    fn an_old_broker_is_asked_again_in_its_own_version() {
+        let mut session = Session::new(options(), 0);
+        session.connect(Time::ZERO, &mut BytesMut::new());
+        let error = told(&mut session, &[0x20, 2, 0, 1]).unwrap_err();
+        assert!(error.to_string().contains("trying 3.1.1"), "{error}");
+        let mut out = BytesMut::new();
+        session.connect(Time::ZERO, &mut out);
+        assert_eq!(&out[2..9], b"\0\x04MQTT\x04");
+        told(&mut session, &[0x20, 2, 0, 0]).unwrap();
+        assert!(session.may_send());
+        session.begin(&whole(1, b"a"), &mut out).unwrap();
+        assert_eq!(told(&mut session, &[0x40, 2, 0, 1]).unwrap().confirmed, [DeliveryId(1)]);
+    }
+
+    #[test]
+    fn refusals_and_farewells_are_told_in_the_brokers_words() {
+        let mut session = Session::new(options(), 0);
+        session.connect(Time::ZERO, &mut BytesMut::new());
+        let error = told(&mut session, &[0x20, 3, 0, 0x86, 0]).unwrap_err().to_string();
+        assert_eq!(error, "the far end refuses the login: BadUserNameOrPassword");
+        let error = told(&mut ready(), &[0xE0, 2, 0x8B, 0]).unwrap_err().to_string();
+        assert_eq!(error, "the far end closed the connection: ServerShuttingDown");
+        assert!(told(&mut ready(), &[0x30, 3, 0, 1, b'a']).is_err(), "a PUBLISH to a publisher");
+        assert!(told(&mut ready(), WELCOME).is_err(), "a second welcome");
+    }
+
+    #[test]
+    fn silence_counts_only_where_a_question_could_be_asked() {
+        let second = Duration::from_secs(1);
+        let mut session = ready();
+        let mut out = BytesMut::new();
+        session.tick(Time::ZERO + second * 8, &mut out).unwrap();
+        session.wrote(Time::ZERO + second * 8);
+        assert_eq!(out, PING[..]);
+        assert!(session.tick(Time::ZERO + second * 31, &mut out).is_err());
+        let mut session = ready();
+        session.begin(&whole(1, b"long"), &mut out).unwrap();
+        session.piece(b"lo", &mut out);
+        session.tick(Time::ZERO + second * 100, &mut out).unwrap();
+        session.piece(b"ng", &mut out);
+        session.wrote(Time::ZERO + second * 101);
+        assert!(session.tick(Time::ZERO + second * 120, &mut out).is_ok());
+        assert!(session.tick(Time::ZERO + second * 140, &mut out).is_err());
+    }
+
+    #[test]
+    fn identifiers_are_not_given_twice() {
+        let mut session = ready();
+        session.receive_max = usize::from(u16::MAX);
+        for id in 0..u64::from(u16::MAX) {
+            session.begin(&whole(id, b""), &mut BytesMut::new()).unwrap();
+        }
+        assert!(!session.may_send());
+        assert_eq!(session.begin(&whole(0, b""), &mut BytesMut::new()), Err(DropReason::Full));
+    }
+}

@@ -1,0 +1,130 @@
+//! What the kernel knows of a TCP connection: `TCP_INFO`. The one place with `unsafe` in the project
+//! (docs/decisions/0005-tcp-info.md).
+
+use std::io;
+use std::mem::{offset_of, size_of};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+/// Byte-level state of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Bytes that the far end acknowledged, since the connection was made.
+    pub acked: u64,
+    /// Bytes in the socket's buffer that have not been sent.
+    pub unsent: u64,
+    /// Bytes sent again, which is how a sender sees loss; 0 before Linux 4.19.
+    pub resent: u64,
+    /// The kernel's smoothed round trip.
+    pub srtt: Duration,
+    /// The smallest round trip of the last minutes, as the kernel saw it.
+    pub min_rtt: Duration,
+}
+
+/// Head of the kernel's `struct tcp_info`: its layout only ever grows at the end.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Raw {
+    /// `tcpi_state` to the delivery-rate flag.
+    bytes: [u8; 8],
+    /// `tcpi_rto` to `tcpi_rcv_ssthresh`.
+    words: [u32; 15],
+    srtt_us: u32,
+    /// `tcpi_rttvar` to `tcpi_total_retrans`.
+    more_words: [u32; 8],
+    pacing_rate: u64,
+    max_pacing_rate: u64,
+    bytes_acked: u64,
+    bytes_received: u64,
+    segs_out: u32,
+    segs_in: u32,
+    notsent_bytes: u32,
+    min_rtt_us: u32,
+    data_segs_in: u32,
+    data_segs_out: u32,
+    delivery_rate: u64,
+    busy_time: u64,
+    rwnd_limited: u64,
+    sndbuf_limited: u64,
+    delivered: u32,
+    delivered_ce: u32,
+    bytes_sent: u64,
+    bytes_retrans: u64,
+}
+
+/// Reads the state of a connected TCP socket.
+///
+/// # Errors
+/// Not a TCP socket, or a kernel before Linux 4.6, which does not count what we need.
+#[expect(unsafe_code, reason = "no crate without a build-time C parser offers this call")]
+pub fn read(socket: &impl AsRawFd) -> io::Result<TcpInfo> {
+    let mut raw = Raw::default();
+    let mut length = size_of::<Raw>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `raw`, which is that large, lives through
+    // the call, and is valid for every bit pattern; fields beyond a shorter answer stay zero.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut raw).cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if (length as usize) < offset_of!(Raw, min_rtt_us) {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, TOO_OLD));
+    }
+    Ok(TcpInfo {
+        acked: raw.bytes_acked,
+        unsent: raw.notsent_bytes.into(),
+        resent: raw.bytes_retrans,
+        srtt: Duration::from_micros(raw.srtt_us.into()),
+        min_rtt: Duration::from_micros(raw.min_rtt_us.into()),
+    })
+}
+
+const TOO_OLD: &str =
+    "this kernel does not count acknowledged and unsent bytes: Linux 4.6 or newer does";
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn acknowledged_and_unsent_bytes_are_told_apart() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        let start = read(&near).unwrap();
+        // Half a second would be a field beside the right one.
+        assert!(start.srtt < Duration::from_millis(500) && start.min_rtt <= start.srtt);
+        near.write_all(&[7; 1000]).unwrap();
+        far.read_exact(&mut [0; 1000]).unwrap();
+        let after = read(&near).unwrap();
+        assert_eq!((after.acked - start.acked, after.unsent), (1000, 0));
+        near.set_nonblocking(true).unwrap();
+        while near.write(&[7; 65536]).is_ok() {}
+        assert!(read(&near).unwrap().unsent > 0, "the far end does not read");
+    }
+
+    #[test]
+    fn the_layout_is_the_kernels() {
+        // Offsets in include/uapi/linux/tcp.h, counted from its field list.
+        assert_eq!(offset_of!(Raw, srtt_us), 68);
+        assert_eq!(offset_of!(Raw, bytes_acked), 120);
+        assert_eq!(offset_of!(Raw, notsent_bytes), 144);
+        assert_eq!(offset_of!(Raw, bytes_retrans), 208);
+    }
+
+    #[test]
+    fn what_is_no_connection_is_an_error() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert!(read(&file).is_err());
+    }
+}

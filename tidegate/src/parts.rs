@@ -1,0 +1,205 @@
+//! Which driver stands behind each kind of input and output.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::config::{
+    AmqpConfig, Config, InputConfig, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url,
+};
+use crate::input::mqtt::{self as mqtt_input, MqttOptions};
+use crate::output::amqp::AmqpOptions;
+use crate::output::sink::{FileOptions, SinkOptions};
+use crate::output::{self, OutputOptions};
+use crate::port::{Intake, OutputPort};
+
+/// Drivers at work; one that fails ends with its error.
+pub type Tasks = JoinSet<anyhow::Result<()>>;
+
+/// Starts an input. Returns the addresses that it listens on.
+///
+/// # Errors
+/// An address cannot be bound, or a file cannot be opened.
+pub async fn start_input(
+    input: &InputConfig,
+    config: &Config,
+    intake: Intake,
+    tasks: &mut Tasks,
+) -> anyhow::Result<Vec<SocketAddr>> {
+    if let Some(mqtt) = &input.mqtt {
+        let listen = mqtt.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
+        let record_max = u32::try_from(config.limits.record_max.0.0).unwrap_or(u32::MAX);
+        let sizes = MqttOptions::PACKET_SIZES;
+        let options = MqttOptions {
+            max_packet_size: record_max.clamp(*sizes.start(), *sizes.end()),
+            connections_max: config.limits.connections as usize,
+            ..MqttOptions::new(listen)
+        };
+        let listener = mqtt_input::bind(options).await?;
+        let addresses = listener.local_addrs();
+        tasks.spawn(async move {
+            let (stop, stopped) = watch::channel(false);
+            let node_gone = intake.clone();
+            let serve = listener.run(intake, stopped);
+            let end = async {
+                node_gone.closed().await;
+                // The listener may have ended by itself.
+                let _ = stop.send(true);
+            };
+            tokio::join!(serve, end);
+            Ok(())
+        });
+        return Ok(addresses);
+    }
+    bail!("this build has no replay input")
+}
+
+/// The addresses without those of a protocol that this host does not have at all (mostly IPv6), unless
+/// nothing is left: `[::1]` beside `127.0.0.1` must not keep a node from starting.
+fn available(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let is_there = |address: &&SocketAddr| {
+        let trial = std::net::TcpListener::bind((address.ip(), 0));
+        let is_there = trial.is_ok();
+        if !is_there {
+            tracing::warn!("{} is not an address of this host: not listening there", address.ip());
+        }
+        is_there
+    };
+    let there: Vec<SocketAddr> = addresses.iter().filter(is_there).copied().collect();
+    if there.is_empty() { addresses.to_vec() } else { there }
+}
+
+/// Starts an output on its port.
+///
+/// # Errors
+/// A password cannot be read.
+pub fn start_output(
+    output: &OutputConfig,
+    config: &Config,
+    port: OutputPort,
+    tasks: &mut Tasks,
+) -> anyhow::Result<()> {
+    let options = output_options(output, config)?;
+    tasks.spawn(async move {
+        output::run(options, port).await;
+        Ok(())
+    });
+    Ok(())
+}
+
+fn output_options(output: &OutputConfig, config: &Config) -> anyhow::Result<OutputOptions> {
+    let names = config.class.iter().filter_map(|class| class.name.as_deref());
+    let classes: Arc<[Arc<str>]> = names.map(Into::into).collect();
+    Ok(match output.kinds().next().context("no kind is given")? {
+        OutputKind::Amqp(amqp) => OutputOptions::Amqp(amqp_options(amqp, classes)?),
+        OutputKind::Mqtt(mqtt) => {
+            // Two outputs to one broker must not take each other's session over.
+            let name = || format!("{}-{}", config.node.name(), output.label());
+            let client_id = mqtt.client_id.clone().unwrap_or_else(name);
+            OutputOptions::Mqtt(mqtt_options(mqtt, client_id, classes)?)
+        }
+        OutputKind::Sink(SinkConfig { discard: true, .. }) => {
+            OutputOptions::Sink(SinkOptions::Discard)
+        }
+        OutputKind::Sink(sink) => OutputOptions::Sink(SinkOptions::Files(FileOptions {
+            directory: sink.directory.clone(),
+            file_max: sink.file_max.0,
+            files: sink.files,
+            classes,
+        })),
+    })
+}
+
+fn amqp_options(amqp: &AmqpConfig, classes: Arc<[Arc<str>]>) -> anyhow::Result<AmqpOptions> {
+    /// The user that RabbitMQ is installed with, and its password.
+    const GUEST: &str = "guest";
+    let Url { host, port, path } = url(amqp.url.as_deref(), "amqp")?;
+    let password = password(amqp.password_env.as_deref(), amqp.password_file.as_deref())?;
+    Ok(AmqpOptions {
+        host,
+        port,
+        virtual_host: path.filter(|path| !path.is_empty()).unwrap_or_else(|| "/".into()),
+        user: amqp.user.clone().unwrap_or_else(|| GUEST.into()),
+        password: password.unwrap_or_else(|| GUEST.into()),
+        exchange: amqp.exchange.clone(),
+        routing_key: amqp.routing_key.clone(),
+        persistent: amqp.persistent,
+        classes,
+    })
+}
+
+fn mqtt_options(
+    mqtt: &MqttOutputConfig,
+    client_id: String,
+    classes: Arc<[Arc<str>]>,
+) -> anyhow::Result<output::mqtt::MqttOptions> {
+    let Url { host, port, .. } = url(mqtt.url.as_deref(), "mqtt")?;
+    let password = password(mqtt.password_env.as_deref(), mqtt.password_file.as_deref())?;
+    let user = mqtt.user.clone();
+    Ok(output::mqtt::MqttOptions { host, port, client_id, user, password, classes })
+}
+
+fn url(text: Option<&str>, scheme: &str) -> anyhow::Result<Url> {
+    Url::parse(text.unwrap_or_default(), scheme).map_err(anyhow::Error::msg)
+}
+
+/// The password of an environment variable or of a file, whose last line end does not belong to it.
+fn password(variable: Option<&str>, file: Option<&Path>) -> anyhow::Result<Option<String>> {
+    if let Some(name) = variable {
+        let value = std::env::var(name);
+        return value.map(Some).with_context(|| format!("password_env: variable {name}"));
+    }
+    let Some(file) = file else { return Ok(None) };
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("password_file: {}", file.display()))?;
+    Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read;
+
+    fn options(text: &str) -> anyhow::Result<OutputOptions> {
+        let reading = read(text);
+        assert_eq!(reading.render("node.toml", text), "");
+        output_options(&reading.config.output[0], &reading.config)
+    }
+
+    #[test]
+    fn brokers_are_found_by_their_urls() {
+        let amqp = options("[[output]]\namqp = { url = \"amqp://[::1]:5673/lab\" }").unwrap();
+        let OutputOptions::Amqp(amqp) = amqp else { panic!("{amqp:?}") };
+        assert_eq!(
+            (amqp.host.as_str(), amqp.port, amqp.virtual_host.as_str()),
+            ("::1", 5673, "lab")
+        );
+        assert_eq!((amqp.user.as_str(), amqp.classes.len()), ("guest", 3));
+        let text = "[node]\nname = \"a\"\n[[output]]\nname = \"b\"\nmqtt = { url = \"mqtt://h\" }";
+        let OutputOptions::Mqtt(mqtt) = options(text).unwrap() else { panic!() };
+        assert_eq!((mqtt.client_id.as_str(), mqtt.port, mqtt.password), ("a-b", 1883, None));
+    }
+
+    #[test]
+    fn a_sink_writes_or_discards() {
+        let discard = options("[[output]]\nsink = { discard = true }").unwrap();
+        assert_eq!(discard, OutputOptions::Sink(SinkOptions::Discard));
+        let OutputOptions::Sink(SinkOptions::Files(files)) = options("").unwrap() else { panic!() };
+        assert_eq!(files.directory, Path::new("tidegate-data"));
+    }
+
+    #[test]
+    fn a_missing_password_is_named() {
+        let text = "[[output]]\namqp = { url = \"amqp://h\", user = \"gate\", \
+                    password_file = \"/nowhere/secret\" }";
+        let error = format!("{:#}", options(text).unwrap_err());
+        assert!(error.starts_with("password_file: /nowhere/secret: "), "{error}");
+        let text = text.replace("password_file = \"/nowhere", "password_env = \"TIDEGATE_NO");
+        let error = format!("{:#}", options(&text).unwrap_err());
+        assert!(error.starts_with("password_env: variable TIDEGATE_NO/secret: "), "{error}");
+    }
+}

@@ -1,0 +1,155 @@
+//! `tidegate run` and `tidegate check`: from a file to a node, and from a signal to its end.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use tidegate_core::status::NodeStatus;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::assemble::{self, Assembled};
+use crate::config::{Config, Reading, read, read_file};
+use crate::http::{self, Site};
+use crate::status::StatusSource;
+use crate::status::view::CountsView;
+
+/// Tells everything that is wrong with a file; the exit code says whether anything is.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn check(file: &Path) -> anyhow::Result<ExitCode> {
+    let (reading, text) = tell(file)?;
+    let (errors, warnings) = reading.counts();
+    let count = |number: usize, what: &str| match number {
+        1 => format!("1 {what}"),
+        number => format!("{number} {what}s"),
+    };
+    let told = reading.render(&file.display().to_string(), &text);
+    let verdict = match (errors, warnings) {
+        (0, 0) => "right".to_owned(),
+        (0, warnings) => format!("right, with {}", count(warnings, "warning")),
+        (errors, 0) => count(errors, "error"),
+        (errors, warnings) => {
+            format!("{}, {}", count(errors, "error"), count(warnings, "warning"))
+        }
+    };
+    writeln!(io::stdout(), "{told}{}: {verdict}", file.display())?;
+    Ok(if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn tell(file: &Path) -> anyhow::Result<(Reading, String)> {
+    let text = read_file(file).map_err(anyhow::Error::msg)?;
+    Ok((read(&text), text))
+}
+
+/// The configuration of a file, or the one without a file. Warnings go to standard error.
+fn load(file: Option<&Path>) -> anyhow::Result<Config> {
+    let Some(file) = file else { return Ok(read("").config) };
+    let (reading, text) = tell(file)?;
+    let told = reading.render(&file.display().to_string(), &text);
+    match reading.counts() {
+        (0, _) => {
+            io::stderr().write_all(told.as_bytes())?;
+            Ok(reading.config)
+        }
+        (errors, _) => {
+            anyhow::bail!("{told}{}: {errors} errors, the node does not start", file.display())
+        }
+    }
+}
+
+/// Runs a node until a signal stops it.
+///
+/// # Errors
+/// The configuration is wrong, an address cannot be bound, or an input ended with an error.
+pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let config = load(file)?;
+    let mut signals = Signals::new()?;
+    let mut node = assemble::start(&config).await?;
+    for address in &node.listens {
+        tracing::info!("MQTT at {address}");
+    }
+    for output in &config.output {
+        tracing::info!("records go to {}", output.destination());
+    }
+    let site = Site::new(StatusSource::new(node.running.status.clone()));
+    for address in &config.http.listen.0 {
+        let cure = "choose another address in [http] listen, or listen = [] for none";
+        let served = http::serve(*address, site.clone()).await;
+        let (bound, _) = served.with_context(|| format!("status server at {address} ({cure})"))?;
+        tracing::info!("status page at http://{bound}");
+    }
+    site.listeners_are_bound();
+    tracing::info!(node = %node.name, "ready; Ctrl-C stops it");
+    let ended = tokio::select! {
+        received = signals.next() => {
+            tracing::info!(signal = received.name, "stopping: delivering what is held");
+            Ok(())
+        }
+        error = node.failure() => Err(error),
+    };
+    finish(node, &config, &mut signals).await?;
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// Stops the node gently, or at once by a second signal.
+async fn finish(node: Assembled, config: &Config, signals: &mut Signals) -> anyhow::Result<()> {
+    tokio::select! {
+        status = node.stop(config.node.stop_timeout.0) => {
+            tracing::info!("stopped: {}", fates(&status));
+            Ok(())
+        }
+        received = signals.next() => {
+            tracing::warn!(signal = received.name, "stopped at once: what was held is given up");
+            std::process::exit(received.exit_code);
+        }
+    }
+}
+
+/// What became of every delivery, in words.
+pub fn fates(status: &NodeStatus) -> String {
+    let counts = CountsView::from(&status.counts);
+    let drops = match counts.drops_in_words() {
+        none if none.is_empty() => String::new(),
+        words => format!(" ({words})"),
+    };
+    format!(
+        "accepted {}, confirmed {}, dropped {}{drops}, held {}, lost {}",
+        counts.accepted,
+        counts.confirmed,
+        counts.dropped_all(),
+        status.held,
+        status.counts.lost(status.held)
+    )
+}
+
+/// The two signals that stop a node.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+/// One that came.
+struct Received {
+    name: &'static str,
+    /// 128 + its number, as shells say it.
+    exit_code: i32,
+}
+
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("listening for signals");
+        Ok(Signals {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) -> Received {
+        tokio::select! {
+            _ = self.interrupt.recv() => Received { name: "SIGINT", exit_code: 130 },
+            _ = self.terminate.recv() => Received { name: "SIGTERM", exit_code: 143 },
+        }
+    }
+}

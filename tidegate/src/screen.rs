@@ -1,0 +1,72 @@
+//! Text on standard output that is refreshed in place on a terminal, and follows line by line elsewhere.
+
+use std::io::{self, IsTerminal, Write};
+
+/// Shows one text after the other.
+#[derive(Debug)]
+pub struct Screen {
+    is_terminal: bool,
+    /// Lines of the text that stands there.
+    shown: usize,
+}
+
+impl Screen {
+    /// Standard output.
+    pub fn stdout() -> Self {
+        Screen { is_terminal: io::stdout().is_terminal(), shown: 0 }
+    }
+
+    /// Whether texts replace each other: then a second is a good pace, and a few seconds are else.
+    pub fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
+    /// Shows `text` in place of the one before.
+    ///
+    /// # Errors
+    /// Nobody reads any more.
+    pub fn show(&mut self, text: &str) -> io::Result<()> {
+        let bytes = self.replacing(text);
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes.as_bytes())?;
+        stdout.flush()
+    }
+
+    /// Writes `text` below what stands there.
+    ///
+    /// # Errors
+    /// Nobody reads any more.
+    pub fn say(&mut self, text: &str) -> io::Result<()> {
+        self.shown = 0;
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()
+    }
+
+    fn replacing(&mut self, text: &str) -> String {
+        if !self.is_terminal {
+            return format!("{text}\n");
+        }
+        // Up to the first line and clear from there; no wrapping, so that lines can be counted.
+        let back = match self.shown {
+            0 => String::new(),
+            lines => format!("\x1b[{lines}F\x1b[J"),
+        };
+        self.shown = text.lines().count();
+        format!("{back}\x1b[?7l{text}\x1b[?7h")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_refreshed_in_place() {
+        let mut screen = Screen { is_terminal: true, shown: 0 };
+        assert_eq!(screen.replacing("a\nb\n"), "\x1b[?7la\nb\n\x1b[?7h");
+        assert_eq!(screen.replacing("c\n"), "\x1b[2F\x1b[J\x1b[?7lc\n\x1b[?7h");
+        let mut pipe = Screen { is_terminal: false, shown: 0 };
+        assert_eq!(pipe.replacing("a\n") + &pipe.replacing("b\n"), "a\n\nb\n\n");
+    }
+}

@@ -1,0 +1,27 @@
+//! The MQTT input over real sockets, against a stand-in for the node's loop.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it skips"
+)]
+
+mod client;
+mod conformance;
+mod node;
+mod sessions;
+mod stress;
+
+use std::future::Future;
+use std::time::Duration;
+
+/// Longest wait for anything: reached only by a failure.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits for what must come.
+async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("{what} did not come within {PATIENCE:?}"),
+    }
+}

@@ -1,0 +1,160 @@
+//! `tidegate run` from its start to its end by signals, and the demo, as processes.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+
+/// A node that runs; ends with the test.
+struct Node {
+    process: Child,
+    log: BufReader<ChildStderr>,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Node {
+    fn start(name: &str, config: &str) -> Node {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        let file = folder.join(format!("{name}.toml"));
+        std::fs::write(&file, config).unwrap();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["run", "-c"])
+            .arg(file)
+            .current_dir(folder)
+            .env_remove("TIDEGATE_LOG")
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = BufReader::new(process.stderr.take().unwrap());
+        Node { process, log }
+    }
+
+    /// Reads the log up to the first line with `text`; returns what follows it there.
+    fn wait_for(&mut self, text: &str) -> String {
+        let mut seen = String::new();
+        loop {
+            let mut line = String::new();
+            assert!(self.log.read_line(&mut line).unwrap() > 0, "no {text:?} in\n{seen}");
+            if let Some((_, after)) = line.split_once(text) {
+                return after.trim_end().to_owned();
+            }
+            seen.push_str(&line);
+        }
+    }
+
+    fn signal(&self) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    }
+
+    fn end(&mut self) -> ExitStatus {
+        self.process.wait().unwrap()
+    }
+}
+
+/// Publishes one record with QoS 1 by MQTT 3.1.1 and waits for its PUBACK.
+fn publish(address: &str) -> TcpStream {
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x00\x00\x01a").unwrap();
+    let mut answer = [0; 4];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, *b"\x20\x02\x00\x00");
+    client.write_all(b"\x32\x07\x00\x01t\x00\x01hi").unwrap();
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, *b"\x40\x02\x00\x01");
+    client
+}
+
+#[test]
+fn the_first_signal_delivers_what_is_held_and_tells_its_fate() {
+    let mut node = Node::start(
+        "gentle",
+        "[node]\nname = \"gentle\"\n[[input]]\nmqtt = { listen = \"127.0.0.1:0\" }\n\
+         [[stream]]\naccept = \"confirmed\"\n[[output]]\nsink = { discard = true }\n\
+         [http]\nlisten = \"127.0.0.1:0\"\n",
+    );
+    let mqtt = node.wait_for("MQTT at ");
+    let page = node.wait_for("status page at http://");
+    node.wait_for("ready");
+    let _client = publish(&mqtt);
+    let mut site = TcpStream::connect(page).unwrap();
+    site.write_all(b"GET /status HTTP/1.0\r\n\r\n").unwrap();
+    let mut status = String::new();
+    site.read_to_string(&mut status).unwrap();
+    assert!(
+        status.contains("\"node\":\"gentle\"") && status.contains("\"confirmed\":1"),
+        "{status}"
+    );
+    node.signal();
+    assert_eq!(node.wait_for("stopped: "), "accepted 1, confirmed 1, dropped 0, held 0, lost 0");
+    assert_eq!(node.end().code(), Some(0));
+}
+
+#[test]
+fn what_cannot_be_delivered_in_time_is_dropped_and_told() {
+    let mut node = Node::start(
+        "impatient",
+        "[node]\nstop_timeout = \"10ms\"\n[[input]]\nmqtt = { listen = \"127.0.0.1:0\" }\n\
+         [[output]]\nmqtt = { url = \"mqtt://127.0.0.1:1\" }\n[http]\nlisten = []\n",
+    );
+    let mqtt = node.wait_for("MQTT at ");
+    let _client = publish(&mqtt);
+    node.signal();
+    assert_eq!(
+        node.wait_for("stopped: "),
+        "accepted 1, confirmed 0, dropped 1 (stopped 1), held 0, lost 0"
+    );
+    assert_eq!(node.end().code(), Some(0));
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut node = Node::start(
+        "hasty",
+        "[node]\nstop_timeout = \"1h\"\n[[input]]\nmqtt = { listen = \"127.0.0.1:0\" }\n\
+         [[output]]\nmqtt = { url = \"mqtt://127.0.0.1:1\" }\n[http]\nlisten = []\n",
+    );
+    let mqtt = node.wait_for("MQTT at ");
+    let _client = publish(&mqtt);
+    node.signal();
+    node.wait_for("stopping");
+    node.signal();
+    node.wait_for("stopped at once");
+    assert_eq!(node.end().code(), Some(143));
+}
+
+#[test]
+fn an_address_in_use_is_told_with_its_cure() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let mut node = Node::start(
+        "taken",
+        &format!(
+            "[[input]]\nmqtt = {{ listen = \"127.0.0.1:0\" }}\n[[output]]\nsink = {{ discard = true }}\n\
+             [http]\nlisten = \"{address}\"\n"
+        ),
+    );
+    let told = node.wait_for("tidegate: ");
+    assert!(told.contains(&address.to_string()) && told.contains("[http] listen"), "{told}");
+    assert_eq!(node.end().code(), Some(1));
+}
+
+#[test]
+fn the_demo_carries_alarms_to_the_far_end() {
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["demo", "--seconds", "3", "--rate", "20mbit", "--delay", "5ms"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    let alarms = told.lines().find(|line| line.starts_with("Alarms: ")).unwrap();
+    assert!(alarms.contains("records arrived; half within"), "{told}");
+}
