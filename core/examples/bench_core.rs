@@ -31,7 +31,10 @@ const STANDING: usize = 10_000;
 const UNCONFIRMED: usize = 1_024;
 
 fn main() {
-    for batch in [1, 64] {
+    // For a profile: one batch size by argument.
+    let chosen: Option<usize> = std::env::args().nth(1).and_then(|text| text.parse().ok());
+    let batches = chosen.map_or(vec![1, 64], |batch| vec![batch]);
+    for batch in batches {
         let mut runs: Vec<f64> = (0..RUNS).map(|_| Bench::new().run(batch)).collect();
         runs.sort_by(f64::total_cmp);
         println!("FIGURE core_batch_{batch} {:.0} ns", runs[RUNS / 2]);

@@ -17,6 +17,8 @@ pub const TARGETS: &[Target] = &[
     ("config", config),
     ("amqp_client", amqp_client),
     ("mqtt_client", mqtt_client),
+    ("mqtt_session", mqtt_session),
+    ("node_ops", node_ops),
 ];
 
 /// A filter and a topic, one a line: a filter that is accepted says so again, and matches exactly what
@@ -64,4 +66,14 @@ pub fn amqp_client(data: &[u8]) {
 /// What a broker says to the MQTT output.
 pub fn mqtt_client(data: &[u8]) {
     tidegate::output::mqtt::fuzz(data);
+}
+
+/// What an MQTT client says to the node's listener.
+pub fn mqtt_session(data: &[u8]) {
+    tidegate::input::mqtt::session::exercise(data);
+}
+
+/// Four bytes an operation on a whole node, and what must hold after each.
+pub fn node_ops(data: &[u8]) {
+    tidegate_core::testing::run(data);
 }

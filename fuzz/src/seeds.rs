@@ -18,7 +18,36 @@ pub fn seeds() -> Vec<Seed> {
     all.push(("topic_filter", "deep", "a/".repeat(200).into_bytes()));
     all.extend(amqp::seeds().map(|(name, bytes)| ("amqp_client", name, bytes)));
     all.extend(mqtt::seeds().map(|(name, bytes)| ("mqtt_client", name, bytes)));
+    all.extend(mqtt::session_seeds().map(|(name, bytes)| ("mqtt_session", name, bytes)));
+    all.extend(node_ops());
     all
+}
+
+/// Some lives of a node: every operation in order, one operation many times, and a few mixtures. The
+/// first byte chooses the node.
+fn node_ops() -> impl Iterator<Item = Seed> {
+    let in_order = |setup: u8| {
+        let operation = |kind: u8| [kind, kind.wrapping_mul(7), setup, 40];
+        [vec![setup], (0..=63).flat_map(operation).collect()].concat()
+    };
+    // A linear congruence: no randomness, and yet no pattern that a reader must see through.
+    let mixed = |setup: u8| {
+        let step = |state: &mut u32| {
+            *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            Some((*state >> 24) as u8)
+        };
+        let mut state = u32::from(setup);
+        [vec![setup], std::iter::from_fn(|| step(&mut state)).take(1024).collect()].concat()
+    };
+    [
+        ("node_ops", "nothing", vec![0]),
+        ("node_ops", "in-order-0", in_order(0)),
+        ("node_ops", "in-order-7", in_order(7)),
+        ("node_ops", "mixed-1", mixed(1)),
+        ("node_ops", "mixed-2", mixed(2)),
+        ("node_ops", "mixed-255", mixed(255)),
+    ]
+    .into_iter()
 }
 
 const TOPIC_FILTERS: &[(&str, &str)] = &[

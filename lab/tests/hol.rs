@@ -35,3 +35,12 @@ fn the_rival_is_measured_and_nothing_of_it_is_lost() {
     assert_eq!([of("alarm_duplicates"), of("bulk_lost_accepted")], [0.0; 2], "{text}");
     assert!(of("alarm_p99") > 0.0);
 }
+
+#[test]
+fn tidegate_carries_the_same_load_to_rabbitmq_and_loses_nothing() {
+    let Some(text) = bench("tidegate") else { return };
+    let of = |what: &str| figure(&text, &format!("hol_tidegate_{what}"));
+    assert_eq!([of("alarm_sent"), of("alarm_accepted"), of("alarm_got")], [10.0; 3], "{text}");
+    assert_eq!([of("bulk_sent"), of("bulk_accepted"), of("bulk_got")], [40.0; 3], "{text}");
+    assert_eq!([of("alarm_duplicates"), of("bulk_lost_accepted")], [0.0; 2], "{text}");
+}

@@ -1,7 +1,7 @@
 //! What the MQTT input costs: CPU time a record of listener, connections and a loop that accepts and
 //! discards, beside Mosquitto without subscribers, under the same load; and what idle connections cost.
 //!
-//! `cargo run --release -p tidegate --example mqtt_ingest [records a connection] [idle connections]`
+//! `cargo run --release -p tidegate --example mqtt_ingest [records a connection] [idle connections] [threads]`
 //!
 //! Prints `FIGURE` lines. The load runs in a process of its own. Linux only: it reads /proc.
 
@@ -28,10 +28,13 @@ const WINDOW: usize = 500;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let workers = std::thread::available_parallelism()?.get();
+    let all = std::thread::available_parallelism()?.get();
+    let role = arguments.first().map(String::as_str);
+    let wanted = arguments.get(2).filter(|_| role != Some("load"));
+    let workers = wanted.and_then(|text| text.parse().ok()).unwrap_or(all);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
-    match arguments.first().map(String::as_str) {
+    match role {
         Some("load") => runtime.block_on(load(&arguments[1..])),
         Some("idle") => runtime.block_on(idle(&arguments[1..])),
         _ => runtime.block_on(measure(&arguments)),
@@ -47,15 +50,16 @@ async fn measure(arguments: &[String]) -> Result<()> {
     let address = serve().await?;
     let me = format!("/proc/{}", std::process::id());
     for round in 1..=3 {
-        for qos in ["0", "1"] {
+        for (qos, records) in [("0", records), ("1", records), ("1alone", records / 20)] {
             let (cpu, rate) = under_load(&me, address, qos, records).await?;
             println!("FIGURE tidegate_qos{qos}_round{round} {cpu:.3} us_cpu_per_record");
             println!("FIGURE tidegate_qos{qos}_round{round}_rate {rate:.0} records/s");
         }
         if let Some(mut mosquitto) = Mosquitto::start().await {
             let folder = format!("/proc/{}", mosquitto.child.id());
-            for qos in ["0", "1"] {
-                let (cpu, rate) = under_load(&folder, mosquitto.address, qos, records / 5).await?;
+            for (qos, records) in [("0", records / 5), ("1", records / 5), ("1alone", records / 20)]
+            {
+                let (cpu, rate) = under_load(&folder, mosquitto.address, qos, records).await?;
                 println!("FIGURE mosquitto_qos{qos}_round{round} {cpu:.3} us_cpu_per_record");
                 println!("FIGURE mosquitto_qos{qos}_round{round}_rate {rate:.0} records/s");
             }
@@ -213,6 +217,7 @@ async fn load(arguments: &[String]) -> Result<()> {
         let stream = open(address, &format!("load-{number}")).await?;
         match qos.as_str() {
             "0" => running.spawn(at_most_once(stream, records)),
+            "1alone" => running.spawn(one_by_one(stream, records)),
             _ => running.spawn(at_least_once(stream, records)),
         };
     }
@@ -231,6 +236,16 @@ async fn at_most_once(mut stream: TcpStream, records: usize) -> Result<()> {
     // The answer to a ping says that everything before it was read.
     stream.write_all(&[0xC0, 0]).await?;
     stream.read_exact(&mut [0; 2]).await?;
+    Ok(())
+}
+
+/// Each publish waits for the answer to the one before: nothing can be done in batches.
+async fn one_by_one(mut stream: TcpStream, records: usize) -> Result<()> {
+    let packet = publish(Some(1));
+    for _ in 0..records {
+        stream.write_all(&packet).await?;
+        stream.read_exact(&mut [0; 4]).await?;
+    }
     Ok(())
 }
 

@@ -98,12 +98,11 @@ impl Assembled {
     pub async fn stop(self, patience: Duration) -> NodeStatus {
         let Assembled { running, mut inputs, mut outputs, .. } = self;
         let status = running.stop(patience).await;
-        let goodbye = async {
-            while inputs.join_next().await.is_some() {}
-            while outputs.join_next().await.is_some() {}
-        };
+        let of_inputs = async { while inputs.join_next().await.is_some() {} };
+        let of_outputs = async { while outputs.join_next().await.is_some() {} };
         // Who cannot say goodbye in time is cut off.
-        let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+        let goodbyes = async { tokio::join!(of_inputs, of_outputs) };
+        let _ = tokio::time::timeout(GOODBYE, goodbyes).await;
         status
     }
 }

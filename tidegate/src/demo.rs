@@ -18,7 +18,7 @@ use anyhow::{Context, bail};
 use tidegate_core::class::{Classes, default_classes};
 use tidegate_core::units::Size;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use self::load::{ALARMS, BULK};
 use self::meter::Meter;
@@ -27,12 +27,15 @@ use crate::assemble::{self, Assembled};
 use crate::cli::DemoArguments;
 use crate::config::{Config, Scheduler, read};
 use crate::screen::Screen;
+use crate::status::Snapshot;
 use crate::status::table::{self, EndToEnd, rate, size, span};
 use crate::status::view::{ClassView, NodeView};
-use crate::status::{Snapshot, StatusSource};
 
 /// How often the table is printed where it cannot be refreshed in place.
 const PACE_PRINTED: Duration = Duration::from_secs(5);
+
+/// How long the nodes may take to connect through the line.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the demo, its table and its summary.
 ///
@@ -40,12 +43,15 @@ const PACE_PRINTED: Duration = Duration::from_secs(5);
 /// A part could not be started or failed.
 pub async fn demo(arguments: &DemoArguments) -> anyhow::Result<ExitCode> {
     let stage = Stage::build(arguments).await?;
+    let connected = timeout(PATIENCE, stage.connected()).await;
+    connected.context("the nodes of the demo do not connect")??;
+    let start = Instant::now();
     let mut sensors = JoinSet::new();
     for sensor in [ALARMS, BULK] {
         sensors.spawn(load::publish(stage.gate_input, sensor));
     }
     let mut screen = Screen::stdout();
-    let end = Instant::now() + Duration::from_secs(arguments.seconds);
+    let end = start + Duration::from_secs(arguments.seconds);
     tokio::select! {
         () = sleep_until(end) => {}
         _ = tokio::signal::ctrl_c() => {}
@@ -53,9 +59,9 @@ pub async fn demo(arguments: &DemoArguments) -> anyhow::Result<ExitCode> {
             ended?.context("a sensor of the demo")?;
             bail!("a sensor of the demo ended");
         }
-        shown = stage.show(arguments, &mut screen) => shown?,
+        shown = stage.show(arguments, start, &mut screen) => shown?,
     }
-    let view = stage.last_view().await?;
+    let view = stage.view(start).await?;
     let summary = summary(arguments, &view, &stage.meter.read(), stage.relay.carried());
     sensors.shutdown().await;
     stage.end().await;
@@ -67,7 +73,6 @@ pub async fn demo(arguments: &DemoArguments) -> anyhow::Result<ExitCode> {
 struct Stage {
     gate: Assembled,
     gate_input: SocketAddr,
-    status: StatusSource,
     far: Assembled,
     relay: Relay,
     meter: Meter,
@@ -87,29 +92,42 @@ impl Stage {
         let relay = Relay::start(only_input(&far)?, line).context("the line of the demo")?;
         let gate_config = gate_config(relay.address, arguments.scheduler);
         let gate = assemble::start(&gate_config).await.context("the near node of the demo")?;
-        let status = StatusSource::new(gate.running.status.clone());
-        Ok(Stage { gate_input: only_input(&gate)?, gate, status, far, relay, meter })
+        Ok(Stage { gate_input: only_input(&gate)?, gate, far, relay, meter })
     }
 
-    async fn view(&self) -> anyhow::Result<NodeView> {
-        Ok((&self.status.get().await?).into())
-    }
-
-    /// The view of now, not of up to a second ago: the far end and the line are read beside it.
-    async fn last_view(&self) -> anyhow::Result<NodeView> {
+    /// The near node, its time counted from `start`, when the sensors began.
+    async fn view(&self, start: Instant) -> anyhow::Result<NodeView> {
         let now = Arc::new(self.gate.running.status.get().await?);
-        Ok((&Snapshot { now, before: None }).into())
+        let view = NodeView::from(&Snapshot { now, before: None });
+        Ok(NodeView { uptime_seconds: start.elapsed().as_secs_f64(), ..view })
+    }
+
+    /// Waits until the near node is connected through the line: connecting is not what is shown.
+    async fn connected(&self) -> anyhow::Result<()> {
+        let mut ticks = interval(Duration::from_millis(50));
+        loop {
+            ticks.tick().await;
+            let view = self.view(Instant::now()).await?;
+            if view.outputs.iter().all(|output| output.lanes_up == output.lanes) {
+                return Ok(());
+            }
+        }
     }
 
     /// Shows the table until nobody reads it any more.
-    async fn show(&self, arguments: &DemoArguments, screen: &mut Screen) -> anyhow::Result<()> {
+    async fn show(
+        &self,
+        arguments: &DemoArguments,
+        start: Instant,
+        screen: &mut Screen,
+    ) -> anyhow::Result<()> {
         let pace = if screen.is_terminal() { Duration::from_secs(1) } else { PACE_PRINTED };
         let mut ticks = interval(pace);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
         loop {
             ticks.tick().await;
-            let view = self.view().await?;
+            let view = self.view(start).await?;
             let head = head(arguments, &view);
             let table = table::render(&view, Some(&self.meter.read()));
             match screen.show(&format!("{head}{table}")) {
@@ -208,6 +226,11 @@ fn summary(arguments: &DemoArguments, view: &NodeView, far: &[EndToEnd], carried
              See urgent records overtake with: tidegate demo\n",
             size(backlog),
             span(wait)
+        ),
+        Scheduler::JanusPaper | Scheduler::Janus => format!(
+            "{} wait now, each class for the rate that it was granted ahead.\n\
+             See what is lent at once with: tidegate demo\n",
+            size(backlog)
         ),
     };
     if view.lost_deliveries != 0 {

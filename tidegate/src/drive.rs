@@ -248,7 +248,7 @@ impl Drive {
                 let name = rules.iter().nth(*rule).map(|(_, rule)| rule.name.clone());
                 let stream = name.unwrap_or_default();
                 match full {
-                    true => tracing::warn!(%stream, "a stream is full: its records are refused"),
+                    true => tracing::warn!(%stream, "a stream is full: its rule says what goes"),
                     false => tracing::info!(%stream, "a full stream has room again"),
                 }
             }

@@ -47,7 +47,7 @@ pub enum Format {
     Json,
 }
 
-/// Logs from here on; `quiet` leaves out all but warnings where nothing else is asked for.
+/// Logs from here on; `quiet` leaves out all but errors where nothing else is asked for.
 ///
 /// # Errors
 /// The environment's filter is wrong.
@@ -63,7 +63,7 @@ pub fn start(arguments: &LogArguments, quiet: bool) -> anyhow::Result<()> {
         Some(filter) => Some(filter.clone()),
         None => from_environment()?,
     };
-    let default = Targets::new().with_default(if quiet { Level::WARN } else { Level::INFO });
+    let default = Targets::new().with_default(if quiet { Level::ERROR } else { Level::INFO });
     let targets = chosen.map_or(default, |filter| filter.0);
     let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
     let registry = tracing_subscriber::registry();

@@ -4,14 +4,16 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::{
-    AmqpConfig, Config, InputConfig, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url,
+    AmqpConfig, Config, InputConfig, MqttOutputConfig, OutputConfig, OutputKind, ReplayConfig,
+    ReplayFormat, SinkConfig, Url,
 };
 use crate::input::mqtt::{self as mqtt_input, MqttOptions};
+use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
 use crate::output::amqp::AmqpOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
 use crate::output::{self, OutputOptions};
@@ -55,7 +57,20 @@ pub async fn start_input(
         });
         return Ok(addresses);
     }
-    bail!("this build has no replay input")
+    let replay = input.replay.as_ref().context("an [[input]] has no kind")?;
+    let options = replay_options(replay)?;
+    tasks.spawn(async move {
+        let (stop, stopped) = watch::channel(false);
+        let node_gone = intake.clone();
+        tokio::select! {
+            played = replay::run(options, intake, stopped) => {
+                played?;
+            }
+            () = node_gone.closed() => drop(stop),
+        }
+        Ok(())
+    });
+    Ok(Vec::new())
 }
 
 /// The addresses without those of a protocol that this host does not have at all (mostly IPv6), unless
@@ -71,6 +86,26 @@ fn available(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     };
     let there: Vec<SocketAddr> = addresses.iter().filter(is_there).copied().collect();
     if there.is_empty() { addresses.to_vec() } else { there }
+}
+
+fn replay_options(config: &ReplayConfig) -> anyhow::Result<ReplayOptions> {
+    let path = config.file.clone().context("replay.file is missing")?;
+    let format = match config.format.or(config.guessed_format()) {
+        Some(ReplayFormat::Csv) => Format::Csv,
+        Some(ReplayFormat::Jsonl) => Format::JsonLines,
+        Some(ReplayFormat::Senml) => Format::SenMl,
+        None => Format::Auto,
+    };
+    let name = path.file_stem().map_or_else(|| "replay".into(), |stem| stem.to_string_lossy());
+    let key = KeyTemplate::new(config.topic.as_deref().unwrap_or(&name))?;
+    let rules =
+        replay::Rules { format, key, time: config.time.clone(), payload: Payload::default() };
+    let pace = match config.records_per_second {
+        Some(rate) => Pace::Even { rate },
+        None => Pace::Recorded { speed: config.speed.unwrap_or(1.0) },
+    };
+    let files = vec![ReplayFile { path: path.clone(), rules }];
+    Ok(ReplayOptions { pace, repeat: config.repeat, ..ReplayOptions::new(&name, files) })
 }
 
 /// Starts an output on its port.

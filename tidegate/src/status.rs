@@ -13,8 +13,9 @@ use tokio::time::Instant;
 use crate::drive::StatusHandle;
 use crate::port::Stopping;
 
-/// A snapshot walks all streams of the node: younger than this it is shown again.
-const REFRESH: Duration = Duration::from_secs(1);
+/// A snapshot walks all streams of the node: younger than this it is shown again. A little less than a
+/// second, so that who asks each second sees a new one each time.
+const REFRESH: Duration = Duration::from_millis(900);
 
 /// A snapshot and the one before it, from which rates follow.
 #[derive(Clone, Debug)]

@@ -75,6 +75,7 @@ struct Candidate {
 }
 
 /// What an uplink could send now.
+#[derive(Default)]
 struct Candidates {
     of_class: [[Option<Candidate>; 2]; CLASSES_MAX],
     views: [ClassView; CLASSES_MAX],
@@ -88,7 +89,8 @@ impl Node {
         let place = usize::from(uplink.0);
         self.uplinks[place].uplink.tick(now);
         self.reallocate(now, place);
-        let candidates = self.candidates(now, uplink);
+        let mut candidates = Candidates::default();
+        self.add_all(now, uplink, &mut candidates);
         let views = &candidates.views[..self.options.classes.len()];
         let state = &mut self.uplinks[place];
         let Some(mut choice) = state.scheduler.next(now, views) else {
@@ -143,13 +145,8 @@ impl Node {
         (is_little && self.is_free(now, place, URGENT, urgent)).then_some((URGENT, urgent))
     }
 
-    /// For each class and list, the most urgent record over the uplink's outputs.
-    fn candidates(&mut self, now: Time, uplink: UplinkId) -> Candidates {
-        let mut all = Candidates {
-            of_class: [[None; 2]; CLASSES_MAX],
-            views: [ClassView::default(); CLASSES_MAX],
-            is_any_busy: false,
-        };
+    /// Adds, for each class and list, the most urgent record over the uplink's outputs.
+    fn add_all(&mut self, now: Time, uplink: UplinkId, all: &mut Candidates) {
         let cut = self.uplinks[usize::from(uplink.0)].uplink.cut();
         for output in 0..self.outputs.len() {
             if self.options.outputs[output].uplink != uplink || self.outputs[output].is_down {
@@ -157,10 +154,9 @@ impl Node {
             }
             for class in 0..self.options.classes.len() {
                 let (class, output) = (ClassId(class as u8), OutputId(output as u16));
-                self.add_candidates(now, class, output, cut, &mut all);
+                self.add_candidates(now, class, output, cut, all);
             }
         }
-        all
     }
 
     /// Adds what a class could send to an output.
@@ -177,8 +173,7 @@ impl Node {
         let lane = &state.lanes[lane_place];
         // Asked for in any case, so that records turn late one by one and not all at once when the
         // lane comes up.
-        let heads =
-            [Timing::Live, Timing::Late].map(|timing| self.queues.head(class, output, timing, now));
+        let heads = self.queues.heads(class, output, now);
         if !lane.is_up {
             return;
         }

@@ -317,7 +317,9 @@ impl Node {
         let Some(delivery) = self.queues.forget(key) else { return };
         let record_key = delivery.record;
         let held = &mut self.held[record_key];
-        if let Some(at) = held.record.expires.filter(|_| delivery.can_expire) {
+        if delivery.can_expire
+            && let Some(at) = held.record.expires
+        {
             self.expiry.remove(&(at, key));
         }
         held.left -= 1;

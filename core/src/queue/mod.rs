@@ -199,7 +199,7 @@ impl Queues {
         let delivery = &self.deliveries[key];
         assert_eq!(delivery.place, Place::Taken, "only a taken delivery can be put back");
         let queue = &self.queues[delivery.queue];
-        let is_late = self.ranking == Ranking::Deadline && delivery.deadline < now;
+        let is_late = self.is_past(delivery.deadline, now);
         let timing = if is_late && !queue.spec.strict_order { Timing::Late } else { Timing::Live };
         self.link(key, timing, queue.next_end());
     }
@@ -273,29 +273,36 @@ impl Queues {
         to.extend(self.unready.drain(..));
     }
 
-    /// The most urgent ready record of a class for an output. Live records found past their deadline
-    /// move to the late lists first.
-    pub fn head(
+    /// The most urgent ready records of a class for an output: the live one and the late one. Live records
+    /// found past their deadline move to the late lists first.
+    pub fn heads(
         &mut self,
         class: ClassId,
         output: OutputId,
-        timing: Timing,
         now: Time,
-    ) -> Option<DeliveryKey> {
+    ) -> [Option<DeliveryKey>; 2] {
         let place = self.group_at(class, output);
-        if self.ranking == Ranking::Deadline {
-            while let Some(rank) = self.groups[place].first(Timing::Live) {
-                if rank.deadline() >= now {
-                    break;
-                }
-                self.turn_late(rank.queue, place);
-            }
+        if self.groups[place].records == [0, 0] {
+            return [None; 2];
         }
-        let rank = self.groups[place].first(timing)?;
-        let queue = &self.queues[rank.queue];
-        // A strict queue keeps all its records in the live list, wherever it is ranked.
-        let list = if queue.spec.strict_order { Timing::Live } else { timing };
-        queue.lists[list as usize].at(queue.next_end())
+        let mut live = self.groups[place].first(Timing::Live);
+        while let Some(late) = live.filter(|rank| self.is_past(rank.deadline(), now)) {
+            self.turn_late(late.queue, place);
+            live = self.groups[place].first(Timing::Live);
+        }
+        let late = self.groups[place].first(Timing::Late);
+        let head = |(rank, timing): (Option<Rank>, Timing)| {
+            let queue = &self.queues[rank?.queue];
+            // A strict queue keeps all its records in the live list, wherever it is ranked.
+            let list = if queue.spec.strict_order { Timing::Live } else { timing };
+            queue.lists[list as usize].at(queue.next_end())
+        };
+        [(live, Timing::Live), (late, Timing::Late)].map(head)
+    }
+
+    /// Whether a record of this deadline is late.
+    fn is_past(&self, deadline: Time, now: Time) -> bool {
+        self.ranking == Ranking::Deadline && deadline < now
     }
 
     /// What waits in a class for an output.
@@ -467,7 +474,7 @@ mod tests {
         }
 
         fn head(&mut self, timing: Timing, now_ms: u64) -> Option<DeliveryKey> {
-            self.queues.head(CLASS, OUTPUT, timing, Time::from_millis(now_ms))
+            self.queues.heads(CLASS, OUTPUT, Time::from_millis(now_ms))[timing as usize]
         }
 
         fn drain(&mut self, timing: Timing, now_ms: u64) -> Vec<DeliveryKey> {

@@ -10,8 +10,8 @@ const LINES_REVIEW: usize = 400;
 /// have, at most.
 pub(crate) const OVERSIZED: &[(&str, usize)] = &[
     ("core/src/io.rs", 420),
-    ("core/src/queue/mod.rs", 420),
-    ("lab/src/sim/world.rs", 450),
+    ("core/src/queue/mod.rs", 435),
+    ("lab/src/sim/world.rs", 465),
     ("tidegate/src/input/mqtt/session/mod.rs", 480),
 ];
 const SLACK: usize = 20;

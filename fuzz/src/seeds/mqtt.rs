@@ -1,6 +1,6 @@
-//! What an MQTT 5 broker says to a client, byte by byte.
+//! What MQTT brokers and clients say, byte by byte.
 
-/// The seeds by name.
+/// What a broker of version 5 says to a client.
 pub(super) fn seeds() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     let welcome = vec![0x20, 3, 0, 0, 0];
     let after = |more: &[u8]| [&welcome[..], more].concat();
@@ -23,4 +23,54 @@ pub(super) fn seeds() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
         ("cut-off", after(&[0x40, 9, 0, 1])),
     ]
     .into_iter()
+}
+
+/// What clients say to a listener. The first byte is the target's own: how the bytes are cut into reads
+/// and how the node answers.
+pub(super) fn session_seeds() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
+    let old = packet(0x10, b"\0\x04MQTT\x04\x02\0\x3c\0\x01c");
+    let older = packet(0x10, b"\0\x06MQIsdp\x03\x02\0\0\0\x01c");
+    // Session expiry 60 s, receive maximum 9; a will with a delay.
+    let new = packet(0x10, b"\0\x04MQTT\x05\x02\0\x3c\x08\x11\0\0\0\x3c\x21\0\x09\0\x01c");
+    let will = packet(0x10, b"\0\x04MQTT\x05\x0e\0\0\0\0\x01c\x05\x18\0\0\0\x01\0\x03a/w\0\x02by");
+    let user = packet(0x10, b"\0\x04MQTT\x04\xc2\0\0\0\x01c\0\x02me\0\x04word");
+    let fast = packet(0x30, b"\0\x03a/bhi");
+    let safe = packet(0x32, b"\0\x03a/b\0\x07hi");
+    let twice = packet(0x34, b"\0\x03a/b\0\x08hi");
+    // Topic alias 1, expiry 5 s, a user property; then the alias alone.
+    let alias = packet(0x32, b"\0\x03a/b\0\x09\x0f\x23\0\x01\x02\0\0\0\x05\x26\0\x01k\0\x01vhi");
+    let again = packet(0x32, b"\0\0\0\x0a\x03\x23\0\x01hi");
+    let subscribe = packet(0x82, b"\0\x01\0\x03a/#\x01");
+    let subscribe_new = packet(0x82, b"\0\x01\0\0\x03a/#\x01");
+    let unsubscribe = packet(0xa2, b"\0\x02\0\x03a/#");
+    let (ping, bye) = (packet(0xc0, b""), packet(0xe0, b""));
+    let wildcard = packet(0x30, b"\0\x03a/#hi");
+    let not_text = packet(0x30, b"\0\x03a\xff/hi");
+    let life = |choice: u8, packets: &[&Vec<u8>]| {
+        let bytes = packets.iter().flat_map(|packet| packet.iter().copied());
+        std::iter::once(choice).chain(bytes).collect::<Vec<u8>>()
+    };
+    [
+        ("old-life", life(0xff, &[&old, &fast, &safe, &subscribe, &unsubscribe, &ping, &bye])),
+        ("new-life", life(0xff, &[&new, &alias, &again, &subscribe_new, &ping, &bye])),
+        ("byte-by-byte", life(0, &[&new, &alias, &again, &ping])),
+        ("refusing-node", life(0xfd, &[&new, &alias, &again])),
+        ("silent-node", life(0xfe, &[&old, &safe, &safe, &safe, &safe, &safe])),
+        ("older-version", life(0xff, &[&older, &fast])),
+        ("will", life(0xff, &[&will, &fast])),
+        ("user", life(0xff, &[&user, &safe])),
+        ("qos-2", life(0xff, &[&old, &twice])),
+        ("no-login", life(0xff, &[&fast])),
+        ("login-twice", life(0xff, &[&old, &old])),
+        ("wildcard-topic", life(0xff, &[&old, &wildcard])),
+        ("not-utf8", life(0xff, &[&old, &not_text])),
+        ("too-large", life(0xff, &[&old, &vec![0x32, 0xff, 0xff, 0xff, 0x7f]])),
+        ("no-length", life(0xff, &[&old, &vec![0x32, 0xff, 0xff, 0xff, 0xff, 0x01]])),
+    ]
+    .into_iter()
+}
+
+/// Bodies here are short: one byte of length.
+fn packet(kind: u8, body: &[u8]) -> Vec<u8> {
+    [&[kind, body.len() as u8][..], body].concat()
 }

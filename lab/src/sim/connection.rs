@@ -185,6 +185,9 @@ impl Connection {
     /// it sends again.
     pub(super) fn hear(&mut self, now: Time) -> (Option<PathSample>, Vec<Packet>) {
         let (delivered, mut newest) = (self.delivered, None);
+        // A window that was not in use does not grow.
+        let is_full =
+            self.reno.as_ref().is_some_and(|reno| self.under_way + 2 * PACKET >= reno.window());
         while let Some(&(at, number, sent)) = self.acks.front() {
             if at > now {
                 break;
@@ -194,8 +197,6 @@ impl Connection {
             self.newest_acked = self.newest_acked.max(sent);
             newest = newest.max(self.acked(number));
         }
-        let is_full =
-            self.reno.as_ref().is_some_and(|reno| self.under_way + 2 * PACKET >= reno.window());
         while self.segments.front().is_some_and(|segment| segment.is_acked) {
             let segment = self.segments.pop_front().expect("there is a front");
             self.base += 1;

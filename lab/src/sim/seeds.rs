@@ -109,6 +109,9 @@ fn steps(random: &mut Random, megabits: f64) -> Vec<Step> {
             }
         }
     }
+    // In the end the link is what it was, so that what is held can be delivered within `DRAIN`.
+    steps.push(Step { at: LENGTH, change: Change::Rate(Speed::megabits(megabits)) });
+    steps.push(Step { at: LENGTH, change: Change::Loss(0.0) });
     steps
 }
 

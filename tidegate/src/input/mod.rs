@@ -5,3 +5,4 @@
 //! in a socket or a file.
 
 pub mod mqtt;
+pub mod replay;

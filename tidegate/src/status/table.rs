@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::view::{NodeView, TimesView};
+use super::view::{NodeView, TimesView, UplinkView};
 
 /// What the far end of the demo measured for a class, printed beside the node's own figures.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,7 +53,11 @@ fn head(has_end_to_end: bool) -> Vec<String> {
 /// One line about the node as a whole.
 fn summary(view: &NodeView) -> String {
     let mut line = format!("{}  up {}", view.node, clock(view.uptime_seconds));
-    for uplink in &view.uplinks {
+    // Where no network is below, there is nothing to tell.
+    let is_known = |uplink: &&UplinkView| {
+        uplink.capacity_bytes_per_second > 0.0 || uplink.rtt_seconds.is_some()
+    };
+    for uplink in view.uplinks.iter().filter(is_known) {
         let capacity = match uplink.capacity_bytes_per_second {
             known if known > 0.0 => rate(known),
             _ => "?".into(),
@@ -140,7 +144,7 @@ fn clock(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::view::{ClassView, CountsView, StagesView, UplinkView};
+    use super::super::view::{ClassView, CountsView, StagesView};
     use super::*;
 
     fn class(name: &str, backlog_records: u64, p99_seconds: f64) -> ClassView {

@@ -1,10 +1,6 @@
 //! The MQTT input over real sockets, against a stand-in for the node's loop.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says what it skips"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod client;
 mod conformance;

@@ -75,7 +75,7 @@ async fn properties_travel_with_the_record() {
         response_topic: Some("answers".into()),
         user_properties: vec![
             ("unit".into(), "°C".into()),
-            ("source-time".into(), "1700000000000000001".into()),
+            ("source-time-ns".into(), "1700000000000000001".into()),
         ],
         ..PublishProperties::default()
     };

@@ -80,7 +80,9 @@ pub async fn run(options: Options) -> anyhow::Result<Vec<String>> {
         }
     }
     for (name, outcomes) in &outcomes {
-        lines.push(format!("{name}: {} run(s)", outcomes.len()));
+        for outcome in outcomes {
+            lines.push(format!("{name}: slowest alarms:{}", slowest(outcome)));
+        }
     }
     for (name, outcomes) in &outcomes {
         lines.extend(figures(name, outcomes));
@@ -152,6 +154,17 @@ async fn listen(
     timeout_at(deadline, book).await.unwrap_or(anyhow::Ok(()))?;
     let bits = Limit::TWO_MEGABIT.bits_per_second as f64;
     Ok(Outcome { acked, tallies, link_bytes: bits / 8.0 * load.as_secs_f64() })
+}
+
+/// When the slowest alarms were due, and how late they came: whether a p99 is a start, a stall or the rule.
+fn slowest(outcome: &Outcome) -> String {
+    let alarm = alarm();
+    let Some(tally) = outcome.tallies.get(&alarm.name) else { return " none came".into() };
+    let show = |(latency, seq): (Duration, u64)| {
+        let due = seq as f64 / f64::from(alarm.per_second);
+        format!(" {} ms (due at {due:.1} s)", latency.as_millis())
+    };
+    tally.slowest(5).into_iter().map(show).collect()
 }
 
 /// Every figure of a contestant: the median of its runs.

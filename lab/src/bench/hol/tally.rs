@@ -8,8 +8,8 @@ use crate::load::stamp::Stamp;
 /// The receiver's book of one stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// From due to received, in nanoseconds, of each record's first copy, in the order of arrival.
-    latencies_ns: Vec<u64>,
+    /// From due to received, in nanoseconds, and the place in the stream, of each record's first copy.
+    latencies_ns: Vec<(u64, u64)>,
     seen: BTreeSet<u64>,
     newest: Option<u64>,
     /// Copies after the first.
@@ -32,7 +32,7 @@ impl Tally {
         }
         self.newest = self.newest.max(Some(stamp.seq));
         self.in_time += u64::from(received_ns <= end_ns);
-        self.latencies_ns.push(received_ns.saturating_sub(stamp.due_ns));
+        self.latencies_ns.push((received_ns.saturating_sub(stamp.due_ns), stamp.seq));
     }
 
     /// Different records received.
@@ -42,10 +42,21 @@ impl Tally {
 
     /// The latency that this part (0..=1) of the received records keeps; zero where there are none.
     pub fn quantile(&self, part: f64) -> Duration {
+        let sorted = self.sorted();
+        let rank = (part * sorted.len() as f64).ceil() as usize;
+        Duration::from_nanos(sorted.get(rank.saturating_sub(1)).map_or(0, |(latency, _)| *latency))
+    }
+
+    /// The slowest records, slowest first: latency and place in the stream.
+    pub fn slowest(&self, count: usize) -> Vec<(Duration, u64)> {
+        let slowest = self.sorted().into_iter().rev().take(count);
+        slowest.map(|(latency, seq)| (Duration::from_nanos(latency), seq)).collect()
+    }
+
+    fn sorted(&self) -> Vec<(u64, u64)> {
         let mut sorted = self.latencies_ns.clone();
         sorted.sort_unstable();
-        let rank = (part * sorted.len() as f64).ceil() as usize;
-        Duration::from_nanos(sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0))
+        sorted
     }
 }
 
@@ -73,6 +84,7 @@ mod tests {
         }
         let at = |part| tally.quantile(part).as_nanos();
         assert_eq!([at(0.5), at(0.99), at(1.0)], [50, 99, 100]);
+        assert_eq!(tally.slowest(1), [(Duration::from_nanos(100), 99)]);
         assert_eq!(Tally::default().quantile(0.99), Duration::ZERO);
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -78,6 +78,15 @@ impl Shared {
             tracing::warn!(client, %peer, topic, withheld, "mqtt connection closed: {end}");
         }
     }
+}
+
+/// A connection that begins.
+pub(super) struct Call {
+    pub(super) stream: TcpStream,
+    pub(super) peer: SocketAddr,
+    pub(super) shared: Arc<Shared>,
+    pub(super) stop: watch::Receiver<bool>,
+    pub(super) permit: OwnedSemaphorePermit,
 }
 
 /// Binds every address of the options.
@@ -249,9 +258,6 @@ fn admit(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>, stop: &watch
     // Failures here are failures of the connection, which its first read reports.
     let _ = stream.set_nodelay(true);
     let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(TCP_KEEPALIVE));
-    let serving = connection::run(stream, peer, shared.clone(), stop.clone());
-    tokio::spawn(async move {
-        serving.await;
-        drop(permit);
-    });
+    let call = Call { stream, peer, shared: shared.clone(), stop: stop.clone(), permit };
+    tokio::spawn(connection::run(call));
 }

@@ -24,6 +24,7 @@ mod complaints;
 mod connection;
 mod listener;
 mod options;
+mod pulse;
 pub mod session;
 mod wire;
 

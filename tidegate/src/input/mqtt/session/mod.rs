@@ -7,6 +7,8 @@
 mod answers;
 mod end;
 mod exercise;
+mod greeting;
+mod rare;
 mod record;
 mod topics;
 
@@ -25,8 +27,7 @@ pub use self::record::{
     CONTENT_TYPE, CORRELATION_DATA, PAYLOAD_FORMAT, RESPONSE_TOPIC, RETAIN, SOURCE_TIME,
 };
 use self::topics::Topics;
-use super::wire::connect::{self, Connect};
-use super::wire::control::{self, Filters};
+use super::wire::control;
 use super::wire::frame::{Frame, Front, front};
 use super::wire::publish::Publish;
 use super::wire::reader::Reader;
@@ -35,9 +36,6 @@ use super::wire::{Reason, Version, Violation, property, write};
 /// Records of one batch: enough to share the cost of crossing to the node, few enough to stay in the
 /// processor's cache.
 pub const BATCH_MAX: usize = 256;
-
-/// Longest client id: streams are named by it, and it stands in every log line.
-const CLIENT_ID_MAX: usize = 256;
 
 /// Bounds of a session; see the options of the same names.
 #[derive(Clone, Copy, Debug)]
@@ -210,57 +208,6 @@ impl Session {
         Ok(None)
     }
 
-    /// Packets of subscribers, and of clients that resume a session with QoS 2.
-    fn rare(&self, version: Version, frame: Frame<'_>, out: &mut Vec<u8>) -> Result<(), Violation> {
-        let body = frame.body;
-        let before = out.len();
-        match (frame.first >> 4, frame.first & 0x0F) {
-            (8, 2) => {
-                let filters = Filters::subscribe(version, body)?;
-                self.refuse_subscription(version, &filters, out);
-            }
-            (10, 2) => {
-                let Filters { id, valid } = Filters::unsubscribe(version, body)?;
-                let code = Reason::NoSubscriptionExisted as u8;
-                write::unsubscribed(out, version, id, valid.iter().map(|_| code));
-            }
-            (6, 2) => {
-                let (id, _) = control::acknowledgement(version, body, control::RELEASED)?;
-                write::unknown_released(out, version, id);
-            }
-            // The rest is left over from another server: this one publishes nothing to clients.
-            (5, 0) => {
-                let (id, success) = control::acknowledgement(version, body, control::TAKEN)?;
-                if success {
-                    write::unknown_received(out, version, id);
-                }
-            }
-            (4, 0) => drop(control::acknowledgement(version, body, control::TAKEN)?),
-            (7, 0) => drop(control::acknowledgement(version, body, control::RELEASED)?),
-            (1, 0) => return Err(Violation::protocol("a second connect packet")),
-            (15, _) if version == Version::V5 => {
-                return Err(Violation::protocol("an auth packet without an authentication method"));
-            }
-            (0 | 15, _) => return Err(Violation::protocol("a packet of a reserved type")),
-            (2 | 9 | 11 | 13, _) => {
-                return Err(Violation::protocol("a packet that only servers send"));
-            }
-            _ => return Err(Violation::malformed("a packet with wrong flags or length")),
-        }
-        self.fits(before, out)
-    }
-
-    fn refuse_subscription(&self, version: Version, filters: &Filters, out: &mut Vec<u8>) {
-        const WORDS: &str = "this server takes publishes only: it has no subscriptions";
-        let code = |valid: &bool| match (version, valid) {
-            (Version::V5, true) => Reason::ImplementationSpecific as u8,
-            (Version::V5, false) => Reason::TopicFilterInvalid as u8,
-            (Version::V31 | Version::V311, _) => 0x80,
-        };
-        let codes = filters.valid.iter().map(code);
-        write::subscribed(out, version, filters.id, codes, self.words(WORDS));
-    }
-
     /// Refuses what is larger than the client takes.
     fn fits(&self, before: usize, out: &mut Vec<u8>) -> Result<(), Violation> {
         if out.len() - before <= self.client_maximum as usize {
@@ -278,79 +225,6 @@ impl Session {
         /// Less than this may be too small for an answer with words.
         const ROOM: u32 = 128;
         (self.problem_information && self.client_maximum >= ROOM).then_some(words)
-    }
-
-    fn connect(&mut self, frame: Frame<'_>) -> Result<Step, Violation> {
-        let mut reader = Reader::new(frame.body);
-        let version = connect::version(&mut reader)?;
-        self.version = Some(version);
-        if frame.first & 0x0F != 0 && version != Version::V31 {
-            return Err(Violation::malformed("a connect packet with wrong flags"));
-        }
-        let Connect { clean, keepalive, client_id, will, .. } =
-            self.note(Connect::read(version, reader)?);
-        let empty_is_wrong = match version {
-            Version::V31 => true,
-            Version::V311 => !clean,
-            Version::V5 => false,
-        };
-        if client_id.len() > CLIENT_ID_MAX || client_id.is_empty() && empty_is_wrong {
-            return Err(Violation::new(
-                Reason::ClientIdNotValid,
-                "the client id is too long, or empty where the protocol wants one",
-            ));
-        }
-        if let Some(will) = will {
-            self.will = Some(Box::new(Will {
-                facts: Facts::read(will.properties, property::IN_WILL, will.retain)?,
-                key: Bytes::copy_from_slice(will.topic.as_bytes()),
-                payload: Bytes::copy_from_slice(will.payload),
-            }));
-        }
-        self.client = client_id.into();
-        self.keepalive = keepalive;
-        self.phase = Phase::Connecting;
-        Ok(Step::Connect)
-    }
-
-    fn note<'a>(&mut self, connect: Connect<'a>) -> Connect<'a> {
-        self.client_maximum = connect.maximum_packet_size;
-        self.problem_information = connect.problem_information;
-        self.session_expires = connect.session_expiry == 0;
-        connect
-    }
-
-    /// Answers the CONNECT: the node knows the client as `client` and its records by `source`.
-    ///
-    /// # Errors
-    /// The client's maximum packet size is too small for the answer.
-    pub fn opened(
-        &mut self,
-        source: SourceId,
-        client: Arc<str>,
-        effects: &mut Effects,
-    ) -> Result<(), End> {
-        let assigned = self.client.is_empty();
-        self.client = client;
-        self.source = source;
-        self.phase = Phase::Open;
-        let before = effects.out.len();
-        if self.version == Some(Version::V5) {
-            let announcement = write::Announcement {
-                receive_maximum: self.limits.receive_maximum,
-                maximum_packet_size: self.limits.max_packet_size,
-                topic_alias_maximum: self.limits.topic_alias_maximum,
-                session_expires: !self.session_expires,
-                assigned_client_id: assigned.then_some(&*self.client),
-            };
-            write::accepted_v5(&mut effects.out, &announcement);
-        } else {
-            write::accepted(&mut effects.out);
-        }
-        self.fits(before, &mut effects.out).map_err(|violation| {
-            self.phase = Phase::Ended;
-            violation.into()
-        })
     }
 
     fn publish(

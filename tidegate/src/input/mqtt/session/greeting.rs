@@ -1,0 +1,92 @@
+//! The beginning of a session: CONNECT, and the answer to it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_core::record::SourceId;
+
+use super::record::Facts;
+use super::{Effects, End, Phase, Session, Step, Will};
+use crate::input::mqtt::wire::connect::{self, Connect};
+use crate::input::mqtt::wire::frame::Frame;
+use crate::input::mqtt::wire::reader::Reader;
+use crate::input::mqtt::wire::{Reason, Version, Violation, property, write};
+
+/// Longest client id: streams are named by it, and it stands in every log line.
+const CLIENT_ID_MAX: usize = 256;
+
+impl Session {
+    /// Takes a CONNECT; it is answered by `opened`.
+    pub(super) fn connect(&mut self, frame: Frame<'_>) -> Result<Step, Violation> {
+        let mut reader = Reader::new(frame.body);
+        let version = connect::version(&mut reader)?;
+        self.version = Some(version);
+        if frame.first & 0x0F != 0 && version != Version::V31 {
+            return Err(Violation::malformed("a connect packet with wrong flags"));
+        }
+        let Connect { clean, keepalive, client_id, will, .. } =
+            self.note(Connect::read(version, reader)?);
+        let empty_is_wrong = match version {
+            Version::V31 => true,
+            Version::V311 => !clean,
+            Version::V5 => false,
+        };
+        if client_id.len() > CLIENT_ID_MAX || client_id.is_empty() && empty_is_wrong {
+            return Err(Violation::new(
+                Reason::ClientIdNotValid,
+                "the client id is too long, or empty where the protocol wants one",
+            ));
+        }
+        if let Some(will) = will {
+            self.will = Some(Box::new(Will {
+                facts: Facts::read(will.properties, property::IN_WILL, will.retain)?,
+                key: Bytes::copy_from_slice(will.topic.as_bytes()),
+                payload: Bytes::copy_from_slice(will.payload),
+            }));
+        }
+        self.client = client_id.into();
+        self.keepalive = keepalive;
+        self.phase = Phase::Connecting;
+        Ok(Step::Connect)
+    }
+
+    fn note<'a>(&mut self, connect: Connect<'a>) -> Connect<'a> {
+        self.client_maximum = connect.maximum_packet_size;
+        self.problem_information = connect.problem_information;
+        self.session_expires = connect.session_expiry == 0;
+        connect
+    }
+
+    /// Answers the CONNECT: the node knows the client as `client` and its records by `source`.
+    ///
+    /// # Errors
+    /// The client's maximum packet size is too small for the answer.
+    pub fn opened(
+        &mut self,
+        source: SourceId,
+        client: Arc<str>,
+        effects: &mut Effects,
+    ) -> Result<(), End> {
+        let assigned = self.client.is_empty();
+        self.client = client;
+        self.source = source;
+        self.phase = Phase::Open;
+        let before = effects.out.len();
+        if self.version == Some(Version::V5) {
+            let announcement = write::Announcement {
+                receive_maximum: self.limits.receive_maximum,
+                maximum_packet_size: self.limits.max_packet_size,
+                topic_alias_maximum: self.limits.topic_alias_maximum,
+                session_expires: !self.session_expires,
+                assigned_client_id: assigned.then_some(&*self.client),
+            };
+            write::accepted_v5(&mut effects.out, &announcement);
+        } else {
+            write::accepted(&mut effects.out);
+        }
+        self.fits(before, &mut effects.out).map_err(|violation| {
+            self.phase = Phase::Ended;
+            violation.into()
+        })
+    }
+}

@@ -1,0 +1,294 @@
+//! The files of the sink: JSON lines, rotated by size. Blocking; only whole lines ever stay.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use tidegate_core::record::Body;
+use tidegate_core::units::Time;
+
+use super::FileOptions;
+use crate::port::Transmit;
+
+/// Text written by one call, if no single line is longer: a batch of large records is not held twice.
+const CHUNK: usize = 256 * 1024;
+/// Bytes looked through at once for the end of the last whole line.
+const BLOCK: u64 = 64 * 1024;
+
+/// One line.
+#[derive(Serialize)]
+struct Line<'a> {
+    id: String,
+    class: &'a str,
+    key: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arrived_unix_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_unix_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    properties: Vec<(String, String)>,
+    /// The payload, where it is text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    /// The payload in base64, where it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    again: bool,
+}
+
+/// A moment on both clocks, to tell arrivals in wall time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    node: Time,
+    unix_ns: Option<u64>,
+}
+
+impl Moment {
+    /// The present, which the node's clock shows as `node`.
+    pub(super) fn now(node: Time) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).ok();
+        Moment { node, unix_ns: since.and_then(|since| since.as_nanos().try_into().ok()) }
+    }
+
+    fn unix_ns(self, at: Time) -> Option<u64> {
+        self.unix_ns?.checked_sub(self.node.since(at).as_nanos().try_into().ok()?)
+    }
+}
+
+/// The file that is written.
+#[derive(Debug)]
+pub(super) struct Files {
+    options: FileOptions,
+    file: File,
+    /// Its length; it ends with a whole line.
+    length: u64,
+}
+
+impl Files {
+    /// Opens `records.jsonl` and cuts off what a crash left of a last line: it was never confirmed.
+    ///
+    /// # Errors
+    /// With the path.
+    pub(super) fn open(options: FileOptions) -> io::Result<Self> {
+        let path = current(&options.directory);
+        let opened = fs::create_dir_all(&options.directory).and_then(|()| {
+            let file = OpenOptions::new().read(true).append(true).create(true).open(&path)?;
+            let length = whole_lines(&file)?;
+            file.set_len(length)?;
+            Ok((file, length))
+        });
+        let (file, length) = opened.map_err(|error| named(&path, &error))?;
+        Ok(Files { options, file, length })
+    }
+
+    /// Writes a line for each record. Returns how many of them are in the file for sure.
+    pub(super) fn append(&mut self, moment: Moment, batch: &[Transmit]) -> (usize, io::Result<()>) {
+        let (mut text, mut written) = (Vec::new(), 0);
+        for (place, order) in batch.iter().enumerate() {
+            let line = line(&self.options, moment, order);
+            if let Err(error) = serde_json::to_writer(&mut text, &line) {
+                return (written, Err(error.into()));
+            }
+            text.push(b'\n');
+            if text.len() >= CHUNK || place + 1 == batch.len() {
+                if let Err(error) = self.write(&text) {
+                    return (written, Err(named(&current(&self.options.directory), &error)));
+                }
+                text.clear();
+                written = place + 1;
+            }
+        }
+        (written, Ok(()))
+    }
+
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        if self.length >= self.options.file_max.0 {
+            rotate(&self.options)?;
+            *self = Files::open(self.options.clone())?;
+        }
+        if let Err(error) = self.file.write_all(text) {
+            // Half a line would spoil the next one.
+            self.file.set_len(self.length)?;
+            return Err(error);
+        }
+        self.length += text.len() as u64;
+        Ok(())
+    }
+}
+
+/// Whether the folder takes so many bytes: opening a file works on a full disk, too.
+///
+/// # Errors
+/// It does not; with the path.
+pub(super) fn probe(options: &FileOptions, bytes: usize) -> io::Result<()> {
+    let path = options.directory.join("probe");
+    let tried = fs::create_dir_all(&options.directory)
+        .and_then(|()| fs::write(&path, vec![b'\n'; bytes]))
+        .and_then(|()| File::open(&path)?.sync_all());
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(&path, &error)),
+        _ => {}
+    }
+    tried.map_err(|error| named(&path, &error))
+}
+
+/// Length of the file up to the end of its last whole line.
+fn whole_lines(mut file: &File) -> io::Result<u64> {
+    let mut end = file.metadata()?.len();
+    let mut block = Vec::new();
+    while end > 0 {
+        let start = end.saturating_sub(BLOCK);
+        block.resize((end - start) as usize, 0);
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(&mut block)?;
+        if let Some(place) = block.iter().rposition(|&byte| byte == b'\n') {
+            return Ok(start + place as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+fn current(directory: &Path) -> PathBuf {
+    directory.join("records.jsonl")
+}
+
+fn rotate(options: &FileOptions) -> io::Result<()> {
+    let closed = |number: u32| options.directory.join(format!("records.{number}.jsonl"));
+    if options.files <= 1 {
+        return fs::remove_file(current(&options.directory));
+    }
+    for number in (1..options.files - 1).rev() {
+        match fs::rename(closed(number), closed(number + 1)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    fs::rename(current(&options.directory), closed(1))
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+fn line<'a>(options: &'a FileOptions, moment: Moment, order: &'a Transmit) -> Line<'a> {
+    let record = &*order.record;
+    let payload: &[u8] = match &record.body {
+        Body::Resident(payload) => payload,
+        _ => &[],
+    };
+    let text = std::str::from_utf8(payload).ok();
+    let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let pair = |(name, value): &(bytes::Bytes, bytes::Bytes)| (owned(name), owned(value));
+    Line {
+        id: record.identity.to_string(),
+        class: options.classes.get(order.class.index()).map_or("", |name| name),
+        key: std::str::from_utf8(&record.key).unwrap_or_default(),
+        arrived_unix_ns: moment.unix_ns(record.arrived),
+        source_unix_ns: record.source_unix_ns,
+        properties: record.properties.iter().map(pair).collect(),
+        text,
+        base64: text.is_none().then(|| STANDARD.encode(payload)),
+        again: order.again,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use tidegate_core::units::Size;
+
+    use super::*;
+    use crate::output::test_protocol::whole;
+
+    /// A folder of its own, removed at the end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let name = format!("tidegate-sink-{name}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            let _ = fs::remove_dir_all(&path);
+            Folder(path)
+        }
+
+        fn options(&self, file_max: u64, files: u32) -> FileOptions {
+            let classes = ["ls".into()].into();
+            FileOptions { directory: self.0.clone(), file_max: Size(file_max), files, classes }
+        }
+
+        fn lines(&self, name: &str) -> Vec<Value> {
+            let text = fs::read_to_string(self.0.join(name)).unwrap();
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn moment() -> Moment {
+        // The records of the tests arrived one second after the clock's origin.
+        Moment { node: Time::from_millis(1500), unix_ns: Some(10_000_000_000) }
+    }
+
+    #[test]
+    fn a_line_tells_all_of_a_record() {
+        let folder = Folder::new("line");
+        let mut files = Files::open(folder.options(1 << 20, 2)).unwrap();
+        let batch = [whole(1, b"21.5"), Transmit { again: true, ..whole(2, &[0xff, 0]) }];
+        let (written, result) = files.append(moment(), &batch);
+        assert!(written == 2 && result.is_ok());
+        let lines = folder.lines("records.jsonl");
+        assert_eq!(lines[0]["id"], "gate-7/0000000000001c9f/12/1");
+        assert_eq!((&lines[0]["class"], &lines[0]["key"]), (&"ls".into(), &"plant/3/alarm".into()));
+        assert_eq!(lines[0]["text"], "21.5");
+        assert_eq!(lines[0]["arrived_unix_ns"], 9_500_000_000_u64);
+        assert_eq!(lines[0]["source_unix_ns"], 1_700_000_000_123_456_789_u64);
+        assert_eq!(lines[0].get("again"), None);
+        assert_eq!((&lines[1]["base64"], &lines[1]["again"]), (&"/wA=".into(), &true.into()));
+    }
+
+    #[test]
+    fn old_files_go() {
+        let folder = Folder::new("rotate");
+        let mut files = Files::open(folder.options(1, 3)).unwrap();
+        for id in 1..=5 {
+            assert_eq!(files.append(moment(), &[whole(id, b"x")]).0, 1);
+        }
+        let seq = |name: &str| folder.lines(name)[0]["id"].as_str().unwrap().ends_with('5');
+        assert!(seq("records.jsonl") && !seq("records.1.jsonl"));
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn half_a_line_of_an_earlier_life_is_cut_off() {
+        let folder = Folder::new("torn");
+        fs::create_dir_all(&folder.0).unwrap();
+        let torn = format!("{{\"id\":1}}\n{{\"id\":\"{}", "x".repeat(200_000));
+        fs::write(folder.0.join("records.jsonl"), torn).unwrap();
+        let mut files = Files::open(folder.options(1 << 20, 2)).unwrap();
+        assert_eq!(files.append(moment(), &[whole(2, b"x")]).0, 1);
+        assert_eq!(folder.lines("records.jsonl").len(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_named() {
+        let options = FileOptions {
+            directory: "/proc/nothing".into(),
+            file_max: Size(1),
+            files: 1,
+            classes: [].into(),
+        };
+        let error = Files::open(options.clone()).unwrap_err().to_string();
+        assert!(error.starts_with("/proc/nothing/records.jsonl: "), "{error}");
+        assert!(probe(&options, 10).is_err());
+    }
+}

@@ -1,0 +1,175 @@
+//! The MQTT output against a real Mosquitto.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/node.rs"]
+mod node;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use node::{End, Node};
+use rmqtt_codec::types::QoS;
+use rmqtt_codec::v5::{Codec, Connect, Packet, Subscribe, SubscriptionOptions};
+use tidegate::output::mqtt::MqttOptions;
+use tidegate::output::{OutputOptions, headers};
+use tidegate_core::record::DropReason;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+use tokio_util::codec::{Decoder, Encoder};
+
+/// Reached only where a test fails.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A Mosquitto of the test's own, ended by its own number.
+struct Mosquitto {
+    port: u16,
+    file: PathBuf,
+    process: Child,
+}
+
+impl Mosquitto {
+    /// Starts one with these settings added; `None` where it is not installed.
+    fn start(name: &str, settings: &str) -> Option<Mosquitto> {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let name = format!("tidegate-mosquitto-{name}-{}.conf", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        let all = format!("listener {port} 127.0.0.1\nallow_anonymous true\n{settings}\n");
+        std::fs::write(&file, all).unwrap();
+        let start = |program: &str| {
+            let mut command = Command::new(program);
+            command.arg("-c").arg(&file).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
+        };
+        let process = start("mosquitto").or_else(|| start("/usr/sbin/mosquitto"))?;
+        Some(Mosquitto { port, file, process })
+    }
+
+    fn options(&self) -> OutputOptions {
+        OutputOptions::Mqtt(MqttOptions {
+            host: "localhost".into(),
+            port: self.port,
+            client_id: "gate-7-cloud".into(),
+            user: None,
+            password: None,
+            classes: ["ls".into(), "lt".into()].into(),
+        })
+    }
+}
+
+impl Drop for Mosquitto {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+/// A client that takes everything at QoS 0.
+struct Subscriber {
+    stream: TcpStream,
+    codec: Codec,
+    input: BytesMut,
+}
+
+impl Subscriber {
+    async fn connect(port: u16) -> Subscriber {
+        let start = Instant::now();
+        let stream = loop {
+            match TcpStream::connect(("127.0.0.1", port)).await {
+                Ok(stream) => break stream,
+                Err(error) => assert!(start.elapsed() < PATIENCE, "{error}"),
+            }
+            sleep(Duration::from_millis(50)).await;
+        };
+        let mut subscriber = Subscriber { stream, codec: Codec::new(0, 0), input: BytesMut::new() };
+        let connect = Connect { clean_start: true, client_id: "all".into(), ..Connect::default() };
+        subscriber.say(connect.into()).await;
+        assert!(matches!(subscriber.hear().await, Packet::ConnectAck(_)));
+        let options = SubscriptionOptions { qos: QoS::AtMostOnce, ..Default::default() };
+        let subscribe = Subscribe {
+            packet_id: 1.try_into().unwrap(),
+            id: None,
+            user_properties: Vec::new(),
+            topic_filters: vec![("#".into(), options)],
+        };
+        subscriber.say(Packet::Subscribe(subscribe)).await;
+        assert!(matches!(subscriber.hear().await, Packet::SubscribeAck(_)));
+        subscriber
+    }
+
+    async fn say(&mut self, packet: Packet) {
+        let mut bytes = BytesMut::new();
+        self.codec.encode(packet, &mut bytes).unwrap();
+        self.stream.write_all(&bytes).await.unwrap();
+    }
+
+    async fn hear(&mut self) -> Packet {
+        loop {
+            if let Some((packet, _)) = self.codec.decode(&mut self.input).unwrap() {
+                return packet;
+            }
+            let read = self.stream.read_buf(&mut self.input);
+            assert!(timeout(PATIENCE, read).await.unwrap().unwrap() > 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn records_reach_a_real_mosquitto() {
+    // A small receive maximum, so that it is met often.
+    let Some(broker) = Mosquitto::start("all", "max_inflight_messages 5") else {
+        println!("skipped: needs mosquitto, not found");
+        return;
+    };
+    let mut subscriber = Subscriber::connect(broker.port).await;
+    let mut node = Node::start(broker.options(), 2, 100);
+    let payload: Vec<u8> = (0..300_000_u32).map(|place| (place % 251) as u8).collect();
+    node.offer(1, "large", payload.clone().into());
+    for number in 2..=500 {
+        node.offer(number, &format!("plant/{}/alarm", number % 7), vec![b'x'; 200].into());
+    }
+    node.offer(501, "no/#/topic", vec![b'x'; 200].into());
+    node.run_until(Node::is_done).await;
+    println!("500 records, {} B handed over", node.handed);
+    assert_eq!(node.fates.remove(&501), Some(End::Dropped(DropReason::Refused)));
+    assert!(node.fates.values().all(|end| *end == End::Confirmed));
+    node.stop().await;
+    let mut seqs = BTreeSet::new();
+    while seqs.len() < 500 {
+        let Packet::Publish(publish) = subscriber.hear().await else { continue };
+        let properties = publish.properties.unwrap().user_properties;
+        let all: BTreeMap<_, _> =
+            properties.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let seq: u64 = all[headers::SEQ].parse().unwrap();
+        assert!(seqs.insert(seq), "{seq} came twice");
+        assert_eq!(
+            (all[headers::NODE], all[headers::STREAM], all["unit"]),
+            ("gate-7", "12", "celsius")
+        );
+        assert_eq!(all[headers::CLASS], if seq.is_multiple_of(2) { "ls" } else { "lt" });
+        assert_eq!(all[headers::SOURCE_TIME], (1_700_000_000_000_000_000 + seq).to_string());
+        match seq {
+            1 => assert!(*publish.topic == *"large" && publish.payload == payload),
+            _ => assert_eq!(*publish.topic, *format!("plant/{}/alarm", seq % 7)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_the_broker_does_not_take_is_oversize() {
+    let Some(broker) = Mosquitto::start("small", "max_packet_size 1000") else {
+        println!("skipped: needs mosquitto, not found");
+        return;
+    };
+    let mut node = Node::start(broker.options(), 1, 100);
+    node.offer(1, "small", vec![0; 100].into());
+    node.offer(2, "large", vec![0; 20_000].into());
+    node.run_until(Node::is_done).await;
+    assert_eq!(node.fates[&1], End::Confirmed);
+    assert_eq!(node.fates[&2], End::Dropped(DropReason::Oversize));
+    node.stop().await;
+}
