@@ -22,6 +22,7 @@ const FADED: u128 = 200;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meter {
     since: Time,
+    total: Size,
     bytes: u64,
     records: u64,
     rate: Rate,
@@ -32,8 +33,14 @@ impl Meter {
     /// Counts one record of so many bytes.
     pub fn count(&mut self, now: Time, size: Size) {
         self.roll(now);
+        self.total += size;
         self.bytes += size.0;
         self.records += 1;
+    }
+
+    /// Bytes counted, ever.
+    pub fn total(&self) -> Size {
+        self.total
     }
 
     /// Bytes/s at `now`.
@@ -56,7 +63,7 @@ impl Meter {
         }
         let intervals = elapsed.as_nanos() / INTERVAL.as_nanos();
         if intervals > FADED {
-            *self = Meter { since: now, ..Meter::default() };
+            *self = Meter { since: now, total: self.total, ..Meter::default() };
             return;
         }
         let intervals = intervals as i32;

@@ -6,7 +6,6 @@ use crate::capacity::LawName;
 use crate::class::{ClassId, Classes};
 use crate::io::{OutputId, UplinkId};
 use crate::limits::OUTPUTS_MAX;
-use crate::queue::Ranking;
 use crate::rules::Rules;
 use crate::schedule::SchedulerName;
 use crate::units::{Rate, Size};
@@ -58,6 +57,8 @@ pub struct NodeOptions {
     /// Bound on the bytes held in memory. Of its last tenth every class but the most urgent may use
     /// only a part, so that a bulk backlog never shuts out an alarm.
     pub memory: Size,
+    /// Bytes/s of payload, keys and properties that it lets in, if it is to hold its inputs back.
+    pub inbound: Option<Rate>,
     /// Bound on one record's size: key, properties and payload.
     pub record_max: Size,
 }
@@ -83,6 +84,9 @@ pub enum OptionsError {
     /// An output that may send nothing.
     #[error("output {0:?} needs room for at least one unconfirmed record")]
     NoWindow(Arc<str>),
+    /// An inbound limit that lets nothing in.
+    #[error("the inbound limit must be above zero: leave it out for no limit")]
+    NoInbound,
     /// The law `known` without a rate.
     #[error("uplink {0:?} has the law \"known\" and no rate: give it one, or rate = \"auto\"")]
     NoRate(Arc<str>),
@@ -98,7 +102,7 @@ impl NodeOptions {
     /// memory, a bulk backlog never shuts out an alarm.
     pub fn window_for(&self, class: ClassId, output: OutputId) -> usize {
         let all = self.outputs[usize::from(output.0)].unconfirmed_max;
-        if self.scheduler.ranking() == Ranking::Arrival {
+        if !self.scheduler.has_classes() {
             // One FIFO has no head-room: nothing overtakes.
             return all;
         }
@@ -136,6 +140,9 @@ impl NodeOptions {
             if rule.class.index() >= self.classes.len() {
                 return Err(OptionsError::NoClass(rule.name.clone()));
             }
+        }
+        if self.inbound.is_some_and(Rate::is_zero) {
+            return Err(OptionsError::NoInbound);
         }
         let unknown =
             |uplink: &&UplinkOptions| uplink.law == LawName::Known && uplink.cap.is_none();

@@ -91,9 +91,10 @@ impl Uplink {
         if self.is_local { CUT_MAX } else { cut_size(self.law.rate()) }
     }
 
-    /// The pace, but at least a packet a round trip, whatever an estimate fell to in a silence or began
-    /// with: at 20 byte/s a pacer holds a packet for a minute, and nothing teaches the law better.
-    fn pace(&self) -> Rate {
+    /// The rate at which bytes may be handed over; zero where nothing but the window holds them back. At
+    /// least a packet a round trip, whatever an estimate fell to in a silence or began with: at 20 byte/s a
+    /// pacer holds a packet for a minute, and nothing teaches the law better.
+    pub fn pace(&self) -> Rate {
         let pace = self.law.pace();
         if pace.is_zero() {
             return pace;

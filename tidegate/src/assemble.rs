@@ -136,6 +136,7 @@ pub fn node_options(config: &Config, incarnation: u64) -> anyhow::Result<NodeOpt
         outputs,
         scheduler: config.node.scheduler.into(),
         memory: config.limits.memory.0,
+        inbound: None,
         record_max: config.limits.record_max.0,
     };
     options.check().context("[[output]]")?;

@@ -112,6 +112,10 @@ impl NodeConfig {
 pub enum Scheduler {
     /// One queue for everything, first come first served.
     Native,
+    /// The JANUS paper's, as printed.
+    JanusPaper,
+    /// The JANUS paper's, read kindly.
+    Janus,
     /// Urgent first, with minimum shares.
     #[default]
     Tidegate,
@@ -121,6 +125,8 @@ impl From<Scheduler> for SchedulerName {
     fn from(scheduler: Scheduler) -> Self {
         match scheduler {
             Scheduler::Native => SchedulerName::Native,
+            Scheduler::JanusPaper => SchedulerName::JanusPaper,
+            Scheduler::Janus => SchedulerName::Janus,
             Scheduler::Tidegate => SchedulerName::Tidegate,
         }
     }

@@ -227,6 +227,11 @@ fn summary(arguments: &DemoArguments, view: &NodeView, far: &[EndToEnd], carried
             size(backlog),
             span(wait)
         ),
+        Scheduler::JanusPaper | Scheduler::Janus => format!(
+            "{} wait now, each class for the rate that it was granted ahead.\n\
+             See what is lent at once with: tidegate demo\n",
+            size(backlog)
+        ),
     };
     if view.lost_deliveries != 0 {
         text +=

@@ -61,6 +61,10 @@ impl Node {
                 return Admission::Done;
             }
         };
+        if let Some(patience) = self.inbound.wait(now) {
+            let room = Room::Inbound;
+            return Admission::Wait(Box::new(Misfit { offered, stream, room, patience }));
+        }
         let freed = self.superseded_size(stream, &offered.key);
         match self.lacks(stream, size, freed) {
             None => {
@@ -104,7 +108,7 @@ impl Node {
                 return Admission::Wait(Box::new(Misfit { offered, stream, room, patience }));
             }
             FullPolicy::DropOldest => self.replace_oldest(now, offered, stream),
-            FullPolicy::DropNewest => self.accept_and_drop(offered, stream),
+            FullPolicy::DropNewest => self.accept_and_drop(now, offered, stream),
             FullPolicy::Reject | FullPolicy::Block(_) => {
                 self.refuse(&offered, Some(rule), RefuseReason::Full);
             }
@@ -147,7 +151,8 @@ impl Node {
     }
 
     /// The newest of a full stream: accepted, and dropped in the same breath.
-    fn accept_and_drop(&mut self, offered: Offered, key: StreamKey) {
+    fn accept_and_drop(&mut self, now: Time, offered: Offered, key: StreamKey) {
+        self.inbound.spend(now, size_of(&offered));
         let stream = self.streams.get_mut(key);
         stream.seq += 1;
         let rule_id = stream.rule;

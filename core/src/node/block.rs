@@ -136,6 +136,9 @@ impl Node {
                 self.serve_room(now, Room::Memory(ClassId(class as u8)));
             }
         }
+        if self.inbound.wait(now).is_none() {
+            self.serve_room(now, Room::Inbound);
+        }
         while let Some((until, source)) = self.sources.first_patience() {
             if until > now {
                 break;
@@ -162,15 +165,17 @@ impl Node {
         while let Some(offered) = self.next_pending(source) {
             match self.admit(now, offered) {
                 Admission::Done => {}
-                Admission::Wait(misfit) if is_first && is_over => {
+                Admission::Wait(misfit) if is_first && is_over && misfit.room != Room::Inbound => {
                     self.now_full(misfit.stream, misfit.room);
                     let rule = self.streams.get(misfit.stream).rule;
                     self.refuse(&misfit.offered, Some(rule), RefuseReason::Full);
                 }
                 Admission::Wait(misfit) => {
                     let Misfit { offered, room, patience, .. } = *misfit;
-                    // The first one's patience goes on; another's begins now.
-                    let until = if is_first { old.until } else { now + patience };
+                    // The first one's patience goes on; another's begins now, and so does one after a
+                    // wait for the inbound limit.
+                    let goes_on = is_first && ![room, old.room].contains(&Room::Inbound);
+                    let until = if goes_on { old.until } else { now + patience };
                     if let Some(state) = self.sources.get_mut(source) {
                         state.pending().push_front(offered);
                     }

@@ -6,7 +6,7 @@ use super::Node;
 use crate::class::ClassId;
 use crate::io::{Destination, Output, OutputId, PathId, Targets, UplinkId};
 use crate::limits::CLASSES_MAX;
-use crate::queue::{DeliveryKey, List, Ranking, Timing};
+use crate::queue::{DeliveryKey, List, Timing};
 use crate::schedule::{Choice, ClassView, Piece};
 use crate::units::{Size, Time};
 
@@ -88,6 +88,7 @@ impl Node {
     pub(super) fn forward(&mut self, now: Time, uplink: UplinkId) -> Option<Output> {
         let place = usize::from(uplink.0);
         self.uplinks[place].uplink.tick(now);
+        self.reallocate(now, place);
         let mut candidates = Candidates::default();
         self.add_all(now, uplink, &mut candidates);
         let views = &candidates.views[..self.options.classes.len()];
@@ -118,11 +119,11 @@ impl Node {
     }
 
     /// Whether the uplink takes the choice now. Live records of the most urgent class overdraw it by a
-    /// cut, unless all is one FIFO.
+    /// cut, where the scheduler favours them.
     fn is_free(&self, now: Time, place: usize, choice: Choice, candidate: Candidate) -> bool {
         let is_urgent = choice == URGENT
             && self.options.classes.len() > 1
-            && self.options.scheduler.ranking() == Ranking::Deadline;
+            && self.options.scheduler.favours_alarms();
         self.uplinks[place].uplink.is_free(now, candidate.piece.size, is_urgent)
     }
 
@@ -134,8 +135,8 @@ impl Node {
         place: usize,
         candidates: &Candidates,
     ) -> Option<(Choice, Candidate)> {
-        if self.options.scheduler.ranking() == Ranking::Arrival {
-            // In one FIFO nothing passes, however small.
+        if !self.options.scheduler.favours_alarms() {
+            // In one FIFO nothing passes, however small, and granted rates are kept.
             return None;
         }
         let urgent = candidates.of(URGENT)?;

@@ -56,6 +56,7 @@ impl Node {
             source_unix_ns: offered.source_unix_ns,
         };
         self.held_bytes += size;
+        self.inbound.spend(now, size);
         let record_key = self.held.insert(Held {
             left: rule.to.len() as u32,
             stream: key,

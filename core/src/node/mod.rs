@@ -12,6 +12,7 @@ mod feedback;
 mod forward;
 mod ingest;
 mod prepare;
+mod reallocate;
 mod report;
 mod sources;
 mod streams;
@@ -29,6 +30,7 @@ use self::tally::Tally;
 use crate::capacity;
 use crate::class::ClassId;
 use crate::estimate::{Meter, ProcessingDelay};
+use crate::inbound::Inbound;
 use crate::io::{Control, Event, Input, Output, UplinkId};
 use crate::limits::REPORTS_MAX;
 use crate::options::{NodeOptions, OptionsError};
@@ -105,6 +107,7 @@ pub struct Node {
     last_append: u64,
     unappended: BTreeMap<u64, (RecordKey, Option<ReplyTo>)>,
     releases: Vec<LogPosition>,
+    inbound: Inbound,
     processing: ProcessingDelay,
     tally: Tally,
     outbox: VecDeque<Output>,
@@ -160,6 +163,7 @@ impl Node {
             last_append: 0,
             unappended: BTreeMap::new(),
             releases: Vec::new(),
+            inbound: Inbound::new(options.inbound),
             processing: ProcessingDelay::default(),
             outbox: VecDeque::new(),
             reports: VecDeque::new(),
@@ -223,8 +227,9 @@ impl Node {
     pub fn next_timeout(&self) -> Option<Time> {
         let expiry = self.expiry.first().map(|&(at, _)| at);
         let patience = self.sources.first_patience().map(|(at, _)| at);
-        let uplinks =
-            self.uplinks.iter().flat_map(|state| [state.wake, state.uplink.next_timeout()]);
+        let uplinks = self.uplinks.iter().flat_map(|state| {
+            [state.wake, state.uplink.next_timeout(), state.scheduler.next_reallocation()]
+        });
         uplinks.chain([expiry, patience]).flatten().min()
     }
 

@@ -50,8 +50,11 @@ impl Node {
         self.tally.total().lost(self.queues.len() as u64)
     }
 
-    /// What the classes want of an uplink and get.
+    /// What the classes want of an uplink and get; where the scheduler grants rates, what it granted.
     fn allocation(&mut self, now: Time, uplink: usize) -> Allocation {
+        if let Some(shares) = self.uplinks[uplink].scheduler.shares() {
+            return Allocation { rates: shares.rates.clone(), spare: shares.spare.total() };
+        }
         let mut demands = Vec::new();
         for (class, spec) in self.options.classes.iter() {
             let backlog = self.backlog_on(uplink, class);

@@ -21,6 +21,8 @@ pub(super) enum Room {
     Memory(ClassId),
     /// The bound of its stream.
     Stream(StreamKey),
+    /// The node's inbound limit: time gives it, and patience has no part in it.
+    Inbound,
 }
 
 /// A wait for room.

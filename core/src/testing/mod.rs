@@ -51,7 +51,13 @@ pub fn trial_options(setup: u8) -> NodeOptions {
         classes,
         uplinks: vec![uplink("first"), uplink("second")],
         outputs: vec![output("cloud", 0), output("archive", u16::from(is(2)))],
-        scheduler: if is(0) { SchedulerName::Native } else { SchedulerName::Tidegate },
+        scheduler: match (is(0), is(6)) {
+            (true, false) => SchedulerName::Native,
+            (false, false) => SchedulerName::Tidegate,
+            (true, true) => SchedulerName::JanusPaper,
+            (false, true) => SchedulerName::Janus,
+        },
+        inbound: is(7).then(|| Rate::new(20_000.0)),
         memory: Size(12_000),
         record_max: Size(1_900),
     }

@@ -8,5 +8,7 @@ mod changing;
 mod choosing;
 mod ending;
 mod filling;
+mod granting;
+mod limiting;
 mod preparing;
 mod sharing;

@@ -68,6 +68,7 @@ pub fn options(rules: Vec<Rule>) -> NodeOptions {
         outputs: vec![output(0)],
         scheduler: SchedulerName::Tidegate,
         memory: Size::from_mib(64),
+        inbound: None,
         record_max: Size::from_mib(1),
     }
 }

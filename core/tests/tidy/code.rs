@@ -24,6 +24,7 @@ const ALGORITHMS: &[&str] = &[
     "core/src/fleet/match/",
     "core/src/frames/",
     "core/src/link/schedule/",
+    "core/src/optimum/",
     "core/src/pace.rs",
     "core/src/place/",
     "core/src/schedule/",

@@ -210,6 +210,7 @@ fn options() -> NodeOptions {
         }],
         scheduler: SchedulerName::Tidegate,
         memory: Size::from_mib(256),
+        inbound: None,
         record_max: Size::from_mib(1),
     }
 }

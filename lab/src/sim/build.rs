@@ -55,6 +55,7 @@ pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
         outputs: vec![output],
         scheduler: scenario.scheduler().map_err(|error| anyhow!(error))?,
         memory: MEMORY,
+        inbound: None,
         record_max: Size::from_mib(16),
     })
 }

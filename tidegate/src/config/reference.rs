@@ -37,8 +37,9 @@ fn node(file: &mut File) {
     file.key(
         "scheduler",
         "\"tidegate\"",
-        "Who picks the next record: \"tidegate\" (urgent first, with minimum shares) or \"native\"\n\
-         (one queue for everything, first come first served).",
+        "Who picks the next record: \"tidegate\" (urgent first, with minimum shares), \"native\"\n\
+         (one queue for everything, first come first served), or for comparison \"janus\" and\n\
+         \"janus-paper\" (docs/algorithms-janus.md).",
     );
     file.key(
         "stop_timeout",
