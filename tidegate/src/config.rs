@@ -6,6 +6,7 @@
 //! Every key is explained in `docs/reference.toml`, which `reference` generates.
 
 pub mod check;
+mod files;
 mod nearest;
 mod outputs;
 pub mod places;
@@ -22,8 +23,10 @@ use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::Size;
 
 pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
-pub use read::{Reading, read, read_file};
+pub use read::{Reading, read, read_file, read_with_files};
 use units::{BitRate, ByteSize, Listen, Period};
+
+use crate::tls::ServerFiles;
 
 /// A whole file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -54,7 +57,7 @@ impl Config {
         }
         if self.input.is_empty() {
             let listen = Listen(vec![([127, 0, 0, 1], 1883).into(), loopback_v6(1883)]);
-            let mqtt = Some(MqttInputConfig { listen: Some(listen) });
+            let mqtt = Some(MqttInputConfig { listen: Some(listen), ..MqttInputConfig::default() });
             self.input.push(InputConfig { mqtt, ..InputConfig::default() });
         }
         if self.output.is_empty() {
@@ -148,6 +151,28 @@ pub struct InputConfig {
 pub struct MqttInputConfig {
     /// Where clients connect.
     pub listen: Option<Listen>,
+    /// TLS, which all clients of this listener must then speak.
+    pub tls: Option<TlsConfig>,
+}
+
+/// `tls` of an MQTT listener.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlsConfig {
+    /// PEM file with the certificate, then those that lead to its authority.
+    pub certificate: Option<PathBuf>,
+    /// PEM file with the certificate's private key.
+    pub key: Option<PathBuf>,
+    /// PEM file with the authorities whose certificates clients must show.
+    pub client_ca: Option<PathBuf>,
+}
+
+impl TlsConfig {
+    /// The files, if those that it needs are given.
+    pub fn files(&self) -> Option<ServerFiles> {
+        let (certificate, key) = (self.certificate.clone()?, self.key.clone()?);
+        Some(ServerFiles { certificate, key, client_ca: self.client_ca.clone() })
+    }
 }
 
 /// `replay` of an `[[input]]`.

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::config::{
     AmqpConfig, Config, InputConfig, MqttOutputConfig, OutputConfig, OutputKind, ReplayConfig,
-    ReplayFormat, SinkConfig, Url,
+    ReplayFormat, SinkConfig, TlsConfig, Url,
 };
 use crate::input::mqtt::{self as mqtt_input, MqttOptions};
 use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
@@ -18,6 +18,7 @@ use crate::output::amqp::AmqpOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
 use crate::output::{self, OutputOptions};
 use crate::port::{Intake, OutputPort};
+use crate::tls;
 
 /// Drivers at work; one that fails ends with its error.
 pub type Tasks = JoinSet<anyhow::Result<()>>;
@@ -36,9 +37,11 @@ pub async fn start_input(
         let listen = mqtt.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
         let record_max = u32::try_from(config.limits.record_max.0.0).unwrap_or(u32::MAX);
         let sizes = MqttOptions::PACKET_SIZES;
+        let files = mqtt.tls.as_ref().and_then(TlsConfig::files);
         let options = MqttOptions {
             max_packet_size: record_max.clamp(*sizes.start(), *sizes.end()),
             connections_max: config.limits.connections as usize,
+            tls: files.map(|files| tls::server(&files)).transpose()?,
             ..MqttOptions::new(listen)
         };
         let listener = mqtt_input::bind(options).await?;

@@ -32,18 +32,18 @@ pub struct Finding {
 
 /// Collects findings.
 #[derive(Debug, Default)]
-struct Findings(Vec<Finding>);
+pub(super) struct Findings(pub(super) Vec<Finding>);
 
 impl Findings {
     fn add(&mut self, severity: Severity, place: Place, text: String) {
         self.0.push(Finding { severity, place, text, about: None });
     }
 
-    fn error(&mut self, place: Place, text: impl Into<String>) {
+    pub(super) fn error(&mut self, place: Place, text: impl Into<String>) {
         self.add(Severity::Error, place, text.into());
     }
 
-    fn warning(&mut self, place: Place, text: impl Into<String>) {
+    pub(super) fn warning(&mut self, place: Place, text: impl Into<String>) {
         self.add(Severity::Warning, place, text.into());
     }
 
@@ -128,6 +128,13 @@ fn inputs(config: &Config, findings: &mut Findings) {
             if mqtt.listen.as_ref().is_none_or(|listen| listen.0.is_empty()) {
                 let text = "no address to listen on: give listen = \"127.0.0.1:1883\"";
                 findings.error(place.to("mqtt"), text);
+            }
+            if let Some(tls) = &mqtt.tls
+                && tls.files().is_none()
+            {
+                let text = "certificate and key are needed: give certificate = \"node.pem\" and \
+                            key = \"node.key\" (`tidegate keys` makes them)";
+                findings.error(place.to("mqtt").to("tls"), text);
             }
         }
         if let Some(replay) = &input.replay {

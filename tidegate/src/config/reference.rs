@@ -58,8 +58,14 @@ fn inputs(file: &mut File) {
     file.key(
         "mqtt.listen",
         "[\"127.0.0.1:1883\", \"[::1]:1883\"]",
-        "One address or a list. There is no TLS and no password yet: beyond loopback, keep it in a\n\
-         network that you trust.",
+        "One address or a list. Without TLS: beyond loopback, in a network that you trust only.",
+    );
+    file.note(
+        "mqtt.tls",
+        "{ certificate = \"node.pem\", key = \"node.key\", client_ca = \"ca.pem\" }",
+        "TLS 1.2 and 1.3, which every client of this listener must then speak. PEM files: the\n\
+         certificate with what leads to its authority, its key, and, where clients must show a\n\
+         certificate too, the authorities of theirs. `tidegate keys` makes such files.",
     );
     file.section("[[input]]", "");
     file.table("replay", "A file that is played as if its records came now.");
@@ -297,7 +303,7 @@ mod tests {
 
     use super::super::{
         AmqpConfig, ClassConfig, InputConfig, MqttInputConfig, MqttOutputConfig, OutputConfig,
-        ReplayConfig, read,
+        ReplayConfig, TlsConfig, read,
     };
     use super::*;
 
@@ -363,6 +369,9 @@ mod tests {
         for key in plain.concat().into_iter().filter(|key| !kinds.contains(key)) {
             assert!(stands(format!("{key} = ")), "{key} is not explained");
         }
+        for key in fields::<TlsConfig>() {
+            assert!(text.contains(&format!("{key} = ")), "{key} is not explained");
+        }
         let inner = [
             ("mqtt", fields::<MqttInputConfig>()),
             ("replay", fields::<ReplayConfig>()),
@@ -382,6 +391,9 @@ mod tests {
     fn commented_keys_are_right_where_they_may_stand() {
         for (key, value) in commented_keys() {
             let lone = match key.split_once('.') {
+                Some(("mqtt", key)) if fields::<MqttInputConfig>().contains(&key) => {
+                    "[[input]]\nmqtt.listen = \"127.0.0.1:1883\"\n"
+                }
                 None if key == "cap" => "[[class]]\nname = \"x\"\nlatency = \"1s\"\n",
                 None => "[[stream]]\n",
                 Some(("replay", _)) => "[[input]]\nreplay.file = \"a.csv\"\n",
@@ -395,7 +407,7 @@ mod tests {
             let text = format!("{lone}{key} = {value}\n");
             assert_eq!(read(&text).render("reference.toml", &text), "");
         }
-        assert_eq!(commented_keys().len(), 9);
+        assert_eq!(commented_keys().len(), 10);
     }
 
     fn commented_keys() -> Vec<(String, String)> {

@@ -2,11 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+#[path = "../support/certificates.rs"]
+mod certificates;
 mod client;
 mod conformance;
 mod node;
 mod sessions;
 mod stress;
+mod tls;
 
 use std::future::Future;
 use std::time::Duration;

@@ -6,8 +6,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{sleep_until, timeout};
 
@@ -16,6 +14,7 @@ use super::listener::{Call, Shared};
 use super::pulse::{Pulse, arm};
 use super::session::{Effects, End, Session, Step};
 use crate::port::{Notice, Source};
+use crate::tls::Stream;
 
 /// How long a close waits for the client to take its last packet.
 const CLOSE_WAIT: Duration = Duration::from_millis(500);
@@ -28,11 +27,9 @@ const KEPT: usize = 1024;
 /// Serves one connection until it ends. Idle connections are mostly this future: what it holds across
 /// a wait is kept small.
 pub(super) async fn run(call: Call) {
-    let Call { mut stream, peer, shared, mut stop, permit } = call;
-    let (reader, writer) = stream.split();
+    let Call { stream, peer, shared, mut stop, permit } = call;
     let mut connection = Connection {
-        reader,
-        writer,
+        stream,
         session: Session::new(shared.limits),
         effects: Effects::default(),
         buffer: Buffer::default(),
@@ -64,8 +61,7 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 struct Connection<'a> {
-    reader: ReadHalf<'a>,
-    writer: WriteHalf<'a>,
+    stream: Stream,
     session: Session,
     effects: Effects,
     buffer: Buffer,
@@ -75,8 +71,13 @@ struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    /// Reads until the CONNECT is there.
+    /// Agrees on TLS, then reads until the CONNECT is there.
     async fn greet(&mut self) -> Result<(), End> {
+        if self.stream.is_handshaking() {
+            // An error would mean that the semaphore is closed, which it never is.
+            let _one_of_few = self.shared.handshakes.acquire().await;
+            self.stream.handshake().await.map_err(untrusted)?;
+        }
         loop {
             self.fill().await?;
             match self.receive(self.shared.intake.now()) {
@@ -147,7 +148,7 @@ impl Connection<'_> {
                 Step::Wait if !paused && !self.session.must_wait() => continue,
                 Step::Read(_) | Step::Wait | Step::Connect => {}
             }
-            let blocked = !self.effects.out.is_empty();
+            let blocked = !self.effects.out.is_empty() || self.stream.has_to_write();
             let reading = !paused && !blocked && matches!(step, Step::Read(_));
             let excess = self.buffer.excess();
             if excess.is_none() {
@@ -163,13 +164,16 @@ impl Connection<'_> {
                     Some(notice) => self.heed(notice, &mut paused),
                     None => return Err(End::Stopping),
                 },
-                writable = self.writer.writable(), if blocked => writable.map_err(failed)?,
+                writable = self.stream.writable(), if blocked => writable.map_err(failed)?,
                 room = self.shared.room.clone().acquire_many_owned(excess.unwrap_or(0)), if crowded => {
                     self.room = room.ok();
                 }
-                filled = self.buffer.fill(&mut self.reader), if reading => {
-                    heard(filled)?;
-                    pulse.heard();
+                readable = self.buffer.readable(&self.stream), if reading => {
+                    readable.map_err(failed)?;
+                    if let Some(count) = self.buffer.read(&mut self.stream).map_err(failed)? {
+                        heard(Ok(count))?;
+                        pulse.heard();
+                    }
                 }
                 () = timer.as_mut(), if deadline.is_some() => pulse.check(deadline)?,
             }
@@ -191,14 +195,14 @@ impl Connection<'_> {
     }
 
     async fn fill(&mut self) -> Result<(), End> {
-        heard(self.buffer.fill(&mut self.reader).await)
+        heard(self.buffer.fill(&mut self.stream).await)
     }
 
     /// Writes what the socket takes now.
     fn flush(&mut self) -> Result<(), End> {
         let out = &mut self.effects.out;
-        while !out.is_empty() {
-            match self.writer.try_write(out) {
+        while !out.is_empty() || self.stream.has_to_write() {
+            match self.stream.try_write(out) {
                 Ok(written) => drop(out.drain(..written)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(failed(error)),
@@ -219,8 +223,8 @@ impl Connection<'_> {
         }
         self.session.end(end, &mut self.effects.out);
         let farewell = async {
-            self.writer.write_all(&self.effects.out).await?;
-            self.writer.shutdown().await
+            self.stream.write_all(&self.effects.out).await?;
+            self.stream.shutdown().await
         };
         // Neither a client that does not read nor one that is gone changes what follows.
         let _ = timeout(CLOSE_WAIT, farewell).await;
@@ -250,10 +254,22 @@ impl Connection<'_> {
     async fn linger(&mut self, end: &End) {
         if matches!(
             end,
-            End::Violation { .. } | End::TakenOver | End::Stopping | End::Refused { .. }
+            End::Violation { .. }
+                | End::TakenOver
+                | End::Stopping
+                | End::Refused { .. }
+                | End::Untrusted(_)
         ) {
-            let _ = timeout(CLOSE_WAIT, discard(&mut self.reader, DISCARD_MAX)).await;
+            let _ = timeout(CLOSE_WAIT, discard(&mut self.stream, DISCARD_MAX)).await;
         }
+    }
+}
+
+/// What went wrong in a handshake, in the library's words.
+fn untrusted(error: io::Error) -> End {
+    match error.kind() {
+        io::ErrorKind::InvalidData => End::Untrusted(error.to_string().into()),
+        kind => End::Failed(kind),
     }
 }
 
