@@ -18,7 +18,7 @@ use crate::output::amqp::AmqpOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
 use crate::output::{self, OutputOptions};
 use crate::port::{Intake, OutputPort};
-use crate::tls;
+use crate::tls::{self, ClientTls};
 
 /// Drivers at work; one that fails ends with its error.
 pub type Tasks = JoinSet<anyhow::Result<()>>;
@@ -114,7 +114,7 @@ fn replay_options(config: &ReplayConfig) -> anyhow::Result<ReplayOptions> {
 /// Starts an output on its port.
 ///
 /// # Errors
-/// A password cannot be read.
+/// A password or a file of TLS cannot be read.
 pub fn start_output(
     output: &OutputConfig,
     config: &Config,
@@ -132,13 +132,18 @@ pub fn start_output(
 fn output_options(output: &OutputConfig, config: &Config) -> anyhow::Result<OutputOptions> {
     let names = config.class.iter().filter_map(|class| class.name.as_deref());
     let classes: Arc<[Arc<str>]> = names.map(Into::into).collect();
-    Ok(match output.kinds().next().context("no kind is given")? {
-        OutputKind::Amqp(amqp) => OutputOptions::Amqp(amqp_options(amqp, classes)?),
+    let kind = output.kinds().next().context("no kind is given")?;
+    let tls = kind.tls_files().map(ClientTls::new).transpose()?;
+    Ok(match kind {
+        OutputKind::Amqp(amqp) => {
+            OutputOptions::Amqp(AmqpOptions { tls, ..amqp_options(amqp, classes)? })
+        }
         OutputKind::Mqtt(mqtt) => {
             // Two outputs to one broker must not take each other's session over.
             let name = || format!("{}-{}", config.node.name(), output.label());
             let client_id = mqtt.client_id.clone().unwrap_or_else(name);
-            OutputOptions::Mqtt(mqtt_options(mqtt, client_id, classes)?)
+            let options = mqtt_options(mqtt, client_id, classes)?;
+            OutputOptions::Mqtt(output::mqtt::MqttOptions { tls, ..options })
         }
         OutputKind::Sink(SinkConfig { discard: true, .. }) => {
             OutputOptions::Sink(SinkOptions::Discard)
@@ -155,11 +160,12 @@ fn output_options(output: &OutputConfig, config: &Config) -> anyhow::Result<Outp
 fn amqp_options(amqp: &AmqpConfig, classes: Arc<[Arc<str>]>) -> anyhow::Result<AmqpOptions> {
     /// The user that RabbitMQ is installed with, and its password.
     const GUEST: &str = "guest";
-    let Url { host, port, path } = url(amqp.url.as_deref(), "amqp")?;
+    let Url { host, port, path, .. } = url(amqp.url.as_deref(), "amqp")?;
     let password = password(amqp.password_env.as_deref(), amqp.password_file.as_deref())?;
     Ok(AmqpOptions {
         host,
         port,
+        tls: None,
         virtual_host: path.filter(|path| !path.is_empty()).unwrap_or_else(|| "/".into()),
         user: amqp.user.clone().unwrap_or_else(|| GUEST.into()),
         password: password.unwrap_or_else(|| GUEST.into()),
@@ -178,7 +184,7 @@ fn mqtt_options(
     let Url { host, port, .. } = url(mqtt.url.as_deref(), "mqtt")?;
     let password = password(mqtt.password_env.as_deref(), mqtt.password_file.as_deref())?;
     let user = mqtt.user.clone();
-    Ok(output::mqtt::MqttOptions { host, port, client_id, user, password, classes })
+    Ok(output::mqtt::MqttOptions { host, port, tls: None, client_id, user, password, classes })
 }
 
 fn url(text: Option<&str>, scheme: &str) -> anyhow::Result<Url> {

@@ -4,6 +4,7 @@
 //! A configuration without an error here converts into the options of a node without fail
 //! (`crate::wire_up` relies on it).
 
+mod security;
 mod streams;
 
 use std::net::SocketAddr;
@@ -129,13 +130,7 @@ fn inputs(config: &Config, findings: &mut Findings) {
                 let text = "no address to listen on: give listen = \"127.0.0.1:1883\"";
                 findings.error(place.to("mqtt"), text);
             }
-            if let Some(tls) = &mqtt.tls
-                && tls.files().is_none()
-            {
-                let text = "certificate and key are needed: give certificate = \"node.pem\" and \
-                            key = \"node.key\" (`tidegate keys` makes them)";
-                findings.error(place.to("mqtt").to("tls"), text);
-            }
+            security::listener(mqtt, &place.to("mqtt"), findings);
         }
         if let Some(replay) = &input.replay {
             given.push("replay");
@@ -302,11 +297,10 @@ fn destination(kind: OutputKind<'_>, output: &Place, findings: &mut Findings) {
     let scheme = kind.name();
     match url {
         None => findings.error(place, format!("no url: give url = \"{scheme}://10.0.0.1\"")),
-        Some(url) => {
-            if let Err(text) = super::outputs::Url::parse(url, scheme) {
-                findings.error(place.to("url"), text);
-            }
-        }
+        Some(url) => match super::outputs::Url::parse(url, scheme) {
+            Ok(url) => security::output(kind, &url, &place, findings),
+            Err(text) => findings.error(place.to("url"), text),
+        },
     }
 }
 

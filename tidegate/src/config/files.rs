@@ -24,6 +24,16 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
             Err(error) => findings.error(place, error.to_string()),
         }
     }
+    for (index, output) in config.output.iter().enumerate() {
+        let Some(kind) = output.kinds().next() else { continue };
+        let Some(files) = kind.tls_files() else { continue };
+        let place = Place::section("output").to(index).to(kind.name());
+        match (tls::client(&files), files.own) {
+            (Ok(_), None) => {}
+            (Ok(_), Some((own, _))) => validity(&own, &place.to("certificate"), &mut findings),
+            (Err(error), _) => findings.error(place, error.to_string()),
+        }
+    }
     findings.0
 }
 

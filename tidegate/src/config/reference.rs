@@ -177,7 +177,6 @@ fn streams(file: &mut File) {
 }
 
 fn outputs(file: &mut File) {
-    let SinkConfig { directory, file_max, files, discard } = SinkConfig::default();
     file.section(
         "[[output]]",
         "Where records go: any number of these, each of exactly one kind.\n\
@@ -206,8 +205,23 @@ fn outputs(file: &mut File) {
         &crate::assemble::UNCONFIRMED_MAX.to_string(),
         "Records sent and not confirmed at once: what a lost connection sends twice at most.",
     );
+    amqp(file);
+    file.section("[[output]]", "");
+    file.key("name", "\"site\"", "");
+    mqtt(file);
+    file.section("[[output]]", "");
+    file.key("name", "\"archive\"", "");
+    sink(file);
+}
+
+fn amqp(file: &mut File) {
     file.table("amqp", "An AMQP 0-9-1 broker such as RabbitMQ.");
-    file.key("amqp.url", "\"amqp://10.0.0.1\"", "amqp://host, amqp://host:port/vhost. Required.");
+    file.key(
+        "amqp.url",
+        "\"amqp://10.0.0.1\"",
+        "amqp://host, amqp://host:port/vhost; amqps:// with TLS. Required.",
+    );
+    tls_of_output(file, "amqp");
     file.key("amqp.exchange", "\"amq.topic\"", "Exchange that it publishes to; it must exist.");
     file.key("amqp.routing_key", "\"{topic}\"", "{topic} is the record's topic, with . for /.");
     file.key("amqp.persistent", "true", "Whether the broker keeps records across its restart.");
@@ -223,10 +237,16 @@ fn outputs(file: &mut File) {
         "\"/etc/tidegate/cloud\"",
         "File with it. Passwords are never in this file.",
     );
-    file.section("[[output]]", "");
-    file.key("name", "\"site\"", "");
+}
+
+fn mqtt(file: &mut File) {
     file.table("mqtt", "An MQTT broker, or another node of Tidegate.");
-    file.key("mqtt.url", "\"mqtt://10.0.0.2\"", "mqtt://host, mqtt://host:port. Required.");
+    file.key(
+        "mqtt.url",
+        "\"mqtt://10.0.0.2\"",
+        "mqtt://host, mqtt://host:port; mqtts:// with TLS. Required.",
+    );
+    tls_of_output(file, "mqtt");
     file.key(
         "mqtt.client_id",
         "\"gate-7-site\"",
@@ -235,8 +255,10 @@ fn outputs(file: &mut File) {
     file.note("mqtt.user", "\"gate\"", "User name. Default: none.");
     file.note("mqtt.password_env", "\"SITE_PASSWORD\"", "Environment variable with the password.");
     file.note("mqtt.password_file", "\"/etc/tidegate/site\"", "File with the password.");
-    file.section("[[output]]", "");
-    file.key("name", "\"archive\"", "");
+}
+
+fn sink(file: &mut File) {
+    let SinkConfig { directory, file_max, files, discard } = SinkConfig::default();
     file.table("sink", "JSON lines files on this machine: sink = {} has all defaults.");
     file.key("sink.directory", &quoted(directory.display()), "Folder of the files.");
     file.key(
@@ -246,6 +268,13 @@ fn outputs(file: &mut File) {
     );
     file.key("sink.files", &files.to_string(), "Files kept; the oldest goes.");
     file.key("sink.discard", &discard.to_string(), "Write nothing: confirm and forget.");
+}
+
+fn tls_of_output(file: &mut File, kind: &str) {
+    let mut note = |key: &str, value, help| file.note(&format!("{kind}.{key}"), value, help);
+    note("ca", "\"ca.pem\"", "With TLS: authorities of the far end's certificate. Required.");
+    note("certificate", "\"gate.pem\"", "A certificate of our own, where the far end wants one.");
+    note("key", "\"gate.key\"", "Its private key.");
 }
 
 fn http_and_limits(file: &mut File) {
@@ -390,24 +419,33 @@ mod tests {
     #[test]
     fn commented_keys_are_right_where_they_may_stand() {
         for (key, value) in commented_keys() {
-            let lone = match key.split_once('.') {
-                Some(("mqtt", key)) if fields::<MqttInputConfig>().contains(&key) => {
-                    "[[input]]\nmqtt.listen = \"127.0.0.1:1883\"\n"
-                }
-                None if key == "cap" => "[[class]]\nname = \"x\"\nlatency = \"1s\"\n",
-                None => "[[stream]]\n",
-                Some(("replay", _)) => "[[input]]\nreplay.file = \"a.csv\"\n",
-                Some(("amqp", "user")) => {
-                    "[[output]]\namqp.url = \"amqp://h\"\namqp.password_env = \"P\"\n"
-                }
-                Some(("amqp", _)) => "[[output]]\namqp.url = \"amqp://h\"\namqp.user = \"gate\"\n",
-                Some((_, "user")) => "[[output]]\nmqtt.url = \"mqtt://h\"\n",
-                Some(_) => "[[output]]\nmqtt.url = \"mqtt://h\"\nmqtt.user = \"gate\"\n",
-            };
+            let lone = beside(&key);
             let text = format!("{lone}{key} = {value}\n");
             assert_eq!(read(&text).render("reference.toml", &text), "");
         }
-        assert_eq!(commented_keys().len(), 10);
+        assert_eq!(commented_keys().len(), 16);
+    }
+
+    /// What must stand before a key for it to be right.
+    fn beside(key: &str) -> String {
+        let output =
+            |kind: &str, more: &str| format!("[[output]]\n{kind}.url = \"{kind}://h\"\n{more}");
+        match key.split_once('.') {
+            None if key == "cap" => "[[class]]\nname = \"x\"\nlatency = \"1s\"\n".into(),
+            None => "[[stream]]\n".into(),
+            Some(("replay", _)) => "[[input]]\nreplay.file = \"a.csv\"\n".into(),
+            Some(("mqtt", key)) if fields::<MqttInputConfig>().contains(&key) => {
+                "[[input]]\nmqtt.listen = \"127.0.0.1:1883\"\n".into()
+            }
+            Some((kind, key @ ("ca" | "certificate" | "key"))) => {
+                let others = ["ca", "certificate", "key"].into_iter().filter(|other| *other != key);
+                let others: String = others.map(|key| format!("{kind}.{key} = \"x\"\n")).collect();
+                format!("[[output]]\n{kind}.url = \"{kind}s://h\"\n{others}")
+            }
+            Some(("amqp", "user")) => output("amqp", "amqp.password_env = \"P\"\n"),
+            Some((kind, "user")) => output(kind, ""),
+            Some((kind, _)) => output(kind, &format!("{kind}.user = \"gate\"\n")),
+        }
     }
 
     fn commented_keys() -> Vec<(String, String)> {

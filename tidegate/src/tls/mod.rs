@@ -156,6 +156,37 @@ pub fn client(files: &ClientFiles) -> Result<Arc<ClientConfig>, TlsError> {
     Ok(Arc::new(config))
 }
 
+/// What an output needs for TLS, with the files that it came from.
+#[derive(Clone, Debug)]
+pub struct ClientTls {
+    files: ClientFiles,
+    config: Arc<ClientConfig>,
+}
+
+impl ClientTls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// As [`client`].
+    pub fn new(files: ClientFiles) -> Result<Self, TlsError> {
+        let config = client(&files)?;
+        Ok(ClientTls { files, config })
+    }
+
+    /// What connections need.
+    pub fn config(&self) -> Arc<ClientConfig> {
+        self.config.clone()
+    }
+}
+
+impl PartialEq for ClientTls {
+    fn eq(&self, other: &Self) -> bool {
+        self.files == other.files
+    }
+}
+
+impl Eq for ClientTls {}
+
 /// The name that the certificate of `host` must have.
 ///
 /// # Errors
@@ -163,6 +194,41 @@ pub fn client(files: &ClientFiles) -> Result<Arc<ClientConfig>, TlsError> {
 pub fn server_name(host: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(host.to_owned())
         .map_err(|_| format!("{host:?} is no name that a certificate could have"))
+}
+
+/// Why TLS failed, in our words where ours say what to do; `None` if it is not TLS that failed.
+pub fn explain(error: &std::io::Error) -> Option<String> {
+    use rustls::{AlertDescription as Alert, CertificateError as Bad, Error, InvalidMessage};
+    let error: &Error = error.get_ref()?.downcast_ref()?;
+    let words = match error {
+        Error::InvalidCertificate(Bad::UnknownIssuer) => {
+            "the certificate of the far end is not from an authority that is trusted here (ca)"
+        }
+        Error::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }) => {
+            "the certificate of the far end has expired"
+        }
+        Error::InvalidCertificate(Bad::NotValidYet | Bad::NotValidYetContext { .. }) => {
+            "the certificate of the far end is not valid yet: is the clock of this machine right?"
+        }
+        Error::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. }) => {
+            "the certificate of the far end is for another name"
+        }
+        Error::AlertReceived(Alert::CertificateRequired) => {
+            "the far end wants a certificate: give certificate and key"
+        }
+        Error::AlertReceived(Alert::UnknownCA) => {
+            "the far end does not trust the authority of the certificate that it was shown"
+        }
+        Error::AlertReceived(Alert::CertificateExpired) => {
+            "the far end says that the certificate that it was shown has expired"
+        }
+        Error::NoCertificatesPresented => "the far end shows no certificate",
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            "the far end does not speak TLS"
+        }
+        other => return Some(other.to_string()),
+    };
+    Some(words.into())
 }
 
 /// A certificate chain and its key, which must belong together.

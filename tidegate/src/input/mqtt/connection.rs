@@ -14,7 +14,7 @@ use super::listener::{Call, Shared};
 use super::pulse::{Pulse, arm};
 use super::session::{Effects, End, Session, Step};
 use crate::port::{Notice, Source};
-use crate::tls::Stream;
+use crate::tls::{self, Stream};
 
 /// How long a close waits for the client to take its last packet.
 const CLOSE_WAIT: Duration = Duration::from_millis(500);
@@ -265,11 +265,11 @@ impl Connection<'_> {
     }
 }
 
-/// What went wrong in a handshake, in the library's words.
+/// What went wrong in a handshake.
 fn untrusted(error: io::Error) -> End {
-    match error.kind() {
-        io::ErrorKind::InvalidData => End::Untrusted(error.to_string().into()),
-        kind => End::Failed(kind),
+    match tls::explain(&error) {
+        Some(words) => End::Untrusted(words.into()),
+        None => failed(error),
     }
 }
 
