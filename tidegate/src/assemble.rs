@@ -17,6 +17,7 @@ use tidegate_core::status::NodeStatus;
 use tidegate_core::topic::Filter;
 use tidegate_core::units::{Ratio, Size};
 
+use crate::access::InputCounts;
 use crate::config::{
     Accept, ClassConfig, Config, Full, Order, OutputConfig, OutputKind, StreamConfig,
 };
@@ -40,6 +41,8 @@ pub struct Assembled {
     pub running: Running,
     /// Where its inputs listen.
     pub listens: Vec<SocketAddr>,
+    /// What its inputs did not let in.
+    pub counts: Arc<InputCounts>,
     inputs: Tasks,
     outputs: Tasks,
 }
@@ -68,12 +71,12 @@ pub async fn start_with(
         output(spec, port, &mut outputs)
             .with_context(|| format!("[[output]] {:?}", spec.label()))?;
     }
-    let mut listens = Vec::new();
+    let (mut listens, counts) = (Vec::new(), Arc::default());
     for input in &config.input {
         let intake = running.intake.clone();
-        listens.extend(start_input(input, config, intake, &mut inputs).await?);
+        listens.extend(start_input(input, config, intake, &counts, &mut inputs).await?);
     }
-    Ok(Assembled { name, running, listens, inputs, outputs })
+    Ok(Assembled { name, running, listens, counts, inputs, outputs })
 }
 
 impl Assembled {

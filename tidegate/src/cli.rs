@@ -31,6 +31,7 @@ Examples:
   tidegate check node.toml             every mistake in it, with line and column
   tidegate run -c node.toml            run it
   tidegate top                         its classes, live
+  tidegate user add users plc-7        a user of its MQTT listener
 
 Exit codes: 0 success; 1 an error, told on standard error; 2 wrong usage;
 130 or 143 stopped by a second SIGINT or SIGTERM, with records still held.";
@@ -64,7 +65,46 @@ pub enum Command {
     /// Watch the classes of a running node
     #[command(after_help = TOP_HELP)]
     Top(TopArguments),
+    /// Users of an MQTT listener and their passwords
+    #[command(after_help = USER_HELP)]
+    User {
+        #[command(subcommand)]
+        /// What to do with them.
+        command: UserCommand,
+    },
 }
+
+/// What can be done with a file of users.
+#[derive(Clone, Debug, Subcommand)]
+pub enum UserCommand {
+    /// Add a user, or give one another password; the password is read from standard input
+    Add {
+        /// The file, as in users = "FILE"; made if it is not there
+        file: PathBuf,
+        /// The user
+        name: String,
+    },
+    /// Remove a user
+    Remove {
+        /// The file
+        file: PathBuf,
+        /// The user
+        name: String,
+    },
+    /// Print the names of all users
+    List {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+const USER_HELP: &str = "\
+Examples:
+  tidegate user add /etc/tidegate/users plc-7           asks for the password
+  base64 </dev/urandom | head -n 1 | tidegate user add users plc-7   takes it from a program
+  tidegate user list users
+
+A running node reads the file again when it has changed. Clients that are connected stay.";
 
 const RUN_HELP: &str = "\
 Without a file the node listens for MQTT on 127.0.0.1:1883 and [::1]:1883, writes what comes to
@@ -169,7 +209,7 @@ mod tests {
     #[test]
     fn help_teaches() {
         insta::assert_snapshot!("help", Cli::command().render_help().to_string());
-        for name in ["run", "check", "demo", "top"] {
+        for name in ["run", "check", "demo", "top", "user"] {
             let mut command = Cli::command();
             let command = command.find_subcommand_mut(name).unwrap();
             insta::assert_snapshot!(format!("help_{name}"), command.render_help().to_string());

@@ -5,6 +5,7 @@
 //! out has a default that works, so an empty file is a node on loopback (see [`Config::completed`]).
 //! Every key is explained in `docs/reference.toml`, which `reference` generates.
 
+mod access;
 pub mod check;
 mod files;
 mod nearest;
@@ -22,11 +23,10 @@ use serde::Deserialize;
 use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::Size;
 
+pub use access::{AllowConfig, RefusedPublish, TlsConfig, UserFrom};
 pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
 pub use read::{Reading, read, read_file, read_with_files};
 use units::{BitRate, ByteSize, Listen, Period};
-
-use crate::tls::ServerFiles;
 
 /// A whole file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -153,26 +153,16 @@ pub struct MqttInputConfig {
     pub listen: Option<Listen>,
     /// TLS, which all clients of this listener must then speak.
     pub tls: Option<TlsConfig>,
-}
-
-/// `tls` of an MQTT listener.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TlsConfig {
-    /// PEM file with the certificate, then those that lead to its authority.
-    pub certificate: Option<PathBuf>,
-    /// PEM file with the certificate's private key.
-    pub key: Option<PathBuf>,
-    /// PEM file with the authorities whose certificates clients must show.
-    pub client_ca: Option<PathBuf>,
-}
-
-impl TlsConfig {
-    /// The files, if those that it needs are given.
-    pub fn files(&self) -> Option<ServerFiles> {
-        let (certificate, key) = (self.certificate.clone()?, self.key.clone()?);
-        Some(ServerFiles { certificate, key, client_ca: self.client_ca.clone() })
-    }
+    /// File of users and their hashed passwords.
+    pub users: Option<PathBuf>,
+    /// Whether clients without a user name may come in beside the users.
+    pub anonymous: bool,
+    /// Who says who a client is.
+    pub user_from: UserFrom,
+    /// Who may publish to what; everybody to everything if left out.
+    pub allow: Option<Vec<AllowConfig>>,
+    /// What becomes of a forbidden QoS 1 publish of a client before MQTT 5.
+    pub refused: RefusedPublish,
 }
 
 /// `replay` of an `[[input]]`.

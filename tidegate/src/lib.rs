@@ -1,5 +1,6 @@
 //! The runtime of Tidegate: inputs, outputs and the loop that joins them to core.
 
+pub mod access;
 pub mod assemble;
 pub mod cli;
 pub mod config;
@@ -14,6 +15,7 @@ pub mod parts;
 pub mod port;
 pub mod run;
 pub mod screen;
+pub mod secrets;
 pub mod status;
 pub mod tls;
 pub mod top;

@@ -13,6 +13,7 @@ use tidegate_core::record::DropReason;
 use tidegate_core::status::{NodeStatus, RuleStatus, Stages};
 
 use self::text::{Labels, NONE, Text};
+use crate::access::InputCounts;
 
 /// How a metric moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,8 +160,21 @@ const LANES_UP: Metric = Metric::gauge("tidegate_output_up_lanes", "Connections 
 const UNCONFIRMED: Metric =
     Metric::gauge("tidegate_output_unconfirmed_records", "Records sent and not confirmed.");
 
+const INPUT_DROPPED: Metric = Metric::counter(
+    "tidegate_input_dropped_records_total",
+    "Counts a publish to a topic that its client has no right to, when it is dropped untold, by the reason why.",
+);
+const INPUT_REFUSED: Metric = Metric::counter(
+    "tidegate_input_refused_records_total",
+    "Counts a publish to a topic that its client has no right to, when the client is told.",
+);
+const INPUT_DENIED: Metric = Metric::counter(
+    "tidegate_input_denied_connections_total",
+    "Counts a connection that is not let in, by the reason why.",
+);
+
 /// Every metric.
-pub const ALL: [Metric; 34] = [
+pub const ALL: [Metric; 37] = [
     INFO,
     UPTIME,
     HELD,
@@ -195,6 +209,9 @@ pub const ALL: [Metric; 34] = [
     LANES,
     LANES_UP,
     UNCONFIRMED,
+    INPUT_DROPPED,
+    INPUT_REFUSED,
+    INPUT_DENIED,
 ];
 
 /// Upper edges of the stage histograms: from a scheduler's own cost to a long outage, with the default
@@ -225,6 +242,19 @@ pub fn encode(status: &NodeStatus) -> String {
     classes(status, &mut text);
     uplinks(status, &mut text);
     outputs(status, &mut text);
+    text.finish()
+}
+
+/// What inputs did not let in, in the same form.
+pub fn encode_inputs(counts: &InputCounts) -> String {
+    let mut text = Text::default();
+    let forbidden: Labels<'_> = &[("reason", "forbidden")];
+    text.family(INPUT_DROPPED, [(forbidden, counts.dropped() as f64)]);
+    text.family(INPUT_REFUSED, [(forbidden, counts.refused() as f64)]);
+    text.head(INPUT_DENIED);
+    for (reason, count) in counts.denied() {
+        text.sample(INPUT_DENIED.name, &[("reason", reason)], count as f64);
+    }
     text.finish()
 }
 

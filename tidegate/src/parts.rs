@@ -8,6 +8,7 @@ use anyhow::Context;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::access::InputCounts;
 use crate::config::{
     AmqpConfig, Config, InputConfig, MqttOutputConfig, OutputConfig, OutputKind, ReplayConfig,
     ReplayFormat, SinkConfig, TlsConfig, Url,
@@ -23,7 +24,7 @@ use crate::tls::{self, ClientTls};
 /// Drivers at work; one that fails ends with its error.
 pub type Tasks = JoinSet<anyhow::Result<()>>;
 
-/// Starts an input. Returns the addresses that it listens on.
+/// Starts an input. Returns the addresses that it listens on; what it does not let in goes to `counts`.
 ///
 /// # Errors
 /// An address cannot be bound, or a file cannot be opened.
@@ -31,6 +32,7 @@ pub async fn start_input(
     input: &InputConfig,
     config: &Config,
     intake: Intake,
+    counts: &Arc<InputCounts>,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
     if let Some(mqtt) = &input.mqtt {
@@ -41,6 +43,8 @@ pub async fn start_input(
         let options = MqttOptions {
             max_packet_size: record_max.clamp(*sizes.start(), *sizes.end()),
             connections_max: config.limits.connections as usize,
+            access: Arc::new(mqtt.access()?),
+            counts: counts.clone(),
             tls: files.map(|files| tls::server(&files)).transpose()?,
             ..MqttOptions::new(listen)
         };

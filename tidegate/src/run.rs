@@ -74,7 +74,8 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     for output in &config.output {
         tracing::info!("records go to {}", output.destination());
     }
-    let site = Site::new(StatusSource::new(node.running.status.clone()));
+    let status = StatusSource::new(node.running.status.clone());
+    let site = Site::new(status).with_inputs(node.counts.clone());
     for address in &config.http.listen.0 {
         let cure = "choose another address in [http] listen, or listen = [] for none";
         let served = http::serve(*address, site.clone()).await;

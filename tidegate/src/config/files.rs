@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::Config;
 use super::check::{Finding, Findings};
 use super::places::Place;
+use crate::access::users::Users;
 use crate::tls::{self, Certificate};
 
 /// Before this many seconds are over, a certificate should be renewed.
@@ -15,7 +16,13 @@ const RENEW_WITHIN: i64 = 14 * 86_400;
 pub(super) fn check(config: &Config) -> Vec<Finding> {
     let mut findings = Findings::default();
     for (index, input) in config.input.iter().enumerate() {
-        let place = Place::section("input").to(index).to("mqtt").to("tls");
+        let place = Place::section("input").to(index).to("mqtt");
+        if let Some(Err(error)) =
+            input.mqtt.as_ref().and_then(|mqtt| mqtt.users.as_deref()).map(Users::read)
+        {
+            findings.error(place.to("users"), error.to_string());
+        }
+        let place = place.to("tls");
         let Some(files) = input.mqtt.as_ref().and_then(|mqtt| mqtt.tls.as_ref()?.files()) else {
             continue;
         };

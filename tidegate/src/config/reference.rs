@@ -67,7 +67,41 @@ fn inputs(file: &mut File) {
          certificate with what leads to its authority, its key, and, where clients must show a\n\
          certificate too, the authorities of theirs. `tidegate keys` makes such files.",
     );
+    rights(file);
     file.section("[[input]]", "");
+    replay(file);
+}
+
+/// Users of an MQTT listener, and what they may.
+fn rights(file: &mut File) {
+    file.note(
+        "mqtt.users",
+        "\"/etc/tidegate/users\"",
+        "File of users and hashed passwords, which `tidegate user` makes; it is read again when it\n\
+         changes. Clients without a user name are then refused.",
+    );
+    file.note("mqtt.anonymous", "true", "With users: clients without a user name may come in too.");
+    file.note(
+        "mqtt.user_from",
+        "\"certificate\"",
+        "\"password\", or \"certificate\": the common name of the client's certificate is its user name.\n\
+         Default: password.",
+    );
+    file.note(
+        "mqtt.allow",
+        "[{ user = \"plc-*\", topics = [\"factory/%u/#\"] }]",
+        "Who may publish to what: user is a pattern (left out: everybody), %u the user's own name.\n\
+         A client has the rights of all entries that fit. Default: everything for everybody.",
+    );
+    file.note(
+        "mqtt.refused",
+        "\"drop\"",
+        "A forbidden QoS 1 publish of a client before MQTT 5: \"close\" its connection, or \"drop\" it,\n\
+         acknowledged and counted. MQTT 5 clients are told. Default: close.",
+    );
+}
+
+fn replay(file: &mut File) {
     file.table("replay", "A file that is played as if its records came now.");
     file.key("replay.file", "\"readings.csv\"", "The file. Required.");
     file.key(
@@ -331,8 +365,8 @@ mod tests {
     use serde::de::{Deserializer, Visitor};
 
     use super::super::{
-        AmqpConfig, ClassConfig, InputConfig, MqttInputConfig, MqttOutputConfig, OutputConfig,
-        ReplayConfig, TlsConfig, read,
+        AllowConfig, AmqpConfig, ClassConfig, InputConfig, MqttInputConfig, MqttOutputConfig,
+        OutputConfig, ReplayConfig, TlsConfig, read,
     };
     use super::*;
 
@@ -398,7 +432,7 @@ mod tests {
         for key in plain.concat().into_iter().filter(|key| !kinds.contains(key)) {
             assert!(stands(format!("{key} = ")), "{key} is not explained");
         }
-        for key in fields::<TlsConfig>() {
+        for key in [fields::<TlsConfig>(), fields::<AllowConfig>()].concat() {
             assert!(text.contains(&format!("{key} = ")), "{key} is not explained");
         }
         let inner = [
@@ -423,7 +457,7 @@ mod tests {
             let text = format!("{lone}{key} = {value}\n");
             assert_eq!(read(&text).render("reference.toml", &text), "");
         }
-        assert_eq!(commented_keys().len(), 16);
+        assert_eq!(commented_keys().len(), 21);
     }
 
     /// What must stand before a key for it to be right.
@@ -434,6 +468,12 @@ mod tests {
             None if key == "cap" => "[[class]]\nname = \"x\"\nlatency = \"1s\"\n".into(),
             None => "[[stream]]\n".into(),
             Some(("replay", _)) => "[[input]]\nreplay.file = \"a.csv\"\n".into(),
+            Some(("mqtt", "anonymous" | "allow")) => {
+                "[[input]]\nmqtt.listen = \"127.0.0.1:1883\"\nmqtt.users = \"users\"\n".into()
+            }
+            Some(("mqtt", "user_from")) => "[[input]]\nmqtt.listen = \"127.0.0.1:1883\"\n\
+                 mqtt.tls = { certificate = \"a\", key = \"b\", client_ca = \"c\" }\n"
+                .into(),
             Some(("mqtt", key)) if fields::<MqttInputConfig>().contains(&key) => {
                 "[[input]]\nmqtt.listen = \"127.0.0.1:1883\"\n".into()
             }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_core::record::RefuseReason;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{sleep_until, timeout};
 
@@ -13,6 +14,8 @@ use super::buffer::{Buffer, discard};
 use super::listener::{Call, Shared};
 use super::pulse::{Pulse, arm};
 use super::session::{Effects, End, Session, Step};
+use super::wire::Version;
+use crate::access::{Grants, Refused};
 use crate::port::{Notice, Source};
 use crate::tls::{self, Stream};
 
@@ -33,13 +36,14 @@ pub(super) async fn run(call: Call) {
         session: Session::new(shared.limits),
         effects: Effects::default(),
         buffer: Buffer::default(),
+        grants: Grants::default(),
         room: None,
         shared: &shared,
     };
     let greeted = tokio::select! {
         biased;
         () = stopped(&mut stop) => Err(End::Stopping),
-        greeted = timeout(shared.options.connect_timeout, connection.greet()) => {
+        greeted = timeout(shared.options.connect_timeout, connection.enter()) => {
             greeted.unwrap_or(Err(End::ConnectTimeout))
         }
     };
@@ -65,18 +69,40 @@ struct Connection<'a> {
     session: Session,
     effects: Effects,
     buffer: Buffer,
+    /// What the client may publish to.
+    grants: Grants,
     /// Held while a large packet is read.
     room: Option<OwnedSemaphorePermit>,
     shared: &'a Shared,
 }
 
 impl Connection<'_> {
+    /// All that comes before the node hears of the client.
+    async fn enter(&mut self) -> Result<(), End> {
+        self.greet().await?;
+        let Shared { options, .. } = self.shared;
+        let certificate = self.stream.peer_certificate().map(AsRef::as_ref);
+        match options.access.login(self.session.take_claim(), certificate).await {
+            Ok(grants) => self.grants = grants,
+            Err(denied) => {
+                options.counts.deny(denied);
+                self.session.deny(denied, &mut self.effects.out);
+                return Err(denied.into());
+            }
+        }
+        Ok(())
+    }
+
     /// Agrees on TLS, then reads until the CONNECT is there.
     async fn greet(&mut self) -> Result<(), End> {
         if self.stream.is_handshaking() {
             // An error would mean that the semaphore is closed, which it never is.
             let _one_of_few = self.shared.handshakes.acquire().await;
-            self.stream.handshake().await.map_err(untrusted)?;
+            let agreed = self.stream.handshake().await.map_err(untrusted);
+            if let Err(End::Untrusted(_)) = agreed {
+                self.shared.options.counts.distrust();
+            }
+            agreed?;
         }
         loop {
             self.fill().await?;
@@ -131,6 +157,7 @@ impl Connection<'_> {
         let mut paused = false;
         loop {
             let step = if paused { Step::Wait } else { self.receive(source.now()) };
+            self.sift();
             if !self.effects.records.is_empty() {
                 let records = std::mem::take(&mut self.effects.records);
                 source.offer(records).await.map_err(|_| End::Stopping)?;
@@ -178,6 +205,35 @@ impl Connection<'_> {
                 () = timer.as_mut(), if deadline.is_some() => pulse.check(deadline)?,
             }
         }
+    }
+
+    /// Takes out what the client has no right to.
+    fn sift(&mut self) {
+        if self.grants.is_everything() {
+            return;
+        }
+        let Connection { grants, session, effects, shared, .. } = self;
+        effects.records.retain(|record| {
+            let is_allowed = grants.allows(&record.key);
+            if !is_allowed {
+                let options = &shared.options;
+                let knows_refusals = session.version() == Some(Version::V5);
+                let is_told = knows_refusals || options.access.refused() == Refused::Close;
+                match record.token {
+                    Some(token) if is_told => {
+                        options.counts.refuse_forbidden();
+                        session.answer(token, Err(RefuseReason::Forbidden));
+                    }
+                    token => {
+                        options.counts.drop_forbidden();
+                        if let Some(token) = token {
+                            session.answer(token, Ok(()));
+                        }
+                    }
+                }
+            }
+            is_allowed
+        });
     }
 
     fn heed(&mut self, notice: Notice, paused: &mut bool) {
@@ -232,6 +288,9 @@ impl Connection<'_> {
             && end.publishes_will()
             && let Some(will) = self.session.take_will(source.now())
         {
+            if !self.grants.allows(&will.key) {
+                return self.shared.options.counts.drop_forbidden();
+            }
             // An error means that the node is gone.
             let _ = source.offer(vec![will]).await;
         }
@@ -259,6 +318,7 @@ impl Connection<'_> {
                 | End::Stopping
                 | End::Refused { .. }
                 | End::Untrusted(_)
+                | End::Denied(_)
         ) {
             let _ = timeout(CLOSE_WAIT, discard(&mut self.stream, DISCARD_MAX)).await;
         }

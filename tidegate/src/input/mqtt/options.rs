@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 
+use crate::access::{Access, InputCounts};
+
 /// Options of one MQTT input.
 #[derive(Clone, Debug)]
 pub struct MqttOptions {
@@ -13,6 +15,10 @@ pub struct MqttOptions {
     pub listen: Vec<SocketAddr>,
     /// TLS, if clients must speak it.
     pub tls: Option<Arc<ServerConfig>>,
+    /// Who may come in, and what they may publish.
+    pub access: Arc<Access>,
+    /// What is not let in is counted there.
+    pub counts: Arc<InputCounts>,
     /// Largest packet taken from a client, in bytes, fixed header included. Announced to MQTT 5
     /// clients.
     pub max_packet_size: u32,
@@ -43,6 +49,8 @@ impl MqttOptions {
         MqttOptions {
             listen,
             tls: None,
+            access: Arc::default(),
+            counts: Arc::default(),
             max_packet_size: 1024 * 1024,
             receive_maximum: 1024,
             topic_alias_maximum: 16,

@@ -7,6 +7,7 @@ use tidegate_core::record::SourceId;
 
 use super::record::Facts;
 use super::{Effects, End, Phase, Session, Step, Will};
+use crate::access::{Claim, Denied};
 use crate::input::mqtt::wire::connect::{self, Connect};
 use crate::input::mqtt::wire::frame::Frame;
 use crate::input::mqtt::wire::reader::Reader;
@@ -24,7 +25,7 @@ impl Session {
         if frame.first & 0x0F != 0 && version != Version::V31 {
             return Err(Violation::malformed("a connect packet with wrong flags"));
         }
-        let Connect { clean, keepalive, client_id, will, .. } =
+        let Connect { clean, keepalive, client_id, will, user, password, .. } =
             self.note(Connect::read(version, reader)?);
         let empty_is_wrong = match version {
             Version::V31 => true,
@@ -44,10 +45,32 @@ impl Session {
                 payload: Bytes::copy_from_slice(will.payload),
             }));
         }
+        if user.is_some() || password.is_some() {
+            let (user, password) = (user.map(Into::into), password.map(Into::into));
+            self.claim = Some(Box::new(Claim { user, password }));
+        }
         self.client = client_id.into();
         self.keepalive = keepalive;
         self.phase = Phase::Connecting;
         Ok(Step::Connect)
+    }
+
+    /// What the CONNECT said of the user, once.
+    pub fn take_claim(&mut self) -> Claim {
+        self.claim.take().map(|claim| *claim).unwrap_or_default()
+    }
+
+    /// Refuses the CONNECT that waits for its answer.
+    pub fn deny(&mut self, why: Denied, out: &mut Vec<u8>) {
+        let (reason, code) = match why {
+            Denied::Password => (Reason::BadUserNameOrPassword, 4),
+            Denied::Anonymous | Denied::Certificate => (Reason::NotAuthorized, 5),
+        };
+        match self.version {
+            Some(Version::V5) => write::refused_v5(out, reason),
+            _ => write::refused(out, code),
+        }
+        self.phase = Phase::Ended;
     }
 
     fn note<'a>(&mut self, connect: Connect<'a>) -> Connect<'a> {

@@ -27,6 +27,8 @@ pub use self::record::{
     CONTENT_TYPE, CORRELATION_DATA, PAYLOAD_FORMAT, RESPONSE_TOPIC, RETAIN, SOURCE_TIME,
 };
 use self::topics::Topics;
+use crate::access::Claim;
+
 use super::wire::control;
 use super::wire::frame::{Frame, Front, front};
 use super::wire::publish::Publish;
@@ -106,6 +108,8 @@ pub struct Session {
     answers: Answers,
     topics: Topics,
     will: Option<Box<Will>>,
+    /// What the CONNECT said of the user, until it is asked for.
+    claim: Option<Box<Claim>>,
 }
 
 impl Session {
@@ -124,7 +128,13 @@ impl Session {
             answers: Answers::default(),
             topics: Topics::default(),
             will: None,
+            claim: None,
         }
+    }
+
+    /// The client's protocol version, once it is known.
+    pub fn version(&self) -> Option<Version> {
+        self.version
     }
 
     /// The client id; empty before CONNECT, and after a CONNECT that leaves it to the server.
@@ -343,7 +353,7 @@ fn refusal(reason: RefuseReason) -> Reason {
         RefuseReason::Full | RefuseReason::TooManyStreams | RefuseReason::Storage => {
             Reason::QuotaExceeded
         }
-        RefuseReason::NoRule => Reason::NotAuthorized,
+        RefuseReason::NoRule | RefuseReason::Forbidden => Reason::NotAuthorized,
         RefuseReason::Oversize | RefuseReason::Stopping | RefuseReason::Dropped(_) => {
             Reason::ImplementationSpecific
         }
