@@ -32,6 +32,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(arguments) => wait(demo::demo(&arguments)),
         Command::Top(arguments) => wait(top::top(&arguments)),
         Command::User { command } => secrets::user(&command),
+        Command::Keys { command } => secrets::keys(&command),
     }
 }
 

@@ -7,7 +7,8 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::Context;
 
 use crate::access::users::Users;
-use crate::cli::UserCommand;
+use crate::cli::{KeysCommand, UserCommand};
+use crate::tls::authority::Authority;
 
 /// Longest password, in bytes.
 const PASSWORD_MAX: usize = 1024;
@@ -33,6 +34,43 @@ pub fn user(command: &UserCommand) -> anyhow::Result<ExitCode> {
             writeln!(io::stdout(), "{}: {name} removed", file.display())?;
         }
         UserCommand::List { file } => list(file)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes and uses the private authority of a folder.
+///
+/// # Errors
+/// The folder cannot be used for it.
+pub fn keys(command: &KeysCommand) -> anyhow::Result<ExitCode> {
+    let mut out = io::stdout();
+    match command {
+        KeysCommand::Init { folder } => {
+            Authority::at(folder).init()?;
+            let folder = folder.display();
+            writeln!(
+                out,
+                "{folder}/ca.pem is the authority to trust; keep {folder}/ca.key secret"
+            )?;
+        }
+        KeysCommand::Issue { folder, name, hosts, days } => {
+            let issued = Authority::at(folder).issue(name, hosts, *days)?;
+            let (certificate, key) = (issued.certificate.display(), issued.key.display());
+            writeln!(out, "{certificate} and {key}, for {} days", issued.days)?;
+        }
+        KeysCommand::Rotate { folder } => {
+            Authority::at(folder).rotate()?;
+            let folder = folder.display();
+            writeln!(
+                out,
+                "{folder}/ca.pem holds a new authority beside the old. Now copy it to everybody, issue \
+                 every certificate anew, and then: tidegate keys forget {folder}"
+            )?;
+        }
+        KeysCommand::Forget { folder } => {
+            let forgotten = Authority::at(folder).forget()?;
+            writeln!(out, "{}: {forgotten} old authorities forgotten", folder.display())?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -136,17 +136,7 @@ impl Users {
         let text: String =
             self.hashes.iter().map(|(name, hash)| format!("{name}:{hash}\n")).collect();
         let mode = std::fs::metadata(file).map_or(0o600, |old| old.permissions().mode());
-        let fresh = file.with_extension("new");
-        let write = || {
-            let mut options = std::fs::OpenOptions::new();
-            let mut new =
-                options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-            new.set_permissions(PermissionsExt::from_mode(mode))?;
-            new.write_all(text.as_bytes())?;
-            new.sync_all()?;
-            std::fs::rename(&fresh, file)
-        };
-        write().map_err(failed)
+        replace(file, &text, mode).map_err(failed)
     }
 
     /// Whether this password was right before: the quick answer for a client that comes back. A password
@@ -176,7 +166,21 @@ impl Users {
     }
 }
 
-fn name_is_good(name: &str) -> Result<(), &'static str> {
+/// Writes a file as a whole or not at all, with this mode.
+pub(crate) fn replace(file: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let mut fresh = file.as_os_str().to_owned();
+    fresh.push(".new");
+    let mut options = std::fs::OpenOptions::new();
+    // Nobody else reads it while it is in the making.
+    let mut new = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+    new.write_all(text.as_bytes())?;
+    new.set_permissions(PermissionsExt::from_mode(mode))?;
+    new.sync_all()?;
+    std::fs::rename(&fresh, file)
+}
+
+/// Says why a name cannot be a user's.
+pub(crate) fn name_is_good(name: &str) -> Result<(), &'static str> {
     if name.is_empty() || name.len() > NAME_MAX {
         return Err("a user name has 1 to 64 bytes");
     }

@@ -3,6 +3,7 @@
 //! [`Stream`] is a TCP connection with or without TLS. It works by readiness like the socket beneath, so
 //! that whoever writes still knows how much was handed to the kernel, and holds back the rest.
 
+pub mod authority;
 mod certificate;
 mod stream;
 
