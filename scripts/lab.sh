@@ -11,6 +11,10 @@ for scenario in node-hol node-steps; do
   echo "== sim $scenario, every law"
   lab sim "$scenario" --law all
 done
+for scenario in node-janus mismatch node-optimum; do
+  echo "== sim $scenario"
+  lab sim "$scenario"
+done
 echo "== sim node-seeds, $SEEDS seeds"
 lab sim node-seeds --seeds "$SEEDS"
 for name in core ingest hol; do

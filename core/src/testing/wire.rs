@@ -135,7 +135,10 @@ impl Wire {
                 let state = &self.node.uplinks()[usize::from(uplink.0)];
                 let window = windows[usize::from(uplink.0)].max(state.window);
                 let cut = Size(range.end - range.start);
-                let most = window + cut_size(state.capacity).max(cut);
+                // Urgent records fill a window of their own beside what is under way.
+                let is_urgent = path.lane == 0 && self.node.options().classes.len() > 1;
+                let own = if is_urgent { window } else { Size::ZERO };
+                let most = window + cut_size(state.capacity).max(cut) + own;
                 assert!(state.in_flight <= most, "{state:?}, after {cut:?}");
             }
             self.note(output);
