@@ -15,4 +15,5 @@ pub mod port;
 pub mod run;
 pub mod screen;
 pub mod status;
+pub mod systemd;
 pub mod top;

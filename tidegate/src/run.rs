@@ -13,6 +13,7 @@ use crate::config::{Config, Reading, read, read_file};
 use crate::http::{self, Site};
 use crate::status::StatusSource;
 use crate::status::view::CountsView;
+use crate::systemd::Manager;
 
 /// Tells everything that is wrong with a file; the exit code says whether anything is.
 ///
@@ -83,6 +84,7 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     }
     site.listeners_are_bound();
     tracing::info!(node = %node.name, "ready; Ctrl-C stops it");
+    let manager = Manager::ready(node.running.status.clone());
     let ended = tokio::select! {
         received = signals.next() => {
             tracing::info!(signal = received.name, "stopping: delivering what is held");
@@ -90,6 +92,7 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
         }
         error = node.failure() => Err(error),
     };
+    manager.stopping(config.node.stop_timeout.0);
     finish(node, &config, &mut signals).await?;
     ended.map(|()| ExitCode::SUCCESS)
 }

@@ -104,6 +104,35 @@ fn the_first_signal_delivers_what_is_held_and_tells_its_fate() {
 }
 
 #[test]
+fn the_service_manager_hears_of_its_life() {
+    let folder = std::env::temp_dir().join(format!("tidegate-notify-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "20000");
+    let config = "[[input]]\nmqtt = { listen = \"127.0.0.1:0\" }\n\
+                  [[output]]\nsink = { discard = true }\n[http]\nlisten = []\n";
+    let mut node = Node::start_by(command, "notify", config);
+    let heard = || {
+        let mut words = [0; 256];
+        let length = socket.recv(&mut words).unwrap();
+        String::from_utf8_lossy(&words[..length]).into_owned()
+    };
+    assert!(heard().contains("READY=1"));
+    assert!(heard().contains("WATCHDOG=1"));
+    assert!(heard().contains("WATCHDOG=1"), "a sign in each period");
+    node.signal();
+    let mut last = heard();
+    while !last.contains("STOPPING=1") {
+        last = heard();
+    }
+    assert!(last.contains("EXTEND_TIMEOUT_USEC=10000000"), "{last}");
+    assert_eq!(node.end().code(), Some(0));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn what_cannot_be_delivered_in_time_is_dropped_and_told() {
     let mut node = Node::start(
         "impatient",
