@@ -8,6 +8,7 @@ pub mod class;
 pub mod estimate;
 pub mod io;
 pub mod limits;
+pub mod log;
 pub mod node;
 pub mod options;
 pub mod pace;

@@ -31,3 +31,11 @@ pub const CUT_TIME: Duration = Duration::from_millis(8);
 pub const PREPARING_MAX: usize = 64;
 /// Reports kept for the driver; older ones make room and are counted.
 pub const REPORTS_MAX: usize = 1024;
+/// Largest entry of the log: a record with all that travels beside it, or a checkpoint.
+pub const LOG_ENTRY_MAX: usize = 256 * 1024 * 1024;
+/// Largest segment of the log that an option may ask for; offsets in it have 32 bits.
+pub const LOG_SEGMENT_MAX: Size = Size(1 << 30);
+/// Damaged places that recovery names; more are counted.
+pub const LOG_DAMAGES_MAX: usize = 1000;
+/// Clients and positions of sessions that the log keeps.
+pub const LOG_SESSIONS_MAX: usize = 65_536;

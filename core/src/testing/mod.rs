@@ -1,12 +1,14 @@
 //! What tests of a node share: a driver that checks every step, and random operations with a model that
 //! knows what must hold after each. Only with the feature `testing`.
 
+mod log;
 mod steps;
 mod trial;
 mod wire;
 
 use std::time::Duration;
 
+pub use self::log::scan_log;
 pub use self::steps::NodeOp;
 pub use self::trial::{Trial, run};
 pub use self::wire::{Answer, Cut, Wire, offer};
