@@ -206,5 +206,6 @@ fn options() -> NodeOptions {
         scheduler: SchedulerName::Tidegate,
         memory: Size::from_mib(256),
         record_max: Size::from_mib(1),
+        log: None,
     }
 }

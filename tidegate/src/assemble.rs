@@ -137,6 +137,7 @@ pub fn node_options(config: &Config, incarnation: u64) -> anyhow::Result<NodeOpt
         scheduler: config.node.scheduler.into(),
         memory: config.limits.memory.0,
         record_max: config.limits.record_max.0,
+        log: None,
     };
     options.check().context("[[output]]")?;
     Ok(options)

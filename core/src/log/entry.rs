@@ -163,11 +163,14 @@ impl Chunk {
         (taken, self.take_bytes(before, taken.records))
     }
 
-    /// Takes a record out; answers for whom it waited, and its bytes.
-    pub fn take(&mut self, seq: u64) -> (Destinations, Size) {
-        let before = self.runs.records();
+    /// Takes a record of a known size out; answers for whom it waited, and the bytes that it counted as.
+    pub fn take(&mut self, seq: u64, size: Size) -> (Destinations, Size) {
         let destinations = self.runs.take(seq);
-        (destinations, self.take_bytes(before, before - self.runs.records()))
+        let is_known = destinations != Destinations::NONE;
+        let part = if self.runs.is_empty() { self.bytes } else { size.min(self.bytes) };
+        let part = if is_known { part } else { Size::ZERO };
+        self.bytes -= part;
+        (destinations, part)
     }
 
     /// Takes out the first records, at most so many; answers also with their bytes.

@@ -21,6 +21,7 @@ mod crc;
 mod entry;
 mod fetch;
 mod header;
+mod order;
 mod recover;
 mod runs;
 mod scan;
@@ -36,13 +37,14 @@ pub use self::entry::{
 };
 pub use self::fetch::{Fetched, Window, fetch};
 pub use self::header::{HEADER_MAX, Header, MAGIC, Opened, SEALED, VERSION};
+pub use self::order::{Append, Fetch};
 pub use self::recover::{
     Damage, Part, RecoveredStream, Recovery, Verdict, begins_with_checkpoint, recover,
 };
 pub use self::runs::{Run, Runs, Taken};
 pub use self::scan::{FRAME, Found, Frame, Scanner, find_footer, read_footer};
 pub use self::seal::{Key, Keys, TAG_LENGTH};
-pub use self::writer::{EntryTooLarge, LogName, Write, Writer};
+pub use self::writer::{LogName, Write, WriteError, Writer};
 
 /// A segment's number: rising, and never given twice in the life of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

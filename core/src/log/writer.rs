@@ -40,10 +40,16 @@ pub struct Write {
     pub bytes: Vec<u8>,
 }
 
-/// An entry that no log can hold.
+/// Why an entry is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an entry of {0} bytes is more than a log takes")]
-pub struct EntryTooLarge(pub usize);
+pub enum WriteError {
+    /// No log can hold it.
+    #[error("an entry of {0} bytes is more than a log takes")]
+    TooLarge(usize),
+    /// The first entry, or the first one after `Writer::fail`, is no checkpoint.
+    #[error("a segment begins with a checkpoint, and this entry is none")]
+    NoCheckpoint,
+}
 
 /// Encodes entries. It holds no file: a spool takes what is to be written and writes it.
 #[derive(Debug)]
@@ -75,14 +81,14 @@ impl Writer {
     /// Encodes an entry. A checkpoint finishes the present segment and begins the one that it names.
     ///
     /// # Errors
-    /// An entry that is too large; nothing was encoded.
-    ///
-    /// # Panics
-    /// Where the first entry, or the first one after `fail`, is no checkpoint: the node owes it.
-    pub fn push(&mut self, sequence: u64, entry: &Entry) -> Result<(), EntryTooLarge> {
+    /// See [`WriteError`]; nothing was encoded.
+    pub fn push(&mut self, sequence: u64, entry: &Entry) -> Result<(), WriteError> {
         let size = entry.body_size();
         if size > LOG_ENTRY_MAX - seal::TAG_LENGTH {
-            return Err(EntryTooLarge(size));
+            return Err(WriteError::TooLarge(size));
+        }
+        if self.open.is_none() && !matches!(entry, Entry::Checkpoint(_)) {
+            return Err(WriteError::NoCheckpoint);
         }
         if let Entry::Checkpoint(checkpoint) = entry {
             self.finish();

@@ -21,6 +21,15 @@ pub(super) enum Room {
     Memory(ClassId),
     /// The bound of its stream.
     Stream(StreamKey),
+    /// The log.
+    Log,
+}
+
+impl Room {
+    /// Whether it is memory.
+    pub(super) fn is_memory(self) -> bool {
+        matches!(self, Room::Memory(_))
+    }
 }
 
 /// A wait for room.

@@ -10,7 +10,7 @@ use tidegate_core::capacity::LawName;
 use tidegate_core::class::{ClassId, ClassSpec, Classes};
 use tidegate_core::io::{Event, Input, OutputId, PathId, UplinkId};
 use tidegate_core::node::Node;
-use tidegate_core::options::{NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_core::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_core::record::{Offered, RefuseReason, Token};
 use tidegate_core::rules::{FullPolicy, Rule, Rules};
 use tidegate_core::schedule::SchedulerName;
@@ -69,7 +69,14 @@ pub fn options(rules: Vec<Rule>) -> NodeOptions {
         scheduler: SchedulerName::Tidegate,
         memory: Size::from_mib(64),
         record_max: Size::from_mib(1),
+        log: Some(log()),
     }
+}
+
+/// A log that no test fills by chance.
+pub fn log() -> LogOptions {
+    let backlog = BacklogOrder::OldestFirst;
+    LogOptions { boot: 9, bound: Size::from_mib(64), segment: Size::from_mib(1), backlog }
 }
 
 pub fn uplink(law: LawName, cap: Option<Rate>) -> UplinkOptions {

@@ -56,5 +56,6 @@ pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
         scheduler: scenario.scheduler().map_err(|error| anyhow!(error))?,
         memory: MEMORY,
         record_max: Size::from_mib(16),
+        log: None,
     })
 }
