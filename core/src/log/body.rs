@@ -191,6 +191,7 @@ fn decode_name(from: &mut Reader<'_>) -> Result<StreamName, Malformed> {
 
 fn encode_checkpoint(checkpoint: &Checkpoint, to: &mut impl Sink) {
     to.u32(checkpoint.segment.0);
+    to.u64(checkpoint.last_stream.0);
     to.u32(checkpoint.streams.len() as u32);
     for StreamState { name, last_seq, live } in &checkpoint.streams {
         encode_name(name, to);
@@ -225,6 +226,7 @@ fn decode_checkpoint(from: &mut Reader<'_>) -> Result<Checkpoint, Malformed> {
     };
     Ok(Checkpoint {
         segment: SegmentId(from.u32()?),
+        last_stream: StreamId(from.u64()?),
         streams: from.many(24, stream)?,
         clients: from.many(6, decode_client)?,
         positions: from.many(18, decode_position)?,

@@ -190,16 +190,26 @@ impl Chunk {
 }
 
 /// All that holds where a segment begins.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The segment that it begins.
     pub segment: SegmentId,
+    /// The last number of a stream that was given, or that must not be given.
+    pub last_stream: StreamId,
     /// Every stream that is known, with its records that have no fate.
     pub streams: Vec<StreamState>,
     /// QoS 2 state of clients.
     pub clients: Vec<ClientState>,
     /// How far sessions have got.
     pub positions: Vec<SessionPosition>,
+}
+
+impl Default for Checkpoint {
+    fn default() -> Self {
+        let (segment, last_stream) = (SegmentId::default(), StreamId(0));
+        let (streams, clients, positions) = (Vec::new(), Vec::new(), Vec::new());
+        Checkpoint { segment, last_stream, streams, clients, positions }
+    }
 }
 
 /// A stream, as a checkpoint has it.

@@ -78,12 +78,18 @@ pub struct Recovery {
     pub last_sequence: u64,
     /// The segments that are there, and their bytes.
     pub segments: BTreeMap<SegmentId, Size>,
+    /// The last number of a stream that was given, as far as the log has seen.
+    pub last_stream: u64,
     /// Every stream.
     pub streams: BTreeMap<StreamId, RecoveredStream>,
     /// QoS 2 state of clients.
     pub clients: BTreeMap<Arc<str>, Vec<u16>>,
     /// How far sessions have got.
     pub positions: BTreeMap<(Arc<str>, StreamId), u64>,
+    /// Whether nothing is missing that was ever safe, as far as one can see: no bytes are corrupt, and the
+    /// last segment begins with a whole checkpoint. Where it is not, numbers of streams may have been
+    /// given that the log does not show.
+    pub is_certain: bool,
     /// What is damaged, the first `LOG_DAMAGES_MAX` places.
     pub damage: Vec<Damage>,
     /// How many more there are.
@@ -158,6 +164,8 @@ pub fn recover(parts: &[Part<'_>], keys: &Keys) -> Result<Recovery, LogError> {
     for (head, bytes) in &opened[base.min(opened.len())..] {
         recovery.read(head, bytes);
     }
+    let is_torn = |damage: &Damage| damage.verdict == Verdict::Torn;
+    recovery.is_certain = opened.last().is_some_and(begins) && recovery.damage.iter().all(is_torn);
     for stream in recovery.streams.values_mut() {
         stream.live.retain(|_, chunk| !chunk.runs.is_empty());
     }
@@ -240,6 +248,7 @@ impl Recovery {
     fn stream(&mut self, id: StreamId) -> &mut RecoveredStream {
         let unnamed = || StreamName { stream: id, rule: "".into(), source: "".into() };
         let new = || RecoveredStream { name: unnamed(), last_seq: 0, live: BTreeMap::new() };
+        self.last_stream = self.last_stream.max(id.0);
         self.streams.entry(id).or_insert_with(new)
     }
 
@@ -264,6 +273,7 @@ impl Recovery {
 
     /// A checkpoint takes the place of all that came before.
     fn apply_checkpoint(&mut self, names: &[usize], checkpoint: Checkpoint) {
+        self.last_stream = self.last_stream.max(checkpoint.last_stream.0);
         self.streams.clear();
         self.clients.clear();
         self.positions.clear();

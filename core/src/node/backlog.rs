@@ -73,34 +73,29 @@ impl Backlog {
     pub(super) fn add(&mut self, left: &Left, class: ClassId) {
         let Left { id, stream, seq, destinations, size, segment, .. } = *left;
         self.passes_over(segment).for_each(|pass| pass.is_added = true);
-        self.chunk(id, stream, class, segment).add(seq, destinations, size);
+        let left = self.left(id, stream, class);
+        left.chunks.entry(segment).or_default().add(seq, destinations, size);
     }
 
-    /// The chunk for a record that was in memory, or that must be read once more.
+    /// The place for a record that was in memory, or that must be read once more.
     pub(super) fn put_back(
         &mut self,
         id: StreamId,
         stream: StreamKey,
         class: ClassId,
         segment: SegmentId,
-    ) -> &mut Chunk {
+    ) -> &mut LeftStream {
         self.passes_over(segment).for_each(|pass| pass.is_moved = true);
-        self.chunk(id, stream, class, segment)
+        self.left(id, stream, class)
     }
 
     fn passes_over(&mut self, segment: SegmentId) -> impl Iterator<Item = &mut Pass> {
         self.passes.values_mut().filter(move |pass| pass.segment == segment)
     }
 
-    fn chunk(
-        &mut self,
-        id: StreamId,
-        stream: StreamKey,
-        class: ClassId,
-        segment: SegmentId,
-    ) -> &mut Chunk {
+    fn left(&mut self, id: StreamId, stream: StreamKey, class: ClassId) -> &mut LeftStream {
         let new = || LeftStream { stream, class, chunks: BTreeMap::new() };
-        self.streams.entry(id).or_insert_with(new).chunks.entry(segment).or_default()
+        self.streams.entry(id).or_insert_with(new)
     }
 
     pub(super) fn get_mut(&mut self, id: StreamId) -> Option<&mut LeftStream> {

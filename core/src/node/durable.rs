@@ -184,7 +184,7 @@ impl Node {
         };
         let streams = streams.into_iter().map(state).collect();
         debug_assert!(live.is_empty(), "every record is of a stream that is known: {live:?}");
-        Checkpoint { streams, ..Checkpoint::default() }
+        Checkpoint { last_stream: self.streams.last_id(), streams, ..Checkpoint::default() }
     }
 
     fn left_on_the_way(&self) -> impl Iterator<Item = &Left> {

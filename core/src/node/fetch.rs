@@ -369,13 +369,23 @@ impl Node {
         self.held_bytes -= held.size;
         self.note_ahead(owed.ahead, held.size);
         let deliveries = owed.legs.len() as u64;
-        let stream = self.streams.get_mut(held.stream);
-        stream.left += deliveries;
+        let class = self.options.rules.get(self.streams.get(held.stream).rule).class;
+        let Logged { stream: id, seq, segment, .. } = logged;
+        let left = self.backlog.put_back(id, held.stream, class, segment);
+        left.chunks.entry(segment).or_default().add(seq, all_of(&owed.legs), held.size);
+        // On disk it counts with the other records of its log's stream.
+        let to = left.stream;
         self.backlog.deliveries += deliveries;
-        let class = self.options.rules.get(stream.rule).class;
-        let Logged { stream, seq, segment, .. } = logged;
-        let chunk = self.backlog.put_back(stream, held.stream, class, segment);
-        chunk.add(seq, all_of(&owed.legs), held.size);
+        let [old, new] = [held.stream, to].map(|stream| self.streams.get(stream).rule);
+        self.tally.moved(old, new, deliveries);
+        let stream = self.streams.get_mut(held.stream);
+        stream.bytes -= held.size;
+        stream.held -= deliveries;
+        let stream = self.streams.get_mut(to);
+        stream.bytes += held.size;
+        stream.held += deliveries;
+        stream.left += deliveries;
+        self.streams.note_idle(held.stream);
     }
 
     /// A record that was read back left memory.

@@ -16,14 +16,25 @@ use crate::units::Time;
 impl Node {
     /// Continues the streams of a log and counts what it still owes; nothing is read yet.
     pub(super) fn restore(&mut self, recovery: Recovery) {
+        if recovery.segments.is_empty() {
+            return;
+        }
         let outputs = self.options.outputs.iter();
         let known: Vec<Option<usize>> = recovery
             .outputs
             .iter()
             .map(|name| outputs.clone().position(|output| output.name == *name))
             .collect();
+        // What damage ate may have been the last word about a stream: then none is continued, and new
+        // ones get numbers that no other process of this log gives.
+        let is_certain = recovery.is_certain;
+        // Numbers that were given, and perhaps sent, but did not get into the log are not given again.
+        self.streams.skip_ids(recovery.last_stream.saturating_add(UNAPPENDED_MAX as u64));
+        if let Some(store) = self.store.as_ref().filter(|_| !is_certain) {
+            self.streams.skip_ids((store.options.boot & 0x7fff_ffff) << 32);
+        }
         for (id, stream) in recovery.streams {
-            if let Some(key) = self.restore_stream(id, &stream) {
+            if let Some(key) = self.restore_stream(id, &stream, is_certain) {
                 self.restore_records(id, key, stream, &known);
                 self.streams.note_idle(key);
             }
@@ -32,28 +43,32 @@ impl Node {
 
     /// The stream that the log's one is continued as: under the rule of the same name, or else under the
     /// last one, for the class of each record is found anyway when it is read.
-    fn restore_stream(&mut self, id: StreamId, stream: &RecoveredStream) -> Option<StreamKey> {
+    fn restore_stream(
+        &mut self,
+        id: StreamId,
+        stream: &RecoveredStream,
+        is_certain: bool,
+    ) -> Option<StreamKey> {
         let is_named = |(_, rule): &(RuleId, &Rule)| rule.name == stream.name.rule;
         let named = self.options.rules.iter().find(is_named).map(|(id, _)| id);
         let last = self.options.rules.len().checked_sub(1)?;
         let rule = named.unwrap_or(RuleId(last as u16));
-        // Numbers that were given, and perhaps sent, but did not get into the log are not given again.
-        let gap = UNAPPENDED_MAX as u64;
-        self.streams.skip_ids(id.0 + gap);
-        let last_seq = stream.last_seq + gap;
+        let last_seq = stream.last_seq.saturating_add(UNAPPENDED_MAX as u64);
         self.backlog.names.insert(id, (stream.name.clone(), last_seq));
         let source: Arc<str> = stream.name.source.clone();
         if let Some(known) = self.streams.find(rule, &source) {
             // Two streams of the log are one now. The newer number goes on.
             let state = self.streams.get_mut(known);
-            if state.id < id {
+            if is_certain && state.id < id {
                 (state.id, state.seq) = (id, last_seq);
             }
             return Some(known);
         }
         let key = self.create_stream(rule, source)?;
         let state = self.streams.get_mut(key);
-        (state.id, state.seq, state.is_named) = (id, last_seq, true);
+        if is_certain {
+            (state.id, state.seq, state.is_named) = (id, last_seq, true);
+        }
         Some(key)
     }
 
@@ -86,7 +101,7 @@ impl Node {
             state.left += deliveries;
             self.backlog.deliveries += deliveries;
             self.tally.restored(rule_id, chunk.runs.records(), deliveries, chunk.bytes);
-            *self.backlog.put_back(id, key, class, segment) = chunk;
+            self.backlog.put_back(id, key, class, segment).chunks.insert(segment, chunk);
         }
         self.tally.restored(rule_id, 0, gone, crate::units::Size::ZERO);
         self.tally.dropped(rule_id, gone, DropReason::Unroutable);

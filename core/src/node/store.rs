@@ -74,7 +74,7 @@ pub(super) struct Store {
     checkpoint_size: Size,
     /// The newest segment of which the checkpoint is on disk.
     begun: Option<SegmentId>,
-    /// Set while the log fails: when it is tried again; `Time::FAR` while it is being tried.
+    /// Set while the log fails, or has not begun: when it is tried; `Time::FAR` while it is being tried.
     failed: Option<Time>,
     fates: Vec<FateRun>,
     fates_due: Option<Time>,
@@ -111,7 +111,9 @@ impl Store {
             last_checkpoint: 0,
             checkpoint_size: Size::ZERO,
             begun: None,
-            failed: None,
+            // Numbers are given only when a checkpoint of this process is on disk: what an earlier one
+            // gave and lost in a crash is then skipped for ever.
+            failed: Some(Time::ZERO),
             fates: Vec::new(),
             fates_due: None,
             releases: Vec::new(),

@@ -95,6 +95,11 @@ impl Streams {
         self.last_id = self.last_id.max(last);
     }
 
+    /// The last number that was given, or is not to be given.
+    pub(super) fn last_id(&self) -> StreamId {
+        StreamId(self.last_id)
+    }
+
     /// Every stream of the table.
     pub(super) fn all(&self) -> impl Iterator<Item = (StreamKey, &Stream)> {
         self.streams.iter()

@@ -60,6 +60,8 @@ impl Trial {
             steps: 0,
         };
         trial.wire.framing = u64::from(setup % 3) * 20;
+        trial.wire.poll();
+        trial.wire.sync();
         trial.apply(NodeOp::Open(0));
         trial.wire.up();
         trial

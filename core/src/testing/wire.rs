@@ -70,6 +70,8 @@ pub struct Wire {
     pub appends: Vec<Append>,
     /// The log, which has them all.
     pub disk: Disk,
+    /// Numbers of those that the log could not take.
+    pub failed: Vec<u64>,
     /// Orders to read records back that are not answered.
     pub fetches: VecDeque<Fetch>,
     /// Segments that the log deleted.
@@ -114,6 +116,7 @@ impl Wire {
             prepares: Vec::new(),
             appends: Vec::new(),
             disk,
+            failed: Vec::new(),
             fetches: VecDeque::new(),
             released: Vec::new(),
             cancels: Vec::new(),
@@ -174,6 +177,7 @@ impl Wire {
                 let failed = self.disk.append(&appends);
                 self.appends.extend(appends);
                 if !failed.is_empty() {
+                    self.failed.extend(&failed);
                     let reason = RefuseReason::Storage;
                     self.node.handle(self.now, Input::AppendFailed { appends: failed, reason });
                 }

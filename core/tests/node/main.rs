@@ -8,5 +8,6 @@ mod changing;
 mod choosing;
 mod ending;
 mod filling;
+mod logging;
 mod preparing;
 mod sharing;

@@ -166,7 +166,7 @@ fn a_durable_frame_goes_to_the_log_when_it_is_encoded() {
     let body = frame(1, 10);
     let offered = Offered { body, token: Some(Token(1)), ..offer(wire.now, 0, "ls/frame", 0) };
     wire.offer_all(vec![offered]);
-    assert_eq!((wire.verdicts(), wire.appends.len()), (vec![], 0));
+    assert_eq!((wire.verdicts(), wire.appends.len()), (vec![], 1), "only a checkpoint");
     let (work, ..) = wire.prepares[0];
     prepared(&mut wire, work, Ok(vec![7; 3]));
     let Entry::Record(record) = &wire.appends[2].entry else { panic!("a record") };

@@ -101,6 +101,9 @@ pub fn narrow(rules: Vec<Rule>) -> NodeOptions {
 /// A wire whose paths are down, with connection 0 open.
 pub fn down(options: NodeOptions) -> Wire {
     let mut wire = Wire::new(Node::new(options).unwrap());
+    wire.poll();
+    wire.sync();
+    wire.forget_history();
     wire.open(0, "sensor");
     wire
 }

@@ -52,6 +52,7 @@ fn entries() -> Vec<Entry> {
     vec![
         Entry::Checkpoint(Checkpoint {
             segment: SegmentId(1),
+            last_stream: stream,
             streams: vec![state],
             clients: vec![client.clone()],
             positions: vec![position.clone()],
