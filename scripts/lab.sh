@@ -13,6 +13,8 @@ for scenario in node-hol node-steps; do
 done
 echo "== sim node-seeds, $SEEDS seeds"
 lab sim node-seeds --seeds "$SEEDS"
+echo "== node and log through crashes, $SEEDS seeds"
+TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet -p tidegate-core --test crash
 for name in ingest hol; do
   echo "== bench $name"
   lab bench "$name"

@@ -187,7 +187,8 @@ impl Node {
     fn waiting_bytes(&self, stream: StreamKey) -> Size {
         let queues = self.streams.get(stream).queues();
         let waiting = queues.map(|queue| self.queues.backlog_of(queue).bytes).max();
-        let left: Size = self.backlog.chunks_of(stream).map(|(.., bytes)| bytes).sum();
+        let chunks = (self.streams.get(stream).left > 0).then(|| self.backlog.chunks_of(stream));
+        let left: Size = chunks.into_iter().flatten().map(|(.., bytes)| bytes).sum();
         waiting.unwrap_or_default() + left
     }
 

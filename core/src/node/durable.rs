@@ -229,7 +229,6 @@ impl Node {
 
     /// The log holds these: their senders may know.
     pub(super) fn appended(&mut self, upto: u64) {
-        let was_failing = self.is_log_failing();
         while let Some((_, what)) = self.store.as_mut().and_then(|store| store.next_appended(upto))
         {
             match what {
@@ -246,18 +245,20 @@ impl Node {
             }
         }
         self.made_log_room();
-        if was_failing && !self.is_log_failing() {
-            self.report(Event::LogFailing(false));
+        if !self.is_log_failing() {
+            self.tell_of_log(false);
         }
         self.check_drained();
     }
 
     /// The log does not hold these. What is queued stays so; senders are told that nothing is promised.
     pub(super) fn append_failed(&mut self, now: Time, appends: &[u64], reason: RefuseReason) {
-        let was_failing = self.is_log_failing();
+        let mut is_news = false;
         for &number in appends {
             let Some(store) = &mut self.store else { return };
-            match store.take_failed(now, number) {
+            let failed = store.take_failed(now, number);
+            is_news |= failed.is_some() && store.is_failing();
+            match failed {
                 Some(Unappended::Held { record, reply, .. }) => {
                     let owed = self.held.get_mut(record).and_then(|held| held.owed.as_mut());
                     let logged = owed.and_then(|owed| owed.logged.take());
@@ -277,11 +278,19 @@ impl Node {
                 Some(Unappended::Checkpoint(_) | Unappended::Other) | None => {}
             }
         }
-        if !was_failing && self.is_log_failing() {
-            self.report(Event::LogFailing(true));
+        if is_news {
+            self.tell_of_log(true);
         }
         self.made_log_room();
         self.check_drained();
+    }
+
+    /// People hear when the log begins to fail, and when it works again.
+    fn tell_of_log(&mut self, is_failing: bool) {
+        let Some(store) = &mut self.store else { return };
+        if std::mem::replace(&mut store.is_told, is_failing) != is_failing {
+            self.report(Event::LogFailing(is_failing));
+        }
     }
 
     /// Whether durable records are refused for now.

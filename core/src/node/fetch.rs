@@ -310,6 +310,9 @@ impl Node {
 
     /// Drops the oldest record that only the log holds of a stream; false if there is none.
     pub(super) fn drop_oldest_left(&mut self, now: Time, stream: StreamKey) -> bool {
+        if self.streams.get(stream).left == 0 {
+            return false;
+        }
         let Some((id, segment)) = self.backlog.oldest_of(stream) else { return false };
         self.drop_left(now, id, segment, 1, DropReason::Full)
     }

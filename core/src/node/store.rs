@@ -76,6 +76,8 @@ pub(super) struct Store {
     begun: Option<SegmentId>,
     /// Set while the log fails, or has not begun: when it is tried; `Time::FAR` while it is being tried.
     failed: Option<Time>,
+    /// Whether people were told that it fails.
+    pub(super) is_told: bool,
     fates: Vec<FateRun>,
     fates_due: Option<Time>,
     releases: Vec<SegmentId>,
@@ -114,6 +116,7 @@ impl Store {
             // Numbers are given only when a checkpoint of this process is on disk: what an earlier one
             // gave and lost in a crash is then skipped for ever.
             failed: Some(Time::ZERO),
+            is_told: false,
             fates: Vec::new(),
             fates_due: None,
             releases: Vec::new(),
@@ -138,9 +141,7 @@ impl Store {
         let records = self.options.bound.0 / 8 * 7;
         let is_little =
             self.unappended_bytes == Size::ZERO || self.unappended_bytes + size <= ahead;
-        is_little
-            && self.unappended.len() + self.appends.len() < UNAPPENDED_MAX
-            && self.bytes.0 + size.0 <= records
+        is_little && self.unappended.len() < UNAPPENDED_MAX && self.bytes.0 + size.0 <= records
     }
 
     /// Whether a log that was full may be filled again: a part of it is free.

@@ -380,3 +380,15 @@ fn one_log_takes_a_bounded_part_ahead() {
     wire.sync();
     assert_eq!(wire.verdicts().last().unwrap().1, Ok(()));
 }
+
+#[test]
+fn a_disk_that_fails_from_the_start_is_told_of() {
+    let mut wire = Wire::new(Node::new(options(all_durable())).unwrap());
+    wire.disk.capacity = 0;
+    wire.poll();
+    assert_eq!(wire.events, [Event::LogFailing(true)]);
+    wire.disk.capacity = usize::MAX;
+    wire.advance(LOG_RETRY);
+    wire.sync();
+    assert_eq!(wire.events, [Event::LogFailing(true), Event::LogFailing(false)]);
+}
