@@ -17,6 +17,8 @@ for scenario in node-janus mismatch node-optimum; do
 done
 echo "== sim node-seeds, $SEEDS seeds"
 lab sim node-seeds --seeds "$SEEDS"
+echo "== node and log through crashes, $SEEDS seeds"
+TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet -p tidegate-core --test crash
 for name in core ingest hol; do
   echo "== bench $name"
   lab bench "$name"

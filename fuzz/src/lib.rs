@@ -19,6 +19,7 @@ pub const TARGETS: &[Target] = &[
     ("mqtt_client", mqtt_client),
     ("mqtt_session", mqtt_session),
     ("node_ops", node_ops),
+    ("log_scan", log_scan),
     ("replay_rows", replay_rows),
 ];
 
@@ -77,6 +78,11 @@ pub fn mqtt_session(data: &[u8]) {
 /// Four bytes an operation on a whole node, and what must hold after each.
 pub fn node_ops(data: &[u8]) {
     tidegate_core::testing::run(data);
+}
+
+/// A segment of the log.
+pub fn log_scan(data: &[u8]) {
+    tidegate_core::testing::scan_log(data);
 }
 
 /// A file of any format that a replay reads.

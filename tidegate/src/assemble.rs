@@ -138,6 +138,7 @@ pub fn node_options(config: &Config, incarnation: u64) -> anyhow::Result<NodeOpt
         memory: config.limits.memory.0,
         inbound: None,
         record_max: config.limits.record_max.0,
+        log: None,
     };
     options.check().context("[[output]]")?;
     Ok(options)

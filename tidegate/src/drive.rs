@@ -217,7 +217,8 @@ impl Drive {
                 let reason = RefuseReason::Storage;
                 self.node.handle(self.clock.now(), Input::AppendFailed { appends, reason });
             }
-            Output::Release(_) => {}
+            // Nor is anything to be read back or deleted.
+            Output::Release(_) | Output::Fetch(_) => {}
             Output::Prepare { work, .. } => {
                 let result = Err(PrepareError::Unreadable);
                 self.node.handle(self.clock.now(), Input::Prepared { work, result });
@@ -252,6 +253,10 @@ impl Drive {
                     false => tracing::info!(%stream, "a full stream has room again"),
                 }
             }
+            Event::LogFailing(true) => {
+                tracing::error!("the log cannot be written: durable records are refused");
+            }
+            Event::LogFailing(false) => tracing::info!("the log works again"),
             other => tracing::warn!(?other, "unexpected report"),
         }
     }
