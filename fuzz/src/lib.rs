@@ -55,7 +55,7 @@ pub fn config(data: &[u8]) {
     let shown = reading.render("node.toml", text);
     assert_eq!(shown.is_empty(), errors + warnings == 0);
     if errors == 0 {
-        let options = tidegate::assemble::node_options(&reading.config, 1);
+        let options = tidegate::assemble::node_options(&reading.config, 1, 1);
         options.expect("a file without an error makes a node");
     }
 }

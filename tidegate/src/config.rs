@@ -6,6 +6,7 @@
 //! Every key is explained in `docs/reference.toml`, which `reference` generates.
 
 pub mod check;
+mod log;
 mod nearest;
 mod outputs;
 pub mod places;
@@ -21,6 +22,7 @@ use serde::Deserialize;
 use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::Size;
 
+pub use log::{Backlog, LogConfig};
 pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
 pub use read::{Reading, read, read_file};
 use units::{BitRate, ByteSize, Listen, Period};
@@ -43,6 +45,8 @@ pub struct Config {
     pub http: HttpConfig,
     /// `[limits]`.
     pub limits: LimitsConfig,
+    /// `[log]`.
+    pub log: LogConfig,
 }
 
 impl Config {
@@ -250,7 +254,7 @@ pub struct StreamConfig {
     /// How long its records are worth sending.
     pub ttl: Option<Period>,
     /// When its senders are told that a record is accepted.
-    pub accept: Accept,
+    pub accept: Option<Accept>,
 }
 
 impl Default for StreamConfig {
@@ -267,7 +271,7 @@ impl Default for StreamConfig {
             block_max: Period(Duration::from_secs(1)),
             memory: ByteSize(Size::from_mib(16)),
             ttl: None,
-            accept: Accept::Memory,
+            accept: None,
         }
     }
 }
@@ -309,12 +313,13 @@ pub enum Full {
 }
 
 /// `accept` of a `[[stream]]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accept {
     /// As soon as it is queued.
-    #[default]
     Memory,
+    /// When the log has it on disk.
+    Durable,
     /// After every destination confirmed it.
     Confirmed,
 }

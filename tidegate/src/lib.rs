@@ -14,6 +14,7 @@ pub mod parts;
 pub mod port;
 pub mod run;
 pub mod screen;
+pub mod spool;
 pub mod status;
 pub mod systemd;
 pub mod top;

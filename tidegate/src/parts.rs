@@ -1,5 +1,7 @@
 //! Which driver stands behind each kind of input and output.
 
+mod log;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +20,8 @@ use crate::output::amqp::AmqpOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
 use crate::output::{self, OutputOptions};
 use crate::port::{Intake, OutputPort};
+
+pub use log::open_log;
 
 /// Drivers at work; one that fails ends with its error.
 pub type Tasks = JoinSet<anyhow::Result<()>>;
@@ -182,15 +186,25 @@ fn url(text: Option<&str>, scheme: &str) -> anyhow::Result<Url> {
     Url::parse(text.unwrap_or_default(), scheme).map_err(anyhow::Error::msg)
 }
 
-/// The password of an environment variable or of a file, whose last line end does not belong to it.
+/// The password of an environment variable or of a file.
 fn password(variable: Option<&str>, file: Option<&Path>) -> anyhow::Result<Option<String>> {
+    secret("password", variable, file)
+}
+
+/// A secret of an environment variable or of a file, whose last line end does not belong to it. `what` is
+/// how their keys begin.
+fn secret(
+    what: &str,
+    variable: Option<&str>,
+    file: Option<&Path>,
+) -> anyhow::Result<Option<String>> {
     if let Some(name) = variable {
         let value = std::env::var(name);
-        return value.map(Some).with_context(|| format!("password_env: variable {name}"));
+        return value.map(Some).with_context(|| format!("{what}_env: variable {name}"));
     }
     let Some(file) = file else { return Ok(None) };
     let text = std::fs::read_to_string(file)
-        .with_context(|| format!("password_file: {}", file.display()))?;
+        .with_context(|| format!("{what}_file: {}", file.display()))?;
     Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
 }
 

@@ -68,7 +68,14 @@ fn load(file: Option<&Path>) -> anyhow::Result<Config> {
 pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     let config = load(file)?;
     let mut signals = Signals::new()?;
-    let mut node = assemble::start(&config).await?;
+    // A standby waits here, and must hear its signals.
+    let mut node = tokio::select! {
+        node = assemble::start(&config) => node?,
+        received = signals.next() => {
+            tracing::info!(signal = received.name, "stopped before the start");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     for address in &node.listens {
         tracing::info!("MQTT at {address}");
     }

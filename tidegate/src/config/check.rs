@@ -4,6 +4,7 @@
 //! A configuration without an error here converts into the options of a node without fail
 //! (`crate::wire_up` relies on it).
 
+mod log;
 mod streams;
 
 use std::net::SocketAddr;
@@ -63,6 +64,7 @@ pub fn check(config: &Config) -> Vec<Finding> {
     uplinks(config, &mut findings);
     listeners(config, &mut findings);
     streams::check(config, &mut findings);
+    log::check(config, &mut findings);
     findings.0
 }
 

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::{Config, HttpConfig, LimitsConfig, NodeConfig, SinkConfig, StreamConfig};
+use super::{Config, HttpConfig, LimitsConfig, LogConfig, NodeConfig, SinkConfig, StreamConfig};
 
 /// The whole file. It is a right configuration.
 pub fn render() -> String {
@@ -23,6 +23,7 @@ pub fn render() -> String {
     streams(&mut file);
     outputs(&mut file);
     http_and_limits(&mut file);
+    log(&mut file);
     file.0
 }
 
@@ -164,9 +165,10 @@ fn streams(file: &mut File) {
     file.key("ttl", "\"10m\"", "How long its records are worth sending. Default: for ever.");
     file.key(
         "accept",
-        "\"memory\"",
-        "When a sender is told that its record is accepted: \"memory\" (it is queued) or \"confirmed\"\n\
-         (every output's far end has it).",
+        "\"durable\"",
+        "When a sender is told that its record is accepted: \"memory\" (it is queued), \"durable\" (it is\n\
+         safe in the log) or \"confirmed\" (every output's far end has it). Default: \"durable\" with a\n\
+         [log], else \"memory\".",
     );
 }
 
@@ -252,6 +254,62 @@ fn http_and_limits(file: &mut File) {
     file.key("memory", &quoted(memory), "Bytes of records held.");
     file.key("record_max", &quoted(record_max), "One record: topic, properties and payload.");
     file.key("connections", &connections.to_string(), "Client connections.");
+}
+
+fn log(file: &mut File) {
+    let LogConfig { bound, segment, commit_max, commit_delay, standby, .. } = LogConfig::default();
+    file.section(
+        "[log]",
+        "The log, which keeps accepted records over a crash. Without a directory there is none.",
+    );
+    file.key(
+        "directory",
+        "\"/var/lib/tidegate/log\"",
+        "Folder of its segments, for this node alone.",
+    );
+    file.key(
+        "bound",
+        &quoted(bound),
+        "Bytes of all segments: records fill seven eighths of it, the rest is for what makes room again.",
+    );
+    file.key(
+        "segment",
+        &quoted(segment),
+        "Bytes at which a segment is finished; a quarter of bound at most.",
+    );
+    file.key("commit_max", &commit_max.to_string(), "Entries that one commit takes at most.");
+    file.key(
+        "commit_delay",
+        &quoted(commit_delay),
+        "How long a commit waits for more than its first entry. What comes while the disk is busy\n\
+         goes together in any case.",
+    );
+    file.key(
+        "backlog",
+        "\"oldest-first\"",
+        "What is sent first of a backlog on disk: \"oldest-first\", or \"newest-first\" (by segment).\n\
+         Fresh records go before it in any case.",
+    );
+    file.note(
+        "key_file",
+        "\"/etc/tidegate/log.key\"",
+        "A key of 64 hexadecimal digits that seals every entry. Default: nothing is sealed.",
+    );
+    file.note(
+        "key_env",
+        "\"TIDEGATE_LOG_KEY\"",
+        "An environment variable with it, in place of the file.",
+    );
+    file.note(
+        "old_key_files",
+        "[\"/etc/tidegate/log.old\"]",
+        "Keys of earlier segments: to change the key, name the old one here until its segments are gone.",
+    );
+    file.key(
+        "standby",
+        &standby.to_string(),
+        "Whether to wait while another process uses the log, and to take over when it ends.",
+    );
 }
 
 fn quoted(value: impl std::fmt::Display) -> String {
@@ -359,6 +417,7 @@ mod tests {
             fields::<OutputConfig>(),
             fields::<HttpConfig>(),
             fields::<LimitsConfig>(),
+            fields::<LogConfig>(),
         ];
         for key in plain.concat().into_iter().filter(|key| !kinds.contains(key)) {
             assert!(stands(format!("{key} = ")), "{key} is not explained");
@@ -383,6 +442,7 @@ mod tests {
         for (key, value) in commented_keys() {
             let lone = match key.split_once('.') {
                 None if key == "cap" => "[[class]]\nname = \"x\"\nlatency = \"1s\"\n",
+                None if key.contains("key_") => "[log]\ndirectory = \"d\"\n",
                 None => "[[stream]]\n",
                 Some(("replay", _)) => "[[input]]\nreplay.file = \"a.csv\"\n",
                 Some(("amqp", "user")) => {
@@ -395,7 +455,7 @@ mod tests {
             let text = format!("{lone}{key} = {value}\n");
             assert_eq!(read(&text).render("reference.toml", &text), "");
         }
-        assert_eq!(commented_keys().len(), 9);
+        assert_eq!(commented_keys().len(), 12);
     }
 
     fn commented_keys() -> Vec<(String, String)> {
