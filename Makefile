@@ -25,7 +25,7 @@ sim: ## one scenario in virtual time: NAME, SEED
 	$(LAB) sim $(or $(NAME),node-hol) --seed $(SEED)
 lab: ## the long runs: many seeds (SEEDS), then the rivals in namespaces
 	SEEDS=$(SEEDS) scripts/lab.sh
-bench: ## one benchmark on real sockets: NAME=core, ingest, hol
+bench: ## one benchmark: NAME=core, ingest, hol, kill9
 	$(LAB) bench $(or $(NAME),hol)
 deb: ## a Debian package of this machine's architecture, with a hardened service (TARGET=... for another one)
 	scripts/deb.sh

@@ -19,7 +19,7 @@ echo "== sim node-seeds, $SEEDS seeds"
 lab sim node-seeds --seeds "$SEEDS"
 echo "== node and log through crashes, $SEEDS seeds"
 TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet -p tidegate-core --test crash
-for name in core ingest hol; do
+for name in core ingest hol kill9; do
   echo "== bench $name"
   lab bench "$name"
 done
