@@ -54,7 +54,7 @@ impl Config {
         }
         if self.input.is_empty() {
             let listen = Listen(vec![([127, 0, 0, 1], 1883).into(), loopback_v6(1883)]);
-            let mqtt = Some(MqttInputConfig { listen: Some(listen) });
+            let mqtt = Some(MqttInputConfig { listen: Some(listen), ..Default::default() });
             self.input.push(InputConfig { mqtt, ..InputConfig::default() });
         }
         if self.output.is_empty() {
@@ -148,6 +148,28 @@ pub struct InputConfig {
 pub struct MqttInputConfig {
     /// Where clients connect.
     pub listen: Option<Listen>,
+    /// What clients before MQTT 5 hear of a publish that is refused.
+    pub refused: Refused,
+    /// How long the session of a client that is away is kept at most.
+    pub session_expiry: Option<Period>,
+}
+
+impl MqttInputConfig {
+    /// The given time, or a day.
+    pub fn session_expiry(&self) -> Period {
+        self.session_expiry.unwrap_or(Period(Duration::from_secs(24 * 3600)))
+    }
+}
+
+/// `refused` of an `mqtt` input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refused {
+    /// No acknowledgement, and the connection is closed.
+    #[default]
+    Close,
+    /// An acknowledgement, and the record is counted as dropped.
+    Drop,
 }
 
 /// `replay` of an `[[input]]`.

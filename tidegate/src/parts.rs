@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::{
-    AmqpConfig, Config, InputConfig, MqttOutputConfig, OutputConfig, OutputKind, ReplayConfig,
-    ReplayFormat, SinkConfig, Url,
+    self, AmqpConfig, Config, InputConfig, MqttOutputConfig, OutputConfig, OutputKind,
+    ReplayConfig, ReplayFormat, SinkConfig, Url,
 };
 use crate::input::mqtt::{self as mqtt_input, MqttOptions};
 use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
@@ -39,6 +39,11 @@ pub async fn start_input(
         let options = MqttOptions {
             max_packet_size: record_max.clamp(*sizes.start(), *sizes.end()),
             connections_max: config.limits.connections as usize,
+            session_expiry_max: mqtt.session_expiry().0,
+            refused: match mqtt.refused {
+                config::Refused::Close => mqtt_input::Refused::Close,
+                config::Refused::Drop => mqtt_input::Refused::Drop,
+            },
             ..MqttOptions::new(listen)
         };
         let listener = mqtt_input::bind(options).await?;
@@ -175,7 +180,8 @@ fn mqtt_options(
     let Url { host, port, .. } = url(mqtt.url.as_deref(), "mqtt")?;
     let password = password(mqtt.password_env.as_deref(), mqtt.password_file.as_deref())?;
     let user = mqtt.user.clone();
-    Ok(output::mqtt::MqttOptions { host, port, client_id, user, password, classes })
+    let retain = mqtt.retain;
+    Ok(output::mqtt::MqttOptions { host, port, client_id, user, password, classes, retain })
 }
 
 fn url(text: Option<&str>, scheme: &str) -> anyhow::Result<Url> {

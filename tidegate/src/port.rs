@@ -15,6 +15,8 @@ use tidegate_core::record::{DeliveryId, Offered, Record, RefuseReason, SourceId,
 use tidegate_core::units::{Size, Time};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::input::counts::InputCounts;
+
 /// The process's monotonic clock, as core counts it.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(Instant);
@@ -76,12 +78,18 @@ pub enum Notice {
 pub struct Intake {
     sender: mpsc::Sender<Arrival>,
     clock: Clock,
+    counts: InputCounts,
 }
 
 impl Intake {
     /// A door to the loop that reads `sender`'s other end.
     pub fn new(sender: mpsc::Sender<Arrival>, clock: Clock) -> Self {
-        Intake { sender, clock }
+        Intake { sender, clock, counts: InputCounts::default() }
+    }
+
+    /// What the inputs of this door count.
+    pub fn counts(&self) -> &InputCounts {
+        &self.counts
     }
 
     /// The present time, for `Offered::read_at`.
@@ -125,6 +133,11 @@ impl Source {
     /// The present time, for `Offered::read_at`.
     pub fn now(&self) -> Time {
         self.intake.now()
+    }
+
+    /// What its inputs count.
+    pub fn counts(&self) -> &InputCounts {
+        self.intake.counts()
     }
 
     /// Offers records in the order of reading; waits while the loop is busy.

@@ -61,6 +61,19 @@ fn inputs(file: &mut File) {
         "One address or a list. There is no TLS and no password yet: beyond loopback, keep it in a\n\
          network that you trust.",
     );
+    file.key(
+        "mqtt.refused",
+        "\"close\"",
+        "What a client before MQTT 5 hears of a publish that is refused, for there are no words for\n\
+         it: \"close\" (no acknowledgement; the connection is closed) or \"drop\" (acknowledged, and\n\
+         counted in tidegate_input_dropped_records_total).",
+    );
+    file.key(
+        "mqtt.session_expiry",
+        &quoted(super::MqttInputConfig::default().session_expiry()),
+        "How long the session of a client that is away is kept, if it asks for that long: what is\n\
+         known of its QoS 2 publishes. Whole seconds; \"0s\" keeps none.",
+    );
     file.section("[[input]]", "");
     file.table("replay", "A file that is played as if its records came now.");
     file.key("replay.file", "\"readings.csv\"", "The file. Required.");
@@ -217,18 +230,7 @@ fn outputs(file: &mut File) {
         "\"/etc/tidegate/cloud\"",
         "File with it. Passwords are never in this file.",
     );
-    file.section("[[output]]", "");
-    file.key("name", "\"site\"", "");
-    file.table("mqtt", "An MQTT broker, or another node of Tidegate.");
-    file.key("mqtt.url", "\"mqtt://10.0.0.2\"", "mqtt://host, mqtt://host:port. Required.");
-    file.key(
-        "mqtt.client_id",
-        "\"gate-7-site\"",
-        "Prefix of its client ids. Default: node and output.",
-    );
-    file.note("mqtt.user", "\"gate\"", "User name. Default: none.");
-    file.note("mqtt.password_env", "\"SITE_PASSWORD\"", "Environment variable with the password.");
-    file.note("mqtt.password_file", "\"/etc/tidegate/site\"", "File with the password.");
+    mqtt_output(file);
     file.section("[[output]]", "");
     file.key("name", "\"archive\"", "");
     file.table("sink", "JSON lines files on this machine: sink = {} has all defaults.");
@@ -240,6 +242,26 @@ fn outputs(file: &mut File) {
     );
     file.key("sink.files", &files.to_string(), "Files kept; the oldest goes.");
     file.key("sink.discard", &discard.to_string(), "Write nothing: confirm and forget.");
+}
+
+fn mqtt_output(file: &mut File) {
+    file.section("[[output]]", "");
+    file.key("name", "\"site\"", "");
+    file.table("mqtt", "An MQTT broker, or another node of Tidegate.");
+    file.key("mqtt.url", "\"mqtt://10.0.0.2\"", "mqtt://host, mqtt://host:port. Required.");
+    file.key(
+        "mqtt.client_id",
+        "\"gate-7-site\"",
+        "Prefix of its client ids. Default: node and output.",
+    );
+    file.key(
+        "mqtt.retain",
+        "false",
+        "Ask the broker to retain records that came with the retain flag.",
+    );
+    file.note("mqtt.user", "\"gate\"", "User name. Default: none.");
+    file.note("mqtt.password_env", "\"SITE_PASSWORD\"", "Environment variable with the password.");
+    file.note("mqtt.password_file", "\"/etc/tidegate/site\"", "File with the password.");
 }
 
 fn http_and_limits(file: &mut File) {

@@ -4,9 +4,11 @@
 
 mod client;
 mod conformance;
+mod exactly_once;
 mod node;
 mod sessions;
 mod stress;
+mod wills;
 
 use std::future::Future;
 use std::time::Duration;
