@@ -6,6 +6,7 @@
 //! Every key is explained in `docs/reference.toml`, which `reference` generates.
 
 pub mod check;
+mod clients;
 mod nearest;
 mod outputs;
 pub mod places;
@@ -21,6 +22,7 @@ use serde::Deserialize;
 use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::Size;
 
+pub use clients::{ClientVersion, MqttClientConfig};
 pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
 pub use read::{Reading, read, read_file};
 use units::{BitRate, ByteSize, Listen, Period};
@@ -138,6 +140,8 @@ impl From<Scheduler> for SchedulerName {
 pub struct InputConfig {
     /// A listener for MQTT 3.1.1 and 5 clients.
     pub mqtt: Option<MqttInputConfig>,
+    /// A client of an existing broker.
+    pub mqtt_client: Option<MqttClientConfig>,
     /// A file that is played.
     pub replay: Option<ReplayConfig>,
 }

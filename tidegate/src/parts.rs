@@ -9,10 +9,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::{
-    self, AmqpConfig, Config, InputConfig, MqttOutputConfig, OutputConfig, OutputKind,
-    ReplayConfig, ReplayFormat, SinkConfig, Url,
+    self, AmqpConfig, ClientVersion, Config, InputConfig, MqttClientConfig, MqttOutputConfig,
+    OutputConfig, OutputKind, ReplayConfig, ReplayFormat, SinkConfig, Url,
 };
-use crate::input::mqtt::{self as mqtt_input, MqttOptions};
+use crate::input::mqtt::client::{self, MqttClientOptions};
+use crate::input::mqtt::{self as mqtt_input, MqttOptions, Version};
 use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
 use crate::output::amqp::AmqpOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
@@ -34,10 +35,8 @@ pub async fn start_input(
 ) -> anyhow::Result<Vec<SocketAddr>> {
     if let Some(mqtt) = &input.mqtt {
         let listen = mqtt.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
-        let record_max = u32::try_from(config.limits.record_max.0.0).unwrap_or(u32::MAX);
-        let sizes = MqttOptions::PACKET_SIZES;
         let options = MqttOptions {
-            max_packet_size: record_max.clamp(*sizes.start(), *sizes.end()),
+            max_packet_size: max_packet_size(config),
             connections_max: config.limits.connections as usize,
             session_expiry_max: mqtt.session_expiry().0,
             refused: match mqtt.refused {
@@ -61,6 +60,14 @@ pub async fn start_input(
             Ok(())
         });
         return Ok(addresses);
+    }
+    if let Some(client) = &input.mqtt_client {
+        let options = client_options(client, config)?;
+        tasks.spawn(async move {
+            client::run(options, intake).await;
+            Ok(())
+        });
+        return Ok(Vec::new());
     }
     let replay = input.replay.as_ref().context("an [[input]] has no kind")?;
     let options = replay_options(replay)?;
@@ -91,6 +98,33 @@ fn available(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     };
     let there: Vec<SocketAddr> = addresses.iter().filter(is_there).copied().collect();
     if there.is_empty() { addresses.to_vec() } else { there }
+}
+
+/// A packet that is larger holds no record that is taken.
+fn max_packet_size(config: &Config) -> u32 {
+    let record_max = u32::try_from(config.limits.record_max.0.0).unwrap_or(u32::MAX);
+    let sizes = MqttOptions::PACKET_SIZES;
+    record_max.clamp(*sizes.start(), *sizes.end())
+}
+
+fn client_options(client: &MqttClientConfig, config: &Config) -> anyhow::Result<MqttClientOptions> {
+    let Url { host, port, .. } = url(client.url.as_deref(), "mqtt")?;
+    Ok(MqttClientOptions {
+        host,
+        port,
+        client_id: client.client_id(&config.node.name()),
+        user: client.user.clone(),
+        password: password(client.password_env.as_deref(), client.password_file.as_deref())?,
+        topics: client.topics.clone(),
+        qos: client.qos,
+        version: match client.version {
+            ClientVersion::Auto => None,
+            ClientVersion::V311 => Some(Version::V311),
+            ClientVersion::V5 => Some(Version::V5),
+        },
+        receive_maximum: MqttClientOptions::RECEIVE_MAXIMUM,
+        max_packet_size: max_packet_size(config),
+    })
 }
 
 fn replay_options(config: &ReplayConfig) -> anyhow::Result<ReplayOptions> {

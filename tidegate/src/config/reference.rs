@@ -74,6 +74,7 @@ fn inputs(file: &mut File) {
         "How long the session of a client that is away is kept, if it asks for that long: what is\n\
          known of its QoS 2 publishes. Whole seconds; \"0s\" keeps none.",
     );
+    mqtt_client(file);
     file.section("[[input]]", "");
     file.table("replay", "A file that is played as if its records came now.");
     file.key("replay.file", "\"readings.csv\"", "The file. Required.");
@@ -244,6 +245,36 @@ fn outputs(file: &mut File) {
     file.key("sink.discard", &discard.to_string(), "Write nothing: confirm and forget.");
 }
 
+fn mqtt_client(file: &mut File) {
+    file.section("[[input]]", "");
+    file.table("mqtt_client", "The topics of an existing broker, as a client of it.");
+    file.key("mqtt_client.url", "\"mqtt://10.0.0.3\"", "mqtt://host, mqtt://host:port. Required.");
+    file.key("mqtt_client.topics", "[\"#\"]", "Topic filters.");
+    file.key(
+        "mqtt_client.client_id",
+        "\"gate-7-in\"",
+        "The broker keeps the session under it. Default: node and broker.",
+    );
+    file.key(
+        "mqtt_client.qos",
+        "1",
+        "0, 1 or 2. With 0 records are lost while there is no connection.",
+    );
+    file.key(
+        "mqtt_client.version",
+        "\"auto\"",
+        "\"5\", \"3.1.1\", or \"auto\": 5, and 3.1.1 with a broker that knows no better.",
+    );
+    file.key(
+        "mqtt_client.allow_loop",
+        "false",
+        "Allow an MQTT output to send the same topics to the same broker.",
+    );
+    file.note("mqtt_client.user", "\"gate\"", "User name. Default: none.");
+    file.note("mqtt_client.password_env", "\"PLANT_PASSWORD\"", "Environment variable with it.");
+    file.note("mqtt_client.password_file", "\"/etc/tidegate/plant\"", "File with the password.");
+}
+
 fn mqtt_output(file: &mut File) {
     file.section("[[output]]", "");
     file.key("name", "\"site\"", "");
@@ -318,8 +349,8 @@ mod tests {
     use serde::de::{Deserializer, Visitor};
 
     use super::super::{
-        AmqpConfig, ClassConfig, InputConfig, MqttInputConfig, MqttOutputConfig, OutputConfig,
-        ReplayConfig, read,
+        AmqpConfig, ClassConfig, InputConfig, MqttClientConfig, MqttInputConfig, MqttOutputConfig,
+        OutputConfig, ReplayConfig, read,
     };
     use super::*;
 
@@ -372,7 +403,7 @@ mod tests {
             let is_there = stands(format!("[{section}]")) || stands(format!("[[{section}]]"));
             assert!(is_there, "[{section}] is not explained");
         }
-        let kinds = ["mqtt", "replay", "amqp", "sink"];
+        let kinds = ["mqtt", "mqtt_client", "replay", "amqp", "sink"];
         let plain = [
             fields::<NodeConfig>(),
             fields::<InputConfig>(),
@@ -387,6 +418,7 @@ mod tests {
         }
         let inner = [
             ("mqtt", fields::<MqttInputConfig>()),
+            ("mqtt_client", fields::<MqttClientConfig>()),
             ("replay", fields::<ReplayConfig>()),
             ("amqp", fields::<AmqpConfig>()),
             ("mqtt", fields::<MqttOutputConfig>()),
@@ -411,13 +443,17 @@ mod tests {
                     "[[output]]\namqp.url = \"amqp://h\"\namqp.password_env = \"P\"\n"
                 }
                 Some(("amqp", _)) => "[[output]]\namqp.url = \"amqp://h\"\namqp.user = \"gate\"\n",
+                Some(("mqtt_client", "user")) => "[[input]]\nmqtt_client.url = \"mqtt://h\"\n",
+                Some(("mqtt_client", _)) => {
+                    "[[input]]\nmqtt_client.url = \"mqtt://h\"\nmqtt_client.user = \"gate\"\n"
+                }
                 Some((_, "user")) => "[[output]]\nmqtt.url = \"mqtt://h\"\n",
                 Some(_) => "[[output]]\nmqtt.url = \"mqtt://h\"\nmqtt.user = \"gate\"\n",
             };
             let text = format!("{lone}{key} = {value}\n");
             assert_eq!(read(&text).render("reference.toml", &text), "");
         }
-        assert_eq!(commented_keys().len(), 9);
+        assert_eq!(commented_keys().len(), 12);
     }
 
     fn commented_keys() -> Vec<(String, String)> {

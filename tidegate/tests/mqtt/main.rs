@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod broker;
 mod client;
 mod conformance;
 mod exactly_once;
+mod foreign;
 mod node;
 mod sessions;
 mod stress;

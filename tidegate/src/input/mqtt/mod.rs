@@ -7,10 +7,12 @@
 //!
 //! The code to read in order: [`listener`](bind) accepts, `connection` moves bytes, [`session`] decides,
 //! `wire` reads and writes packets, `afterlife` does what is left after a connection, `clients` keeps
-//! the sessions of clients that are away. There is no codec crate beneath, for the one that would fit
-//! (rmqtt-codec 0.3.1, which the tests use as a second opinion) refuses legal packets (an expiry of 0, an
-//! empty client id), has one reason code for nearly every mistake, makes room for a packet by its
-//! header's word alone, and takes longer to decode a small publish than this input to deliver it.
+//! the sessions of clients that are away. [`client`] is the other side: a client of an existing broker.
+//!
+//! There is no codec crate beneath, for the one that would fit (rmqtt-codec 0.3.1, which the tests use
+//! as a second opinion) refuses legal packets (an expiry of 0, an empty client id), has one reason code
+//! for nearly every mistake, makes room for a packet by its header's word alone, and takes longer to
+//! decode a small publish than this input to deliver it.
 //!
 //! What a client may notice:
 //! * A session is what is known of QoS 2 publishes: the packet identifiers from PUBLISH to PUBREL. It

@@ -6,6 +6,7 @@
 //! broker too, with QoS 1 and 2. A record that the node has no room for closes the connection, and comes
 //! again; one that it will never take is acknowledged and counted as dropped.
 
+mod exercise;
 mod session;
 mod trouble;
 
@@ -17,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
+pub use self::exercise::exercise;
 use self::session::{Session, Step};
 use self::trouble::Trouble;
 use super::buffer::Buffer;
@@ -56,6 +58,11 @@ pub struct MqttClientOptions {
     pub receive_maximum: u16,
     /// Largest packet taken, in bytes.
     pub max_packet_size: u32,
+}
+
+impl MqttClientOptions {
+    /// Records that may be unacknowledged: what a client of the listener may have.
+    pub const RECEIVE_MAXIMUM: u16 = 1024;
 }
 
 /// Serves until the node is gone. Trouble is told once, and tried again with growing pauses.

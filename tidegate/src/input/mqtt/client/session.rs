@@ -323,3 +323,6 @@ fn comes_again(reason: RefuseReason) -> bool {
         RefuseReason::NoRule | RefuseReason::Oversize | RefuseReason::Dropped(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests;
