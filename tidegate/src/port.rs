@@ -149,6 +149,17 @@ impl Source {
         self.intake.sender.send(arrival).await.map_err(|_| Stopping)
     }
 
+    /// Offers what is in `records` and leaves it empty; waits while the loop is busy. Cancel-safe: what
+    /// was not offered is still there.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn offer_all(&self, records: &mut Vec<Offered>) -> Result<(), Stopping> {
+        let permit = self.intake.sender.reserve().await.map_err(|_| Stopping)?;
+        permit.send(Arrival::Input(Input::Arrived(std::mem::take(records))));
+        Ok(())
+    }
+
     /// The next notice; `None` when the loop is gone. Cancel-safe.
     pub async fn notice(&mut self) -> Option<Notice> {
         self.inbox.recv().await
@@ -300,5 +311,42 @@ impl Feedback {
     /// The loop is gone.
     pub async fn control(&self, control: Control) -> Result<(), Stopping> {
         self.send(Input::Control(control)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tidegate_core::record::{Body, Properties};
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_offer_that_is_given_up_keeps_its_records() {
+        let (sender, mut arrivals) = mpsc::channel(1);
+        let (_, inbox) = mpsc::unbounded_channel();
+        let intake = Intake::new(sender, Clock::start());
+        let source = Source { id: SourceId(0), inbox, intake };
+        let record = Offered {
+            source: SourceId(0),
+            token: Some(Token(0)),
+            key: Bytes::from_static(b"t"),
+            properties: Properties::default(),
+            body: Body::Resident(Bytes::new()),
+            read_at: Time::ZERO,
+            source_unix_ns: None,
+            ttl: None,
+            identity: None,
+        };
+        let (mut first, mut second) = (vec![record.clone()], vec![record]);
+        source.offer_all(&mut first).await.expect("there is room for one");
+        tokio::select! {
+            biased;
+            _ = source.offer_all(&mut second) => panic!("there is no room"),
+            () = yield_now() => {}
+        }
+        assert_eq!((first.len(), second.len()), (0, 1));
+        assert!(arrivals.recv().await.is_some() && arrivals.try_recv().is_err());
     }
 }

@@ -115,6 +115,8 @@ impl Connection<'_> {
                 }
             } => (end, None),
         };
+        // The connection may have ended while the node was busy: what it never heard of comes again.
+        self.session.withdraw(&mut self.effects.records);
         self.finish(&end, &mut line).await;
         let (shared, session) = (self.shared, &mut self.session);
         settle(Left { shared, session, end: &end, line, registration, takeover, stop }).await;
@@ -155,8 +157,8 @@ impl Connection<'_> {
         loop {
             let step = if *paused { Step::Wait } else { self.receive(source.now()) };
             if !self.effects.records.is_empty() {
-                let records = std::mem::take(&mut self.effects.records);
-                source.offer(records).await.map_err(|_| End::Stopping)?;
+                let records = &mut self.effects.records;
+                source.offer_all(records).await.map_err(|_| End::Stopping)?;
             }
             while let Some(notice) = source.try_notice() {
                 self.heed(notice, paused);

@@ -13,6 +13,7 @@ mod trouble;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_core::record::RefuseReason;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
@@ -129,7 +130,7 @@ impl Client {
             Ok(Err(trouble)) => Err(trouble),
             Ok(Ok(())) => {
                 told.is_new("");
-                tracing::info!("subscribed at the broker");
+                tracing::info!(host = self.session.host(), "subscribed at the broker");
                 tokio::select! {
                     biased;
                     () = intake.closed() => Err(Trouble::Stopping),
@@ -200,9 +201,9 @@ impl Client {
             let (done, step) = self.session.receive(now, bytes, &mut self.effects);
             let wanted = if let Ok(Step::Read(size)) = step { size } else { 0 };
             wire.buffer.handled(done, wanted);
-            let records = std::mem::take(&mut self.effects.records);
+            let records = &mut self.effects.records;
             if !records.is_empty() {
-                self.source.offer(records).await.map_err(|_| Trouble::Stopping)?;
+                self.source.offer_all(records).await.map_err(|_| Trouble::Stopping)?;
             }
             step?
         };
@@ -237,6 +238,10 @@ impl Client {
     async fn rest(&mut self, pause: Duration) {
         let pause = sleep(pause);
         tokio::pin!(pause);
+        // A connection may end while the node is busy: what it never heard of comes again.
+        for token in self.effects.records.drain(..).filter_map(|record| record.token) {
+            self.session.answer(token, Err(RefuseReason::Full));
+        }
         self.session.end();
         loop {
             tokio::select! {

@@ -75,6 +75,11 @@ impl Session {
         }
     }
 
+    /// The broker's host, for messages.
+    pub(super) fn host(&self) -> &str {
+        &self.options.host
+    }
+
     /// The connection ended: what it left unanswered is remembered.
     pub(super) fn end(&mut self) {
         let memory = self.answers.leave();

@@ -122,6 +122,15 @@ fn an_old_client_hears_of_a_refusal_as_configured() {
 }
 
 #[test]
+fn what_was_never_offered_comes_again() {
+    let mut peer = Peer::connect(false, Refused::Close, None);
+    let record = peer.publish(7, false).unwrap();
+    peer.session.withdraw(&mut vec![record]);
+    let mut peer = Peer::connect(false, Refused::Close, peer.session.leave());
+    assert!(peer.publish(7, true).is_some());
+}
+
+#[test]
 fn the_receive_maximum_counts_both_until_the_last_answer() {
     let mut peer = Peer::connect(true, Refused::Close, None);
     for id in 1..=3 {

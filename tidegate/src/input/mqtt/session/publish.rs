@@ -94,6 +94,13 @@ impl Session {
         self.answers.answer(token, result);
     }
 
+    /// Forgets publishes that were never offered: the client sends them again.
+    pub fn withdraw(&mut self, records: &mut Vec<Offered>) {
+        for token in records.drain(..).filter_map(|record| record.token) {
+            self.answers.answer(token, Err(RefuseReason::Stopping));
+        }
+    }
+
     /// Writes the acknowledgements that are due, in the order of the publishes.
     ///
     /// # Errors
@@ -110,7 +117,10 @@ impl Session {
                     self.forget(kind, id);
                     write::not_taken(out, first, id, refusal(reason), self.words(reason.name()));
                 }
-                Err(reason) if self.limits.refused == Refused::Drop => {
+                // A node that stops may take it in its next life.
+                Err(reason)
+                    if self.limits.refused == Refused::Drop && reason != RefuseReason::Stopping =>
+                {
                     self.dropped.push(reason);
                     if kind != Kind::AtLeastOnce {
                         self.answers.memory.accept(id);
