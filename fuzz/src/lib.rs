@@ -18,6 +18,7 @@ pub const TARGETS: &[Target] = &[
     ("amqp_client", amqp_client),
     ("mqtt_client", mqtt_client),
     ("mqtt_session", mqtt_session),
+    ("mqtt_source", mqtt_source),
     ("node_ops", node_ops),
     ("log_scan", log_scan),
     ("replay_rows", replay_rows),
@@ -73,6 +74,11 @@ pub fn mqtt_client(data: &[u8]) {
 /// What an MQTT client says to the node's listener.
 pub fn mqtt_session(data: &[u8]) {
     tidegate::input::mqtt::session::exercise(data);
+}
+
+/// What a broker says to the node's client.
+pub fn mqtt_source(data: &[u8]) {
+    tidegate::input::mqtt::client::exercise(data);
 }
 
 /// Four bytes an operation on a whole node, and what must hold after each.

@@ -21,6 +21,7 @@ pub fn seeds() -> Vec<Seed> {
     all.extend(amqp::seeds().map(|(name, bytes)| ("amqp_client", name, bytes)));
     all.extend(mqtt::seeds().map(|(name, bytes)| ("mqtt_client", name, bytes)));
     all.extend(mqtt::session_seeds().map(|(name, bytes)| ("mqtt_session", name, bytes)));
+    all.extend(mqtt::source_seeds().map(|(name, bytes)| ("mqtt_source", name, bytes)));
     all.extend(node_ops());
     all.extend(log::seeds());
     all

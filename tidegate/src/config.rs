@@ -6,6 +6,7 @@
 //! Every key is explained in `docs/reference.toml`, which `reference` generates.
 
 pub mod check;
+mod clients;
 mod log;
 mod nearest;
 mod outputs;
@@ -22,6 +23,7 @@ use serde::Deserialize;
 use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::Size;
 
+pub use clients::{ClientVersion, MqttClientConfig};
 pub use log::{Backlog, LogConfig};
 pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
 pub use read::{Reading, read, read_file};
@@ -58,7 +60,7 @@ impl Config {
         }
         if self.input.is_empty() {
             let listen = Listen(vec![([127, 0, 0, 1], 1883).into(), loopback_v6(1883)]);
-            let mqtt = Some(MqttInputConfig { listen: Some(listen) });
+            let mqtt = Some(MqttInputConfig { listen: Some(listen), ..Default::default() });
             self.input.push(InputConfig { mqtt, ..InputConfig::default() });
         }
         if self.output.is_empty() {
@@ -142,6 +144,8 @@ impl From<Scheduler> for SchedulerName {
 pub struct InputConfig {
     /// A listener for MQTT 3.1.1 and 5 clients.
     pub mqtt: Option<MqttInputConfig>,
+    /// A client of an existing broker.
+    pub mqtt_client: Option<MqttClientConfig>,
     /// A file that is played.
     pub replay: Option<ReplayConfig>,
 }
@@ -152,6 +156,28 @@ pub struct InputConfig {
 pub struct MqttInputConfig {
     /// Where clients connect.
     pub listen: Option<Listen>,
+    /// What clients before MQTT 5 hear of a publish that is refused.
+    pub refused: Refused,
+    /// How long the session of a client that is away is kept at most.
+    pub session_expiry: Option<Period>,
+}
+
+impl MqttInputConfig {
+    /// The given time, or a day.
+    pub fn session_expiry(&self) -> Period {
+        self.session_expiry.unwrap_or(Period(Duration::from_secs(24 * 3600)))
+    }
+}
+
+/// `refused` of an `mqtt` input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refused {
+    /// No acknowledgement, and the connection is closed.
+    #[default]
+    Close,
+    /// An acknowledgement, and the record is counted as dropped.
+    Drop,
 }
 
 /// `replay` of an `[[input]]`.

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use crate::input::counts::InputCounts;
 use crate::port::{
     Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Stopping, Transmit,
 };
@@ -47,7 +48,10 @@ pub struct Running {
 
 /// Asks a running node for its status. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct StatusHandle(mpsc::Sender<oneshot::Sender<NodeStatus>>);
+pub struct StatusHandle {
+    requests: mpsc::Sender<oneshot::Sender<NodeStatus>>,
+    counts: InputCounts,
+}
 
 impl StatusHandle {
     /// A snapshot of now.
@@ -56,8 +60,13 @@ impl StatusHandle {
     /// The node is gone.
     pub async fn get(&self) -> Result<NodeStatus, Stopping> {
         let (reply, answer) = oneshot::channel();
-        self.0.send(reply).await.map_err(|_| Stopping)?;
+        self.requests.send(reply).await.map_err(|_| Stopping)?;
         answer.await.map_err(|_| Stopping)
+    }
+
+    /// What the node's inputs count.
+    pub fn counts(&self) -> &InputCounts {
+        &self.counts
     }
 }
 
@@ -152,9 +161,10 @@ pub fn start(
         notices: Vec::new(),
         free: Vec::new(),
     };
+    let intake = Intake::new(sender.clone(), clock);
     let running = Running {
-        intake: Intake::new(sender.clone(), clock),
-        status: StatusHandle(status_sender),
+        status: StatusHandle { requests: status_sender, counts: intake.counts().clone() },
+        intake,
         log_is_ready,
         arrivals: sender,
         task: tokio::spawn(drive.run()),

@@ -78,7 +78,10 @@ impl Site {
         match path {
             "/healthz" => text(StatusCode::OK, "alive\n"),
             "/readyz" => self.readiness(&snapshot.now),
-            "/metrics" => typed("text/plain; version=0.0.4", metrics::encode(&snapshot.now)),
+            "/metrics" => {
+                let counts = self.status.counts().read();
+                typed("text/plain; version=0.0.4", metrics::encode(&snapshot.now, &counts))
+            }
             _ => match serde_json::to_string(&NodeView::from(&snapshot)) {
                 Ok(json) => typed("application/json", json),
                 Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),

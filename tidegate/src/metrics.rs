@@ -7,6 +7,7 @@
 
 mod text;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::record::DropReason;
@@ -70,7 +71,11 @@ const LOST: Metric = Metric::gauge(
 );
 const REFUSED: Metric = Metric::counter(
     "tidegate_node_refused_offers_total",
-    "Offers refused, for whatever stream or for none; the sender was told.",
+    "Offers refused, for whatever stream or for none.",
+);
+const INPUT_DROPPED: Metric = Metric::counter(
+    "tidegate_input_dropped_records_total",
+    "Counts a record that an input acknowledged though it was refused, by the reason why.",
 );
 const RECORDS: Metric = Metric::counter(
     "tidegate_stream_accepted_records_total",
@@ -98,7 +103,7 @@ const DROPPED: Metric = Metric::counter(
 );
 const STREAM_REFUSED: Metric = Metric::counter(
     "tidegate_stream_refused_offers_total",
-    "Counts an offer of this stream when it is refused; the sender was told.",
+    "Counts an offer of this stream when it is refused.",
 );
 const VIOLATED: Metric = Metric::counter(
     "tidegate_stream_violated_deliveries_total",
@@ -160,7 +165,7 @@ const UNCONFIRMED: Metric =
     Metric::gauge("tidegate_output_unconfirmed_records", "Records sent and not confirmed.");
 
 /// Every metric.
-pub const ALL: [Metric; 34] = [
+pub const ALL: [Metric; 35] = [
     INFO,
     UPTIME,
     HELD,
@@ -168,6 +173,7 @@ pub const ALL: [Metric; 34] = [
     MEMORY,
     LOST,
     REFUSED,
+    INPUT_DROPPED,
     RECORDS,
     ACCEPTED,
     ACCEPTED_BYTES,
@@ -217,10 +223,14 @@ pub const BUCKETS: [Duration; 15] = [
     Duration::from_secs(60),
 ];
 
-/// The text that Prometheus reads (exposition format 0.0.4).
-pub fn encode(status: &NodeStatus) -> String {
+/// The text that Prometheus reads (exposition format 0.0.4); `dropped` is what the inputs count.
+pub fn encode(status: &NodeStatus, dropped: &BTreeMap<&'static str, u64>) -> String {
     let mut text = Text::default();
     node(status, &mut text);
+    text.head(INPUT_DROPPED);
+    for (reason, count) in dropped {
+        text.sample(INPUT_DROPPED.name, &[("reason", reason)], *count as f64);
+    }
     streams(status, &mut text);
     classes(status, &mut text);
     uplinks(status, &mut text);

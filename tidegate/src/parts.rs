@@ -11,10 +11,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::{
-    AmqpConfig, Config, InputConfig, MqttOutputConfig, OutputConfig, OutputKind, ReplayConfig,
-    ReplayFormat, SinkConfig, Url,
+    self, AmqpConfig, ClientVersion, Config, InputConfig, MqttClientConfig, MqttOutputConfig,
+    OutputConfig, OutputKind, ReplayConfig, ReplayFormat, SinkConfig, Url,
 };
-use crate::input::mqtt::{self as mqtt_input, MqttOptions};
+use crate::input::mqtt::client::{self, MqttClientOptions};
+use crate::input::mqtt::{self as mqtt_input, MqttOptions, Version};
 use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
 use crate::output::amqp::AmqpOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
@@ -38,11 +39,14 @@ pub async fn start_input(
 ) -> anyhow::Result<Vec<SocketAddr>> {
     if let Some(mqtt) = &input.mqtt {
         let listen = mqtt.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
-        let record_max = u32::try_from(config.limits.record_max.0.0).unwrap_or(u32::MAX);
-        let sizes = MqttOptions::PACKET_SIZES;
         let options = MqttOptions {
-            max_packet_size: record_max.clamp(*sizes.start(), *sizes.end()),
+            max_packet_size: max_packet_size(config),
             connections_max: config.limits.connections as usize,
+            session_expiry_max: mqtt.session_expiry().0,
+            refused: match mqtt.refused {
+                config::Refused::Close => mqtt_input::Refused::Close,
+                config::Refused::Drop => mqtt_input::Refused::Drop,
+            },
             ..MqttOptions::new(listen)
         };
         let listener = mqtt_input::bind(options).await?;
@@ -60,6 +64,14 @@ pub async fn start_input(
             Ok(())
         });
         return Ok(addresses);
+    }
+    if let Some(client) = &input.mqtt_client {
+        let options = client_options(client, config)?;
+        tasks.spawn(async move {
+            client::run(options, intake).await;
+            Ok(())
+        });
+        return Ok(Vec::new());
     }
     let replay = input.replay.as_ref().context("an [[input]] has no kind")?;
     let options = replay_options(replay)?;
@@ -90,6 +102,33 @@ fn available(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     };
     let there: Vec<SocketAddr> = addresses.iter().filter(is_there).copied().collect();
     if there.is_empty() { addresses.to_vec() } else { there }
+}
+
+/// A packet that is larger holds no record that is taken.
+fn max_packet_size(config: &Config) -> u32 {
+    let record_max = u32::try_from(config.limits.record_max.0.0).unwrap_or(u32::MAX);
+    let sizes = MqttOptions::PACKET_SIZES;
+    record_max.clamp(*sizes.start(), *sizes.end())
+}
+
+fn client_options(client: &MqttClientConfig, config: &Config) -> anyhow::Result<MqttClientOptions> {
+    let Url { host, port, .. } = url(client.url.as_deref(), "mqtt")?;
+    Ok(MqttClientOptions {
+        host,
+        port,
+        client_id: client.client_id(&config.node.name()),
+        user: client.user.clone(),
+        password: password(client.password_env.as_deref(), client.password_file.as_deref())?,
+        topics: client.topics.clone(),
+        qos: client.qos,
+        version: match client.version {
+            ClientVersion::Auto => None,
+            ClientVersion::V311 => Some(Version::V311),
+            ClientVersion::V5 => Some(Version::V5),
+        },
+        receive_maximum: MqttClientOptions::RECEIVE_MAXIMUM,
+        max_packet_size: max_packet_size(config),
+    })
 }
 
 fn replay_options(config: &ReplayConfig) -> anyhow::Result<ReplayOptions> {
@@ -179,7 +218,8 @@ fn mqtt_options(
     let Url { host, port, .. } = url(mqtt.url.as_deref(), "mqtt")?;
     let password = password(mqtt.password_env.as_deref(), mqtt.password_file.as_deref())?;
     let user = mqtt.user.clone();
-    Ok(output::mqtt::MqttOptions { host, port, client_id, user, password, classes })
+    let retain = mqtt.retain;
+    Ok(output::mqtt::MqttOptions { host, port, client_id, user, password, classes, retain })
 }
 
 fn url(text: Option<&str>, scheme: &str) -> anyhow::Result<Url> {

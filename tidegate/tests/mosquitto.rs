@@ -56,6 +56,7 @@ impl Mosquitto {
             user: None,
             password: None,
             classes: ["ls".into(), "lt".into()].into(),
+            retain: false,
         })
     }
 }

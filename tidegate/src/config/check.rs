@@ -4,6 +4,7 @@
 //! A configuration without an error here converts into the options of a node without fail
 //! (`crate::wire_up` relies on it).
 
+mod brokers;
 mod log;
 mod streams;
 
@@ -65,6 +66,7 @@ pub fn check(config: &Config) -> Vec<Finding> {
     listeners(config, &mut findings);
     streams::check(config, &mut findings);
     log::check(config, &mut findings);
+    brokers::check(config, &mut findings);
     findings.0
 }
 
@@ -132,11 +134,15 @@ fn inputs(config: &Config, findings: &mut Findings) {
                 findings.error(place.to("mqtt"), text);
             }
         }
+        if let Some(client) = &input.mqtt_client {
+            given.push("mqtt_client");
+            brokers::client(client, &place.to("mqtt_client"), findings);
+        }
         if let Some(replay) = &input.replay {
             given.push("replay");
             replay_is_good(replay, &place.to("replay"), findings);
         }
-        one_kind(&given, "mqtt = {...} or replay = {...}", &place, findings);
+        one_kind(&given, "mqtt = {...}, mqtt_client = {...} or replay = {...}", &place, findings);
     }
 }
 

@@ -173,6 +173,8 @@ pub struct MqttOutputConfig {
     pub url: Option<String>,
     /// Prefix of its client identifiers; the names of node and output if left out.
     pub client_id: Option<String>,
+    /// Ask the broker to retain what came with the retain flag.
+    pub retain: bool,
     /// User name.
     pub user: Option<String>,
     /// Environment variable with the password.

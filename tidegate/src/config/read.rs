@@ -18,7 +18,8 @@ const DIAGNOSTICS_MAX: usize = 100;
 const FILE_MAX: u64 = 1 << 20;
 
 /// Keys whose value is a table.
-const TABLES: [&str; 8] = ["node", "http", "limits", "log", "mqtt", "replay", "amqp", "sink"];
+const TABLES: [&str; 9] =
+    ["node", "http", "limits", "log", "mqtt", "mqtt_client", "replay", "amqp", "sink"];
 
 /// What was read.
 #[derive(Clone, Debug)]

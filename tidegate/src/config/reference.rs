@@ -62,6 +62,20 @@ fn inputs(file: &mut File) {
         "One address or a list. There is no TLS and no password yet: beyond loopback, keep it in a\n\
          network that you trust.",
     );
+    file.key(
+        "mqtt.refused",
+        "\"close\"",
+        "What a client before MQTT 5 hears of a publish that is refused, for there are no words for\n\
+         it: \"close\" (no acknowledgement; the connection is closed) or \"drop\" (acknowledged, and\n\
+         counted in tidegate_input_dropped_records_total).",
+    );
+    file.key(
+        "mqtt.session_expiry",
+        &quoted(super::MqttInputConfig::default().session_expiry()),
+        "How long the session of a client that is away is kept, if it asks for that long: what is\n\
+         known of its QoS 2 publishes. Whole seconds; \"0s\" keeps none.",
+    );
+    mqtt_client(file);
     file.section("[[input]]", "");
     file.table("replay", "A file that is played as if its records came now.");
     file.key("replay.file", "\"readings.csv\"", "The file. Required.");
@@ -219,18 +233,7 @@ fn outputs(file: &mut File) {
         "\"/etc/tidegate/cloud\"",
         "File with it. Passwords are never in this file.",
     );
-    file.section("[[output]]", "");
-    file.key("name", "\"site\"", "");
-    file.table("mqtt", "An MQTT broker, or another node of Tidegate.");
-    file.key("mqtt.url", "\"mqtt://10.0.0.2\"", "mqtt://host, mqtt://host:port. Required.");
-    file.key(
-        "mqtt.client_id",
-        "\"gate-7-site\"",
-        "Prefix of its client ids. Default: node and output.",
-    );
-    file.note("mqtt.user", "\"gate\"", "User name. Default: none.");
-    file.note("mqtt.password_env", "\"SITE_PASSWORD\"", "Environment variable with the password.");
-    file.note("mqtt.password_file", "\"/etc/tidegate/site\"", "File with the password.");
+    mqtt_output(file);
     file.section("[[output]]", "");
     file.key("name", "\"archive\"", "");
     file.table("sink", "JSON lines files on this machine: sink = {} has all defaults.");
@@ -242,6 +245,56 @@ fn outputs(file: &mut File) {
     );
     file.key("sink.files", &files.to_string(), "Files kept; the oldest goes.");
     file.key("sink.discard", &discard.to_string(), "Write nothing: confirm and forget.");
+}
+
+fn mqtt_client(file: &mut File) {
+    file.section("[[input]]", "");
+    file.table("mqtt_client", "The topics of an existing broker, as a client of it.");
+    file.key("mqtt_client.url", "\"mqtt://10.0.0.3\"", "mqtt://host, mqtt://host:port. Required.");
+    file.key("mqtt_client.topics", "[\"#\"]", "Topic filters.");
+    file.key(
+        "mqtt_client.client_id",
+        "\"gate-7-in\"",
+        "The broker keeps the session under it. Default: node and broker.",
+    );
+    file.key(
+        "mqtt_client.qos",
+        "1",
+        "0, 1 or 2. With 0 records are lost while there is no connection.",
+    );
+    file.key(
+        "mqtt_client.version",
+        "\"auto\"",
+        "\"5\", \"3.1.1\", or \"auto\": 5, and 3.1.1 with a broker that knows no better.",
+    );
+    file.key(
+        "mqtt_client.allow_loop",
+        "false",
+        "Allow an MQTT output to send the same topics to the same broker.",
+    );
+    file.note("mqtt_client.user", "\"gate\"", "User name. Default: none.");
+    file.note("mqtt_client.password_env", "\"PLANT_PASSWORD\"", "Environment variable with it.");
+    file.note("mqtt_client.password_file", "\"/etc/tidegate/plant\"", "File with the password.");
+}
+
+fn mqtt_output(file: &mut File) {
+    file.section("[[output]]", "");
+    file.key("name", "\"site\"", "");
+    file.table("mqtt", "An MQTT broker, or another node of Tidegate.");
+    file.key("mqtt.url", "\"mqtt://10.0.0.2\"", "mqtt://host, mqtt://host:port. Required.");
+    file.key(
+        "mqtt.client_id",
+        "\"gate-7-site\"",
+        "Prefix of its client ids. Default: node and output.",
+    );
+    file.key(
+        "mqtt.retain",
+        "false",
+        "Ask the broker to retain records that came with the retain flag.",
+    );
+    file.note("mqtt.user", "\"gate\"", "User name. Default: none.");
+    file.note("mqtt.password_env", "\"SITE_PASSWORD\"", "Environment variable with the password.");
+    file.note("mqtt.password_file", "\"/etc/tidegate/site\"", "File with the password.");
 }
 
 fn http_and_limits(file: &mut File) {
@@ -354,8 +407,8 @@ mod tests {
     use serde::de::{Deserializer, Visitor};
 
     use super::super::{
-        AmqpConfig, ClassConfig, InputConfig, MqttInputConfig, MqttOutputConfig, OutputConfig,
-        ReplayConfig, read,
+        AmqpConfig, ClassConfig, InputConfig, MqttClientConfig, MqttInputConfig, MqttOutputConfig,
+        OutputConfig, ReplayConfig, read,
     };
     use super::*;
 
@@ -408,7 +461,7 @@ mod tests {
             let is_there = stands(format!("[{section}]")) || stands(format!("[[{section}]]"));
             assert!(is_there, "[{section}] is not explained");
         }
-        let kinds = ["mqtt", "replay", "amqp", "sink"];
+        let kinds = ["mqtt", "mqtt_client", "replay", "amqp", "sink"];
         let plain = [
             fields::<NodeConfig>(),
             fields::<InputConfig>(),
@@ -424,6 +477,7 @@ mod tests {
         }
         let inner = [
             ("mqtt", fields::<MqttInputConfig>()),
+            ("mqtt_client", fields::<MqttClientConfig>()),
             ("replay", fields::<ReplayConfig>()),
             ("amqp", fields::<AmqpConfig>()),
             ("mqtt", fields::<MqttOutputConfig>()),
@@ -449,13 +503,17 @@ mod tests {
                     "[[output]]\namqp.url = \"amqp://h\"\namqp.password_env = \"P\"\n"
                 }
                 Some(("amqp", _)) => "[[output]]\namqp.url = \"amqp://h\"\namqp.user = \"gate\"\n",
+                Some(("mqtt_client", "user")) => "[[input]]\nmqtt_client.url = \"mqtt://h\"\n",
+                Some(("mqtt_client", _)) => {
+                    "[[input]]\nmqtt_client.url = \"mqtt://h\"\nmqtt_client.user = \"gate\"\n"
+                }
                 Some((_, "user")) => "[[output]]\nmqtt.url = \"mqtt://h\"\n",
                 Some(_) => "[[output]]\nmqtt.url = \"mqtt://h\"\nmqtt.user = \"gate\"\n",
             };
             let text = format!("{lone}{key} = {value}\n");
             assert_eq!(read(&text).render("reference.toml", &text), "");
         }
-        assert_eq!(commented_keys().len(), 12);
+        assert_eq!(commented_keys().len(), 15);
     }
 
     fn commented_keys() -> Vec<(String, String)> {

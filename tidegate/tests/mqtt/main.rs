@@ -2,11 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod broker;
 mod client;
 mod conformance;
+mod exactly_once;
+mod foreign;
 mod node;
 mod sessions;
 mod stress;
+mod wills;
 
 use std::future::Future;
 use std::time::Duration;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tidegate::input::mqtt::client::{self, MqttClientOptions};
 use tidegate::input::mqtt::{self, MqttOptions};
 use tidegate::port::{Arrival, Clock, Intake, Notice};
 use tidegate_core::io::Input;
@@ -63,6 +64,23 @@ impl Node {
         let (stop, stopped) = watch::channel(false);
         let running = tokio::spawn(listener.run(Intake::new(arrivals, Clock::start()), stopped));
         Node { addresses, seen, commands, stop, running }
+    }
+
+    /// A client of a broker in place of a listener.
+    pub(crate) async fn client(options: MqttClientOptions) -> Self {
+        let (arrivals, inbox) = mpsc::channel(64);
+        let (commands, orders) = mpsc::unbounded_channel();
+        let (report, seen) = mpsc::unbounded_channel();
+        let ended = tokio::spawn(stand_in(inbox, orders, report));
+        let (stop, mut stopped) = watch::channel(false);
+        let intake = Intake::new(arrivals, Clock::start());
+        let running = tokio::spawn(async move {
+            tokio::select! {
+                () = client::run(options, intake) => {}
+                _ = stopped.wait_for(|stop| *stop) => ended.abort(),
+            }
+        });
+        Node { addresses: Vec::new(), seen, commands, stop, running }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
