@@ -11,9 +11,15 @@ for scenario in node-hol node-steps; do
   echo "== sim $scenario, every law"
   lab sim "$scenario" --law all
 done
+for scenario in node-janus mismatch node-optimum; do
+  echo "== sim $scenario"
+  lab sim "$scenario"
+done
 echo "== sim node-seeds, $SEEDS seeds"
 lab sim node-seeds --seeds "$SEEDS"
-for name in core ingest hol; do
+echo "== node and log through crashes, $SEEDS seeds"
+TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet -p tidegate-core --test crash
+for name in core ingest hol kill9; do
   echo "== bench $name"
   lab bench "$name"
 done

@@ -13,6 +13,7 @@ for pair in $needed; do
   fi
 done
 [ "${missing# gcc}" = "$missing" ] || missing="$missing libc6-dev"
+/usr/bin/python3 -c 'import paho.mqtt.client' 2>/dev/null || missing="$missing python3-paho-mqtt"
 
 if ! command -v cargo >/dev/null; then
   echo "setup: cargo is missing: install Rust first (rustup picks the version in rust-toolchain.toml)" >&2

@@ -11,11 +11,12 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::class::ClassId;
+pub use crate::log::{Append, Fetch};
+use crate::log::{Fetched, SegmentId};
 use crate::record::{
-    DeliveryId, DropReason, FrameId, Identity, LogPosition, Offered, RefuseReason, SourceId, Token,
-    WorkId,
+    DeliveryId, DropReason, FrameId, LogPosition, Offered, RefuseReason, SourceId, Token, WorkId,
 };
-use crate::units::{Rate, Size, Time};
+use crate::units::{Rate, Size};
 
 /// An output of the node, by its place in the options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,18 +64,21 @@ pub struct QueueId(pub u64);
 pub enum Input {
     /// Records that inputs have read, in the order of reading.
     Arrived(Vec<Offered>),
-    /// The log holds every append up to and including this number.
+    /// The log holds every append up to and including this number, but for those that failed.
     Appended {
         /// Number of the last durable append, as given by `Output::Append`.
         upto: u64,
     },
-    /// The log cannot hold these; their senders are refused.
+    /// The log cannot hold these; their senders are refused. It takes nothing more until a checkpoint
+    /// comes: what comes before that fails as well.
     AppendFailed {
         /// Numbers of the failed appends.
         appends: Vec<u64>,
         /// Why, for the sender.
         reason: RefuseReason,
     },
+    /// The answer to `Output::Fetch`. A segment that is gone answers that it is at its end.
+    Fetched(Fetched),
     /// Work asked for by `Output::Prepare` is done.
     Prepared {
         /// Which work.
@@ -165,8 +169,10 @@ pub enum Input {
 pub enum Output {
     /// Append these to the log; answer with `Input::Appended` after the commit.
     Append(Vec<Append>),
-    /// The log may forget these.
-    Release(Vec<LogPosition>),
+    /// The log may delete these segments: nothing of them is needed any more.
+    Release(Vec<SegmentId>),
+    /// Read records back; answer with `Input::Fetched`. There is one at a time.
+    Fetch(Fetch),
     /// The answer to an offer that carried a token.
     Accept {
         /// The connection that waits.
@@ -323,23 +329,6 @@ pub enum Trigger {
     Metric,
 }
 
-/// A record for the log.
-#[derive(Clone, Debug)]
-pub struct Append {
-    /// Number of this append, counting from 1.
-    pub number: u64,
-    /// The record's name.
-    pub identity: Identity,
-    /// Its content.
-    pub key: Bytes,
-    /// Its payload.
-    pub payload: Bytes,
-    /// Its class.
-    pub class: ClassId,
-    /// Arrival + latency bound.
-    pub deadline: Time,
-}
-
 /// Orders from people, other nodes and the orchestrator.
 #[derive(Clone, Debug)]
 pub enum Control {
@@ -398,6 +387,8 @@ pub enum Event {
         /// Its state from now on.
         up: bool,
     },
+    /// The log fails (true) or works again (false): durable records are refused while it fails.
+    LogFailing(bool),
     /// A stream reached its bound (true) or has room again (false).
     Full {
         /// The rule's place in the list.

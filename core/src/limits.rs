@@ -31,3 +31,23 @@ pub const CUT_TIME: Duration = Duration::from_millis(8);
 pub const PREPARING_MAX: usize = 64;
 /// Reports kept for the driver; older ones make room and are counted.
 pub const REPORTS_MAX: usize = 1024;
+/// Entries that may be on their way to the log: so many sequence numbers at most can be lost in a crash
+/// after they were used, and a stream goes on beyond them.
+pub const UNAPPENDED_MAX: usize = 16_384;
+/// Fates that wait for company before they go to the log, and how long: what a crash undoes of them is
+/// sent again.
+pub const FATES_MAX: usize = 256;
+/// How long a fate waits at most for company.
+pub const FATES_DELAY: Duration = Duration::from_millis(50);
+/// How long a log that failed is left alone before it is tried again.
+pub const LOG_RETRY: Duration = Duration::from_secs(1);
+/// Bytes of a backlog that are asked for at once.
+pub const FETCH_BYTES: Size = Size(256 * 1024);
+/// Largest entry of the log: a record with all that travels beside it, or a checkpoint.
+pub const LOG_ENTRY_MAX: usize = 256 * 1024 * 1024;
+/// Largest segment of the log that an option may ask for; offsets in it have 32 bits.
+pub const LOG_SEGMENT_MAX: Size = Size(1 << 30);
+/// Damaged places that recovery names; more are counted.
+pub const LOG_DAMAGES_MAX: usize = 1000;
+/// Clients and positions of sessions that the log keeps.
+pub const LOG_SESSIONS_MAX: usize = 65_536;

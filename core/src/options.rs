@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::capacity::LawName;
 use crate::class::{ClassId, Classes};
 use crate::io::{OutputId, UplinkId};
-use crate::limits::OUTPUTS_MAX;
+use crate::limits::{LOG_SEGMENT_MAX, OUTPUTS_MAX};
+use crate::record::AcceptMode;
 use crate::rules::Rules;
 use crate::schedule::SchedulerName;
 use crate::units::{Rate, Size};
@@ -61,6 +62,33 @@ pub struct NodeOptions {
     pub inbound: Option<Rate>,
     /// Bound on one record's size: key, properties and payload.
     pub record_max: Size,
+    /// Its log; without one it cannot promise `Durable`.
+    pub log: Option<LogOptions>,
+}
+
+/// A node's log.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// A random number of this process: it stands in the identities of records that the log does not
+    /// know, so that none of them ever repeats either.
+    pub boot: u64,
+    /// Bound on the bytes of all segments. Records may fill seven eighths of it; the rest is for what
+    /// makes room again. At least four segments.
+    pub bound: Size,
+    /// Bytes at which a segment is finished, `LOG_SEGMENT_MAX` at most.
+    pub segment: Size,
+    /// Which of the records on disk are read back first.
+    pub backlog: BacklogOrder,
+}
+
+/// Which records of a class's backlog on disk go first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BacklogOrder {
+    /// The oldest.
+    #[default]
+    OldestFirst,
+    /// Those of the newest segment; inside a segment the oldest.
+    NewestFirst,
 }
 
 /// What is wrong with the options of a node.
@@ -90,6 +118,12 @@ pub enum OptionsError {
     /// The law `known` without a rate.
     #[error("uplink {0:?} has the law \"known\" and no rate: give it one, or rate = \"auto\"")]
     NoRate(Arc<str>),
+    /// A durable rule without a log.
+    #[error("stream {0:?} is to be durable, and the node has no log")]
+    NoLog(Arc<str>),
+    /// A log too small for its segments.
+    #[error("a log needs room for four segments, of {LOG_SEGMENT_MAX:?} each at most")]
+    LogTooSmall,
 }
 
 impl NodeOptions {
@@ -144,11 +178,21 @@ impl NodeOptions {
         if self.inbound.is_some_and(Rate::is_zero) {
             return Err(OptionsError::NoInbound);
         }
+        self.check_log()?;
         let unknown =
             |uplink: &&UplinkOptions| uplink.law == LawName::Known && uplink.cap.is_none();
         match self.uplinks.iter().find(unknown) {
             Some(uplink) => Err(OptionsError::NoRate(uplink.name.clone())),
             None => Ok(()),
         }
+    }
+
+    fn check_log(&self) -> Result<(), OptionsError> {
+        let Some(log) = &self.log else {
+            let durable = self.rules.iter().find(|(_, rule)| rule.accept == AcceptMode::Durable);
+            return durable.map_or(Ok(()), |(_, rule)| Err(OptionsError::NoLog(rule.name.clone())));
+        };
+        let is_large = log.segment <= LOG_SEGMENT_MAX && log.bound.0 / 4 >= log.segment.0;
+        if is_large { Ok(()) } else { Err(OptionsError::LogTooSmall) }
     }
 }

@@ -232,11 +232,13 @@ pub enum DropReason {
     Unprepared,
     /// The node stopped without a log to keep it.
     Stopped,
+    /// The log could not take it, or what it took is damaged.
+    Storage,
 }
 
 impl DropReason {
     /// Every reason, in the order of `index`.
-    pub const ALL: [DropReason; 9] = [
+    pub const ALL: [DropReason; 10] = [
         DropReason::Expired,
         DropReason::Full,
         DropReason::Superseded,
@@ -246,6 +248,7 @@ impl DropReason {
         DropReason::Unroutable,
         DropReason::Unprepared,
         DropReason::Stopped,
+        DropReason::Storage,
     ];
 
     /// Label for metrics, logs and messages.
@@ -260,6 +263,7 @@ impl DropReason {
             DropReason::Unroutable => "unroutable",
             DropReason::Unprepared => "unprepared",
             DropReason::Stopped => "stopped",
+            DropReason::Storage => "storage",
         }
     }
 

@@ -103,17 +103,19 @@ impl Uplink {
         pace.max(floor.min(self.floor_max))
     }
 
-    /// Whether a piece may go now. An urgent one may overdraw the window by a cut and skips the pacer:
-    /// it would wait longer here than below.
-    pub fn is_free(&self, now: Time, piece: Size, is_urgent: bool) -> bool {
+    /// Whether a piece may go now. An urgent one, for this path, skips the pacer and may overdraw the
+    /// window: by a cut, or as far as urgent bytes alone would fill it. What is under way of others holds it
+    /// up below in any case, and here it would hold it up as well.
+    pub fn is_free(&self, now: Time, piece: Size, urgent: Option<usize>) -> bool {
         let in_flight = self.in_flight();
         if in_flight == Size::ZERO {
             // Whatever the window is, one piece at a time always passes.
-            return is_urgent || self.pacer.next_free(now, self.pace()) <= now;
+            return urgent.is_some() || self.pacer.next_free(now, self.pace()) <= now;
         }
         let window = self.law.window();
-        if is_urgent {
-            return in_flight + piece <= window + self.cut();
+        if let Some(path) = urgent {
+            let own = self.paths[path].picked + self.paths[path].below;
+            return in_flight + piece <= window + self.cut() || own + piece <= window;
         }
         in_flight + piece <= window && self.pacer.next_free(now, self.pace()) <= now
     }
@@ -354,14 +356,15 @@ mod tests {
         assert_eq!(cut, Size(2000));
         uplink.picked_for(NOW, 0, Size(9_500));
         let later = NOW + Duration::from_secs(1);
+        assert!(uplink.is_free(later, Size(500), None) && !uplink.is_free(later, Size(501), None));
+        let may_overdraw = |bytes, path| uplink.is_free(later, Size(bytes), Some(path));
+        assert!(may_overdraw(2_500, 0) && !may_overdraw(2_501, 0));
         assert!(
-            uplink.is_free(later, Size(500), false) && !uplink.is_free(later, Size(501), false)
+            may_overdraw(10_000, 1) && !may_overdraw(10_001, 1),
+            "what is under way of others does not hold them up"
         );
-        assert!(
-            uplink.is_free(later, Size(2_500), true) && !uplink.is_free(later, Size(2_501), true)
-        );
-        assert!(!uplink.is_free(NOW, Size(500), false), "the pacer is not ready");
-        assert!(uplink.is_free(NOW, Size(500), true), "the urgent do not wait for it");
+        assert!(!uplink.is_free(NOW, Size(500), None), "the pacer is not ready");
+        assert!(uplink.is_free(NOW, Size(500), Some(0)), "the urgent do not wait for it");
         let free = uplink.next_free(NOW, Size(500));
         assert_eq!(free, Some(NOW + Duration::from_millis(38) - CREDIT_MAX));
         assert_eq!(uplink.next_free(NOW, Size(501)), None, "only an acknowledgement helps");
@@ -370,9 +373,9 @@ mod tests {
     #[test]
     fn one_piece_passes_whatever_the_window_is() {
         let (mut uplink, _) = uplink(LawName::Tide, None, 1e9);
-        assert!(uplink.is_free(NOW, CUT_MAX, false));
+        assert!(uplink.is_free(NOW, CUT_MAX, None));
         uplink.picked_for(NOW, 0, CUT_MAX);
-        assert!(!uplink.is_free(NOW + RTT, Size(1), false));
+        assert!(!uplink.is_free(NOW + RTT, Size(1), None));
     }
 
     #[test]

@@ -18,7 +18,9 @@ pub const TARGETS: &[Target] = &[
     ("amqp_client", amqp_client),
     ("mqtt_client", mqtt_client),
     ("mqtt_session", mqtt_session),
+    ("mqtt_source", mqtt_source),
     ("node_ops", node_ops),
+    ("log_scan", log_scan),
     ("replay_rows", replay_rows),
 ];
 
@@ -54,7 +56,7 @@ pub fn config(data: &[u8]) {
     let shown = reading.render("node.toml", text);
     assert_eq!(shown.is_empty(), errors + warnings == 0);
     if errors == 0 {
-        let options = tidegate::assemble::node_options(&reading.config, 1);
+        let options = tidegate::assemble::node_options(&reading.config, 1, 1);
         options.expect("a file without an error makes a node");
     }
 }
@@ -74,9 +76,19 @@ pub fn mqtt_session(data: &[u8]) {
     tidegate::input::mqtt::session::exercise(data);
 }
 
+/// What a broker says to the node's client.
+pub fn mqtt_source(data: &[u8]) {
+    tidegate::input::mqtt::client::exercise(data);
+}
+
 /// Four bytes an operation on a whole node, and what must hold after each.
 pub fn node_ops(data: &[u8]) {
     tidegate_core::testing::run(data);
+}
+
+/// A segment of the log.
+pub fn log_scan(data: &[u8]) {
+    tidegate_core::testing::scan_log(data);
 }
 
 /// A file of any format that a replay reads.

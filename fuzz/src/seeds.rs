@@ -1,6 +1,7 @@
 //! The seeds of every corpus, made by our own hands: small, legal and nearly legal inputs.
 
 mod amqp;
+mod log;
 mod mqtt;
 
 /// A seed: its target, its file's name, its bytes.
@@ -20,7 +21,9 @@ pub fn seeds() -> Vec<Seed> {
     all.extend(amqp::seeds().map(|(name, bytes)| ("amqp_client", name, bytes)));
     all.extend(mqtt::seeds().map(|(name, bytes)| ("mqtt_client", name, bytes)));
     all.extend(mqtt::session_seeds().map(|(name, bytes)| ("mqtt_session", name, bytes)));
+    all.extend(mqtt::source_seeds().map(|(name, bytes)| ("mqtt_source", name, bytes)));
     all.extend(node_ops());
+    all.extend(log::seeds());
     all
 }
 

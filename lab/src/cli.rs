@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::bench::{self, core, hol, ingest};
+use crate::bench::{self, core, hol, ingest, kill9};
 use crate::load::Job;
 use crate::net::namespace::Link;
 use crate::net::spinner;
@@ -25,6 +25,7 @@ Examples:
   lab demo                       real sensor data to RabbitMQ, every record verified
   lab bench hol --runs 3         the same link for Tidegate and for Mosquitto's bridge
   lab bench ingest               CPU of accepting a record, beside Mosquitto
+  lab bench kill9                every acknowledged record arrives, however often the node is killed
   lab bench core                 nanoseconds per record through a node")]
 pub struct Cli {
     #[command(subcommand)]
@@ -95,6 +96,21 @@ enum Bench {
         #[arg(long)]
         connections: Option<usize>,
     },
+    /// The node is killed again and again while publishers insist: all that was acknowledged must arrive
+    Kill9 {
+        /// How often it is killed
+        #[arg(long, default_value_t = 40)]
+        kills: u32,
+        /// Records a second
+        #[arg(long, default_value_t = 2000)]
+        per_second: u32,
+        /// Records in all
+        #[arg(long, default_value_t = 80_000)]
+        records: u64,
+        /// Of the times of the kills
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// Nanoseconds per record through a node with 10,000 queues
     Core {
         /// Records in one input (may be given again)
@@ -144,6 +160,10 @@ impl Bench {
                 options.runs = runs.unwrap_or(options.runs);
                 options.connections = connections.unwrap_or(options.connections);
                 print(tokio::task::spawn_blocking(move || ingest::run(&options)).await??);
+            }
+            Bench::Kill9 { kills, per_second, records, seed } => {
+                let options = kill9::Options { kills, per_second, records, seed };
+                on_links(kill9::run(options)).await?;
             }
             Bench::Core { batch } => {
                 print(tokio::task::spawn_blocking(move || core::run(&batch)).await?);

@@ -10,19 +10,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use tidegate_core::class::{ClassSpec, Classes};
 use tidegate_core::io::{OutputId, UplinkId};
-use tidegate_core::options::{NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_core::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_core::record::AcceptMode;
 use tidegate_core::rules::{Discipline, FullPolicy, Rule, Rules};
 use tidegate_core::status::NodeStatus;
 use tidegate_core::topic::Filter;
 use tidegate_core::units::{Ratio, Size};
 
-use crate::access::InputCounts;
 use crate::config::{
-    Accept, ClassConfig, Config, Full, Order, OutputConfig, OutputKind, StreamConfig,
+    Accept, Backlog, ClassConfig, Config, Full, LogConfig, Order, OutputConfig, OutputKind,
+    StreamConfig,
 };
 use crate::drive::{self, Running};
-use crate::parts::{Tasks, start_input, start_output};
+use crate::parts::{Tasks, open_log, start_input, start_output};
 use crate::port::{Clock, OutputPort};
 
 /// Records sent and not confirmed at once where the configuration does not say: enough to fill a
@@ -41,8 +41,6 @@ pub struct Assembled {
     pub running: Running,
     /// Where its inputs listen.
     pub listens: Vec<SocketAddr>,
-    /// What its inputs did not let in.
-    pub counts: Arc<InputCounts>,
     inputs: Tasks,
     outputs: Tasks,
 }
@@ -63,20 +61,24 @@ pub async fn start_with(
     config: &Config,
     mut output: impl FnMut(&OutputConfig, OutputPort, &mut Tasks) -> anyhow::Result<()>,
 ) -> anyhow::Result<Assembled> {
-    let options = node_options(config, incarnation())?;
+    let log = open_log(config).await?;
+    let incarnation = log.as_ref().map_or_else(incarnation, |log| log.opened.incarnation);
+    let boot = log.as_ref().map_or(0, |log| log.opened.boot);
+    let options = node_options(config, incarnation, boot)?;
     let name = options.name.clone();
-    let (running, ports) = drive::start(options, Clock::start())?;
+    let (running, ports) = drive::start(options, Clock::start(), log)?;
     let (mut inputs, mut outputs) = (Tasks::new(), Tasks::new());
     for (spec, port) in config.output.iter().zip(ports) {
         output(spec, port, &mut outputs)
             .with_context(|| format!("[[output]] {:?}", spec.label()))?;
     }
-    let (mut listens, counts) = (Vec::new(), Arc::default());
+    running.log_is_ready().await;
+    let mut listens = Vec::new();
     for input in &config.input {
         let intake = running.intake.clone();
-        listens.extend(start_input(input, config, intake, &counts, &mut inputs).await?);
+        listens.extend(start_input(input, config, intake, &mut inputs).await?);
     }
-    Ok(Assembled { name, running, listens, counts, inputs, outputs })
+    Ok(Assembled { name, running, listens, inputs, outputs })
 }
 
 impl Assembled {
@@ -117,11 +119,11 @@ fn incarnation() -> u64 {
 }
 
 /// The options of the node. `config` is completed and has no error; `incarnation` is new whenever the
-/// node holds nothing of an earlier life.
+/// node holds nothing of an earlier life, and `boot` whenever it has a log.
 ///
 /// # Errors
 /// A configuration that was not checked.
-pub fn node_options(config: &Config, incarnation: u64) -> anyhow::Result<NodeOptions> {
+pub fn node_options(config: &Config, incarnation: u64, boot: u64) -> anyhow::Result<NodeOptions> {
     let classes = Classes::new(config.class.iter().map(class).collect()).context("[[class]]")?;
     let mut rules = Vec::new();
     for stream in &config.stream {
@@ -141,9 +143,22 @@ pub fn node_options(config: &Config, incarnation: u64) -> anyhow::Result<NodeOpt
         memory: config.limits.memory.0,
         inbound: None,
         record_max: config.limits.record_max.0,
+        log: log_options(&config.log, boot),
     };
     options.check().context("[[output]]")?;
     Ok(options)
+}
+
+fn log_options(log: &LogConfig, boot: u64) -> Option<LogOptions> {
+    log.directory.as_ref().map(|_| LogOptions {
+        boot,
+        bound: log.bound.0,
+        segment: log.segment.0,
+        backlog: match log.backlog {
+            Backlog::OldestFirst => BacklogOrder::OldestFirst,
+            Backlog::NewestFirst => BacklogOrder::NewestFirst,
+        },
+    })
 }
 
 fn class(class: &ClassConfig) -> ClassSpec {
@@ -194,8 +209,10 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
         bound: stream.memory.0,
         ttl: stream.ttl.map(|ttl| ttl.0),
         accept: match stream.accept {
-            Accept::Memory => AcceptMode::Memory,
-            Accept::Confirmed => AcceptMode::Confirmed,
+            Some(Accept::Durable) => AcceptMode::Durable,
+            None if config.log.directory.is_some() => AcceptMode::Durable,
+            Some(Accept::Memory) | None => AcceptMode::Memory,
+            Some(Accept::Confirmed) => AcceptMode::Confirmed,
         },
     })
 }
@@ -239,7 +256,7 @@ mod tests {
     fn options(text: &str) -> NodeOptions {
         let reading = read(text);
         assert_eq!(reading.render("node.toml", text), "");
-        node_options(&reading.config, 1).unwrap()
+        node_options(&reading.config, 1, 1).unwrap()
     }
 
     #[test]

@@ -7,7 +7,9 @@
 
 mod access;
 pub mod check;
+mod clients;
 mod files;
+mod log;
 mod nearest;
 mod outputs;
 pub mod places;
@@ -23,7 +25,9 @@ use serde::Deserialize;
 use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::Size;
 
-pub use access::{AllowConfig, RefusedPublish, TlsConfig, UserFrom};
+pub use access::{AllowConfig, TlsConfig, UserFrom};
+pub use clients::{ClientVersion, MqttClientConfig};
+pub use log::{Backlog, LogConfig};
 pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
 pub use read::{Reading, read, read_file, read_with_files};
 use units::{BitRate, ByteSize, Listen, Period};
@@ -46,6 +50,8 @@ pub struct Config {
     pub http: HttpConfig,
     /// `[limits]`.
     pub limits: LimitsConfig,
+    /// `[log]`.
+    pub log: LogConfig,
 }
 
 impl Config {
@@ -57,7 +63,7 @@ impl Config {
         }
         if self.input.is_empty() {
             let listen = Listen(vec![([127, 0, 0, 1], 1883).into(), loopback_v6(1883)]);
-            let mqtt = Some(MqttInputConfig { listen: Some(listen), ..MqttInputConfig::default() });
+            let mqtt = Some(MqttInputConfig { listen: Some(listen), ..Default::default() });
             self.input.push(InputConfig { mqtt, ..InputConfig::default() });
         }
         if self.output.is_empty() {
@@ -141,6 +147,8 @@ impl From<Scheduler> for SchedulerName {
 pub struct InputConfig {
     /// A listener for MQTT 3.1.1 and 5 clients.
     pub mqtt: Option<MqttInputConfig>,
+    /// A client of an existing broker.
+    pub mqtt_client: Option<MqttClientConfig>,
     /// A file that is played.
     pub replay: Option<ReplayConfig>,
 }
@@ -161,8 +169,28 @@ pub struct MqttInputConfig {
     pub user_from: UserFrom,
     /// Who may publish to what; everybody to everything if left out.
     pub allow: Option<Vec<AllowConfig>>,
-    /// What becomes of a forbidden QoS 1 publish of a client before MQTT 5.
-    pub refused: RefusedPublish,
+    /// What clients before MQTT 5 hear of a publish that is refused.
+    pub refused: Refused,
+    /// How long the session of a client that is away is kept at most.
+    pub session_expiry: Option<Period>,
+}
+
+impl MqttInputConfig {
+    /// The given time, or a day.
+    pub fn session_expiry(&self) -> Period {
+        self.session_expiry.unwrap_or(Period(Duration::from_secs(24 * 3600)))
+    }
+}
+
+/// `refused` of an `mqtt` input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refused {
+    /// No acknowledgement, and the connection is closed.
+    #[default]
+    Close,
+    /// An acknowledgement, and the record is counted as dropped.
+    Drop,
 }
 
 /// `replay` of an `[[input]]`.
@@ -265,7 +293,7 @@ pub struct StreamConfig {
     /// How long its records are worth sending.
     pub ttl: Option<Period>,
     /// When its senders are told that a record is accepted.
-    pub accept: Accept,
+    pub accept: Option<Accept>,
 }
 
 impl Default for StreamConfig {
@@ -282,7 +310,7 @@ impl Default for StreamConfig {
             block_max: Period(Duration::from_secs(1)),
             memory: ByteSize(Size::from_mib(16)),
             ttl: None,
-            accept: Accept::Memory,
+            accept: None,
         }
     }
 }
@@ -324,12 +352,13 @@ pub enum Full {
 }
 
 /// `accept` of a `[[stream]]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accept {
     /// As soon as it is queued.
-    #[default]
     Memory,
+    /// When the log has it on disk.
+    Durable,
     /// After every destination confirmed it.
     Confirmed,
 }

@@ -3,24 +3,36 @@
 //! Everything that decides is in core; everything that waits for the world is in inputs and outputs.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::io::{Control, Destination, Event, Input, Output, PathState, PrepareError};
+use tidegate_core::log::LogName;
 use tidegate_core::node::Node;
 use tidegate_core::options::{NodeOptions, OptionsError};
-use tidegate_core::record::{RefuseReason, SourceId};
+use tidegate_core::record::SourceId;
 use tidegate_core::status::NodeStatus;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use crate::input::counts::InputCounts;
 use crate::port::{
     Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Stopping, Transmit,
 };
+use crate::spool::{self, Spool, SpoolOptions};
 
 /// Arrivals that may wait for the loop: a few batches, so that an input feels back-pressure early.
 const ARRIVALS_MAX: usize = 64;
 /// Arrivals taken before the node is polled again: bounds how long a free wire can wait.
 const BATCH_MAX: usize = 16;
+/// How long a start waits for the log's first commit.
+const LOG_READY: Duration = Duration::from_secs(5);
+/// How often the node hears what time it is in the world.
+const WALL_PERIOD: Duration = Duration::from_secs(60);
+/// How far off a clock may be that is kept by the system.
+const WALL_UNCERTAINTY: Duration = Duration::from_secs(1);
+/// No clock that was ever set shows less: the beginning of 2025, in seconds since 1970.
+const WALL_EARLIEST: Duration = Duration::from_secs(1_735_689_600);
 
 /// A node that runs.
 #[derive(Debug)]
@@ -29,13 +41,17 @@ pub struct Running {
     pub intake: Intake,
     /// Its status.
     pub status: StatusHandle,
+    log_is_ready: Option<watch::Receiver<bool>>,
     arrivals: mpsc::Sender<Arrival>,
     task: JoinHandle<NodeStatus>,
 }
 
 /// Asks a running node for its status. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct StatusHandle(mpsc::Sender<oneshot::Sender<NodeStatus>>);
+pub struct StatusHandle {
+    requests: mpsc::Sender<oneshot::Sender<NodeStatus>>,
+    counts: InputCounts,
+}
 
 impl StatusHandle {
     /// A snapshot of now.
@@ -44,12 +60,28 @@ impl StatusHandle {
     /// The node is gone.
     pub async fn get(&self) -> Result<NodeStatus, Stopping> {
         let (reply, answer) = oneshot::channel();
-        self.0.send(reply).await.map_err(|_| Stopping)?;
+        self.requests.send(reply).await.map_err(|_| Stopping)?;
         answer.await.map_err(|_| Stopping)
+    }
+
+    /// What the node's inputs count.
+    pub fn counts(&self) -> &InputCounts {
+        &self.counts
     }
 }
 
 impl Running {
+    /// Waits until the log has taken its first entries: before, nothing durable is accepted. A log that
+    /// takes long to say so (a full disk) is not waited for.
+    pub async fn log_is_ready(&self) {
+        let Some(mut ready) = self.log_is_ready.clone() else { return };
+        if tokio::time::timeout(LOG_READY, ready.wait_for(|ready| *ready)).await.is_err() {
+            tracing::warn!(
+                "the log has written nothing yet: durable records are refused until it can"
+            );
+        }
+    }
+
     /// Accepts nothing more and waits until everything held has its fate, or until `patience` ends:
     /// then what is left is dropped (`stopped`). Returns the last status.
     pub async fn stop(mut self, patience: std::time::Duration) -> NodeStatus {
@@ -63,18 +95,51 @@ impl Running {
     }
 }
 
-/// Starts a node. Each returned port is for one output, in the order of the options: hand it to
-/// `output::run`.
+/// A log that is open, and how it is written.
+#[derive(Debug)]
+pub struct Log {
+    /// It, and what it says.
+    pub opened: spool::Opened,
+    /// How it is written.
+    pub options: SpoolOptions,
+}
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Options that lead nowhere.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// No thread for the log.
+    #[error("starting the log's threads: {0}")]
+    Threads(#[from] std::io::Error),
+}
+
+/// Starts a node, where a log ends if there is one: the options' incarnation and boot are then those of
+/// the log. Each returned port is for one output, in the order of the options: hand it to `output::run`.
 ///
 /// # Errors
-/// Options that lead nowhere.
+/// See [`StartError`].
 pub fn start(
     options: NodeOptions,
     clock: Clock,
-) -> Result<(Running, Vec<OutputPort>), OptionsError> {
-    let node = Node::new(options)?;
-    let lanes = node.options().scheduler.lanes(&node.options().classes);
+    log: Option<Log>,
+) -> Result<(Running, Vec<OutputPort>), StartError> {
     let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
+    let (node, spool) = match log {
+        None => (Node::new(options)?, None),
+        Some(Log { opened, options: how }) => {
+            let name = LogName {
+                node: options.name.clone(),
+                incarnation: opened.incarnation,
+                boot: opened.boot,
+                outputs: options.outputs.iter().map(|output| output.name.clone()).collect(),
+            };
+            let node = Node::resume(options, opened.recovery)?;
+            (node, Some(Spool::start(opened.folder, &how, name, sender.clone())?))
+        }
+    };
+    let lanes = node.options().scheduler.lanes(&node.options().classes);
     let (status_sender, status_requests) = mpsc::channel(8);
     let mut ports = Vec::new();
     let mut outputs = Vec::new();
@@ -85,8 +150,10 @@ pub fn start(
         ports.push(OutputPort { id, lanes, orders: inbox, feedback });
         outputs.push(OutputEnd { orders, downs: vec![0; usize::from(lanes)] });
     }
+    let log_is_ready = spool.as_ref().map(Spool::is_ready);
     let drive = Drive {
         node,
+        spool,
         clock,
         arrivals,
         status_requests,
@@ -94,9 +161,11 @@ pub fn start(
         notices: Vec::new(),
         free: Vec::new(),
     };
+    let intake = Intake::new(sender.clone(), clock);
     let running = Running {
-        intake: Intake::new(sender.clone(), clock),
-        status: StatusHandle(status_sender),
+        status: StatusHandle { requests: status_sender, counts: intake.counts().clone() },
+        intake,
+        log_is_ready,
         arrivals: sender,
         task: tokio::spawn(drive.run()),
     };
@@ -112,6 +181,7 @@ struct OutputEnd {
 
 struct Drive {
     node: Node,
+    spool: Option<Spool>,
     clock: Clock,
     arrivals: mpsc::Receiver<Arrival>,
     status_requests: mpsc::Receiver<oneshot::Sender<NodeStatus>>,
@@ -125,11 +195,12 @@ impl Drive {
     async fn run(mut self) -> NodeStatus {
         let timer = sleep_until(Instant::now());
         tokio::pin!(timer);
+        let mut wall = tokio::time::interval(WALL_PERIOD);
         loop {
             let now = self.clock.now();
             while let Some(output) = self.node.poll(now) {
                 if matches!(output, Output::Report(Event::Drained)) {
-                    return self.end();
+                    return self.end().await;
                 }
                 self.act(output);
             }
@@ -150,6 +221,7 @@ impl Drive {
                     }
                 }
                 () = &mut timer, if timeout.is_some() => {}
+                _ = wall.tick(), if self.spool.is_some() => self.tell_wall_time(),
                 Some(reply) = self.status_requests.recv() => {
                     let _ = reply.send(self.node.status(self.clock.now()));
                 }
@@ -157,8 +229,22 @@ impl Drive {
         }
     }
 
-    /// Everything has its fate: the outputs may go.
-    fn end(mut self) -> NodeStatus {
+    /// What time it is in the world, once somebody has set the clock: nothing expires by one that nobody
+    /// has.
+    fn tell_wall_time(&mut self) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let unix_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        if since >= WALL_EARLIEST {
+            let input = Input::Wall { unix_ns, uncertainty: WALL_UNCERTAINTY };
+            self.node.handle(self.clock.now(), input);
+        }
+    }
+
+    /// Everything has its fate, or is safe in the log: the outputs may go.
+    async fn end(mut self) -> NodeStatus {
+        if let Some(spool) = self.spool.take() {
+            spool.finish().await;
+        }
         for output in &self.outputs {
             let _ = output.orders.send(Order::Stop);
         }
@@ -211,13 +297,9 @@ impl Drive {
                     let _ = output.orders.send(Order::Cancel(id));
                 }
             }
-            // Without a log nothing durable is promised: the configuration refuses it before.
-            Output::Append(appends) => {
-                let appends = appends.iter().map(|append| append.number).collect();
-                let reason = RefuseReason::Storage;
-                self.node.handle(self.clock.now(), Input::AppendFailed { appends, reason });
-            }
-            Output::Release(_) => {}
+            Output::Append(appends) => self.spool().append(appends),
+            Output::Release(segments) => self.spool().release(segments),
+            Output::Fetch(order) => self.spool().fetch(order),
             Output::Prepare { work, .. } => {
                 let result = Err(PrepareError::Unreadable);
                 self.node.handle(self.clock.now(), Input::Prepared { work, result });
@@ -225,6 +307,10 @@ impl Drive {
             Output::RunScript { .. } => {}
             Output::Report(event) => self.log(&event),
         }
+    }
+
+    fn spool(&self) -> &Spool {
+        self.spool.as_ref().expect("a node without a log orders nothing of it")
     }
 
     fn notify(&self, source: SourceId, notice: Notice) {
@@ -252,6 +338,10 @@ impl Drive {
                     false => tracing::info!(%stream, "a full stream has room again"),
                 }
             }
+            Event::LogFailing(true) => {
+                tracing::error!("the log cannot be written: durable records are refused");
+            }
+            Event::LogFailing(false) => tracing::info!("the log works again"),
             other => tracing::warn!(?other, "unexpected report"),
         }
     }

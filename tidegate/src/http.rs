@@ -30,7 +30,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use crate::access::InputCounts;
 use crate::metrics;
 use crate::status::StatusSource;
 use crate::status::view::NodeView;
@@ -48,19 +47,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub struct Site {
     status: StatusSource,
-    inputs: Arc<InputCounts>,
     bound: Arc<AtomicBool>,
 }
 
 impl Site {
     /// A site about this node.
     pub fn new(status: StatusSource) -> Self {
-        Site { status, inputs: Arc::default(), bound: Arc::default() }
-    }
-
-    /// The same, with what the inputs did not let in.
-    pub fn with_inputs(self, inputs: Arc<InputCounts>) -> Self {
-        Site { inputs, ..self }
+        Site { status, bound: Arc::default() }
     }
 
     /// Every listener of the node is bound.
@@ -86,8 +79,8 @@ impl Site {
             "/healthz" => text(StatusCode::OK, "alive\n"),
             "/readyz" => self.readiness(&snapshot.now),
             "/metrics" => {
-                let inputs = metrics::encode_inputs(&self.inputs);
-                typed("text/plain; version=0.0.4", metrics::encode(&snapshot.now) + &inputs)
+                let counts = self.status.counts().read();
+                typed("text/plain; version=0.0.4", metrics::encode(&snapshot.now, &counts))
             }
             _ => match serde_json::to_string(&NodeView::from(&snapshot)) {
                 Ok(json) => typed("application/json", json),

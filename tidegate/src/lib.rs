@@ -16,6 +16,8 @@ pub mod port;
 pub mod run;
 pub mod screen;
 pub mod secrets;
+pub mod spool;
 pub mod status;
+pub mod systemd;
 pub mod tls;
 pub mod top;

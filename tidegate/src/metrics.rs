@@ -13,7 +13,7 @@ use tidegate_core::record::DropReason;
 use tidegate_core::status::{NodeStatus, RuleStatus, Stages};
 
 use self::text::{Labels, NONE, Text};
-use crate::access::InputCounts;
+use crate::input::counts::Counts;
 
 /// How a metric moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,19 @@ const LOST: Metric = Metric::gauge(
 );
 const REFUSED: Metric = Metric::counter(
     "tidegate_node_refused_offers_total",
-    "Offers refused, for whatever stream or for none; the sender was told.",
+    "Offers refused, for whatever stream or for none.",
+);
+const INPUT_DROPPED: Metric = Metric::counter(
+    "tidegate_input_dropped_records_total",
+    "Counts a record that is not taken though its sender believes so, by the reason why.",
+);
+const INPUT_REFUSED: Metric = Metric::counter(
+    "tidegate_input_refused_records_total",
+    "Counts a record that an input refuses by itself, and says so, by the reason why.",
+);
+const INPUT_DENIED: Metric = Metric::counter(
+    "tidegate_input_denied_connections_total",
+    "Counts a connection that is not let in, by the reason why.",
 );
 const RECORDS: Metric = Metric::counter(
     "tidegate_stream_accepted_records_total",
@@ -99,7 +111,7 @@ const DROPPED: Metric = Metric::counter(
 );
 const STREAM_REFUSED: Metric = Metric::counter(
     "tidegate_stream_refused_offers_total",
-    "Counts an offer of this stream when it is refused; the sender was told.",
+    "Counts an offer of this stream when it is refused.",
 );
 const VIOLATED: Metric = Metric::counter(
     "tidegate_stream_violated_deliveries_total",
@@ -160,19 +172,6 @@ const LANES_UP: Metric = Metric::gauge("tidegate_output_up_lanes", "Connections 
 const UNCONFIRMED: Metric =
     Metric::gauge("tidegate_output_unconfirmed_records", "Records sent and not confirmed.");
 
-const INPUT_DROPPED: Metric = Metric::counter(
-    "tidegate_input_dropped_records_total",
-    "Counts a publish to a topic that its client has no right to, when it is dropped untold, by the reason why.",
-);
-const INPUT_REFUSED: Metric = Metric::counter(
-    "tidegate_input_refused_records_total",
-    "Counts a publish to a topic that its client has no right to, when the client is told.",
-);
-const INPUT_DENIED: Metric = Metric::counter(
-    "tidegate_input_denied_connections_total",
-    "Counts a connection that is not let in, by the reason why.",
-);
-
 /// Every metric.
 pub const ALL: [Metric; 37] = [
     INFO,
@@ -182,6 +181,9 @@ pub const ALL: [Metric; 37] = [
     MEMORY,
     LOST,
     REFUSED,
+    INPUT_DROPPED,
+    INPUT_REFUSED,
+    INPUT_DENIED,
     RECORDS,
     ACCEPTED,
     ACCEPTED_BYTES,
@@ -209,9 +211,6 @@ pub const ALL: [Metric; 37] = [
     LANES,
     LANES_UP,
     UNCONFIRMED,
-    INPUT_DROPPED,
-    INPUT_REFUSED,
-    INPUT_DENIED,
 ];
 
 /// Upper edges of the stage histograms: from a scheduler's own cost to a long outage, with the default
@@ -234,10 +233,11 @@ pub const BUCKETS: [Duration; 15] = [
     Duration::from_secs(60),
 ];
 
-/// The text that Prometheus reads (exposition format 0.0.4).
-pub fn encode(status: &NodeStatus) -> String {
+/// The text that Prometheus reads (exposition format 0.0.4); `inputs` is what they count by themselves.
+pub fn encode(status: &NodeStatus, inputs: &Counts) -> String {
     let mut text = Text::default();
     node(status, &mut text);
+    counts(inputs, &mut text);
     streams(status, &mut text);
     classes(status, &mut text);
     uplinks(status, &mut text);
@@ -245,17 +245,16 @@ pub fn encode(status: &NodeStatus) -> String {
     text.finish()
 }
 
-/// What inputs did not let in, in the same form.
-pub fn encode_inputs(counts: &InputCounts) -> String {
-    let mut text = Text::default();
-    let forbidden: Labels<'_> = &[("reason", "forbidden")];
-    text.family(INPUT_DROPPED, [(forbidden, counts.dropped() as f64)]);
-    text.family(INPUT_REFUSED, [(forbidden, counts.refused() as f64)]);
-    text.head(INPUT_DENIED);
-    for (reason, count) in counts.denied() {
-        text.sample(INPUT_DENIED.name, &[("reason", reason)], count as f64);
+fn counts(counts: &Counts, text: &mut Text) {
+    let Counts { dropped, refused, denied } = counts;
+    for (metric, by_reason) in
+        [(INPUT_DROPPED, dropped), (INPUT_REFUSED, refused), (INPUT_DENIED, denied)]
+    {
+        text.head(metric);
+        for (reason, count) in by_reason {
+            text.sample(metric.name, &[("reason", reason)], *count as f64);
+        }
     }
-    text.finish()
 }
 
 fn node(status: &NodeStatus, text: &mut Text) {

@@ -1,5 +1,7 @@
 //! Which driver stands behind each kind of input and output.
 
+mod log;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,12 +10,12 @@ use anyhow::Context;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::access::InputCounts;
 use crate::config::{
-    AmqpConfig, Config, InputConfig, MqttOutputConfig, OutputConfig, OutputKind, ReplayConfig,
-    ReplayFormat, SinkConfig, TlsConfig, Url,
+    self, AmqpConfig, ClientVersion, Config, InputConfig, MqttClientConfig, MqttOutputConfig,
+    OutputConfig, OutputKind, ReplayConfig, ReplayFormat, SinkConfig, TlsConfig, Url,
 };
-use crate::input::mqtt::{self as mqtt_input, MqttOptions};
+use crate::input::mqtt::client::{self, MqttClientOptions};
+use crate::input::mqtt::{self as mqtt_input, MqttOptions, Version};
 use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
 use crate::output::amqp::AmqpOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
@@ -21,10 +23,12 @@ use crate::output::{self, OutputOptions};
 use crate::port::{Intake, OutputPort};
 use crate::tls::{self, ClientTls};
 
+pub use log::open_log;
+
 /// Drivers at work; one that fails ends with its error.
 pub type Tasks = JoinSet<anyhow::Result<()>>;
 
-/// Starts an input. Returns the addresses that it listens on; what it does not let in goes to `counts`.
+/// Starts an input. Returns the addresses that it listens on.
 ///
 /// # Errors
 /// An address cannot be bound, or a file cannot be opened.
@@ -32,20 +36,21 @@ pub async fn start_input(
     input: &InputConfig,
     config: &Config,
     intake: Intake,
-    counts: &Arc<InputCounts>,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
     if let Some(mqtt) = &input.mqtt {
         let listen = mqtt.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
-        let record_max = u32::try_from(config.limits.record_max.0.0).unwrap_or(u32::MAX);
-        let sizes = MqttOptions::PACKET_SIZES;
         let files = mqtt.tls.as_ref().and_then(TlsConfig::files);
         let options = MqttOptions {
-            max_packet_size: record_max.clamp(*sizes.start(), *sizes.end()),
-            connections_max: config.limits.connections as usize,
             access: Arc::new(mqtt.access()?),
-            counts: counts.clone(),
             tls: files.map(|files| tls::server(&files)).transpose()?,
+            max_packet_size: max_packet_size(config),
+            connections_max: config.limits.connections as usize,
+            session_expiry_max: mqtt.session_expiry().0,
+            refused: match mqtt.refused {
+                config::Refused::Close => mqtt_input::Refused::Close,
+                config::Refused::Drop => mqtt_input::Refused::Drop,
+            },
             ..MqttOptions::new(listen)
         };
         let listener = mqtt_input::bind(options).await?;
@@ -63,6 +68,14 @@ pub async fn start_input(
             Ok(())
         });
         return Ok(addresses);
+    }
+    if let Some(client) = &input.mqtt_client {
+        let options = client_options(client, config)?;
+        tasks.spawn(async move {
+            client::run(options, intake).await;
+            Ok(())
+        });
+        return Ok(Vec::new());
     }
     let replay = input.replay.as_ref().context("an [[input]] has no kind")?;
     let options = replay_options(replay)?;
@@ -93,6 +106,34 @@ fn available(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     };
     let there: Vec<SocketAddr> = addresses.iter().filter(is_there).copied().collect();
     if there.is_empty() { addresses.to_vec() } else { there }
+}
+
+/// A packet that is larger holds no record that is taken.
+fn max_packet_size(config: &Config) -> u32 {
+    let record_max = u32::try_from(config.limits.record_max.0.0).unwrap_or(u32::MAX);
+    let sizes = MqttOptions::PACKET_SIZES;
+    record_max.clamp(*sizes.start(), *sizes.end())
+}
+
+fn client_options(client: &MqttClientConfig, config: &Config) -> anyhow::Result<MqttClientOptions> {
+    let Url { host, port, .. } = url(client.url.as_deref(), "mqtt")?;
+    Ok(MqttClientOptions {
+        host,
+        port,
+        tls: client.tls_files().map(ClientTls::new).transpose()?,
+        client_id: client.client_id(&config.node.name()),
+        user: client.user.clone(),
+        password: password(client.password_env.as_deref(), client.password_file.as_deref())?,
+        topics: client.topics.clone(),
+        qos: client.qos,
+        version: match client.version {
+            ClientVersion::Auto => None,
+            ClientVersion::V311 => Some(Version::V311),
+            ClientVersion::V5 => Some(Version::V5),
+        },
+        receive_maximum: MqttClientOptions::RECEIVE_MAXIMUM,
+        max_packet_size: max_packet_size(config),
+    })
 }
 
 fn replay_options(config: &ReplayConfig) -> anyhow::Result<ReplayOptions> {
@@ -188,22 +229,42 @@ fn mqtt_options(
     let Url { host, port, .. } = url(mqtt.url.as_deref(), "mqtt")?;
     let password = password(mqtt.password_env.as_deref(), mqtt.password_file.as_deref())?;
     let user = mqtt.user.clone();
-    Ok(output::mqtt::MqttOptions { host, port, tls: None, client_id, user, password, classes })
+    let retain = mqtt.retain;
+    Ok(output::mqtt::MqttOptions {
+        host,
+        port,
+        tls: None,
+        client_id,
+        user,
+        password,
+        classes,
+        retain,
+    })
 }
 
 fn url(text: Option<&str>, scheme: &str) -> anyhow::Result<Url> {
     Url::parse(text.unwrap_or_default(), scheme).map_err(anyhow::Error::msg)
 }
 
-/// The password of an environment variable or of a file, whose last line end does not belong to it.
+/// The password of an environment variable or of a file.
 fn password(variable: Option<&str>, file: Option<&Path>) -> anyhow::Result<Option<String>> {
+    secret("password", variable, file)
+}
+
+/// A secret of an environment variable or of a file, whose last line end does not belong to it. `what` is
+/// how their keys begin.
+fn secret(
+    what: &str,
+    variable: Option<&str>,
+    file: Option<&Path>,
+) -> anyhow::Result<Option<String>> {
     if let Some(name) = variable {
         let value = std::env::var(name);
-        return value.map(Some).with_context(|| format!("password_env: variable {name}"));
+        return value.map(Some).with_context(|| format!("{what}_env: variable {name}"));
     }
     let Some(file) = file else { return Ok(None) };
     let text = std::fs::read_to_string(file)
-        .with_context(|| format!("password_file: {}", file.display()))?;
+        .with_context(|| format!("{what}_file: {}", file.display()))?;
     Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
 }
 

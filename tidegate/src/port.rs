@@ -15,6 +15,8 @@ use tidegate_core::record::{DeliveryId, Offered, Record, RefuseReason, SourceId,
 use tidegate_core::units::{Size, Time};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::input::counts::InputCounts;
+
 /// The process's monotonic clock, as core counts it.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(Instant);
@@ -76,12 +78,18 @@ pub enum Notice {
 pub struct Intake {
     sender: mpsc::Sender<Arrival>,
     clock: Clock,
+    counts: InputCounts,
 }
 
 impl Intake {
     /// A door to the loop that reads `sender`'s other end.
     pub fn new(sender: mpsc::Sender<Arrival>, clock: Clock) -> Self {
-        Intake { sender, clock }
+        Intake { sender, clock, counts: InputCounts::default() }
+    }
+
+    /// What the inputs of this door count.
+    pub fn counts(&self) -> &InputCounts {
+        &self.counts
     }
 
     /// The present time, for `Offered::read_at`.
@@ -127,6 +135,11 @@ impl Source {
         self.intake.now()
     }
 
+    /// What its inputs count.
+    pub fn counts(&self) -> &InputCounts {
+        self.intake.counts()
+    }
+
     /// Offers records in the order of reading; waits while the loop is busy.
     ///
     /// # Errors
@@ -134,6 +147,17 @@ impl Source {
     pub async fn offer(&self, records: Vec<Offered>) -> Result<(), Stopping> {
         let arrival = Arrival::Input(Input::Arrived(records));
         self.intake.sender.send(arrival).await.map_err(|_| Stopping)
+    }
+
+    /// Offers what is in `records` and leaves it empty; waits while the loop is busy. Cancel-safe: what
+    /// was not offered is still there.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn offer_all(&self, records: &mut Vec<Offered>) -> Result<(), Stopping> {
+        let permit = self.intake.sender.reserve().await.map_err(|_| Stopping)?;
+        permit.send(Arrival::Input(Input::Arrived(std::mem::take(records))));
+        Ok(())
     }
 
     /// The next notice; `None` when the loop is gone. Cancel-safe.
@@ -287,5 +311,42 @@ impl Feedback {
     /// The loop is gone.
     pub async fn control(&self, control: Control) -> Result<(), Stopping> {
         self.send(Input::Control(control)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tidegate_core::record::{Body, Properties};
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_offer_that_is_given_up_keeps_its_records() {
+        let (sender, mut arrivals) = mpsc::channel(1);
+        let (_, inbox) = mpsc::unbounded_channel();
+        let intake = Intake::new(sender, Clock::start());
+        let source = Source { id: SourceId(0), inbox, intake };
+        let record = Offered {
+            source: SourceId(0),
+            token: Some(Token(0)),
+            key: Bytes::from_static(b"t"),
+            properties: Properties::default(),
+            body: Body::Resident(Bytes::new()),
+            read_at: Time::ZERO,
+            source_unix_ns: None,
+            ttl: None,
+            identity: None,
+        };
+        let (mut first, mut second) = (vec![record.clone()], vec![record]);
+        source.offer_all(&mut first).await.expect("there is room for one");
+        tokio::select! {
+            biased;
+            _ = source.offer_all(&mut second) => panic!("there is no room"),
+            () = yield_now() => {}
+        }
+        assert_eq!((first.len(), second.len()), (0, 1));
+        assert!(arrivals.recv().await.is_some() && arrivals.try_recv().is_err());
     }
 }

@@ -13,6 +13,7 @@ use crate::config::{Config, Reading, read, read_file, read_with_files};
 use crate::http::{self, Site};
 use crate::status::StatusSource;
 use crate::status::view::CountsView;
+use crate::systemd::Manager;
 
 /// Tells everything that is wrong with a file; the exit code says whether anything is.
 ///
@@ -67,7 +68,14 @@ fn load(file: Option<&Path>) -> anyhow::Result<Config> {
 pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     let config = load(file)?;
     let mut signals = Signals::new()?;
-    let mut node = assemble::start(&config).await?;
+    // A standby waits here, and must hear its signals.
+    let mut node = tokio::select! {
+        node = assemble::start(&config) => node?,
+        received = signals.next() => {
+            tracing::info!(signal = received.name, "stopped before the start");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     for address in &node.listens {
         tracing::info!("MQTT at {address}");
     }
@@ -75,7 +83,7 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
         tracing::info!("records go to {}", output.destination());
     }
     let status = StatusSource::new(node.running.status.clone());
-    let site = Site::new(status).with_inputs(node.counts.clone());
+    let site = Site::new(status);
     for address in &config.http.listen.0 {
         let cure = "choose another address in [http] listen, or listen = [] for none";
         let served = http::serve(*address, site.clone()).await;
@@ -84,6 +92,7 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     }
     site.listeners_are_bound();
     tracing::info!(node = %node.name, "ready; Ctrl-C stops it");
+    let manager = Manager::ready(node.running.status.clone());
     let ended = tokio::select! {
         received = signals.next() => {
             tracing::info!(signal = received.name, "stopping: delivering what is held");
@@ -91,6 +100,7 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
         }
         error = node.failure() => Err(error),
     };
+    manager.stopping(config.node.stop_timeout.0);
     finish(node, &config, &mut signals).await?;
     ended.map(|()| ExitCode::SUCCESS)
 }

@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::drive::StatusHandle;
+use crate::input::counts::InputCounts;
 use crate::port::Stopping;
 
 /// A snapshot walks all streams of the node: younger than this it is shown again. A little less than a
@@ -37,6 +38,11 @@ impl StatusSource {
     /// The status of the node behind `handle`.
     pub fn new(handle: StatusHandle) -> Self {
         StatusSource { handle, kept: Arc::default() }
+    }
+
+    /// What the node's inputs count, now.
+    pub fn counts(&self) -> &InputCounts {
+        self.handle.counts()
     }
 
     /// A snapshot at most a second old.

@@ -15,7 +15,7 @@ fn complaints(file: &str, text: &str) -> String {
     let reading = read(text);
     let told = reading.render(file, text);
     if told.is_empty() {
-        node_options(&reading.config, 1).expect("a file without findings makes a node");
+        node_options(&reading.config, 1, 1).expect("a file without findings makes a node");
     }
     told
 }

@@ -15,7 +15,7 @@ fn every_example_is_a_whole_node() {
             let text = std::fs::read_to_string(&path).unwrap();
             let reading = read(&text);
             assert_eq!(reading.render(&path.display().to_string(), &text), "");
-            node_options(&reading.config, 1).unwrap();
+            node_options(&reading.config, 1, 1).unwrap();
             seen += 1;
         }
     }
@@ -61,7 +61,7 @@ fn damaged_files_are_told_and_what_passes_is_a_whole_node() {
         let reading = read(&text);
         let _ = reading.render("damaged.toml", &text);
         if reading.counts().0 == 0 {
-            node_options(&reading.config, 1).unwrap();
+            node_options(&reading.config, 1, 1).unwrap();
             right += 1;
         }
     }

@@ -17,7 +17,8 @@ use tokio::net::TcpStream;
 
 async fn node() -> (Running, Vec<OutputPort>, Site, SocketAddr) {
     let config = read("[node]\nname = \"gate-7\"").config;
-    let (running, ports) = drive::start(node_options(&config, 7).unwrap(), Clock::start()).unwrap();
+    let (running, ports) =
+        drive::start(node_options(&config, 7, 0).unwrap(), Clock::start(), None).unwrap();
     let site = Site::new(StatusSource::new(running.status.clone()));
     let (address, _) = serve(([127, 0, 0, 1], 0).into(), site.clone()).await.unwrap();
     (running, ports, site, address)

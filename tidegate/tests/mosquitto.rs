@@ -64,6 +64,7 @@ impl Mosquitto {
             user: None,
             password: None,
             classes: ["ls".into(), "lt".into()].into(),
+            retain: false,
         })
     }
 }

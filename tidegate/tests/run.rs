@@ -104,6 +104,35 @@ fn the_first_signal_delivers_what_is_held_and_tells_its_fate() {
 }
 
 #[test]
+fn the_service_manager_hears_of_its_life() {
+    let folder = std::env::temp_dir().join(format!("tidegate-notify-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "20000");
+    let config = "[[input]]\nmqtt = { listen = \"127.0.0.1:0\" }\n\
+                  [[output]]\nsink = { discard = true }\n[http]\nlisten = []\n";
+    let mut node = Node::start_by(command, "notify", config);
+    let heard = || {
+        let mut words = [0; 256];
+        let length = socket.recv(&mut words).unwrap();
+        String::from_utf8_lossy(&words[..length]).into_owned()
+    };
+    assert!(heard().contains("READY=1"));
+    assert!(heard().contains("WATCHDOG=1"));
+    assert!(heard().contains("WATCHDOG=1"), "a sign in each period");
+    node.signal();
+    let mut last = heard();
+    while !last.contains("STOPPING=1") {
+        last = heard();
+    }
+    assert!(last.contains("EXTEND_TIMEOUT_USEC=10000000"), "{last}");
+    assert_eq!(node.end().code(), Some(0));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn what_cannot_be_delivered_in_time_is_dropped_and_told() {
     let mut node = Node::start(
         "impatient",
@@ -182,4 +211,64 @@ fn the_demo_carries_alarms_to_the_far_end() {
     assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
     let alarms = told.lines().find(|line| line.starts_with("Alarms: ")).unwrap();
     assert!(alarms.contains("records arrived; half within"), "{told}");
+}
+
+/// A node with a log in a folder of its own, and an output to `url`.
+fn durable(name: &str, url: &str) -> String {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("log-{name}"));
+    format!(
+        "[node]\nname = \"{name}\"\nstop_timeout = \"10ms\"\n\
+         [[input]]\nmqtt = {{ listen = \"127.0.0.1:0\" }}\n[[output]]\n{url}\n\
+         [http]\nlisten = []\n[log]\ndirectory = \"{}\"\n",
+        folder.display()
+    )
+}
+
+#[test]
+fn what_was_acknowledged_is_sent_after_a_kill() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("log-killed");
+    let _ = std::fs::remove_dir_all(&folder);
+    // A broker that is not there: the record waits.
+    let nowhere = "name = \"out\"\nmqtt = { url = \"mqtt://127.0.0.1:1\" }";
+    let mut node = Node::start("killed", &durable("killed", nowhere));
+    let mqtt = node.wait_for("MQTT at ");
+    let _client = publish(&mqtt);
+    node.process.kill().unwrap();
+    node.end();
+    // The same again, stopped gently: what the log has is not dropped.
+    let mut node = Node::start("killed", &durable("killed", nowhere));
+    let mqtt = node.wait_for("MQTT at ");
+    let _client = publish(&mqtt);
+    node.signal();
+    let told = node.wait_for("stopped: ");
+    assert!(told.contains("dropped 0") && told.contains("lost 0"), "{told}");
+    assert_eq!(node.end().code(), Some(0));
+    let sink = "name = \"out\"\nsink = { discard = true }";
+    let mut node = Node::start("killed", &durable("killed", sink).replace("10ms", "10s"));
+    node.wait_for("ready");
+    node.signal();
+    let told = node.wait_for("stopped: ");
+    assert!(told.contains("confirmed 2, dropped 0, held 0, lost 0"), "{told}");
+    assert_eq!(node.end().code(), Some(0));
+}
+
+#[test]
+fn a_log_has_one_process_and_a_standby_takes_over() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("log-twice");
+    let _ = std::fs::remove_dir_all(&folder);
+    let config = durable("twice", "sink = { discard = true }");
+    let mut first = Node::start("twice", &config);
+    first.wait_for("ready");
+    let mut second = Node::start("twice-again", &config);
+    second.wait_for("another process uses");
+    assert_eq!(second.end().code(), Some(1));
+    let mut standby = Node::start("twice-standby", &format!("{config}standby = true\n"));
+    standby.wait_for("standing by");
+    first.process.kill().unwrap();
+    first.end();
+    standby.wait_for("taking over");
+    let mqtt = standby.wait_for("MQTT at ");
+    let _client = publish(&mqtt);
+    standby.signal();
+    assert!(standby.wait_for("stopped: ").contains("confirmed 1"));
 }

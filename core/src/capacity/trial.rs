@@ -129,7 +129,7 @@ impl Trial {
             loop {
                 let is_alarm = !alarms.is_empty();
                 let bytes = if is_alarm { ALARM } else { uplink.cut().0.min(20_000) };
-                if !uplink.is_free(now, Size(bytes), is_alarm) {
+                if !uplink.is_free(now, Size(bytes), is_alarm.then_some(0)) {
                     break;
                 }
                 uplink.picked_for(now, 0, Size(bytes));

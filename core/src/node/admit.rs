@@ -1,15 +1,20 @@
 //! Whether an offer is taken: the rule that covers it, the bounds, and what happens where it does not fit.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Node;
+use super::ingest::Keep;
 use super::sources::Room;
 use super::streams::StreamKey;
 use crate::io::{Output, OutputId};
-use crate::queue::{Place, QueueKey, QueueSpec};
+use crate::queue::{DeliveryKey, Place, QueueKey, QueueSpec};
 use crate::record::{AcceptMode, DropReason, Fate, Offered, RefuseReason, SourceId};
-use crate::rules::{FullPolicy, Rule, RuleId};
+use crate::rules::{Discipline, FullPolicy, Rule, RuleId};
 use crate::units::{Size, Time};
+
+/// The part of the memory whose bytes may be on their way to the log.
+const UNAPPENDED_PART: u64 = 4;
 
 /// What became of an offer.
 #[derive(Debug)]
@@ -65,14 +70,55 @@ impl Node {
             let room = Room::Inbound;
             return Admission::Wait(Box::new(Misfit { offered, stream, room, patience }));
         }
+        if self.is_log_failing() && self.is_durable(stream) {
+            self.refuse(&offered, rule, RefuseReason::Storage);
+            return Admission::Done;
+        }
         let freed = self.superseded_size(stream, &offered.key);
-        match self.lacks(stream, size, freed) {
-            None => {
-                self.accept(now, offered, stream, size);
+        match self.room_for(&offered, stream, size, freed) {
+            Ok(keep) => {
+                self.accept(now, offered, stream, size, keep);
                 Admission::Done
             }
-            Some(room) => self.apply_full_policy(now, offered, stream, room),
+            Err(room) => self.apply_full_policy(now, offered, stream, room),
         }
+    }
+
+    fn is_durable(&self, stream: StreamKey) -> bool {
+        let rule = self.options.rules.get(self.streams.get(stream).rule);
+        rule.accept == AcceptMode::Durable
+    }
+
+    /// Where a record fits, or what it finds too little of. For want of memory a durable one goes to the
+    /// log only, or better: an older one of its stream does.
+    fn room_for(
+        &mut self,
+        offered: &Offered,
+        key: StreamKey,
+        size: Size,
+        freed: Size,
+    ) -> Result<Keep, Room> {
+        let rule = self.options.rules.get(self.streams.get(key).rule);
+        let is_ready = offered.body.is_ready();
+        let can_leave =
+            self.is_durable(key) && is_ready && rule.discipline != Discipline::NewestOnly;
+        if can_leave && rule.strict_order && self.streams.get(key).left > 0 {
+            // What is on disk goes before it.
+            return self
+                .lacks(key, size, freed)
+                .filter(|room| !room.is_memory())
+                .map_or(Ok(Keep::InLog), Err);
+        }
+        while let Some(room) = self.lacks(key, size, freed) {
+            if !room.is_memory() || !can_leave {
+                return Err(room);
+            }
+            let is_strict = self.options.rules.get(self.streams.get(key).rule).strict_order;
+            if is_strict || !self.leave_oldest(key) {
+                return Ok(Keep::InLog);
+            }
+        }
+        Ok(Keep::InMemory)
     }
 
     /// Whether it would not fit even if nothing else were there.
@@ -86,8 +132,12 @@ impl Node {
     fn lacks(&self, key: StreamKey, size: Size, freed: Size) -> Option<Room> {
         let stream = self.streams.get(key);
         let rule = self.options.rules.get(stream.rule);
+        let is_durable = rule.accept == AcceptMode::Durable;
+        let ahead = Size(self.options.memory.0 / UNAPPENDED_PART);
         if stream.bytes + size > rule.bound + freed {
             Some(Room::Stream(key))
+        } else if is_durable && !self.store.as_ref().is_some_and(|log| log.has_room(size, ahead)) {
+            Some(Room::Log)
         } else if self.held_bytes + size > self.options.memory_for(rule.class) + freed {
             Some(Room::Memory(rule.class))
         } else {
@@ -107,7 +157,7 @@ impl Node {
             FullPolicy::Block(patience) if self.streams.get(stream).full_for.is_none() => {
                 return Admission::Wait(Box::new(Misfit { offered, stream, room, patience }));
             }
-            FullPolicy::DropOldest => self.replace_oldest(now, offered, stream),
+            FullPolicy::DropOldest => self.replace_oldest(now, offered, stream, room),
             FullPolicy::DropNewest => self.accept_and_drop(now, offered, stream),
             FullPolicy::Reject | FullPolicy::Block(_) => {
                 self.refuse(&offered, Some(rule), RefuseReason::Full);
@@ -119,31 +169,45 @@ impl Node {
 
     /// Drops the stream's oldest waiting records until the new one fits. Where that cannot help, for
     /// other streams fill the memory or too much is under way, none is dropped and it is refused.
-    fn replace_oldest(&mut self, now: Time, offered: Offered, stream: StreamKey) {
+    fn replace_oldest(&mut self, now: Time, offered: Offered, stream: StreamKey, room: Room) {
         let size = size_of(&offered);
+        if room == Room::Log {
+            self.drop_segments(now, stream, size);
+        }
         let droppable = self.waiting_bytes(stream).min(self.streams.get(stream).bytes);
         if self.lacks(stream, size, droppable).is_none() {
             while self.lacks(stream, size, Size::ZERO).is_some() && self.drop_oldest(now, stream) {}
         }
-        if self.lacks(stream, size, Size::ZERO).is_none() {
-            self.accept(now, offered, stream, size);
-        } else {
-            let rule = self.streams.get(stream).rule;
-            self.refuse(&offered, Some(rule), RefuseReason::Full);
+        match self.room_for(&offered, stream, size, Size::ZERO) {
+            Ok(keep) => self.accept(now, offered, stream, size, keep),
+            Err(_) => {
+                let rule = self.streams.get(stream).rule;
+                self.refuse(&offered, Some(rule), RefuseReason::Full);
+            }
         }
     }
 
     /// Bytes that dropping all that waits of a stream would free at most.
     fn waiting_bytes(&self, stream: StreamKey) -> Size {
         let queues = self.streams.get(stream).queues();
-        queues.map(|queue| self.queues.backlog_of(queue).bytes).max().unwrap_or_default()
+        let waiting = queues.map(|queue| self.queues.backlog_of(queue).bytes).max();
+        let chunks = (self.streams.get(stream).left > 0).then(|| self.backlog.chunks_of(stream));
+        let left: Size = chunks.into_iter().flatten().map(|(.., bytes)| bytes).sum();
+        waiting.unwrap_or_default() + left
+    }
+
+    /// The oldest delivery that waits in memory.
+    pub(super) fn oldest_waiting(&self, stream: StreamKey) -> Option<DeliveryKey> {
+        let queues = self.streams.get(stream).queues();
+        let oldest = queues.filter_map(|queue| self.queues.oldest(queue));
+        oldest.min_by_key(|&key| self.queues.get(key).map(|delivery| delivery.order))
     }
 
     fn drop_oldest(&mut self, now: Time, stream: StreamKey) -> bool {
-        let queues = self.streams.get(stream).queues();
-        let oldest = queues
-            .filter_map(|queue| self.queues.oldest(queue))
-            .min_by_key(|&key| self.queues.get(key).map(|delivery| delivery.order));
+        if self.drop_oldest_left(now, stream) {
+            return true;
+        }
+        let oldest = self.oldest_waiting(stream);
         if let Some(oldest) = oldest {
             self.finish(now, oldest, Fate::Dropped(DropReason::Full));
         }
@@ -191,15 +255,22 @@ impl Node {
         let stream = match self.streams.attach(rule, &name) {
             Some(stream) => stream,
             None => {
-                for queue in self.streams.make_place()? {
-                    self.queues.close(queue);
-                }
-                let queues = self.open_queues(rule);
-                self.streams.create(rule, name, &queues)
+                let stream = self.create_stream(rule, name)?;
+                self.streams.get_mut(stream).opens += 1;
+                stream
             }
         };
         self.sources.get_mut(source)?.streams.push((rule, stream));
         Some(stream)
+    }
+
+    /// A new stream that nobody feeds yet; `None` when the table is full of streams in use.
+    pub(super) fn create_stream(&mut self, rule: RuleId, name: Arc<str>) -> Option<StreamKey> {
+        for queue in self.streams.make_place()? {
+            self.queues.close(queue);
+        }
+        let queues = self.open_queues(rule);
+        Some(self.streams.create(rule, name, &queues))
     }
 
     fn open_queues(&mut self, id: RuleId) -> Vec<QueueKey> {

@@ -93,6 +93,16 @@ impl Node {
         }
     }
 
+    /// The log has room again, if it has: streams that found none, and whoever waits for it, go on.
+    pub(super) fn made_log_room(&mut self) {
+        if self.store.as_ref().is_none_or(|store| !store.has_much_room()) {
+            return;
+        }
+        while let Some(&key) = self.full_for_log.first() {
+            self.no_longer_full(key);
+        }
+    }
+
     /// Records of this stream are dropped or refused from now on, for there is no room.
     pub(super) fn now_full(&mut self, key: StreamKey, room: Room) {
         let stream = self.streams.get_mut(key);
@@ -103,6 +113,9 @@ impl Node {
         let rule = stream.rule;
         if let Room::Memory(class) = room {
             self.full_for_memory.insert((class, key));
+        }
+        if room == Room::Log {
+            self.full_for_log.insert(key);
         }
         let full = &mut self.full_streams[usize::from(rule.0)];
         *full += 1;
@@ -117,6 +130,9 @@ impl Node {
         let rule = stream.rule;
         if let Room::Memory(class) = room {
             self.full_for_memory.remove(&(class, key));
+        }
+        if room == Room::Log {
+            self.full_for_log.remove(&key);
         }
         self.streams.note_idle(key);
         let full = &mut self.full_streams[usize::from(rule.0)];
@@ -138,6 +154,11 @@ impl Node {
         }
         if self.inbound.wait(now).is_none() {
             self.serve_room(now, Room::Inbound);
+        }
+        let has_log_room = self.store.as_ref().is_some_and(|store| store.has_much_room());
+        if has_log_room {
+            self.made_log_room();
+            self.serve_room(now, Room::Log);
         }
         while let Some((until, source)) = self.sources.first_patience() {
             if until > now {

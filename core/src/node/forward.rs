@@ -118,13 +118,16 @@ impl Node {
         Some(self.transmit(now, uplink, choice, candidate))
     }
 
-    /// Whether the uplink takes the choice now. Live records of the most urgent class overdraw it by a
-    /// cut, where the scheduler favours them.
+    /// Whether the uplink takes the choice now. Live records of the most urgent class may overdraw it,
+    /// unless all is one FIFO.
     fn is_free(&self, now: Time, place: usize, choice: Choice, candidate: Candidate) -> bool {
         let is_urgent = choice == URGENT
             && self.options.classes.len() > 1
             && self.options.scheduler.favours_alarms();
-        self.uplinks[place].uplink.is_free(now, candidate.piece.size, is_urgent)
+        let output = &self.outputs[usize::from(candidate.output.0)];
+        let path = || output.first_path + usize::from(self.options.scheduler.lane_of(choice.class));
+        let urgent = is_urgent.then(path);
+        self.uplinks[place].uplink.is_free(now, candidate.piece.size, urgent)
     }
 
     /// The urgent record that goes although the scheduler chose another one, for which the uplink has no

@@ -4,14 +4,24 @@
 use std::sync::Arc;
 
 use super::admit::{Admission, queue_spec};
+use super::durable::{Leg, bit_of};
 use super::sources::ReplyTo;
 use super::streams::StreamKey;
-use super::{Held, Node};
-use crate::io::{Append, Event, Output};
+use super::{Held, Node, Owed};
+use crate::io::{Event, Output};
 use crate::queue::{Delivery, RecordKey};
-use crate::record::{AcceptMode, Body, Identity, LogPosition, Offered, Record, RefuseReason};
+use crate::record::{AcceptMode, Identity, Offered, Record, RefuseReason};
 use crate::rules::Discipline;
 use crate::units::{Size, Time};
+
+/// Where an accepted record waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// In its queues.
+    InMemory,
+    /// Only in the log, until there is room ahead.
+    InLog,
+}
 
 impl Node {
     /// Takes records in the order of reading.
@@ -35,15 +45,25 @@ impl Node {
         }
     }
 
-    /// Gives the record its identity and puts it in its queues; from here on it is the node's.
-    pub(super) fn accept(&mut self, now: Time, offered: Offered, key: StreamKey, size: Size) {
+    /// Gives the record its identity and puts it in its queues, or leaves it to the log; from here on it is
+    /// the node's.
+    pub(super) fn accept(
+        &mut self,
+        now: Time,
+        offered: Offered,
+        key: StreamKey,
+        size: Size,
+        keep: Keep,
+    ) {
         self.supersede(now, key, &offered.key);
         let stream = self.streams.get_mut(key);
         stream.seq += 1;
         stream.bytes += size;
         let (id, seq) = (stream.id, stream.seq);
         let rule = self.options.rules.get(stream.rule);
-        let own = || Identity { origin: self.origin.clone(), stream: id, seq };
+        let is_durable = rule.accept == AcceptMode::Durable;
+        let origin = if is_durable { &self.log_origin } else { &self.origin };
+        let own = || Identity { origin: origin.clone(), stream: id, seq };
         let ttl = [offered.ttl, rule.ttl].into_iter().flatten().min();
         let record = Record {
             identity: offered.identity.unwrap_or_else(own),
@@ -55,25 +75,34 @@ impl Node {
             expires: ttl.map(|ttl| offered.read_at + ttl),
             source_unix_ns: offered.source_unix_ns,
         };
-        self.held_bytes += size;
         self.inbound.spend(now, size);
+        let reply = self.sources.reply_to(offered.source, offered.token);
+        if keep == Keep::InLog {
+            let deliveries = rule.to.len();
+            stream.held += deliveries as u64;
+            stream.left += deliveries as u64;
+            self.tally.accepted(stream.rule, deliveries, size);
+            self.append_left(key, seq, &record, size, reply);
+            return;
+        }
+        self.held_bytes += size;
+        let owed = is_durable.then(|| Box::new(Owed { seq, ..Owed::default() }));
         let record_key = self.held.insert(Held {
             left: rule.to.len() as u32,
             stream: key,
             size,
             dropped: None,
-            owed: None,
+            owed,
             record: Arc::new(record),
         });
-        let reply = self.sources.reply_to(offered.source, offered.token);
-        self.acknowledge(record_key, reply);
         self.enqueue(now, key, record_key);
+        self.acknowledge(record_key, reply);
     }
 
     /// Puts an accepted record in the queue of each of its destinations.
     fn enqueue(&mut self, now: Time, stream: StreamKey, record_key: RecordKey) {
         self.last_order += 1;
-        let Held { record, size, .. } = &self.held[record_key];
+        let Held { record, size, owed, .. } = &mut self.held[record_key];
         let stream = self.streams.get_mut(stream);
         let rule = self.options.rules.get(stream.rule);
         let mut keys = Vec::new();
@@ -94,6 +123,9 @@ impl Node {
             if let Some(at) = record.expires {
                 self.expiry.insert((at, key));
             }
+            if let Some(owed) = owed {
+                owed.legs.push(Leg { delivery: key, destinations: bit_of(output) });
+            }
             if rule.discipline == Discipline::NewestOnly {
                 keys.push(key);
             }
@@ -111,9 +143,6 @@ impl Node {
     pub(super) fn acknowledge(&mut self, key: RecordKey, reply: Option<ReplyTo>) {
         let held = &mut self.held[key];
         let rule = self.options.rules.get(self.streams.get(held.stream).rule);
-        if let Body::Stored { position, .. } = held.record.body {
-            held.owed.get_or_insert_default().logged = Some(position);
-        }
         let is_logged = held.owed.as_ref().is_some_and(|owed| owed.logged.is_some());
         match rule.accept {
             AcceptMode::Durable if !is_logged => self.append(key, reply),
@@ -123,53 +152,11 @@ impl Node {
         }
     }
 
-    /// Asks the log to take a record, if its body is here.
-    fn append(&mut self, key: RecordKey, reply: Option<ReplyTo>) {
-        let held = &mut self.held[key];
-        let owed = held.owed.get_or_insert_default();
-        let Body::Resident(payload) = &held.record.body else {
-            owed.reply = reply;
-            return;
-        };
-        self.last_append += 1;
-        let number = self.last_append;
-        owed.logged = Some(LogPosition(number));
-        self.unappended.insert(number, (key, reply));
-        let record = &held.record;
-        self.appends.push(Append {
-            number,
-            identity: record.identity.clone(),
-            key: record.key.clone(),
-            payload: payload.clone(),
-            class: self.options.rules.get(self.streams.get(held.stream).rule).class,
-            deadline: record.deadline,
-        });
-    }
-
     /// Tells a sender, if it waits and its connection is still there.
     pub(super) fn answer(&mut self, reply: Option<ReplyTo>, result: Result<(), RefuseReason>) {
         if let Some(reply) = reply.filter(|reply| self.sources.is_alive(reply)) {
             let ReplyTo { source, token, .. } = reply;
             self.outbox.push_back(Output::Accept { source, token, result });
-        }
-    }
-
-    /// The log holds these: their senders may know.
-    pub(super) fn appended(&mut self, upto: u64) {
-        while let Some(entry) = self.unappended.first_entry().filter(|entry| *entry.key() <= upto) {
-            let (_, reply) = entry.remove();
-            self.answer(reply, Ok(()));
-        }
-    }
-
-    /// The log does not hold these. They stay queued; their senders are told that nothing is promised.
-    pub(super) fn append_failed(&mut self, appends: &[u64], reason: RefuseReason) {
-        for number in appends {
-            let Some((key, reply)) = self.unappended.remove(number) else { continue };
-            if let Some(owed) = self.held.get_mut(key).and_then(|held| held.owed.as_mut()) {
-                owed.logged = None;
-            }
-            self.answer(reply, Err(reason));
         }
     }
 }

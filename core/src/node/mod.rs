@@ -6,15 +6,21 @@
 
 mod admit;
 mod ahead;
+mod backlog;
 mod block;
+mod durable;
 mod edits;
 mod feedback;
+mod fetch;
 mod forward;
 mod ingest;
 mod prepare;
 mod reallocate;
 mod report;
+mod restore;
 mod sources;
+mod stop;
+mod store;
 mod streams;
 mod tally;
 
@@ -23,8 +29,11 @@ use std::sync::Arc;
 
 use slotmap::SlotMap;
 
+use self::backlog::Backlog;
+use self::durable::{Leg, Logged};
 use self::forward::OutputState;
 use self::sources::{ReplyTo, Sources};
+use self::store::Store;
 use self::streams::{StreamKey, Streams};
 use self::tally::Tally;
 use crate::capacity;
@@ -33,11 +42,10 @@ use crate::estimate::{Meter, ProcessingDelay};
 use crate::inbound::Inbound;
 use crate::io::{Control, Event, Input, Output, UplinkId};
 use crate::limits::REPORTS_MAX;
+use crate::log::Recovery;
 use crate::options::{NodeOptions, OptionsError};
-use crate::queue::{DeliveryKey, End, Progress, Queues, RecordKey};
-use crate::record::{
-    DeliveryId, DropReason, Fate, LogPosition, Origin, Record, RefuseReason, WorkId,
-};
+use crate::queue::{DeliveryKey, Queues, RecordKey};
+use crate::record::{DeliveryId, DropReason, Fate, Origin, Record, RefuseReason, WorkId};
 use crate::schedule::Scheduler;
 use crate::units::{Size, Time};
 use crate::uplink::Uplink;
@@ -60,10 +68,16 @@ struct Held {
 /// What the node owes for a record that it holds.
 #[derive(Debug, Default)]
 struct Owed {
-    /// Who waits for its confirmation (accept mode `Confirmed`), or for its way into the log.
+    /// Who waits for its confirmation (accept mode `Confirmed`), or for its preparation.
     reply: Option<ReplyTo>,
+    /// Its place in its stream.
+    seq: u64,
+    /// Of a durable record: its deliveries without a fate.
+    legs: Vec<Leg>,
     /// Where the log has it, or will have it.
-    logged: Option<LogPosition>,
+    logged: Option<Logged>,
+    /// The class that it was read back for, if it was.
+    ahead: Option<ClassId>,
 }
 
 /// An uplink with what decides on it.
@@ -83,12 +97,20 @@ struct UplinkState {
 #[derive(Debug)]
 pub struct Node {
     options: NodeOptions,
+    /// In the names of records that the log does not know.
     origin: Arc<Origin>,
+    /// In the names of those that it does.
+    log_origin: Arc<Origin>,
+    /// The log, where there is one, and what only it holds.
+    store: Option<Box<Store>>,
+    backlog: Backlog,
     sources: Sources,
     /// Streams that lost a record since somebody waits.
     freed: Vec<StreamKey>,
     /// Streams that are full for want of memory, the most urgent class first.
     full_for_memory: BTreeSet<(ClassId, StreamKey)>,
+    /// Streams that are full for want of room in the log.
+    full_for_log: BTreeSet<StreamKey>,
     /// How many streams of each rule are full.
     full_streams: Vec<u64>,
     streams: Streams,
@@ -103,10 +125,6 @@ pub struct Node {
     last_work: u64,
     /// Accepted records, ever: the order of acceptance.
     last_order: u64,
-    appends: Vec<crate::io::Append>,
-    last_append: u64,
-    unappended: BTreeMap<u64, (RecordKey, Option<ReplyTo>)>,
-    releases: Vec<LogPosition>,
     inbound: Inbound,
     processing: ProcessingDelay,
     tally: Tally,
@@ -118,11 +136,20 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node made of these options, holding nothing.
+    /// A node made of these options, holding nothing; its log, if it has one, is new.
     ///
     /// # Errors
     /// Options that lead nowhere: see [`OptionsError`].
     pub fn new(options: NodeOptions) -> Result<Self, OptionsError> {
+        Node::resume(options, Recovery::default())
+    }
+
+    /// A node that goes on where a log ends: what has no fate there is read back and sent. The options'
+    /// name and incarnation are those of the log.
+    ///
+    /// # Errors
+    /// Options that lead nowhere: see [`OptionsError`].
+    pub fn resume(options: NodeOptions, recovery: Recovery) -> Result<Self, OptionsError> {
         options.check()?;
         let classes = options.classes.len();
         let lanes = usize::from(options.scheduler.lanes(&options.classes));
@@ -140,16 +167,23 @@ impl Node {
             wake: None,
             overtaken: Size::ZERO,
         };
-        let origin = Origin { node: options.name.clone(), incarnation: options.incarnation };
-        Ok(Node {
+        let origin = |incarnation| Arc::new(Origin { node: options.name.clone(), incarnation });
+        let log_origin = origin(options.incarnation);
+        let store = options.log.clone().map(|log| Box::new(Store::new(log, &recovery)));
+        let boot = options.log.as_ref().map(|log| origin(log.boot));
+        let mut node = Node {
             uplinks: options.uplinks.iter().enumerate().map(uplink).collect(),
             queues: Queues::new(options.scheduler.ranking(), classes, outputs.len()),
             tally: Tally::new(options.rules.len()),
-            origin: Arc::new(origin),
+            origin: boot.unwrap_or_else(|| log_origin.clone()),
+            log_origin,
+            store,
+            backlog: Backlog::default(),
             outputs,
             sources: Sources::default(),
             freed: Vec::new(),
             full_for_memory: BTreeSet::new(),
+            full_for_log: BTreeSet::new(),
             full_streams: vec![0; options.rules.len()],
             streams: Streams::default(),
             held: SlotMap::with_key(),
@@ -159,10 +193,6 @@ impl Node {
             prepare_next: VecDeque::new(),
             last_work: 0,
             last_order: 0,
-            appends: Vec::new(),
-            last_append: 0,
-            unappended: BTreeMap::new(),
-            releases: Vec::new(),
             inbound: Inbound::new(options.inbound),
             processing: ProcessingDelay::default(),
             outbox: VecDeque::new(),
@@ -171,7 +201,9 @@ impl Node {
             is_stopping: false,
             is_drained: false,
             options,
-        })
+        };
+        node.restore(recovery);
+        Ok(node)
     }
 
     /// Takes one input. `now` never goes back.
@@ -179,7 +211,10 @@ impl Node {
         match input {
             Input::Arrived(records) => self.ingest(now, records),
             Input::Appended { upto } => self.appended(upto),
-            Input::AppendFailed { appends, reason } => self.append_failed(&appends, reason),
+            Input::AppendFailed { appends, reason } => {
+                self.append_failed(now, &appends, reason);
+            }
+            Input::Fetched(fetched) => self.fetched(now, fetched),
             Input::Prepared { work, result } => self.prepared(now, work, result),
             Input::Sent { id, bytes } => self.sent(now, id.into(), bytes),
             Input::Confirmed { destination, ids } => self.confirmed(now, destination, &ids),
@@ -197,7 +232,7 @@ impl Node {
             Input::Control(control) => self.control(now, control),
             // Core needs no word that a path is free: it never fills one.
             Input::Writable { .. } => {}
-            Input::Wall { .. } => {}
+            Input::Wall { unix_ns, uncertainty } => self.set_wall(now, unix_ns, uncertainty),
             Input::LinkPacket { .. } => self.report(Event::Unsupported("a packet of a link")),
         }
     }
@@ -209,18 +244,24 @@ impl Node {
         }
         self.settle(now);
         self.prepare();
-        if !self.appends.is_empty() {
-            return Some(Output::Append(std::mem::take(&mut self.appends)));
-        }
-        if let Some(output) = self.outbox.pop_front() {
+        self.write_due(now);
+        if let Some(output) = self.next_for_log().or_else(|| self.outbox.pop_front()) {
             return Some(output);
-        }
-        if !self.releases.is_empty() {
-            return Some(Output::Release(std::mem::take(&mut self.releases)));
         }
         let transmit =
             (0..self.uplinks.len()).find_map(|place| self.forward(now, UplinkId(place as u16)));
+        let transmit = transmit.or_else(|| self.next_fetch());
         transmit.or_else(|| self.next_report().map(Output::Report))
+    }
+
+    /// What the log is to do. An append goes first, so that its commit begins at once.
+    fn next_for_log(&mut self) -> Option<Output> {
+        let store = self.store.as_mut()?;
+        let (appends, releases) = (store.take_appends(), store.take_releases());
+        if !releases.is_empty() {
+            self.outbox.push_back(Output::Release(releases));
+        }
+        (!appends.is_empty()).then_some(Output::Append(appends))
     }
 
     /// When `poll` must be called at the latest, if no input comes before.
@@ -230,7 +271,8 @@ impl Node {
         let uplinks = self.uplinks.iter().flat_map(|state| {
             [state.wake, state.uplink.next_timeout(), state.scheduler.next_reallocation()]
         });
-        uplinks.chain([expiry, patience]).flatten().min()
+        let log = self.store.as_ref().and_then(|store| store.next_timeout());
+        uplinks.chain([expiry, patience, log]).flatten().min()
     }
 
     /// The record of a delivery; `None` for a stale handle.
@@ -317,6 +359,7 @@ impl Node {
     fn finish(&mut self, now: Time, key: DeliveryKey, fate: Fate) {
         let Some(delivery) = self.queues.forget(key) else { return };
         let record_key = delivery.record;
+        self.log_fate(now, record_key, key, fate);
         let held = &mut self.held[record_key];
         if delivery.can_expire
             && let Some(at) = held.record.expires
@@ -350,37 +393,8 @@ impl Node {
         if let Some(owed) = held.owed {
             let result = held.dropped.map_or(Ok(()), |reason| Err(RefuseReason::Dropped(reason)));
             self.answer(owed.reply, result);
-            self.releases.extend(owed.logged);
+            self.note_ahead(owed.ahead, held.size);
         }
         self.check_drained();
-    }
-
-    /// Gives up everything that is held.
-    fn discard(&mut self, now: Time) {
-        self.is_stopping = true;
-        self.refuse_blocked();
-        for lane in self.outputs.iter_mut().flat_map(|output| &mut output.lanes) {
-            lane.current = None;
-            while let Some(key) = lane.unconfirmed.at(End::Front) {
-                self.queues.take_unconfirmed(&mut lane.unconfirmed, key);
-            }
-        }
-        let keys: Vec<DeliveryKey> = self.queues.keys().collect();
-        for key in keys {
-            let progress = self.queues.get(key).map(|delivery| delivery.progress);
-            let is_begun = |progress: Progress| progress.picked > Size::ZERO;
-            if progress.is_some_and(|progress| is_begun(progress) && !progress.is_handed()) {
-                self.outbox.push_back(Output::Cancel(key.into()));
-            }
-            self.finish(now, key, Fate::Dropped(DropReason::Stopped));
-        }
-        self.check_drained();
-    }
-
-    fn check_drained(&mut self) {
-        if self.is_stopping && self.held.is_empty() && !self.is_drained {
-            self.is_drained = true;
-            self.report(Event::Drained);
-        }
     }
 }

@@ -47,7 +47,7 @@ impl Node {
 
     /// Accepted - confirmed - dropped - held, in deliveries since start: 0, or records were lost.
     pub fn audit(&self) -> i128 {
-        self.tally.total().lost(self.queues.len() as u64)
+        self.tally.total().lost(self.held())
     }
 
     /// What the classes want of an uplink and get; where the scheduler grants rates, what it granted.
@@ -150,9 +150,15 @@ impl Node {
             .collect()
     }
 
-    /// Deliveries held: waiting or unconfirmed.
+    /// Deliveries held: waiting, unconfirmed, or only in the log.
     pub fn held(&self) -> u64 {
-        self.queues.len() as u64
+        self.queues.len() as u64 + self.backlog.deliveries
+    }
+
+    /// Deliveries that only the log holds, and bytes of its segments.
+    pub fn log_use(&self) -> (u64, Size) {
+        let bytes = self.store.as_ref().map_or(Size::ZERO, |store| store.bytes());
+        (self.backlog.deliveries, bytes)
     }
 
     /// The uplinks' part of the snapshot, for who looks often.

@@ -23,6 +23,15 @@ pub(super) enum Room {
     Stream(StreamKey),
     /// The node's inbound limit: time gives it, and patience has no part in it.
     Inbound,
+    /// The log.
+    Log,
+}
+
+impl Room {
+    /// Whether it is memory.
+    pub(super) fn is_memory(self) -> bool {
+        matches!(self, Room::Memory(_))
+    }
 }
 
 /// A wait for room.

@@ -23,22 +23,26 @@ new_key_type! {
 pub(super) struct Stream {
     pub(super) id: StreamId,
     pub(super) rule: RuleId,
-    name: Arc<str>,
+    pub(super) name: Arc<str>,
     /// Number of the last accepted record.
     pub(super) seq: u64,
     /// One queue a destination, in the order of the rule's `to`: the first of them, and the others.
     queue: QueueKey,
     other_queues: Box<[QueueKey]>,
-    /// Deliveries held.
+    /// Deliveries held, in memory or only in the log.
     pub(super) held: u64,
-    /// Bytes of the records held.
+    /// Those of them that only the log holds.
+    pub(super) left: u64,
+    /// Whether the log knows it.
+    pub(super) is_named: bool,
+    /// Bytes of the records held, wherever they are.
     pub(super) bytes: Size,
     /// Its records are dropped or refused at once until this has room again.
     pub(super) full_for: Option<Room>,
     /// For `newest-only`: the newest record of each key, and its deliveries.
     pub(super) newest: Option<Box<Newest>>,
     /// Connections that feed it.
-    opens: u32,
+    pub(super) opens: u32,
     /// Its place among the idle ones, if it is idle.
     idle_since: Option<u64>,
 }
@@ -81,6 +85,26 @@ impl Streams {
         Some(key)
     }
 
+    /// The stream of this name under this rule, if it is known.
+    pub(super) fn find(&self, rule: RuleId, name: &Arc<str>) -> Option<StreamKey> {
+        self.names.get(&(rule, name.clone())).copied()
+    }
+
+    /// Numbers up to this one are not given.
+    pub(super) fn skip_ids(&mut self, last: u64) {
+        self.last_id = self.last_id.max(last);
+    }
+
+    /// The last number that was given, or is not to be given.
+    pub(super) fn last_id(&self) -> StreamId {
+        StreamId(self.last_id)
+    }
+
+    /// Every stream of the table.
+    pub(super) fn all(&self) -> impl Iterator<Item = (StreamKey, &Stream)> {
+        self.streams.iter()
+    }
+
     /// Makes place for one more stream; `None` when the table is full of streams in use. Answers with
     /// the queues of the one that had to go.
     pub(super) fn make_place(&mut self) -> Option<Vec<QueueKey>> {
@@ -94,7 +118,7 @@ impl Streams {
         Some(queues)
     }
 
-    /// A new stream with one feeder and at least one queue.
+    /// A new stream with no feeder and at least one queue.
     pub(super) fn create(
         &mut self,
         rule: RuleId,
@@ -110,10 +134,12 @@ impl Streams {
             queue: queues[0],
             other_queues: queues[1..].into(),
             held: 0,
+            left: 0,
+            is_named: false,
             bytes: Size::ZERO,
             full_for: None,
             newest: None,
-            opens: 1,
+            opens: 0,
             idle_since: None,
         });
         self.names.insert((rule, name), key);

@@ -55,6 +55,27 @@ impl Tally {
         self.counts(rule).dropped[reason.index()] += count as u64;
     }
 
+    /// Records of an earlier life of the node are its own again.
+    pub(super) fn restored(&mut self, rule: RuleId, records: u64, deliveries: u64, bytes: Size) {
+        let counts = self.counts(rule);
+        counts.records += records;
+        counts.accepted += deliveries;
+        counts.accepted_bytes += bytes.0;
+    }
+
+    /// A record that was read back belongs to another rule now, with all its deliveries.
+    pub(super) fn moved(&mut self, from: RuleId, to: RuleId, deliveries: u64) {
+        if from != to {
+            self.counts(from).accepted -= deliveries;
+            self.counts(to).accepted += deliveries;
+        }
+    }
+
+    /// Deliveries ended that only the log held.
+    pub(super) fn dropped(&mut self, rule: RuleId, deliveries: u64, reason: DropReason) {
+        self.counts(rule).dropped[reason.index()] += deliveries;
+    }
+
     /// The last byte of a delivery was handed to the wire. One that is sent again counts in the times
     /// again, for that is how long it took, but it violates its bound once.
     pub(super) fn handed(&mut self, now: Time, delivery: &mut Delivery) {

@@ -7,54 +7,22 @@
 
 mod delivery;
 mod group;
+mod handle;
 mod list;
 
 use std::collections::VecDeque;
 
-use slotmap::{Key, KeyData, SlotMap, new_key_type};
+use slotmap::SlotMap;
 
 pub use self::delivery::{Delivery, Place, Progress, Timing};
+pub use self::handle::{DeliveryKey, QueueKey, RecordKey};
 pub use self::list::{End, List};
 
 use self::group::{Group, Rank};
 use crate::class::ClassId;
-use crate::io::{OutputId, QueueId};
-use crate::record::DeliveryId;
+use crate::io::OutputId;
 use crate::rules::{Discipline, RuleId};
 use crate::units::{Size, Time};
-
-new_key_type! {
-    /// Handle of a delivery: a stale one finds nothing.
-    pub struct DeliveryKey;
-    /// Handle of a record that is held.
-    pub struct RecordKey;
-    /// Handle of a queue.
-    pub struct QueueKey;
-}
-
-impl From<QueueKey> for QueueId {
-    fn from(key: QueueKey) -> Self {
-        QueueId(key.data().as_ffi())
-    }
-}
-
-impl From<QueueId> for QueueKey {
-    fn from(id: QueueId) -> Self {
-        KeyData::from_ffi(id.0).into()
-    }
-}
-
-impl From<DeliveryKey> for DeliveryId {
-    fn from(key: DeliveryKey) -> Self {
-        DeliveryId(key.data().as_ffi())
-    }
-}
-
-impl From<DeliveryId> for DeliveryKey {
-    fn from(id: DeliveryId) -> Self {
-        KeyData::from_ffi(id.0).into()
-    }
-}
 
 /// What a queue is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +128,19 @@ impl Queues {
     pub fn insert(&mut self, delivery: Delivery) -> DeliveryKey {
         let key = self.deliveries.insert(delivery);
         self.link(key, Timing::Live, End::Back);
+        key
+    }
+
+    /// Adds a delivery whose time is past, or that was read back from disk: as the newest of the late
+    /// ones, unless its queue keeps strict order.
+    pub fn insert_late(&mut self, delivery: Delivery) -> DeliveryKey {
+        let is_strict = self.queues[delivery.queue].spec.strict_order;
+        let timing = match self.ranking {
+            Ranking::Deadline if !is_strict => Timing::Late,
+            _ => Timing::Live,
+        };
+        let key = self.deliveries.insert(delivery);
+        self.link(key, timing, End::Back);
         key
     }
 

@@ -1,24 +1,30 @@
 //! What tests of a node share: a driver that checks every step, and random operations with a model that
 //! knows what must hold after each. Only with the feature `testing`.
 
+mod disk;
+mod log;
 mod steps;
 mod trial;
 mod wire;
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
+pub use self::disk::{Disk, File};
+pub use self::log::scan_log;
 pub use self::steps::NodeOp;
 pub use self::trial::{Trial, run};
-pub use self::wire::{Answer, Cut, Wire, offer};
+pub use self::wire::{Answer, Cut, Wire};
 
 use crate::capacity::LawName;
 use crate::class::{Classes, default_classes};
 use crate::io::{OutputId, UplinkId};
-use crate::options::{NodeOptions, OutputOptions, UplinkOptions};
-use crate::record::AcceptMode;
+use crate::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
+use crate::record::{AcceptMode, Body, Offered, Properties, SourceId};
 use crate::rules::{Discipline, FullPolicy, Rule, Rules};
 use crate::schedule::SchedulerName;
-use crate::units::{Rate, Ratio, Size};
+use crate::units::{Rate, Ratio, Size, Time};
 
 /// A small node that runs into every bound: the bits of the number choose scheduler, uplinks and laws.
 pub fn trial_options(setup: u8) -> NodeOptions {
@@ -44,6 +50,9 @@ pub fn trial_options(setup: u8) -> NodeOptions {
         overhead: Size(u64::from(setup % 5) * 10),
         unconfirmed_max: if is(3) { 4 } else { 30 },
     };
+    let (bound, segment) = (Size(if is(6) { 6_000 } else { 60_000 }), Size(1_000));
+    let backlog = if is(7) { BacklogOrder::NewestFirst } else { BacklogOrder::OldestFirst };
+    let log = LogOptions { boot: 77, bound, segment, backlog };
     NodeOptions {
         name: "trial".into(),
         incarnation: u64::from(setup),
@@ -60,6 +69,7 @@ pub fn trial_options(setup: u8) -> NodeOptions {
         inbound: is(7).then(|| Rate::new(20_000.0)),
         memory: Size(12_000),
         record_max: Size(1_900),
+        log: Some(log),
     }
 }
 
@@ -96,4 +106,19 @@ fn trial_rules(classes: &Classes) -> Rules {
         Rule { full: block(300), accept: AcceptMode::Confirmed, ..rule("lt", 1000, &[1], 9_000) },
     ];
     Rules::new(rules).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// An offer of `size` payload bytes, with no token.
+pub fn offer(now: Time, source: u32, key: &str, size: usize) -> Offered {
+    Offered {
+        source: SourceId(source),
+        token: None,
+        key: Bytes::copy_from_slice(key.as_bytes()),
+        properties: Properties::default(),
+        body: Body::Resident(vec![0; size].into()),
+        read_at: now,
+        source_unix_ns: None,
+        ttl: None,
+        identity: None,
+    }
 }

@@ -6,15 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::steps::NodeOp;
-use super::trial_options;
-use super::wire::{Wire, offer};
+use super::wire::Wire;
+use super::{offer, trial_options};
 use crate::io::{
     Control, Destination, Edit, Event, Input, OutputId, PathId, PathState, PrepareError, Refusal,
 };
 use crate::node::Node;
 use crate::record::{
-    Body, DeliveryId, DropReason, FrameId, LogPosition, Offered, RefuseReason, SourceId, Token,
-    WorkId,
+    Body, DeliveryId, DropReason, FrameId, LogPosition, Offered, SourceId, Token, WorkId,
 };
 use crate::units::Size;
 
@@ -39,7 +38,6 @@ pub struct Trial {
     answers_seen: usize,
     confirmed: u64,
     refused_for_good: u64,
-    appended: u64,
     prepared: usize,
     steps: usize,
 }
@@ -58,11 +56,12 @@ impl Trial {
             answers_seen: 0,
             confirmed: 0,
             refused_for_good: 0,
-            appended: 0,
             prepared: 0,
             steps: 0,
         };
         trial.wire.framing = u64::from(setup % 3) * 20;
+        trial.wire.poll();
+        trial.wire.sync();
         trial.apply(NodeOp::Open(0));
         trial.wire.up();
         trial
@@ -94,14 +93,15 @@ impl Trial {
                 wire.destination(OutputId(u16::from(output) % outputs as u16), is_up);
             }
             NodeOp::Appended(count) => {
-                let last = wire.appends.last().map_or(0, |append| append.number);
-                self.appended = (self.appended + u64::from(count % 16)).min(last);
-                wire.handle(Input::Appended { upto: self.appended });
+                wire.sync();
+                if count % 4 != 0 {
+                    wire.read_back();
+                }
             }
             NodeOp::AppendFailed => {
-                let reason = RefuseReason::Storage;
-                let appends = vec![self.appended + 1];
-                wire.handle(Input::AppendFailed { appends, reason });
+                // Full, or with room again.
+                let is_full = wire.disk.capacity < usize::MAX;
+                wire.disk.capacity = if is_full { usize::MAX } else { 0 };
             }
             NodeOp::Prepared { place, outcome } => self.prepare(place, outcome),
             NodeOp::Edit { queue, place, kind } => self.edit(queue, place, kind),
@@ -286,6 +286,9 @@ impl Trial {
             while self.prepared < self.wire.prepares.len() {
                 self.prepare(0, 2);
             }
+            self.wire.disk.capacity = usize::MAX;
+            self.wire.sync();
+            self.wire.read_back();
             while self.wire.send() {}
             for path in self.wire.paths() {
                 self.wire.acknowledge(path, Duration::from_millis(20));
@@ -294,7 +297,6 @@ impl Trial {
             self.wire.advance(Duration::from_millis(5));
             self.check();
         }
-        self.wire.handle(Input::Appended { upto: u64::MAX });
         self.check();
         self.check_status();
         let node = &self.wire.node;

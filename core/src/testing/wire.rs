@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
+use super::disk::Disk;
 use crate::io::{
-    Append, Control, Destination, Event, Input, Output, OutputId, PathId, PathSample, PathState,
-    PrepareTask, Refusal, Targets,
+    Append, Control, Destination, Event, Fetch, Input, Output, OutputId, PathId, PathSample,
+    PathState, PrepareTask, Refusal, Targets,
 };
+use crate::log::{LogName, SegmentId};
 use crate::node::Node;
+use crate::options::NodeOptions;
 use crate::pace::cut_size;
-use crate::record::{
-    Body, DeliveryId, LogPosition, Offered, Properties, RefuseReason, SourceId, Token, WorkId,
-};
+use crate::record::{DeliveryId, RefuseReason, SourceId, Token, WorkId};
 use crate::units::{Size, Time};
 
 /// More outputs than this in one go are an endless loop.
@@ -65,10 +66,16 @@ pub struct Wire {
     pub pauses: Vec<(SourceId, bool)>,
     /// Work asked for.
     pub prepares: Vec<(WorkId, DeliveryId, PrepareTask)>,
-    /// Records for the log.
+    /// Entries for the log.
     pub appends: Vec<Append>,
-    /// What the log may forget.
-    pub released: Vec<LogPosition>,
+    /// The log, which has them all.
+    pub disk: Disk,
+    /// Numbers of those that the log could not take.
+    pub failed: Vec<u64>,
+    /// Orders to read records back that are not answered.
+    pub fetches: VecDeque<Fetch>,
+    /// Segments that the log deleted.
+    pub released: Vec<SegmentId>,
     /// Deliveries to be given up.
     pub cancels: Vec<DeliveryId>,
     /// Reports.
@@ -82,8 +89,22 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// A driver for this node; all its paths are down.
+    /// A driver for this node, with an empty log; all its paths are down.
     pub fn new(node: Node) -> Self {
+        let name = Wire::log_name(&node);
+        Wire::on(node, Disk::new(name, Vec::new()))
+    }
+
+    /// The name of a node's log.
+    pub fn log_name(node: &Node) -> LogName {
+        let NodeOptions { name, incarnation, outputs, log, .. } = node.options();
+        let outputs = outputs.iter().map(|output| output.name.clone()).collect();
+        let boot = log.as_ref().map_or(0, |log| log.boot);
+        LogName { node: name.clone(), incarnation: *incarnation, boot, outputs }
+    }
+
+    /// A driver for this node, whose log is on this disk; all its paths are down.
+    pub fn on(node: Node, disk: Disk) -> Self {
         Wire {
             node,
             now: Time::from_millis(1000),
@@ -94,6 +115,9 @@ impl Wire {
             pauses: Vec::new(),
             prepares: Vec::new(),
             appends: Vec::new(),
+            disk,
+            failed: Vec::new(),
+            fetches: VecDeque::new(),
             released: Vec::new(),
             cancels: Vec::new(),
             events: Vec::new(),
@@ -135,7 +159,10 @@ impl Wire {
                 let state = &self.node.uplinks()[usize::from(uplink.0)];
                 let window = windows[usize::from(uplink.0)].max(state.window);
                 let cut = Size(range.end - range.start);
-                let most = window + cut_size(state.capacity).max(cut);
+                // Urgent records fill a window of their own beside what is under way.
+                let is_urgent = path.lane == 0 && self.node.options().classes.len() > 1;
+                let own = if is_urgent { window } else { Size::ZERO };
+                let most = window + cut_size(state.capacity).max(cut) + own;
                 assert!(state.in_flight <= most, "{state:?}, after {cut:?}");
             }
             self.note(output);
@@ -149,8 +176,20 @@ impl Wire {
 
     fn note(&mut self, output: Output) {
         match output {
-            Output::Append(appends) => self.appends.extend(appends),
-            Output::Release(positions) => self.released.extend(positions),
+            Output::Append(appends) => {
+                let failed = self.disk.append(&appends);
+                self.appends.extend(appends);
+                if !failed.is_empty() {
+                    self.failed.extend(&failed);
+                    let reason = RefuseReason::Storage;
+                    self.node.handle(self.now, Input::AppendFailed { appends: failed, reason });
+                }
+            }
+            Output::Release(segments) => {
+                self.disk.release(&segments);
+                self.released.extend(segments);
+            }
+            Output::Fetch(order) => self.fetches.push_back(order),
             Output::Accept { source, token, result } => self.answers.push((source, token, result)),
             Output::PauseInput(source) => self.pauses.push((source, true)),
             Output::ResumeInput(source) => self.pauses.push((source, false)),
@@ -167,6 +206,21 @@ impl Wire {
                 self.transmitted(cut);
             }
         }
+    }
+
+    /// The log makes safe what it has; false if there was nothing.
+    pub fn sync(&mut self) -> bool {
+        let upto = self.disk.sync();
+        upto.into_iter().for_each(|upto| self.handle(Input::Appended { upto }));
+        upto.is_some()
+    }
+
+    /// The log reads back what was asked for first; false if nothing was.
+    pub fn read_back(&mut self) -> bool {
+        let Some(order) = self.fetches.pop_front() else { return false };
+        let fetched = self.disk.fetch(&order);
+        self.handle(Input::Fetched(fetched));
+        true
     }
 
     /// Cuts of a delivery follow each other on one path, and nothing comes between them there.
@@ -342,20 +396,5 @@ impl Wire {
         self.answers.clear();
         self.pauses.clear();
         self.events.clear();
-    }
-}
-
-/// An offer of `size` payload bytes, with no token.
-pub fn offer(now: Time, source: u32, key: &str, size: usize) -> Offered {
-    Offered {
-        source: SourceId(source),
-        token: None,
-        key: bytes::Bytes::copy_from_slice(key.as_bytes()),
-        properties: Properties::default(),
-        body: Body::Resident(vec![0; size].into()),
-        read_at: now,
-        source_unix_ns: None,
-        ttl: None,
-        identity: None,
     }
 }

@@ -1,11 +1,11 @@
 //! Acceptance: identity, rules, answers, and the table of streams.
 
-use tidegate_core::io::{Control, Input, OutputId};
+use tidegate_core::io::{Append, Control, Input, OutputId};
 use tidegate_core::limits::STREAMS_MAX;
+use tidegate_core::log::Entry;
 use tidegate_core::options::{NodeOptions, OptionsError};
 use tidegate_core::record::{
-    AcceptMode, Body, DropReason, Identity, LogPosition, Offered, Origin, RefuseReason, SourceId,
-    StreamId, Token,
+    AcceptMode, DropReason, Identity, Offered, Origin, RefuseReason, SourceId, StreamId, Token,
 };
 use tidegate_core::rules::{Discipline, FullPolicy, Rule};
 use tidegate_core::testing::{Wire, offer};
@@ -29,7 +29,7 @@ fn identity_and_seq_are_given_at_acceptance() {
     wire.offer_all(others);
     let name = |place: usize| {
         let identity = &wire.node.record(wire.history[place].id).unwrap().identity;
-        assert_eq!((&*identity.origin.node, identity.origin.incarnation), ("gate-7", 7));
+        assert_eq!((&*identity.origin.node, identity.origin.incarnation), ("gate-7", 9));
         (identity.stream.0, identity.seq)
     };
     assert_eq!([name(0), name(1), name(2), name(3)], [(1, 1), (1, 2), (2, 1), (3, 1)]);
@@ -134,14 +134,25 @@ fn durable_mode_answers_after_the_commit_and_not_before() {
     }
     wire.carry(); // the far end has them: the log does not
     assert_eq!(wire.verdicts(), []);
-    let appends: Vec<(u64, u64)> =
-        wire.appends.iter().map(|append| (append.number, append.identity.seq)).collect();
-    assert_eq!(appends, [(1, 1), (2, 2), (3, 3)]);
-    wire.handle(Input::Appended { upto: 2 });
+    assert_eq!(
+        logged(&wire),
+        [(3, 1), (4, 2), (5, 3)],
+        "behind a checkpoint and the stream's name"
+    );
+    wire.handle(Input::Appended { upto: 4 });
     assert_eq!(wire.verdicts(), [(1, Ok(())), (2, Ok(()))]);
-    wire.handle(Input::Appended { upto: 2 });
-    wire.handle(Input::Appended { upto: 3 });
+    wire.handle(Input::Appended { upto: 4 });
+    wire.handle(Input::Appended { upto: 5 });
     assert_eq!(wire.verdicts(), [(1, Ok(())), (2, Ok(())), (3, Ok(()))]);
+}
+
+/// Number and seq of the records that were given to the log.
+fn logged(wire: &Wire) -> Vec<(u64, u64)> {
+    let record = |append: &Append| match &append.entry {
+        Entry::Record(record) => Some((append.number, record.seq)),
+        _ => None,
+    };
+    wire.appends.iter().filter_map(record).collect()
 }
 
 #[test]
@@ -150,37 +161,12 @@ fn a_failed_append_promises_nothing_and_keeps_the_record() {
     wire.ask(0, 1, "ls/a", 1);
     wire.ask(0, 2, "ls/b", 1);
     let reason = RefuseReason::Storage;
-    wire.handle(Input::AppendFailed { appends: vec![1], reason });
+    wire.handle(Input::AppendFailed { appends: vec![3], reason });
     wire.handle(Input::Appended { upto: 2 });
-    assert_eq!(wire.verdicts(), [(1, Err(reason)), (2, Ok(()))]);
+    wire.handle(Input::AppendFailed { appends: vec![4], reason });
+    assert_eq!(wire.verdicts(), [(1, Err(reason)), (2, Err(reason))]);
     wire.carry();
     assert_eq!(wire.keys(), ["ls/a", "ls/b"]);
-    assert_eq!(wire.released, [LogPosition(2)], "the log never had the first");
-}
-
-#[test]
-fn the_log_forgets_a_record_with_its_fate() {
-    let mut wire = up(options(accepting(AcceptMode::Durable)));
-    wire.ask(0, 1, "ls/a", 1);
-    wire.handle(Input::Appended { upto: 1 });
-    while wire.send() {}
-    assert_eq!(wire.released, []);
-    wire.carry();
-    assert_eq!(wire.released, [LogPosition(1)]);
-}
-
-#[test]
-fn a_record_read_back_is_in_the_log_already() {
-    let mut wire = up(options(accepting(AcceptMode::Durable)));
-    let body = Body::Stored { position: LogPosition(77), size: Size(3) };
-    let offered = Offered { body, token: Some(Token(1)), ..offer(wire.now, 0, "ls/a", 0) };
-    wire.offer_all(vec![offered]);
-    assert_eq!(wire.verdicts(), [(1, Ok(()))]);
-    assert!(wire.appends.is_empty());
-    let (work, ..) = wire.prepares[0];
-    wire.handle(Input::Prepared { work, result: Ok("abc".into()) });
-    wire.carry();
-    assert_eq!(wire.released, [LogPosition(77)]);
 }
 
 #[test]
@@ -225,7 +211,7 @@ fn an_answer_never_reaches_the_next_connection_of_the_same_number() {
         wire.control(Control::Close(SourceId(0)));
         wire.open(0, "another");
         wire.carry();
-        wire.handle(Input::Appended { upto: 1 });
+        wire.sync();
         assert_eq!(wire.verdicts(), [], "{accept:?}");
     }
 }

@@ -4,11 +4,8 @@ use tidegate_core::io::{
     Control, Destination, Event, Input, OutputId, PathId, PathSample, PathState, Refusal,
 };
 use tidegate_core::options::NodeOptions;
-use tidegate_core::record::{
-    AcceptMode, DeliveryId, DropReason, LogPosition, Offered, RefuseReason, SourceId, Token, WorkId,
-};
+use tidegate_core::record::{AcceptMode, DeliveryId, DropReason, RefuseReason, SourceId, WorkId};
 use tidegate_core::rules::{Discipline, FullPolicy, Rule};
-use tidegate_core::testing::offer;
 use tidegate_core::units::Size;
 
 use crate::support::*;
@@ -331,18 +328,6 @@ fn a_discard_gives_up_everything_and_cancels_what_is_under_way() {
     assert_eq!(wire.status().counts.dropped[DropReason::Stopped.index()], 3);
     while wire.send() {}
     assert_eq!(wire.events, [Event::Drained]);
-}
-
-#[test]
-fn the_log_forgets_many_at_once() {
-    let mut wire = up(options(vec![Rule { accept: AcceptMode::Durable, ..rule("ls", 50) }]));
-    let offers = (1..=20)
-        .map(|token| Offered { token: Some(Token(token)), ..offer(wire.now, 0, "ls/a", 1) });
-    let offers = offers.collect();
-    wire.offer_all(offers);
-    wire.handle(Input::Appended { upto: 20 });
-    wire.carry();
-    assert_eq!(wire.released, (1..=20).map(LogPosition).collect::<Vec<_>>());
 }
 
 #[test]

@@ -10,5 +10,6 @@ mod ending;
 mod filling;
 mod granting;
 mod limiting;
+mod logging;
 mod preparing;
 mod sharing;

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use tidegate_core::io::{Input, OutputId, PrepareError, PrepareTask};
 use tidegate_core::limits::PREPARING_MAX;
+use tidegate_core::log::Entry;
 use tidegate_core::options::NodeOptions;
 use tidegate_core::record::{
     AcceptMode, Body, DropReason, FrameId, LogPosition, Offered, RefuseReason, Token, WorkId,
@@ -165,12 +166,13 @@ fn a_durable_frame_goes_to_the_log_when_it_is_encoded() {
     let body = frame(1, 10);
     let offered = Offered { body, token: Some(Token(1)), ..offer(wire.now, 0, "ls/frame", 0) };
     wire.offer_all(vec![offered]);
-    assert_eq!((wire.verdicts(), wire.appends.len()), (vec![], 0));
+    assert_eq!((wire.verdicts(), wire.appends.len()), (vec![], 1), "only a checkpoint");
     let (work, ..) = wire.prepares[0];
     prepared(&mut wire, work, Ok(vec![7; 3]));
-    assert_eq!(wire.appends[0].payload.as_ref(), [7; 3]);
+    let Entry::Record(record) = &wire.appends[2].entry else { panic!("a record") };
+    assert_eq!(record.payload.as_ref(), [7; 3]);
     assert_eq!(wire.verdicts(), []);
-    wire.handle(Input::Appended { upto: 1 });
+    wire.sync();
     assert_eq!(wire.verdicts(), [(1, Ok(()))]);
 }
 

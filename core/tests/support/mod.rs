@@ -10,7 +10,7 @@ use tidegate_core::capacity::LawName;
 use tidegate_core::class::{ClassId, ClassSpec, Classes};
 use tidegate_core::io::{Event, Input, OutputId, PathId, UplinkId};
 use tidegate_core::node::Node;
-use tidegate_core::options::{NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_core::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_core::record::{Offered, RefuseReason, Token};
 use tidegate_core::rules::{FullPolicy, Rule, Rules};
 use tidegate_core::schedule::SchedulerName;
@@ -70,7 +70,14 @@ pub fn options(rules: Vec<Rule>) -> NodeOptions {
         memory: Size::from_mib(64),
         inbound: None,
         record_max: Size::from_mib(1),
+        log: Some(log()),
     }
+}
+
+/// A log that no test fills by chance.
+pub fn log() -> LogOptions {
+    let backlog = BacklogOrder::OldestFirst;
+    LogOptions { boot: 9, bound: Size::from_mib(64), segment: Size::from_mib(1), backlog }
 }
 
 pub fn uplink(law: LawName, cap: Option<Rate>) -> UplinkOptions {
@@ -95,6 +102,9 @@ pub fn narrow(rules: Vec<Rule>) -> NodeOptions {
 /// A wire whose paths are down, with connection 0 open.
 pub fn down(options: NodeOptions) -> Wire {
     let mut wire = Wire::new(Node::new(options).unwrap());
+    wire.poll();
+    wire.sync();
+    wire.forget_history();
     wire.open(0, "sensor");
     wire
 }

@@ -37,6 +37,8 @@ pub(super) fn session_seeds() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     let fast = packet(0x30, b"\0\x03a/bhi");
     let safe = packet(0x32, b"\0\x03a/b\0\x07hi");
     let twice = packet(0x34, b"\0\x03a/b\0\x08hi");
+    let release = packet(0x62, b"\0\x08");
+    let kept = packet(0x10, b"\0\x04MQTT\x04\0\0\x3c\0\x01c");
     // Topic alias 1, expiry 5 s, a user property; then the alias alone.
     let alias = packet(0x32, b"\0\x03a/b\0\x09\x0f\x23\0\x01\x02\0\0\0\x05\x26\0\x01k\0\x01vhi");
     let again = packet(0x32, b"\0\0\0\x0a\x03\x23\0\x01hi");
@@ -60,12 +62,42 @@ pub(super) fn session_seeds() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
         ("will", life(0xff, &[&will, &fast])),
         ("user", life(0xff, &[&user, &safe])),
         ("qos-2", life(0xff, &[&old, &twice])),
+        ("qos-2-released", life(0xfc, &[&old, &twice, &twice, &release, &release, &twice])),
+        ("qos-2-refused", life(0xfd, &[&old, &twice, &twice])),
+        ("qos-2-dropped", life(0xff, &[&old, &twice, &twice, &release])),
+        ("kept-session", life(0xfc, &[&kept, &twice, &safe, &twice])),
         ("no-login", life(0xff, &[&fast])),
         ("login-twice", life(0xff, &[&old, &old])),
         ("wildcard-topic", life(0xff, &[&old, &wildcard])),
         ("not-utf8", life(0xff, &[&old, &not_text])),
         ("too-large", life(0xff, &[&old, &vec![0x32, 0xff, 0xff, 0xff, 0x7f]])),
         ("no-length", life(0xff, &[&old, &vec![0x32, 0xff, 0xff, 0xff, 0xff, 0x01]])),
+    ]
+    .into_iter()
+}
+
+/// What a broker says to a subscriber. The first byte is the target's own, as above.
+pub(super) fn source_seeds() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
+    let new = packet(0x20, b"\0\0\x03\x13\0\x3c");
+    let there = packet(0x20, b"\x01\0\0");
+    let old = packet(0x20, b"\0\x01");
+    let granted = packet(0x90, b"\0\x01\0\x02");
+    let safe = packet(0x32, b"\0\x03a/b\0\x07\0hi");
+    let once = packet(0x34, b"\0\x03a/b\0\x08\0hi");
+    let odd = packet(0x32, b"\0\x03a\x01b\0\x07\0hi");
+    let release = packet(0x62, b"\0\x08");
+    let (pong, bye) = (packet(0xd0, b""), packet(0xe0, b"\x8e"));
+    let life = |choice: u8, packets: &[&Vec<u8>]| {
+        let bytes = packets.iter().flat_map(|packet| packet.iter().copied());
+        std::iter::once(choice).chain(bytes).collect::<Vec<u8>>()
+    };
+    [
+        ("life", life(0xfc, &[&new, &granted, &safe, &once, &once, &release, &pong, &bye])),
+        ("byte-by-byte", life(0, &[&new, &granted, &safe, &once, &release])),
+        ("full-node", life(0xff, &[&there, &granted, &safe])),
+        ("refusing-node", life(0xfd, &[&there, &granted, &safe, &once, &release])),
+        ("old-broker", life(0, &[&old, &packet(0x20, b"\0\0"), &packet(0x90, b"\0\x01\x01")])),
+        ("no-record", life(0xfc, &[&new, &granted, &odd])),
     ]
     .into_iter()
 }

@@ -212,5 +212,6 @@ fn options() -> NodeOptions {
         memory: Size::from_mib(256),
         inbound: None,
         record_max: Size::from_mib(1),
+        log: None,
     }
 }

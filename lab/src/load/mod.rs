@@ -5,6 +5,7 @@
 
 pub mod amqp;
 mod consume;
+mod insist;
 pub mod mqtt;
 mod publish;
 pub mod raw;
@@ -18,6 +19,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 pub use consume::{Arrival, ConsumeAmqp, ConsumeMqtt};
+pub use insist::Insist;
 pub use publish::{Acked, DUE_PROPERTY, Payload, Publish, SEQ_PROPERTY, STREAM_PROPERTY, Stream};
 pub use tally::Tally;
 
@@ -31,6 +33,8 @@ pub const READY: &str = "ready";
 pub enum Job {
     /// Publish streams over MQTT, open loop.
     Publish(Publish),
+    /// Publish a stream over MQTT whatever happens.
+    Insist(Insist),
     /// Print what an MQTT broker delivers.
     ConsumeMqtt(ConsumeMqtt),
     /// Print what an AMQP broker delivers.
@@ -52,6 +56,7 @@ impl Job {
         let job = serde_json::from_str(text).with_context(|| format!("no job: {text}"))?;
         match job {
             Job::Publish(job) => job.run().await,
+            Job::Insist(job) => job.run().await,
             Job::ConsumeMqtt(job) => job.run().await,
             Job::ConsumeAmqp(job) => job.run().await,
         }

@@ -57,5 +57,6 @@ pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
         memory: MEMORY,
         inbound: None,
         record_max: Size::from_mib(16),
+        log: None,
     })
 }

@@ -7,12 +7,17 @@ use tidegate_core::capacity::LawName;
 use tidegate_core::schedule::SchedulerName;
 
 use super::catalogue::{self, RIVALS};
+use super::optimum;
+use super::paper::report as paper;
 use super::quantity::Span;
 use super::report::{self, Alarm, Row};
 use super::scenario::{Feedback, Scenario};
 use super::seeds;
 use super::world::{Outcome, World};
 use crate::bench::figure;
+
+/// The scenarios.
+const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum";
 
 /// What `lab sim` is asked for.
 #[derive(Clone, Debug)]
@@ -46,8 +51,8 @@ impl Options {
     pub fn parse(words: &[&str]) -> anyhow::Result<Self> {
         let [name, options @ ..] = words else {
             bail!(
-                "usage: lab sim node-hol|node-steps|node-seeds|FILE.toml [--seed N] [--seeds N] \
-                   [--scheduler NAME] [--law NAME|all] [--speed]"
+                "usage: lab sim NAME [--seed N] [--seeds N] [--scheduler NAME] [--law NAME|all] \
+                   [--speed]; NAME is a FILE.toml, or one of {NAMES}"
             )
         };
         let mut parsed = Options {
@@ -96,8 +101,11 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "node-hol" => lab.hol(options)?,
         "node-steps" => lab.steps(options)?,
         "node-seeds" => lab.seeds(options)?,
+        "node-janus" => lab.paper(paper::node_janus(options.seed)?),
+        "mismatch" => lab.paper(paper::fig_2(options.seed)?),
+        "node-optimum" => optimum::run(options.seed),
         file if file.ends_with(".toml") => lab.file(options, file)?,
-        other => bail!("no scenario is called {other}: there are node-hol, node-steps, node-seeds"),
+        other => bail!("no scenario is called {other}: there are {NAMES}"),
     };
     if options.speed {
         let speed = lab.simulated.as_secs_f64() / started.elapsed().as_secs_f64();
@@ -208,6 +216,12 @@ impl Lab {
         lines.push(figure("seeds_failed", f64::from(failed), "worlds"));
         lines.push(figure("lost_accepted", self.lost as f64, "records"));
         Ok(lines)
+    }
+
+    fn paper(&mut self, (lines, lost, broken): paper::Report) -> Vec<String> {
+        self.lost += lost;
+        self.broken.extend(broken);
+        lines
     }
 
     fn file(&mut self, options: &Options, path: &str) -> anyhow::Result<Vec<String>> {

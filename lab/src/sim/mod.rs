@@ -2,6 +2,7 @@
 //!
 //! `lab sim NAME --seed N` runs a scenario; `world` is the loop that joins the parts.
 
+mod agenda;
 mod build;
 mod catalogue;
 mod command;
@@ -10,6 +11,8 @@ mod feedback;
 mod ledger;
 mod link;
 mod load;
+mod optimum;
+mod paper;
 mod quantity;
 mod random;
 mod reno;

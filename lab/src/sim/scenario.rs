@@ -48,12 +48,19 @@ pub struct NodeSpec {
     pub law: String,
     /// A configured rate.
     pub rate: Option<Speed>,
+    /// What a record that it sends costs its only processor; nothing else costs anything.
+    pub cost: Span,
 }
 
 impl Default for NodeSpec {
     fn default() -> Self {
         let scheduler = SchedulerName::default().name().into();
-        NodeSpec { scheduler, law: LawName::default().name().into(), rate: None }
+        NodeSpec {
+            scheduler,
+            law: LawName::default().name().into(),
+            rate: None,
+            cost: Span::default(),
+        }
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) fn scenario(seed: u64) -> Scenario {
         scheduler: random.pick(&["tidegate", "tidegate", "tidegate", "native"]).into(),
         law: random.pick(&["tide", "tide", "tide", "bbr", "copa", "ledbat"]).into(),
         rate: random.happens(0.2).then(|| Speed::megabits(megabits * 0.8)),
+        cost: Span::default(),
     };
     Scenario {
         name: format!("seed {seed}"),

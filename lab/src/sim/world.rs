@@ -1,9 +1,6 @@
 //! The world: the whole core node, its connections, the link and everybody on it, in virtual time.
 //!
-//! One queue of events, ordered by time and then by the order in which they were planned, so the same
-//! scenario and seed give the same run to the byte.
-
-use std::collections::BinaryHeap;
+//! The same scenario and seed give the same run to the byte.
 
 use tidegate_core::io::{
     Control, Destination, Event as Report, Input, Output, OutputId, PathId, PathState,
@@ -14,6 +11,7 @@ use tidegate_core::record::{DeliveryId, SourceId};
 use tidegate_core::status::NodeStatus;
 use tidegate_core::units::{Size, Time};
 
+use super::agenda::{Agenda, Event};
 use super::build;
 use super::connection::{Connection, Piece};
 use super::feedback::Shape;
@@ -23,54 +21,6 @@ use super::load::Load;
 use super::random::Random;
 use super::reno::{PACKET, Reno};
 use super::scenario::{Change, Feedback, FlowKind, Order, Scenario, Window};
-
-/// Something that is going to happen.
-#[derive(Clone, Debug, PartialEq)]
-enum Event {
-    /// A source offers.
-    Offer(usize),
-    /// The link has sent what it began.
-    Depart,
-    /// A packet is at the far end.
-    Arrive(Packet),
-    /// A connection hears acknowledgements.
-    Hear(usize, u32),
-    /// The far end's confirmation is here.
-    Confirm(DeliveryId, usize, u32),
-    /// A retransmission timer fires.
-    Timeout(usize, u32),
-    /// A constant flow sends its next packet.
-    Constant(usize),
-    /// A competitor begins or ends.
-    Compete(usize, bool),
-    /// A step of the scenario.
-    Step(usize),
-    /// The node's own timeout.
-    Wake,
-}
-
-/// An event with its place in the order.
-#[derive(Debug, PartialEq)]
-struct Planned {
-    at: Time,
-    number: u64,
-    event: Event,
-}
-
-impl Eq for Planned {}
-
-impl Ord for Planned {
-    /// The earliest is the greatest, for the heap.
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (other.at, other.number).cmp(&(self.at, self.number))
-    }
-}
-
-impl PartialOrd for Planned {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
 
 /// What happened, for the report and for checkers.
 #[derive(Debug)]
@@ -87,10 +37,11 @@ pub(super) struct Outcome {
 pub(super) struct World<'s> {
     scenario: &'s Scenario,
     now: Time,
-    events: BinaryHeap<Planned>,
-    planned: u64,
+    agenda: Agenda,
     node: Node,
     wake: Time,
+    /// Until when the node's processor is busy with what it sends.
+    busy_until: Time,
     loads: Vec<Load>,
     /// (accepted, refused) offers of each load.
     answers: Vec<(u64, u64)>,
@@ -133,10 +84,10 @@ impl<'s> World<'s> {
         let mut world = World {
             scenario,
             now: Time::ZERO,
-            events: BinaryHeap::new(),
-            planned: 0,
+            agenda: Agenda::default(),
             node: Node::new(options)?,
             wake: Time::FAR,
+            busy_until: Time::ZERO,
             loads: scenario.load.iter().enumerate().map(load).collect(),
             answers: vec![(0, 0); scenario.load.len()],
             link: Link::new(&scenario.link, random(1))?,
@@ -178,22 +129,21 @@ impl<'s> World<'s> {
     }
 
     fn plan(&mut self, at: Time, event: Event) {
-        self.planned += 1;
-        self.events.push(Planned { at: at.max(self.now), number: self.planned, event });
+        self.agenda.plan(at.max(self.now), event);
     }
 
     /// Runs until the loads and then the node are done, or the scenario's time is over.
     pub(super) fn run(mut self) -> Outcome {
         let length = Time::ZERO + self.scenario.length.0;
         let end = length + self.scenario.drain.0;
-        while let Some(planned) = self.events.pop() {
-            let is_done = planned.at >= length && self.node.held() == 0;
-            if planned.at > end || is_done {
+        while let Some((at, event)) = self.agenda.next() {
+            let is_done = at >= length && self.node.held() == 0;
+            if at > end || is_done {
                 break;
             }
-            self.now = planned.at;
-            let concerns_node = self.concerns_node(&planned.event);
-            self.happen(planned.event);
+            self.now = at;
+            let concerns_node = self.concerns_node(&event);
+            self.happen(event);
             if concerns_node {
                 self.drive();
             }
@@ -256,16 +206,16 @@ impl<'s> World<'s> {
 
     /// Lets the node do what it wants to do now.
     fn drive(&mut self) {
-        loop {
+        while self.busy_until <= self.now {
             if self.is_strict {
                 self.allowed = self.allowance();
             }
             let Some(output) = self.node.poll(self.now) else { break };
             self.obey(output);
         }
-        if let Some(at) = self.node.next_timeout()
-            && at < self.wake
-        {
+        let is_busy = self.busy_until > self.now;
+        let next = if is_busy { Some(self.busy_until) } else { self.node.next_timeout() };
+        if let Some(at) = next.filter(|at| *at < self.wake) {
             self.wake = at.max(self.now);
             self.plan(at, Event::Wake);
         }
@@ -318,6 +268,7 @@ impl<'s> World<'s> {
         let flow = usize::from(path.lane);
         let bytes = end - start;
         if start == 0 {
+            self.busy_until = self.now + self.scenario.node.cost.0;
             let size = self.node.size_of(id).unwrap_or_default().0;
             match self.node.record(id).cloned() {
                 Some(record) => {
@@ -333,7 +284,8 @@ impl<'s> World<'s> {
         if !self.connections[flow].is_up {
             self.ledger.complain(self.now, format!("{id:?} on a broken connection"));
         }
-        if self.is_strict {
+        // What is urgent has a window of its own.
+        if self.is_strict && (flow > 0 || self.lanes == 1) {
             self.check_window(bytes);
         }
         self.connections[flow].hand(self.now, Piece { delivery: Some(id), bytes });
@@ -341,7 +293,7 @@ impl<'s> World<'s> {
         self.node.handle(self.now, Input::Sent { id, bytes: Size(bytes) });
     }
 
-    /// The uplink's window, and a cut of an urgent record.
+    /// The uplink's window, and a cut.
     fn allowance(&self) -> Size {
         self.node.uplinks().iter().map(|uplink| uplink.window + cut_size(uplink.capacity)).sum()
     }

@@ -4,7 +4,6 @@
 //! nobody is, and which topics whom, the configuration says; passwords are in [`users`].
 
 mod acl;
-mod counts;
 pub mod users;
 
 use std::sync::Arc;
@@ -12,23 +11,12 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 pub use self::acl::{Allow, Grants};
-pub use self::counts::InputCounts;
 use self::users::UserFile;
 use crate::tls::Certificate;
 
 /// Passwords that are checked at once, at most. One takes some 20 MB and 20 ms of a processor, off the
 /// threads that carry records.
 const CHECKS_MAX: usize = 4;
-
-/// How a refused QoS 1 publish of a client before MQTT 5 is answered, which knows no refusal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Refused {
-    /// Its acknowledgement is withheld and its connection closed.
-    #[default]
-    Close,
-    /// It is acknowledged and dropped, and counted as such.
-    Drop,
-}
 
 /// Who a client is.
 #[derive(Debug)]
@@ -60,6 +48,17 @@ pub enum Denied {
     Certificate,
 }
 
+impl Denied {
+    /// A word for metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Denied::Password => "password",
+            Denied::Anonymous => "anonymous",
+            Denied::Certificate => "certificate",
+        }
+    }
+}
+
 /// What a client says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
@@ -75,32 +74,22 @@ pub struct Access {
     identification: Identification,
     /// `None` allows everything.
     allow: Option<Vec<Allow>>,
-    refused: Refused,
     checks: Arc<Semaphore>,
 }
 
 impl Default for Access {
     fn default() -> Self {
-        Access::new(Identification::Nobody, None, Refused::default())
+        Access::new(Identification::Nobody, None)
     }
 }
 
 impl Access {
     /// These rules.
-    pub fn new(
-        identification: Identification,
-        allow: Option<Vec<Allow>>,
-        refused: Refused,
-    ) -> Access {
+    pub fn new(identification: Identification, allow: Option<Vec<Allow>>) -> Access {
         // A flood of logins must leave most processors to the records.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let checks = Arc::new(Semaphore::new((processors / 4).clamp(1, CHECKS_MAX)));
-        Access { identification, allow, refused, checks }
-    }
-
-    /// See [`Refused`].
-    pub fn refused(&self) -> Refused {
-        self.refused
+        Access { identification, allow, checks }
     }
 
     /// Lets a client in, or not. `certificate` is the one that it proved to have.

@@ -63,7 +63,7 @@ async fn who_may_come_in() {
     let rules = vec![Allow::new(Some("plc-*".into()), vec!["f/%u".into()]).unwrap()];
     let by_password =
         |anonymous| Identification::Password { users: UserFile::open(&path).unwrap(), anonymous };
-    let access = Access::new(by_password(false), Some(rules.clone()), Refused::Close);
+    let access = Access::new(by_password(false), Some(rules.clone()));
     let mut grants = access.login(claim("plc-7", "secret"), None).await.unwrap();
     assert!(grants.allows(&"f/plc-7".into()) && !grants.allows(&"f/plc-8".into()));
     let denied = async |access: &Access, claim| access.login(claim, None).await.unwrap_err();
@@ -72,7 +72,7 @@ async fn who_may_come_in() {
     let nameless = Claim { user: Some("plc-7".into()), password: None };
     assert_eq!(denied(&access, nameless).await, Denied::Password);
     assert_eq!(denied(&access, Claim::default()).await, Denied::Anonymous);
-    let open = Access::new(by_password(true), Some(rules), Refused::Close);
+    let open = Access::new(by_password(true), Some(rules));
     let mut grants = open.login(Claim::default(), None).await.unwrap();
     assert!(!grants.allows(&"f/plc-7".into()));
     assert_eq!(denied(&open, claim("plc-7", "wrong")).await, Denied::Password);
@@ -87,7 +87,7 @@ async fn who_may_come_in() {
 
 #[tokio::test]
 async fn a_certificate_names_its_user() {
-    let access = Access::new(Identification::Certificate, None, Refused::Close);
+    let access = Access::new(Identification::Certificate, None);
     assert_eq!(access.login(claim("a", "b"), None).await.unwrap_err(), Denied::Certificate);
     let wrong = access.login(Claim::default(), Some(b"no certificate")).await;
     assert_eq!(wrong.unwrap_err(), Denied::Certificate);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::access::users::UserFile;
-use crate::access::{Access, Allow, Identification, Refused};
+use crate::access::{Access, Allow, Identification};
 use crate::config::MqttInputConfig;
 use crate::tls::ServerFiles;
 
@@ -40,17 +40,6 @@ pub enum UserFrom {
     Certificate,
 }
 
-/// `refused` of an MQTT listener.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RefusedPublish {
-    /// Close the connection.
-    #[default]
-    Close,
-    /// Acknowledge and drop.
-    Drop,
-}
-
 /// An entry of `allow` of an MQTT listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -77,10 +66,6 @@ impl MqttInputConfig {
         };
         let rule = |allow: &AllowConfig| Allow::new(allow.user.clone(), allow.topics.clone());
         let rules = self.allow.as_ref().map(|rules| rules.iter().map(rule).collect());
-        let refused = match self.refused {
-            RefusedPublish::Close => Refused::Close,
-            RefusedPublish::Drop => Refused::Drop,
-        };
-        Ok(Access::new(identification, rules.transpose()?, refused))
+        Ok(Access::new(identification, rules.transpose()?))
     }
 }

@@ -4,6 +4,8 @@
 //! A configuration without an error here converts into the options of a node without fail
 //! (`crate::wire_up` relies on it).
 
+mod brokers;
+mod log;
 mod security;
 mod streams;
 
@@ -64,6 +66,8 @@ pub fn check(config: &Config) -> Vec<Finding> {
     uplinks(config, &mut findings);
     listeners(config, &mut findings);
     streams::check(config, &mut findings);
+    log::check(config, &mut findings);
+    brokers::check(config, &mut findings);
     findings.0
 }
 
@@ -132,11 +136,15 @@ fn inputs(config: &Config, findings: &mut Findings) {
             }
             security::listener(mqtt, &place.to("mqtt"), findings);
         }
+        if let Some(client) = &input.mqtt_client {
+            given.push("mqtt_client");
+            brokers::client(client, &place.to("mqtt_client"), findings);
+        }
         if let Some(replay) = &input.replay {
             given.push("replay");
             replay_is_good(replay, &place.to("replay"), findings);
         }
-        one_kind(&given, "mqtt = {...} or replay = {...}", &place, findings);
+        one_kind(&given, "mqtt = {...}, mqtt_client = {...} or replay = {...}", &place, findings);
     }
 }
 
@@ -298,7 +306,11 @@ fn destination(kind: OutputKind<'_>, output: &Place, findings: &mut Findings) {
     match url {
         None => findings.error(place, format!("no url: give url = \"{scheme}://10.0.0.1\"")),
         Some(url) => match super::outputs::Url::parse(url, scheme) {
-            Ok(url) => security::output(kind, &url, &place, findings),
+            Ok(url) => {
+                if let Some(keys) = kind.tls_keys() {
+                    security::far_end(keys, scheme, &url, &place, findings);
+                }
+            }
             Err(text) => findings.error(place.to("url"), text),
         },
     }

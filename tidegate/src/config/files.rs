@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::Config;
 use super::check::{Finding, Findings};
 use super::places::Place;
+use super::{Config, MqttClientConfig};
 use crate::access::users::Users;
-use crate::tls::{self, Certificate};
+use crate::tls::{self, Certificate, ClientFiles};
 
 /// Before this many seconds are over, a certificate should be renewed.
 const RENEW_WITHIN: i64 = 14 * 86_400;
@@ -31,17 +31,26 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
             Err(error) => findings.error(place, error.to_string()),
         }
     }
+    for (index, input) in config.input.iter().enumerate() {
+        let place = Place::section("input").to(index).to("mqtt_client");
+        let files = input.mqtt_client.as_ref().and_then(MqttClientConfig::tls_files);
+        far_end(files, place, &mut findings);
+    }
     for (index, output) in config.output.iter().enumerate() {
         let Some(kind) = output.kinds().next() else { continue };
-        let Some(files) = kind.tls_files() else { continue };
         let place = Place::section("output").to(index).to(kind.name());
-        match (tls::client(&files), files.own) {
-            (Ok(_), None) => {}
-            (Ok(_), Some((own, _))) => validity(&own, &place.to("certificate"), &mut findings),
-            (Err(error), _) => findings.error(place, error.to_string()),
-        }
+        far_end(kind.tls_files(), place, &mut findings);
     }
     findings.0
+}
+
+fn far_end(files: Option<ClientFiles>, place: Place, findings: &mut Findings) {
+    let Some(files) = files else { return };
+    match (tls::client(&files), files.own) {
+        (Ok(_), None) => {}
+        (Ok(_), Some((own, _))) => validity(&own, &place.to("certificate"), findings),
+        (Err(error), _) => findings.error(place, error.to_string()),
+    }
 }
 
 /// Tells a certificate that is not valid now, or not for long.

@@ -53,7 +53,7 @@ impl OutputKind<'_> {
     }
 }
 
-/// The keys of an output that are about TLS.
+/// The keys of an output or of a client that are about TLS.
 #[derive(Clone, Copy, Debug)]
 pub struct TlsKeys<'a> {
     /// `ca`.
@@ -62,6 +62,14 @@ pub struct TlsKeys<'a> {
     pub certificate: Option<&'a PathBuf>,
     /// `key`.
     pub key: Option<&'a PathBuf>,
+}
+
+impl TlsKeys<'_> {
+    /// The files, if `url` wants TLS and those that it needs are given.
+    pub fn files(self, url: &Url) -> Option<ClientFiles> {
+        let own = self.certificate.cloned().zip(self.key.cloned());
+        url.tls.then_some(ClientFiles { ca: self.ca?.clone(), own })
+    }
 }
 
 impl<'a> OutputKind<'a> {
@@ -82,10 +90,7 @@ impl<'a> OutputKind<'a> {
         else {
             return None;
         };
-        let keys = self.tls_keys()?;
-        let url = Url::parse(url.as_deref()?, self.name()).ok()?;
-        let own = keys.certificate.cloned().zip(keys.key.cloned());
-        url.tls.then_some(ClientFiles { ca: keys.ca?.clone(), own })
+        self.tls_keys()?.files(&Url::parse(url.as_deref()?, self.name()).ok()?)
     }
 }
 
@@ -225,6 +230,8 @@ pub struct MqttOutputConfig {
     pub key: Option<PathBuf>,
     /// Prefix of its client identifiers; the names of node and output if left out.
     pub client_id: Option<String>,
+    /// Ask the broker to retain what came with the retain flag.
+    pub retain: bool,
     /// User name.
     pub user: Option<String>,
     /// Environment variable with the password.

@@ -3,9 +3,12 @@
 //!
 //! Defaults are written from the default values themselves, so that the text cannot drift from them.
 
+mod inputs;
+mod outputs;
+
 use std::fmt::Write;
 
-use super::{Config, HttpConfig, LimitsConfig, NodeConfig, SinkConfig, StreamConfig};
+use super::{Config, HttpConfig, LimitsConfig, LogConfig, NodeConfig, StreamConfig};
 
 /// The whole file. It is a right configuration.
 pub fn render() -> String {
@@ -18,11 +21,12 @@ pub fn render() -> String {
          Check a file with: tidegate check FILE",
     );
     node(&mut file);
-    inputs(&mut file);
+    inputs::inputs(&mut file);
     classes(&mut file);
     streams(&mut file);
-    outputs(&mut file);
+    outputs::outputs(&mut file);
     http_and_limits(&mut file);
+    log(&mut file);
     file.0
 }
 
@@ -46,79 +50,6 @@ fn node(file: &mut File) {
         &quoted(stop_timeout),
         "How long a stop waits for the outputs to deliver what is held; the rest is then dropped.",
     );
-}
-
-fn inputs(file: &mut File) {
-    file.section(
-        "[[input]]",
-        "Where records come from: any number of these, each of exactly one kind.\n\
-         Default: an MQTT listener on 127.0.0.1:1883 and [::1]:1883.",
-    );
-    file.table("mqtt", "Clients of MQTT 3.1.1 and 5.");
-    file.key(
-        "mqtt.listen",
-        "[\"127.0.0.1:1883\", \"[::1]:1883\"]",
-        "One address or a list. Without TLS: beyond loopback, in a network that you trust only.",
-    );
-    file.note(
-        "mqtt.tls",
-        "{ certificate = \"node.pem\", key = \"node.key\", client_ca = \"ca.pem\" }",
-        "TLS 1.2 and 1.3, which every client of this listener must then speak. PEM files: the\n\
-         certificate with what leads to its authority, its key, and, where clients must show a\n\
-         certificate too, the authorities of theirs. `tidegate keys` makes such files.",
-    );
-    rights(file);
-    file.section("[[input]]", "");
-    replay(file);
-}
-
-/// Users of an MQTT listener, and what they may.
-fn rights(file: &mut File) {
-    file.note(
-        "mqtt.users",
-        "\"/etc/tidegate/users\"",
-        "File of users and hashed passwords, which `tidegate user` makes; it is read again when it\n\
-         changes. Clients without a user name are then refused.",
-    );
-    file.note("mqtt.anonymous", "true", "With users: clients without a user name may come in too.");
-    file.note(
-        "mqtt.user_from",
-        "\"certificate\"",
-        "\"password\", or \"certificate\": the common name of the client's certificate is its user name.\n\
-         Default: password.",
-    );
-    file.note(
-        "mqtt.allow",
-        "[{ user = \"plc-*\", topics = [\"factory/%u/#\"] }]",
-        "Who may publish to what: user is a pattern (left out: everybody), %u the user's own name.\n\
-         A client has the rights of all entries that fit. Default: everything for everybody.",
-    );
-    file.note(
-        "mqtt.refused",
-        "\"drop\"",
-        "A forbidden QoS 1 publish of a client before MQTT 5: \"close\" its connection, or \"drop\" it,\n\
-         acknowledged and counted. MQTT 5 clients are told. Default: close.",
-    );
-}
-
-fn replay(file: &mut File) {
-    file.table("replay", "A file that is played as if its records came now.");
-    file.key("replay.file", "\"readings.csv\"", "The file. Required.");
-    file.key(
-        "replay.format",
-        "\"csv\"",
-        "\"csv\" (with a head line), \"jsonl\" (one object a line) or \"senml\" (RFC 8428, one pack a\n\
-         line). Default: by the file's ending (.csv, .jsonl, .ndjson, .senml).",
-    );
-    file.key(
-        "replay.topic",
-        "\"replay/readings\"",
-        "Topic of its records. Default: replay/<file name>.",
-    );
-    file.key("replay.time", "\"timestamp\"", "Column or field that says when a record was made.");
-    file.key("replay.speed", "1.0", "Multiple of the recorded speed. Default: 1.");
-    file.note("replay.records_per_second", "100.0", "A steady rate, in place of speed.");
-    file.key("replay.repeat", "false", "Begin again at the end.");
 }
 
 fn classes(file: &mut File) {
@@ -204,111 +135,11 @@ fn streams(file: &mut File) {
     file.key("ttl", "\"10m\"", "How long its records are worth sending. Default: for ever.");
     file.key(
         "accept",
-        "\"memory\"",
-        "When a sender is told that its record is accepted: \"memory\" (it is queued) or \"confirmed\"\n\
-         (every output's far end has it).",
+        "\"durable\"",
+        "When a sender is told that its record is accepted: \"memory\" (it is queued), \"durable\" (it is\n\
+         safe in the log) or \"confirmed\" (every output's far end has it). Default: \"durable\" with a\n\
+         [log], else \"memory\".",
     );
-}
-
-fn outputs(file: &mut File) {
-    file.section(
-        "[[output]]",
-        "Where records go: any number of these, each of exactly one kind.\n\
-         Default: a sink in ./tidegate-data.",
-    );
-    file.key("name", "\"cloud\"", "As in to = [\"cloud\"]. Default: its kind.");
-    file.key(
-        "rate",
-        "\"auto\"",
-        "\"auto\": the capacity is measured. Or a cap on what is measured, such as \"18mbit\".",
-    );
-    file.key(
-        "law",
-        "\"tide\"",
-        "How the capacity is measured: \"tide\", \"bbr\", \"copa\", \"ledbat\"; \"known\" sends at 92 % of a\n\
-         given rate, \"unlimited\" has no network below. Default: tide; for a sink unlimited.",
-    );
-    file.key(
-        "uplink",
-        "\"uplink\"",
-        "Outputs that name the same uplink share its capacity. Default: one for all, and for each\n\
-         sink its own.",
-    );
-    file.key(
-        "unconfirmed_max",
-        &crate::assemble::UNCONFIRMED_MAX.to_string(),
-        "Records sent and not confirmed at once: what a lost connection sends twice at most.",
-    );
-    amqp(file);
-    file.section("[[output]]", "");
-    file.key("name", "\"site\"", "");
-    mqtt(file);
-    file.section("[[output]]", "");
-    file.key("name", "\"archive\"", "");
-    sink(file);
-}
-
-fn amqp(file: &mut File) {
-    file.table("amqp", "An AMQP 0-9-1 broker such as RabbitMQ.");
-    file.key(
-        "amqp.url",
-        "\"amqp://10.0.0.1\"",
-        "amqp://host, amqp://host:port/vhost; amqps:// with TLS. Required.",
-    );
-    tls_of_output(file, "amqp");
-    file.key("amqp.exchange", "\"amq.topic\"", "Exchange that it publishes to; it must exist.");
-    file.key("amqp.routing_key", "\"{topic}\"", "{topic} is the record's topic, with . for /.");
-    file.key("amqp.persistent", "true", "Whether the broker keeps records across its restart.");
-    file.note(
-        "amqp.user",
-        "\"gate\"",
-        "User name. Default: guest with its well-known password, which RabbitMQ takes from its own\n\
-         machine only.",
-    );
-    file.note("amqp.password_env", "\"CLOUD_PASSWORD\"", "Environment variable with the password.");
-    file.note(
-        "amqp.password_file",
-        "\"/etc/tidegate/cloud\"",
-        "File with it. Passwords are never in this file.",
-    );
-}
-
-fn mqtt(file: &mut File) {
-    file.table("mqtt", "An MQTT broker, or another node of Tidegate.");
-    file.key(
-        "mqtt.url",
-        "\"mqtt://10.0.0.2\"",
-        "mqtt://host, mqtt://host:port; mqtts:// with TLS. Required.",
-    );
-    tls_of_output(file, "mqtt");
-    file.key(
-        "mqtt.client_id",
-        "\"gate-7-site\"",
-        "Prefix of its client ids. Default: node and output.",
-    );
-    file.note("mqtt.user", "\"gate\"", "User name. Default: none.");
-    file.note("mqtt.password_env", "\"SITE_PASSWORD\"", "Environment variable with the password.");
-    file.note("mqtt.password_file", "\"/etc/tidegate/site\"", "File with the password.");
-}
-
-fn sink(file: &mut File) {
-    let SinkConfig { directory, file_max, files, discard } = SinkConfig::default();
-    file.table("sink", "JSON lines files on this machine: sink = {} has all defaults.");
-    file.key("sink.directory", &quoted(directory.display()), "Folder of the files.");
-    file.key(
-        "sink.file_max",
-        &quoted(file_max),
-        "A file of this size is closed and a new one begun.",
-    );
-    file.key("sink.files", &files.to_string(), "Files kept; the oldest goes.");
-    file.key("sink.discard", &discard.to_string(), "Write nothing: confirm and forget.");
-}
-
-fn tls_of_output(file: &mut File, kind: &str) {
-    let mut note = |key: &str, value, help| file.note(&format!("{kind}.{key}"), value, help);
-    note("ca", "\"ca.pem\"", "With TLS: authorities of the far end's certificate. Required.");
-    note("certificate", "\"gate.pem\"", "A certificate of our own, where the far end wants one.");
-    note("key", "\"gate.key\"", "Its private key.");
 }
 
 fn http_and_limits(file: &mut File) {
@@ -321,6 +152,62 @@ fn http_and_limits(file: &mut File) {
     file.key("memory", &quoted(memory), "Bytes of records held.");
     file.key("record_max", &quoted(record_max), "One record: topic, properties and payload.");
     file.key("connections", &connections.to_string(), "Client connections.");
+}
+
+fn log(file: &mut File) {
+    let LogConfig { bound, segment, commit_max, commit_delay, standby, .. } = LogConfig::default();
+    file.section(
+        "[log]",
+        "The log, which keeps accepted records over a crash. Without a directory there is none.",
+    );
+    file.key(
+        "directory",
+        "\"/var/lib/tidegate/log\"",
+        "Folder of its segments, for this node alone.",
+    );
+    file.key(
+        "bound",
+        &quoted(bound),
+        "Bytes of all segments: records fill seven eighths of it, the rest is for what makes room again.",
+    );
+    file.key(
+        "segment",
+        &quoted(segment),
+        "Bytes at which a segment is finished; a quarter of bound at most.",
+    );
+    file.key("commit_max", &commit_max.to_string(), "Entries that one commit takes at most.");
+    file.key(
+        "commit_delay",
+        &quoted(commit_delay),
+        "How long a commit waits for more than its first entry. What comes while the disk is busy\n\
+         goes together in any case.",
+    );
+    file.key(
+        "backlog",
+        "\"oldest-first\"",
+        "What is sent first of a backlog on disk: \"oldest-first\", or \"newest-first\" (by segment).\n\
+         Fresh records go before it in any case.",
+    );
+    file.note(
+        "key_file",
+        "\"/etc/tidegate/log.key\"",
+        "A key of 64 hexadecimal digits that seals every entry. Default: nothing is sealed.",
+    );
+    file.note(
+        "key_env",
+        "\"TIDEGATE_LOG_KEY\"",
+        "An environment variable with it, in place of the file.",
+    );
+    file.note(
+        "old_key_files",
+        "[\"/etc/tidegate/log.old\"]",
+        "Keys of earlier segments: to change the key, name the old one here until its segments are gone.",
+    );
+    file.key(
+        "standby",
+        &standby.to_string(),
+        "Whether to wait while another process uses the log, and to take over when it ends.",
+    );
 }
 
 fn quoted(value: impl std::fmt::Display) -> String {
@@ -361,148 +248,4 @@ impl File {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde::de::{Deserializer, Visitor};
-
-    use super::super::{
-        AllowConfig, AmqpConfig, ClassConfig, InputConfig, MqttInputConfig, MqttOutputConfig,
-        OutputConfig, ReplayConfig, TlsConfig, read,
-    };
-    use super::*;
-
-    #[test]
-    fn the_reference_is_a_right_configuration() {
-        let text = render();
-        let told = read(&text).render("reference.toml", &text);
-        assert_eq!(told, "");
-    }
-
-    /// What the derived code of a struct says about itself: the names of its fields.
-    #[derive(Default)]
-    struct Fields(Vec<&'static str>);
-
-    impl<'de> Deserializer<'de> for &mut Fields {
-        type Error = serde::de::value::Error;
-
-        fn deserialize_struct<V: Visitor<'de>>(
-            self,
-            _name: &'static str,
-            fields: &'static [&'static str],
-            _visitor: V,
-        ) -> Result<V::Value, Self::Error> {
-            self.0 = fields.to_vec();
-            Err(serde::de::Error::custom("only the names are wanted"))
-        }
-
-        fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Self::Error> {
-            Err(serde::de::Error::custom("not a struct"))
-        }
-
-        serde::forward_to_deserialize_any! {
-            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
-            unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-        }
-    }
-
-    fn fields<T: serde::de::DeserializeOwned>() -> Vec<&'static str> {
-        let mut fields = Fields::default();
-        assert!(T::deserialize(&mut fields).is_err());
-        fields.0
-    }
-
-    #[test]
-    fn every_key_is_explained() {
-        let text = render();
-        let lines: Vec<&str> = text.lines().map(|line| line.trim_start_matches("# ")).collect();
-        let stands = |start: String| lines.iter().any(|line| line.starts_with(&start));
-        for section in fields::<Config>() {
-            let is_there = stands(format!("[{section}]")) || stands(format!("[[{section}]]"));
-            assert!(is_there, "[{section}] is not explained");
-        }
-        let kinds = ["mqtt", "replay", "amqp", "sink"];
-        let plain = [
-            fields::<NodeConfig>(),
-            fields::<InputConfig>(),
-            fields::<ClassConfig>(),
-            fields::<StreamConfig>(),
-            fields::<OutputConfig>(),
-            fields::<HttpConfig>(),
-            fields::<LimitsConfig>(),
-        ];
-        for key in plain.concat().into_iter().filter(|key| !kinds.contains(key)) {
-            assert!(stands(format!("{key} = ")), "{key} is not explained");
-        }
-        for key in [fields::<TlsConfig>(), fields::<AllowConfig>()].concat() {
-            assert!(text.contains(&format!("{key} = ")), "{key} is not explained");
-        }
-        let inner = [
-            ("mqtt", fields::<MqttInputConfig>()),
-            ("replay", fields::<ReplayConfig>()),
-            ("amqp", fields::<AmqpConfig>()),
-            ("mqtt", fields::<MqttOutputConfig>()),
-            ("sink", fields::<SinkConfig>()),
-        ];
-        for (kind, keys) in inner {
-            assert!(!keys.is_empty());
-            for key in keys {
-                assert!(stands(format!("{kind}.{key} = ")), "{kind}.{key} is not explained");
-            }
-        }
-    }
-
-    #[test]
-    fn commented_keys_are_right_where_they_may_stand() {
-        for (key, value) in commented_keys() {
-            let lone = beside(&key);
-            let text = format!("{lone}{key} = {value}\n");
-            assert_eq!(read(&text).render("reference.toml", &text), "");
-        }
-        assert_eq!(commented_keys().len(), 21);
-    }
-
-    /// What must stand before a key for it to be right.
-    fn beside(key: &str) -> String {
-        let output =
-            |kind: &str, more: &str| format!("[[output]]\n{kind}.url = \"{kind}://h\"\n{more}");
-        match key.split_once('.') {
-            None if key == "cap" => "[[class]]\nname = \"x\"\nlatency = \"1s\"\n".into(),
-            None => "[[stream]]\n".into(),
-            Some(("replay", _)) => "[[input]]\nreplay.file = \"a.csv\"\n".into(),
-            Some(("mqtt", "anonymous" | "allow")) => {
-                "[[input]]\nmqtt.listen = \"127.0.0.1:1883\"\nmqtt.users = \"users\"\n".into()
-            }
-            Some(("mqtt", "user_from")) => "[[input]]\nmqtt.listen = \"127.0.0.1:1883\"\n\
-                 mqtt.tls = { certificate = \"a\", key = \"b\", client_ca = \"c\" }\n"
-                .into(),
-            Some(("mqtt", key)) if fields::<MqttInputConfig>().contains(&key) => {
-                "[[input]]\nmqtt.listen = \"127.0.0.1:1883\"\n".into()
-            }
-            Some((kind, key @ ("ca" | "certificate" | "key"))) => {
-                let others = ["ca", "certificate", "key"].into_iter().filter(|other| *other != key);
-                let others: String = others.map(|key| format!("{kind}.{key} = \"x\"\n")).collect();
-                format!("[[output]]\n{kind}.url = \"{kind}s://h\"\n{others}")
-            }
-            Some(("amqp", "user")) => output("amqp", "amqp.password_env = \"P\"\n"),
-            Some((kind, "user")) => output(kind, ""),
-            Some((kind, _)) => output(kind, &format!("{kind}.user = \"gate\"\n")),
-        }
-    }
-
-    fn commented_keys() -> Vec<(String, String)> {
-        let text = render();
-        let notes = text.lines().filter_map(|line| line.strip_prefix("# ")?.split_once(" = "));
-        let is_key = |key: &str| key.chars().all(|c| c.is_ascii_lowercase() || "._".contains(c));
-        let keys = notes.filter(|(key, _)| is_key(key));
-        keys.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
-    }
-
-    #[test]
-    fn the_copy_in_the_documentation_is_equal() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference.toml");
-        let copy = std::fs::read_to_string(path).unwrap();
-        assert!(
-            copy == render(),
-            "write it anew: cargo run -p tidegate -- config > docs/reference.toml"
-        );
-    }
-}
+mod tests;

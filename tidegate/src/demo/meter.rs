@@ -84,9 +84,9 @@ mod tests {
     async fn records_are_measured_and_confirmed() {
         let text = "[[stream]]\ntopics = [\"alarms\"]\nclass = \"ls\"\naccept = \"confirmed\"\n\
                     [[output]]\nsink = { discard = true }";
-        let options = node_options(&read(text).config, 1).unwrap();
+        let options = node_options(&read(text).config, 1, 1).unwrap();
         let meter = Meter::new(&options.classes);
-        let (running, mut ports) = drive::start(options, Clock::start()).unwrap();
+        let (running, mut ports) = drive::start(options, Clock::start(), None).unwrap();
         let measuring = tokio::spawn(meter.clone().run(ports.remove(0)));
         let mut source = running.intake.open("test".into()).await.unwrap();
         let record = Offered {

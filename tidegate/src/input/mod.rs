@@ -4,5 +4,6 @@
 //! `Pause` and `Resume`. No input queues records: what the node does not take stays where it came from,
 //! in a socket or a file.
 
+pub mod counts;
 pub mod mqtt;
 pub mod replay;

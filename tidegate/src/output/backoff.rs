@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The waits of one connection, file or refusing broker.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     first: Duration,
     longest: Duration,
     next: Duration,
@@ -13,23 +13,23 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// For connecting and for opening files.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Backoff::within(Duration::from_millis(100), Duration::from_secs(30))
     }
 
     /// From `first` to `longest`.
-    pub(super) fn within(first: Duration, longest: Duration) -> Self {
+    pub(crate) fn within(first: Duration, longest: Duration) -> Self {
         Backoff { first, longest, next: first }
     }
 
     /// It worked: begin again with the shortest wait.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.next = self.first;
     }
 
     /// The next wait: between half and all of a doubling span, so that many nodes which lost one
     /// broker do not come back in step.
-    pub(super) fn next(&mut self) -> Duration {
+    pub(crate) fn next(&mut self) -> Duration {
         let span = self.next;
         self.next = (span * 2).min(self.longest);
         let random = RandomState::new().build_hasher().finish();

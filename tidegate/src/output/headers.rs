@@ -18,6 +18,8 @@ pub const CLASS: &str = "tidegate-class";
 pub const BOUND: &str = "tidegate-bound-ms";
 /// When the source made it: nanoseconds since the Unix epoch.
 pub const SOURCE_TIME: &str = "source-time-ns";
+/// `1` where the sender asked to retain the record: its own property, not ours.
+pub const RETAIN: &str = "retain";
 /// `1` where an earlier attempt may have arrived.
 pub const AGAIN: &str = "tidegate-again";
 

@@ -60,11 +60,11 @@ impl From<Stopping> for End {
 
 /// What is wrong with the far end, told once by all lanes of an output together.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Complaint(Arc<Mutex<String>>);
+pub(crate) struct Complaint(Arc<Mutex<String>>);
 
 impl Complaint {
     /// Whether nobody said this before.
-    fn is_new(&self, text: &str) -> bool {
+    pub(crate) fn is_new(&self, text: &str) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = *last != text;
         text.clone_into(&mut last);
@@ -166,7 +166,7 @@ impl<P: Protocol> Lane<P> {
 }
 
 /// Connects to the first address of `host` that answers, IPv6 or IPv4, in the resolver's order.
-async fn connect(host: Arc<str>, port: u16) -> io::Result<TcpStream> {
+pub(crate) async fn connect(host: Arc<str>, port: u16) -> io::Result<TcpStream> {
     let mut last = io::Error::other("the name has no address");
     for address in lookup_host((&*host, port)).await? {
         match timeout(CONNECT_PATIENCE, connect_to(address)).await {

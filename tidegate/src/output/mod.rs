@@ -5,7 +5,7 @@
 //! [`protocol`] is what AMQP and MQTT add to it.
 
 pub mod amqp;
-mod backoff;
+pub(crate) mod backoff;
 mod connection;
 mod gauge;
 pub mod headers;
@@ -29,7 +29,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use self::amqp::AmqpOptions;
-use self::lane::{Complaint, Lane};
+use self::lane::Lane;
+pub(crate) use self::lane::{Complaint, connect};
 use self::mqtt::MqttOptions;
 use self::protocol::Protocol;
 use self::sink::SinkOptions;

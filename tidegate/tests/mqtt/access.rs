@@ -5,9 +5,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rmqtt_codec::types::QoS;
 use rmqtt_codec::v5;
 use tidegate::access::users::{UserFile, Users};
-use tidegate::access::{Access, Allow, Identification, InputCounts, Refused};
+use tidegate::access::{Access, Allow, Identification};
+use tidegate::input::mqtt::Refused;
 use tidegate::tls::{self, ClientFiles, ServerFiles, Stream};
 
 use crate::certificates::Authority;
@@ -26,15 +28,21 @@ fn rules() -> Option<Vec<Allow>> {
     Some(vec![Allow::new(Some("plc-*".into()), vec!["factory/%u/#".into()]).unwrap()])
 }
 
-/// A node with that user, rights in `factory/plc-7/`, and these counts.
-async fn node(authority: &Authority, refused: Refused, counts: &Arc<InputCounts>) -> Node {
+/// A node with that user and rights in `factory/plc-7/`.
+async fn node(authority: &Authority, refused: Refused) -> Node {
     let users = UserFile::open(&users(authority)).unwrap();
     let by_password = Identification::Password { users, anonymous: false };
     Node::with(|options| {
-        options.access = Arc::new(Access::new(by_password, rules(), refused));
-        options.counts = counts.clone();
+        options.access = Arc::new(Access::new(by_password, rules()));
+        options.refused = refused;
     })
     .await
+}
+
+/// Forbidden publishes whose clients were told, and that were dropped.
+fn forbidden(node: &Node) -> (u64, u64) {
+    let counts = node.counts.read();
+    (counts.refused["forbidden"], counts.dropped["forbidden"])
 }
 
 /// A CONNECT of MQTT 3.1.1 with user name and password.
@@ -66,8 +74,7 @@ fn publish(topic: &str, id: u16) -> Vec<u8> {
 
 #[tokio::test]
 async fn who_has_no_right_name_or_password_is_told_in_his_versions_words() {
-    let (authority, counts) = (Authority::new("password"), Arc::default());
-    let mut node = node(&authority, Refused::Close, &counts).await;
+    let mut node = node(&Authority::new("password"), Refused::Close).await;
     for (packet, code) in [
         (connect_as("a", "plc-7", "wrong"), 4),
         (connect_as("a", "plc-8", "secret"), 4),
@@ -90,15 +97,15 @@ async fn who_has_no_right_name_or_password_is_told_in_his_versions_words() {
         let (_, ack) = Client::v5(node.address(), connect).await;
         assert_eq!(u8::from(ack.reason_code), code);
     }
-    let denied: Vec<_> = counts.denied().collect();
-    assert_eq!(denied, [("password", 3), ("anonymous", 2), ("certificate", 0), ("tls", 0)]);
+    let denied = node.counts.read().denied;
+    let expected = [("anonymous", 2), ("certificate", 0), ("password", 3), ("tls", 0)];
+    assert_eq!(denied, expected.into());
     node.stop().await;
 }
 
 #[tokio::test]
 async fn forbidden_topics_are_refused_in_mqtt_5() {
-    let (authority, counts) = (Authority::new("forbidden"), Arc::default());
-    let mut node = node(&authority, Refused::Drop, &counts).await;
+    let mut node = node(&Authority::new("forbidden"), Refused::Drop).await;
     let (mut client, _) = Client::v5(node.address(), login("plc-7", "secret")).await;
     node.opened().await;
     client.send(&publish("factory/plc-8/alarm", 1)).await;
@@ -110,15 +117,14 @@ async fn forbidden_topics_are_refused_in_mqtt_5() {
     }
     assert_eq!(reasons, [(1, 0x87), (2, 0)]);
     assert_eq!(node.record().await.key, "factory/plc-7/alarm");
-    assert_eq!((counts.refused(), counts.dropped()), (1, 0));
+    assert_eq!(forbidden(&node), (1, 0));
     node.stop().await;
 }
 
 #[tokio::test]
 async fn before_mqtt_5_a_forbidden_publish_closes_or_is_dropped_as_configured() {
     for refused in [Refused::Close, Refused::Drop] {
-        let (authority, counts) = (Authority::new("older"), Arc::default());
-        let mut node = node(&authority, refused, &counts).await;
+        let mut node = node(&Authority::new("older"), refused).await;
         let mut client = Client::open(node.address()).await;
         client.send(&connect_as("a", "plc-7", "secret")).await;
         assert_eq!(client.packet().await, [0x20, 2, 0, 0]);
@@ -132,11 +138,11 @@ async fn before_mqtt_5_a_forbidden_publish_closes_or_is_dropped_as_configured() 
         match refused {
             Refused::Close => {
                 assert_eq!(client.next().await, None);
-                assert_eq!((counts.refused(), counts.dropped()), (1, 1));
+                assert_eq!(forbidden(&node), (1, 1));
             }
             Refused::Drop => {
                 assert_eq!(client.packet().await, [0x40, 2, 0, 2]);
-                assert_eq!((counts.refused(), counts.dropped()), (0, 2));
+                assert_eq!(forbidden(&node), (0, 2));
             }
         }
         drop(client);
@@ -146,9 +152,44 @@ async fn before_mqtt_5_a_forbidden_publish_closes_or_is_dropped_as_configured() 
 }
 
 #[tokio::test]
+async fn no_qos_and_no_will_is_a_way_around_the_rights() {
+    let mut node = node(&Authority::new("around"), Refused::Drop).await;
+    let will = v5::LastWill {
+        qos: QoS::AtMostOnce,
+        retain: false,
+        topic: "factory/plc-8/state".into(),
+        message: "gone".into(),
+        will_delay_interval_sec: None,
+        correlation_data: None,
+        message_expiry_interval: None,
+        content_type: None,
+        user_properties: Vec::new(),
+        is_utf8_payload: None,
+        response_topic: None,
+    };
+    let connect = v5::Connect { last_will: Some(will), ..login("plc-7", "secret") };
+    let (mut client, _) = Client::v5(node.address(), connect).await;
+    node.opened().await;
+    assert_eq!(forbidden(&node), (0, 1), "the will");
+    let mut twice = publish("factory/plc-8/alarm", 1);
+    twice[0] = 0x34;
+    client.send(&twice).await;
+    let v5::Packet::PublishReceived(ack) = client.packet_v5().await else { panic!("a PUBREC") };
+    assert_eq!((ack.packet_id.get(), u8::from(ack.reason_code)), (1, 0x87));
+    // The packet identifier is free again.
+    client.send(&publish("factory/plc-7/alarm", 1)).await;
+    let v5::Packet::PublishAck(ack) = client.packet_v5().await else { panic!("a PUBACK") };
+    assert_eq!((ack.packet_id.get(), u8::from(ack.reason_code)), (1, 0));
+    assert_eq!(node.record().await.key, "factory/plc-7/alarm");
+    assert_eq!(forbidden(&node), (1, 1));
+    drop(client);
+    node.closed().await;
+    node.stop().await;
+}
+
+#[tokio::test]
 async fn a_flood_of_wrong_logins_does_not_hold_up_who_is_there() {
-    let (authority, counts) = (Authority::new("flood"), Arc::default());
-    let node = node(&authority, Refused::Close, &counts).await;
+    let node = node(&Authority::new("flood"), Refused::Close).await;
     let mut client = Client::open(node.address()).await;
     client.send(&connect_as("good", "plc-7", "secret")).await;
     assert_eq!(client.packet().await, [0x20, 2, 0, 0]);
@@ -186,8 +227,8 @@ async fn the_certificate_may_be_the_user() {
         ServerFiles { certificate: own.certificate, key: own.key, client_ca: Some(authority.ca()) };
     let mut node = Node::with(|options| {
         options.tls = Some(tls::server(&files).unwrap());
-        let access = Access::new(Identification::Certificate, rules(), Refused::Drop);
-        options.access = Arc::new(access);
+        options.access = Arc::new(Access::new(Identification::Certificate, rules()));
+        options.refused = Refused::Drop;
     })
     .await;
     let own = authority.issue("plc-9");
@@ -214,7 +255,7 @@ async fn a_real_mosquitto_pub_comes_in_over_tls_with_its_password() {
     let by_password = Identification::Password { users, anonymous: false };
     let mut node = Node::with(|options| {
         options.tls = Some(tls::server(&files).unwrap());
-        options.access = Arc::new(Access::new(by_password, rules(), Refused::Close));
+        options.access = Arc::new(Access::new(by_password, rules()));
     })
     .await;
     let port = node.address().port().to_string();

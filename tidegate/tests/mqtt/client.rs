@@ -24,6 +24,20 @@ pub(crate) fn connect_v311(id: &str, keepalive: u16) -> Vec<u8> {
     packet
 }
 
+/// A CONNECT of MQTT 3.1.1 that goes on with its session.
+pub(crate) fn connect_again(id: &str) -> Vec<u8> {
+    let mut packet = connect_v311(id, 0);
+    packet[9] = 0;
+    packet
+}
+
+/// A QoS 2 PUBLISH of MQTT 3.1.1.
+pub(crate) fn publish_once(topic: &str, id: u16, dup: bool) -> Vec<u8> {
+    let mut packet = publish_v311(topic, Some(id), &id.to_be_bytes());
+    packet[0] = if dup { 0x3C } else { 0x34 };
+    packet
+}
+
 /// A QoS 0 (no id) or QoS 1 PUBLISH of MQTT 3.1.1.
 pub(crate) fn publish_v311(topic: &str, id: Option<u16>, payload: &[u8]) -> Vec<u8> {
     let mut body = (topic.len() as u16).to_be_bytes().to_vec();
@@ -64,6 +78,15 @@ impl Client {
         client.send(&connect_v311(id, 0)).await;
         assert_eq!(client.packet().await, [0x20, 2, 0, 0]);
         client
+    }
+
+    /// An MQTT 3.1.1 client that goes on with its session, and whether there was one.
+    pub(crate) async fn again(address: SocketAddr, id: &str) -> (Self, bool) {
+        let mut client = Client::open(address).await;
+        client.send(&connect_again(id)).await;
+        let answer = client.packet().await;
+        assert_eq!((answer[0], answer[3]), (0x20, 0));
+        (client, answer[2] == 1)
     }
 
     /// A connected MQTT 5 client and the answer to its CONNECT.

@@ -4,7 +4,7 @@ use crate::access::Allow;
 use crate::config::outputs::{TlsKeys, Url};
 use crate::config::places::Place;
 use crate::config::units::Listen;
-use crate::config::{MqttInputConfig, OutputKind, UserFrom};
+use crate::config::{MqttInputConfig, UserFrom};
 use crate::tls;
 
 use super::Findings;
@@ -70,10 +70,15 @@ fn identification(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings
     }
 }
 
-/// The TLS of an output's kind at `place`, with its url.
-pub(super) fn output(kind: OutputKind<'_>, url: &Url, place: &Place, findings: &mut Findings) {
-    let Some(TlsKeys { ca, certificate, key }) = kind.tls_keys() else { return };
-    let scheme = kind.name();
+/// The TLS of an output or a client at `place`, with its url.
+pub(super) fn far_end(
+    keys: TlsKeys<'_>,
+    scheme: &str,
+    url: &Url,
+    place: &Place,
+    findings: &mut Findings,
+) {
+    let TlsKeys { ca, certificate, key } = keys;
     if !url.tls {
         for (name, file) in [("ca", ca), ("certificate", certificate), ("key", key)] {
             if file.is_some() {

@@ -1,35 +1,113 @@
-//! Which connection speaks for which client id: a newer one takes over.
+//! Which connection speaks for which client id, and what is kept of the sessions of those that are
+//! away: a newer connection takes over.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::oneshot;
 
-/// Told to a connection that is taken over. Its end of life drops the sender, which is what the newer
-/// connection waits for: the older one's records go first.
-pub(super) type Takeover = oneshot::Sender<()>;
+use super::session::Memory;
+use crate::port::Source;
 
+/// Packet identifiers that all kept sessions together may remember: some 20 MB.
+const KEPT_IDS_MAX: usize = 1 << 20;
+
+/// A source and whether the node wants it to be read.
 #[derive(Debug)]
-struct Entry {
-    number: u64,
-    kick: oneshot::Sender<Takeover>,
+pub(super) struct Line {
+    pub(super) source: Source,
+    pub(super) paused: bool,
 }
 
-/// The client ids in use. Bounded by the number of connections.
+/// What an older connection leaves to a newer one.
+#[derive(Debug)]
+pub(super) struct Estate {
+    pub(super) memory: Memory,
+    /// Its source, where answers are still to come by it.
+    pub(super) line: Option<Line>,
+}
+
+/// Told to a connection that is taken over. Its end of life answers or drops the sender, which is what
+/// the newer connection waits for: the older one's records go first.
+#[derive(Debug)]
+pub(super) struct Takeover {
+    /// The newer connection wants nothing of the older session.
+    pub(super) is_clean: bool,
+    pub(super) heir: oneshot::Sender<Estate>,
+}
+
+/// What is there of an older session.
+#[derive(Debug)]
+pub(super) enum Heritage {
+    Nothing,
+    /// Kept while the client was away.
+    Kept(Memory),
+    /// An older connection ends now; an error of the receiver is nothing left.
+    Awaited(oneshot::Receiver<Estate>),
+}
+
+#[derive(Debug)]
+enum Entry {
+    Live { number: u64, kick: oneshot::Sender<Takeover> },
+    Kept { number: u64, memory: Memory, until: Instant },
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    entries: HashMap<Arc<str>, Entry>,
+    /// The kept ones, by the end of their time.
+    by_end: BTreeSet<(Instant, u64, Arc<str>)>,
+    /// Packet identifiers in them.
+    ids: usize,
+}
+
+impl Table {
+    /// Takes the entry of a client out.
+    fn take(&mut self, client: &Arc<str>) -> Option<Entry> {
+        let entry = self.entries.remove(client)?;
+        if let Entry::Kept { number, memory, until } = &entry {
+            self.by_end.remove(&(*until, *number, client.clone()));
+            self.ids -= memory.len();
+        }
+        Some(entry)
+    }
+
+    fn keep(&mut self, client: Arc<str>, number: u64, memory: Memory, until: Instant) {
+        self.ids += memory.len();
+        self.by_end.insert((until, number, client.clone()));
+        self.entries.insert(client, Entry::Kept { number, memory, until });
+    }
+
+    /// Drops what is over, and what ends next while there is too much.
+    fn tidy(&mut self, now: Instant, most: usize) {
+        while let Some((until, _, client)) = self.by_end.first() {
+            if *until > now && self.by_end.len() <= most && self.ids <= KEPT_IDS_MAX {
+                break;
+            }
+            let client = client.clone();
+            self.take(&client);
+        }
+    }
+}
+
+/// The client ids in use and the sessions that are kept. Bounded by the number of connections and of
+/// sessions.
 #[derive(Debug)]
 pub(super) struct Clients {
-    entries: Mutex<HashMap<Arc<str>, Entry>>,
+    table: Mutex<Table>,
+    sessions_max: usize,
     numbers: AtomicU64,
     started: u64,
 }
 
 impl Clients {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(sessions_max: usize) -> Self {
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Clients {
-            entries: Mutex::default(),
+            table: Mutex::default(),
+            sessions_max,
             numbers: AtomicU64::new(0),
             started: started.as_millis() as u64,
         }
@@ -41,26 +119,38 @@ impl Clients {
         format!("auto-{:x}-{number}", self.started).into()
     }
 
-    /// Takes a client id. Where another connection has it, that one is told to end, and the receiver
-    /// resolves when it has.
+    /// Takes a client id, and what is left of its session. Where another connection has it, that one is
+    /// told to end.
     pub(super) fn register(
         self: &Arc<Self>,
         client: &Arc<str>,
-    ) -> (Registration, Option<oneshot::Receiver<()>>) {
+        is_clean: bool,
+    ) -> (Registration, Heritage) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (kick, kicked) = oneshot::channel();
-        let older = self.lock().insert(client.clone(), Entry { number, kick });
-        let gone = older.and_then(|older| {
-            let (ended, gone) = oneshot::channel();
-            older.kick.send(ended).ok().map(|()| gone)
-        });
+        let mut table = self.lock();
+        table.tidy(Instant::now(), self.sessions_max);
+        let older = table.take(client);
+        table.entries.insert(client.clone(), Entry::Live { number, kick });
+        drop(table);
+        let heritage = match older {
+            Some(Entry::Kept { memory, .. }) if !is_clean => Heritage::Kept(memory),
+            Some(Entry::Live { kick, .. }) => {
+                let (heir, left) = oneshot::channel();
+                match kick.send(Takeover { is_clean, heir }) {
+                    Ok(()) => Heritage::Awaited(left),
+                    Err(_) => Heritage::Nothing,
+                }
+            }
+            _ => Heritage::Nothing,
+        };
         let clients = self.clone();
-        (Registration { clients, client: client.clone(), number, kicked }, gone)
+        (Registration { clients, client: client.clone(), number, kicked }, heritage)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Entry>> {
-        // The map is consistent after any panic: every change is a single call.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        // The table is consistent after any panic: what could panic stands before the changes.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -74,11 +164,42 @@ pub(super) struct Registration {
     pub(super) kicked: oneshot::Receiver<Takeover>,
 }
 
+impl Registration {
+    /// The client id.
+    pub(super) fn client(&self) -> &Arc<str> {
+        &self.client
+    }
+
+    /// Gives the claim up and keeps the session for so long, or leaves it to a newer connection.
+    pub(super) fn keep(mut self, memory: Memory, lasting: Duration) {
+        let mut table = self.clients.lock();
+        if self.is_current(&table) {
+            let now = Instant::now();
+            table.take(&self.client);
+            if let Some(until) = now.checked_add(lasting) {
+                table.keep(self.client.clone(), self.number, memory, until);
+            }
+            table.tidy(now, self.clients.sessions_max);
+            return;
+        }
+        drop(table);
+        if let Ok(Takeover { is_clean: false, heir }) = self.kicked.try_recv() {
+            // An heir that is gone has no use for it.
+            let _ = heir.send(Estate { memory, line: None });
+        }
+    }
+
+    fn is_current(&self, table: &Table) -> bool {
+        let entry = table.entries.get(&self.client);
+        matches!(entry, Some(Entry::Live { number, .. }) if *number == self.number)
+    }
+}
+
 impl Drop for Registration {
     fn drop(&mut self) {
-        let mut entries = self.clients.lock();
-        if entries.get(&self.client).is_some_and(|entry| entry.number == self.number) {
-            entries.remove(&self.client);
+        let mut table = self.clients.lock();
+        if self.is_current(&table) {
+            table.entries.remove(&self.client);
         }
     }
 }
@@ -87,36 +208,80 @@ impl Drop for Registration {
 mod tests {
     use super::*;
 
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn awaited(heritage: Heritage) -> oneshot::Receiver<Estate> {
+        let Heritage::Awaited(left) = heritage else { panic!("{heritage:?}") };
+        left
+    }
+
     #[test]
     fn the_newer_connection_waits_for_the_older_one() {
-        let clients = Arc::new(Clients::new());
+        let clients = Arc::new(Clients::new(9));
         let id: Arc<str> = "plc-1".into();
-        let (mut older, nobody) = clients.register(&id);
-        assert!(nobody.is_none());
-        let (newer, gone) = clients.register(&id);
-        let mut gone = gone.unwrap();
+        let (mut older, nobody) = clients.register(&id, true);
+        assert!(matches!(nobody, Heritage::Nothing));
+        let (newer, gone) = clients.register(&id, true);
+        let mut gone = awaited(gone);
         let takeover = older.kicked.try_recv().unwrap();
         assert!(gone.try_recv().is_err());
         drop(older);
-        assert_eq!(clients.lock().len(), 1, "the claim is the newer one's");
+        assert_eq!(clients.lock().entries.len(), 1, "the claim is the newer one's");
         drop(takeover);
-        assert_eq!(gone.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        assert!(matches!(gone.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
         drop(newer);
-        assert_eq!(clients.lock().len(), 0);
+        assert_eq!(clients.lock().entries.len(), 0);
     }
 
     #[test]
     fn a_dead_connection_is_not_waited_for() {
-        let clients = Arc::new(Clients::new());
+        let clients = Arc::new(Clients::new(9));
         let id: Arc<str> = "plc-1".into();
-        let (older, _) = clients.register(&id);
+        let (older, _) = clients.register(&id, true);
         drop(older);
-        assert!(clients.register(&id).1.is_none());
+        assert!(matches!(clients.register(&id, true).1, Heritage::Nothing));
+    }
+
+    #[test]
+    fn a_kept_session_is_for_who_wants_it() {
+        let clients = Arc::new(Clients::new(9));
+        let id: Arc<str> = "plc-1".into();
+        for (is_clean, lasting, is_kept) in
+            [(false, HOUR, true), (true, HOUR, false), (false, Duration::ZERO, false)]
+        {
+            clients.register(&id, true).0.keep(Memory::default(), lasting);
+            let (registration, heritage) = clients.register(&id, is_clean);
+            assert_eq!(matches!(heritage, Heritage::Kept(_)), is_kept);
+            drop(registration);
+            assert!(clients.lock().by_end.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_session_goes_to_a_newer_connection_that_came_meanwhile() {
+        let clients = Arc::new(Clients::new(9));
+        let id: Arc<str> = "plc-1".into();
+        let (older, _) = clients.register(&id, false);
+        let (_newer, heritage) = clients.register(&id, false);
+        older.keep(Memory::default(), HOUR);
+        assert!(awaited(heritage).try_recv().is_ok());
+    }
+
+    #[test]
+    fn kept_sessions_are_bounded() {
+        let clients = Arc::new(Clients::new(2));
+        for (id, lasting) in [("a", 2 * HOUR), ("b", HOUR), ("c", 3 * HOUR)] {
+            clients.register(&id.into(), false).0.keep(Memory::default(), lasting);
+        }
+        for (id, is_kept) in [("a", true), ("b", false), ("c", true)] {
+            let (_, heritage) = clients.register(&id.into(), false);
+            assert_eq!(matches!(heritage, Heritage::Kept(_)), is_kept, "{id}");
+        }
     }
 
     #[test]
     fn assigned_ids_differ() {
-        let clients = Clients::new();
+        let clients = Clients::new(0);
         assert_ne!(clients.assign(), clients.assign());
     }
 }

@@ -10,12 +10,13 @@ use tidegate_core::record::RefuseReason;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{sleep_until, timeout};
 
+use super::afterlife::{Left, settle};
 use super::buffer::{Buffer, discard};
+use super::clients::{Estate, Heritage, Line};
 use super::listener::{Call, Shared};
 use super::pulse::{Pulse, arm};
 use super::session::{Effects, End, Session, Step};
-use super::wire::Version;
-use crate::access::{Grants, Refused};
+use crate::access::Grants;
 use crate::port::{Notice, Source};
 use crate::tls::{self, Stream};
 
@@ -50,7 +51,7 @@ pub(super) async fn run(call: Call) {
     let end = match greeted {
         Ok(()) => connection.live(peer, &mut stop).await,
         Err(end) => {
-            connection.finish(&end, None).await;
+            connection.finish(&end, &mut None).await;
             end
         }
     };
@@ -73,22 +74,27 @@ struct Connection<'a> {
     grants: Grants,
     /// Held while a large packet is read.
     room: Option<OwnedSemaphorePermit>,
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
 }
 
 impl Connection<'_> {
     /// All that comes before the node hears of the client.
     async fn enter(&mut self) -> Result<(), End> {
         self.greet().await?;
-        let Shared { options, .. } = self.shared;
+        let Shared { options, intake, .. } = &**self.shared;
         let certificate = self.stream.peer_certificate().map(AsRef::as_ref);
         match options.access.login(self.session.take_claim(), certificate).await {
             Ok(grants) => self.grants = grants,
             Err(denied) => {
-                options.counts.deny(denied);
+                intake.counts().denied(denied.name());
                 self.session.deny(denied, &mut self.effects.out);
                 return Err(denied.into());
             }
+        }
+        if self.session.will_topic().is_some_and(|topic| !self.grants.allows(topic)) {
+            // Its client comes in nevertheless: no version has words for it.
+            intake.counts().dropped(RefuseReason::Forbidden.name());
+            self.session.take_will();
         }
         Ok(())
     }
@@ -100,7 +106,7 @@ impl Connection<'_> {
             let _one_of_few = self.shared.handshakes.acquire().await;
             let agreed = self.stream.handshake().await.map_err(untrusted);
             if let Err(End::Untrusted(_)) = agreed {
-                self.shared.options.counts.distrust();
+                self.shared.intake.counts().denied("tls");
             }
             agreed?;
         }
@@ -120,63 +126,90 @@ impl Connection<'_> {
         if client.is_empty() {
             client = self.shared.clients.assign();
         }
-        let (mut registration, older) = self.shared.clients.register(&client);
-        let mut source = None;
+        let is_clean = self.session.is_clean();
+        let (mut registration, heritage) = self.shared.clients.register(&client, is_clean);
+        let mut line = self.inherit(heritage).await;
         let (end, takeover) = tokio::select! {
             biased;
             () = stopped(stop) => (End::Stopping, None),
             kicked = &mut registration.kicked => (End::TakenOver, kicked.ok()),
             end = async {
-                if let Some(older) = older {
-                    // An error is the answer: the older connection dropped its end.
-                    let _ = older.await;
+                if line.is_none() {
+                    let Ok(source) = self.shared.intake.open(client.clone()).await else {
+                        return End::Stopping;
+                    };
+                    line = Some(Line { source, paused: false });
                 }
-                match self.shared.intake.open(client.clone()).await {
-                    Ok(opened) => self.serve(client, peer, source.insert(opened)).await,
-                    Err(_) => End::Stopping,
+                match &mut line {
+                    Some(line) => self.serve(client, peer, line).await,
+                    None => End::Stopping,
                 }
             } => (end, None),
         };
-        self.finish(&end, source).await;
-        drop(takeover);
+        // The connection may have ended while the node was busy: what it never heard of comes again.
+        self.session.withdraw(&mut self.effects.records);
+        self.finish(&end, &mut line).await;
+        let (shared, session) = (self.shared, &mut self.session);
+        settle(Left { shared, session, end: &end, line, registration, takeover, stop }).await;
         end
     }
 
-    async fn serve(&mut self, client: Arc<str>, peer: SocketAddr, source: &mut Source) -> End {
+    /// Takes what is left of an older session. An older connection ends soon, so the wait is short; and
+    /// what it leaves must not be lost to a newer one still.
+    async fn inherit(&mut self, heritage: Heritage) -> Option<Line> {
+        match heritage {
+            Heritage::Nothing => None,
+            Heritage::Kept(memory) => {
+                self.session.resume(memory);
+                None
+            }
+            Heritage::Awaited(left) => {
+                // An error is the answer: the older connection dropped its end.
+                let Estate { memory, line } = left.await.ok()?;
+                self.session.resume(memory);
+                line
+            }
+        }
+    }
+
+    async fn serve(&mut self, client: Arc<str>, peer: SocketAddr, line: &mut Line) -> End {
         tracing::debug!(%client, %peer, "connected");
-        match self.session.opened(source.id(), client, &mut self.effects) {
-            Ok(()) => self.exchange(source).await.err().unwrap_or(End::Closed),
+        match self.session.opened(line.source.id(), client, &mut self.effects) {
+            Ok(()) => self.exchange(line).await.err().unwrap_or(End::Closed),
             Err(end) => end,
         }
     }
 
     /// The loop of a connection. Returns by its error only.
-    async fn exchange(&mut self, source: &mut Source) -> Result<(), End> {
+    async fn exchange(&mut self, line: &mut Line) -> Result<(), End> {
+        let Line { source, paused } = line;
         let mut pulse = Pulse::new(self.session.keepalive(), self.shared.options.write_timeout);
         let mut timer = std::pin::pin!(sleep_until(pulse.never()));
-        let mut paused = false;
         loop {
-            let step = if paused { Step::Wait } else { self.receive(source.now()) };
+            let step = if *paused { Step::Wait } else { self.receive(source.now()) };
             self.sift();
             if !self.effects.records.is_empty() {
-                let records = std::mem::take(&mut self.effects.records);
-                source.offer(records).await.map_err(|_| End::Stopping)?;
+                let records = &mut self.effects.records;
+                source.offer_all(records).await.map_err(|_| End::Stopping)?;
             }
             while let Some(notice) = source.try_notice() {
-                self.heed(notice, &mut paused);
+                self.heed(notice, paused);
             }
             let acknowledged = self.session.acknowledge(&mut self.effects.out);
+            for reason in self.session.take_dropped() {
+                self.shared.intake.counts().dropped(reason.name());
+            }
             self.flush()?;
             acknowledged?;
             match step {
                 Step::End(end) => return Err(end),
                 Step::Offer => continue,
                 // An answer or a resume came since `step` was taken: nothing else would wake us.
-                Step::Wait if !paused && !self.session.must_wait() => continue,
+                Step::Wait if !*paused && !self.session.must_wait() => continue,
                 Step::Read(_) | Step::Wait | Step::Connect => {}
             }
             let blocked = !self.effects.out.is_empty() || self.stream.has_to_write();
-            let reading = !paused && !blocked && matches!(step, Step::Read(_));
+            let reading = !*paused && !blocked && matches!(step, Step::Read(_));
             let excess = self.buffer.excess();
             if excess.is_none() {
                 self.room = None;
@@ -188,7 +221,7 @@ impl Connection<'_> {
             tokio::select! {
                 biased;
                 notice = source.notice() => match notice {
-                    Some(notice) => self.heed(notice, &mut paused),
+                    Some(notice) => self.heed(notice, paused),
                     None => return Err(End::Stopping),
                 },
                 writable = self.stream.writable(), if blocked => writable.map_err(failed)?,
@@ -216,20 +249,16 @@ impl Connection<'_> {
         effects.records.retain(|record| {
             let is_allowed = grants.allows(&record.key);
             if !is_allowed {
-                let options = &shared.options;
-                let knows_refusals = session.version() == Some(Version::V5);
-                let is_told = knows_refusals || options.access.refused() == Refused::Close;
+                let (counts, why) = (shared.intake.counts(), RefuseReason::Forbidden);
                 match record.token {
-                    Some(token) if is_told => {
-                        options.counts.refuse_forbidden();
-                        session.answer(token, Err(RefuseReason::Forbidden));
-                    }
-                    token => {
-                        options.counts.drop_forbidden();
-                        if let Some(token) = token {
-                            session.answer(token, Ok(()));
+                    Some(token) => {
+                        // Where the client is not told, the session counts it as dropped.
+                        if session.tells_refusals() {
+                            counts.refused(why.name());
                         }
+                        session.answer(token, Err(why));
                     }
+                    None => counts.dropped(why.name()),
                 }
             }
             is_allowed
@@ -270,10 +299,9 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Says goodbye: last answers, the reason, the will. Then the node hears that the connection ended.
-    async fn finish(&mut self, end: &End, source: Option<Source>) {
-        let mut source = source;
-        if let (End::Stopping, Some(source)) = (end, &mut source) {
+    /// Says goodbye: last answers, the reason.
+    async fn finish(&mut self, end: &End, line: &mut Option<Line>) {
+        if let (End::Stopping, Some(Line { source, .. })) = (end, line) {
             // A timeout is fine: what stays unanswered is sent again by the client.
             let _ = timeout(self.shared.options.stop_grace, self.last_answers(source)).await;
         }
@@ -284,16 +312,6 @@ impl Connection<'_> {
         };
         // Neither a client that does not read nor one that is gone changes what follows.
         let _ = timeout(CLOSE_WAIT, farewell).await;
-        if let Some(source) = source
-            && end.publishes_will()
-            && let Some(will) = self.session.take_will(source.now())
-        {
-            if !self.grants.allows(&will.key) {
-                return self.shared.options.counts.drop_forbidden();
-            }
-            // An error means that the node is gone.
-            let _ = source.offer(vec![will]).await;
-        }
     }
 
     async fn last_answers(&mut self, source: &mut Source) {

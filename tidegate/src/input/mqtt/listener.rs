@@ -69,6 +69,8 @@ pub(super) struct Shared {
     pub(super) intake: Intake,
     /// KiB that partial packets may still take.
     pub(super) room: Arc<Semaphore>,
+    /// Sessions without a connection that may wait for answers or with their will.
+    pub(super) afterlives: Arc<Semaphore>,
     complaints: Complaints,
     /// TLS handshakes that may be under way.
     pub(super) handshakes: Semaphore,
@@ -123,6 +125,9 @@ fn check(options: &MqttOptions) -> Result<(), MqttError> {
         return Err(MqttError::NoAddress);
     }
     let wrong = |name, value, range| Err(MqttError::Option { name, value, range });
+    if options.sessions_max > CONNECTIONS_MOST {
+        return wrong("sessions_max", options.sessions_max as u64, "at most 1000000");
+    }
     if !MqttOptions::PACKET_SIZES.contains(&options.max_packet_size) {
         let value = options.max_packet_size.into();
         return wrong("max_packet_size", value, "between 128 bytes and 256 MiB");
@@ -194,13 +199,18 @@ impl MqttListener {
             max_packet_size: options.max_packet_size,
             receive_maximum: options.receive_maximum,
             topic_alias_maximum: options.topic_alias_maximum,
+            session_expiry_max: u32::try_from(options.session_expiry_max.as_secs())
+                .unwrap_or(u32::MAX),
+            refused: options.refused,
         };
         let room = options.partial_max.div_ceil(1024).min(Semaphore::MAX_PERMITS);
         let patience = options.stop_grace + STOP_MARGIN;
+        let sessions_max = options.sessions_max;
         let shared = Arc::new(Shared {
             options,
             limits,
-            clients: Arc::new(Clients::new()),
+            clients: Arc::new(Clients::new(sessions_max)),
+            afterlives: Arc::new(Semaphore::new(sessions_max)),
             intake,
             room: Arc::new(Semaphore::new(room)),
             complaints: Complaints::new(Instant::now()),

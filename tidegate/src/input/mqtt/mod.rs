@@ -1,21 +1,24 @@
-//! The MQTT input: a server for clients that publish (MQTT 5, 3.1.1 and 3.1; QoS 0 and 1).
+//! The MQTT input: a server for clients that publish (MQTT 5, 3.1.1 and 3.1; QoS 0, 1 and 2).
 //!
 //! A publish becomes a record: the topic is its key, MQTT 5's properties are its properties (see the
-//! constants of [`session`]), the message expiry its ttl. A QoS 1 publish is acknowledged when the node
-//! has accepted the record. While the node takes nothing, the socket is not read: records wait at
-//! their senders.
+//! constants of [`session`]), the message expiry its ttl. A publish is acknowledged (QoS 1 by PUBACK, QoS 2
+//! by PUBREC) when the node has accepted the record. While the node takes nothing, the socket is not
+//! read: records wait at their senders.
 //!
 //! The code to read in order: [`listener`](bind) accepts, `connection` moves bytes, [`session`] decides,
-//! `wire` reads and writes packets. There is no codec crate beneath, for the one that would fit
-//! (rmqtt-codec 0.3.1, which the tests use as a second opinion) refuses legal packets (an expiry of 0, an
-//! empty client id), has one reason code for nearly every mistake, makes room for a packet by its
-//! header's word alone, and takes longer to decode a small publish than this input to deliver it.
+//! `wire` reads and writes packets, `afterlife` does what is left after a connection, `clients` keeps
+//! the sessions of clients that are away. [`client`] is the other side: a client of an existing broker.
+//!
+//! There is no codec crate beneath, for the one that would fit (rmqtt-codec 0.3.1, which the tests use
+//! as a second opinion) refuses legal packets (an expiry of 0, an empty client id), has one reason code
+//! for nearly every mistake, makes room for a packet by its header's word alone, and takes longer to
+//! decode a small publish than this input to deliver it.
 //!
 //! What a client may notice:
-//! * No session outlives its connection ("session present" is never set). QoS 1 loses nothing by it,
-//!   for the client keeps what is unacknowledged.
+//! * A session is what is known of QoS 2 publishes: the packet identifiers from PUBLISH to PUBREL. It
+//!   outlives its connection if the client asks for it, within the bounds of the options, but not the
+//!   process. An answer of the node that comes after the connection is booked in the session.
 //! * Subscriptions are answered with a failure, and the connection stays.
-//! * QoS 2 ends the connection; MQTT 5 clients are told the largest QoS beforehand.
 //! * The retain flag is accepted and kept as a record property, and nothing is retained here: with
 //!   "retain not available" many clients could not connect, for MQTT 5 makes a retained will or
 //!   publish an error then, and without subscriptions nobody can tell the difference.
@@ -24,9 +27,13 @@
 //! * Acknowledgements leave in the order of the publishes, as the standard demands: a record whose
 //!   stream is acknowledged late holds back the acknowledgements behind it, but not the records.
 //! * A publish that the node refuses is answered with a reason code in MQTT 5; an older client's
-//!   connection is closed, for there is no other way to withhold an acknowledgement.
+//!   connection is closed, for there is no other way to withhold an acknowledgement, unless it is
+//!   configured that such publishes are acknowledged and dropped.
+//! * A PUBREL for a publish that has no PUBREC yet ends the connection: the client ran ahead.
 
+mod afterlife;
 mod buffer;
+pub mod client;
 mod clients;
 mod complaints;
 mod connection;
@@ -38,4 +45,5 @@ mod wire;
 
 pub use self::listener::{MqttError, MqttListener, bind};
 pub use self::options::MqttOptions;
+pub use self::session::Refused;
 pub use self::wire::{Reason, Version, Violation};

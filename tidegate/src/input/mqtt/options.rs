@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 
-use crate::access::{Access, InputCounts};
+use super::session::Refused;
+use crate::access::Access;
 
 /// Options of one MQTT input.
 #[derive(Clone, Debug)]
@@ -17,12 +18,10 @@ pub struct MqttOptions {
     pub tls: Option<Arc<ServerConfig>>,
     /// Who may come in, and what they may publish.
     pub access: Arc<Access>,
-    /// What is not let in is counted there.
-    pub counts: Arc<InputCounts>,
     /// Largest packet taken from a client, in bytes, fixed header included. Announced to MQTT 5
     /// clients.
     pub max_packet_size: u32,
-    /// QoS 1 publishes that one client may have unanswered. Announced to MQTT 5 clients, which are
+    /// Publishes with QoS 1 or 2 that one client may have unanswered. Announced to MQTT 5 clients, which are
     /// disconnected beyond it; clients of older versions are not read until answers come.
     pub receive_maximum: u16,
     /// Topic aliases that one client may define (MQTT 5).
@@ -32,6 +31,12 @@ pub struct MqttOptions {
     pub partial_max: usize,
     /// Connections at a time; more are closed at once.
     pub connections_max: usize,
+    /// Sessions that are kept while their clients are away; the one that would end next makes room.
+    pub sessions_max: usize,
+    /// How long at most. Announced to MQTT 5 clients that ask for more; a whole number of seconds.
+    pub session_expiry_max: Duration,
+    /// What a client before MQTT 5 hears of a publish that is refused.
+    pub refused: Refused,
     /// How long a new connection may take to send its CONNECT.
     pub connect_timeout: Duration,
     /// How long a client may refuse to read what it was answered.
@@ -50,12 +55,14 @@ impl MqttOptions {
             listen,
             tls: None,
             access: Arc::default(),
-            counts: Arc::default(),
             max_packet_size: 1024 * 1024,
             receive_maximum: 1024,
             topic_alias_maximum: 16,
             partial_max: 256 * 1024 * 1024,
             connections_max: 20_000,
+            sessions_max: 10_000,
+            session_expiry_max: Duration::from_secs(24 * 3600),
+            refused: Refused::Close,
             connect_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),
             stop_grace: Duration::from_secs(1),

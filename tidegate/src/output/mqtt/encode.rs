@@ -14,6 +14,8 @@ use crate::port::Transmit;
 const PUBLISH: u8 = 0x32;
 /// "I sent this before."
 const DUP: u8 = 0x08;
+/// "Keep this for later subscribers."
+const RETAIN: u8 = 0x01;
 /// A name and a value of the sender's own.
 const USER_PROPERTY: u8 = 0x26;
 /// Longest text, and largest number of four 7-bit digits.
@@ -50,7 +52,10 @@ pub(super) fn publish(
         return Err(DropReason::Oversize);
     }
     let before = out.len();
-    out.put_u8(PUBLISH | if order.again { DUP } else { 0 });
+    let retain =
+        options.retain && record.properties.find(headers::RETAIN).is_some_and(|v| v == "1");
+    let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
+    out.put_u8(PUBLISH | flag(DUP, order.again) | flag(RETAIN, retain));
     put_number(out, remaining);
     if out.len() - before + remaining > packet_max {
         out.truncate(before);
@@ -121,6 +126,7 @@ pub(super) mod tests {
             user: None,
             password: None,
             classes: ["ls".into(), "lt".into()].into(),
+            retain: true,
         }
     }
 
@@ -162,6 +168,23 @@ pub(super) mod tests {
         let decoded = rmqtt_codec::v3::Codec::new(0).decode(&mut out).unwrap().unwrap().0;
         let rmqtt_codec::v3::Packet::Publish(publish) = decoded else { panic!("a publish") };
         assert_eq!((&*publish.topic, &publish.payload[..]), ("plant/3/alarm", &b"hot"[..]));
+    }
+
+    #[test]
+    fn the_retain_flag_is_passed_on_where_it_came() {
+        let with = |value: &'static str| {
+            let pair = (Bytes::from_static(b"retain"), Bytes::from_static(value.as_bytes()));
+            let properties = tidegate_core::record::Properties::new(vec![pair]);
+            let record = tidegate_core::record::Record { properties, ..record(1, b"x") };
+            Transmit { record: Arc::new(record), ..transmit(1, b"x", 0..1, 1) }
+        };
+        for (value, first) in [("1", 0x33), ("0", 0x32)] {
+            assert_eq!(encode(&with(value), usize::MAX).unwrap()[0], first);
+            let options = MqttOptions { retain: false, ..options() };
+            let mut out = BytesMut::new();
+            publish(&options, Version::V5, usize::MAX, 7, &with(value), &mut out).unwrap();
+            assert_eq!(out[0], 0x32, "only if it is configured");
+        }
     }
 
     #[test]

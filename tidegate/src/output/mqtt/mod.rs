@@ -30,4 +30,6 @@ pub struct MqttOptions {
     pub password: Option<String>,
     /// Names of the classes, for the property.
     pub classes: Arc<[Arc<str>]>,
+    /// Whether the broker is asked to retain what came with the retain flag.
+    pub retain: bool,
 }

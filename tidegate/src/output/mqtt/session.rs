@@ -238,6 +238,7 @@ pub fn fuzz(bytes: &[u8]) {
         user: None,
         password: None,
         classes: [].into(),
+        retain: false,
     };
     let mut session = Session::new(options, 0);
     let (mut input, mut out) = (BytesMut::new(), BytesMut::new());

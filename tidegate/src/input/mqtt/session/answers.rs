@@ -1,49 +1,150 @@
-//! QoS 1 publishes that wait for the node's answer.
+//! QoS 1 and QoS 2 publishes that wait for the node's answer.
 //!
-//! PUBACKs leave in the order of the publishes (MQTT 5, 4.6.0-2), however the node's answers come, so
-//! an answer waits here for those before it.
+//! Acknowledgements leave in the order of the publishes (MQTT 5, 4.6.0-2), however the node's answers
+//! come, so an answer waits here for those before it.
 
 use std::collections::VecDeque;
 
 use tidegate_core::record::{RefuseReason, Token};
 
+use super::memory::Memory;
+
+/// What a publish is to the acknowledgement that it gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// QoS 1: a PUBACK.
+    AtLeastOnce,
+    /// QoS 2: a PUBREC.
+    ExactlyOnce,
+    /// A QoS 2 publish that an earlier connection offered: a PUBREC.
+    Again,
+}
+
+/// A publish that waits, or whose acknowledgement is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) id: u16,
+    pub(crate) kind: Kind,
+    pub(crate) result: Option<Result<(), RefuseReason>>,
+}
+
 /// The unanswered publishes of one connection, oldest first. A token is the publish's number on its
-/// connection, so finding its place is a subtraction.
+/// source, so finding its place is a subtraction.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
+pub(crate) struct Answers {
     first: u64,
-    waiting: VecDeque<(u16, Option<Result<(), RefuseReason>>)>,
+    waiting: VecDeque<Waiting>,
+    /// How many of those that wait are QoS 1.
+    at_least_once: usize,
+    pub(crate) memory: Memory,
 }
 
 impl Answers {
-    /// Notes a publish, and returns the token to offer it with.
-    pub(super) fn expect(&mut self, id: u16) -> Token {
-        self.waiting.push_back((id, None));
+    /// Goes on where an earlier connection ended.
+    pub(crate) fn resume(&mut self, memory: Memory) {
+        self.first = memory.next;
+        self.memory = memory;
+    }
+
+    /// The connection ends: what is to be remembered of it. Nothing waits any more.
+    pub(crate) fn leave(&mut self) -> Memory {
+        let mut memory = std::mem::take(&mut self.memory);
+        for Waiting { id, kind, result } in std::mem::take(&mut self.waiting) {
+            match (kind, result) {
+                (Kind::ExactlyOnce, None) => memory.owe(Token(self.first), id),
+                (Kind::ExactlyOnce | Kind::Again, Some(Err(_))) => memory.forget(id),
+                _ => {}
+            }
+            self.first += 1;
+        }
+        self.at_least_once = 0;
+        memory.next = self.first;
+        memory.leave();
+        memory
+    }
+
+    /// Notes a QoS 1 publish, and returns the token to offer it with.
+    pub(crate) fn expect(&mut self, id: u16) -> Token {
+        self.at_least_once += 1;
+        self.push(id, Kind::AtLeastOnce, None)
+    }
+
+    /// Notes a QoS 2 publish, and returns the token to offer it with; `None` for a duplicate, which is
+    /// not offered.
+    pub(crate) fn expect_once(&mut self, id: u16) -> Option<Token> {
+        match self.memory.find(id) {
+            None => {
+                self.memory.begin(id);
+                return Some(self.push(id, Kind::ExactlyOnce, None));
+            }
+            Some((_, true)) => drop(self.push(id, Kind::Again, Some(Ok(())))),
+            // Its first publish waits here, and one answer is enough.
+            Some((true, false)) => {}
+            Some((false, false)) => drop(self.push(id, Kind::Again, None)),
+        }
+        self.memory.here_again(id);
+        None
+    }
+
+    fn push(&mut self, id: u16, kind: Kind, result: Option<Result<(), RefuseReason>>) -> Token {
+        self.waiting.push_back(Waiting { id, kind, result });
         Token(self.first + self.waiting.len() as u64 - 1)
     }
 
     /// Notes the node's answer. Tokens that wait for nothing are ignored: the node answers once.
-    pub(super) fn answer(&mut self, token: Token, result: Result<(), RefuseReason>) {
-        let place = token.0.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
-        if let Some((_, answer)) = place.and_then(|place| self.waiting.get_mut(place)) {
-            *answer = Some(result);
+    pub(crate) fn answer(&mut self, token: Token, result: Result<(), RefuseReason>) {
+        let Some(place) = token.0.checked_sub(self.first) else {
+            return self.answer_owed(token, result);
+        };
+        let place = usize::try_from(place).ok();
+        let Some(waiting) = place.and_then(|place| self.waiting.get_mut(place)) else { return };
+        if waiting.result.is_some() {
+            return;
+        }
+        waiting.result = Some(result);
+        if waiting.kind == Kind::ExactlyOnce && result.is_ok() {
+            self.memory.accept(waiting.id);
         }
     }
 
-    /// The oldest publish, if it is answered.
-    pub(super) fn next(&mut self) -> Option<(u16, Result<(), RefuseReason>)> {
-        let &(id, answer) = self.waiting.front()?;
-        let answer = answer?;
+    /// The answer to a publish of an earlier connection; if it came again, its duplicate waits.
+    fn answer_owed(&mut self, token: Token, result: Result<(), RefuseReason>) {
+        let Some(id) = self.memory.owed(token) else { return };
+        let again = |waiting: &&mut Waiting| {
+            waiting.id == id && waiting.kind == Kind::Again && waiting.result.is_none()
+        };
+        let waiting = self.waiting.iter_mut().find(again);
+        match (&waiting, result) {
+            (_, Ok(())) => self.memory.accept(id),
+            (None, Err(_)) => self.memory.forget(id),
+            (Some(_), Err(_)) => {}
+        }
+        if let Some(waiting) = waiting {
+            waiting.result = Some(result);
+        }
+    }
+
+    /// The oldest publish and its result, if it is answered.
+    pub(crate) fn next(&mut self) -> Option<(u16, Kind, Result<(), RefuseReason>)> {
+        let &Waiting { id, kind, result } = self.waiting.front()?;
+        let result = result?;
         self.waiting.pop_front();
         self.first += 1;
+        self.at_least_once -= usize::from(kind == Kind::AtLeastOnce);
         if self.waiting.is_empty() && self.waiting.capacity() > KEPT {
             self.waiting = VecDeque::new();
         }
-        Some((id, answer))
+        Some((id, kind, result))
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Publishes whose acknowledgement is not written.
+    pub(crate) fn len(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// Publishes that count against the receive maximum: QoS 1 to its PUBACK, QoS 2 to its PUBCOMP.
+    pub(crate) fn open(&self) -> usize {
+        self.at_least_once + self.memory.here()
     }
 }
 
@@ -54,6 +155,8 @@ const KEPT: usize = 64;
 mod tests {
     use super::*;
 
+    const ONE: Kind = Kind::AtLeastOnce;
+
     #[test]
     fn answers_leave_in_the_order_of_the_publishes() {
         let mut answers = Answers::default();
@@ -62,10 +165,10 @@ mod tests {
         answers.answer(tokens[1], Err(RefuseReason::Full));
         assert_eq!(answers.next(), None);
         answers.answer(tokens[0], Ok(()));
-        assert_eq!(answers.next(), Some((7, Ok(()))));
-        assert_eq!(answers.next(), Some((3, Err(RefuseReason::Full))));
-        assert_eq!(answers.next(), Some((9, Ok(()))));
-        assert_eq!(answers.len(), 0);
+        assert_eq!(answers.next(), Some((7, ONE, Ok(()))));
+        assert_eq!(answers.next(), Some((3, ONE, Err(RefuseReason::Full))));
+        assert_eq!(answers.next(), Some((9, ONE, Ok(()))));
+        assert_eq!((answers.len(), answers.open()), (0, 0));
         assert_eq!(answers.expect(7), Token(3));
     }
 
@@ -75,8 +178,38 @@ mod tests {
         let token = answers.expect(1);
         answers.answer(Token(99), Ok(()));
         answers.answer(token, Ok(()));
-        assert_eq!(answers.next(), Some((1, Ok(()))));
+        assert_eq!(answers.next(), Some((1, ONE, Ok(()))));
         answers.answer(token, Ok(()));
         assert_eq!(answers.next(), None);
+    }
+
+    #[test]
+    fn a_duplicate_is_answered_and_not_offered() {
+        let mut answers = Answers::default();
+        let token = answers.expect_once(5).unwrap();
+        assert_eq!((answers.expect_once(5), answers.len()), (None, 1));
+        answers.answer(token, Ok(()));
+        assert_eq!(answers.next(), Some((5, Kind::ExactlyOnce, Ok(()))));
+        assert_eq!(answers.expect_once(5), None);
+        assert_eq!(answers.next(), Some((5, Kind::Again, Ok(()))));
+        assert_eq!(answers.open(), 1);
+    }
+
+    #[test]
+    fn a_late_answer_reaches_the_next_connection() {
+        let mut answers = Answers::default();
+        let (late, lost) = (answers.expect_once(5).unwrap(), answers.expect_once(6).unwrap());
+        assert_eq!(answers.expect(7), Token(2));
+        let memory = answers.leave();
+        assert!(memory.owes() && answers.len() == 0);
+        let mut answers = Answers::default();
+        answers.resume(memory);
+        assert_eq!((answers.expect_once(5), answers.expect_once(6)), (None, None));
+        answers.answer(late, Ok(()));
+        answers.answer(Token(2), Ok(()));
+        assert_eq!(answers.next(), Some((5, Kind::Again, Ok(()))));
+        answers.answer(lost, Err(RefuseReason::Full));
+        assert_eq!(answers.next(), Some((6, Kind::Again, Err(RefuseReason::Full))));
+        assert_eq!(answers.expect(7), Token(5), "tokens go on");
     }
 }

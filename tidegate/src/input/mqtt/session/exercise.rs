@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::record::{RefuseReason, SourceId};
 use tidegate_core::units::Time;
 
-use super::{BATCH_MAX, Effects, Limits, Session, Step};
+use super::{BATCH_MAX, Effects, Limits, Memory, Refused, Session, Step};
 
 /// Plays the bytes to a session as a connection would, and checks what must always hold. The first byte
 /// chooses how the bytes are cut into reads and how the node answers.
@@ -14,8 +14,27 @@ use super::{BATCH_MAX, Effects, Limits, Session, Step};
 /// A promise of the session is broken.
 pub fn exercise(bytes: &[u8]) {
     let Some((&choice, stream)) = bytes.split_first() else { return };
-    let limits = Limits { max_packet_size: 2048, receive_maximum: 4, topic_alias_maximum: 3 };
+    let limits = Limits {
+        max_packet_size: 2048,
+        receive_maximum: 4,
+        topic_alias_maximum: 3,
+        session_expiry_max: 3600,
+        refused: if choice & 2 == 2 { Refused::Drop } else { Refused::Close },
+    };
+    // Where the client asks for it, the session goes on with a second connection.
+    if let Some(memory) = connection(limits, choice, stream, None) {
+        let ids = memory.len();
+        let left = connection(limits, choice, stream, Some(memory));
+        assert!(left.is_none_or(|left| left.len() <= ids + stream.len()));
+    }
+}
+
+/// One connection; what its session remembers.
+fn connection(limits: Limits, choice: u8, stream: &[u8], memory: Option<Memory>) -> Option<Memory> {
     let mut session = Session::new(limits);
+    if let Some(memory) = memory {
+        session.resume(memory);
+    }
     let mut effects = Effects::default();
     let mut buffer: Vec<u8> = Vec::new();
     let read = 1 + usize::from(choice >> 2);
@@ -26,8 +45,12 @@ pub fn exercise(bytes: &[u8]) {
         }
         assert!(buffer.len() <= limits.max_packet_size as usize + read, "the buffer is bounded");
     }
-    assert!(session.take_will(Time::ZERO).is_none_or(|will| will.token.is_none()));
-    assert!(session.take_will(Time::ZERO).is_none(), "a will is published once");
+    let will = session.take_will().map(|(will, _)| will.record(SourceId(7), Time::ZERO));
+    assert!(will.is_none_or(|will| will.token.is_none()));
+    assert!(session.take_will().is_none(), "a will is published once");
+    let memory = session.leave();
+    assert_eq!(session.unanswered(), 0);
+    memory
 }
 
 /// Receives until more bytes are needed; false at the end of the session.

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tidegate_core::record::SourceId;
 
-use super::record::Facts;
 use super::{Effects, End, Phase, Session, Step, Will};
 use crate::access::{Claim, Denied};
 use crate::input::mqtt::wire::connect::{self, Connect};
 use crate::input::mqtt::wire::frame::Frame;
 use crate::input::mqtt::wire::reader::Reader;
-use crate::input::mqtt::wire::{Reason, Version, Violation, property, write};
+use crate::input::mqtt::wire::{Reason, Version, Violation, write};
 
 /// Longest client id: streams are named by it, and it stands in every log line.
 const CLIENT_ID_MAX: usize = 256;
@@ -25,7 +23,7 @@ impl Session {
         if frame.first & 0x0F != 0 && version != Version::V31 {
             return Err(Violation::malformed("a connect packet with wrong flags"));
         }
-        let Connect { clean, keepalive, client_id, will, user, password, .. } =
+        let Connect { clean, keepalive, client_id, will, user, password, session_expiry, .. } =
             self.note(Connect::read(version, reader)?);
         let empty_is_wrong = match version {
             Version::V31 => true,
@@ -39,16 +37,22 @@ impl Session {
             ));
         }
         if let Some(will) = will {
-            self.will = Some(Box::new(Will {
-                facts: Facts::read(will.properties, property::IN_WILL, will.retain)?,
-                key: Bytes::copy_from_slice(will.topic.as_bytes()),
-                payload: Bytes::copy_from_slice(will.payload),
-            }));
+            self.will = Some(Box::new(Will::read(will)?));
         }
         if user.is_some() || password.is_some() {
             let (user, password) = (user.map(Into::into), password.map(Into::into));
             self.claim = Some(Box::new(Claim { user, password }));
         }
+        // Before MQTT 5 a session that is not clean lasts as long as the server wants.
+        self.asked_expiry = if version == Version::V5 {
+            session_expiry
+        } else if clean {
+            0
+        } else {
+            u32::MAX
+        };
+        self.is_clean = clean;
+        self.session_expiry = self.asked_expiry.min(self.limits.session_expiry_max);
         self.client = client_id.into();
         self.keepalive = keepalive;
         self.phase = Phase::Connecting;
@@ -76,7 +80,6 @@ impl Session {
     fn note<'a>(&mut self, connect: Connect<'a>) -> Connect<'a> {
         self.client_maximum = connect.maximum_packet_size;
         self.problem_information = connect.problem_information;
-        self.session_expires = connect.session_expiry == 0;
         connect
     }
 
@@ -100,12 +103,16 @@ impl Session {
                 receive_maximum: self.limits.receive_maximum,
                 maximum_packet_size: self.limits.max_packet_size,
                 topic_alias_maximum: self.limits.topic_alias_maximum,
-                session_expires: !self.session_expires,
+                session_present: self.is_resumed,
+                session_expiry: (self.session_expiry != self.asked_expiry)
+                    .then_some(self.session_expiry),
                 assigned_client_id: assigned.then_some(&*self.client),
             };
             write::accepted_v5(&mut effects.out, &announcement);
         } else {
-            write::accepted(&mut effects.out);
+            // MQTT 3.1 has no such flag.
+            let session_present = self.is_resumed && self.version == Some(Version::V311);
+            write::accepted(&mut effects.out, session_present);
         }
         self.fits(before, &mut effects.out).map_err(|violation| {
             self.phase = Phase::Ended;

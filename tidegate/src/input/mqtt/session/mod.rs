@@ -2,38 +2,41 @@
 //!
 //! The connection calls [`Session::receive`] with what it has read, offers the records of the
 //! [`Effects`], writes their bytes, and passes on the node's answers with [`Session::answer`]. A PUBACK
-//! is written when the node has accepted the record, and never earlier.
+//! or PUBREC is written when the node has accepted the record, and never earlier. What outlives the
+//! connection is a [`Memory`].
 
-mod answers;
+pub(super) mod answers;
 mod end;
 mod exercise;
 mod greeting;
+pub(super) mod memory;
+mod publish;
 mod rare;
-mod record;
+pub(super) mod record;
 mod topics;
+mod will;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use tidegate_core::record::{Offered, RefuseReason, SourceId, Token};
+use tidegate_core::record::{Offered, RefuseReason, SourceId};
 use tidegate_core::units::Time;
 
 use self::answers::Answers;
 pub use self::end::End;
 pub use self::exercise::exercise;
-use self::record::Facts;
+pub use self::memory::Memory;
 pub use self::record::{
     CONTENT_TYPE, CORRELATION_DATA, PAYLOAD_FORMAT, RESPONSE_TOPIC, RETAIN, SOURCE_TIME,
 };
 use self::topics::Topics;
-use crate::access::Claim;
-
+pub use self::will::Will;
 use super::wire::control;
 use super::wire::frame::{Frame, Front, front};
 use super::wire::publish::Publish;
 use super::wire::reader::Reader;
-use super::wire::{Reason, Version, Violation, property, write};
+use super::wire::{Reason, Version, Violation, write};
+use crate::access::Claim;
 
 /// Records of one batch: enough to share the cost of crossing to the node, few enough to stay in the
 /// processor's cache.
@@ -42,6 +45,16 @@ pub const BATCH_MAX: usize = 256;
 /// Largest CONNECT: whoever sends it is not known yet. A will of the largest size fits.
 const CONNECT_MAX: u32 = 128 * 1024;
 
+/// What a client before MQTT 5 hears of a publish that is refused: its version has no words for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Refused {
+    /// The publish is not acknowledged and the connection closed: the client sends it again.
+    #[default]
+    Close,
+    /// The publish is acknowledged and counted as dropped.
+    Drop,
+}
+
 /// Bounds of a session; see the options of the same names.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the options of the same names say it")]
@@ -49,6 +62,9 @@ pub struct Limits {
     pub max_packet_size: u32,
     pub receive_maximum: u16,
     pub topic_alias_maximum: u16,
+    /// Seconds.
+    pub session_expiry_max: u32,
+    pub refused: Refused,
 }
 
 /// What a session wants done.
@@ -85,13 +101,6 @@ enum Phase {
     Ended,
 }
 
-#[derive(Debug)]
-struct Will {
-    facts: Facts,
-    key: Bytes,
-    payload: Bytes,
-}
-
 /// The state of one connection.
 #[derive(Debug)]
 pub struct Session {
@@ -104,12 +113,18 @@ pub struct Session {
     keepalive: u16,
     client_maximum: u32,
     problem_information: bool,
-    session_expires: bool,
+    is_clean: bool,
+    /// Seconds that the session outlives the connection; 0 is not at all.
+    session_expiry: u32,
+    /// What the client asked for.
+    asked_expiry: u32,
+    is_resumed: bool,
     answers: Answers,
     topics: Topics,
     will: Option<Box<Will>>,
     /// What the CONNECT said of the user, until it is asked for.
     claim: Option<Box<Claim>>,
+    dropped: Vec<RefuseReason>,
 }
 
 impl Session {
@@ -124,11 +139,15 @@ impl Session {
             keepalive: 0,
             client_maximum: u32::MAX,
             problem_information: true,
-            session_expires: true,
+            is_clean: true,
+            session_expiry: 0,
+            asked_expiry: 0,
+            is_resumed: false,
             answers: Answers::default(),
             topics: Topics::default(),
             will: None,
             claim: None,
+            dropped: Vec::new(),
         }
     }
 
@@ -145,6 +164,16 @@ impl Session {
     /// How long the client may be silent; `None` is for ever.
     pub fn keepalive(&self) -> Option<Duration> {
         (self.keepalive > 0).then(|| Duration::from_millis(u64::from(self.keepalive) * 1500))
+    }
+
+    /// Whether the client wants a new session, whatever is left of an older one.
+    pub fn is_clean(&self) -> bool {
+        self.is_clean
+    }
+
+    /// How long the session outlives the connection; zero is not at all.
+    pub fn session_expiry(&self) -> Duration {
+        Duration::from_secs(self.session_expiry.into())
     }
 
     /// Publishes that wait for the node's answer.
@@ -213,7 +242,8 @@ impl Session {
         let Frame { first, body, size } = frame;
         match (first >> 4, first & 0x0F) {
             (3, flags) => {
-                let record = self.publish(version, now, Publish::read(version, flags, body)?)?;
+                let publish = Publish::read(version, flags, body)?;
+                let Some(record) = self.publish(version, now, publish)? else { return Ok(None) };
                 if effects.records.is_empty() {
                     // A batch is mostly of one size: one allocation instead of one each doubling.
                     effects.records.reserve((behind / size + 1).min(BATCH_MAX));
@@ -222,8 +252,12 @@ impl Session {
             }
             (12, 0) if body.is_empty() => write::pong(&mut effects.out),
             (14, 0) => {
-                let discard_will = control::disconnect(version, body, self.session_expires)?;
+                let said = control::disconnect(version, body, self.asked_expiry == 0)?;
+                if let Some(seconds) = said.session_expiry {
+                    self.session_expiry = seconds.min(self.limits.session_expiry_max);
+                }
                 self.phase = Phase::Ended;
+                let discard_will = said.discard_will;
                 return Ok(Some(Step::End(End::Disconnected { discard_will })));
             }
             _ => self.rare(version, frame, &mut effects.out)?,
@@ -248,71 +282,6 @@ impl Session {
         /// Less than this may be too small for an answer with words.
         const ROOM: u32 = 128;
         (self.problem_information && self.client_maximum >= ROOM).then_some(words)
-    }
-
-    fn publish(
-        &mut self,
-        version: Version,
-        now: Time,
-        publish: Publish<'_>,
-    ) -> Result<Offered, Violation> {
-        let mut facts = Facts::read(publish.properties, property::IN_PUBLISH, publish.retain)?;
-        let key = match facts.topic_alias.take() {
-            Some(alias) => {
-                self.topics.aliased(alias, publish.topic, self.limits.topic_alias_maximum)?
-            }
-            None if publish.topic.is_empty() => {
-                return Err(Violation::protocol("a publish with neither topic nor topic alias"));
-            }
-            None => self.topics.key(publish.topic),
-        };
-        let token = match publish.id {
-            None => None,
-            Some(_) if version == Version::V5 && self.is_full() => {
-                return Err(Violation::new(
-                    Reason::ReceiveMaximumExceeded,
-                    "more unanswered publishes than the receive maximum",
-                ));
-            }
-            Some(id) => Some(self.answers.expect(id)),
-        };
-        let payload = Bytes::copy_from_slice(publish.payload);
-        Ok(facts.record(self.source, token, key, payload, now))
-    }
-
-    fn is_full(&self) -> bool {
-        self.answers.len() >= usize::from(self.limits.receive_maximum)
-    }
-
-    /// Notes the node's answer to a publish, without writing anything yet.
-    pub fn answer(&mut self, token: Token, result: Result<(), RefuseReason>) {
-        self.answers.answer(token, result);
-    }
-
-    /// Writes the acknowledgements that are due, in the order of the publishes.
-    ///
-    /// # Errors
-    /// A publish was refused and the client's version can be told only by closing.
-    pub fn acknowledge(&mut self, out: &mut Vec<u8>) -> Result<(), End> {
-        while let Some((id, result)) = self.answers.next() {
-            match (result, self.version) {
-                (Ok(()), _) => write::taken(out, id),
-                (Err(reason), Some(Version::V5)) => {
-                    write::not_taken(out, id, refusal(reason), self.words(reason.name()));
-                }
-                (Err(reason), _) => {
-                    self.phase = Phase::Ended;
-                    return Err(End::Refused { id, reason });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The client's will as a record, once.
-    pub fn take_will(&mut self, now: Time) -> Option<Offered> {
-        let Will { facts, key, payload } = *self.will.take()?;
-        Some(facts.record(self.source, None, key, payload, now))
     }
 
     /// Ends the session from the server's side; an MQTT 5 client is told why.
@@ -346,20 +315,6 @@ impl Session {
     }
 }
 
-/// The reason code of a PUBACK (MQTT 5, 3.4.2.1, which has neither "packet too large" nor a shutdown).
-/// "No matching subscribers" would be a success, so a record without a rule is "not authorized".
-fn refusal(reason: RefuseReason) -> Reason {
-    match reason {
-        RefuseReason::Full | RefuseReason::TooManyStreams | RefuseReason::Storage => {
-            Reason::QuotaExceeded
-        }
-        RefuseReason::NoRule | RefuseReason::Forbidden => Reason::NotAuthorized,
-        RefuseReason::Oversize | RefuseReason::Stopping | RefuseReason::Dropped(_) => {
-            Reason::ImplementationSpecific
-        }
-    }
-}
-
 /// The topic of a publish, for the log: whatever it is, it becomes one short line.
 fn topic_of(frame: Frame<'_>) -> Option<Box<str>> {
     const SHOWN: usize = 80;
@@ -371,5 +326,7 @@ fn topic_of(frame: Frame<'_>) -> Option<Box<str>> {
     Some(text.escape_debug().to_string().into())
 }
 
+#[cfg(test)]
+mod once_tests;
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,9 @@ use crate::input::mqtt::wire::frame::Frame;
 use crate::input::mqtt::wire::{Reason, Version, Violation, write};
 
 impl Session {
-    /// Packets of subscribers, and of clients that resume a session with QoS 2.
+    /// Packets of subscribers, the second half of QoS 2, and what is left over from other servers.
     pub(super) fn rare(
-        &self,
+        &mut self,
         version: Version,
         frame: Frame<'_>,
         out: &mut Vec<u8>,
@@ -27,7 +27,7 @@ impl Session {
             }
             (6, 2) => {
                 let (id, _) = control::acknowledgement(version, body, control::RELEASED)?;
-                write::unknown_released(out, version, id);
+                self.release(version, id, out)?;
             }
             // The rest is left over from another server: this one publishes nothing to clients.
             (5, 0) => {

@@ -22,11 +22,9 @@ pub const RESPONSE_TOPIC: &str = "response-topic";
 pub const CORRELATION_DATA: &str = "correlation-data";
 /// Record property `1` where the sender says that the payload is UTF-8.
 pub const PAYLOAD_FORMAT: &str = "payload-format";
-/// Record property `1` where the sender asked to retain the record. Nothing is retained here; a later
-/// broker may.
-pub const RETAIN: &str = "retain";
-// The user property of this name becomes the record's source time and no property.
-pub use crate::output::headers::SOURCE_TIME;
+// Record property `1` where the sender asked to retain the record. Nothing is retained here; a later
+// broker may. And the user property that becomes the record's source time and no property.
+pub use crate::output::headers::{RETAIN, SOURCE_TIME};
 
 /// User properties of one record. Each costs some sixty bytes beside its text, and a large packet could
 /// hold hundreds of thousands of empty ones.
@@ -34,17 +32,17 @@ const USER_PROPERTIES_MAX: usize = 64;
 
 /// What the MQTT 5 properties of a PUBLISH or will say.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Facts {
-    pub(super) properties: Properties,
-    pub(super) topic_alias: Option<u32>,
-    pub(super) ttl: Option<Duration>,
-    pub(super) source_unix_ns: Option<u64>,
+pub(crate) struct Facts {
+    pub(crate) properties: Properties,
+    pub(crate) topic_alias: Option<u32>,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) source_unix_ns: Option<u64>,
 }
 
 impl Facts {
     /// Reads a property section; `allowed` is the packet's set. The sender's own properties come
     /// before its user properties, so that a user property of the same name does not hide them.
-    pub(super) fn read(section: &[u8], allowed: u64, retain: bool) -> Result<Self, Violation> {
+    pub(crate) fn read(section: &[u8], allowed: u64, retain: bool) -> Result<Self, Violation> {
         if section.is_empty() {
             static RETAINED: LazyLock<Properties> =
                 LazyLock::new(|| Properties::new(vec![pair(RETAIN, Bytes::from_static(b"1"))]));
@@ -88,7 +86,7 @@ impl Facts {
     }
 
     /// The record of these facts.
-    pub(super) fn record(
+    pub(crate) fn record(
         self,
         source: SourceId,
         token: Option<Token>,

@@ -1,8 +1,14 @@
-use tidegate_core::record::Body;
+use tidegate_core::record::{Body, Token};
 
 use super::*;
 
-const LIMITS: Limits = Limits { max_packet_size: 1000, receive_maximum: 2, topic_alias_maximum: 4 };
+const LIMITS: Limits = Limits {
+    max_packet_size: 1000,
+    receive_maximum: 2,
+    topic_alias_maximum: 4,
+    session_expiry_max: 60,
+    refused: Refused::Close,
+};
 const CONNECT_V311: &[u8] = b"\x10\x0F\0\x04MQTT\x04\x02\0\x3C\0\x03plc";
 const CONNECT_V5: &[u8] = b"\x10\x10\0\x04MQTT\x05\x02\0\x3C\0\0\x03plc";
 
@@ -67,8 +73,8 @@ fn a_connect_announces_the_limits() {
     assert_eq!(peer.send(connect), Step::Connect);
     assert_eq!(peer.session.keepalive(), Some(Duration::from_secs(90)));
     peer.session.opened(SourceId(1), "auto-1".into(), &mut peer.effects).unwrap();
-    let expected = b"\x20\x1E\0\0\x1B\x21\0\x02\x24\x01\x27\0\0\x03\xE8\x22\0\x04\
-        \x11\0\0\0\0\x12\0\x06auto-1";
+    let expected = b"\x20\x1C\0\0\x19\x21\0\x02\x27\0\0\x03\xE8\x22\0\x04\
+        \x11\0\0\0\x3C\x12\0\x06auto-1";
     assert_eq!(peer.written(), expected);
 }
 
@@ -176,17 +182,20 @@ fn subscriptions_fail_and_the_connection_stays() {
 }
 
 #[test]
-fn leftovers_of_qos_2_are_answered() {
+fn leftovers_of_another_server_are_answered() {
     let mut peer = Peer::connected(CONNECT_V311);
-    peer.send(b"\x62\x02\0\x07\x40\x02\0\x07");
-    assert_eq!(peer.written(), [0x70, 2, 0, 7]);
+    peer.send(b"\x62\x02\0\x07\x40\x02\0\x07\x50\x02\0\x08");
+    assert_eq!(peer.written(), [0x70, 2, 0, 7, 0x62, 2, 0, 8]);
+    let mut peer = Peer::connected(CONNECT_V5);
+    peer.send(b"\x62\x02\0\x07");
+    assert_eq!(peer.written(), [0x70, 3, 0, 7, 0x92]);
 }
 
 #[test]
 fn violations_have_their_reason() {
     let cases: [(&[u8], u8); 10] = [
         (b"\x30\x04\0\x01+\0", 0x81),
-        (b"\x34\x06\0\x01t\0\x01\0", 0x9B),
+        (b"\x34\x06\0\x01t\0\x01\0\x62\x02\0\x01", 0x82),
         (b"\x30\x05\0\x02\xC3\x28\0", 0x81),
         (b"\x30\xE9\x07", 0x95),
         (b"\x30\x03\0\0\0", 0x82),
@@ -218,10 +227,12 @@ fn a_will_outlives_every_end_but_a_polite_one() {
     assert!(
         !end.publishes_will() && End::Closed.publishes_will() && End::TakenOver.publishes_will()
     );
-    let will = peer.session.take_will(Time::from_millis(9)).unwrap();
+    let (will, delay) = peer.session.take_will().unwrap();
+    assert_eq!(delay, Duration::ZERO);
+    let will = will.record(SourceId(3), Time::from_millis(9));
     assert_eq!((will.key.as_ref(), will.token), (&b"w"[..], None));
     assert_eq!(will.properties.find(RETAIN).unwrap(), "1");
-    assert!(peer.session.take_will(Time::ZERO).is_none());
+    assert!(peer.session.take_will().is_none());
 }
 
 #[test]
@@ -248,6 +259,7 @@ fn mutated_streams_break_no_promise() {
             .concat(),
         [
             &b"\x10\x20\0\x04MQTT\x05\x06\0\x3C\x03\x21\0\x09\0\x03plc\x05\x02\0\0\0\0\0\x01w\0\x01x"[..],
+            b"\x34\x06\0\x01t\0\x07\0\x3C\x06\0\x01t\0\x07\0\x62\x02\0\x07",
             b"\x82\x07\0\x01\0\0\x01a\0\xA2\x06\0\x02\0\0\x01a\x62\x02\0\x07\xE0\x02\0\0",
         ]
         .concat(),

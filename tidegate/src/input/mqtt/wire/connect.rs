@@ -86,13 +86,6 @@ impl<'a> Connect<'a> {
             connect.password = Some(reader.binary()?);
         }
         reader.finish()?;
-        if flags & WILL != 0 && version == Version::V5 && flags & WILL_QOS == 0x10 {
-            // The largest QoS of this server is 1, and the standard asks to refuse such a will.
-            return Err(Violation::new(
-                Reason::QosNotSupported,
-                "a will with QoS 2, which is not supported: use QoS 1",
-            ));
-        }
         Ok(connect)
     }
 

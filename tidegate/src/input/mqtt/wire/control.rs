@@ -92,17 +92,26 @@ pub(crate) const TAKEN: &[u8] = &[0x00, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97
 /// Reason codes of PUBREL and PUBCOMP.
 pub(crate) const RELEASED: &[u8] = &[0x00, 0x92];
 
-/// Reads a DISCONNECT and returns whether the will is discarded. `session_expires` tells that the
-/// CONNECT wanted the session to end with the connection, which DISCONNECT cannot revoke.
+/// What a client says in its DISCONNECT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Disconnect {
+    pub(crate) discard_will: bool,
+    /// Seconds that the session outlives the connection, where the client changes its mind.
+    pub(crate) session_expiry: Option<u32>,
+}
+
+/// Reads a DISCONNECT. `session_expires` tells that the CONNECT wanted the session to end with the
+/// connection, which DISCONNECT cannot revoke.
 pub(crate) fn disconnect(
     version: Version,
     body: &[u8],
     session_expires: bool,
-) -> Result<bool, Violation> {
+) -> Result<Disconnect, Violation> {
     const OF_CLIENTS: &[u8] =
         &[0x00, 0x04, 0x80, 0x81, 0x82, 0x83, 0x90, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99];
     let mut reader = Reader::new(body);
     let mut reason = Reason::Success as u8;
+    let mut session_expiry = None;
     if version == Version::V5 && !reader.is_empty() {
         reason = reader.byte()?;
         if !OF_CLIENTS.contains(&reason) {
@@ -111,14 +120,18 @@ pub(crate) fn disconnect(
         if !reader.is_empty() {
             let mut properties = Properties::new(reader.section()?, p::IN_DISCONNECT);
             while let Some((id, value)) = properties.next()? {
-                if id == p::SESSION_EXPIRY && value.number() != 0 && session_expires {
+                if id != p::SESSION_EXPIRY {
+                    continue;
+                }
+                if value.number() != 0 && session_expires {
                     return Err(Violation::protocol("a session expiry that the connect ruled out"));
                 }
+                session_expiry = Some(value.number());
             }
         }
     }
     reader.finish()?;
-    Ok(reason == Reason::Success as u8)
+    Ok(Disconnect { discard_will: reason == Reason::Success as u8, session_expiry })
 }
 
 #[cfg(test)]
@@ -144,9 +157,11 @@ mod tests {
 
     #[test]
     fn a_disconnect_may_keep_the_will() {
-        assert_eq!(disconnect(Version::V311, b"", true), Ok(true));
-        assert_eq!(disconnect(Version::V5, b"\x04", true), Ok(false));
-        assert_eq!(disconnect(Version::V5, b"\x00\x05\x11\0\0\0\0", true), Ok(true));
+        let says = |discard_will, session_expiry| Ok(Disconnect { discard_will, session_expiry });
+        assert_eq!(disconnect(Version::V311, b"", true), says(true, None));
+        assert_eq!(disconnect(Version::V5, b"\x04", true), says(false, None));
+        let ends = disconnect(Version::V5, b"\x00\x05\x11\0\0\0\0", true);
+        assert_eq!(ends, says(true, Some(0)));
         let revoked = disconnect(Version::V5, b"\x00\x05\x11\0\0\0\x01", true);
         assert_eq!(revoked.unwrap_err().reason, Reason::ProtocolError);
         assert!(disconnect(Version::V5, b"\x8E", true).is_err());

@@ -1,9 +1,10 @@
 //! MQTT on the wire: strict reading of what clients send, writing of what a server answers.
 //!
 //! Reading borrows from the read buffer and allocates nothing. Every refusal carries the reason code
-//! that MQTT 5 wants for it and says what was wrong; versions before 5 just close. Only a server's
-//! side is here: a client's packets are read, a server's are written.
+//! that MQTT 5 wants for it and says what was wrong; versions before 5 just close. What only a client
+//! needs is in `client`.
 
+pub(crate) mod client;
 pub(crate) mod connect;
 pub(crate) mod control;
 pub(crate) mod frame;

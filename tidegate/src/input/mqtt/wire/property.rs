@@ -11,17 +11,18 @@ pub(crate) const CORRELATION_DATA: u8 = 0x09;
 pub(crate) const SUBSCRIPTION_ID: u8 = 0x0B;
 pub(crate) const SESSION_EXPIRY: u8 = 0x11;
 pub(crate) const ASSIGNED_CLIENT_ID: u8 = 0x12;
+pub(crate) const SERVER_KEEPALIVE: u8 = 0x13;
 pub(crate) const AUTHENTICATION_METHOD: u8 = 0x15;
 pub(crate) const AUTHENTICATION_DATA: u8 = 0x16;
 pub(crate) const REQUEST_PROBLEM: u8 = 0x17;
 pub(crate) const WILL_DELAY: u8 = 0x18;
 pub(crate) const REQUEST_RESPONSE: u8 = 0x19;
+pub(crate) const RESPONSE_INFORMATION: u8 = 0x1A;
 pub(crate) const SERVER_REFERENCE: u8 = 0x1C;
 pub(crate) const REASON_STRING: u8 = 0x1F;
 pub(crate) const RECEIVE_MAXIMUM: u8 = 0x21;
 pub(crate) const TOPIC_ALIAS_MAXIMUM: u8 = 0x22;
 pub(crate) const TOPIC_ALIAS: u8 = 0x23;
-pub(crate) const MAXIMUM_QOS: u8 = 0x24;
 pub(crate) const USER: u8 = 0x26;
 pub(crate) const MAXIMUM_PACKET_SIZE: u8 = 0x27;
 
@@ -44,6 +45,28 @@ pub(crate) const IN_PUBLISH: u64 = set(&[
     CORRELATION_DATA,
     TOPIC_ALIAS,
     USER,
+]);
+/// Properties of a broker's PUBLISH.
+pub(crate) const IN_DELIVERY: u64 = IN_PUBLISH | set(&[SUBSCRIPTION_ID]);
+/// Properties of CONNACK; the flags of what a broker has are 0x24, 0x25 and 0x28 to 0x2A.
+pub(crate) const IN_WELCOME: u64 = set(&[
+    SESSION_EXPIRY,
+    ASSIGNED_CLIENT_ID,
+    SERVER_KEEPALIVE,
+    AUTHENTICATION_METHOD,
+    AUTHENTICATION_DATA,
+    RESPONSE_INFORMATION,
+    SERVER_REFERENCE,
+    REASON_STRING,
+    RECEIVE_MAXIMUM,
+    TOPIC_ALIAS_MAXIMUM,
+    0x24,
+    0x25,
+    USER,
+    MAXIMUM_PACKET_SIZE,
+    0x28,
+    0x29,
+    0x2A,
 ]);
 /// Properties of CONNECT.
 pub(crate) const IN_CONNECT: u64 = set(&[

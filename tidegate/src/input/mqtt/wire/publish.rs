@@ -9,7 +9,8 @@ use super::{Reason, Version, Violation};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Publish<'a> {
     pub(crate) retain: bool,
-    /// The packet identifier of QoS 1; `None` is QoS 0.
+    pub(crate) qos: u8,
+    /// The packet identifier of QoS 1 and 2; `None` is QoS 0.
     pub(crate) id: Option<u16>,
     /// Empty where a topic alias stands for it (MQTT 5).
     pub(crate) topic: &'a str,
@@ -27,14 +28,7 @@ impl<'a> Publish<'a> {
             0 if flags & 8 != 0 => {
                 return Err(Violation::malformed("a publish with QoS 0 is marked as duplicate"));
             }
-            0 | 1 => {}
-            2 => {
-                reader.packet_id()?;
-                return Err(Violation::new(
-                    Reason::QosNotSupported,
-                    "a publish with QoS 2, which is not supported: publish with QoS 1",
-                ));
-            }
+            0..=2 => {}
             _ => return Err(Violation::malformed("a publish with QoS 3")),
         }
         let id = if qos == 0 { None } else { Some(reader.packet_id()?) };
@@ -42,7 +36,7 @@ impl<'a> Publish<'a> {
         if topic.is_empty() && version != Version::V5 {
             return Err(Violation::malformed("a publish without topic"));
         }
-        Ok(Publish { retain: flags & 1 != 0, id, topic, properties, payload: reader.rest() })
+        Ok(Publish { retain: flags & 1 != 0, qos, id, topic, properties, payload: reader.rest() })
     }
 }
 
@@ -84,8 +78,14 @@ mod tests {
     #[test]
     fn fields_are_found() {
         let publish = Publish::read(Version::V311, 3, b"\0\x03a/b\0\x07hello").unwrap();
-        let expected =
-            Publish { retain: true, id: Some(7), topic: "a/b", properties: &[], payload: b"hello" };
+        let expected = Publish {
+            retain: true,
+            qos: 1,
+            id: Some(7),
+            topic: "a/b",
+            properties: &[],
+            payload: b"hello",
+        };
         assert_eq!(publish, expected);
         let publish = Publish::read(Version::V5, 0, b"\0\x01a\x02\x01\x01").unwrap();
         assert_eq!((publish.id, publish.properties, publish.payload), (None, &[1, 1][..], &[][..]));
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(refusal(Version::V5, 0, b"\0\x01+\0"), Reason::MalformedPacket);
         assert_eq!(refusal(Version::V5, 0, b"\0\x01\n\0"), Reason::MalformedPacket);
         assert_eq!(refusal(Version::V5, 0, b"\0\x02\xC3\x28\0"), Reason::MalformedPacket);
-        assert_eq!(refusal(Version::V5, 4, b"\0\x01a\0\x01\0"), Reason::QosNotSupported);
+        assert_eq!(refusal(Version::V5, 4, b"\0\x01a\0\0\0"), Reason::ProtocolError);
         assert_eq!(refusal(Version::V5, 6, b"\0\x01a\0\x01\0"), Reason::MalformedPacket);
         assert_eq!(refusal(Version::V5, 8, b"\0\x01a\0"), Reason::MalformedPacket);
         assert_eq!(refusal(Version::V311, 2, b"\0\x01a\0\0"), Reason::ProtocolError);

@@ -9,34 +9,36 @@ pub(crate) struct Announcement<'a> {
     pub(crate) receive_maximum: u16,
     pub(crate) maximum_packet_size: u32,
     pub(crate) topic_alias_maximum: u16,
-    /// Set where the client wanted its session to outlive the connection: it does not.
-    pub(crate) session_expires: bool,
+    /// Whether the session goes on that an earlier connection began.
+    pub(crate) session_present: bool,
+    /// Seconds that the session outlives the connection, where it is not what the client asked for.
+    pub(crate) session_expiry: Option<u32>,
     /// Set where the client sent none.
     pub(crate) assigned_client_id: Option<&'a str>,
 }
 
 /// Accepts a connection of an older version.
-pub(crate) fn accepted(out: &mut Vec<u8>) {
-    out.extend([0x20, 2, 0, 0]);
+pub(crate) fn accepted(out: &mut Vec<u8>, session_present: bool) {
+    out.extend([0x20, 2, u8::from(session_present), 0]);
 }
 
-/// Accepts an MQTT 5 connection. No session outlives its connection, so "session present" is never
-/// set.
+/// Accepts an MQTT 5 connection.
 pub(crate) fn accepted_v5(out: &mut Vec<u8>, announcement: &Announcement<'_>) {
     let mut properties = vec![p::RECEIVE_MAXIMUM];
     properties.extend(announcement.receive_maximum.to_be_bytes());
-    properties.extend([p::MAXIMUM_QOS, 1, p::MAXIMUM_PACKET_SIZE]);
+    properties.push(p::MAXIMUM_PACKET_SIZE);
     properties.extend(announcement.maximum_packet_size.to_be_bytes());
     properties.push(p::TOPIC_ALIAS_MAXIMUM);
     properties.extend(announcement.topic_alias_maximum.to_be_bytes());
-    if announcement.session_expires {
-        properties.extend([p::SESSION_EXPIRY, 0, 0, 0, 0]);
+    if let Some(seconds) = announcement.session_expiry {
+        properties.push(p::SESSION_EXPIRY);
+        properties.extend(seconds.to_be_bytes());
     }
     if let Some(id) = announcement.assigned_client_id {
         text_property(&mut properties, p::ASSIGNED_CLIENT_ID, id);
     }
     let start = open(out, 0x20);
-    out.extend([0, Reason::Success as u8]);
+    out.extend([u8::from(announcement.session_present), Reason::Success as u8]);
     variable(out, properties.len());
     out.extend(properties);
     close(out, start);
@@ -52,15 +54,28 @@ pub(crate) fn refused_v5(out: &mut Vec<u8>, reason: Reason) {
     out.extend([0x20, 3, 0, reason as u8, 0]);
 }
 
-/// Takes a QoS 1 publish.
-pub(crate) fn taken(out: &mut Vec<u8>, id: u16) {
+/// First byte of an answer to a publish with QoS 1.
+pub(crate) const PUBACK: u8 = 0x40;
+/// First byte of the first answer to a publish with QoS 2.
+pub(crate) const PUBREC: u8 = 0x50;
+/// First byte of the last answer to a publish with QoS 2.
+pub(crate) const PUBCOMP: u8 = 0x70;
+
+/// Takes a publish, or its release.
+pub(crate) fn taken(out: &mut Vec<u8>, first: u8, id: u16) {
     let [high, low] = id.to_be_bytes();
-    out.extend([0x40, 2, high, low]);
+    out.extend([first, 2, high, low]);
 }
 
-/// Refuses a QoS 1 publish of an MQTT 5 client, with the reason in words if the client wants them.
-pub(crate) fn not_taken(out: &mut Vec<u8>, id: u16, reason: Reason, words: Option<&str>) {
-    let start = open(out, 0x40);
+/// Refuses a publish of an MQTT 5 client, with the reason in words if the client wants them.
+pub(crate) fn not_taken(
+    out: &mut Vec<u8>,
+    first: u8,
+    id: u16,
+    reason: Reason,
+    words: Option<&str>,
+) {
+    let start = open(out, first);
     out.extend(id.to_be_bytes());
     out.push(reason as u8);
     if let Some(words) = words {
@@ -76,7 +91,7 @@ pub(crate) fn unknown_received(out: &mut Vec<u8>, version: Version, id: u16) {
 
 /// Answers a PUBREL for a publish that this server never took.
 pub(crate) fn unknown_released(out: &mut Vec<u8>, version: Version, id: u16) {
-    not_found(out, 0x70, version, id);
+    not_found(out, PUBCOMP, version, id);
 }
 
 fn not_found(out: &mut Vec<u8>, first: u8, version: Version, id: u16) {
@@ -134,20 +149,20 @@ pub(crate) fn disconnected(out: &mut Vec<u8>, reason: Reason) {
 }
 
 /// Begins a packet with room for the longest remaining length, and returns where it begins.
-fn open(out: &mut Vec<u8>, first: u8) -> usize {
+pub(super) fn open(out: &mut Vec<u8>, first: u8) -> usize {
     let start = out.len();
     out.extend([first, 0, 0, 0, 0]);
     start
 }
 
 /// Writes the remaining length and closes the gap behind it.
-fn close(out: &mut Vec<u8>, start: usize) {
+pub(super) fn close(out: &mut Vec<u8>, start: usize) {
     let mut length = Vec::with_capacity(4);
     variable(&mut length, out.len() - start - 5);
     out.splice(start + 1..start + 5, length);
 }
 
-fn variable(out: &mut Vec<u8>, mut value: usize) {
+pub(super) fn variable(out: &mut Vec<u8>, mut value: usize) {
     loop {
         let byte = (value & 0x7F) as u8;
         value >>= 7;
@@ -183,11 +198,11 @@ mod tests {
 
     #[test]
     fn answers_have_the_standards_bytes() {
-        assert_eq!(written(|out| taken(out, 0x1234)), [0x40, 2, 0x12, 0x34]);
-        let refused = written(|out| not_taken(out, 1, Reason::QuotaExceeded, None));
+        assert_eq!(written(|out| taken(out, PUBACK, 0x1234)), [0x40, 2, 0x12, 0x34]);
+        let refused = written(|out| not_taken(out, PUBACK, 1, Reason::QuotaExceeded, None));
         assert_eq!(refused, [0x40, 3, 0, 1, 0x97]);
-        let refused = written(|out| not_taken(out, 1, Reason::QuotaExceeded, Some("full")));
-        assert_eq!(refused, b"\x40\x0B\0\x01\x97\x07\x1F\0\x04full");
+        let refused = written(|out| not_taken(out, PUBREC, 1, Reason::QuotaExceeded, Some("full")));
+        assert_eq!(refused, b"\x50\x0B\0\x01\x97\x07\x1F\0\x04full");
         let codes = || [0x80, 0x80].into_iter();
         let suback = written(|out| subscribed(out, Version::V311, 7, codes(), None));
         assert_eq!(suback, [0x90, 4, 0, 7, 0x80, 0x80]);

@@ -1,0 +1,181 @@
+//! The head of a segment: what it is, whose it is, and which version wrote it.
+
+use std::sync::Arc;
+
+use super::codec::{Malformed, Reader, Sink};
+use super::crc::crc32c;
+use super::seal::{self, Key, Keys, Nonce, TAG_LENGTH};
+use super::{Defect, SegmentId};
+
+/// What every segment begins with.
+pub const MAGIC: [u8; 8] = *b"tidegate";
+/// The version that this code writes; it reads no other yet.
+pub const VERSION: u16 = 1;
+/// Feature bit: bodies of entries are sealed.
+pub const SEALED: u16 = 1;
+/// Longest header: a name and some outputs.
+pub const HEADER_MAX: usize = 64 * 1024;
+/// Bytes before the node's name.
+const FIXED: usize = 40;
+/// The sequence that the header's own nonce has; no entry ever has it.
+const HEADER_SEQUENCE: u64 = u64::MAX;
+
+/// The head of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The node whose log it is.
+    pub node: Arc<str>,
+    /// Which life of that node's log.
+    pub incarnation: u64,
+    /// A random number of the process that wrote it: monotonic times compare only within a boot.
+    pub boot: u64,
+    /// Its place in the log.
+    pub segment: SegmentId,
+    /// The node's outputs: bit `n` of `Destinations` means the one at place `n`.
+    pub outputs: Vec<Arc<str>>,
+    /// Whether its entries are sealed.
+    pub is_sealed: bool,
+}
+
+/// A header as it was read.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// What it says.
+    pub header: Header,
+    /// Its length: where the first entry begins.
+    pub length: usize,
+    /// What the checksums of the segment's entries begin with: nothing that was not written for this
+    /// very segment, in this very boot, is ever taken for an entry of it.
+    pub salt: u32,
+    /// The key that opens its entries, if they are sealed.
+    pub key: Option<Key>,
+}
+
+impl Header {
+    fn nonce(&self) -> Nonce {
+        Nonce { boot: self.boot, segment: self.segment, sequence: HEADER_SEQUENCE }
+    }
+
+    /// Its bytes, and the salt of the segment's entries. `key` is the one that seals, if one does.
+    pub(super) fn encode(&self, key: Option<&Key>) -> (Vec<u8>, u32) {
+        let mut bytes = Vec::new();
+        bytes.put(&MAGIC);
+        bytes.u16(VERSION);
+        bytes.u16(if key.is_some() { SEALED } else { 0 });
+        bytes.u32(0);
+        bytes.u64(self.incarnation);
+        bytes.u64(self.boot);
+        bytes.u32(self.segment.0);
+        bytes.u32(self.outputs.len() as u32);
+        bytes.name(&self.node);
+        self.outputs.iter().for_each(|name| bytes.name(name));
+        let length = bytes.len() + TAG_LENGTH + 4;
+        bytes[12..16].copy_from_slice(&(length as u32).to_le_bytes());
+        let tag = key.and_then(|key| seal::seal(key, self.nonce(), &bytes, &mut []));
+        bytes.put(&tag.unwrap_or_default());
+        let crc = crc32c(0, &bytes);
+        bytes.u32(crc);
+        (bytes, crc)
+    }
+
+    /// Reads the head of a segment. Bytes after it are not looked at.
+    ///
+    /// # Errors
+    /// See [`Defect`]: only `Damaged` is about the bytes; the others mean that this process must not
+    /// use the log.
+    pub fn open(bytes: &[u8], keys: &Keys) -> Result<Opened, Defect> {
+        let fixed = bytes.get(..FIXED).ok_or(Defect::Damaged)?;
+        let length = u32::from_le_bytes([fixed[12], fixed[13], fixed[14], fixed[15]]) as usize;
+        if fixed[..8] != MAGIC || length > HEADER_MAX {
+            return Err(Defect::Damaged);
+        }
+        let whole = bytes.get(..length).ok_or(Defect::Damaged)?;
+        let (rest, crc) = whole.split_last_chunk::<4>().ok_or(Defect::Damaged)?;
+        let salt = u32::from_le_bytes(*crc);
+        if crc32c(0, rest) != salt {
+            return Err(Defect::Damaged);
+        }
+        // From here on the bytes are what was written.
+        let mut reader = Reader(&rest[8..]);
+        let version = reader.u16().map_err(|Malformed| Defect::Damaged)?;
+        let features = reader.u16().map_err(|Malformed| Defect::Damaged)?;
+        if version != VERSION || features & !SEALED != 0 {
+            return Err(Defect::Newer { version, features });
+        }
+        let is_sealed = features & SEALED != 0;
+        let header = Header::decode(reader, is_sealed).map_err(|Malformed| Defect::Damaged)?;
+        let (open, tag) = rest.split_at(rest.len() - TAG_LENGTH);
+        let opens = |key: &&Key| seal::unseal(key, header.nonce(), open, tag).is_some();
+        let key = match is_sealed {
+            false => None,
+            true if keys.is_empty() => return Err(Defect::NoKey),
+            true => Some(keys.iter().find(opens).ok_or(Defect::WrongKey)?.clone()),
+        };
+        Ok(Opened { header, length, salt, key })
+    }
+
+    fn decode(mut reader: Reader<'_>, is_sealed: bool) -> Result<Self, Malformed> {
+        reader.u32()?;
+        let (incarnation, boot) = (reader.u64()?, reader.u64()?);
+        let segment = SegmentId(reader.u32()?);
+        let outputs = reader.u32()?;
+        let node = reader.name()?.into();
+        let outputs = (0..outputs).map(|_| Ok(reader.name()?.into())).collect::<Result<_, _>>()?;
+        reader.take(TAG_LENGTH)?;
+        reader.end()?;
+        Ok(Header { node, incarnation, boot, segment, outputs, is_sealed })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        let outputs = vec!["cloud".into(), "archive".into()];
+        let (incarnation, boot, segment) = (7, 9, SegmentId(3));
+        Header { node: "gate-7".into(), incarnation, boot, segment, outputs, is_sealed: false }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let (mut bytes, salt) = header().encode(None);
+        let length = bytes.len();
+        bytes.extend([1, 2, 3]);
+        let opened = Header::open(&bytes, &[]).unwrap();
+        assert_eq!((opened.header, opened.length, opened.salt), (header(), length, salt));
+    }
+
+    #[test]
+    fn every_bit_is_protected_and_nothing_short_is_a_header() {
+        let (bytes, _) = header().encode(None);
+        for bit in 0..bytes.len() * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::open(&bytes, &[]).unwrap_err(), Defect::Damaged, "bit {bit}");
+        }
+        for length in 0..bytes.len() {
+            assert_eq!(Header::open(&bytes[..length], &[]).unwrap_err(), Defect::Damaged);
+        }
+    }
+
+    #[test]
+    fn something_newer_and_a_wrong_key_are_named() {
+        let newer = |place: usize, value| {
+            let (mut bytes, _) = header().encode(None);
+            bytes[place] = value;
+            let end = bytes.len() - 4;
+            let crc = crc32c(0, &bytes[..end]);
+            bytes[end..].copy_from_slice(&crc.to_le_bytes());
+            Header::open(&bytes, &[]).unwrap_err()
+        };
+        assert_eq!(newer(8, 2), Defect::Newer { version: 2, features: 0 });
+        assert_eq!(newer(10, 2), Defect::Newer { version: 1, features: 2 });
+        let [old, new] = [Key::new(&[1; 32]), Key::new(&[2; 32])];
+        let sealed = Header { is_sealed: true, ..header() };
+        let (bytes, _) = sealed.encode(Some(&old));
+        assert_eq!(Header::open(&bytes, &[]).unwrap_err(), Defect::NoKey);
+        assert_eq!(Header::open(&bytes, std::slice::from_ref(&new)).unwrap_err(), Defect::WrongKey);
+        assert_eq!(Header::open(&bytes, &[new, old]).unwrap().header, sealed);
+    }
+}

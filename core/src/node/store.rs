@@ -1,0 +1,340 @@
+//! The node's side of its log: what is on its way there, which segments there are, and whether it works.
+//!
+//! A plain state machine beside the queues; `durable.rs` joins the two.
+
+use std::collections::BTreeMap;
+
+use super::sources::ReplyTo;
+use super::streams::StreamKey;
+use crate::io::Append;
+use crate::limits::{FATES_DELAY, FATES_MAX, LOG_SEGMENT_MAX, UNAPPENDED_MAX};
+use crate::log::{
+    Checkpoint, ClientState, Destinations, Entry, FRAME, FateRun, Recovery, Run, SegmentId,
+    SessionPosition, TAG_LENGTH, WallTime,
+};
+use crate::options::LogOptions;
+use crate::queue::RecordKey;
+use crate::record::{Fate, StreamId};
+use crate::rules::RuleId;
+use crate::units::{Size, Time};
+
+/// A segment is at least so many times as large as the checkpoint that it begins with.
+const CHECKPOINT_PART: u64 = 8;
+
+/// What waits for its way into the log.
+#[derive(Debug)]
+pub(super) enum Unappended {
+    /// The beginning of a segment.
+    Checkpoint(SegmentId),
+    /// A record that is held in memory, or was.
+    Held { record: RecordKey, size: Size, reply: Option<ReplyTo> },
+    /// A record that only the log is to hold.
+    Left(Box<Left>),
+    /// Fates, and rows of the table of streams.
+    Other,
+}
+
+/// A record that only the log holds.
+#[derive(Debug)]
+pub(super) struct Left {
+    pub(super) stream: StreamKey,
+    pub(super) id: StreamId,
+    pub(super) seq: u64,
+    pub(super) destinations: Destinations,
+    pub(super) segment: SegmentId,
+    pub(super) size: Size,
+    pub(super) rule: RuleId,
+    pub(super) reply: Option<ReplyTo>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Segment {
+    /// As the node reckons them; the file has a footer more, or a tag less an entry.
+    bytes: Size,
+    /// Records without a fate.
+    live: u64,
+}
+
+/// The node's side of its log.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) options: LogOptions,
+    appends: Vec<Append>,
+    last_number: u64,
+    pub(super) unappended: BTreeMap<u64, Unappended>,
+    unappended_bytes: Size,
+    segments: BTreeMap<SegmentId, Segment>,
+    bytes: Size,
+    last_segment: SegmentId,
+    /// The first one that this process began, or will: times of earlier ones are of another clock.
+    pub(super) own_since: SegmentId,
+    /// The next entry must be a checkpoint.
+    must_begin: bool,
+    last_checkpoint: u64,
+    checkpoint_size: Size,
+    /// The newest segment of which the checkpoint is on disk.
+    begun: Option<SegmentId>,
+    /// Set while the log fails, or has not begun: when it is tried; `Time::FAR` while it is being tried.
+    failed: Option<Time>,
+    /// Whether people were told that it fails.
+    pub(super) is_told: bool,
+    fates: Vec<FateRun>,
+    fates_due: Option<Time>,
+    releases: Vec<SegmentId>,
+    /// When a wall clock said what.
+    pub(super) wall: Option<(Time, WallTime)>,
+    clients: Vec<ClientState>,
+    positions: Vec<SessionPosition>,
+}
+
+impl Store {
+    /// Goes on where a recovered log ends, in a segment of its own.
+    pub(super) fn new(options: LogOptions, recovery: &Recovery) -> Self {
+        let next = recovery.next_segment();
+        let segment = |(&id, &bytes): (&SegmentId, &Size)| (id, Segment { bytes, live: 0 });
+        let client = |(name, packets): (&std::sync::Arc<str>, &Vec<u16>)| ClientState {
+            client: name.clone(),
+            packets: packets.clone(),
+        };
+        let position = |((session, stream), &seq): (&(std::sync::Arc<str>, StreamId), &u64)| {
+            SessionPosition { session: session.clone(), stream: *stream, seq }
+        };
+        Store {
+            options,
+            appends: Vec::new(),
+            last_number: recovery.last_sequence,
+            unappended: BTreeMap::new(),
+            unappended_bytes: Size::ZERO,
+            segments: recovery.segments.iter().map(segment).collect(),
+            bytes: recovery.segments.values().copied().sum(),
+            last_segment: SegmentId(next.0 - 1),
+            own_since: next,
+            must_begin: true,
+            last_checkpoint: 0,
+            checkpoint_size: Size::ZERO,
+            begun: None,
+            // Numbers are given only when a checkpoint of this process is on disk: what an earlier one
+            // gave and lost in a crash is then skipped for ever.
+            failed: Some(Time::ZERO),
+            is_told: false,
+            fates: Vec::new(),
+            fates_due: None,
+            releases: Vec::new(),
+            wall: None,
+            clients: recovery.clients.iter().map(client).collect(),
+            positions: recovery.positions.iter().map(position).collect(),
+        }
+    }
+
+    /// Bytes of all segments.
+    pub(super) fn bytes(&self) -> Size {
+        self.bytes
+    }
+
+    /// Whether durable records are refused.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Whether a record finds room in the log, of which `ahead` bytes at most may be on their way.
+    pub(super) fn has_room(&self, size: Size, ahead: Size) -> bool {
+        let records = self.options.bound.0 / 8 * 7;
+        let is_little =
+            self.unappended_bytes == Size::ZERO || self.unappended_bytes + size <= ahead;
+        is_little && self.unappended.len() < UNAPPENDED_MAX && self.bytes.0 + size.0 <= records
+    }
+
+    /// Whether a log that was full may be filled again: a part of it is free.
+    pub(super) fn has_much_room(&self) -> bool {
+        self.unappended.len() <= UNAPPENDED_MAX / 2 && self.bytes.0 <= self.options.bound.0 / 8 * 6
+    }
+
+    /// Whether the next entry must begin a segment.
+    pub(super) fn is_segment_due(&self) -> bool {
+        let current =
+            self.segments.get(&self.last_segment).map_or(Size::ZERO, |segment| segment.bytes);
+        let least = Size(self.checkpoint_size.0 * CHECKPOINT_PART).min(LOG_SEGMENT_MAX);
+        self.must_begin || current >= self.options.segment.max(least)
+    }
+
+    /// Begins a segment with all that holds now: fates that wait are in it.
+    pub(super) fn begin(&mut self, checkpoint: Checkpoint) {
+        self.last_segment = SegmentId(self.last_segment.0 + 1);
+        self.segments.insert(self.last_segment, Segment::default());
+        let segment = self.last_segment;
+        let (clients, positions) = (self.clients.clone(), self.positions.clone());
+        let checkpoint = Checkpoint { segment, clients, positions, ..checkpoint };
+        self.must_begin = false;
+        self.fates.clear();
+        self.fates_due = None;
+        let before = self.bytes;
+        self.last_checkpoint =
+            self.push(Entry::Checkpoint(checkpoint), Unappended::Checkpoint(segment));
+        self.checkpoint_size = self.bytes - before;
+    }
+
+    /// Appends an entry to the present segment; answers with its number.
+    pub(super) fn push(&mut self, entry: Entry, unappended: Unappended) -> u64 {
+        self.last_number += 1;
+        let size = Size((FRAME + entry.body_size() + TAG_LENGTH) as u64);
+        self.bytes += size;
+        let segment = self.segments.entry(self.last_segment).or_default();
+        segment.bytes += size;
+        segment.live += u64::from(matches!(entry, Entry::Record(_)));
+        self.unappended_bytes += unappended.size();
+        self.unappended.insert(self.last_number, unappended);
+        self.appends.push(Append { number: self.last_number, entry });
+        self.last_number
+    }
+
+    /// The segment that entries go to.
+    pub(super) fn segment(&self) -> SegmentId {
+        self.last_segment
+    }
+
+    /// Notes how deliveries ended; a checkpoint that is due will say so anyway.
+    pub(super) fn note_fate(&mut self, now: Time, stream: StreamId, run: Run, fate: Fate) {
+        self.fates_due.get_or_insert(now + FATES_DELAY);
+        if self.must_begin {
+            return;
+        }
+        if let Some(last) = self.fates.last_mut()
+            && last.stream == stream
+            && last.fate == fate
+            && last.run.destinations == run.destinations
+            && last.run.last + 1 == run.first
+        {
+            last.run.last = run.last;
+            return;
+        }
+        self.fates.push(FateRun { stream, run, fate });
+        if self.fates.len() >= FATES_MAX {
+            self.fates_due = Some(now);
+        }
+    }
+
+    /// Adds records without a fate, of a log that was recovered.
+    pub(super) fn owe(&mut self, segment: SegmentId, records: u64) {
+        self.segments.entry(segment).or_default().live += records;
+    }
+
+    /// Records of a segment have all their fates. It goes with them, if nothing else needs it.
+    pub(super) fn settle(&mut self, segment: SegmentId, records: u64) {
+        if let Some(state) = self.segments.get_mut(&segment) {
+            state.live -= records;
+            if state.live == 0 && self.begun.is_some_and(|begun| segment < begun) {
+                self.release(segment);
+            }
+        }
+    }
+
+    fn release(&mut self, segment: SegmentId) {
+        if let Some(gone) = self.segments.remove(&segment) {
+            self.bytes -= gone.bytes;
+            self.releases.push(segment);
+        }
+    }
+
+    /// Whether a segment could go if these records of it had their fates.
+    pub(super) fn goes_with(&self, segment: SegmentId, records: u64) -> Option<Size> {
+        let state = self.segments.get(&segment)?;
+        let is_old = self.begun.is_some_and(|begun| segment < begun);
+        (is_old && state.live == records).then_some(state.bytes)
+    }
+
+    /// The checkpoint of a segment is on disk: what is before it goes, where nothing is owed.
+    pub(super) fn begun(&mut self, segment: SegmentId) {
+        self.begun = self.begun.max(Some(segment));
+        let is_done =
+            |(id, state): (&SegmentId, &Segment)| (*id < segment && state.live == 0).then_some(*id);
+        let done: Vec<SegmentId> = self.segments.iter().filter_map(is_done).collect();
+        done.into_iter().for_each(|id| self.release(id));
+    }
+
+    /// The next entry up to `upto` that is in the log now.
+    pub(super) fn next_appended(&mut self, upto: u64) -> Option<(u64, Unappended)> {
+        let entry = self.unappended.first_entry().filter(|entry| *entry.key() <= upto)?;
+        let (number, what) = entry.remove_entry();
+        self.unappended_bytes -= what.size();
+        if number >= self.last_checkpoint {
+            self.failed = None;
+        }
+        Some((number, what))
+    }
+
+    /// An entry did not get into the log.
+    pub(super) fn take_failed(&mut self, now: Time, number: u64) -> Option<Unappended> {
+        let what = self.unappended.remove(&number)?;
+        self.unappended_bytes -= what.size();
+        if number >= self.last_checkpoint {
+            self.must_begin = true;
+            self.fates.clear();
+            self.failed = Some(now + crate::limits::LOG_RETRY);
+        }
+        Some(what)
+    }
+
+    /// Whether something must be written now.
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        match self.failed {
+            Some(at) => at <= now,
+            None => {
+                let is_owed = self.fates_due.is_some();
+                self.fates_due.is_some_and(|at| at <= now) || is_owed && !self.appends.is_empty()
+            }
+        }
+    }
+
+    /// When something must be written at the latest.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        match self.failed {
+            Some(at) => (at < Time::FAR).then_some(at),
+            None => self.fates_due,
+        }
+    }
+
+    /// The failed log is being tried.
+    pub(super) fn probe(&mut self) {
+        self.failed = Some(Time::FAR);
+    }
+
+    /// Puts the fates that wait among the appends.
+    pub(super) fn flush_fates(&mut self) {
+        self.fates_due = None;
+        if !self.fates.is_empty() {
+            let fates = std::mem::take(&mut self.fates);
+            self.push(Entry::Fates(fates), Unappended::Other);
+        }
+    }
+
+    /// Whether all that is owed to the log is in it, as far as it works.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_failing() || self.unappended.is_empty() && self.fates_due.is_none()
+    }
+
+    pub(super) fn take_appends(&mut self) -> Vec<Append> {
+        std::mem::take(&mut self.appends)
+    }
+
+    pub(super) fn take_releases(&mut self) -> Vec<SegmentId> {
+        std::mem::take(&mut self.releases)
+    }
+
+    /// What a wall clock would show at a time of the monotonic one, if it was ever set.
+    pub(super) fn wall_at(&self, at: Time) -> Option<WallTime> {
+        let (then, WallTime { unix_ns, uncertainty }) = self.wall?;
+        let unix_ns = (unix_ns + at.since(then).as_nanos() as u64)
+            .saturating_sub(then.since(at).as_nanos() as u64);
+        Some(WallTime { unix_ns, uncertainty })
+    }
+}
+
+impl Unappended {
+    fn size(&self) -> Size {
+        match self {
+            Unappended::Held { size, .. } => *size,
+            Unappended::Left(left) => left.size,
+            Unappended::Checkpoint(_) | Unappended::Other => Size::ZERO,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The far ends: what arrived, and under which names.
+
+use std::collections::BTreeMap;
+
+use tidegate_core::record::{Identity, Record};
+
+/// A publisher's own number of a record: its payload begins with it.
+pub(crate) type Name = u64;
+
+pub(crate) fn payload(name: Name, size: usize) -> Vec<u8> {
+    let mut bytes = name.to_le_bytes().to_vec();
+    bytes.resize(8 + size, name as u8);
+    bytes
+}
+
+pub(crate) fn name_of(record: &Record) -> Name {
+    let tidegate_core::record::Body::Resident(payload) = &record.body else {
+        panic!("only what is here is sent")
+    };
+    let name = Name::from_le_bytes(*payload.first_chunk().expect("every payload has a name"));
+    assert!(payload[8..].iter().all(|&byte| byte == name as u8), "a payload was changed");
+    name
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Far {
+    /// How often each record arrived at each output, by the output's name.
+    arrived: BTreeMap<(Name, String), u64>,
+    /// Under which identity each record came, and the other way round.
+    identities: BTreeMap<Name, Identity>,
+    names: BTreeMap<Identity, Name>,
+}
+
+impl Far {
+    /// A record arrived at an output.
+    pub(crate) fn receive(&mut self, record: &Record, output: &str) {
+        let name = name_of(record);
+        let identity = &record.identity;
+        *self.arrived.entry((name, output.to_owned())).or_default() += 1;
+        let known = self.identities.entry(name).or_insert_with(|| identity.clone());
+        assert_eq!(known, identity, "a record has one name");
+        let known = self.names.entry(identity.clone()).or_insert(name);
+        assert_eq!(*known, name, "a name has one record: {identity}");
+    }
+
+    pub(crate) fn has(&self, name: Name, output: &str) -> bool {
+        self.arrived.contains_key(&(name, output.to_owned()))
+    }
+
+    /// Arrivals beyond the first.
+    pub(crate) fn again(&self) -> u64 {
+        self.arrived.values().map(|count| count - 1).sum()
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = Name> + '_ {
+        self.identities.keys().copied()
+    }
+}

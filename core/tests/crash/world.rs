@@ -1,0 +1,150 @@
+//! The make-up of a seed's world: keys, rules, bounds.
+
+use std::time::Duration;
+
+use tidegate_core::capacity::LawName;
+use tidegate_core::class::{Classes, default_classes};
+use tidegate_core::io::{OutputId, UplinkId};
+use tidegate_core::log::Key;
+use tidegate_core::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_core::record::AcceptMode;
+use tidegate_core::rules::{Discipline, FullPolicy, Rule, Rules};
+use tidegate_core::schedule::SchedulerName;
+use tidegate_core::units::Size;
+
+/// Seeded numbers (SplitMix64).
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+
+    pub(crate) fn one_in(&mut self, many: u64) -> bool {
+        self.below(many) == 0
+    }
+}
+
+pub(crate) const OUTPUTS: [&str; 2] = ["cloud", "archive"];
+/// What publishers publish, and to which outputs it goes.
+pub(crate) const KEYS: [(&str, &[&str]); 4] = [
+    ("ls/a", &["cloud"]),
+    ("nm/b", &["cloud", "archive"]),
+    ("lt/c", &["archive"]),
+    ("strict/d", &["cloud"]),
+];
+
+/// What a world is made of; a restart may change the order of things and the classes.
+#[derive(Clone, Debug)]
+pub(crate) struct Make {
+    pub(crate) keys: Vec<Key>,
+    memory: u64,
+    bound: u64,
+    segment: u64,
+    unconfirmed_max: usize,
+    order: BacklogOrder,
+    full: FullPolicy,
+}
+
+impl Make {
+    pub(crate) fn new(random: &mut Random) -> Self {
+        let segment = [600, 2_000, 20_000][random.below(3) as usize];
+        Make {
+            keys: if random.one_in(2) { vec![Key::new(&[3; 32])] } else { vec![] },
+            memory: [1_500, 4_000, 100_000][random.below(3) as usize],
+            bound: segment * [4, 8, 40][random.below(3) as usize],
+            segment,
+            unconfirmed_max: [1, 5, 50][random.below(3) as usize],
+            order: if random.one_in(3) {
+                BacklogOrder::NewestFirst
+            } else {
+                BacklogOrder::OldestFirst
+            },
+            full: match random.below(5) {
+                0 => FullPolicy::Reject,
+                3 => FullPolicy::DropOldest,
+                4 => FullPolicy::DropNewest,
+                1 => FullPolicy::Block(Duration::from_millis(30)),
+                _ => FullPolicy::Block(Duration::from_secs(5)),
+            },
+        }
+    }
+
+    /// The options of a process; `variant` changes what an operator may change between two of them.
+    pub(crate) fn options(&self, boot: u64, variant: u64) -> NodeOptions {
+        let classes = Classes::new(default_classes()).expect("the paper's classes");
+        let mut names = OUTPUTS;
+        if variant & 1 == 1 {
+            names.reverse();
+        }
+        let output = |name: &str| OutputOptions {
+            name: name.into(),
+            uplink: UplinkId(0),
+            overhead: Size(7),
+            unconfirmed_max: self.unconfirmed_max,
+        };
+        let uplink = UplinkOptions {
+            name: "wan".into(),
+            law: LawName::Unlimited,
+            cap: None,
+            remembered: None,
+        };
+        let backlog = self.order;
+        let (bound, segment) = (Size(self.bound), Size(self.segment));
+        NodeOptions {
+            name: "gate".into(),
+            incarnation: 5,
+            rules: self.rules(&classes, &names, variant),
+            classes,
+            uplinks: vec![uplink],
+            outputs: names.map(output).to_vec(),
+            scheduler: SchedulerName::Tidegate,
+            memory: Size(self.memory),
+            inbound: None,
+            record_max: Size(600),
+            log: Some(LogOptions { boot, bound, segment, backlog }),
+        }
+    }
+
+    fn rules(&self, classes: &Classes, names: &[&str], variant: u64) -> Rules {
+        let place = |name: &&str| {
+            let place = names.iter().position(|other| other == name);
+            OutputId(place.expect("the outputs are always these") as u16)
+        };
+        let mut rules = Vec::new();
+        for (number, (key, to)) in KEYS.into_iter().enumerate() {
+            let all = Rule::catch_all(classes, to.iter().map(place).collect());
+            let name = key.split_once('/').map_or(key, |(name, _)| name);
+            // The same records, under a rule of another name and class.
+            let is_new = variant & 2 == 2;
+            let latency = if is_new { 400 } else { [40, 400, 900, 900][number] };
+            let label = if is_new { format!("new {name}") } else { name.to_owned() };
+            let filter = format!("{name}/#");
+            let latency = Duration::from_millis(latency);
+            let rule = all.for_topics(classes, &label, &[&filter], latency).expect("a filter");
+            rules.push(Rule {
+                accept: AcceptMode::Durable,
+                full: self.full,
+                bound: Size(1 << 20),
+                strict_order: name == "strict",
+                discipline: if number == 1 { Discipline::Lifo } else { Discipline::Fifo },
+                ..rule
+            });
+        }
+        Rules::new(rules).expect("few rules")
+    }
+}

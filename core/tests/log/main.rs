@@ -1,0 +1,6 @@
+//! The log's format: what is written is read, whatever happens to the bytes meanwhile.
+
+mod damage;
+mod golden;
+mod model;
+mod samples;

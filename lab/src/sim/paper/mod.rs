@@ -1,0 +1,255 @@
+//! The paper's evaluation of one node: its workload on its links, each scheduler in turn.
+//! Source: papers/janus.txt, §II-C (Fig. 2), §VII (Tables III to V, Fig. 6).
+//!
+//! The paper's loads have no sizes. Here all records of a case have one, chosen so that what comes is a
+//! given multiple of what the link carries; beside that a node whose processor is the limit.
+
+pub(in crate::sim) mod report;
+
+use std::time::Duration;
+
+use tidegate_core::schedule::SchedulerName;
+use tidegate_core::units::Time;
+
+use crate::sim::quantity::{Amount, Span, Speed};
+use crate::sim::scenario::{Arrivals, LinkSpec, LoadSpec, NodeSpec, Scenario};
+use crate::sim::world::{Outcome, World};
+
+/// How long a run lasts. Reading of Table IV: the paper's native latency is half of the overload's share
+/// of it.
+const LENGTH: Span = Span::seconds(30);
+/// From here on the link must be in use, seconds.
+const FOUND: u64 = 3;
+/// Records/s of `ls` and `nm` on a busy node (§VII-A).
+const URGENT: [f64; 2] = [30.0, 300.0];
+/// Records/s that the paper's node was able to forward on `WiFi`, fitted to its Table IV.
+const PROCESSOR: f64 = 2752.0;
+/// Bytes of a record where the processor is the limit.
+const SMALL: u64 = 65;
+
+/// A link of Table III.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::sim) struct Network {
+    pub(in crate::sim) name: &'static str,
+    megabits: f64,
+    /// One way, milliseconds.
+    delay: u64,
+}
+
+/// Table III.
+pub(in crate::sim) const NETWORKS: [Network; 3] = [
+    Network { name: "WiFi", megabits: 200.0, delay: 5 },
+    Network { name: "4G", megabits: 18.0, delay: 50 },
+    Network { name: "3G", megabits: 0.78, delay: 100 },
+];
+
+/// What limits the node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::sim) enum Limit {
+    /// The link, which is offered so many times what it carries.
+    Link(f64),
+    /// The processor, which forwards [`PROCESSOR`] records a second.
+    Processor,
+}
+
+/// One cell of the evaluation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::sim) struct Case {
+    pub(in crate::sim) network: Network,
+    /// Records/s of `lt`.
+    pub(in crate::sim) bulk: f64,
+    pub(in crate::sim) limit: Limit,
+}
+
+impl Case {
+    /// Bytes of each record.
+    pub(in crate::sim) fn size(&self) -> u64 {
+        let records: f64 = URGENT.iter().sum::<f64>() + self.bulk;
+        match self.limit {
+            Limit::Link(demand) => {
+                (self.network.megabits * 1e6 / 8.0 * demand / records).round() as u64
+            }
+            Limit::Processor => SMALL,
+        }
+    }
+
+    /// Whether more comes than can leave.
+    pub(in crate::sim) fn is_overload(&self) -> bool {
+        match self.limit {
+            Limit::Link(demand) => demand > 1.0,
+            Limit::Processor => URGENT.iter().sum::<f64>() + self.bulk > PROCESSOR,
+        }
+    }
+
+    /// As a row begins.
+    pub(in crate::sim) fn label(&self) -> String {
+        let limit = match self.limit {
+            Limit::Link(demand) => format!("{demand}"),
+            Limit::Processor => "cpu".into(),
+        };
+        let Case { network, bulk, .. } = self;
+        format!("{:<5}{bulk:>5}{limit:>5}{:>6}", network.name, self.size())
+    }
+
+    fn scenario(&self, scheduler: SchedulerName) -> Scenario {
+        let load = |(name, latency, per_second): (&str, u64, f64)| LoadSpec {
+            name: name.into(),
+            latency: Span::millis(latency),
+            size: (Amount(self.size()), Amount(self.size())),
+            arrivals: Arrivals::Poisson(per_second),
+            from: Span::default(),
+            until: None,
+        };
+        let loads = [("ls", 50, URGENT[0]), ("nm", 500, URGENT[1]), ("lt", 1000, self.bulk)];
+        let cost = match self.limit {
+            Limit::Link(_) => 0.0,
+            Limit::Processor => 1.0 / PROCESSOR,
+        };
+        let base = Scenario {
+            name: self.label(),
+            length: LENGTH,
+            drain: Span::default(),
+            node: NodeSpec { cost: Span(Duration::from_secs_f64(cost)), ..NodeSpec::default() },
+            connection: crate::sim::ConnectionSpec::default(),
+            link: LinkSpec {
+                rate: Speed::megabits(self.network.megabits),
+                trace: None,
+                delay: Span::millis(self.network.delay),
+                queue: Amount(1 << 20),
+                loss: 0.0,
+            },
+            load: loads.map(load).to_vec(),
+            flow: Vec::new(),
+            step: Vec::new(),
+            phase: Vec::new(),
+        };
+        base.with_scheduler(scheduler)
+    }
+
+    /// One run.
+    ///
+    /// # Errors
+    /// None that a case of ours can have.
+    pub(in crate::sim) fn run(
+        &self,
+        scheduler: SchedulerName,
+        seed: u64,
+    ) -> anyhow::Result<Measured> {
+        let scenario = self.scenario(scheduler);
+        let outcome = World::new(&scenario, seed)?.run();
+        Ok(self.measure(&scenario, &outcome))
+    }
+
+    fn measure(&self, scenario: &Scenario, outcome: &Outcome) -> Measured {
+        let (from, end) = (Time::ZERO + Span::seconds(FOUND).0, Time::ZERO + LENGTH.0);
+        let classes = [0, 1, 2].map(|place| {
+            let account = &outcome.ledger.accounts[place];
+            let took = account.latencies.iter().map(|(_, took)| took.as_secs_f64());
+            let records = account.latencies.len();
+            let stage = &outcome.status.rules[place].stages.residence;
+            let waiting = &outcome.status.classes[place];
+            let p99 = account.quantile(0.99, Time::ZERO, end);
+            ClassMeasured {
+                records: records as f64 / LENGTH.as_secs_f64(),
+                mean: took.sum::<f64>() / records.max(1) as f64,
+                p99: p99.unwrap_or_default().as_secs_f64(),
+                sent: stage.count(),
+                violated: outcome.status.rules[place].counts.violated + waiting.late_records,
+            }
+        });
+        let bytes: u64 =
+            outcome.ledger.accounts.iter().map(|account| account.bytes(from, end)).sum();
+        let span = end.since(from).as_secs_f64();
+        let (lost, broken) = crate::sim::report::audit(scenario, outcome);
+        Measured {
+            classes,
+            share: bytes as f64 / span / (self.network.megabits * 1e6 / 8.0),
+            lost,
+            broken,
+        }
+    }
+}
+
+/// What a class got.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(in crate::sim) struct ClassMeasured {
+    /// Records/s that came.
+    pub(in crate::sim) records: f64,
+    /// Seconds from arrival at the node to the far end, of those that came.
+    pub(in crate::sim) mean: f64,
+    pub(in crate::sim) p99: f64,
+    /// Records handed to the wire.
+    pub(in crate::sim) sent: u64,
+    /// Records whose residence was longer than their bound, and waiting ones past it.
+    pub(in crate::sim) violated: u64,
+}
+
+/// What a run showed.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::sim) struct Measured {
+    pub(in crate::sim) classes: [ClassMeasured; 3],
+    /// Bytes that came from the third second on, over what the link carries.
+    pub(in crate::sim) share: f64,
+    pub(in crate::sim) lost: i128,
+    pub(in crate::sim) broken: Vec<String>,
+}
+
+/// All cells: the links with each demand, and the processor.
+pub(in crate::sim) fn evaluation() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for network in NETWORKS {
+        for bulk in [1000.0, 3000.0, 5000.0] {
+            for demand in [0.5, 1.0, 2.0, 3.0] {
+                cases.push(Case { network, bulk, limit: Limit::Link(demand) });
+            }
+        }
+    }
+    let processor = |bulk| Case { network: NETWORKS[0], bulk, limit: Limit::Processor };
+    cases.extend([1000.0, 3000.0, 5000.0].map(processor));
+    cases
+}
+
+/// Fig. 2: a node that gets twice what it can forward at most, as its `lt` grows.
+pub(in crate::sim) fn mismatch() -> Vec<Case> {
+    let processor = |bulk| Case { network: NETWORKS[0], bulk, limit: Limit::Processor };
+    (1..=5).map(|thousand| processor(f64::from(thousand) * 1000.0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn short(case: Case, scheduler: SchedulerName) -> Measured {
+        case.run(scheduler, 1).unwrap()
+    }
+
+    const MODEM: Network = NETWORKS[2];
+
+    #[test]
+    fn sizes_make_the_demand() {
+        let case = Case { network: MODEM, bulk: 1000.0, limit: Limit::Link(2.0) };
+        assert_eq!(case.size(), 147); // 195 kB/s over 1,330 records/s
+        assert!(case.is_overload());
+        assert!(!Case { limit: Limit::Link(1.0), ..case }.is_overload());
+        assert_eq!(evaluation().len(), 39);
+    }
+
+    #[test]
+    fn under_overload_no_alarm_is_late_and_the_link_is_full() {
+        let case = Case { network: MODEM, bulk: 1000.0, limit: Limit::Link(2.0) };
+        let ours = short(case, SchedulerName::Tidegate);
+        assert_eq!((ours.classes[0].violated, ours.lost, &*ours.broken), (0, 0, &[][..]));
+        assert!(ours.share >= 0.97, "{}", ours.share);
+        let native = short(case, SchedulerName::Native);
+        assert!(native.classes[0].mean > 5.0, "{:?}", native.classes[0]);
+    }
+
+    #[test]
+    fn a_processor_forwards_so_many_records() {
+        let case = Case { network: NETWORKS[0], bulk: 5000.0, limit: Limit::Processor };
+        let ours = short(case, SchedulerName::Tidegate);
+        let all: f64 = ours.classes.iter().map(|class| class.records).sum();
+        assert!((all / PROCESSOR - 1.0).abs() < 0.02, "{all}");
+        assert_eq!(ours.classes[0].violated, 0);
+    }
+}

@@ -1,0 +1,137 @@
+//! What follows the end of a connection: its will, the answers that its session is still owed, and the
+//! session itself, until the client comes back or its time is over.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::clients::{Estate, Line, Registration, Takeover};
+use super::listener::Shared;
+use super::session::{End, Memory, Session, Will};
+use crate::port::Notice;
+
+/// A connection that ended, and what it had.
+pub(super) struct Left<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) session: &'a mut Session,
+    pub(super) end: &'a End,
+    /// `None` if the connection ended before it had one.
+    pub(super) line: Option<Line>,
+    pub(super) registration: Registration,
+    /// Set where a newer connection ended it.
+    pub(super) takeover: Option<Takeover>,
+    pub(super) stop: &'a watch::Receiver<bool>,
+}
+
+/// Settles what a connection leaves. Returns soon: what takes time goes on in a task of its own.
+pub(super) async fn settle(left: Left<'_>) {
+    let Left { shared, session, end, mut line, registration, takeover, stop } = left;
+    let lasting = session.session_expiry();
+    let memory = session.leave();
+    let mut will = session.take_will().filter(|_| end.publishes_will());
+    let is_clean = takeover.as_ref().is_some_and(|takeover| takeover.is_clean);
+    if will.as_ref().is_some_and(|(_, delay)| delay.is_zero() || is_clean)
+        && let Some((will, _)) = will.take()
+    {
+        offer(&line, will).await;
+    }
+    let Some(mut memory) = memory.filter(|_| *end != End::Stopping) else { return };
+    if let Some(takeover) = takeover {
+        return bequeath(takeover, memory, line);
+    }
+    if memory.owes() || will.is_some() {
+        if let Ok(permit) = shared.afterlives.clone().try_acquire_owned() {
+            let now = Instant::now();
+            let will = will.and_then(|(will, delay)| Some((will, now.checked_add(delay)?)));
+            let until = now.checked_add(lasting).unwrap_or(now);
+            let afterlife =
+                Afterlife { registration, memory, line, will, until, stop: stop.clone(), permit };
+            tokio::spawn(afterlife.run());
+            return;
+        }
+        tracing::warn!(client = &**registration.client(), "too many sessions wait for answers");
+        memory.forgive();
+        if let Some((will, _)) = will {
+            offer(&line, will).await;
+        }
+    }
+    line.take();
+    registration.keep(memory, lasting);
+}
+
+/// The source goes along only where answers are to come by it: else a new one begins for the newer
+/// connection, as for any other.
+fn bequeath(takeover: Takeover, memory: Memory, line: Option<Line>) {
+    let line = line.filter(|_| memory.owes());
+    if !takeover.is_clean {
+        // An heir that is gone has no use for it.
+        let _ = takeover.heir.send(Estate { memory, line });
+    }
+}
+
+async fn offer(line: &Option<Line>, will: Will) {
+    if let Some(Line { source, .. }) = line {
+        let record = will.record(source.id(), source.now());
+        // An error means that the node is gone.
+        let _ = source.offer(vec![record]).await;
+    }
+}
+
+/// A session whose client is away, while something is to be done for it.
+struct Afterlife {
+    registration: Registration,
+    memory: Memory,
+    line: Option<Line>,
+    will: Option<(Will, Instant)>,
+    /// When the session ends.
+    until: Instant,
+    stop: watch::Receiver<bool>,
+    permit: OwnedSemaphorePermit,
+}
+
+impl Afterlife {
+    async fn run(mut self) {
+        while self.memory.owes() || self.will.is_some() {
+            let due = self.will.as_ref().map_or(self.until, |(_, due)| self.until.min(*due));
+            let Some(Line { source, paused }) = &mut self.line else { break };
+            let takeover = tokio::select! {
+                biased;
+                _ = self.stop.wait_for(|stop| *stop) => return,
+                takeover = &mut self.registration.kicked => takeover.ok(),
+                notice = source.notice() => {
+                    match notice {
+                        Some(Notice::Accept(token, result)) => self.memory.answer(token, result),
+                        Some(Notice::Pause) => *paused = true,
+                        Some(Notice::Resume) => *paused = false,
+                        None => return,
+                    }
+                    continue;
+                }
+                () = sleep_until(due) => None,
+            };
+            if let Some(takeover) = takeover {
+                return self.taken_over(takeover).await;
+            }
+            if let Some((will, _)) = self.will.take() {
+                offer(&self.line, will).await;
+            }
+            if Instant::now() >= self.until {
+                return;
+            }
+        }
+        let Afterlife { registration, memory, line, until, permit, .. } = self;
+        drop((line, permit));
+        registration.keep(memory, until.saturating_duration_since(Instant::now()));
+    }
+
+    /// The client is back: its will is void, unless it wants a new session and so ends this one.
+    async fn taken_over(self, takeover: Takeover) {
+        if takeover.is_clean
+            && let Some((will, _)) = self.will
+        {
+            offer(&self.line, will).await;
+        }
+        bequeath(takeover, self.memory, self.line);
+    }
+}

@@ -1,0 +1,334 @@
+//! The client's side of MQTT as a state machine without I/O: login, subscription, records in, and
+//! acknowledgements out when the node has accepted them. It outlives its connections: what it remembers of
+//! QoS 2 goes on with the broker's session.
+
+use bytes::Bytes;
+use tidegate_core::record::{RefuseReason, SourceId, Token};
+use tidegate_core::units::Time;
+
+use super::MqttClientOptions;
+use super::trouble::Trouble;
+use crate::input::mqtt::session::answers::{Answers, Kind};
+use crate::input::mqtt::session::memory::Released;
+use crate::input::mqtt::session::record::Facts;
+use crate::input::mqtt::session::{BATCH_MAX, Effects};
+use crate::input::mqtt::wire::client::{self as wire, Login};
+use crate::input::mqtt::wire::frame::{Frame, Front, front};
+use crate::input::mqtt::wire::publish::Publish;
+use crate::input::mqtt::wire::reader::Reader;
+use crate::input::mqtt::wire::{Version, Violation, control, property, write};
+
+/// What we promise in CONNECT: something is heard from us at least this often.
+pub(super) const KEEPALIVE: u16 = 30;
+/// The only SUBSCRIBE of a connection.
+const SUBSCRIBE_ID: u16 = 1;
+/// How long the broker keeps what comes while we are away: a long weekend.
+const SESSION_EXPIRY: u32 = 7 * 24 * 3600;
+
+/// How far `receive` came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// More bytes are needed, this many in all at least.
+    Read(usize),
+    /// The batch is full: offer it and come again.
+    Offer,
+    /// As many records are unanswered as may be: come again after an answer.
+    Wait,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Closed,
+    Connecting,
+    Subscribing,
+    Open,
+}
+
+/// The state of one client, connection after connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    options: MqttClientOptions,
+    version: Version,
+    source: SourceId,
+    phase: Phase,
+    keepalive: u16,
+    answers: Answers,
+    /// Whether this process subscribed before: a session that is still there needs no more.
+    has_subscribed: bool,
+    last_topic: Bytes,
+    dropped: Vec<RefuseReason>,
+}
+
+impl Session {
+    pub(super) fn new(options: MqttClientOptions, source: SourceId) -> Self {
+        let version = options.version.unwrap_or(Version::V5);
+        Session {
+            options,
+            version,
+            source,
+            phase: Phase::Closed,
+            keepalive: KEEPALIVE,
+            answers: Answers::default(),
+            has_subscribed: false,
+            last_topic: Bytes::new(),
+            dropped: Vec::new(),
+        }
+    }
+
+    /// The broker's host, for messages.
+    pub(super) fn host(&self) -> &str {
+        &self.options.host
+    }
+
+    /// The connection ended: what it left unanswered is remembered.
+    pub(super) fn end(&mut self) {
+        let memory = self.answers.leave();
+        self.answers.resume(memory);
+        self.phase = Phase::Closed;
+    }
+
+    /// Begins a connection.
+    pub(super) fn connect(&mut self, out: &mut Vec<u8>) {
+        self.end();
+        self.phase = Phase::Connecting;
+        let login = Login {
+            version: self.version,
+            client_id: &self.options.client_id,
+            user: self.options.user.as_deref(),
+            password: self.options.password.as_deref(),
+            keepalive: KEEPALIVE,
+            session_expiry: SESSION_EXPIRY,
+            receive_maximum: self.options.receive_maximum,
+            maximum_packet_size: self.options.max_packet_size,
+        };
+        wire::connect(out, &login);
+    }
+
+    /// Whether login and subscription are done.
+    pub(super) fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    /// Seconds in which something must be heard from us.
+    pub(super) fn keepalive(&self) -> u16 {
+        self.keepalive
+    }
+
+    /// Whether nothing is received before an answer comes: brokers before MQTT 5 know no receive maximum.
+    pub(super) fn must_wait(&self) -> bool {
+        self.answers.len() >= usize::from(self.options.receive_maximum)
+    }
+
+    /// Handles the packets at the front of `buffer`, read at `now`. Returns the bytes that are done with,
+    /// and what is to be done next.
+    ///
+    /// # Errors
+    /// The connection cannot go on.
+    pub(super) fn receive(
+        &mut self,
+        now: Time,
+        buffer: &[u8],
+        effects: &mut Effects,
+    ) -> (usize, Result<Step, Trouble>) {
+        let mut done = 0;
+        loop {
+            if effects.records.len() >= BATCH_MAX {
+                return (done, Ok(Step::Offer));
+            }
+            if self.must_wait() {
+                return (done, Ok(Step::Wait));
+            }
+            let frame = match front(&buffer[done..], self.options.max_packet_size) {
+                Ok(Front::Complete(frame)) => frame,
+                Ok(Front::Partial(size)) => return (done, Ok(Step::Read(size))),
+                Err(violation) => return (done, Err(violation.into())),
+            };
+            done += frame.size;
+            if let Err(trouble) = self.packet(now, frame, effects) {
+                return (done, Err(trouble));
+            }
+        }
+    }
+
+    fn packet(
+        &mut self,
+        now: Time,
+        frame: Frame<'_>,
+        effects: &mut Effects,
+    ) -> Result<(), Trouble> {
+        let body = frame.body;
+        match (self.phase, frame.first >> 4, frame.first & 0x0F) {
+            (Phase::Connecting, 2, 0) => self.welcomed(body, &mut effects.out)?,
+            (Phase::Connecting | Phase::Closed, ..) => {
+                return Err(Violation::protocol("a packet before the login is answered").into());
+            }
+            (Phase::Subscribing, 9, 0) => self.subscribed(body)?,
+            // A session that is there sends before the subscription is answered.
+            (_, 3, flags) => self.published(now, flags, body, effects)?,
+            (_, 6, 2) => {
+                let (id, _) = control::acknowledgement(self.version, body, control::RELEASED)?;
+                match self.answers.memory.release(id) {
+                    Released::Done => write::taken(&mut effects.out, write::PUBCOMP, id),
+                    _ => write::unknown_released(&mut effects.out, self.version, id),
+                }
+            }
+            (_, 13, 0) => {}
+            (_, 14, 0) if self.version == Version::V5 => {
+                return Err(Trouble::Farewell { code: wire::farewell(body)? });
+            }
+            _ => return Err(Violation::protocol("a packet that was not expected").into()),
+        }
+        Ok(())
+    }
+
+    fn welcomed(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), Trouble> {
+        let welcome = wire::welcome(self.version, body)?;
+        if welcome.code != 0 {
+            let is_too_new = matches!((welcome.is_old, welcome.code), (true, 1) | (false, 0x84));
+            if is_too_new && self.version == Version::V5 && self.options.version.is_none() {
+                self.version = Version::V311;
+                return Err(Trouble::TooNew);
+            }
+            return Err(Trouble::Refused {
+                code: welcome.code,
+                words: welcome.words.unwrap_or_default().into(),
+            });
+        }
+        self.keepalive = welcome.keepalive.filter(|&keepalive| keepalive > 0).unwrap_or(KEEPALIVE);
+        if welcome.session_present && self.has_subscribed {
+            self.phase = Phase::Open;
+            return Ok(());
+        }
+        if !welcome.session_present {
+            // The broker begins anew: an identifier that comes again is a new record.
+            self.answers.memory.clear();
+        }
+        self.phase = Phase::Subscribing;
+        wire::subscribe(out, self.version, SUBSCRIBE_ID, &self.options.topics, self.options.qos);
+        Ok(())
+    }
+
+    fn subscribed(&mut self, body: &[u8]) -> Result<(), Trouble> {
+        let (_, codes) = wire::granted(self.version, body)?;
+        let pairs = self.options.topics.iter().zip(codes);
+        for (topic, &code) in pairs {
+            if code > 2 {
+                return Err(Trouble::NotGranted { topic: topic.as_str().into(), code });
+            }
+        }
+        self.has_subscribed = true;
+        self.phase = Phase::Open;
+        Ok(())
+    }
+
+    fn published(
+        &mut self,
+        now: Time,
+        flags: u8,
+        body: &[u8],
+        effects: &mut Effects,
+    ) -> Result<(), Trouble> {
+        let publish = match Publish::read(self.version, flags, body) {
+            Ok(publish) => publish,
+            Err(violation) => return self.not_understood(flags, body, violation),
+        };
+        let facts = Facts::read(publish.properties, property::IN_DELIVERY, publish.retain);
+        let facts = match facts {
+            Ok(facts) if !publish.topic.is_empty() => facts,
+            Ok(_) => {
+                return Err(Violation::protocol("a topic alias that we did not ask for").into());
+            }
+            Err(violation) => return self.not_understood(flags, body, violation),
+        };
+        let token = match (publish.qos, publish.id) {
+            (2, Some(id)) => match self.answers.expect_once(id) {
+                Some(token) => Some(token),
+                None => return Ok(()),
+            },
+            (_, Some(id)) => Some(self.answers.expect(id)),
+            (_, None) => None,
+        };
+        if self.last_topic != publish.topic.as_bytes() {
+            self.last_topic = Bytes::copy_from_slice(publish.topic.as_bytes());
+        }
+        let payload = Bytes::copy_from_slice(publish.payload);
+        let record = facts.record(self.source, token, self.last_topic.clone(), payload, now);
+        effects.records.push(record);
+        Ok(())
+    }
+
+    /// A record that can never be one here must not come again for ever: it is taken and counted as
+    /// dropped. What has no packet identifier ends the connection.
+    fn not_understood(
+        &mut self,
+        flags: u8,
+        body: &[u8],
+        violation: Violation,
+    ) -> Result<(), Trouble> {
+        let mut reader = Reader::new(body);
+        let id = reader.binary().and_then(|_| reader.packet_id());
+        let token = match (flags >> 1 & 3, id) {
+            (1, Ok(id)) => Some(self.answers.expect(id)),
+            (2, Ok(id)) => self.answers.expect_once(id),
+            _ => return Err(violation.into()),
+        };
+        if let Some(token) = token {
+            self.answers.answer(token, Err(RefuseReason::Oversize));
+        }
+        Ok(())
+    }
+
+    /// Notes the node's answer to a record, without writing anything yet.
+    pub(super) fn answer(&mut self, token: Token, result: Result<(), RefuseReason>) {
+        self.answers.answer(token, result);
+    }
+
+    /// Writes the acknowledgements that are due, in the order of the records.
+    ///
+    /// # Errors
+    /// The node has no room: the connection is closed without an acknowledgement, and the broker sends
+    /// again.
+    pub(super) fn acknowledge(&mut self, out: &mut Vec<u8>) -> Result<(), Trouble> {
+        while let Some((id, kind, result)) = self.answers.next() {
+            if let Err(reason) = result {
+                if comes_again(reason) {
+                    if kind != Kind::AtLeastOnce {
+                        self.answers.memory.forget(id);
+                    }
+                    return Err(Trouble::Refusing(reason));
+                }
+                // What was dropped after it was accepted is counted where it was dropped.
+                if !matches!(reason, RefuseReason::Dropped(_)) {
+                    self.dropped.push(reason);
+                }
+            }
+            match kind {
+                Kind::AtLeastOnce => write::taken(out, write::PUBACK, id),
+                Kind::ExactlyOnce | Kind::Again => {
+                    self.answers.memory.accept(id);
+                    write::taken(out, write::PUBREC, id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Why records were acknowledged though the node will never take them, since the last time this was
+    /// asked.
+    pub(super) fn take_dropped(&mut self) -> Vec<RefuseReason> {
+        std::mem::take(&mut self.dropped)
+    }
+}
+
+/// Whether a refused record may be taken another time.
+fn comes_again(reason: RefuseReason) -> bool {
+    match reason {
+        RefuseReason::Full | RefuseReason::TooManyStreams => true,
+        RefuseReason::Storage | RefuseReason::Stopping => true,
+        RefuseReason::NoRule | RefuseReason::Forbidden => false,
+        RefuseReason::Oversize | RefuseReason::Dropped(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! What a session knows of its QoS 2 publishes, beyond the connection that brought them.
+//!
+//! A packet identifier is remembered from its PUBLISH to its PUBREL: while it is, a PUBLISH with it is a
+//! duplicate (MQTT 5, 4.3.3). All changes go through the four functions `begin`, `accept`, `forget` and
+//! `release`: a log of sessions would note these, and rebuild the rest.
+
+use std::collections::BTreeMap;
+
+use tidegate_core::record::{RefuseReason, Token};
+
+/// What became of a PUBREL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Released {
+    /// The identifier is free again.
+    Done,
+    /// It was free before.
+    Unknown,
+    /// Its publish is not answered yet: the client ran ahead.
+    Early,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Id {
+    /// The node has the record.
+    is_accepted: bool,
+    /// It was published, or published again, on the present connection.
+    is_here: bool,
+}
+
+/// The packet identifiers of a session's QoS 2 publishes. Bounded by their number, 65,535, and by what
+/// the session lets in.
+#[derive(Debug, Default)]
+pub struct Memory {
+    ids: BTreeMap<u16, Id>,
+    /// Publishes of connections that ended before the node's answer came.
+    owed: BTreeMap<u64, u16>,
+    /// Identifiers that are here.
+    here: usize,
+    /// The first token that was never used on the session's source.
+    pub(crate) next: u64,
+}
+
+impl Memory {
+    /// Identifiers that are remembered.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Whether the node has yet to answer publishes of an earlier connection.
+    pub fn owes(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// Books the node's answer to a publish of an earlier connection while no newer one is there. A
+    /// refused publish is forgotten: the client sends it again.
+    pub fn answer(&mut self, token: Token, result: Result<(), RefuseReason>) {
+        match (self.owed(token), result) {
+            (Some(id), Ok(())) => self.accept(id),
+            (Some(id), Err(_)) => self.forget(id),
+            (None, _) => {}
+        }
+    }
+
+    /// Forgets the publishes whose answers nobody will hear: they are offered again when they come
+    /// again.
+    pub fn forgive(&mut self) {
+        for id in std::mem::take(&mut self.owed).into_values() {
+            self.forget(id);
+        }
+    }
+
+    /// The identifier of an owed answer; it is owed no more.
+    pub(crate) fn owed(&mut self, token: Token) -> Option<u16> {
+        if self.owed.is_empty() {
+            return None;
+        }
+        self.owed.remove(&token.0)
+    }
+
+    /// The connection ends before the answer to this publish.
+    pub(crate) fn owe(&mut self, token: Token, id: u16) {
+        self.owed.insert(token.0, id);
+    }
+
+    /// Publishes of this connection that are not released.
+    pub(crate) fn here(&self) -> usize {
+        self.here
+    }
+
+    /// Whether the publish is known, and if so, whether it is of this connection and accepted.
+    pub(crate) fn find(&self, id: u16) -> Option<(bool, bool)> {
+        self.ids.get(&id).map(|id| (id.is_here, id.is_accepted))
+    }
+
+    /// A new publish.
+    pub(crate) fn begin(&mut self, id: u16) {
+        let old = self.ids.insert(id, Id { is_accepted: false, is_here: true });
+        self.here += usize::from(old.is_none_or(|old| !old.is_here));
+    }
+
+    /// A publish of an earlier connection came again.
+    pub(crate) fn here_again(&mut self, id: u16) {
+        if let Some(id) = self.ids.get_mut(&id).filter(|id| !id.is_here) {
+            id.is_here = true;
+            self.here += 1;
+        }
+    }
+
+    /// The node has the record.
+    pub(crate) fn accept(&mut self, id: u16) {
+        if let Some(id) = self.ids.get_mut(&id) {
+            id.is_accepted = true;
+        }
+    }
+
+    /// The record was refused: the identifier is free.
+    pub(crate) fn forget(&mut self, id: u16) {
+        if let Some(id) = self.ids.remove(&id) {
+            self.here -= usize::from(id.is_here);
+        }
+    }
+
+    /// The client has the PUBREC.
+    pub(crate) fn release(&mut self, id: u16) -> Released {
+        match self.ids.get(&id) {
+            None => Released::Unknown,
+            Some(Id { is_accepted: false, .. }) => Released::Early,
+            Some(_) => {
+                self.forget(id);
+                Released::Done
+            }
+        }
+    }
+
+    /// The far end has forgotten the session: nothing of it is a duplicate. Answers that are still to
+    /// come wait for nobody.
+    pub(crate) fn clear(&mut self) {
+        self.ids.clear();
+        self.owed.clear();
+        self.here = 0;
+    }
+
+    /// The connection ended: none of the identifiers is here.
+    pub(crate) fn leave(&mut self) {
+        self.here = 0;
+        self.ids.values_mut().for_each(|id| id.is_here = false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identifier_is_remembered_from_publish_to_release() {
+        let mut memory = Memory::default();
+        memory.begin(7);
+        assert_eq!((memory.find(7), memory.here()), (Some((true, false)), 1));
+        assert_eq!(memory.release(7), Released::Early);
+        memory.accept(7);
+        assert_eq!(memory.release(7), Released::Done);
+        assert_eq!(memory.release(7), Released::Unknown);
+        assert_eq!((memory.len(), memory.here()), (0, 0));
+    }
+
+    #[test]
+    fn answers_come_after_the_end_of_a_connection() {
+        let mut memory = Memory::default();
+        for id in 1..=3 {
+            memory.begin(id);
+            memory.owe(Token(id.into()), id);
+        }
+        memory.leave();
+        memory.answer(Token(1), Ok(()));
+        memory.answer(Token(2), Err(RefuseReason::Full));
+        assert_eq!((memory.find(1), memory.find(2)), (Some((false, true)), None));
+        assert!(memory.owes() && memory.here() == 0);
+        memory.forgive();
+        assert!(!memory.owes() && memory.find(3).is_none());
+    }
+}

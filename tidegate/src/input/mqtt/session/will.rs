@@ -1,0 +1,60 @@
+//! The last will: what is published for a client that goes without a word.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::record::{Offered, SourceId};
+use tidegate_core::units::Time;
+
+use super::Session;
+use super::record::Facts;
+use crate::input::mqtt::wire::property::{self as p, Properties};
+use crate::input::mqtt::wire::{self, Violation};
+
+/// A will as it stands in the CONNECT.
+#[derive(Clone, Debug)]
+pub struct Will {
+    facts: Facts,
+    key: Bytes,
+    payload: Bytes,
+    /// How long the client may take to come back.
+    delay: Duration,
+}
+
+impl Will {
+    pub(super) fn read(will: wire::connect::Will<'_>) -> Result<Self, Violation> {
+        let mut delay = 0;
+        let mut walk = Properties::new(will.properties, p::IN_WILL);
+        while let Some((id, value)) = walk.next()? {
+            if id == p::WILL_DELAY {
+                delay = value.number();
+            }
+        }
+        Ok(Will {
+            facts: Facts::read(will.properties, p::IN_WILL, will.retain)?,
+            key: Bytes::copy_from_slice(will.topic.as_bytes()),
+            payload: Bytes::copy_from_slice(will.payload),
+            delay: Duration::from_secs(delay.into()),
+        })
+    }
+
+    /// The record to offer by `source`, as if it was read at `now`.
+    pub fn record(self, source: SourceId, now: Time) -> Offered {
+        let Will { facts, key, payload, .. } = self;
+        facts.record(source, None, key, payload, now)
+    }
+}
+
+impl Session {
+    /// The topic of the client's will.
+    pub fn will_topic(&self) -> Option<&Bytes> {
+        self.will.as_ref().map(|will| &will.key)
+    }
+
+    /// The client's will, once, and how long to wait with it: a session that ends sends it at once.
+    pub fn take_will(&mut self) -> Option<(Will, Duration)> {
+        let will = *self.will.take()?;
+        let delay = will.delay.min(Duration::from_secs(self.session_expiry.into()));
+        Some((will, delay))
+    }
+}

@@ -1,0 +1,171 @@
+//! The client's side of the wire: what a subscriber writes, and what a broker answers it.
+
+use super::property::{self as p, Properties};
+use super::reader::Reader;
+use super::write::{close, open, variable};
+use super::{Version, Violation};
+
+/// What a CONNECT asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Login<'a> {
+    pub(crate) version: Version,
+    pub(crate) client_id: &'a str,
+    pub(crate) user: Option<&'a str>,
+    pub(crate) password: Option<&'a str>,
+    /// Seconds.
+    pub(crate) keepalive: u16,
+    /// Seconds that the broker keeps the session while we are away (MQTT 5).
+    pub(crate) session_expiry: u32,
+    pub(crate) receive_maximum: u16,
+    pub(crate) maximum_packet_size: u32,
+}
+
+/// Asks to go on with a session. Texts are below 64 KiB: the configuration sees to it.
+pub(crate) fn connect(out: &mut Vec<u8>, login: &Login<'_>) {
+    const USER: u8 = 0x80;
+    const PASSWORD: u8 = 0x40;
+    let start = open(out, 0x10);
+    text(out, "MQTT");
+    let flag = |text: Option<&str>, flag| if text.is_some() { flag } else { 0 };
+    out.push(if login.version == Version::V5 { 5 } else { 4 });
+    out.push(flag(login.user, USER) | flag(login.password, PASSWORD));
+    out.extend(login.keepalive.to_be_bytes());
+    if login.version == Version::V5 {
+        let mut properties = vec![p::SESSION_EXPIRY];
+        properties.extend(login.session_expiry.to_be_bytes());
+        properties.push(p::RECEIVE_MAXIMUM);
+        properties.extend(login.receive_maximum.to_be_bytes());
+        properties.push(p::MAXIMUM_PACKET_SIZE);
+        properties.extend(login.maximum_packet_size.to_be_bytes());
+        variable(out, properties.len());
+        out.extend(properties);
+    }
+    text(out, login.client_id);
+    for field in [login.user, login.password].into_iter().flatten() {
+        text(out, field);
+    }
+    close(out, start);
+}
+
+/// Subscribes to every filter at `qos`. In MQTT 5 retained records come with a new subscription only.
+pub(crate) fn subscribe(out: &mut Vec<u8>, version: Version, id: u16, filters: &[String], qos: u8) {
+    const RETAINED_IF_NEW: u8 = 0x10;
+    const RETAIN_AS_PUBLISHED: u8 = 0x08;
+    let start = open(out, 0x82);
+    out.extend(id.to_be_bytes());
+    let mut options = qos;
+    if version == Version::V5 {
+        out.push(0);
+        options |= RETAINED_IF_NEW | RETAIN_AS_PUBLISHED;
+    }
+    for filter in filters {
+        text(out, filter);
+        out.push(options);
+    }
+    close(out, start);
+}
+
+fn text(out: &mut Vec<u8>, text: &str) {
+    out.extend((text.len() as u16).to_be_bytes());
+    out.extend(text.as_bytes());
+}
+
+/// A sign of life.
+pub(crate) const PING: [u8; 2] = [0xC0, 0];
+/// A goodbye; the session stays.
+pub(crate) const DISCONNECT: [u8; 2] = [0xE0, 0];
+
+/// The answer to a CONNECT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Welcome<'a> {
+    pub(crate) session_present: bool,
+    /// Return code of 3.1.1 or reason code of MQTT 5; 0 is success.
+    pub(crate) code: u8,
+    /// The broker answers in the words of 3.1.1.
+    pub(crate) is_old: bool,
+    /// The broker's own idea of a keepalive, in seconds.
+    pub(crate) keepalive: Option<u16>,
+    /// Why, in words.
+    pub(crate) words: Option<&'a str>,
+}
+
+/// Reads a CONNACK. A broker that knows no MQTT 5 answers such a client in the words of 3.1.1.
+pub(crate) fn welcome(version: Version, body: &[u8]) -> Result<Welcome<'_>, Violation> {
+    let mut reader = Reader::new(body);
+    let (flags, code) = (reader.byte()?, reader.byte()?);
+    let is_old = version != Version::V5 || reader.is_empty();
+    let session_present = flags & 1 != 0;
+    let mut welcome = Welcome { session_present, code, is_old, keepalive: None, words: None };
+    if !is_old {
+        let mut properties = Properties::new(reader.section()?, p::IN_WELCOME);
+        while let Some((id, value)) = properties.next()? {
+            match (id, value) {
+                (p::SERVER_KEEPALIVE, value) => welcome.keepalive = Some(value.number() as u16),
+                (p::REASON_STRING, p::Value::Text(words)) => welcome.words = Some(words),
+                _ => {}
+            }
+        }
+    }
+    reader.finish()?;
+    Ok(welcome)
+}
+
+/// Reads a SUBACK: the packet identifier, and a code for each filter.
+pub(crate) fn granted(version: Version, body: &[u8]) -> Result<(u16, &[u8]), Violation> {
+    let mut reader = Reader::new(body);
+    let id = reader.packet_id()?;
+    if version == Version::V5 {
+        Properties::new(reader.section()?, p::IN_ACKNOWLEDGEMENT).check()?;
+    }
+    Ok((id, reader.rest()))
+}
+
+/// Reads the reason of a broker's DISCONNECT.
+pub(crate) fn farewell(body: &[u8]) -> Result<u8, Violation> {
+    let mut reader = Reader::new(body);
+    if reader.is_empty() { Ok(0) } else { reader.byte() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connect::{self as server, Connect};
+    use super::*;
+
+    #[test]
+    fn our_own_server_reads_what_is_written() {
+        for version in [Version::V311, Version::V5] {
+            let login = Login {
+                version,
+                client_id: "gate-7",
+                user: Some("gate"),
+                password: Some("word"),
+                keepalive: 30,
+                session_expiry: 3600,
+                receive_maximum: 100,
+                maximum_packet_size: 1000,
+            };
+            let mut out = Vec::new();
+            connect(&mut out, &login);
+            let mut reader = Reader::new(&out[2..]);
+            assert_eq!(server::version(&mut reader), Ok(version));
+            let read = Connect::read(version, reader).unwrap();
+            assert_eq!((read.client_id, read.clean, read.keepalive), ("gate-7", false, 30));
+            out.clear();
+            subscribe(&mut out, version, 7, &["a/#".into(), "b".into()], 1);
+            let filters = super::super::control::Filters::subscribe(version, &out[2..]).unwrap();
+            assert_eq!((filters.id, filters.valid), (7, vec![true, true]));
+        }
+    }
+
+    #[test]
+    fn answers_are_read_in_both_versions() {
+        let old = welcome(Version::V5, &[0, 1]).unwrap();
+        assert!(old.is_old && old.code == 1);
+        let new = welcome(Version::V5, &[1, 0, 3, 0x13, 0, 9]).unwrap();
+        assert_eq!((new.session_present, new.keepalive, new.code), (true, Some(9), 0));
+        assert!(welcome(Version::V311, &[0, 0, 0]).is_err());
+        assert_eq!(granted(Version::V311, &[0, 7, 1, 0x80]), Ok((7, &[1, 0x80][..])));
+        assert_eq!(granted(Version::V5, &[0, 7, 0, 1]), Ok((7, &[1][..])));
+        assert_eq!((farewell(&[]), farewell(&[0x8E, 0])), (Ok(0), Ok(0x8E)));
+    }
+}

@@ -1,0 +1,63 @@
+//! The log of the configuration, opened.
+
+use anyhow::Context;
+use tidegate_core::log::Key;
+
+use super::secret;
+use crate::config::{Config, LogConfig};
+use crate::drive::Log;
+use crate::spool::{self, SpoolOptions};
+
+/// Opens the log, if there is one; waits for its present user where the configuration wants a standby.
+///
+/// # Errors
+/// A key cannot be read, or the log cannot be used.
+pub async fn open_log(config: &Config) -> anyhow::Result<Option<Log>> {
+    let LogConfig { key_file, key_env, old_key_files, .. } = &config.log;
+    let Some(directory) = config.log.directory.clone() else { return Ok(None) };
+    let mut keys = Vec::new();
+    if let Some(text) = secret("key", key_env.as_deref(), key_file.as_deref())? {
+        keys.push(log_key(&text).context("[log] key")?);
+    }
+    for file in old_key_files {
+        let text = secret("old_key", None, Some(file))?.unwrap_or_default();
+        keys.push(log_key(&text).with_context(|| format!("[log] {}", file.display()))?);
+    }
+    let options = SpoolOptions {
+        directory,
+        keys,
+        commit_max: config.log.commit_max,
+        commit_delay: config.log.commit_delay.0,
+        standby: config.log.standby,
+    };
+    let opened = spool::open(&options, &config.node.name()).await?;
+    spool::tell_damage(&opened.recovery);
+    Ok(Some(Log { opened, options }))
+}
+
+/// 64 hexadecimal digits.
+fn log_key(text: &str) -> anyhow::Result<Key> {
+    const WANTED: &str = "64 hexadecimal digits (head -c 32 /dev/urandom | xxd -p -c 32)";
+    let text = text.trim();
+    anyhow::ensure!(text.len() == 64 && text.is_ascii(), "needs {WANTED}");
+    let mut secret = [0; 32];
+    for (place, byte) in secret.iter_mut().enumerate() {
+        let digits = &text[2 * place..2 * place + 2];
+        *byte = u8::from_str_radix(digits, 16).with_context(|| format!("needs {WANTED}"))?;
+    }
+    Ok(Key::new(&secret))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_64_digits() {
+        assert!(log_key(&"0f".repeat(32)).is_ok());
+        for text in ["", "0f", &"0g".repeat(32), &"\u{e9}".repeat(32)] {
+            let error = format!("{:#}", log_key(text).unwrap_err());
+            assert!(error.contains("64 hexadecimal digits"), "{error}");
+        }
+    }
+}

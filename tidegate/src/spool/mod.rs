@@ -1,0 +1,184 @@
+//! The spool: the files of the log.
+//!
+//! The node decides what is written, read back and deleted; core's `log` turns it into bytes. Here are
+//! the folder, its lock, and two threads that wait for the disk so that nobody else has to: `write`
+//! commits in groups, `read` fetches a backlog, and neither ever waits for the other.
+
+mod folder;
+mod read;
+mod write;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tidegate_core::log::{Append, Fetch, Key, LogError, LogName, Recovery, SegmentId, Writer};
+use tokio::sync::watch;
+
+use crate::port::Arrival;
+pub use folder::{Folder, Opened, open};
+
+/// Where a log is, and how it is written.
+#[derive(Clone, Debug)]
+pub struct SpoolOptions {
+    /// The folder of its segments; made if it is not there.
+    pub directory: PathBuf,
+    /// The first key seals, each of them opens; none: nothing is sealed.
+    pub keys: Vec<Key>,
+    /// Entries that one commit takes at most.
+    pub commit_max: usize,
+    /// How long a commit waits for more entries than the first. What comes while the disk is busy goes
+    /// together in any case.
+    pub commit_delay: Duration,
+    /// Whether to wait for another process that holds the log, to take over when it ends.
+    pub standby: bool,
+}
+
+/// Why a log cannot be used. Nothing in it was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// The system refuses.
+    #[error("log: could not {doing} {}: {source}", .path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Another process writes it.
+    #[error(
+        "log: another process uses {}: stop it, choose another [log] directory, or set \
+         standby = true to take over when it ends",
+        .0.display()
+    )]
+    InUse(PathBuf),
+    /// It is of another node.
+    #[error(
+        "log: {} belongs to the node {found:?} and this one is called {expected:?}: correct [node] \
+         name or choose another [log] directory",
+        .directory.display()
+    )]
+    OfAnother {
+        /// The folder.
+        directory: PathBuf,
+        /// Whose it is.
+        found: String,
+        /// Who asks.
+        expected: String,
+    },
+    /// Its segments say that it must not be used.
+    #[error("log: {}: {source}{}", .directory.display(), cause(.source))]
+    Log {
+        /// The folder.
+        directory: PathBuf,
+        /// What they say.
+        source: LogError,
+    },
+}
+
+fn cause(error: &LogError) -> String {
+    match error {
+        LogError::Unusable { source, .. } => format!(": {source}"),
+        LogError::Foreign { .. } => String::new(),
+    }
+}
+
+/// The running spool. Dropping it ends the threads as soon as they have done what they were told.
+#[derive(Debug)]
+pub struct Spool {
+    write: mpsc::Sender<write::Command>,
+    read: mpsc::Sender<Fetch>,
+    writing: JoinHandle<()>,
+    /// True from the first commit on.
+    is_ready: watch::Receiver<bool>,
+}
+
+impl Spool {
+    /// Starts the threads. `arrivals` leads to the loop of the node.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(
+        folder: Folder,
+        options: &SpoolOptions,
+        name: LogName,
+        arrivals: tokio::sync::mpsc::Sender<Arrival>,
+    ) -> io::Result<Spool> {
+        let (write, commands) = mpsc::channel();
+        let (read, orders) = mpsc::channel();
+        let (ready, is_ready) = watch::channel(false);
+        let folder = Arc::new(folder);
+        let reader = read::Reader {
+            folder: folder.clone(),
+            keys: options.keys.clone(),
+            arrivals: arrivals.clone(),
+        };
+        let writer = write::Writing {
+            folder,
+            writer: Writer::new(name, &options.keys),
+            commit_max: options.commit_max.max(1),
+            commit_delay: options.commit_delay,
+            file: None,
+            arrivals,
+            ready,
+        };
+        let named = |name: &str| std::thread::Builder::new().name(name.into());
+        named("log-read").spawn(move || reader.run(&orders))?;
+        let writing = named("log-write").spawn(move || writer.run(&commands))?;
+        Ok(Spool { write, read, writing, is_ready })
+    }
+
+    /// Whether something was committed: waits for it through the receiver.
+    pub fn is_ready(&self) -> watch::Receiver<bool> {
+        self.is_ready.clone()
+    }
+
+    /// Writes entries; the loop hears `Appended` or `AppendFailed`.
+    pub fn append(&self, appends: Vec<Append>) {
+        // A thread that is gone has panicked, and `finish` tells.
+        let _ = self.write.send(write::Command::Append(appends));
+    }
+
+    /// Deletes segments.
+    pub fn release(&self, segments: Vec<SegmentId>) {
+        let _ = self.write.send(write::Command::Release(segments));
+    }
+
+    /// Reads records back; the loop hears `Fetched`.
+    pub fn fetch(&self, order: Fetch) {
+        let _ = self.read.send(order);
+    }
+
+    /// Finishes the present segment and waits until it is safe.
+    pub async fn finish(self) {
+        let Spool { write, writing, .. } = self;
+        let _ = write.send(write::Command::Finish);
+        drop(write);
+        let joined = tokio::task::spawn_blocking(move || writing.join());
+        joined.await.expect("a join does not panic").expect("the spool's thread does not panic");
+    }
+}
+
+/// What damage means for the operator, one line each; nothing for what a crash leaves by itself.
+pub fn tell_damage(recovery: &Recovery) {
+    use tidegate_core::log::Verdict;
+    for damage in &recovery.damage {
+        let (segment, from, to) = (damage.segment, damage.from, damage.to);
+        match damage.verdict {
+            Verdict::Torn => tracing::info!(%segment, from, to, "the log's torn end is left out"),
+            Verdict::Corrupt => {
+                tracing::error!(%segment, from, to, "the log is damaged here: left out, the rest is used");
+            }
+            Verdict::Header => {
+                tracing::error!(%segment, "a segment of the log cannot be read at all: left as it is");
+            }
+        }
+    }
+    if recovery.more_damage > 0 {
+        tracing::error!(places = recovery.more_damage, "the log is damaged in more places");
+    }
+}

@@ -1,0 +1,140 @@
+//! The thread that writes: what is there goes to the file together and is made safe by one sync.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use tidegate_core::io::Input;
+use tidegate_core::log::{Append, SegmentId, Write, Writer};
+use tidegate_core::record::RefuseReason;
+use tokio::sync::{mpsc, watch};
+
+use super::Folder;
+use crate::port::Arrival;
+
+/// What the thread is told.
+#[derive(Debug)]
+pub(super) enum Command {
+    Append(Vec<Append>),
+    Release(Vec<SegmentId>),
+    /// The present segment gets its footer.
+    Finish,
+}
+
+/// The thread's own.
+pub(super) struct Writing {
+    pub(super) folder: Arc<Folder>,
+    pub(super) writer: Writer,
+    pub(super) commit_max: usize,
+    pub(super) commit_delay: Duration,
+    /// The segment that grows.
+    pub(super) file: Option<File>,
+    pub(super) arrivals: mpsc::Sender<Arrival>,
+    pub(super) ready: watch::Sender<bool>,
+}
+
+impl Writing {
+    /// Until nobody can tell it anything any more.
+    pub(super) fn run(mut self, commands: &Receiver<Command>) {
+        let mut next = commands.recv().ok();
+        while let Some(command) = next.take() {
+            match command {
+                Command::Append(appends) => {
+                    let appends = self.gather(appends, commands, &mut next);
+                    self.commit(&appends);
+                }
+                Command::Release(segments) => self.release(&segments),
+                Command::Finish => {
+                    self.writer.finish();
+                    if let Err(error) = self.write() {
+                        // Nothing is lost: a segment without a footer is read whole.
+                        tracing::warn!(%error, "the log's last segment has no footer");
+                    }
+                }
+            }
+            next = next.or_else(|| commands.recv().ok());
+        }
+    }
+
+    /// What goes with the first entries in one commit: all that is there, and what comes within the delay,
+    /// up to the maximum. Another command ends it and is left in `next`.
+    fn gather(
+        &self,
+        mut appends: Vec<Append>,
+        commands: &Receiver<Command>,
+        next: &mut Option<Command>,
+    ) -> Vec<Append> {
+        let until = Instant::now() + self.commit_delay;
+        while appends.len() < self.commit_max {
+            let wait = until.saturating_duration_since(Instant::now());
+            match commands.recv_timeout(wait) {
+                Ok(Command::Append(more)) => appends.extend(more),
+                Ok(other) => {
+                    *next = Some(other);
+                    break;
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        appends
+    }
+
+    fn commit(&mut self, appends: &[Append]) {
+        let mut is_whole = true;
+        for Append { number, entry } in appends {
+            // What no segment can take yet fails with the rest: the node begins a new one.
+            is_whole &= self.writer.push(*number, entry).is_ok();
+        }
+        let written = if is_whole { self.write() } else { Err(io::ErrorKind::Other.into()) };
+        let input = match written {
+            Ok(()) => Input::Appended { upto: appends.last().map_or(0, |append| append.number) },
+            Err(error) => {
+                if is_whole {
+                    tracing::error!(%error, "the log cannot be written");
+                }
+                self.writer.fail();
+                self.file = None;
+                let appends = appends.iter().map(|append| append.number).collect();
+                Input::AppendFailed { appends, reason: RefuseReason::Storage }
+            }
+        };
+        if matches!(input, Input::Appended { .. }) {
+            self.ready.send_replace(true);
+        }
+        // A loop that is gone needs no answer.
+        let _ = self.arrivals.blocking_send(Arrival::Input(input));
+    }
+
+    /// Writes what the writer has, and makes it safe.
+    fn write(&mut self) -> io::Result<()> {
+        for Write { segment, is_new, bytes } in self.writer.take() {
+            if is_new {
+                if let Some(finished) = self.file.take() {
+                    finished.sync_data()?;
+                }
+                let path = self.folder.path(segment);
+                let made =
+                    OpenOptions::new().create_new(true).append(true).mode(0o600).open(path)?;
+                self.folder.sync()?;
+                self.file = Some(made);
+            }
+            let file = self.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
+            file.write_all(&bytes)?;
+        }
+        self.file.as_ref().map_or(Ok(()), File::sync_data)
+    }
+
+    fn release(&self, segments: &[SegmentId]) {
+        for &segment in segments {
+            match fs::remove_file(self.folder.path(segment)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(%error, %segment, "a segment that nothing needs stays");
+                }
+                _ => {}
+            }
+        }
+    }
+}
