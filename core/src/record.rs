@@ -179,6 +179,8 @@ pub enum AcceptMode {
 pub enum RefuseReason {
     /// No rule covers the key and there is no default output.
     NoRule,
+    /// The sender has no right to the key; inputs say so, before the node sees the record.
+    Forbidden,
     /// The stream's or the node's bound is reached and its policy is to refuse.
     Full,
     /// Larger than the rule or the node allows.
@@ -198,6 +200,7 @@ impl RefuseReason {
     pub fn name(self) -> &'static str {
         match self {
             RefuseReason::NoRule => "no-rule",
+            RefuseReason::Forbidden => "forbidden",
             RefuseReason::Full => "full",
             RefuseReason::Oversize => "oversize",
             RefuseReason::TooManyStreams => "too-many-streams",

@@ -31,6 +31,8 @@ Examples:
   tidegate check node.toml             every mistake in it, with line and column
   tidegate run -c node.toml            run it
   tidegate top                         its classes, live
+  tidegate user add users plc-7        a user of its MQTT listener
+  tidegate keys init pki               a private authority for TLS
 
 Exit codes: 0 success; 1 an error, told on standard error; 2 wrong usage;
 130 or 143 stopped by a second SIGINT or SIGTERM, with records still held.";
@@ -64,7 +66,96 @@ pub enum Command {
     /// Watch the classes of a running node
     #[command(after_help = TOP_HELP)]
     Top(TopArguments),
+    /// Users of an MQTT listener and their passwords
+    #[command(after_help = USER_HELP)]
+    User {
+        #[command(subcommand)]
+        /// What to do with them.
+        command: UserCommand,
+    },
+    /// Certificates and keys of a small private authority, for TLS
+    #[command(after_help = KEYS_HELP)]
+    Keys {
+        #[command(subcommand)]
+        /// What to do with them.
+        command: KeysCommand,
+    },
 }
+
+/// What can be done with a private authority.
+#[derive(Clone, Debug, Subcommand)]
+pub enum KeysCommand {
+    /// Make a folder with an authority: ca.pem, which everybody trusts, and ca.key, which signs
+    Init {
+        /// The folder
+        folder: PathBuf,
+    },
+    /// Make NAME.pem and NAME.key: a certificate that the authority signs, and its key
+    Issue {
+        /// The folder
+        folder: PathBuf,
+        /// Whose: the common name, which can be the user name of an MQTT client
+        name: String,
+        /// A name or address at which it serves; may be given often. Without one it is a client's only
+        #[arg(long = "host", value_name = "HOST")]
+        hosts: Vec<String>,
+        /// How long it is valid
+        #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u64).range(1..=3650))]
+        days: u64,
+    },
+    /// Make a new authority that signs from now on; ca.pem then holds both
+    Rotate {
+        /// The folder
+        folder: PathBuf,
+    },
+    /// Keep the newest authority in ca.pem only
+    Forget {
+        /// The folder
+        folder: PathBuf,
+    },
+}
+
+const KEYS_HELP: &str = "\
+Examples:
+  tidegate keys init pki
+  tidegate keys issue pki node --host gate-7.example --host 10.0.0.7    for a listener
+  tidegate keys issue pki plc-7 --days 90                               for a client
+  tidegate keys rotate pki       ca.pem with both authorities; copy it to everybody, issue anew
+  tidegate keys forget pki       the old authority is no longer trusted
+
+Keys are readable by their owner only.";
+
+/// What can be done with a file of users.
+#[derive(Clone, Debug, Subcommand)]
+pub enum UserCommand {
+    /// Add a user, or give one another password; the password is read from standard input
+    Add {
+        /// The file, as in users = "FILE"; made if it is not there
+        file: PathBuf,
+        /// The user
+        name: String,
+    },
+    /// Remove a user
+    Remove {
+        /// The file
+        file: PathBuf,
+        /// The user
+        name: String,
+    },
+    /// Print the names of all users
+    List {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+const USER_HELP: &str = "\
+Examples:
+  tidegate user add /etc/tidegate/users plc-7           asks for the password
+  base64 </dev/urandom | head -n 1 | tidegate user add users plc-7   takes it from a program
+  tidegate user list users
+
+A running node reads the file again when it has changed. Clients that are connected stay.";
 
 const RUN_HELP: &str = "\
 Without a file the node listens for MQTT on 127.0.0.1:1883 and [::1]:1883, writes what comes to
@@ -169,7 +260,7 @@ mod tests {
     #[test]
     fn help_teaches() {
         insta::assert_snapshot!("help", Cli::command().render_help().to_string());
-        for name in ["run", "check", "demo", "top"] {
+        for name in ["run", "check", "demo", "top", "user", "keys"] {
             let mut command = Cli::command();
             let command = command.find_subcommand_mut(name).unwrap();
             insta::assert_snapshot!(format!("help_{name}"), command.render_help().to_string());

@@ -5,8 +5,10 @@
 //! out has a default that works, so an empty file is a node on loopback (see [`Config::completed`]).
 //! Every key is explained in `docs/reference.toml`, which `reference` generates.
 
+mod access;
 pub mod check;
 mod clients;
+mod files;
 mod log;
 mod nearest;
 mod outputs;
@@ -23,10 +25,11 @@ use serde::Deserialize;
 use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::Size;
 
+pub use access::{AllowConfig, TlsConfig, UserFrom};
 pub use clients::{ClientVersion, MqttClientConfig};
 pub use log::{Backlog, LogConfig};
 pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
-pub use read::{Reading, read, read_file};
+pub use read::{Reading, read, read_file, read_with_files};
 use units::{BitRate, ByteSize, Listen, Period};
 
 /// A whole file.
@@ -156,6 +159,16 @@ pub struct InputConfig {
 pub struct MqttInputConfig {
     /// Where clients connect.
     pub listen: Option<Listen>,
+    /// TLS, which all clients of this listener must then speak.
+    pub tls: Option<TlsConfig>,
+    /// File of users and their hashed passwords.
+    pub users: Option<PathBuf>,
+    /// Whether clients without a user name may come in beside the users.
+    pub anonymous: bool,
+    /// Who says who a client is.
+    pub user_from: UserFrom,
+    /// Who may publish to what; everybody to everything if left out.
+    pub allow: Option<Vec<AllowConfig>>,
     /// What clients before MQTT 5 hear of a publish that is refused.
     pub refused: Refused,
     /// How long the session of a client that is away is kept at most.

@@ -1,5 +1,6 @@
 //! The runtime of Tidegate: inputs, outputs and the loop that joins them to core.
 
+pub mod access;
 pub mod assemble;
 pub mod cli;
 pub mod config;
@@ -14,7 +15,9 @@ pub mod parts;
 pub mod port;
 pub mod run;
 pub mod screen;
+pub mod secrets;
 pub mod spool;
 pub mod status;
 pub mod systemd;
+pub mod tls;
 pub mod top;

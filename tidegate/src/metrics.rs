@@ -7,13 +7,13 @@
 
 mod text;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::record::DropReason;
 use tidegate_core::status::{NodeStatus, RuleStatus, Stages};
 
 use self::text::{Labels, NONE, Text};
+use crate::input::counts::Counts;
 
 /// How a metric moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,15 @@ const REFUSED: Metric = Metric::counter(
 );
 const INPUT_DROPPED: Metric = Metric::counter(
     "tidegate_input_dropped_records_total",
-    "Counts a record that an input acknowledged though it was refused, by the reason why.",
+    "Counts a record that is not taken though its sender believes so, by the reason why.",
+);
+const INPUT_REFUSED: Metric = Metric::counter(
+    "tidegate_input_refused_records_total",
+    "Counts a record that an input refuses by itself, and says so, by the reason why.",
+);
+const INPUT_DENIED: Metric = Metric::counter(
+    "tidegate_input_denied_connections_total",
+    "Counts a connection that is not let in, by the reason why.",
 );
 const RECORDS: Metric = Metric::counter(
     "tidegate_stream_accepted_records_total",
@@ -165,7 +173,7 @@ const UNCONFIRMED: Metric =
     Metric::gauge("tidegate_output_unconfirmed_records", "Records sent and not confirmed.");
 
 /// Every metric.
-pub const ALL: [Metric; 35] = [
+pub const ALL: [Metric; 37] = [
     INFO,
     UPTIME,
     HELD,
@@ -174,6 +182,8 @@ pub const ALL: [Metric; 35] = [
     LOST,
     REFUSED,
     INPUT_DROPPED,
+    INPUT_REFUSED,
+    INPUT_DENIED,
     RECORDS,
     ACCEPTED,
     ACCEPTED_BYTES,
@@ -223,19 +233,28 @@ pub const BUCKETS: [Duration; 15] = [
     Duration::from_secs(60),
 ];
 
-/// The text that Prometheus reads (exposition format 0.0.4); `dropped` is what the inputs count.
-pub fn encode(status: &NodeStatus, dropped: &BTreeMap<&'static str, u64>) -> String {
+/// The text that Prometheus reads (exposition format 0.0.4); `inputs` is what they count by themselves.
+pub fn encode(status: &NodeStatus, inputs: &Counts) -> String {
     let mut text = Text::default();
     node(status, &mut text);
-    text.head(INPUT_DROPPED);
-    for (reason, count) in dropped {
-        text.sample(INPUT_DROPPED.name, &[("reason", reason)], *count as f64);
-    }
+    counts(inputs, &mut text);
     streams(status, &mut text);
     classes(status, &mut text);
     uplinks(status, &mut text);
     outputs(status, &mut text);
     text.finish()
+}
+
+fn counts(counts: &Counts, text: &mut Text) {
+    let Counts { dropped, refused, denied } = counts;
+    for (metric, by_reason) in
+        [(INPUT_DROPPED, dropped), (INPUT_REFUSED, refused), (INPUT_DENIED, denied)]
+    {
+        text.head(metric);
+        for (reason, count) in by_reason {
+            text.sample(metric.name, &[("reason", reason)], *count as f64);
+        }
+    }
 }
 
 fn node(status: &NodeStatus, text: &mut Text) {

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::config::{
     self, AmqpConfig, ClientVersion, Config, InputConfig, MqttClientConfig, MqttOutputConfig,
-    OutputConfig, OutputKind, ReplayConfig, ReplayFormat, SinkConfig, Url,
+    OutputConfig, OutputKind, ReplayConfig, ReplayFormat, SinkConfig, TlsConfig, Url,
 };
 use crate::input::mqtt::client::{self, MqttClientOptions};
 use crate::input::mqtt::{self as mqtt_input, MqttOptions, Version};
@@ -21,6 +21,7 @@ use crate::output::amqp::AmqpOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
 use crate::output::{self, OutputOptions};
 use crate::port::{Intake, OutputPort};
+use crate::tls::{self, ClientTls};
 
 pub use log::open_log;
 
@@ -39,7 +40,10 @@ pub async fn start_input(
 ) -> anyhow::Result<Vec<SocketAddr>> {
     if let Some(mqtt) = &input.mqtt {
         let listen = mqtt.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
+        let files = mqtt.tls.as_ref().and_then(TlsConfig::files);
         let options = MqttOptions {
+            access: Arc::new(mqtt.access()?),
+            tls: files.map(|files| tls::server(&files)).transpose()?,
             max_packet_size: max_packet_size(config),
             connections_max: config.limits.connections as usize,
             session_expiry_max: mqtt.session_expiry().0,
@@ -116,6 +120,7 @@ fn client_options(client: &MqttClientConfig, config: &Config) -> anyhow::Result<
     Ok(MqttClientOptions {
         host,
         port,
+        tls: client.tls_files().map(ClientTls::new).transpose()?,
         client_id: client.client_id(&config.node.name()),
         user: client.user.clone(),
         password: password(client.password_env.as_deref(), client.password_file.as_deref())?,
@@ -154,7 +159,7 @@ fn replay_options(config: &ReplayConfig) -> anyhow::Result<ReplayOptions> {
 /// Starts an output on its port.
 ///
 /// # Errors
-/// A password cannot be read.
+/// A password or a file of TLS cannot be read.
 pub fn start_output(
     output: &OutputConfig,
     config: &Config,
@@ -172,13 +177,18 @@ pub fn start_output(
 fn output_options(output: &OutputConfig, config: &Config) -> anyhow::Result<OutputOptions> {
     let names = config.class.iter().filter_map(|class| class.name.as_deref());
     let classes: Arc<[Arc<str>]> = names.map(Into::into).collect();
-    Ok(match output.kinds().next().context("no kind is given")? {
-        OutputKind::Amqp(amqp) => OutputOptions::Amqp(amqp_options(amqp, classes)?),
+    let kind = output.kinds().next().context("no kind is given")?;
+    let tls = kind.tls_files().map(ClientTls::new).transpose()?;
+    Ok(match kind {
+        OutputKind::Amqp(amqp) => {
+            OutputOptions::Amqp(AmqpOptions { tls, ..amqp_options(amqp, classes)? })
+        }
         OutputKind::Mqtt(mqtt) => {
             // Two outputs to one broker must not take each other's session over.
             let name = || format!("{}-{}", config.node.name(), output.label());
             let client_id = mqtt.client_id.clone().unwrap_or_else(name);
-            OutputOptions::Mqtt(mqtt_options(mqtt, client_id, classes)?)
+            let options = mqtt_options(mqtt, client_id, classes)?;
+            OutputOptions::Mqtt(output::mqtt::MqttOptions { tls, ..options })
         }
         OutputKind::Sink(SinkConfig { discard: true, .. }) => {
             OutputOptions::Sink(SinkOptions::Discard)
@@ -195,11 +205,12 @@ fn output_options(output: &OutputConfig, config: &Config) -> anyhow::Result<Outp
 fn amqp_options(amqp: &AmqpConfig, classes: Arc<[Arc<str>]>) -> anyhow::Result<AmqpOptions> {
     /// The user that RabbitMQ is installed with, and its password.
     const GUEST: &str = "guest";
-    let Url { host, port, path } = url(amqp.url.as_deref(), "amqp")?;
+    let Url { host, port, path, .. } = url(amqp.url.as_deref(), "amqp")?;
     let password = password(amqp.password_env.as_deref(), amqp.password_file.as_deref())?;
     Ok(AmqpOptions {
         host,
         port,
+        tls: None,
         virtual_host: path.filter(|path| !path.is_empty()).unwrap_or_else(|| "/".into()),
         user: amqp.user.clone().unwrap_or_else(|| GUEST.into()),
         password: password.unwrap_or_else(|| GUEST.into()),
@@ -219,7 +230,16 @@ fn mqtt_options(
     let password = password(mqtt.password_env.as_deref(), mqtt.password_file.as_deref())?;
     let user = mqtt.user.clone();
     let retain = mqtt.retain;
-    Ok(output::mqtt::MqttOptions { host, port, client_id, user, password, classes, retain })
+    Ok(output::mqtt::MqttOptions {
+        host,
+        port,
+        tls: None,
+        client_id,
+        user,
+        password,
+        classes,
+        retain,
+    })
 }
 
 fn url(text: Option<&str>, scheme: &str) -> anyhow::Result<Url> {

@@ -9,7 +9,7 @@ use tidegate_core::status::NodeStatus;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::assemble::{self, Assembled};
-use crate::config::{Config, Reading, read, read_file};
+use crate::config::{Config, Reading, read, read_file, read_with_files};
 use crate::http::{self, Site};
 use crate::status::StatusSource;
 use crate::status::view::CountsView;
@@ -41,7 +41,7 @@ fn count(number: usize, what: &str) -> String {
 
 fn tell(file: &Path) -> anyhow::Result<(Reading, String)> {
     let text = read_file(file).map_err(anyhow::Error::msg)?;
-    Ok((read(&text), text))
+    Ok((read_with_files(&text), text))
 }
 
 /// The configuration of a file, or the one without a file. Warnings go to standard error.
@@ -82,7 +82,8 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     for output in &config.output {
         tracing::info!("records go to {}", output.destination());
     }
-    let site = Site::new(StatusSource::new(node.running.status.clone()));
+    let status = StatusSource::new(node.running.status.clone());
+    let site = Site::new(status);
     for address in &config.http.listen.0 {
         let cure = "choose another address in [http] listen, or listen = [] for none";
         let served = http::serve(*address, site.clone()).await;

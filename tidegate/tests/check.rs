@@ -239,3 +239,37 @@ fn a_thousand_mistakes_are_told_as_a_hundred() {
     let text: String = (0..1000).map(|n| format!("key{n} = {n}\n")).collect();
     assert_eq!(read(&text).diagnostics.len(), 100);
 }
+
+#[test]
+fn tls_users_and_rights_need_each_other() {
+    let text = r#"
+[[input]]
+[input.mqtt]
+listen = "0.0.0.0:8883"
+tls = { key = "node.key" }
+user_from = "certificate"
+anonymous = true
+allow = [{ user = "plc-*" }, { topics = ["a/#/b"] }]
+[[input]]
+[input.mqtt]
+listen = "0.0.0.0:1883"
+users = "users"
+allow = []
+[[output]]
+amqp = { url = "amqps://h", certificate = "a.pem" }
+[[output]]
+mqtt = { url = "mqtt://h", ca = "ca.pem" }
+"#;
+    insta::assert_snapshot!(read(text).render("node.toml", text));
+}
+
+#[test]
+fn files_are_looked_at_only_where_it_is_asked() {
+    let text = "[[input]]\n[input.mqtt]\nlisten = \"127.0.0.1:1\"\nusers = \"/nowhere/users\"\n\
+                tls = { certificate = \"/nowhere/node.pem\", key = \"/nowhere/node.key\" }\n";
+    assert_eq!(read(text).render("node.toml", text), "");
+    let told = tidegate::config::read_with_files(text).render("node.toml", text);
+    for words in ["/nowhere/users: No such file", "/nowhere/node.pem: No such file"] {
+        assert!(told.contains(words), "{told}");
+    }
+}

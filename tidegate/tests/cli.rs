@@ -91,3 +91,42 @@ fn config_prints_the_reference() {
     assert_eq!(code, 0);
     assert_eq!(out, tidegate::config::reference::render());
 }
+
+#[test]
+fn keys_and_users_make_a_secure_node() {
+    use std::io::Write;
+    use std::process::Stdio;
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let _ = std::fs::remove_dir_all(folder.join("pki"));
+    let _ = std::fs::remove_file(folder.join("users"));
+    assert_eq!(told(&tidegate(&["keys", "init", "pki"])).0, 0);
+    let (code, _, why) = told(&tidegate(&["keys", "init", "pki"]));
+    assert!(code == 1 && why.contains("rotate"), "{why}");
+    let issue = ["keys", "issue", "pki", "node", "--host", "localhost", "--days", "30"];
+    let (code, out, _) = told(&tidegate(&issue));
+    assert_eq!((code, &*out), (0, "pki/node.pem and pki/node.key, for 30 days\n"));
+    let add = |password: &[u8]| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["user", "add", "users", "plc-7"])
+            .current_dir(&folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(password).unwrap();
+        told(&child.wait_with_output().unwrap())
+    };
+    assert_eq!(add(b"secret\n"), (0, "users: plc-7 added\n".into(), "".into()));
+    assert_eq!(add(b"other\n").1, "users: plc-7 has a new password\n");
+    assert_eq!(add(b"\n").0, 1);
+    assert_eq!(told(&tidegate(&["user", "list", "users"])).1, "plc-7\n");
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/secure-node.toml");
+    let (code, out, _) = told(&tidegate(&["check", example]));
+    assert!(code == 0 && out.ends_with("secure-node.toml: right\n"), "{out}");
+    assert_eq!(told(&tidegate(&["user", "remove", "users", "plc-7"])).0, 0);
+    assert_eq!(told(&tidegate(&["user", "remove", "users", "plc-7"])).0, 1);
+    std::fs::write(folder.join("pki/node.key"), "nothing").unwrap();
+    let (code, out, _) = told(&tidegate(&["check", example]));
+    assert!(code == 1 && out.contains("pki/node.key: holds no private key"), "{out}");
+}

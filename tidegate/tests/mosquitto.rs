@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/certificates.rs"]
+mod certificates;
+#[path = "support/logs.rs"]
+mod logs;
 #[path = "support/node.rs"]
 mod node;
 
@@ -11,11 +15,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use certificates::Authority;
+use logs::Logs;
 use node::{End, Node};
 use rmqtt_codec::types::QoS;
 use rmqtt_codec::v5::{Codec, Connect, Packet, Subscribe, SubscriptionOptions};
 use tidegate::output::mqtt::MqttOptions;
 use tidegate::output::{OutputOptions, headers};
+use tidegate::tls::{ClientFiles, ClientTls};
 use tidegate_core::record::DropReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -52,6 +59,7 @@ impl Mosquitto {
         OutputOptions::Mqtt(MqttOptions {
             host: "localhost".into(),
             port: self.port,
+            tls: None,
             client_id: "gate-7-cloud".into(),
             user: None,
             password: None,
@@ -173,4 +181,70 @@ async fn what_the_broker_does_not_take_is_oversize() {
     assert_eq!(node.fates[&1], End::Confirmed);
     assert_eq!(node.fates[&2], End::Dropped(DropReason::Oversize));
     node.stop().await;
+}
+
+/// Settings of a first listener with TLS that wants certificates, and of a second one without.
+fn with_tls(authority: &Authority, plain: u16) -> String {
+    let own = authority.issue("broker");
+    format!(
+        "cafile {}\ncertfile {}\nkeyfile {}\nrequire_certificate true\nlistener {plain} 127.0.0.1",
+        authority.ca().display(),
+        own.certificate.display(),
+        own.key.display()
+    )
+}
+
+fn over_tls(options: OutputOptions, files: ClientFiles) -> OutputOptions {
+    let OutputOptions::Mqtt(options) = options else { panic!("an MQTT output") };
+    OutputOptions::Mqtt(MqttOptions { tls: Some(ClientTls::new(files).unwrap()), ..options })
+}
+
+#[tokio::test]
+async fn records_reach_a_real_mosquitto_over_tls() {
+    let authority = Authority::new("mosquitto");
+    let plain = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let Some(broker) = Mosquitto::start("tls", &with_tls(&authority, plain)) else {
+        println!("skipped: needs mosquitto, not found");
+        return;
+    };
+    let mut subscriber = Subscriber::connect(plain).await;
+    let own = authority.issue("gate-7");
+    let files = ClientFiles { ca: authority.ca(), own: Some((own.certificate, own.key)) };
+    let mut node = Node::start(over_tls(broker.options(), files), 2, 100);
+    let payload: Vec<u8> = (0..300_000_u32).map(|place| (place % 251) as u8).collect();
+    node.offer(1, "large", payload.clone().into());
+    for number in 2..=500 {
+        node.offer(number, "plant/alarm", vec![b'x'; 200].into());
+    }
+    node.run_until(Node::is_done).await;
+    assert!(node.fates.values().all(|end| *end == End::Confirmed));
+    assert!(node.samples > 0, "the kernel's counts are seen under TLS too");
+    node.stop().await;
+    let mut came = 0;
+    while came < 500 {
+        let Packet::Publish(publish) = subscriber.hear().await else { continue };
+        assert!(*publish.topic != *"large" || publish.payload == payload);
+        came += 1;
+    }
+}
+
+#[tokio::test]
+async fn a_broker_that_is_not_trusted_gets_nothing() {
+    let (authority, other) = (Authority::new("broker"), Authority::new("stranger"));
+    let plain = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let Some(broker) = Mosquitto::start("strange", &with_tls(&authority, plain)) else {
+        println!("skipped: needs mosquitto, not found");
+        return;
+    };
+    let logs = Logs::collect();
+    for (files, words) in [
+        (ClientFiles { ca: other.ca(), own: None }, "not from an authority that is trusted here"),
+        (ClientFiles { ca: authority.ca(), own: None }, "the far end wants a certificate"),
+    ] {
+        let mut node = Node::start(over_tls(broker.options(), files), 2, 100);
+        node.offer(1, "secret", vec![b'x'; 200].into());
+        node.run_until(|_| logs.count(words) > 0).await;
+        assert_eq!((node.handed, logs.count(words)), (0, 1), "two lanes, one complaint");
+        node.stop().await;
+    }
 }

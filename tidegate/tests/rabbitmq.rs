@@ -15,7 +15,9 @@ use support::consumer::{Consumer, Message};
 use support::logs::Logs;
 use support::node::{End, Node};
 use support::rabbit::Rabbit;
+use tidegate::output::amqp::AmqpOptions;
 use tidegate::output::{OutputOptions, headers};
+use tidegate::tls::{ClientFiles, ClientTls};
 use tidegate_core::record::DropReason;
 
 #[tokio::test]
@@ -24,6 +26,7 @@ async fn records_reach_a_real_rabbitmq() {
     let logs = Logs::collect();
     everything_arrives_once_with_its_identity(&rabbit).await;
     cuts_of_a_large_record_make_the_whole_over_ipv6(&rabbit).await;
+    a_large_record_and_many_small_ones_go_over_tls(&rabbit).await;
     what_nobody_is_bound_for_is_unroutable(&rabbit).await;
     a_wrong_password_is_told_once(&rabbit, &logs).await;
     a_missing_exchange_is_told_before_anything_is_sent(&rabbit, &logs).await;
@@ -81,6 +84,28 @@ async fn cuts_of_a_large_record_make_the_whole_over_ipv6(rabbit: &Rabbit) {
     let messages = consumer.take_all("large").await;
     assert_eq!(messages.len(), 2);
     assert!(messages[0].payload == payload && messages[1].payload.is_empty());
+}
+
+async fn a_large_record_and_many_small_ones_go_over_tls(rabbit: &Rabbit) {
+    let mut consumer = Consumer::connect(rabbit.port).await.unwrap();
+    consumer.bind("tls", "tls").await;
+    let own = rabbit.authority.issue("gate-7");
+    let files = ClientFiles { ca: rabbit.authority.ca(), own: Some((own.certificate, own.key)) };
+    let tls = Some(ClientTls::new(files).unwrap());
+    let options = AmqpOptions { port: rabbit.tls_port, tls, ..rabbit.options() };
+    let mut node = Node::start(OutputOptions::Amqp(options), 2, 100);
+    let payload: Vec<u8> = (0..400_000_u32).map(|place| (place % 251) as u8).collect();
+    node.offer(1, "tls", payload.clone().into());
+    for number in 2..=300 {
+        node.offer(number, "tls", vec![b'x'; 200].into());
+    }
+    node.run_until(Node::is_done).await;
+    assert!(node.fates.values().all(|end| *end == End::Confirmed));
+    assert!(node.samples > 0, "the kernel's counts are seen under TLS too");
+    node.stop().await;
+    let messages = consumer.take_all("tls").await;
+    assert_eq!((messages.len(), seqs(&messages).len()), (300, 300));
+    assert!(messages.iter().any(|message| message.payload == payload));
 }
 
 async fn what_nobody_is_bound_for_is_unroutable(rabbit: &Rabbit) {

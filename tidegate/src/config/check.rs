@@ -6,6 +6,7 @@
 
 mod brokers;
 mod log;
+mod security;
 mod streams;
 
 use std::net::SocketAddr;
@@ -34,18 +35,18 @@ pub struct Finding {
 
 /// Collects findings.
 #[derive(Debug, Default)]
-struct Findings(Vec<Finding>);
+pub(super) struct Findings(pub(super) Vec<Finding>);
 
 impl Findings {
     fn add(&mut self, severity: Severity, place: Place, text: String) {
         self.0.push(Finding { severity, place, text, about: None });
     }
 
-    fn error(&mut self, place: Place, text: impl Into<String>) {
+    pub(super) fn error(&mut self, place: Place, text: impl Into<String>) {
         self.add(Severity::Error, place, text.into());
     }
 
-    fn warning(&mut self, place: Place, text: impl Into<String>) {
+    pub(super) fn warning(&mut self, place: Place, text: impl Into<String>) {
         self.add(Severity::Warning, place, text.into());
     }
 
@@ -133,6 +134,7 @@ fn inputs(config: &Config, findings: &mut Findings) {
                 let text = "no address to listen on: give listen = \"127.0.0.1:1883\"";
                 findings.error(place.to("mqtt"), text);
             }
+            security::listener(mqtt, &place.to("mqtt"), findings);
         }
         if let Some(client) = &input.mqtt_client {
             given.push("mqtt_client");
@@ -303,11 +305,14 @@ fn destination(kind: OutputKind<'_>, output: &Place, findings: &mut Findings) {
     let scheme = kind.name();
     match url {
         None => findings.error(place, format!("no url: give url = \"{scheme}://10.0.0.1\"")),
-        Some(url) => {
-            if let Err(text) = super::outputs::Url::parse(url, scheme) {
-                findings.error(place.to("url"), text);
+        Some(url) => match super::outputs::Url::parse(url, scheme) {
+            Ok(url) => {
+                if let Some(keys) = kind.tls_keys() {
+                    security::far_end(keys, scheme, &url, &place, findings);
+                }
             }
-        }
+            Err(text) => findings.error(place.to("url"), text),
+        },
     }
 }
 

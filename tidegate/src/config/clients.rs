@@ -4,12 +4,21 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::outputs::{TlsKeys, Url};
+use crate::tls::ClientFiles;
+
 /// `mqtt_client` of an `[[input]]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MqttClientConfig {
-    /// `mqtt://host[:port]`.
+    /// `mqtt://host[:port]`, or `mqtts://` with TLS.
     pub url: Option<String>,
+    /// Authorities of the broker's certificate.
+    pub ca: Option<PathBuf>,
+    /// A certificate of the node's own.
+    pub certificate: Option<PathBuf>,
+    /// Its private key.
+    pub key: Option<PathBuf>,
     /// Topic filters.
     pub topics: Vec<String>,
     /// Its client identifier; the names of node and broker if left out.
@@ -32,6 +41,9 @@ impl Default for MqttClientConfig {
     fn default() -> Self {
         MqttClientConfig {
             url: None,
+            ca: None,
+            certificate: None,
+            key: None,
             topics: vec!["#".into()],
             client_id: None,
             qos: 1,
@@ -45,6 +57,17 @@ impl Default for MqttClientConfig {
 }
 
 impl MqttClientConfig {
+    /// The keys about TLS.
+    pub fn tls_keys(&self) -> TlsKeys<'_> {
+        let MqttClientConfig { ca, certificate, key, .. } = self;
+        TlsKeys { ca: ca.as_ref(), certificate: certificate.as_ref(), key: key.as_ref() }
+    }
+
+    /// The files of its TLS, if it speaks TLS and is right.
+    pub fn tls_files(&self) -> Option<ClientFiles> {
+        self.tls_keys().files(&Url::parse(self.url.as_deref()?, "mqtt").ok()?)
+    }
+
     /// The given client identifier, or one that is the same in every run: the broker keeps the session
     /// under it.
     pub fn client_id(&self, node: &str) -> String {

@@ -7,6 +7,7 @@ use tidegate_core::capacity::LawName;
 use tidegate_core::units::Size;
 
 use super::units::{ByteSize, OutputRate};
+use crate::tls::ClientFiles;
 
 /// `[[output]]`: exactly one of its kinds.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -49,6 +50,47 @@ impl OutputKind<'_> {
             OutputKind::Mqtt(_) => "mqtt",
             OutputKind::Sink(_) => "sink",
         }
+    }
+}
+
+/// The keys of an output or of a client that are about TLS.
+#[derive(Clone, Copy, Debug)]
+pub struct TlsKeys<'a> {
+    /// `ca`.
+    pub ca: Option<&'a PathBuf>,
+    /// `certificate`.
+    pub certificate: Option<&'a PathBuf>,
+    /// `key`.
+    pub key: Option<&'a PathBuf>,
+}
+
+impl TlsKeys<'_> {
+    /// The files, if `url` wants TLS and those that it needs are given.
+    pub fn files(self, url: &Url) -> Option<ClientFiles> {
+        let own = self.certificate.cloned().zip(self.key.cloned());
+        url.tls.then_some(ClientFiles { ca: self.ca?.clone(), own })
+    }
+}
+
+impl<'a> OutputKind<'a> {
+    /// The keys about TLS; `None` for a kind without a network.
+    pub fn tls_keys(self) -> Option<TlsKeys<'a>> {
+        let (ca, certificate, key) = match self {
+            OutputKind::Amqp(amqp) => (&amqp.ca, &amqp.certificate, &amqp.key),
+            OutputKind::Mqtt(mqtt) => (&mqtt.ca, &mqtt.certificate, &mqtt.key),
+            OutputKind::Sink(_) => return None,
+        };
+        Some(TlsKeys { ca: ca.as_ref(), certificate: certificate.as_ref(), key: key.as_ref() })
+    }
+
+    /// The files of its TLS, if it speaks TLS and is right.
+    pub fn tls_files(self) -> Option<ClientFiles> {
+        let (OutputKind::Amqp(AmqpConfig { url, .. })
+        | OutputKind::Mqtt(MqttOutputConfig { url, .. })) = self
+        else {
+            return None;
+        };
+        self.tls_keys()?.files(&Url::parse(url.as_deref()?, self.name()).ok()?)
     }
 }
 
@@ -134,8 +176,14 @@ impl From<Law> for LawName {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AmqpConfig {
-    /// `amqp://host[:port][/vhost]`, without user and password.
+    /// `amqp://host[:port][/vhost]`, without user and password; `amqps` with TLS.
     pub url: Option<String>,
+    /// PEM file with the authorities of which one must have signed the far end's certificate.
+    pub ca: Option<PathBuf>,
+    /// PEM file with a certificate of our own, where the far end wants to see one.
+    pub certificate: Option<PathBuf>,
+    /// PEM file with its private key.
+    pub key: Option<PathBuf>,
     /// Exchange that it publishes to.
     pub exchange: String,
     /// Routing key; `{topic}` is the record's topic with `.` for `/`.
@@ -155,6 +203,9 @@ impl Default for AmqpConfig {
     fn default() -> Self {
         AmqpConfig {
             url: None,
+            ca: None,
+            certificate: None,
+            key: None,
             exchange: "amq.topic".into(),
             routing_key: "{topic}".into(),
             persistent: true,
@@ -169,8 +220,14 @@ impl Default for AmqpConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MqttOutputConfig {
-    /// `mqtt://host[:port]`.
+    /// `mqtt://host[:port]`; `mqtts` with TLS.
     pub url: Option<String>,
+    /// PEM file with the authorities of which one must have signed the far end's certificate.
+    pub ca: Option<PathBuf>,
+    /// PEM file with a certificate of our own, where the far end wants to see one.
+    pub certificate: Option<PathBuf>,
+    /// PEM file with its private key.
+    pub key: Option<PathBuf>,
     /// Prefix of its client identifiers; the names of node and output if left out.
     pub client_id: Option<String>,
     /// Ask the broker to retain what came with the retain flag.
@@ -215,12 +272,14 @@ pub struct Url {
     pub host: String,
     /// Port, or the scheme's own.
     pub port: u16,
+    /// Whether the scheme is the one with TLS (`mqtts` for `mqtt`).
+    pub tls: bool,
     /// What stands after the host, percent-decoded; for AMQP the virtual host. `None` without a slash.
     pub path: Option<String>,
 }
 
 impl Url {
-    /// Reads `scheme://host[:port][/path]`.
+    /// Reads `scheme://host[:port][/path]`, where the scheme may have an `s` behind it.
     ///
     /// # Errors
     /// What is wrong and what would be right.
@@ -228,7 +287,8 @@ impl Url {
         let example = format!("write {scheme}://host or {scheme}://host:port");
         let (found, rest) =
             text.split_once("://").ok_or_else(|| format!("{text:?} has no scheme: {example}"))?;
-        if found != scheme {
+        let tls = found.strip_prefix(scheme) == Some("s");
+        if found != scheme && !tls {
             return Err(format!("{found:?} is not spoken here: {example}"));
         }
         let (authority, path) = match rest.split_once('/') {
@@ -242,10 +302,15 @@ impl Url {
         }
         let (host, port) = host_and_port(authority)
             .ok_or_else(|| format!("{authority:?} is no host and port: {example}"))?;
-        let default = if scheme == "amqp" { 5672 } else { 1883 };
+        let default = match (scheme, tls) {
+            ("amqp", false) => 5672,
+            ("amqp", true) => 5671,
+            (_, false) => 1883,
+            (_, true) => 8883,
+        };
         let path = path.map(decode).transpose();
         let path = path.map_err(|()| format!("{text:?} has a broken %-escape: write %2F for /"))?;
-        Ok(Url { host: host.into(), port: port.unwrap_or(default), path })
+        Ok(Url { host: host.into(), port: port.unwrap_or(default), tls, path })
     }
 }
 
@@ -293,15 +358,20 @@ mod tests {
         let is = |host: &str, port, path: Option<&str>| Url {
             host: host.into(),
             port,
+            tls: false,
             path: path.map(Into::into),
         };
         assert_eq!(url("amqp://10.0.0.1"), is("10.0.0.1", 5672, None));
         assert_eq!(url("amqp://broker.example:5673/"), is("broker.example", 5673, Some("")));
         assert_eq!(url("amqp://[::1]/a%2Fb"), is("::1", 5672, Some("a/b")));
         assert_eq!(Url::parse("mqtt://h:9", "mqtt").unwrap(), is("h", 9, None));
+        assert_eq!(url("amqps://h/x"), Url { tls: true, ..is("h", 5671, Some("x")) });
+        let mqtts = Url::parse("mqtts://[::1]", "mqtt").unwrap();
+        assert_eq!(mqtts, Url { tls: true, ..is("::1", 8883, None) });
         for wrong in [
             "10.0.0.1",
             "mqtt://h",
+            "amqpss://h",
             "amqp://",
             "amqp://h:x",
             "amqp://h:0",

@@ -18,8 +18,8 @@ const DIAGNOSTICS_MAX: usize = 100;
 const FILE_MAX: u64 = 1 << 20;
 
 /// Keys whose value is a table.
-const TABLES: [&str; 9] =
-    ["node", "http", "limits", "log", "mqtt", "mqtt_client", "replay", "amqp", "sink"];
+const TABLES: [&str; 10] =
+    ["node", "http", "limits", "log", "mqtt", "mqtt_client", "tls", "replay", "amqp", "sink"];
 
 /// What was read.
 #[derive(Clone, Debug)]
@@ -67,6 +67,15 @@ pub fn read_file(path: &Path) -> Result<String, String> {
 
 /// Reads and checks the text of a configuration. Total: any text gives a reading.
 pub fn read(text: &str) -> Reading {
+    read_and(text, |_| Vec::new())
+}
+
+/// The same, and looks whether the files that it names can be used.
+pub fn read_with_files(text: &str) -> Reading {
+    read_and(text, super::files::check)
+}
+
+fn read_and(text: &str, also: impl Fn(&Config) -> Vec<Finding>) -> Reading {
     let (mut document, syntax) = Document::parse(text);
     let mut diagnostics: Vec<Diagnostic> =
         syntax.iter().take(DIAGNOSTICS_MAX).map(|error| explain_syntax(error, text)).collect();
@@ -75,8 +84,8 @@ pub fn read(text: &str) -> Reading {
     let original = document.clone();
     let (config, broken) = deserialize(&mut document, text, &mut diagnostics);
     if syntax.is_empty() {
-        let findings = check(&config);
-        let sound = findings.into_iter().filter(|finding| !follows(finding, &broken));
+        let findings = check(&config).into_iter().chain(also(&config));
+        let sound = findings.filter(|finding| !follows(finding, &broken));
         diagnostics.extend(sound.take(DIAGNOSTICS_MAX).map(|finding| Diagnostic {
             severity: finding.severity,
             span: original.span(&finding.place),

@@ -1,30 +1,62 @@
-//! What inputs count by themselves: records that the node refused and whose senders were told otherwise.
+//! What inputs count by themselves: what never reached the node, or was answered otherwise than the node
+//! decided.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Reasons that are shown from the start.
-const COMMON: [&str; 4] = ["full", "no-rule", "oversize", "too-many-streams"];
+/// Counts by reason.
+pub type ByReason = BTreeMap<&'static str, u64>;
 
-/// Counts by reason. Cheap to clone; all clones count together.
-#[derive(Clone, Debug)]
-pub struct InputCounts(Arc<Mutex<BTreeMap<&'static str, u64>>>);
+/// Counts of all inputs of a node together; only upward.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Records that were acknowledged to their sender, or offered with QoS 0, and not taken.
+    pub dropped: ByReason,
+    /// Records that an input refused without asking the node, and whose sender was told.
+    pub refused: ByReason,
+    /// Connections that were not let in.
+    pub denied: ByReason,
+}
 
-impl Default for InputCounts {
+impl Default for Counts {
+    /// Reasons that are shown from the start stand at 0.
     fn default() -> Self {
-        InputCounts(Arc::new(Mutex::new(COMMON.map(|reason| (reason, 0)).into())))
+        let zero = |reasons: &[&'static str]| reasons.iter().map(|reason| (*reason, 0)).collect();
+        Counts {
+            dropped: zero(&["forbidden", "full", "no-rule", "oversize", "too-many-streams"]),
+            refused: zero(&["forbidden"]),
+            denied: zero(&["anonymous", "certificate", "password", "tls"]),
+        }
     }
 }
 
+/// The counters. Cheap to clone; all clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct InputCounts(Arc<Mutex<Counts>>);
+
 impl InputCounts {
-    /// A record was acknowledged to its sender though the node did not take it.
+    /// A record was not taken though its sender believes so.
     pub fn dropped(&self, reason: &'static str) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry(reason).or_default() += 1;
+        self.count(|counts| &mut counts.dropped, reason);
     }
 
-    /// How many were, by reason.
-    pub fn read(&self) -> BTreeMap<&'static str, u64> {
+    /// A record was refused without asking the node, and its sender was told.
+    pub fn refused(&self, reason: &'static str) {
+        self.count(|counts| &mut counts.refused, reason);
+    }
+
+    /// A connection was not let in.
+    pub fn denied(&self, reason: &'static str) {
+        self.count(|counts| &mut counts.denied, reason);
+    }
+
+    fn count(&self, of: impl Fn(&mut Counts) -> &mut ByReason, reason: &'static str) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *of(&mut counts).entry(reason).or_default() += 1;
+    }
+
+    /// The counts so far.
+    pub fn read(&self) -> Counts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -38,7 +70,9 @@ mod tests {
         let counts = InputCounts::default();
         counts.clone().dropped("full");
         counts.dropped("stopping");
-        let read = counts.read();
-        assert_eq!((read["full"], read["stopping"], read["no-rule"]), (1, 1, 0));
+        counts.denied("tls");
+        let Counts { dropped, refused, denied } = counts.read();
+        assert_eq!((dropped["full"], dropped["stopping"], dropped["no-rule"]), (1, 1, 0));
+        assert_eq!((refused["forbidden"], denied["tls"], denied["password"]), (0, 1, 0));
     }
 }

@@ -12,8 +12,6 @@ use bytes::BytesMut;
 use tidegate_core::io::{PathState, Refusal};
 use tidegate_core::record::DeliveryId;
 use tidegate_core::units::{Size, Time};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::backoff::Backoff;
@@ -23,6 +21,7 @@ use super::outgoing::{Outgoing, Taken};
 use super::protocol::{Protocol, ProtocolError, Verdicts};
 use super::tcp_info;
 use crate::port::{Order, Transmit};
+use crate::tls::Stream;
 
 /// Between two looks at the kernel's counts: a fraction of the round trips that matter.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(5);
@@ -43,8 +42,10 @@ const HOLD: (Duration, Duration) = (Duration::from_millis(50), Duration::from_se
 /// One connection.
 pub(super) struct Connection<'a, P> {
     lane: &'a mut Lane<P>,
-    stream: TcpStream,
+    stream: Stream,
     gauge: Gauge,
+    /// Bytes of the stream that the gauge has heard of.
+    counted: u64,
     /// How often the lane went down before.
     epoch: u64,
     /// Orders that are not begun.
@@ -67,13 +68,14 @@ impl<'a, P: Protocol> Connection<'a, P> {
     ///
     /// # Errors
     /// The kernel tells nothing about it.
-    pub(super) fn new(lane: &'a mut Lane<P>, stream: TcpStream, epoch: u64) -> io::Result<Self> {
-        let gauge = Gauge::new(&tcp_info::read(&stream)?);
+    pub(super) fn new(lane: &'a mut Lane<P>, stream: Stream, epoch: u64) -> io::Result<Self> {
+        let gauge = Gauge::new(&tcp_info::read(stream.tcp())?);
         let now = Instant::now();
         Ok(Connection {
             lane,
             stream,
             gauge,
+            counted: 0,
             epoch,
             orders: VecDeque::new(),
             outgoing: Outgoing::default(),
@@ -107,7 +109,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
             if let Err(end) = self.fill().await {
                 return end;
             }
-            let has_bytes = !self.outgoing.bytes().is_empty();
+            let has_bytes = !self.outgoing.bytes().is_empty() || self.stream.has_to_write();
             let due = self.due(login_ends);
             if let Some(due) = due.filter(|&due| due != timer.deadline()) {
                 timer.as_mut().reset(due);
@@ -207,7 +209,10 @@ impl<'a, P: Protocol> Connection<'a, P> {
     async fn read(&mut self, ready: io::Result<()>) -> Result<(), End> {
         ready?;
         self.input.reserve(READ);
-        match self.stream.try_read_buf(&mut self.input) {
+        let read = self.stream.try_read(&mut self.input);
+        // TLS answers by itself.
+        self.count(true);
+        match read {
             Ok(0) => return Err(ProtocolError::Closed("without a word".into()).into()),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -250,17 +255,15 @@ impl<'a, P: Protocol> Connection<'a, P> {
 
     async fn write(&mut self, ready: io::Result<()>) -> Result<(), End> {
         ready?;
-        let bytes = match self.stream.try_write(self.outgoing.bytes()) {
+        let written = self.stream.try_write(self.outgoing.bytes());
+        let is_all = matches!(written, Ok(bytes) if bytes == self.outgoing.bytes().len());
+        self.count(is_all && self.orders.is_empty());
+        let bytes = match written {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        if !self.gauge.is_in_flight() {
-            self.next_sample = Instant::now() + SAMPLE_PERIOD;
-        }
         let now = self.now();
-        let is_last = bytes == self.outgoing.bytes().len() && self.orders.is_empty();
-        self.gauge.wrote(now, bytes, is_last);
         self.lane.protocol.wrote(now);
         let mut done = self.outgoing.written(bytes);
         while let Some((id, bytes)) = done {
@@ -270,10 +273,23 @@ impl<'a, P: Protocol> Connection<'a, P> {
         Ok(())
     }
 
+    /// Tells the gauge what went to the kernel, TLS's own bytes with it, for the kernel counts them too.
+    fn count(&mut self, is_last: bool) {
+        let bytes = self.stream.handed() - self.counted;
+        if bytes == 0 {
+            return;
+        }
+        self.counted += bytes;
+        if !self.gauge.is_in_flight() {
+            self.next_sample = Instant::now() + SAMPLE_PERIOD;
+        }
+        self.gauge.wrote(self.now(), bytes as usize, is_last);
+    }
+
     async fn sample(&mut self) -> Result<(), End> {
         self.sampled_at = Instant::now();
         self.next_sample = self.sampled_at + SAMPLE_PERIOD;
-        let info = tcp_info::read(&self.stream)?;
+        let info = tcp_info::read(self.stream.tcp())?;
         let now = self.now();
         if let Some(sample) = self.gauge.sample(now, &info)
             && self.up_since.is_some()
@@ -291,9 +307,15 @@ impl<'a, P: Protocol> Connection<'a, P> {
             self.outgoing.take_control::<P>(&mut self.control);
             self.stream.write_all(self.outgoing.bytes()).await?;
             self.stream.shutdown().await?;
-            let mut rest = [0; 512];
-            while self.stream.read(&mut rest).await? > 0 {}
-            Ok::<(), io::Error>(())
+            loop {
+                self.stream.readable().await?;
+                self.input.clear();
+                match self.stream.try_read(&mut self.input) {
+                    Ok(0) => return Ok::<(), io::Error>(()),
+                    Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                    _ => {}
+                }
+            }
         };
         // The node has nothing left to hear: a failed goodbye changes nothing.
         let _: Result<io::Result<()>, _> = timeout(CLOSE_PATIENCE, polite).await;

@@ -8,6 +8,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tidegate_core::io::PathState;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::mpsc;
@@ -17,6 +19,7 @@ use super::backoff::Backoff;
 use super::connection::Connection;
 use super::protocol::{Protocol, ProtocolError};
 use crate::port::{Feedback, Order, Stopping};
+use crate::tls::{self, Stream};
 
 /// How long one address may take to answer; then the next one of the host is tried.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
@@ -34,8 +37,19 @@ pub(super) enum End {
     Stopped,
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
+    #[error("no TLS: {0}")]
+    Untrusted(String),
     #[error(transparent)]
-    Io(#[from] io::Error),
+    Io(io::Error),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        match tls::explain(&error) {
+            Some(words) => End::Untrusted(words),
+            None => End::Io(error),
+        }
+    }
 }
 
 impl From<Stopping> for End {
@@ -64,6 +78,8 @@ pub(super) struct Lane<P> {
     /// Name or address of the far end, for connecting and for messages.
     pub(super) host: Arc<str>,
     pub(super) port: u16,
+    /// TLS, and who the far end must be.
+    pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     pub(super) protocol: P,
     pub(super) orders: mpsc::UnboundedReceiver<Order>,
     pub(super) feedback: Feedback,
@@ -128,7 +144,12 @@ impl<P: Protocol> Lane<P> {
         epoch: u64,
         up_since: &mut Option<Instant>,
     ) -> End {
-        let mut connection = match Connection::new(self, stream, epoch) {
+        let stream = match &self.tls {
+            None => Ok(Stream::from(stream)),
+            Some((config, name)) => Stream::client(stream, config.clone(), name.clone()),
+        };
+        let opened = stream.and_then(|stream| Connection::new(self, stream, epoch));
+        let mut connection = match opened {
             Ok(connection) => connection,
             Err(error) => return End::Io(error),
         };

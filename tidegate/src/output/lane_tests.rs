@@ -36,6 +36,7 @@ impl Stage {
             number: 0,
             host: local.ip().to_string().into(),
             port: local.port(),
+            tls: None,
             protocol: Plain::default(),
             orders: inbox,
             feedback: Feedback::new(sender, OutputId(0), Clock::start()),

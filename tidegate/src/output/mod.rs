@@ -20,8 +20,11 @@ pub mod tcp_info;
 #[cfg(test)]
 mod test_protocol;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -32,6 +35,7 @@ use self::mqtt::MqttOptions;
 use self::protocol::Protocol;
 use self::sink::SinkOptions;
 use crate::port::{Order, OutputPort};
+use crate::tls::{self, ClientTls};
 
 /// What an output is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,34 +52,46 @@ pub enum OutputOptions {
 pub async fn run(options: OutputOptions, port: OutputPort) {
     match options {
         OutputOptions::Amqp(options) => {
-            let (host, number) = (options.host.clone(), options.port);
-            lanes(&host, number, port, |_| amqp::Session::new(options.clone())).await;
+            let far = Far::new(&options.host, options.port, options.tls.as_ref());
+            lanes(far, port, |_| amqp::Session::new(options.clone())).await;
         }
         OutputOptions::Mqtt(options) => {
-            let (host, number) = (options.host.clone(), options.port);
-            lanes(&host, number, port, |lane| mqtt::Session::new(options.clone(), lane)).await;
+            let far = Far::new(&options.host, options.port, options.tls.as_ref());
+            lanes(far, port, |lane| mqtt::Session::new(options.clone(), lane)).await;
         }
         OutputOptions::Sink(options) => sink::run(options, port).await,
     }
 }
 
+/// Where all lanes of an output connect to.
+struct Far {
+    host: Arc<str>,
+    port: u16,
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+}
+
+impl Far {
+    fn new(host: &str, port: u16, tls: Option<&ClientTls>) -> Far {
+        // A host that no certificate can name was refused with its url: here it is never trusted.
+        let name = || tls::server_name(host).unwrap_or(IpAddr::from([0, 0, 0, 0]).into());
+        let tls = tls.map(|tls| (tls.config(), name()));
+        Far { host: host.into(), port, tls }
+    }
+}
+
 /// One connection a lane, all of them at once: the first alarm must not wait for a login.
-async fn lanes<P: Protocol + 'static>(
-    host: &str,
-    tcp_port: u16,
-    mut port: OutputPort,
-    session: impl Fn(u8) -> P,
-) {
+async fn lanes<P: Protocol + 'static>(far: Far, mut port: OutputPort, session: impl Fn(u8) -> P) {
     let mut tasks = JoinSet::new();
     let mut senders = Vec::new();
-    let (host, complaint): (Arc<str>, _) = (host.into(), Complaint::default());
+    let complaint = Complaint::default();
     for number in 0..port.lanes {
         let (sender, orders) = mpsc::unbounded_channel();
         senders.push(sender);
         let lane = Lane {
             number,
-            host: host.clone(),
-            port: tcp_port,
+            host: far.host.clone(),
+            port: far.port,
+            tls: far.tls.clone(),
             protocol: session(number),
             orders,
             feedback: port.feedback.clone(),

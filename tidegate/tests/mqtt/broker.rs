@@ -8,10 +8,13 @@ use std::time::Duration;
 use tidegate::input::mqtt::Version;
 use tidegate::input::mqtt::client::MqttClientOptions;
 use tidegate::port::Notice;
+use tidegate::tls::{ClientFiles, ClientTls};
 use tidegate_core::record::{Body, RefuseReason};
 use tokio::time::sleep;
 
+use crate::certificates::Authority;
 use crate::client::{Client, publish_v311};
+use crate::logs::Logs;
 use crate::node::{Node, Policy};
 use crate::soon;
 
@@ -25,6 +28,11 @@ struct Mosquitto {
 impl Mosquitto {
     /// `None` where it is not installed.
     async fn start(name: &str) -> Option<Mosquitto> {
+        Mosquitto::start_with(name, "").await
+    }
+
+    /// `None` where it is not installed; with more settings.
+    async fn start_with(name: &str, settings: &str) -> Option<Mosquitto> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
@@ -33,7 +41,8 @@ impl Mosquitto {
         std::fs::create_dir_all(&folder).unwrap();
         let text = format!(
             "listener {} 127.0.0.1\nallow_anonymous true\npersistence true\nuser root\n\
-             persistence_location {}/\nautosave_interval 1\nautosave_on_changes true\n",
+             persistence_location {}/\nautosave_interval 1\nautosave_on_changes true\n\
+             {settings}",
             address.port(),
             folder.display()
         );
@@ -69,6 +78,7 @@ impl Mosquitto {
         MqttClientOptions {
             host: "127.0.0.1".into(),
             port: self.address.port(),
+            tls: None,
             client_id: "gate-7-in".into(),
             user: None,
             password: None,
@@ -120,6 +130,44 @@ async fn subscribed(broker: &Mosquitto, node: &mut Node) {
 fn text(record: &tidegate_core::record::Offered) -> String {
     let Body::Resident(bytes) = &record.body else { panic!() };
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[tokio::test]
+async fn records_come_over_tls_from_a_broker_that_is_trusted() {
+    let (authority, strange) = (Authority::new("client-tls"), Authority::new("strange"));
+    let (own, ours) = (authority.issue("broker"), authority.issue("gate-7"));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let settings = format!(
+        "listener {port} 127.0.0.1\ncertfile {}\nkeyfile {}\ncafile {}\nrequire_certificate true\n",
+        own.certificate.display(),
+        own.key.display(),
+        authority.ca().display()
+    );
+    let Some(broker) = Mosquitto::start_with("tls", &settings).await else { return };
+    let over_tls = |ca| {
+        let own = Some((ours.certificate.clone(), ours.key.clone()));
+        let tls = Some(ClientTls::new(ClientFiles { ca, own }).unwrap());
+        MqttClientOptions { port, tls, ..broker.options(None, 1) }
+    };
+    let mut node = Node::client(over_tls(authority.ca())).await;
+    node.opened().await;
+    subscribed(&broker, &mut node).await;
+    let large = vec![b'x'; 9_000];
+    broker.publish(&large).await;
+    assert_eq!(text(&node.record().await).as_bytes(), large);
+    node.stop().await;
+    let logs = Logs::collect();
+    let mut node = Node::client(over_tls(strange.ca())).await;
+    node.opened().await;
+    soon("a complaint", async {
+        while logs.count("not from an authority that is trusted here") == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(node.seen_now().is_none(), "a broker that is not trusted is not listened to");
 }
 
 #[tokio::test]

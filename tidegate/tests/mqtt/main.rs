@@ -2,14 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod access;
 mod broker;
+#[path = "../support/certificates.rs"]
+mod certificates;
 mod client;
 mod conformance;
 mod exactly_once;
 mod foreign;
+#[path = "../support/logs.rs"]
+mod logs;
 mod node;
 mod sessions;
 mod stress;
+mod tls;
 mod wills;
 
 use std::future::Future;

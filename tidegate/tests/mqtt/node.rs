@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tidegate::input::counts::InputCounts;
 use tidegate::input::mqtt::client::{self, MqttClientOptions};
 use tidegate::input::mqtt::{self, MqttOptions};
 use tidegate::port::{Arrival, Clock, Intake, Notice};
@@ -39,6 +40,8 @@ enum Command {
 /// A running input and its stand-in node.
 pub(crate) struct Node {
     pub(crate) addresses: Vec<SocketAddr>,
+    /// What the input counts by itself.
+    pub(crate) counts: InputCounts,
     seen: mpsc::UnboundedReceiver<Seen>,
     commands: mpsc::UnboundedSender<Command>,
     stop: watch::Sender<bool>,
@@ -62,8 +65,10 @@ impl Node {
         let (report, seen) = mpsc::unbounded_channel();
         tokio::spawn(stand_in(inbox, orders, report));
         let (stop, stopped) = watch::channel(false);
-        let running = tokio::spawn(listener.run(Intake::new(arrivals, Clock::start()), stopped));
-        Node { addresses, seen, commands, stop, running }
+        let intake = Intake::new(arrivals, Clock::start());
+        let counts = intake.counts().clone();
+        let running = tokio::spawn(listener.run(intake, stopped));
+        Node { addresses, counts, seen, commands, stop, running }
     }
 
     /// A client of a broker in place of a listener.
@@ -74,13 +79,14 @@ impl Node {
         let ended = tokio::spawn(stand_in(inbox, orders, report));
         let (stop, mut stopped) = watch::channel(false);
         let intake = Intake::new(arrivals, Clock::start());
+        let counts = intake.counts().clone();
         let running = tokio::spawn(async move {
             tokio::select! {
                 () = client::run(options, intake) => {}
                 _ = stopped.wait_for(|stop| *stop) => ended.abort(),
             }
         });
-        Node { addresses: Vec::new(), seen, commands, stop, running }
+        Node { addresses: Vec::new(), counts, seen, commands, stop, running }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -51,6 +51,8 @@ pub(crate) struct Node {
     pub(crate) fates: BTreeMap<u64, End>,
     /// Bytes that the output reported as handed over.
     pub(crate) handed: u64,
+    /// How often it told what the kernel counted.
+    pub(crate) samples: u64,
 }
 
 impl Node {
@@ -71,6 +73,7 @@ impl Node {
             records: BTreeMap::new(),
             fates: BTreeMap::new(),
             handed: 0,
+            samples: 0,
         }
     }
 
@@ -169,7 +172,7 @@ impl Node {
                     self.lanes[lane].waiting.push_front(id);
                 }
             }
-            Input::PathSample { .. } => {}
+            Input::PathSample { .. } => self.samples += 1,
             other => panic!("{other:?}"),
         }
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tidegate::output::amqp::AmqpOptions;
 
+use super::certificates::Authority;
 use super::{PATIENCE, consumer::Consumer, free_port};
 
 /// RabbitMQ's own programs; Debian's wrappers in the path change to the system's user and folders.
@@ -16,6 +17,9 @@ pub(crate) struct Rabbit {
     folder: PathBuf,
     programs: &'static Path,
     pub(crate) port: u16,
+    pub(crate) tls_port: u16,
+    /// Signed its certificate.
+    pub(crate) authority: Authority,
     mapper_port: u16,
     distribution_port: u16,
     mapper: Child,
@@ -42,15 +46,32 @@ impl Rabbit {
         let folder = std::env::temp_dir().join(format!("tidegate-rabbit-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let port = free_port();
+        let (tls_port, authority) = (free_port(), Authority::new("rabbit"));
+        let own = authority.issue("rabbit");
         let settings = format!(
             "listeners.tcp.1 = 127.0.0.1:{port}\nlisteners.tcp.2 = ::1:{port}\n\
-             log.console = true\nlog.file = false\ndisk_free_limit.absolute = 1MB\n"
+             listeners.ssl.1 = 127.0.0.1:{tls_port}\nssl_options.cacertfile = {}\n\
+             ssl_options.certfile = {}\nssl_options.keyfile = {}\n\
+             ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true\n\
+             log.console = true\nlog.file = false\ndisk_free_limit.absolute = 1MB\n",
+            authority.ca().display(),
+            own.certificate.display(),
+            own.key.display()
         );
         std::fs::write(folder.join("rabbitmq.conf"), settings).unwrap();
         std::fs::write(folder.join("enabled_plugins"), "[].\n").unwrap();
         let distribution_port = free_port();
-        let mut rabbit =
-            Rabbit { folder, programs, port, mapper_port, distribution_port, mapper, broker: None };
+        let mut rabbit = Rabbit {
+            folder,
+            programs,
+            port,
+            tls_port,
+            authority,
+            mapper_port,
+            distribution_port,
+            mapper,
+            broker: None,
+        };
         rabbit.serve().await;
         Some(rabbit)
     }
@@ -109,6 +130,7 @@ impl Rabbit {
         AmqpOptions {
             host: "localhost".into(),
             port: self.port,
+            tls: None,
             virtual_host: "/".into(),
             user: "guest".into(),
             password: "guest".into(),

@@ -2,6 +2,7 @@
 
 use tidegate_core::topic::Filter;
 
+use super::security::far_end;
 use super::{Findings, one_password};
 use crate::config::outputs::Url;
 use crate::config::places::Place;
@@ -11,11 +12,10 @@ use crate::config::{Config, MqttClientConfig, OutputKind};
 pub(super) fn client(client: &MqttClientConfig, place: &Place, findings: &mut Findings) {
     match &client.url {
         None => findings.error(place.clone(), "no url: give url = \"mqtt://10.0.0.3\""),
-        Some(url) => {
-            if let Err(text) = Url::parse(url, "mqtt") {
-                findings.error(place.to("url"), text);
-            }
-        }
+        Some(url) => match Url::parse(url, "mqtt") {
+            Ok(url) => far_end(client.tls_keys(), "mqtt", &url, place, findings),
+            Err(text) => findings.error(place.to("url"), text),
+        },
     }
     if client.topics.is_empty() {
         findings.error(place.to("topics"), "nothing would come: give topics = [\"#\"]");

@@ -1,13 +1,11 @@
 //! The read buffer of a connection: there while bytes are, gone while the client is silent.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
-use std::task::ready;
 
 use bytes::{Buf, BytesMut};
-use tokio::io::AsyncReadExt;
-use tokio::net::tcp::ReadHalf;
+
+use crate::tls::Stream;
 
 /// Bytes of one read: a few hundred small records, which stay in the processor's cache until they are
 /// offered.
@@ -38,22 +36,36 @@ impl Buffer {
         (self.wanted > CHUNK).then(|| (2 * self.wanted).div_ceil(1024) as u32)
     }
 
-    /// Waits for bytes and reads them; 0 is the end of the stream. Cancel-safe.
-    pub(super) async fn fill(&mut self, socket: &mut ReadHalf<'_>) -> io::Result<usize> {
+    /// Waits for bytes. Cancel-safe.
+    pub(super) async fn readable(&mut self, stream: &Stream) -> io::Result<()> {
         poll_fn(|context| {
-            let ready = socket.as_ref().poll_read_ready(context);
+            let ready = stream.poll_readable(context);
             if ready.is_pending() {
                 self.shrink();
             }
-            ready!(ready)?;
-            self.grow();
-            let read = pin!(socket.read_buf(&mut self.bytes)).poll(context);
-            if read.is_pending() {
-                self.shrink();
-            }
-            read
+            ready
         })
         .await
+    }
+
+    /// Reads the bytes that are there; 0 is the end of the stream, `None` that there are none after all.
+    pub(super) fn read(&mut self, stream: &mut Stream) -> io::Result<Option<usize>> {
+        self.grow();
+        match stream.try_read(&mut self.bytes) {
+            Ok(count) => Ok(Some(count)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for bytes and reads them; 0 is the end of the stream. Cancel-safe.
+    pub(super) async fn fill(&mut self, stream: &mut Stream) -> io::Result<usize> {
+        loop {
+            self.readable(stream).await?;
+            if let Some(count) = self.read(stream)? {
+                return Ok(count);
+            }
+        }
     }
 
     /// Makes room for one read. A large packet gets it as its bytes come, never by its word alone.
@@ -73,11 +85,11 @@ impl Buffer {
 }
 
 /// A poll that reads and discards, for closing politely.
-pub(super) async fn discard(socket: &mut ReadHalf<'_>, most: usize) -> io::Result<()> {
+pub(super) async fn discard(stream: &mut Stream, most: usize) -> io::Result<()> {
     let mut left = most;
     while left > 0 {
         let mut buffer = Buffer::default();
-        match buffer.fill(socket).await? {
+        match buffer.fill(stream).await? {
             0 => break,
             count => left = left.saturating_sub(count),
         }
@@ -87,6 +99,7 @@ pub(super) async fn discard(socket: &mut ReadHalf<'_>, most: usize) -> io::Resul
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::task::Poll;
 
     use tokio::io::AsyncWriteExt;
@@ -98,8 +111,8 @@ mod tests {
     async fn memory_follows_the_bytes() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (mut server, _) = listener.accept().await.unwrap();
-        let (mut socket, _) = server.split();
+        let (server, _) = listener.accept().await.unwrap();
+        let mut socket = Stream::from(server);
         let mut buffer = Buffer::default();
         client.write_all(&[7; 100]).await.unwrap();
         assert_eq!(buffer.fill(&mut socket).await.unwrap(), 100);

@@ -6,8 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tidegate_core::record::RefuseReason;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{sleep_until, timeout};
 
@@ -17,7 +16,9 @@ use super::clients::{Estate, Heritage, Line};
 use super::listener::{Call, Shared};
 use super::pulse::{Pulse, arm};
 use super::session::{Effects, End, Session, Step};
+use crate::access::Grants;
 use crate::port::{Notice, Source};
+use crate::tls::{self, Stream};
 
 /// How long a close waits for the client to take its last packet.
 const CLOSE_WAIT: Duration = Duration::from_millis(500);
@@ -30,21 +31,20 @@ const KEPT: usize = 1024;
 /// Serves one connection until it ends. Idle connections are mostly this future: what it holds across
 /// a wait is kept small.
 pub(super) async fn run(call: Call) {
-    let Call { mut stream, peer, shared, mut stop, permit } = call;
-    let (reader, writer) = stream.split();
+    let Call { stream, peer, shared, mut stop, permit } = call;
     let mut connection = Connection {
-        reader,
-        writer,
+        stream,
         session: Session::new(shared.limits),
         effects: Effects::default(),
         buffer: Buffer::default(),
+        grants: Grants::default(),
         room: None,
         shared: &shared,
     };
     let greeted = tokio::select! {
         biased;
         () = stopped(&mut stop) => Err(End::Stopping),
-        greeted = timeout(shared.options.connect_timeout, connection.greet()) => {
+        greeted = timeout(shared.options.connect_timeout, connection.enter()) => {
             greeted.unwrap_or(Err(End::ConnectTimeout))
         }
     };
@@ -66,19 +66,50 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 struct Connection<'a> {
-    reader: ReadHalf<'a>,
-    writer: WriteHalf<'a>,
+    stream: Stream,
     session: Session,
     effects: Effects,
     buffer: Buffer,
+    /// What the client may publish to.
+    grants: Grants,
     /// Held while a large packet is read.
     room: Option<OwnedSemaphorePermit>,
     shared: &'a Arc<Shared>,
 }
 
 impl Connection<'_> {
-    /// Reads until the CONNECT is there.
+    /// All that comes before the node hears of the client.
+    async fn enter(&mut self) -> Result<(), End> {
+        self.greet().await?;
+        let Shared { options, intake, .. } = &**self.shared;
+        let certificate = self.stream.peer_certificate().map(AsRef::as_ref);
+        match options.access.login(self.session.take_claim(), certificate).await {
+            Ok(grants) => self.grants = grants,
+            Err(denied) => {
+                intake.counts().denied(denied.name());
+                self.session.deny(denied, &mut self.effects.out);
+                return Err(denied.into());
+            }
+        }
+        if self.session.will_topic().is_some_and(|topic| !self.grants.allows(topic)) {
+            // Its client comes in nevertheless: no version has words for it.
+            intake.counts().dropped(RefuseReason::Forbidden.name());
+            self.session.take_will();
+        }
+        Ok(())
+    }
+
+    /// Agrees on TLS, then reads until the CONNECT is there.
     async fn greet(&mut self) -> Result<(), End> {
+        if self.stream.is_handshaking() {
+            // An error would mean that the semaphore is closed, which it never is.
+            let _one_of_few = self.shared.handshakes.acquire().await;
+            let agreed = self.stream.handshake().await.map_err(untrusted);
+            if let Err(End::Untrusted(_)) = agreed {
+                self.shared.intake.counts().denied("tls");
+            }
+            agreed?;
+        }
         loop {
             self.fill().await?;
             match self.receive(self.shared.intake.now()) {
@@ -156,6 +187,7 @@ impl Connection<'_> {
         let mut timer = std::pin::pin!(sleep_until(pulse.never()));
         loop {
             let step = if *paused { Step::Wait } else { self.receive(source.now()) };
+            self.sift();
             if !self.effects.records.is_empty() {
                 let records = &mut self.effects.records;
                 source.offer_all(records).await.map_err(|_| End::Stopping)?;
@@ -176,7 +208,7 @@ impl Connection<'_> {
                 Step::Wait if !*paused && !self.session.must_wait() => continue,
                 Step::Read(_) | Step::Wait | Step::Connect => {}
             }
-            let blocked = !self.effects.out.is_empty();
+            let blocked = !self.effects.out.is_empty() || self.stream.has_to_write();
             let reading = !*paused && !blocked && matches!(step, Step::Read(_));
             let excess = self.buffer.excess();
             if excess.is_none() {
@@ -192,17 +224,45 @@ impl Connection<'_> {
                     Some(notice) => self.heed(notice, paused),
                     None => return Err(End::Stopping),
                 },
-                writable = self.writer.writable(), if blocked => writable.map_err(failed)?,
+                writable = self.stream.writable(), if blocked => writable.map_err(failed)?,
                 room = self.shared.room.clone().acquire_many_owned(excess.unwrap_or(0)), if crowded => {
                     self.room = room.ok();
                 }
-                filled = self.buffer.fill(&mut self.reader), if reading => {
-                    heard(filled)?;
-                    pulse.heard();
+                readable = self.buffer.readable(&self.stream), if reading => {
+                    readable.map_err(failed)?;
+                    if let Some(count) = self.buffer.read(&mut self.stream).map_err(failed)? {
+                        heard(Ok(count))?;
+                        pulse.heard();
+                    }
                 }
                 () = timer.as_mut(), if deadline.is_some() => pulse.check(deadline)?,
             }
         }
+    }
+
+    /// Takes out what the client has no right to.
+    fn sift(&mut self) {
+        if self.grants.is_everything() {
+            return;
+        }
+        let Connection { grants, session, effects, shared, .. } = self;
+        effects.records.retain(|record| {
+            let is_allowed = grants.allows(&record.key);
+            if !is_allowed {
+                let (counts, why) = (shared.intake.counts(), RefuseReason::Forbidden);
+                match record.token {
+                    Some(token) => {
+                        // Where the client is not told, the session counts it as dropped.
+                        if session.tells_refusals() {
+                            counts.refused(why.name());
+                        }
+                        session.answer(token, Err(why));
+                    }
+                    None => counts.dropped(why.name()),
+                }
+            }
+            is_allowed
+        });
     }
 
     fn heed(&mut self, notice: Notice, paused: &mut bool) {
@@ -220,14 +280,14 @@ impl Connection<'_> {
     }
 
     async fn fill(&mut self) -> Result<(), End> {
-        heard(self.buffer.fill(&mut self.reader).await)
+        heard(self.buffer.fill(&mut self.stream).await)
     }
 
     /// Writes what the socket takes now.
     fn flush(&mut self) -> Result<(), End> {
         let out = &mut self.effects.out;
-        while !out.is_empty() {
-            match self.writer.try_write(out) {
+        while !out.is_empty() || self.stream.has_to_write() {
+            match self.stream.try_write(out) {
                 Ok(written) => drop(out.drain(..written)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(failed(error)),
@@ -247,8 +307,8 @@ impl Connection<'_> {
         }
         self.session.end(end, &mut self.effects.out);
         let farewell = async {
-            self.writer.write_all(&self.effects.out).await?;
-            self.writer.shutdown().await
+            self.stream.write_all(&self.effects.out).await?;
+            self.stream.shutdown().await
         };
         // Neither a client that does not read nor one that is gone changes what follows.
         let _ = timeout(CLOSE_WAIT, farewell).await;
@@ -271,10 +331,23 @@ impl Connection<'_> {
     async fn linger(&mut self, end: &End) {
         if matches!(
             end,
-            End::Violation { .. } | End::TakenOver | End::Stopping | End::Refused { .. }
+            End::Violation { .. }
+                | End::TakenOver
+                | End::Stopping
+                | End::Refused { .. }
+                | End::Untrusted(_)
+                | End::Denied(_)
         ) {
-            let _ = timeout(CLOSE_WAIT, discard(&mut self.reader, DISCARD_MAX)).await;
+            let _ = timeout(CLOSE_WAIT, discard(&mut self.stream, DISCARD_MAX)).await;
         }
+    }
+}
+
+/// What went wrong in a handshake.
+fn untrusted(error: io::Error) -> End {
+    match tls::explain(&error) {
+        Some(words) => End::Untrusted(words.into()),
+        None => failed(error),
     }
 }
 

@@ -17,12 +17,16 @@ use super::connection;
 use super::options::MqttOptions;
 use super::session::{End, Limits};
 use crate::port::Intake;
+use crate::tls::Stream;
 
 /// Connections that the kernel may hold for us: a site that comes back after a power cut.
 const BACKLOG: i32 = 4096;
 /// After this silence the kernel asks whether a client is still there: the only way to find a dead one
 /// that wanted no keepalive.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(120);
+/// TLS handshakes at a time; more wait for their turn, within their connect timeout. Each costs up to a
+/// millisecond of a processor, and records of the clients that are there must not wait for a crowd.
+const HANDSHAKES_MAX: usize = 256;
 /// Waiting after an accept that failed, doubled up to `ACCEPT_WAIT_MAX`.
 const ACCEPT_WAIT: Duration = Duration::from_millis(50);
 const ACCEPT_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -68,6 +72,8 @@ pub(super) struct Shared {
     /// Sessions without a connection that may wait for answers or with their will.
     pub(super) afterlives: Arc<Semaphore>,
     complaints: Complaints,
+    /// TLS handshakes that may be under way.
+    pub(super) handshakes: Semaphore,
     permits: Arc<Semaphore>,
 }
 
@@ -86,7 +92,7 @@ impl Shared {
 
 /// A connection that begins.
 pub(super) struct Call {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     pub(super) peer: SocketAddr,
     pub(super) shared: Arc<Shared>,
     pub(super) stop: watch::Receiver<bool>,
@@ -208,6 +214,7 @@ impl MqttListener {
             intake,
             room: Arc::new(Semaphore::new(room)),
             complaints: Complaints::new(Instant::now()),
+            handshakes: Semaphore::new(HANDSHAKES_MAX),
             permits: permits.clone(),
         });
         let mut accepting = JoinSet::new();
@@ -277,6 +284,13 @@ fn admit(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>, stop: &watch
     // Failures here are failures of the connection, which its first read reports.
     let _ = stream.set_nodelay(true);
     let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(TCP_KEEPALIVE));
+    let stream = match &shared.options.tls {
+        None => Stream::from(stream),
+        Some(config) => match Stream::server(stream, config.clone()) {
+            Ok(stream) => stream,
+            Err(error) => return tracing::warn!(%peer, %error, "no TLS"),
+        },
+    };
     let call = Call { stream, peer, shared: shared.clone(), stop: stop.clone(), permit };
     tokio::spawn(connection::run(call));
 }

@@ -22,7 +22,7 @@
 //! * The retain flag is accepted and kept as a record property, and nothing is retained here: with
 //!   "retain not available" many clients could not connect, for MQTT 5 makes a retained will or
 //!   publish an error then, and without subscriptions nobody can tell the difference.
-//! * Username and password are not checked.
+//! * Username and password are checked where users are configured (`crate::access`).
 //! * Topics, client ids and usernames must not have control characters.
 //! * Acknowledgements leave in the order of the publishes, as the standard demands: a record whose
 //!   stream is acknowledged late holds back the acknowledgements behind it, but not the records.

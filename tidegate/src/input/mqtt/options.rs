@@ -1,15 +1,23 @@
 //! What can be chosen for an MQTT input.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ServerConfig;
+
 use super::session::Refused;
+use crate::access::Access;
 
 /// Options of one MQTT input.
 #[derive(Clone, Debug)]
 pub struct MqttOptions {
     /// Addresses to listen on.
     pub listen: Vec<SocketAddr>,
+    /// TLS, if clients must speak it.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Who may come in, and what they may publish.
+    pub access: Arc<Access>,
     /// Largest packet taken from a client, in bytes, fixed header included. Announced to MQTT 5
     /// clients.
     pub max_packet_size: u32,
@@ -45,6 +53,8 @@ impl MqttOptions {
     pub fn new(listen: Vec<SocketAddr>) -> Self {
         MqttOptions {
             listen,
+            tls: None,
+            access: Arc::default(),
             max_packet_size: 1024 * 1024,
             receive_maximum: 1024,
             topic_alias_maximum: 16,

@@ -263,7 +263,7 @@ fn scaled(seconds: f64) -> Duration {
 fn may_pass(reason: RefuseReason) -> bool {
     match reason {
         RefuseReason::Full | RefuseReason::TooManyStreams | RefuseReason::Storage => true,
-        RefuseReason::NoRule | RefuseReason::Oversize => false,
+        RefuseReason::NoRule | RefuseReason::Forbidden | RefuseReason::Oversize => false,
         RefuseReason::Stopping | RefuseReason::Dropped(_) => false,
     }
 }

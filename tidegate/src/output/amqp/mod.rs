@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 pub use session::{Session, fuzz};
 
+use crate::tls::ClientTls;
+
 /// Where and how to publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AmqpOptions {
@@ -18,6 +20,8 @@ pub struct AmqpOptions {
     pub host: String,
     /// Port.
     pub port: u16,
+    /// TLS, if the far end speaks it.
+    pub tls: Option<ClientTls>,
     /// Virtual host.
     pub virtual_host: String,
     /// User name.

@@ -372,6 +372,7 @@ pub fn fuzz(bytes: &[u8]) {
     let options = AmqpOptions {
         host: String::new(),
         port: 0,
+        tls: None,
         virtual_host: "/".into(),
         user: "guest".into(),
         password: "guest".into(),
@@ -406,6 +407,7 @@ mod tests {
         AmqpOptions {
             host: "localhost".into(),
             port: 5672,
+            tls: None,
             virtual_host: "plant".into(),
             user: "gate".into(),
             password: "secret".into(),

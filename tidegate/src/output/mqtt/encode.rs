@@ -121,6 +121,7 @@ pub(super) mod tests {
         MqttOptions {
             host: "localhost".into(),
             port: 1883,
+            tls: None,
             client_id: "gate-7".into(),
             user: None,
             password: None,

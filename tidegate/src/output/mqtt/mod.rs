@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 pub use session::{Session, fuzz};
 
+use crate::tls::ClientTls;
+
 /// Where and how to publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MqttOptions {
@@ -18,6 +20,8 @@ pub struct MqttOptions {
     pub host: String,
     /// Port.
     pub port: u16,
+    /// TLS, if the far end speaks it.
+    pub tls: Option<ClientTls>,
     /// Client identifier; each lane adds its number.
     pub client_id: String,
     /// User name.

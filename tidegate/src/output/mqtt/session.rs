@@ -233,6 +233,7 @@ pub fn fuzz(bytes: &[u8]) {
     let options = MqttOptions {
         host: String::new(),
         port: 0,
+        tls: None,
         client_id: "fuzz".into(),
         user: None,
         password: None,

@@ -17,6 +17,7 @@ pub fn exercise(bytes: &[u8]) {
     let options = MqttClientOptions {
         host: String::new(),
         port: 0,
+        tls: None,
         client_id: "fuzz".into(),
         user: None,
         password: None,

@@ -10,13 +10,11 @@ mod exercise;
 mod session;
 mod trouble;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::record::RefuseReason;
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 pub use self::exercise::exercise;
@@ -28,6 +26,7 @@ use super::wire::{Version, client as wire};
 use crate::output::backoff::Backoff;
 use crate::output::{Complaint, connect};
 use crate::port::{Intake, Notice, Source};
+use crate::tls::{ClientTls, Stream, server_name};
 
 /// How long login and subscription may take.
 const LOGIN_PATIENCE: Duration = Duration::from_secs(10);
@@ -43,6 +42,8 @@ pub struct MqttClientOptions {
     pub host: String,
     /// Port.
     pub port: u16,
+    /// TLS, if the broker speaks it.
+    pub tls: Option<ClientTls>,
     /// Client identifier; the broker keeps the session under it.
     pub client_id: String,
     /// User name.
@@ -69,6 +70,7 @@ impl MqttClientOptions {
 /// Serves until the node is gone. Trouble is told once, and tried again with growing pauses.
 pub async fn run(options: MqttClientOptions, intake: Intake) {
     let (host, port): (Arc<str>, u16) = (options.host.as_str().into(), options.port);
+    let tls = options.tls.clone();
     let Ok(source) = intake.open(options.client_id.as_str().into()).await else { return };
     let session = Session::new(options, source.id());
     let mut client = Client { session, source, paused: false, effects: Effects::default() };
@@ -79,7 +81,7 @@ pub async fn run(options: MqttClientOptions, intake: Intake) {
         let trouble = tokio::select! {
             biased;
             () = intake.closed() => return,
-            opened = connect(host.clone(), port) => match opened {
+            opened = open(&host, port, tls.as_ref()) => match opened {
                 Ok(stream) => client.serve(stream, &complaint, &intake).await,
                 Err(error) => error.into(),
             },
@@ -100,6 +102,18 @@ pub async fn run(options: MqttClientOptions, intake: Intake) {
     }
 }
 
+/// Connects; TLS is agreed on later, with the login.
+async fn open(host: &Arc<str>, port: u16, tls: Option<&ClientTls>) -> io::Result<Stream> {
+    let tcp = connect(host.clone(), port).await?;
+    match tls {
+        None => Ok(tcp.into()),
+        Some(tls) => {
+            let name = server_name(host).map_err(io::Error::other)?;
+            Stream::client(tcp, tls.config(), name)
+        }
+    }
+}
+
 struct Client {
     session: Session,
     source: Source,
@@ -108,9 +122,8 @@ struct Client {
 }
 
 /// One connection.
-struct Wire<'a> {
-    reader: ReadHalf<'a>,
-    writer: WriteHalf<'a>,
+struct Wire {
+    stream: Stream,
     buffer: Buffer,
     /// When bytes came last, or when reading began again.
     heard: Instant,
@@ -118,14 +131,15 @@ struct Wire<'a> {
 
 impl Client {
     /// Serves one connection to its end.
-    async fn serve(&mut self, mut stream: TcpStream, told: &Complaint, intake: &Intake) -> Trouble {
-        let (reader, writer) = stream.split();
-        let heard = Instant::now();
-        let mut wire = Wire { reader, writer, buffer: Buffer::default(), heard };
+    async fn serve(&mut self, stream: Stream, told: &Complaint, intake: &Intake) -> Trouble {
+        let mut wire = Wire { stream, buffer: Buffer::default(), heard: Instant::now() };
         self.effects = Effects::default();
         self.session.connect(&mut self.effects.out);
-        let login = timeout(LOGIN_PATIENCE, self.exchange(&mut wire, true)).await;
-        let end = match login {
+        let login = async {
+            wire.stream.handshake().await?;
+            self.exchange(&mut wire, true).await
+        };
+        let end = match timeout(LOGIN_PATIENCE, login).await {
             Err(_) => Err(Trouble::NoLogin),
             Ok(Err(trouble)) => Err(trouble),
             Ok(Ok(())) => {
@@ -139,9 +153,9 @@ impl Client {
             }
         };
         let farewell = async {
-            wire.writer.write_all(&self.effects.out).await?;
-            wire.writer.write_all(&wire::DISCONNECT).await?;
-            wire.writer.shutdown().await
+            wire.stream.write_all(&self.effects.out).await?;
+            wire.stream.write_all(&wire::DISCONNECT).await?;
+            wire.stream.shutdown().await
         };
         // Neither a broker that does not read nor one that is gone changes what follows.
         let _ = timeout(CLOSE_WAIT, farewell).await;
@@ -149,7 +163,7 @@ impl Client {
     }
 
     /// The loop of a connection. Returns by its error, or when the login is done.
-    async fn exchange(&mut self, wire: &mut Wire<'_>, is_login: bool) -> Result<(), Trouble> {
+    async fn exchange(&mut self, wire: &mut Wire, is_login: bool) -> Result<(), Trouble> {
         let keepalive = Duration::from_secs(self.session.keepalive().into());
         let mut pulse = interval((keepalive / 2).max(Duration::from_secs(1)));
         pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -164,7 +178,7 @@ impl Client {
                 Step::Wait if !self.paused && !self.session.must_wait() => continue,
                 Step::Read(_) | Step::Wait => {}
             }
-            let blocked = !self.effects.out.is_empty();
+            let blocked = !self.effects.out.is_empty() || wire.stream.has_to_write();
             let reading = !blocked && matches!(step, Step::Read(_));
             if !reading {
                 wire.heard = Instant::now();
@@ -172,12 +186,14 @@ impl Client {
             tokio::select! {
                 biased;
                 notice = self.source.notice() => self.heed(notice.ok_or(Trouble::Stopping)?),
-                writable = wire.writer.writable(), if blocked => writable?,
-                filled = wire.buffer.fill(&mut wire.reader), if reading => {
-                    if filled? == 0 {
-                        return Err(Trouble::Closed);
+                writable = wire.stream.writable(), if blocked => writable?,
+                readable = wire.buffer.readable(&wire.stream), if reading => {
+                    readable?;
+                    match wire.buffer.read(&mut wire.stream)? {
+                        Some(0) => return Err(Trouble::Closed),
+                        Some(_) => wire.heard = Instant::now(),
+                        None => {}
                     }
-                    wire.heard = Instant::now();
                 }
                 _ = pulse.tick() => {
                     if wire.heard.elapsed() > keepalive + keepalive / 2 {
@@ -192,7 +208,7 @@ impl Client {
     }
 
     /// Does what can be done without waiting for the broker.
-    async fn step(&mut self, wire: &mut Wire<'_>) -> Result<Step, Trouble> {
+    async fn step(&mut self, wire: &mut Wire) -> Result<Step, Trouble> {
         let step = if self.paused {
             Step::Wait
         } else {
@@ -216,10 +232,10 @@ impl Client {
         }
         acknowledged?;
         let out = &mut self.effects.out;
-        while !out.is_empty() {
-            match wire.writer.try_write(out) {
+        while !out.is_empty() || wire.stream.has_to_write() {
+            match wire.stream.try_write(out) {
                 Ok(written) => drop(out.drain(..written)),
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error.into()),
             }
         }

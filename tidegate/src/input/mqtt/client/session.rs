@@ -325,7 +325,8 @@ fn comes_again(reason: RefuseReason) -> bool {
     match reason {
         RefuseReason::Full | RefuseReason::TooManyStreams => true,
         RefuseReason::Storage | RefuseReason::Stopping => true,
-        RefuseReason::NoRule | RefuseReason::Oversize | RefuseReason::Dropped(_) => false,
+        RefuseReason::NoRule | RefuseReason::Forbidden => false,
+        RefuseReason::Oversize | RefuseReason::Dropped(_) => false,
     }
 }
 

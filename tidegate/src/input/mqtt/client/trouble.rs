@@ -5,13 +5,16 @@ use std::io;
 use tidegate_core::record::RefuseReason;
 
 use crate::input::mqtt::wire::Violation;
+use crate::tls;
 
 /// Why a connection ends.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
     /// Nobody answers there, or the connection broke.
     #[error("{0}: is the broker running, and is its address right?")]
-    Io(#[from] io::Error),
+    Io(io::Error),
+    #[error("no TLS: {0}")]
+    Untrusted(String),
     #[error("the broker closed the connection")]
     Closed,
     #[error("the broker did not answer the login in time")]
@@ -39,6 +42,15 @@ pub(super) enum Trouble {
     /// The node is gone.
     #[error("the node is stopping")]
     Stopping,
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        match tls::explain(&error) {
+            Some(words) => Trouble::Untrusted(words),
+            None => Trouble::Io(error),
+        }
+    }
 }
 
 /// What would help, as a continued sentence: return codes of 3.1.1, reason codes of MQTT 5.

@@ -4,6 +4,7 @@ use std::io;
 
 use tidegate_core::record::RefuseReason;
 
+use crate::access::Denied;
 use crate::input::mqtt::wire::{Reason, Violation};
 
 /// Why a connection ends.
@@ -38,6 +39,12 @@ pub enum End {
     /// The connection failed.
     #[error("the connection failed: {0}")]
     Failed(io::ErrorKind),
+    /// TLS could not be agreed on.
+    #[error("no TLS: {0}")]
+    Untrusted(Box<str>),
+    /// The client may not come in.
+    #[error("{0}")]
+    Denied(#[from] Denied),
     /// Nothing was heard for one and a half times the keepalive.
     #[error("nothing was heard for 1.5 times the keepalive interval")]
     KeepAlive,
@@ -71,7 +78,7 @@ impl End {
     pub fn reason(&self) -> Option<Reason> {
         match self {
             End::Disconnected { .. } | End::Closed | End::Failed(_) | End::ConnectTimeout => None,
-            End::NotReading => None,
+            End::NotReading | End::Untrusted(_) | End::Denied(_) => None,
             End::Violation { violation, .. } => Some(violation.reason),
             End::Refused { .. } => Some(Reason::ImplementationSpecific),
             End::KeepAlive => Some(Reason::KeepAliveTimeout),
@@ -85,7 +92,8 @@ impl End {
         match self {
             End::Disconnected { .. } | End::Closed | End::Failed(_) | End::Stopping => false,
             End::Violation { .. } | End::Refused { .. } | End::KeepAlive => true,
-            End::ConnectTimeout | End::NotReading | End::TakenOver => true,
+            End::ConnectTimeout | End::NotReading | End::TakenOver | End::Untrusted(_) => true,
+            End::Denied(_) => true,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_core::record::SourceId;
 
 use super::{Effects, End, Phase, Session, Step, Will};
+use crate::access::{Claim, Denied};
 use crate::input::mqtt::wire::connect::{self, Connect};
 use crate::input::mqtt::wire::frame::Frame;
 use crate::input::mqtt::wire::reader::Reader;
@@ -22,7 +23,7 @@ impl Session {
         if frame.first & 0x0F != 0 && version != Version::V31 {
             return Err(Violation::malformed("a connect packet with wrong flags"));
         }
-        let Connect { clean, keepalive, client_id, will, session_expiry, .. } =
+        let Connect { clean, keepalive, client_id, will, user, password, session_expiry, .. } =
             self.note(Connect::read(version, reader)?);
         let empty_is_wrong = match version {
             Version::V31 => true,
@@ -38,6 +39,10 @@ impl Session {
         if let Some(will) = will {
             self.will = Some(Box::new(Will::read(will)?));
         }
+        if user.is_some() || password.is_some() {
+            let (user, password) = (user.map(Into::into), password.map(Into::into));
+            self.claim = Some(Box::new(Claim { user, password }));
+        }
         // Before MQTT 5 a session that is not clean lasts as long as the server wants.
         self.asked_expiry = if version == Version::V5 {
             session_expiry
@@ -52,6 +57,24 @@ impl Session {
         self.keepalive = keepalive;
         self.phase = Phase::Connecting;
         Ok(Step::Connect)
+    }
+
+    /// What the CONNECT said of the user, once.
+    pub fn take_claim(&mut self) -> Claim {
+        self.claim.take().map(|claim| *claim).unwrap_or_default()
+    }
+
+    /// Refuses the CONNECT that waits for its answer.
+    pub fn deny(&mut self, why: Denied, out: &mut Vec<u8>) {
+        let (reason, code) = match why {
+            Denied::Password => (Reason::BadUserNameOrPassword, 4),
+            Denied::Anonymous | Denied::Certificate => (Reason::NotAuthorized, 5),
+        };
+        match self.version {
+            Some(Version::V5) => write::refused_v5(out, reason),
+            _ => write::refused(out, code),
+        }
+        self.phase = Phase::Ended;
     }
 
     fn note<'a>(&mut self, connect: Connect<'a>) -> Connect<'a> {

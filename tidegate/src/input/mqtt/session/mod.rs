@@ -36,6 +36,7 @@ use super::wire::frame::{Frame, Front, front};
 use super::wire::publish::Publish;
 use super::wire::reader::Reader;
 use super::wire::{Reason, Version, Violation, write};
+use crate::access::Claim;
 
 /// Records of one batch: enough to share the cost of crossing to the node, few enough to stay in the
 /// processor's cache.
@@ -121,6 +122,8 @@ pub struct Session {
     answers: Answers,
     topics: Topics,
     will: Option<Box<Will>>,
+    /// What the CONNECT said of the user, until it is asked for.
+    claim: Option<Box<Claim>>,
     dropped: Vec<RefuseReason>,
 }
 
@@ -143,8 +146,14 @@ impl Session {
             answers: Answers::default(),
             topics: Topics::default(),
             will: None,
+            claim: None,
             dropped: Vec::new(),
         }
+    }
+
+    /// The client's protocol version, once it is known.
+    pub fn version(&self) -> Option<Version> {
+        self.version
     }
 
     /// The client id; empty before CONNECT, and after a CONNECT that leaves it to the server.

@@ -149,6 +149,11 @@ impl Session {
         std::mem::take(&mut self.dropped)
     }
 
+    /// Whether a refusal reaches the client, by a word or by a close.
+    pub fn tells_refusals(&self) -> bool {
+        self.version == Some(Version::V5) || self.limits.refused == Refused::Close
+    }
+
     /// Goes on with the session of an earlier connection; called before `opened`.
     pub fn resume(&mut self, memory: Memory) {
         self.is_resumed = true;
@@ -170,7 +175,7 @@ fn refusal(reason: RefuseReason) -> Reason {
         RefuseReason::Full | RefuseReason::TooManyStreams | RefuseReason::Storage => {
             Reason::QuotaExceeded
         }
-        RefuseReason::NoRule => Reason::NotAuthorized,
+        RefuseReason::NoRule | RefuseReason::Forbidden => Reason::NotAuthorized,
         RefuseReason::Oversize | RefuseReason::Stopping | RefuseReason::Dropped(_) => {
             Reason::ImplementationSpecific
         }

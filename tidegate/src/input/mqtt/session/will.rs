@@ -46,6 +46,11 @@ impl Will {
 }
 
 impl Session {
+    /// The topic of the client's will.
+    pub fn will_topic(&self) -> Option<&Bytes> {
+        self.will.as_ref().map(|will| &will.key)
+    }
+
     /// The client's will, once, and how long to wait with it: a session that ends sends it at once.
     pub fn take_will(&mut self) -> Option<(Will, Duration)> {
         let will = *self.will.take()?;

@@ -5,8 +5,7 @@ use super::publish::check_topic;
 use super::reader::Reader;
 use super::{Reason, Version, Violation};
 
-/// What the client asks for, borrowed from the read buffer. Username and password are checked for form
-/// only.
+/// What the client asks for, borrowed from the read buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Connect<'a> {
     pub(crate) clean: bool,
@@ -14,6 +13,8 @@ pub(crate) struct Connect<'a> {
     pub(crate) keepalive: u16,
     pub(crate) client_id: &'a str,
     pub(crate) will: Option<Will<'a>>,
+    pub(crate) user: Option<&'a str>,
+    pub(crate) password: Option<&'a [u8]>,
     /// Seconds that the session outlives the connection (MQTT 5).
     pub(crate) session_expiry: u32,
     /// Largest packet that the client takes (MQTT 5).
@@ -65,6 +66,8 @@ impl<'a> Connect<'a> {
             keepalive,
             client_id: "",
             will: None,
+            user: None,
+            password: None,
             session_expiry: 0,
             maximum_packet_size: u32::MAX,
             problem_information: true,
@@ -77,10 +80,10 @@ impl<'a> Connect<'a> {
             connect.will = Some(Will::read(version, flags, &mut reader)?);
         }
         if flags & USERNAME != 0 {
-            reader.name()?;
+            connect.user = Some(reader.name()?);
         }
         if flags & PASSWORD != 0 {
-            reader.binary()?;
+            connect.password = Some(reader.binary()?);
         }
         reader.finish()?;
         Ok(connect)

@@ -36,6 +36,7 @@ pub enum Reason {
     ImplementationSpecific = 0x83,
     UnsupportedVersion = 0x84,
     ClientIdNotValid = 0x85,
+    BadUserNameOrPassword = 0x86,
     NotAuthorized = 0x87,
     ServerShuttingDown = 0x8B,
     BadAuthenticationMethod = 0x8C,

@@ -4,6 +4,7 @@ fn options() -> MqttClientOptions {
     MqttClientOptions {
         host: "localhost".into(),
         port: 1883,
+        tls: None,
         client_id: "gate".into(),
         user: None,
         password: None,

@@ -1,0 +1,94 @@
+//! Users, their file, and who gets in.
+
+use std::path::PathBuf;
+
+use super::users::{UserFile, Users};
+use super::*;
+
+fn file(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("tidegate-users-{name}-{}", std::process::id()))
+}
+
+fn claim(user: &str, password: &str) -> Claim {
+    Claim { user: Some(user.into()), password: Some(password.into()) }
+}
+
+#[test]
+fn users_are_added_verified_and_removed() {
+    let file = file("file");
+    let mut users = Users::default();
+    users.add("plc-7", b"secret").unwrap();
+    users.add("plc-8", b"other").unwrap();
+    users.write(&file).unwrap();
+    let mut users = Users::read(&file).unwrap();
+    assert_eq!(users.names().collect::<Vec<_>>(), ["plc-7", "plc-8"]);
+    assert!(!users.remembers("plc-7", b"secret"));
+    assert!(users.verify("plc-7", b"secret") && users.remembers("plc-7", b"secret"));
+    assert!(!users.verify("plc-7", b"other") && !users.remembers("plc-8", b"secret"));
+    assert!(!users.verify("plc-9", b"secret"));
+    assert!(users.remove("plc-8") && !users.remove("plc-8"));
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn wrong_lines_are_named() {
+    let mut users = Users::default();
+    users.add("a", b"x").unwrap();
+    let path = file("lines");
+    users.write(&path).unwrap();
+    let line = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    assert!(Users::parse(&format!("# users\n\n{line}")).is_ok());
+    let wrong = |text: &str| Users::parse(text).unwrap_err();
+    assert_eq!(wrong(&format!("{line}{line}")), (2, "this user stands above already"));
+    assert_eq!(wrong("\nplc-7").0, 2);
+    assert_eq!(wrong("plc-7:secret"), (1, "no Argon2id hash: `tidegate user add` makes one"));
+    assert!(wrong(&line.replace("m=19456", "m=9999999")).1.contains("costs more"));
+    assert!(wrong(&line.replacen("a:", "a/b:", 1)).1.contains("no : / + #"));
+    for name in ["", "a:b", "+", "x\n", " x", "#x"] {
+        assert!(users.add(name, b"x").is_err(), "{name:?}");
+    }
+    assert!(users.add("b", b"").is_err());
+}
+
+#[tokio::test]
+async fn who_may_come_in() {
+    let path = file("login");
+    let mut users = Users::default();
+    users.add("plc-7", b"secret").unwrap();
+    users.write(&path).unwrap();
+    let rules = vec![Allow::new(Some("plc-*".into()), vec!["f/%u".into()]).unwrap()];
+    let by_password =
+        |anonymous| Identification::Password { users: UserFile::open(&path).unwrap(), anonymous };
+    let access = Access::new(by_password(false), Some(rules.clone()));
+    let mut grants = access.login(claim("plc-7", "secret"), None).await.unwrap();
+    assert!(grants.allows(&"f/plc-7".into()) && !grants.allows(&"f/plc-8".into()));
+    let denied = async |access: &Access, claim| access.login(claim, None).await.unwrap_err();
+    assert_eq!(denied(&access, claim("plc-7", "wrong")).await, Denied::Password);
+    assert_eq!(denied(&access, claim("plc-8", "secret")).await, Denied::Password);
+    let nameless = Claim { user: Some("plc-7".into()), password: None };
+    assert_eq!(denied(&access, nameless).await, Denied::Password);
+    assert_eq!(denied(&access, Claim::default()).await, Denied::Anonymous);
+    let open = Access::new(by_password(true), Some(rules));
+    let mut grants = open.login(Claim::default(), None).await.unwrap();
+    assert!(!grants.allows(&"f/plc-7".into()));
+    assert_eq!(denied(&open, claim("plc-7", "wrong")).await, Denied::Password);
+    // A changed file counts at once.
+    users.remove("plc-7");
+    users.add("plc-9", b"new").unwrap();
+    users.write(&path).unwrap();
+    assert_eq!(denied(&access, claim("plc-7", "secret")).await, Denied::Password);
+    assert!(access.login(claim("plc-9", "new"), None).await.is_ok());
+    std::fs::remove_file(path).unwrap();
+}
+
+#[tokio::test]
+async fn a_certificate_names_its_user() {
+    let access = Access::new(Identification::Certificate, None);
+    assert_eq!(access.login(claim("a", "b"), None).await.unwrap_err(), Denied::Certificate);
+    let wrong = access.login(Claim::default(), Some(b"no certificate")).await;
+    assert_eq!(wrong.unwrap_err(), Denied::Certificate);
+}

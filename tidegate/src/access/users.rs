@@ -1,0 +1,261 @@
+//! The file of users: one `name:hash` a line, the hash by Argon2id in its usual text form (PHC).
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use argon2::Argon2;
+use argon2::password_hash::rand_core::OsRng;
+use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
+
+/// Longest file.
+const FILE_MAX: u64 = 4 << 20;
+/// Longest name.
+const NAME_MAX: usize = 64;
+/// Most memory in KiB and most passes that a hash may ask for: a wrong file must not stall the node.
+const COST_MAX: (u32, u32) = (256 * 1024, 16);
+/// The hash of a password that nobody knows: a name that is not there costs as much time as one that is.
+const STAND_IN: &str = "$argon2id$v=19$m=19456,t=2,p=1$c29tZSBzYWx0IGhlcmU$\
+                        8J0jqC6qkkSlYqkCUvcxdOZdiHZ1eUhNXAtnRwxcBJo";
+
+/// Why there are no users.
+#[derive(Debug, thiserror::Error)]
+pub enum UsersError {
+    /// The file cannot be read or written.
+    #[error("{}: {source}", file.display())]
+    File {
+        /// Which.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A line is wrong.
+    #[error("{}:{line}: {what}", file.display())]
+    Line {
+        /// The file.
+        file: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What is wrong and what would be right.
+        what: &'static str,
+    },
+    /// A name or password cannot be used.
+    #[error("{0}")]
+    Unusable(&'static str),
+}
+
+/// Users and the hashes of their passwords.
+#[derive(Debug, Default)]
+pub struct Users {
+    hashes: BTreeMap<String, String>,
+    /// Of each user the password that was right last, by two hashes with keys of this process.
+    right: Mutex<BTreeMap<String, (u64, u64)>>,
+    keys: (RandomState, RandomState),
+}
+
+impl Users {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or a line is wrong.
+    pub fn read(file: &Path) -> Result<Users, UsersError> {
+        let failed = |source| UsersError::File { file: file.into(), source };
+        if std::fs::metadata(file).map_err(failed)?.len() > FILE_MAX {
+            return Err(failed(io::Error::other("longer than 4 MiB: no file of users is")));
+        }
+        let text = std::fs::read_to_string(file).map_err(failed)?;
+        Users::parse(&text).map_err(|(line, what)| UsersError::Line {
+            file: file.into(),
+            line,
+            what,
+        })
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// The line that is wrong, from 1, and what is.
+    pub fn parse(text: &str) -> Result<Users, (usize, &'static str)> {
+        let mut users = Users::default();
+        for (place, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let number = place + 1;
+            let (name, hash) = line.split_once(':').ok_or((
+                number,
+                "no colon: a line is name:hash, as `tidegate user add` makes it",
+            ))?;
+            name_is_good(name).map_err(|what| (number, what))?;
+            hash_is_good(hash).map_err(|what| (number, what))?;
+            if users.hashes.insert(name.into(), hash.into()).is_some() {
+                return Err((number, "this user stands above already"));
+            }
+        }
+        Ok(users)
+    }
+
+    /// Their names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.hashes.keys().map(String::as_str)
+    }
+
+    /// Adds a user, or gives one another password.
+    ///
+    /// # Errors
+    /// The name or the password cannot be used.
+    pub fn add(&mut self, name: &str, password: &[u8]) -> Result<(), UsersError> {
+        name_is_good(name).map_err(UsersError::Unusable)?;
+        if password.is_empty() {
+            return Err(UsersError::Unusable("an empty password"));
+        }
+        let salt = SaltString::generate(&mut OsRng);
+        let hash = Argon2::default().hash_password(password, &salt);
+        let hash = hash.map_err(|_| UsersError::Unusable("this password cannot be hashed"))?;
+        self.hashes.insert(name.into(), hash.to_string());
+        Ok(())
+    }
+
+    /// Removes a user; whether there was one.
+    pub fn remove(&mut self, name: &str) -> bool {
+        self.hashes.remove(name).is_some()
+    }
+
+    /// Writes the file as a whole or not at all. A new one is its owner's only.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, file: &Path) -> Result<(), UsersError> {
+        let failed = |source| UsersError::File { file: file.into(), source };
+        let text: String =
+            self.hashes.iter().map(|(name, hash)| format!("{name}:{hash}\n")).collect();
+        let mode = std::fs::metadata(file).map_or(0o600, |old| old.permissions().mode());
+        replace(file, &text, mode).map_err(failed)
+    }
+
+    /// Whether this password was right before: the quick answer for a client that comes back. A password
+    /// is kept only as a hash whose keys nobody outside this process knows.
+    pub fn remembers(&self, name: &str, password: &[u8]) -> bool {
+        let right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
+        right.get(name) == Some(&self.keyed(name, password))
+    }
+
+    /// Whether this is the user's password. Takes tens of milliseconds, whether or not there is such a
+    /// user.
+    pub fn verify(&self, name: &str, password: &[u8]) -> bool {
+        let known = self.hashes.get(name);
+        let hash = PasswordHash::new(known.map_or(STAND_IN, String::as_str));
+        let fits = |hash: &PasswordHash<'_>| Argon2::default().verify_password(password, hash);
+        let is_right = hash.is_ok_and(|hash| fits(&hash).is_ok()) && known.is_some();
+        if is_right {
+            let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
+            right.insert(name.into(), self.keyed(name, password));
+        }
+        is_right
+    }
+
+    fn keyed(&self, name: &str, password: &[u8]) -> (u64, u64) {
+        let both = (name, password);
+        (self.keys.0.hash_one(both), self.keys.1.hash_one(both))
+    }
+}
+
+/// Writes a file as a whole or not at all, with this mode.
+pub(crate) fn replace(file: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let mut fresh = file.as_os_str().to_owned();
+    fresh.push(".new");
+    let mut options = std::fs::OpenOptions::new();
+    // Nobody else reads it while it is in the making.
+    let mut new = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+    new.write_all(text.as_bytes())?;
+    new.set_permissions(PermissionsExt::from_mode(mode))?;
+    new.sync_all()?;
+    std::fs::rename(&fresh, file)
+}
+
+/// Says why a name cannot be a user's.
+pub(crate) fn name_is_good(name: &str) -> Result<(), &'static str> {
+    if name.is_empty() || name.len() > NAME_MAX {
+        return Err("a user name has 1 to 64 bytes");
+    }
+    if name.starts_with('#') || name.trim() != name {
+        return Err("a user name begins with no # and no space, and ends with none");
+    }
+    if name.contains(|c: char| c.is_control() || ":/+#".contains(c)) {
+        return Err("a user name has no : / + # and no control character");
+    }
+    Ok(())
+}
+
+fn hash_is_good(hash: &str) -> Result<(), &'static str> {
+    const WHAT: &str = "no Argon2id hash: `tidegate user add` makes one";
+    let parsed = PasswordHash::new(hash).map_err(|_| WHAT)?;
+    let params = argon2::Params::try_from(&parsed).map_err(|_| WHAT)?;
+    if parsed.algorithm.as_str() != "argon2id" || parsed.hash.is_none() {
+        return Err(WHAT);
+    }
+    if params.m_cost() > COST_MAX.0 || params.t_cost() > COST_MAX.1 {
+        return Err("a hash that costs more than m=262144 or t=16: every login would stall");
+    }
+    Ok(())
+}
+
+/// A file of users that is read again when it has changed.
+#[derive(Debug)]
+pub struct UserFile {
+    file: PathBuf,
+    state: Mutex<(Change, Arc<Users>)>,
+}
+
+impl UserFile {
+    /// Reads it for the first time.
+    ///
+    /// # Errors
+    /// As [`Users::read`].
+    pub fn open(file: &Path) -> Result<UserFile, UsersError> {
+        let changed = changed(file);
+        let users = Arc::new(Users::read(file)?);
+        Ok(UserFile { file: file.into(), state: Mutex::new((changed, users)) })
+    }
+
+    /// The users now. A file that went wrong changes nothing, and is told once.
+    pub fn current(&self) -> Arc<Users> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = changed(&self.file);
+        if state.0 != changed {
+            state.0 = changed;
+            match Users::read(&self.file) {
+                Ok(users) => {
+                    tracing::info!(file = %self.file.display(), "users are read again");
+                    state.1 = Arc::new(users);
+                }
+                Err(error) => tracing::warn!("users stay as they were: {error}"),
+            }
+        }
+        state.1.clone()
+    }
+}
+
+/// When a file was changed, and which file it is: a new one comes by a rename. `None` where it is gone.
+type Change = Option<(SystemTime, u64)>;
+
+fn changed(file: &Path) -> Change {
+    let found = std::fs::metadata(file).ok()?;
+    Some((found.modified().ok()?, found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_not_there_costs_a_whole_check() {
+        assert_eq!(hash_is_good(STAND_IN), Ok(()));
+    }
+}

@@ -1,0 +1,71 @@
+//! Who may come in at an MQTT listener, and what clients may publish.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::access::users::UserFile;
+use crate::access::{Access, Allow, Identification};
+use crate::config::MqttInputConfig;
+use crate::tls::ServerFiles;
+
+/// `tls` of an MQTT listener.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlsConfig {
+    /// PEM file with the certificate, then those that lead to its authority.
+    pub certificate: Option<PathBuf>,
+    /// PEM file with the certificate's private key.
+    pub key: Option<PathBuf>,
+    /// PEM file with the authorities whose certificates clients must show.
+    pub client_ca: Option<PathBuf>,
+}
+
+impl TlsConfig {
+    /// The files, if those that it needs are given.
+    pub fn files(&self) -> Option<ServerFiles> {
+        let (certificate, key) = (self.certificate.clone()?, self.key.clone()?);
+        Some(ServerFiles { certificate, key, client_ca: self.client_ca.clone() })
+    }
+}
+
+/// `user_from` of an MQTT listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UserFrom {
+    /// The CONNECT packet's user name, proved by its password.
+    #[default]
+    Password,
+    /// The common name of the client's certificate.
+    Certificate,
+}
+
+/// An entry of `allow` of an MQTT listener.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AllowConfig {
+    /// Pattern of user names; everybody if left out.
+    pub user: Option<String>,
+    /// Topic filters; `%u` is the user's name.
+    pub topics: Vec<String>,
+}
+
+impl MqttInputConfig {
+    /// Its rules of access.
+    ///
+    /// # Errors
+    /// The file of users cannot be used, or the configuration was not checked.
+    pub fn access(&self) -> anyhow::Result<Access> {
+        let identification = match (self.user_from, &self.users) {
+            (UserFrom::Certificate, _) => Identification::Certificate,
+            (UserFrom::Password, None) => Identification::Nobody,
+            (UserFrom::Password, Some(file)) => {
+                let users = UserFile::open(file)?;
+                Identification::Password { users, anonymous: self.anonymous }
+            }
+        };
+        let rule = |allow: &AllowConfig| Allow::new(allow.user.clone(), allow.topics.clone());
+        let rules = self.allow.as_ref().map(|rules| rules.iter().map(rule).collect());
+        Ok(Access::new(identification, rules.transpose()?))
+    }
+}

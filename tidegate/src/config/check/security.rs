@@ -1,0 +1,108 @@
+//! TLS, users and rights: keys that need each other.
+
+use crate::access::Allow;
+use crate::config::outputs::{TlsKeys, Url};
+use crate::config::places::Place;
+use crate::config::units::Listen;
+use crate::config::{MqttInputConfig, UserFrom};
+use crate::tls;
+
+use super::Findings;
+
+/// Entries of `allow`: each client looks through those that are its own.
+const ALLOW_MAX: usize = 256;
+
+/// An MQTT listener at `place`.
+pub(super) fn listener(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings) {
+    if let Some(tls) = &mqtt.tls
+        && tls.files().is_none()
+    {
+        let text = "certificate and key are needed: give certificate = \"node.pem\" and key = \
+                    \"node.key\" (`tidegate keys` makes them)";
+        findings.error(place.to("tls"), text);
+    }
+    identification(mqtt, place, findings);
+    let Some(allow) = &mqtt.allow else { return };
+    let section = place.to("allow");
+    if allow.is_empty() || allow.len() > ALLOW_MAX {
+        let text = format!("{} entries: give 1 to {ALLOW_MAX}, or leave it out", allow.len());
+        findings.error(section.clone(), text);
+    }
+    let is_known = mqtt.users.is_some() || mqtt.user_from == UserFrom::Certificate;
+    for (index, entry) in allow.iter().enumerate() {
+        let place = section.to(index);
+        if entry.topics.is_empty() {
+            findings.error(place.clone(), "no topics: give topics = [\"factory/%u/#\"]");
+        }
+        let of_user = entry.user.is_some() || entry.topics.iter().any(|topic| topic.contains("%u"));
+        if of_user && !is_known {
+            let text = "nobody has a user name here: give users = \"users\", or user_from = \
+                        \"certificate\"";
+            findings.error(place.clone(), text);
+        }
+        if let Err(error) = Allow::new(entry.user.clone(), entry.topics.clone()) {
+            findings.error(place.to("topics"), error.to_string());
+        }
+    }
+}
+
+/// Who says who a client is.
+fn identification(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings) {
+    if mqtt.user_from == UserFrom::Certificate {
+        let asks = mqtt.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        if !asks {
+            let text = "clients show no certificate: give tls = { ..., client_ca = \"ca.pem\" }";
+            findings.error(place.to("user_from"), text);
+        }
+        if mqtt.users.is_some() {
+            let text = "the certificate names the user: leave out users, or user_from";
+            findings.error(place.to("users"), text);
+        }
+    }
+    if mqtt.anonymous && mqtt.users.is_none() {
+        let text = "without users everybody is anonymous: give users, or leave this out";
+        findings.error(place.to("anonymous"), text);
+    }
+    let is_open = |listen: &Listen| listen.0.iter().any(|address| !address.ip().is_loopback());
+    if mqtt.users.is_some() && mqtt.tls.is_none() && mqtt.listen.as_ref().is_some_and(is_open) {
+        let text = "passwords cross the network in the clear: give tls, or listen on loopback";
+        findings.warning(place.to("users"), text);
+    }
+}
+
+/// The TLS of an output or a client at `place`, with its url.
+pub(super) fn far_end(
+    keys: TlsKeys<'_>,
+    scheme: &str,
+    url: &Url,
+    place: &Place,
+    findings: &mut Findings,
+) {
+    let TlsKeys { ca, certificate, key } = keys;
+    if !url.tls {
+        for (name, file) in [("ca", ca), ("certificate", certificate), ("key", key)] {
+            if file.is_some() {
+                let text = format!("the url asks for no TLS: write {scheme}s:// there");
+                findings.error(place.to(name), text);
+            }
+        }
+        return;
+    }
+    if ca.is_none() {
+        let text = format!(
+            "{scheme}s:// needs to know whom to trust: give ca = \"ca.pem\", the authority of the far \
+             end's certificate"
+        );
+        findings.error(place.clone(), text);
+    }
+    match (certificate, key) {
+        (Some(_), None) => findings.error(place.to("certificate"), "needs its key: give key"),
+        (None, Some(_)) => {
+            findings.error(place.to("key"), "needs its certificate: give certificate");
+        }
+        _ => {}
+    }
+    if let Err(text) = tls::server_name(&url.host) {
+        findings.error(place.to("url"), text);
+    }
+}

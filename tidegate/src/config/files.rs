@@ -1,0 +1,73 @@
+//! Whether the files that a configuration names can be used: for `tidegate check` and before a start.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::check::{Finding, Findings};
+use super::places::Place;
+use super::{Config, MqttClientConfig};
+use crate::access::users::Users;
+use crate::tls::{self, Certificate, ClientFiles};
+
+/// Before this many seconds are over, a certificate should be renewed.
+const RENEW_WITHIN: i64 = 14 * 86_400;
+
+/// What is wrong with the files.
+pub(super) fn check(config: &Config) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    for (index, input) in config.input.iter().enumerate() {
+        let place = Place::section("input").to(index).to("mqtt");
+        if let Some(Err(error)) =
+            input.mqtt.as_ref().and_then(|mqtt| mqtt.users.as_deref()).map(Users::read)
+        {
+            findings.error(place.to("users"), error.to_string());
+        }
+        let place = place.to("tls");
+        let Some(files) = input.mqtt.as_ref().and_then(|mqtt| mqtt.tls.as_ref()?.files()) else {
+            continue;
+        };
+        match tls::server(&files) {
+            Ok(_) => validity(&files.certificate, &place.to("certificate"), &mut findings),
+            Err(error) => findings.error(place, error.to_string()),
+        }
+    }
+    for (index, input) in config.input.iter().enumerate() {
+        let place = Place::section("input").to(index).to("mqtt_client");
+        let files = input.mqtt_client.as_ref().and_then(MqttClientConfig::tls_files);
+        far_end(files, place, &mut findings);
+    }
+    for (index, output) in config.output.iter().enumerate() {
+        let Some(kind) = output.kinds().next() else { continue };
+        let place = Place::section("output").to(index).to(kind.name());
+        far_end(kind.tls_files(), place, &mut findings);
+    }
+    findings.0
+}
+
+fn far_end(files: Option<ClientFiles>, place: Place, findings: &mut Findings) {
+    let Some(files) = files else { return };
+    match (tls::client(&files), files.own) {
+        (Ok(_), None) => {}
+        (Ok(_), Some((own, _))) => validity(&own, &place.to("certificate"), findings),
+        (Err(error), _) => findings.error(place, error.to_string()),
+    }
+}
+
+/// Tells a certificate that is not valid now, or not for long.
+fn validity(file: &Path, place: &Place, findings: &mut Findings) {
+    let Ok(chain) = tls::certificates(file) else { return };
+    let Some(Ok(own)) = chain.first().map(|der| Certificate::read(der)) else { return };
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    let file = file.display();
+    if now > own.valid_until {
+        let days = (now - own.valid_until) / 86_400;
+        findings.error(place.clone(), format!("{file}: expired {days} days ago: issue a new one"));
+    } else if now < own.valid_from {
+        let text = format!("{file}: not valid yet: is the clock of this machine right?");
+        findings.error(place.clone(), text);
+    } else if own.valid_until - now < RENEW_WITHIN {
+        let days = (own.valid_until - now) / 86_400;
+        findings.warning(place.clone(), format!("{file}: expires in {days} days: issue a new one"));
+    }
+}

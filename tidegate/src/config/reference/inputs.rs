@@ -1,0 +1,126 @@
+//! The keys of inputs.
+
+use super::outputs::tls;
+use super::{File, quoted};
+use crate::config::MqttInputConfig;
+
+pub(super) fn inputs(file: &mut File) {
+    file.section(
+        "[[input]]",
+        "Where records come from: any number of these, each of exactly one kind.\n\
+         Default: an MQTT listener on 127.0.0.1:1883 and [::1]:1883.",
+    );
+    mqtt(file);
+    file.section("[[input]]", "");
+    mqtt_client(file);
+    file.section("[[input]]", "");
+    replay(file);
+}
+
+/// The listener.
+fn mqtt(file: &mut File) {
+    file.table("mqtt", "Clients of MQTT 3.1.1 and 5.");
+    file.key(
+        "mqtt.listen",
+        "[\"127.0.0.1:1883\", \"[::1]:1883\"]",
+        "One address or a list. Without TLS: beyond loopback, in a network that you trust only.",
+    );
+    file.note(
+        "mqtt.tls",
+        "{ certificate = \"node.pem\", key = \"node.key\", client_ca = \"ca.pem\" }",
+        "TLS 1.2 and 1.3, which every client of this listener must then speak. PEM files: the\n\
+         certificate with what leads to its authority, its key, and, where clients must show a\n\
+         certificate too, the authorities of theirs. `tidegate keys` makes such files.",
+    );
+    rights(file);
+    file.key(
+        "mqtt.refused",
+        "\"close\"",
+        "What a client before MQTT 5 hears of a publish that is refused, for there are no words for\n\
+         it: \"close\" (no acknowledgement; the connection is closed) or \"drop\" (acknowledged, and\n\
+         counted in tidegate_input_dropped_records_total).",
+    );
+    file.key(
+        "mqtt.session_expiry",
+        &quoted(MqttInputConfig::default().session_expiry()),
+        "How long the session of a client that is away is kept, if it asks for that long: what is\n\
+         known of its QoS 2 publishes. Whole seconds; \"0s\" keeps none.",
+    );
+}
+
+/// Users of an MQTT listener, and what they may.
+fn rights(file: &mut File) {
+    file.note(
+        "mqtt.users",
+        "\"/etc/tidegate/users\"",
+        "File of users and hashed passwords, which `tidegate user` makes; it is read again when it\n\
+         changes. Clients without a user name are then refused.",
+    );
+    file.note("mqtt.anonymous", "true", "With users: clients without a user name may come in too.");
+    file.note(
+        "mqtt.user_from",
+        "\"certificate\"",
+        "\"password\", or \"certificate\": the common name of the client's certificate is its user name.\n\
+         Default: password.",
+    );
+    file.note(
+        "mqtt.allow",
+        "[{ user = \"plc-*\", topics = [\"factory/%u/#\"] }]",
+        "Who may publish to what: user is a pattern (left out: everybody), %u the user's own name.\n\
+         A client has the rights of all entries that fit. Default: everything for everybody.",
+    );
+}
+
+fn mqtt_client(file: &mut File) {
+    file.table("mqtt_client", "The topics of an existing broker, as a client of it.");
+    file.key(
+        "mqtt_client.url",
+        "\"mqtt://10.0.0.3\"",
+        "mqtt://host, mqtt://host:port; mqtts:// with TLS. Required.",
+    );
+    tls(file, "mqtt_client");
+    file.key("mqtt_client.topics", "[\"#\"]", "Topic filters.");
+    file.key(
+        "mqtt_client.client_id",
+        "\"gate-7-in\"",
+        "The broker keeps the session under it. Default: node and broker.",
+    );
+    file.key(
+        "mqtt_client.qos",
+        "1",
+        "0, 1 or 2. With 0 records are lost while there is no connection.",
+    );
+    file.key(
+        "mqtt_client.version",
+        "\"auto\"",
+        "\"5\", \"3.1.1\", or \"auto\": 5, and 3.1.1 with a broker that knows no better.",
+    );
+    file.key(
+        "mqtt_client.allow_loop",
+        "false",
+        "Allow an MQTT output to send the same topics to the same broker.",
+    );
+    file.note("mqtt_client.user", "\"gate\"", "User name. Default: none.");
+    file.note("mqtt_client.password_env", "\"PLANT_PASSWORD\"", "Environment variable with it.");
+    file.note("mqtt_client.password_file", "\"/etc/tidegate/plant\"", "File with the password.");
+}
+
+fn replay(file: &mut File) {
+    file.table("replay", "A file that is played as if its records came now.");
+    file.key("replay.file", "\"readings.csv\"", "The file. Required.");
+    file.key(
+        "replay.format",
+        "\"csv\"",
+        "\"csv\" (with a head line), \"jsonl\" (one object a line) or \"senml\" (RFC 8428, one pack a\n\
+         line). Default: by the file's ending (.csv, .jsonl, .ndjson, .senml).",
+    );
+    file.key(
+        "replay.topic",
+        "\"replay/readings\"",
+        "Topic of its records. Default: replay/<file name>.",
+    );
+    file.key("replay.time", "\"timestamp\"", "Column or field that says when a record was made.");
+    file.key("replay.speed", "1.0", "Multiple of the recorded speed. Default: 1.");
+    file.note("replay.records_per_second", "100.0", "A steady rate, in place of speed.");
+    file.key("replay.repeat", "false", "Begin again at the end.");
+}

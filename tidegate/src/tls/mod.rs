@@ -1,0 +1,305 @@
+//! TLS 1.2 and 1.3, of listeners and of outputs: rustls with ring, certificates from PEM files.
+//!
+//! [`Stream`] is a TCP connection with or without TLS. It works by readiness like the socket beneath, so
+//! that whoever writes still knows how much was handed to the kernel, and holds back the rest.
+
+pub mod authority;
+mod certificate;
+mod stream;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+pub use self::certificate::{Certificate, CertificateError};
+pub use self::stream::Stream;
+
+/// Largest PEM file: a bundle of all public authorities has a quarter of it.
+const FILE_MAX: u64 = 1 << 20;
+
+/// Files of a listener's TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerFiles {
+    /// Its certificate, then those that lead to its authority.
+    pub certificate: PathBuf,
+    /// The certificate's private key.
+    pub key: PathBuf,
+    /// Authorities whose certificates clients must show; `None` asks for none.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Files of an output's TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// Authorities of which one must have signed the far end's certificate.
+    pub ca: PathBuf,
+    /// What it shows of itself, and the key, if the far end wants to see that.
+    pub own: Option<(PathBuf, PathBuf)>,
+}
+
+/// Why TLS cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("{}: {source}", file.display())]
+    File {
+        /// Which.
+        file: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A file is too long.
+    #[error("{}: longer than {FILE_MAX} bytes: no certificate and no key is", file.display())]
+    TooLong {
+        /// Which.
+        file: PathBuf,
+    },
+    /// A file is no PEM.
+    #[error("{}: not PEM ({what}): a section begins with a line such as -----BEGIN CERTIFICATE-----", file.display())]
+    Pem {
+        /// Which.
+        file: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// A file lacks what it must hold.
+    #[error("{}: holds no {what}: give a PEM file with a section {section}", file.display())]
+    Empty {
+        /// Which.
+        file: PathBuf,
+        /// What it should hold.
+        what: &'static str,
+        /// How that begins.
+        section: &'static str,
+    },
+    /// A certificate is none.
+    #[error("{}: certificate {number}: {what}", file.display())]
+    Certificate {
+        /// Which file.
+        file: PathBuf,
+        /// Which of its certificates, from 1.
+        number: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// A key is of no use.
+    #[error("{}: {what}: give the key of {} (ECDSA P-256 or P-384, Ed25519, or RSA of 2048 bits or more)", key.display(), certificate.display())]
+    Key {
+        /// The key's file.
+        key: PathBuf,
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// Any other refusal of the library.
+    #[error("{}: {what}", file.display())]
+    Other {
+        /// The file it is about.
+        file: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// What a listener needs for TLS.
+///
+/// # Errors
+/// A file cannot be used; the error names it.
+pub fn server(files: &ServerFiles) -> Result<Arc<ServerConfig>, TlsError> {
+    let provider = Arc::new(ring::default_provider());
+    let (chain, key) = identity(&files.certificate, &files.key, &provider)?;
+    let other = |file: &Path, what: String| TlsError::Other { file: file.into(), what };
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| other(&files.certificate, error.to_string()))?;
+    let builder = match &files.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(file) => {
+            let roots = Arc::new(authorities(file)?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
+                .build()
+                .map_err(|error| other(file, error.to_string()))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let config = builder
+        .with_single_cert(chain, key)
+        .map_err(|error| other(&files.certificate, error.to_string()))?;
+    Ok(Arc::new(config))
+}
+
+/// What an output needs for TLS.
+///
+/// # Errors
+/// A file cannot be used; the error names it.
+pub fn client(files: &ClientFiles) -> Result<Arc<ClientConfig>, TlsError> {
+    let provider = Arc::new(ring::default_provider());
+    let other = |file: &Path, what: String| TlsError::Other { file: file.into(), what };
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| other(&files.ca, error.to_string()))?
+        .with_root_certificates(authorities(&files.ca)?);
+    let config = match &files.own {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let (chain, key) = identity(certificate, key, &provider)?;
+            builder
+                .with_client_auth_cert(chain, key)
+                .map_err(|error| other(certificate, error.to_string()))?
+        }
+    };
+    Ok(Arc::new(config))
+}
+
+/// What an output needs for TLS, with the files that it came from.
+#[derive(Clone, Debug)]
+pub struct ClientTls {
+    files: ClientFiles,
+    config: Arc<ClientConfig>,
+}
+
+impl ClientTls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// As [`client`].
+    pub fn new(files: ClientFiles) -> Result<Self, TlsError> {
+        let config = client(&files)?;
+        Ok(ClientTls { files, config })
+    }
+
+    /// What connections need.
+    pub fn config(&self) -> Arc<ClientConfig> {
+        self.config.clone()
+    }
+}
+
+impl PartialEq for ClientTls {
+    fn eq(&self, other: &Self) -> bool {
+        self.files == other.files
+    }
+}
+
+impl Eq for ClientTls {}
+
+/// The name that the certificate of `host` must have.
+///
+/// # Errors
+/// It is neither a name nor an address.
+pub fn server_name(host: &str) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(host.to_owned())
+        .map_err(|_| format!("{host:?} is no name that a certificate could have"))
+}
+
+/// Why TLS failed, in our words where ours say what to do; `None` if it is not TLS that failed.
+pub fn explain(error: &std::io::Error) -> Option<String> {
+    use rustls::{AlertDescription as Alert, CertificateError as Bad, Error, InvalidMessage};
+    let error: &Error = error.get_ref()?.downcast_ref()?;
+    let words = match error {
+        Error::InvalidCertificate(Bad::UnknownIssuer) => {
+            "the certificate of the far end is not from an authority that is trusted here (ca)"
+        }
+        Error::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }) => {
+            "the certificate of the far end has expired"
+        }
+        Error::InvalidCertificate(Bad::NotValidYet | Bad::NotValidYetContext { .. }) => {
+            "the certificate of the far end is not valid yet: is the clock of this machine right?"
+        }
+        Error::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. }) => {
+            "the certificate of the far end is for another name"
+        }
+        Error::AlertReceived(Alert::CertificateRequired) => {
+            "the far end wants a certificate: give certificate and key"
+        }
+        Error::AlertReceived(Alert::UnknownCA) => {
+            "the far end does not trust the authority of the certificate that it was shown"
+        }
+        Error::AlertReceived(Alert::CertificateExpired) => {
+            "the far end says that the certificate that it was shown has expired"
+        }
+        Error::NoCertificatesPresented => "the far end shows no certificate",
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            "the far end does not speak TLS"
+        }
+        other => return Some(other.to_string()),
+    };
+    Some(words.into())
+}
+
+/// A certificate chain and its key, which must belong together.
+fn identity(
+    certificate: &Path,
+    key: &Path,
+    provider: &CryptoProvider,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    let chain = certificates(certificate)?;
+    let wrong =
+        |what: String| TlsError::Key { key: key.into(), certificate: certificate.into(), what };
+    let found = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| match error {
+        pem::Error::NoItemsFound => {
+            TlsError::Empty { file: key.into(), what: "private key", section: "PRIVATE KEY" }
+        }
+        error => TlsError::Pem { file: key.into(), what: error.to_string() },
+    })?;
+    let signer = provider
+        .key_provider
+        .load_private_key(found.clone_key())
+        .map_err(|_| wrong("a key that cannot be used".into()))?;
+    match rustls::sign::CertifiedKey::new(chain.clone(), signer).keys_match() {
+        Ok(()) => Ok((chain, found)),
+        Err(_) => Err(wrong("another key than the certificate's".into())),
+    }
+}
+
+/// The authorities of a file.
+fn authorities(file: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for (place, certificate) in certificates(file)?.into_iter().enumerate() {
+        roots.add(certificate).map_err(|error| TlsError::Certificate {
+            file: file.into(),
+            number: place + 1,
+            what: error.to_string(),
+        })?;
+    }
+    Ok(roots)
+}
+
+/// The certificates of a file, at least one, each of which can be read.
+///
+/// # Errors
+/// The file cannot be read or holds something else.
+pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let text = read(file)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let found =
+        found.map_err(|error| TlsError::Pem { file: file.into(), what: error.to_string() })?;
+    if found.is_empty() {
+        let (what, section) = ("certificate", "CERTIFICATE");
+        return Err(TlsError::Empty { file: file.into(), what, section });
+    }
+    for (place, der) in found.iter().enumerate() {
+        Certificate::read(der).map_err(|error| TlsError::Certificate {
+            file: file.into(),
+            number: place + 1,
+            what: error.to_string(),
+        })?;
+    }
+    Ok(found)
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
+    let failed = |source| TlsError::File { file: file.into(), source };
+    if std::fs::metadata(file).map_err(failed)?.len() > FILE_MAX {
+        return Err(TlsError::TooLong { file: file.into() });
+    }
+    std::fs::read(file).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests;
