@@ -8,7 +8,7 @@ for pair in aarch64-unknown-linux-gnu:aarch64-linux-gnu-gcc armv7-unknown-linux-
   target=${pair%%:*}
   linker=${pair#*:}
   if ! command -v "$linker" >/dev/null; then
-    echo "skipped: $target needs $linker (Debian: gcc-${linker%-gcc})"
+    echo "skipped: $target needs $linker (Debian: gcc-${linker%-gcc}, and the libc6-dev-*-cross of it)"
     continue
   fi
   if ! rustup target list --installed 2>/dev/null | grep -qx "$target" && ! rustup target add "$target"; then

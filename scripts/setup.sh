@@ -13,7 +13,22 @@ for pair in $needed; do
   fi
 done
 [ "${missing# gcc}" = "$missing" ] || missing="$missing libc6-dev"
+# Compilers for other processors: crates with C in them need one, and a linker for the rest.
+if [ "$(uname -m)" = x86_64 ]; then
+  for pair in aarch64-linux-gnu:arm64 arm-linux-gnueabihf:armhf; do
+    [ -e "/usr/${pair%:*}/include/stdio.h" ] || missing="$missing gcc-${pair%:*} libc6-dev-${pair#*:}-cross"
+  done
+fi
 /usr/bin/python3 -c 'import paho.mqtt.client' 2>/dev/null || missing="$missing python3-paho-mqtt"
+
+# A client of MQTT in JavaScript, for one test: not a Debian package, and kept out of the sources.
+javascript="$(dirname "$0")/../target/javascript"
+if command -v npm >/dev/null && [ ! -d "$javascript/node_modules/mqtt" ]; then
+  echo "setup: installing the package mqtt of Node.js (in target/javascript)"
+  npm install --silent --no-save --no-package-lock --no-audit --no-fund --ignore-scripts \
+    --prefix "$javascript" mqtt@5.16.0 </dev/null >/dev/null ||
+    echo "setup: npm failed: the test of MQTT.js is skipped and says so" >&2
+fi
 
 if ! command -v cargo >/dev/null; then
   echo "setup: cargo is missing: install Rust first (rustup picks the version in rust-toolchain.toml)" >&2

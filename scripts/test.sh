@@ -24,4 +24,6 @@ for crate in tidegate-core tidegate tidegate-lab; do
 done
 step documentation
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+step other processors
+scripts/cross.sh
 step done

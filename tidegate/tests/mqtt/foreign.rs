@@ -10,17 +10,18 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::node::{Node, Seen};
+use crate::soon;
 
-fn script(name: &str) -> PathBuf {
+pub(crate) fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mqtt").join(name)
 }
 
 /// The Python that runs this program: the first one of the path, or the system's, for which packages
 /// are installed.
-async fn python(program: &str) -> Option<&'static str> {
+pub(crate) async fn python(program: &str) -> Option<&'static str> {
     for python in ["python3", "/usr/bin/python3"] {
         let mut command = Command::new(python);
         let run = command.args(["-c", program]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -106,10 +107,14 @@ async fn paho_is_served_through_broken_connections() {
         let arguments = [version, qos, COUNT as u32].map(|number| number.to_string());
         let status = timeout(Duration::from_secs(70), command.args(arguments).status()).await;
         assert!(status.unwrap().unwrap().success(), "version {version}, QoS {qos}");
-        // What was sent with QoS 0 may still be on its way.
-        sleep(Duration::from_millis(300)).await;
         let mut seen = vec![0; COUNT];
-        numbers(&mut node, &mut seen);
+        soon("the last number, which may still be on its way", async {
+            while seen[COUNT - 1] == 0 {
+                numbers(&mut node, &mut seen);
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
         let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
         println!("paho, version {version}, QoS {qos}: each came {least} to {most} times");
         assert!(*least == 1 && (qos == 1 || *most == 1), "{seen:?}");

@@ -7,6 +7,7 @@ mod broker;
 #[path = "../support/certificates.rs"]
 mod certificates;
 mod client;
+mod clients;
 mod conformance;
 mod exactly_once;
 mod foreign;
