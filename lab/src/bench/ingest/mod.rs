@@ -4,6 +4,7 @@
 //! contestants take turns; medians are printed.
 
 mod consumer;
+mod idle;
 mod server;
 
 use std::io;
@@ -11,7 +12,8 @@ use std::path::PathBuf;
 use std::thread;
 
 use self::consumer::Consumer;
-use self::server::{Contestant, Server, Work, free_address};
+use self::idle::Held;
+use self::server::{Contestant, Server, Work};
 use super::figure;
 use crate::load::raw;
 
@@ -64,11 +66,15 @@ pub fn run(options: &Options) -> io::Result<Vec<String>> {
     }
     if options.connections > 0 {
         for contestant in Contestant::ALL {
-            let (idle, each) = memory(contestant, options)?;
-            let (name, idle) = (contestant.name(), idle as f64 / 1024.0);
-            lines.push(format!("{name}: {idle:.1} MiB idle, {each:.0} B a connection"));
-            figures.push(figure(&format!("resident_idle_{name}"), idle, "MiB"));
+            let (name, mebi) = (contestant.name(), 1024.0 * 1024.0);
+            let Held { alone, each } = idle::plain(contestant, options)?;
+            let (alone, over_tls) = (alone / mebi, idle::over_tls(contestant, options)?.each);
+            lines.push(format!(
+                "{name}: {alone:.1} MiB idle, {each:.0} B a connection, {over_tls:.0} B with TLS"
+            ));
+            figures.push(figure(&format!("resident_idle_{name}"), alone, "MiB"));
             figures.push(figure(&format!("resident_connection_{name}"), each, "B"));
+            figures.push(figure(&format!("resident_connection_tls_{name}"), over_tls, "B"));
         }
     }
     lines.append(&mut figures);
@@ -97,7 +103,7 @@ fn measure(
     options: &Options,
 ) -> io::Result<(f64, f64)> {
     let sink = Consumer::listen()?;
-    let server = Server::start(contestant, work, sink.address, &options.tidegate)?;
+    let server = Server::start(contestant, work, sink.address, &options.tidegate, None)?;
     let consumer = match (work, contestant) {
         (Work::Discard, _) => None,
         (Work::Forward, Contestant::Tidegate) => Some(sink),
@@ -119,19 +125,6 @@ fn measure(
     let arrived = consumer.map_or(sent, |consumer| consumer.wait_for(sent));
     let cpu = server.cpu()? - before;
     Ok((cpu.as_secs_f64() * 1e6 / sent as f64, arrived as f64 / sent as f64))
-}
-
-/// Resident KiB of an idle process, and bytes for each idle connection.
-fn memory(contestant: Contestant, options: &Options) -> io::Result<(u64, f64)> {
-    let sink = free_address()?;
-    let server = Server::start(contestant, Work::Discard, sink, &options.tidegate)?;
-    let idle = server.resident_kib()?;
-    let mut connections = Vec::with_capacity(options.connections);
-    for number in 0..options.connections {
-        connections.push(raw::log_in(server.address, &format!("idle-{number}"))?);
-    }
-    let held = server.resident_kib()?.saturating_sub(idle) * 1024;
-    Ok((idle, held as f64 / options.connections.max(1) as f64))
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

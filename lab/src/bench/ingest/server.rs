@@ -1,12 +1,13 @@
 //! A contestant of the ingest benchmark: its process, its configuration, its CPU and memory.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::idle::Keys;
 use crate::load::raw;
 use crate::net::scratch::Scratch;
 
@@ -57,12 +58,15 @@ impl Server {
         work: Work,
         sink: SocketAddr,
         tidegate: &Path,
+        keys: Option<&Keys>,
     ) -> io::Result<Self> {
         let folder = Scratch::new().map_err(io::Error::other)?;
         let address = free_address()?;
         let (program, text) = match contestant {
-            Contestant::Tidegate => (tidegate.to_owned(), tidegate_config(address, work, sink)),
-            Contestant::Mosquitto => ("mosquitto".into(), mosquitto_config(address)),
+            Contestant::Tidegate => {
+                (tidegate.to_owned(), tidegate_config(address, work, sink, keys))
+            }
+            Contestant::Mosquitto => ("mosquitto".into(), mosquitto_config(address, keys)),
         };
         let file = folder.file("config", &text).map_err(io::Error::other)?;
         let arguments: &[&str] = match contestant {
@@ -71,7 +75,7 @@ impl Server {
         };
         let process = spawn(&program, arguments, &file, folder.path())?;
         let server = Server { process, address, _folder: folder };
-        wait_until_up(address)?;
+        wait_until_up(address, keys.is_some())?;
         Ok(server)
     }
 
@@ -112,21 +116,33 @@ fn spawn(program: &Path, arguments: &[&str], file: &Path, folder: &Path) -> io::
         .spawn()
 }
 
-fn tidegate_config(address: SocketAddr, work: Work, sink: SocketAddr) -> String {
+fn tidegate_config(
+    address: SocketAddr,
+    work: Work,
+    sink: SocketAddr,
+    keys: Option<&Keys>,
+) -> String {
+    let tls = keys.map_or_else(String::new, |Keys { certificate, key, .. }| {
+        let (certificate, key) = (certificate.display(), key.display());
+        format!(", tls = {{ certificate = \"{certificate}\", key = \"{key}\" }}")
+    });
     let output = match work {
         Work::Discard => "sink = { discard = true }".to_owned(),
         Work::Forward => format!("mqtt = {{ url = \"mqtt://{sink}\" }}"),
     };
     format!(
-        "[node]\nname = \"bench\"\n[http]\nlisten = []\n[[input]]\nmqtt = {{ listen = \"{address}\" }}\n\
+        "[node]\nname = \"bench\"\n[http]\nlisten = []\n[[input]]\nmqtt = {{ listen = \"{address}\"{tls} }}\n\
          [[output]]\nname = \"far\"\n{output}\n"
     )
 }
 
-fn mosquitto_config(address: SocketAddr) -> String {
+fn mosquitto_config(address: SocketAddr, keys: Option<&Keys>) -> String {
+    let tls = keys.map_or_else(String::new, |Keys { certificate, key, .. }| {
+        format!("certfile {}\nkeyfile {}\n", certificate.display(), key.display())
+    });
     format!(
         "listener {} {}\nallow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n\
-         set_tcp_nodelay true\nlog_dest none\n",
+         set_tcp_nodelay true\nlog_dest none\nuser root\n{tls}",
         address.port(),
         address.ip()
     )
@@ -137,11 +153,15 @@ pub(super) fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind("127.0.0.1:0")?.local_addr()
 }
 
-fn wait_until_up(address: SocketAddr) -> io::Result<()> {
+fn wait_until_up(address: SocketAddr, speaks_tls: bool) -> io::Result<()> {
     let start = Instant::now();
     loop {
-        match raw::log_in(address, "probe") {
-            Ok(_) => return Ok(()),
+        let answer = match speaks_tls {
+            true => TcpStream::connect(address).map(drop),
+            false => raw::log_in(address, "probe").map(drop),
+        };
+        match answer {
+            Ok(()) => return Ok(()),
             Err(error) if start.elapsed() > Duration::from_secs(20) => return Err(error),
             Err(_) => thread::sleep(Duration::from_millis(20)),
         }

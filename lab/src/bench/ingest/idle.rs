@@ -1,0 +1,99 @@
+//! What a connection costs that says nothing: resident memory of the process, with TLS and without.
+
+use std::ffi::OsStr;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use super::Options;
+use super::server::{Contestant, Server, Work, free_address};
+use crate::load::raw;
+use crate::net::scratch::Scratch;
+
+/// Resident memory of a process, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    /// Without a connection.
+    pub(super) alone: f64,
+    /// More for each connection.
+    pub(super) each: f64,
+}
+
+/// A private authority, and what a listener on loopback needs.
+#[derive(Debug)]
+pub(super) struct Keys {
+    pub(super) ca: PathBuf,
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+    _folder: Scratch,
+}
+
+impl Keys {
+    fn new(tidegate: &Path) -> io::Result<Keys> {
+        let folder = Scratch::new().map_err(io::Error::other)?;
+        let pki = folder.path().join("pki");
+        let keys = |words: &[&OsStr]| {
+            let mut command = Command::new(tidegate);
+            let output = command.arg("keys").args(words).output()?;
+            let told = || io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned());
+            output.status.success().then_some(()).ok_or_else(told)
+        };
+        keys(&["init".as_ref(), pki.as_ref()])?;
+        let node = ["issue", "--host", "127.0.0.1"].map(OsStr::new);
+        keys(&[&node[..], &[pki.as_ref(), "node".as_ref()]].concat())?;
+        let [ca, certificate, key] = ["ca.pem", "node.pem", "node.key"].map(|file| pki.join(file));
+        Ok(Keys { ca, certificate, key, _folder: folder })
+    }
+
+    fn trust(&self) -> io::Result<Arc<ClientConfig>> {
+        let mut roots = RootCertStore::empty();
+        let authority = CertificateDer::from_pem_file(&self.ca).map_err(io::Error::other)?;
+        roots.add(authority).map_err(io::Error::other)?;
+        Ok(Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()))
+    }
+}
+
+/// Connections without TLS.
+pub(super) fn plain(contestant: Contestant, options: &Options) -> io::Result<Held> {
+    let server =
+        Server::start(contestant, Work::Discard, free_address()?, &options.tidegate, None)?;
+    hold(&server, options.connections, |name| raw::log_in(server.address, name))
+}
+
+/// Connections with TLS.
+pub(super) fn over_tls(contestant: Contestant, options: &Options) -> io::Result<Held> {
+    let keys = Keys::new(&options.tidegate)?;
+    let trust = keys.trust()?;
+    let (sink, tidegate) = (free_address()?, &options.tidegate);
+    let server = Server::start(contestant, Work::Discard, sink, tidegate, Some(&keys))?;
+    hold(&server, options.connections, |name| {
+        let tcp = TcpStream::connect(server.address)?;
+        let host = ServerName::from(server.address.ip());
+        let connection = ClientConnection::new(trust.clone(), host).map_err(io::Error::other)?;
+        let mut stream = StreamOwned::new(connection, tcp);
+        stream.write_all(&raw::connect_packet(name))?;
+        let mut answer = [0; 4];
+        stream.read_exact(&mut answer)?;
+        Ok(stream)
+    })
+}
+
+fn hold<S>(
+    server: &Server,
+    connections: usize,
+    log_in: impl Fn(&str) -> io::Result<S>,
+) -> io::Result<Held> {
+    let alone = server.resident_kib()?;
+    let held: io::Result<Vec<S>> =
+        (0..connections).map(|number| log_in(&format!("idle-{number}"))).collect();
+    let held = held?;
+    let more = server.resident_kib()?.saturating_sub(alone);
+    let each = (more * 1024) as f64 / held.len().max(1) as f64;
+    Ok(Held { alone: (alone * 1024) as f64, each })
+}
