@@ -96,16 +96,25 @@ enum Bench {
         #[arg(long)]
         connections: Option<usize>,
     },
-    /// The node is killed again and again while publishers insist: all that was acknowledged must arrive
+    /// Killed again and again while publishers insist: does all that was acknowledged arrive?
     Kill9 {
-        /// How often it is killed
+        /// tidegate, mosquitto or nats (may be given again); all of them if left out
+        #[arg(long, value_parser = killed)]
+        only: Vec<kill9::Contestant>,
+        /// How often the contestant is killed
         #[arg(long, default_value_t = 40)]
         kills: u32,
+        /// How often the broker in the cloud is killed and started again
+        #[arg(long, default_value_t = 4)]
+        restarts: u32,
+        /// How often the link is cut for 3 s
+        #[arg(long, default_value_t = 2)]
+        cuts: u32,
         /// Records a second
         #[arg(long, default_value_t = 2000)]
         per_second: u32,
         /// Records in all
-        #[arg(long, default_value_t = 80_000)]
+        #[arg(long, default_value_t = 100_000)]
         records: u64,
         /// Of the times of the kills
         #[arg(long, default_value_t = 1)]
@@ -121,6 +130,11 @@ enum Bench {
 
 fn contestant(name: &str) -> Result<hol::Contestant, String> {
     let found = hol::Contestant::ALL.into_iter().find(|one| one.name() == name);
+    found.ok_or_else(|| format!("no contestant is called {name}"))
+}
+
+fn killed(name: &str) -> Result<kill9::Contestant, String> {
+    let found = kill9::Contestant::ALL.into_iter().find(|one| one.name() == name);
     found.ok_or_else(|| format!("no contestant is called {name}"))
 }
 
@@ -161,8 +175,18 @@ impl Bench {
                 options.connections = connections.unwrap_or(options.connections);
                 print(tokio::task::spawn_blocking(move || ingest::run(&options)).await??);
             }
-            Bench::Kill9 { kills, per_second, records, seed } => {
-                let options = kill9::Options { kills, per_second, records, seed };
+            Bench::Kill9 { only, kills, restarts, cuts, per_second, records, seed } => {
+                let all = kill9::Contestant::ALL.to_vec();
+                let contestants = if only.is_empty() { all } else { only };
+                let options = kill9::Options {
+                    contestants,
+                    kills,
+                    restarts,
+                    cuts,
+                    per_second,
+                    records,
+                    seed,
+                };
                 on_links(kill9::run(options)).await?;
             }
             Bench::Core { batch } => {

@@ -1,4 +1,4 @@
-//! A minimal AMQP 0-9-1 consumer: a queue of its own, bound to an exchange.
+//! A minimal AMQP 0-9-1 consumer: a queue of its own or a durable one, bound to an exchange.
 //!
 //! Its own codec on purpose: a mistake that the node's codec makes must not cancel out here.
 
@@ -34,18 +34,26 @@ const BIND: Method = (50, 20);
 const BIND_OK: Method = (50, 21);
 const CONSUME: Method = (60, 20);
 const CONSUME_OK: Method = (60, 21);
+const QOS: Method = (60, 10);
+const QOS_OK: Method = (60, 11);
 const DELIVER: Method = (60, 60);
+const ACK: Method = (60, 80);
+/// Deliveries of a durable queue that may be unacknowledged.
+const PREFETCH: u16 = 1000;
 
 /// A subscription: everything that an exchange gets under a binding key.
 #[derive(Debug)]
 pub struct Consumer {
     socket: TcpStream,
     buffer: BytesMut,
+    is_durable: bool,
 }
 
 /// A record as the broker delivers it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
+    /// For [`Consumer::acknowledge`].
+    pub tag: u64,
     /// Texts beside the payload.
     pub headers: BTreeMap<String, String>,
     /// What was published.
@@ -63,15 +71,19 @@ pub struct Subscription<'a> {
     pub exchange: &'a str,
     /// Binding key.
     pub key: &'a str,
+    /// A durable queue of this name, whose deliveries are acknowledged; else one that goes with the
+    /// connection.
+    pub queue: Option<&'a str>,
 }
 
 impl Consumer {
-    /// Logs in, declares an exclusive queue, binds it and consumes it without acknowledgement.
+    /// Logs in, declares the queue, binds it and consumes it.
     ///
     /// # Errors
     /// The broker says no.
     pub async fn subscribe(socket: TcpStream, what: Subscription<'_>) -> anyhow::Result<Consumer> {
-        let mut consumer = Consumer { socket, buffer: BytesMut::new() };
+        let is_durable = what.queue.is_some();
+        let mut consumer = Consumer { socket, buffer: BytesMut::new(), is_durable };
         consumer.socket.write_all(b"AMQP\x00\x00\x09\x01").await?;
         consumer.answer(START).await?;
         let secret = format!("\0{}\0{}", what.user, what.password);
@@ -87,8 +99,10 @@ impl Consumer {
         consumer.answer(OPEN_OK).await?;
         consumer.say(1, CHANNEL_OPEN, Arguments::default().short("")).await?;
         consumer.answer(CHANNEL_OPEN_OK).await?;
-        let own = 0b1100; // exclusive, deleted with its last consumer
-        let declare = Arguments::default().number(0).short("").bits(own).table();
+        // Durable, or exclusive and deleted with its last consumer.
+        let kind = if is_durable { 0b10 } else { 0b1100 };
+        let name = what.queue.unwrap_or_default();
+        let declare = Arguments::default().number(0).short(name).bits(kind).table();
         consumer.say(1, DECLARE, declare).await?;
         let mut answer = consumer.answer(DECLARE_OK).await?;
         let queue = take_short(&mut answer)?;
@@ -96,7 +110,11 @@ impl Consumer {
         let bind = bind.short(what.exchange).short(what.key).bits(0).table();
         consumer.say(1, BIND, bind).await?;
         consumer.answer(BIND_OK).await?;
-        let no_ack = 0b10;
+        if is_durable {
+            consumer.say(1, QOS, Arguments::default().long(0).number(PREFETCH).bits(0)).await?;
+            consumer.answer(QOS_OK).await?;
+        }
+        let no_ack = if is_durable { 0 } else { 0b10 };
         let consume =
             Arguments::default().number(0).short(&queue).short("lab").bits(no_ack).table();
         consumer.say(1, CONSUME, consume).await?;
@@ -110,10 +128,12 @@ impl Consumer {
     /// The connection broke, or the broker ends it with a reason.
     pub async fn next(&mut self) -> anyhow::Result<Option<Delivery>> {
         let Some((kind, frame)) = self.frame().await? else { return Ok(None) };
-        let (method, _) = split_method(kind, frame)?;
+        let (method, mut arguments) = split_method(kind, frame)?;
         if method != DELIVER {
             bail!("expected a delivery, got {method:?}");
         }
+        take_short(&mut arguments)?;
+        let tag = arguments.try_get_u64()?;
         let (kind, mut header) = self.frame().await?.context("the connection ended")?;
         if kind != HEADER || header.len() < 12 {
             bail!("expected a content header, got a frame of type {kind}");
@@ -129,7 +149,20 @@ impl Consumer {
             }
             payload.put_slice(&body);
         }
-        Ok(Some(Delivery { headers, payload: payload.freeze() }))
+        Ok(Some(Delivery { tag, headers, payload: payload.freeze() }))
+    }
+
+    /// The delivery is in good hands; the queue forgets it, if it is a durable one.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub async fn acknowledge(&mut self, tag: u64) -> anyhow::Result<()> {
+        if !self.is_durable {
+            return Ok(());
+        }
+        let mut arguments = Arguments::default();
+        arguments.0.put_u64(tag);
+        self.say(1, ACK, arguments.bits(0)).await
     }
 
     async fn say(&mut self, channel: u16, method: Method, body: Arguments) -> anyhow::Result<()> {
@@ -174,6 +207,11 @@ struct Arguments(BytesMut);
 impl Arguments {
     fn number(mut self, number: u16) -> Self {
         self.0.put_u16(number);
+        self
+    }
+
+    fn long(mut self, number: u32) -> Self {
+        self.0.put_u32(number);
         self
     }
 
@@ -322,7 +360,7 @@ mod tests {
             method(DECLARE_OK, b"\x03own\0\0\0\0\0\0\0\0"),
             method(BIND_OK, &[]),
             method(CONSUME_OK, b"\x03lab"),
-            method(DELIVER, b"..."),
+            method(DELIVER, b"\x03lab\0\0\0\0\0\0\0\x07\0"),
             frame(HEADER, &header),
             frame(BODY, b"hel"),
             frame(BODY, b"lo"),
@@ -337,10 +375,11 @@ mod tests {
         };
         let consumer = async {
             let socket = TcpStream::connect(address).await.unwrap();
-            let what = Subscription { user: "me", password: "word", exchange: "x", key: "#" };
+            let what =
+                Subscription { user: "me", password: "word", exchange: "x", key: "#", queue: None };
             let mut consumer = Consumer::subscribe(socket, what).await.unwrap();
             let delivery = consumer.next().await.unwrap().unwrap();
-            assert_eq!(delivery.payload, "hello");
+            assert_eq!((delivery.tag, &delivery.payload[..]), (7, &b"hello"[..]));
             assert_eq!(delivery.headers, [("a".to_owned(), "b".to_owned())].into());
             assert!(consumer.next().await.is_err(), "a method that is no delivery");
         };

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
 
 use super::READY;
 use super::amqp::{Consumer, Delivery, Subscription};
-use super::mqtt::{self, Packet};
+use super::mqtt::{self, Hello, Packet, Version};
 use super::stamp::{Stamp, wall_ns};
+
+/// Before a broker that broke off is tried again.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A subscription at an MQTT broker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +22,10 @@ pub struct ConsumeMqtt {
     pub address: SocketAddr,
     /// Topic filter.
     pub filter: String,
+    /// Which MQTT.
+    pub version: Version,
+    /// Come back after every break, to a session that the broker keeps.
+    pub is_lasting: bool,
 }
 
 /// A queue of its own at an AMQP broker.
@@ -32,6 +41,8 @@ pub struct ConsumeAmqp {
     pub exchange: String,
     /// Binding key.
     pub key: String,
+    /// A durable queue of this name, and come back to it after every break.
+    pub queue: Option<String>,
     /// Print every record as an [`Arrival`], not only its stamp and time.
     pub is_whole: bool,
 }
@@ -49,17 +60,29 @@ pub struct Arrival {
 
 impl Arrival {
     fn of(delivery: Delivery) -> Arrival {
-        let Delivery { headers, payload } = delivery;
+        let Delivery { headers, payload, .. } = delivery;
         let payload = String::from_utf8_lossy(&payload).into_owned();
         Arrival { headers, payload, received_ns: wall_ns() }
     }
 }
 
 impl ConsumeMqtt {
-    /// Runs until the broker ends it or the process is killed.
+    /// Runs until the process is killed, or the broker ends it where nothing lasts.
     pub(super) async fn run(self) -> anyhow::Result<()> {
+        loop {
+            let end = self.consume().await;
+            if !self.is_lasting {
+                return end;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn consume(&self) -> anyhow::Result<()> {
         let socket = super::connect(self.address).await?;
-        let (mut reader, mut writer, _) = mqtt::hello(socket, "lab-consumer").await?;
+        let ConsumeMqtt { version, is_lasting, .. } = *self;
+        let hello = Hello { client: "lab-consumer", version, is_lasting };
+        let (mut reader, mut writer, _) = mqtt::hello(socket, hello).await?;
         writer.subscribe(&self.filter).await?;
         while let Some(packet) = reader.packet().await? {
             match packet {
@@ -78,19 +101,31 @@ impl ConsumeMqtt {
 }
 
 impl ConsumeAmqp {
-    /// Runs until the broker ends it or the process is killed.
+    /// Runs until the process is killed, or the broker ends it where nothing lasts.
     pub(super) async fn run(self) -> anyhow::Result<()> {
+        loop {
+            let end = self.consume().await;
+            if self.queue.is_none() {
+                return end;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn consume(&self) -> anyhow::Result<()> {
         let socket = super::connect(self.address).await?;
-        let ConsumeAmqp { user, password, exchange, key, .. } = &self;
-        let subscription = Subscription { user, password, exchange, key };
+        let ConsumeAmqp { user, password, exchange, key, queue, .. } = self;
+        let subscription = Subscription { user, password, exchange, key, queue: queue.as_deref() };
         let mut consumer = Consumer::subscribe(socket, subscription).await?;
         say(READY);
         while let Some(delivery) = consumer.next().await? {
+            let tag = delivery.tag;
             if self.is_whole {
                 say(&serde_json::to_string(&Arrival::of(delivery))?);
             } else {
                 report(&delivery.payload)?;
             }
+            consumer.acknowledge(tag).await?;
         }
         Ok(())
     }

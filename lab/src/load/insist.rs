@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 
-use super::mqtt::{self, Packet, Reader, Writer};
+use super::mqtt::{self, Hello, Packet, Reader, Version, Writer};
 use super::publish::{Acked, DUE_PROPERTY};
 use super::stamp::{Stamp, wall_ns};
 
@@ -26,6 +26,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Insist {
     /// Where the contestant listens, when it does.
     pub address: SocketAddr,
+    /// Which MQTT.
+    pub version: Version,
     /// Name in stamps, and topic.
     pub name: String,
     /// Payload bytes.
@@ -45,6 +47,10 @@ struct State {
 }
 
 impl Insist {
+    fn hello(&self) -> Hello<'_> {
+        Hello { version: self.version, ..Hello::new(&self.name) }
+    }
+
     /// Publishes until everything is acknowledged, and prints one [`Acked`].
     ///
     /// # Errors
@@ -54,7 +60,7 @@ impl Insist {
         while !state.is_done() {
             let socket = super::connect(state.job.address).await?;
             // A contestant that is killed in the middle of anything is what this is for.
-            let Ok((reader, writer, window)) = mqtt::hello(socket, &state.job.name).await else {
+            let Ok((reader, writer, window)) = mqtt::hello(socket, state.job.hello()).await else {
                 continue;
             };
             let _ = state.publish(reader, writer, usize::from(window).min(WINDOW)).await;

@@ -1,14 +1,15 @@
-//! A minimal MQTT 5 client: what load and measurement need, and nothing that a contestant is made of.
+//! A minimal client of MQTT 5, and of 3.1.1 for brokers that know no other: what load and measurement need, and nothing that a contestant is made of.
 //!
 //! Its own codec on purpose: a mistake that the node's codec makes must not cancel out here.
 
 use anyhow::{Context, bail};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-const VERSION_5: u8 = 5;
+const SESSION_EXPIRY: u8 = 0x11;
 const USER_PROPERTY: u8 = 0x26;
 const RECEIVE_MAXIMUM: u8 = 0x21;
 /// Reason codes from here on are refusals.
@@ -37,35 +38,81 @@ pub enum Packet {
     Other(u8),
 }
 
+/// Which MQTT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Version {
+    /// MQTT 3.1.1.
+    V311,
+    /// MQTT 5.
+    #[default]
+    V5,
+}
+
+/// What a CONNECT says. No keepalive.
+#[derive(Clone, Copy, Debug)]
+pub struct Hello<'a> {
+    /// Client id.
+    pub client: &'a str,
+    /// Which MQTT.
+    pub version: Version,
+    /// Whether the broker keeps the session over breaks.
+    pub is_lasting: bool,
+}
+
+impl<'a> Hello<'a> {
+    /// MQTT 5, with a session that ends with the connection.
+    pub fn new(client: &'a str) -> Self {
+        Hello { client, version: Version::V5, is_lasting: false }
+    }
+
+    fn body(self) -> BytesMut {
+        let Hello { client, version, is_lasting } = self;
+        let mut body = BytesMut::new();
+        put_text(&mut body, "MQTT");
+        body.put_u8(if version == Version::V5 { 5 } else { 4 });
+        body.put_slice(&[if is_lasting { 0 } else { 0x02 }, 0, 0]);
+        match (version, is_lasting) {
+            (Version::V311, _) => {}
+            (Version::V5, false) => body.put_u8(0),
+            (Version::V5, true) => {
+                body.put_slice(&[5, SESSION_EXPIRY]);
+                body.put_u32(u32::MAX);
+            }
+        }
+        put_text(&mut body, client);
+        body
+    }
+}
+
 /// Says CONNECT and waits for the answer. Returns both halves and how many QoS 1 records may be
 /// unacknowledged at once.
 ///
 /// # Errors
-/// The broker refuses, or is no MQTT 5 broker.
-pub async fn hello(socket: TcpStream, client: &str) -> anyhow::Result<(Reader, Writer, u16)> {
-    let (read, write) = socket.into_split();
-    let mut reader = Reader { socket: read, buffer: BytesMut::new() };
-    let mut writer = Writer(write);
-    let mut body = BytesMut::new();
-    put_text(&mut body, "MQTT");
-    body.put_slice(&[VERSION_5, 0x02, 0, 0, 0]); // clean start, no keepalive, no properties
-    put_text(&mut body, client);
-    writer.send(0x10, &body).await?;
+/// The broker refuses, or does not know this version.
+pub async fn hello(socket: TcpStream, hello: Hello<'_>) -> anyhow::Result<(Reader, Writer, u16)> {
+    let (version, (read, write)) = (hello.version, socket.into_split());
+    let mut reader = Reader { socket: read, buffer: BytesMut::new(), version };
+    let mut writer = Writer { socket: write, version };
+    writer.send(0x10, &hello.body()).await?;
     let (kind, mut answer) = reader.frame().await?.context("closed instead of CONNACK")?;
-    if kind != 0x20 || answer.len() < 2 || answer[1] >= FAILURE {
+    let is_good = |code: u8| if version == Version::V5 { code < FAILURE } else { code == 0 };
+    if kind != 0x20 || answer.len() < 2 || !is_good(answer[1]) {
         bail!("the broker refuses: {kind:#x} {answer:?}");
     }
     answer.advance(2);
-    let maximum = receive_maximum(answer)?;
+    let maximum = if version == Version::V5 { receive_maximum(answer)? } else { u16::MAX };
     Ok((reader, writer, maximum))
 }
 
 /// The sending half.
 #[derive(Debug)]
-pub struct Writer(OwnedWriteHalf);
+pub struct Writer {
+    socket: OwnedWriteHalf,
+    version: Version,
+}
 
 impl Writer {
-    /// Sends a record at QoS 1 with user properties.
+    /// Sends a record at QoS 1 with user properties, which only MQTT 5 has.
     ///
     /// # Errors
     /// The connection is gone.
@@ -85,8 +132,10 @@ impl Writer {
         let mut body = BytesMut::with_capacity(payload.len() + topic.len() + encoded.len() + 16);
         put_text(&mut body, topic);
         body.put_u16(id);
-        put_length(&mut body, encoded.len());
-        body.put_slice(&encoded);
+        if self.version == Version::V5 {
+            put_length(&mut body, encoded.len());
+            body.put_slice(&encoded);
+        }
         body.put_slice(payload);
         self.send(0x32, &body).await
     }
@@ -97,7 +146,10 @@ impl Writer {
     /// The connection is gone.
     pub async fn subscribe(&mut self, filter: &str) -> std::io::Result<()> {
         let mut body = BytesMut::new();
-        body.put_slice(&[0, 1, 0]); // packet id 1, no properties
+        body.put_u16(1);
+        if self.version == Version::V5 {
+            body.put_u8(0); // no properties
+        }
         put_text(&mut body, filter);
         body.put_u8(1);
         self.send(0x82, &body).await
@@ -124,7 +176,7 @@ impl Writer {
         packet.put_u8(kind);
         put_length(&mut packet, body.len());
         packet.put_slice(body);
-        self.0.write_all(&packet).await
+        self.socket.write_all(&packet).await
     }
 }
 
@@ -133,6 +185,7 @@ impl Writer {
 pub struct Reader {
     socket: OwnedReadHalf,
     buffer: BytesMut,
+    version: Version,
 }
 
 impl Reader {
@@ -142,7 +195,7 @@ impl Reader {
     /// The connection broke, or the packet is malformed.
     pub async fn packet(&mut self) -> anyhow::Result<Option<Packet>> {
         let Some((kind, body)) = self.frame().await? else { return Ok(None) };
-        decode(kind, body).map(Some)
+        decode(self.version, kind, body).map(Some)
     }
 
     async fn frame(&mut self) -> anyhow::Result<Option<(u8, Bytes)>> {
@@ -172,14 +225,16 @@ fn split_frame(buffer: &mut BytesMut) -> anyhow::Result<Option<(u8, Bytes)>> {
     Ok(Some((kind, buffer.split_to(length).freeze())))
 }
 
-fn decode(kind: u8, mut body: Bytes) -> anyhow::Result<Packet> {
+fn decode(version: Version, kind: u8, mut body: Bytes) -> anyhow::Result<Packet> {
     match kind >> 4 {
         3 => {
             let topic = take(&mut body, 2)?.get_u16();
             take(&mut body, usize::from(topic))?;
             let id = if kind & 0x06 == 0 { None } else { Some(take(&mut body, 2)?.get_u16()) };
-            let properties = take_length(&mut body)?.context("a PUBLISH without properties")?;
-            take(&mut body, properties)?;
+            if version == Version::V5 {
+                let size = take_length(&mut body)?.context("a PUBLISH without properties")?;
+                take(&mut body, size)?;
+            }
             Ok(Packet::Publish { payload: body, id })
         }
         4 => {
@@ -279,7 +334,10 @@ mod tests {
     fn frames_are_split_when_they_are_whole() {
         let mut buffer = BytesMut::from(&[0x40, 2, 0, 7, 0x40][..]);
         let (kind, body) = split_frame(&mut buffer).unwrap().unwrap();
-        assert_eq!(decode(kind, body).unwrap(), Packet::Acknowledged { id: 7, reason: 0 });
+        assert_eq!(
+            decode(Version::V5, kind, body).unwrap(),
+            Packet::Acknowledged { id: 7, reason: 0 }
+        );
         assert!(split_frame(&mut buffer).unwrap().is_none());
     }
 
@@ -287,9 +345,11 @@ mod tests {
     fn a_publish_is_read_past_its_properties() {
         let body =
             [&[0, 1, b'a', 0, 9, 7, USER_PROPERTY, 0, 1, b'k', 0, 1, b'v'][..], b"x"].concat();
-        let packet = decode(0x32, body.into()).unwrap();
+        let old = decode(Version::V311, 0x32, Bytes::from_static(b"\0\x01a\0\x09x")).unwrap();
+        let packet = decode(Version::V5, 0x32, body.into()).unwrap();
+        assert_eq!(old, packet);
         assert_eq!(packet, Packet::Publish { payload: Bytes::from_static(b"x"), id: Some(9) });
-        assert!(decode(0x32, Bytes::from_static(&[0, 9, b'a'])).is_err());
+        assert!(decode(Version::V5, 0x32, Bytes::from_static(&[0, 9, b'a'])).is_err());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::mqtt::{self, Packet, Reader};
+use super::mqtt::{self, Hello, Packet, Reader};
 use super::stamp::{Stamp, wall_ns};
 
 /// Name of the user property with the time at which a record was due, in nanoseconds since 1970.
@@ -86,7 +86,8 @@ impl Publish {
         for stream in streams {
             let payloads = Payloads::of(&stream)?;
             let socket = super::connect(address).await?;
-            let connection = mqtt::hello(socket, &format!("load-{}", stream.name)).await?;
+            let connection =
+                mqtt::hello(socket, Hello::new(&format!("load-{}", stream.name))).await?;
             connections.push((stream, payloads, connection));
         }
         for (stream, payloads, connection) in connections {

@@ -127,6 +127,32 @@ impl Link {
         Ok((next(), next()))
     }
 
+    /// Cuts the link, or joins it again.
+    ///
+    /// # Errors
+    /// `ip` cannot.
+    pub fn set_up(&self, is_up: bool) -> Result<(), NetError> {
+        let state = if is_up { "up" } else { "down" };
+        run("ip", &["-n", &self.namespace(Side::Edge), "link", "set", CARD, state]).map(drop)
+    }
+
+    /// Kills the processes of a side whose program is called `name`.
+    ///
+    /// # Errors
+    /// `ip` does not know them.
+    pub fn kill(&self, side: Side, name: &str) -> Result<(), NetError> {
+        let processes = run("ip", &["netns", "pids", &self.namespace(side)])?;
+        let is_named = |id: &&str| {
+            let text = std::fs::read_to_string(format!("/proc/{id}/comm"));
+            text.is_ok_and(|text| text.trim_end() == name)
+        };
+        let ids: Vec<&str> = processes.split_whitespace().filter(is_named).collect();
+        if !ids.is_empty() {
+            run("kill", &[&["-9"], &ids[..]].concat())?;
+        }
+        Ok(())
+    }
+
     /// A command that will run inside a side; its process is the program itself, not `ip`.
     pub fn command(&self, side: Side, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new("ip");

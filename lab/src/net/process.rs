@@ -110,6 +110,15 @@ impl Process {
 #[derive(Debug)]
 pub struct Quiet(tokio::task::JoinHandle<()>);
 
+impl Quiet {
+    /// Kills it; the kernel knows of it when this returns.
+    pub async fn kill(mut self) {
+        self.0.abort();
+        // It ended by the abort or before: either way it is dropped.
+        let _ = (&mut self.0).await;
+    }
+}
+
 impl Drop for Quiet {
     fn drop(&mut self) {
         self.0.abort();

@@ -35,6 +35,30 @@ pub async fn mosquitto(
     Ok(process)
 }
 
+/// Starts NATS with JetStream and an MQTT listener, and waits until it serves.
+///
+/// # Errors
+/// It is not installed, or does not start.
+pub async fn nats(link: &Link, side: Side, scratch: &Scratch) -> Result<Process, NetError> {
+    let program = Path::new("/usr/sbin/nats-server");
+    if !program.is_file() {
+        return Err(NetError::Missing { program: "nats-server", package: "nats-server" });
+    }
+    let (address, folder) = (side.address(), scratch.path().join("jetstream"));
+    let text = format!(
+        "server_name: {side:?}\nlisten: \"127.0.0.1:4222\"\n\
+         jetstream {{ store_dir: \"{}\" }}\n\
+         mqtt {{ host: \"{address}\", port: {MQTT_PORT}, max_ack_pending: 1000 }}\n",
+        folder.display()
+    );
+    let file = scratch.file(&format!("nats-{side:?}.conf"), &text)?;
+    let mut command = link.command(side, program);
+    command.arg("-c").arg(file);
+    let mut process = Process::start("nats-server", command)?;
+    process.says("Server is ready", START).await?;
+    Ok(process)
+}
+
 /// Starts RabbitMQ at the cloud side and waits until it serves. Its user is [`USER`], with the same
 /// word as password: it is reachable from inside the namespaces only.
 pub async fn rabbitmq(link: &Link, scratch: &Scratch) -> Result<Process, NetError> {

@@ -30,6 +30,7 @@ pub fn everything(is_whole: bool) -> ConsumeAmqp {
         password: USER.into(),
         exchange: "amq.topic".into(),
         key: "#".into(),
+        queue: None,
         is_whole,
     }
 }
@@ -57,6 +58,21 @@ pub async fn tidegate(
     scheduler: &str,
     streams: &str,
 ) -> anyhow::Result<Process> {
+    let mut node = start_tidegate(link, scratch, scheduler, streams)?;
+    node.says("output is up", CONNECT).await?;
+    Ok(node)
+}
+
+/// The same, without waiting for anything.
+///
+/// # Errors
+/// It is not built.
+pub fn start_tidegate(
+    link: &Link,
+    scratch: &Scratch,
+    scheduler: &str,
+    streams: &str,
+) -> anyhow::Result<Process> {
     let (listen, cloud) = (edge_listener(), Side::Cloud.address());
     let password = scratch.file("password", USER)?;
     let configuration = format!(
@@ -70,9 +86,7 @@ pub async fn tidegate(
     let file = scratch.file("node.toml", &configuration)?;
     let mut command = link.command(Side::Edge, tidegate_program()?);
     command.args(["run", "-c"]).arg(file);
-    let mut node = Process::start("tidegate", command)?;
-    node.says("output is up", CONNECT).await?;
-    Ok(node)
+    Ok(Process::start("tidegate", command)?)
 }
 
 /// The product's program: the variable `TIDEGATE`, or the one that was built beside the lab's.

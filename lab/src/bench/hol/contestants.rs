@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use crate::load::mqtt::Version;
 use crate::load::{ConsumeMqtt, Job};
 use crate::net::namespace::{Link, Side};
 use crate::net::process::{Process, Quiet};
@@ -63,7 +64,8 @@ async fn mosquitto_bridge(link: &Link, scratch: &Scratch) -> anyhow::Result<Rig>
         )
     };
     let mut cloud = brokers::mosquitto(link, Side::Cloud, scratch, &listener(Side::Cloud)).await?;
-    let consume = ConsumeMqtt { address, filter: "#".into() };
+    let consume =
+        ConsumeMqtt { address, filter: "#".into(), version: Version::V5, is_lasting: false };
     let consumer = rig::client(link, Job::ConsumeMqtt(consume)).await?;
     let bridge = format!(
         "{}connection cloud\naddress {address}\ntopic # out 1\n\

@@ -1,0 +1,175 @@
+//! A program at the edge is killed again and again while publishers insist: does every acknowledged
+//! record arrive?
+//!
+//! Beside that the broker in the cloud is killed and started again, and the link is cut. Publishers speak
+//! QoS 1 and publish again what was not acknowledged.
+
+mod book;
+mod contestant;
+mod faults;
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use self::book::{Book, acknowledged};
+pub use self::contestant::Contestant;
+use self::faults::Survivors;
+use super::figure;
+use crate::load::{Acked, Insist, Job};
+use crate::net::NetError;
+use crate::net::namespace::{Link, Side};
+use crate::net::process::Process;
+use crate::net::scratch::Scratch;
+use crate::rig;
+use crate::rig::brokers::lab;
+
+/// Publishers, each a stream.
+const PUBLISHERS: u32 = 4;
+/// Payload of a record.
+const SIZE: usize = 256;
+/// Time for what still waits after the last acknowledgement.
+const DRAIN: Duration = Duration::from_secs(60);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Who, one after the other.
+    pub contestants: Vec<Contestant>,
+    /// How often the contestant is killed.
+    pub kills: u32,
+    /// How often the cloud's broker is.
+    pub restarts: u32,
+    /// How often the link is cut.
+    pub cuts: u32,
+    /// Records a second, all publishers together.
+    pub per_second: u32,
+    /// Records in all.
+    pub records: u64,
+    /// Of the times of the kills.
+    pub seed: u64,
+}
+
+/// Runs it and returns the lines to print.
+///
+/// # Errors
+/// Something cannot be started, or a record that Tidegate acknowledged did not arrive.
+pub async fn run(options: Options) -> anyhow::Result<Vec<String>> {
+    let mut table = vec![format!(
+        "{:<11}{:>6}{:>10}{:>10}{:>10}{:>8}{:>12}{:>12}",
+        "", "kills", "sent", "accepted", "arrived", "lost", "duplicates", "start p50"
+    )];
+    let mut figures = Vec::new();
+    let mut is_kept = true;
+    for &contestant in &options.contestants {
+        match one(contestant, &options).await {
+            Ok(result) => {
+                is_kept &= contestant != Contestant::Tidegate || result.lost() == 0;
+                table.push(result.row(contestant, &options));
+                figures.extend(result.figures(contestant));
+            }
+            Err(error) => match error.downcast_ref::<NetError>() {
+                Some(missing @ NetError::Missing { .. }) => {
+                    table.push(format!("skipped: {}: {missing}", contestant.name()));
+                }
+                _ => return Err(error.context(contestant.name())),
+            },
+        }
+    }
+    table.append(&mut figures);
+    anyhow::ensure!(is_kept, "{}\nacknowledged records did not arrive", table.join("\n"));
+    Ok(table)
+}
+
+/// What came of one contestant.
+struct Outcome {
+    sent: u64,
+    accepted: u64,
+    arrived: u64,
+    duplicates: u64,
+    start: Duration,
+}
+
+async fn one(contestant: Contestant, options: &Options) -> anyhow::Result<Outcome> {
+    let (link, scratch) = (Link::new()?, Scratch::new()?);
+    let cloud = contestant.start_cloud(&link, &scratch).await?;
+    if !contestant.has_cloud() {
+        // Its consumer subscribes at the contestant itself: once, before it counts.
+        let first = contestant.start(&link, &scratch).await?.quietly();
+        drop(rig::client(&link, contestant.consumer()).await?);
+        first.kill().await;
+    }
+    let mut consumer = match contestant.has_cloud() {
+        true => rig::client(&link, contestant.consumer()).await?,
+        false => {
+            let mut command = lab(&link, Side::Cloud)?;
+            contestant.consumer().add_to(&mut command);
+            Process::start("consumer", command)?
+        }
+    };
+    let publishers = publishers(contestant, options, &link)?;
+    let mut book = Book::default();
+    let faults = faults::all(contestant, options, &link, &scratch, cloud);
+    let survivors = book.during(&mut consumer, faults).await?;
+    let acked = book.during(&mut consumer, acknowledged(publishers)).await?;
+    let sum = |of: fn(&Acked) -> u64| acked.iter().map(of).sum::<u64>();
+    let (sent, accepted) = (sum(|acked| acked.sent), sum(|acked| acked.accepted));
+    book.keep(&mut consumer, Instant::now() + DRAIN, accepted).await?;
+    let Survivors { contestant: _alive, cloud: _serving, mut starts } = survivors;
+    starts.sort_unstable();
+    let start = starts.get(starts.len() / 2).copied().unwrap_or_default();
+    let (arrived, duplicates) = (book.got(), book.duplicates());
+    Ok(Outcome { sent, accepted, arrived, duplicates, start })
+}
+
+fn publishers(
+    contestant: Contestant,
+    options: &Options,
+    link: &Link,
+) -> anyhow::Result<Vec<Process>> {
+    let mut publishers = Vec::new();
+    for place in 0..PUBLISHERS {
+        let insist = Insist {
+            address: rig::edge_listener(),
+            version: contestant.version(),
+            name: format!("p{place}"),
+            size: SIZE,
+            per_second: (options.per_second / PUBLISHERS).max(1),
+            records: options.records / u64::from(PUBLISHERS),
+        };
+        let mut command = lab(link, Side::Edge)?;
+        Job::Insist(insist).add_to(&mut command);
+        publishers.push(Process::start("publisher", command)?);
+    }
+    Ok(publishers)
+}
+
+impl Outcome {
+    fn lost(&self) -> u64 {
+        self.accepted.saturating_sub(self.arrived)
+    }
+
+    fn row(&self, contestant: Contestant, options: &Options) -> String {
+        let Outcome { sent, accepted, arrived, duplicates, start } = self;
+        format!(
+            "{:<11}{:>6}{sent:>10}{accepted:>10}{arrived:>10}{:>8}{duplicates:>12}{:>9.0} ms",
+            contestant.name(),
+            options.kills,
+            self.lost(),
+            start.as_secs_f64() * 1e3,
+        )
+    }
+
+    fn figures(&self, contestant: Contestant) -> Vec<String> {
+        let name = |what: &str| format!("kill9_{}_{what}", contestant.name());
+        let records = |what: &str, value: u64| figure(&name(what), value as f64, "records");
+        vec![
+            records("sent", self.sent),
+            records("accepted", self.accepted),
+            records("arrived", self.arrived),
+            records("duplicates", self.duplicates),
+            figure(&name("start_p50"), self.start.as_secs_f64() * 1e3, "ms"),
+            records("lost_accepted", self.lost()),
+        ]
+    }
+}
