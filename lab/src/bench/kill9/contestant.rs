@@ -48,7 +48,8 @@ impl Contestant {
     pub(super) fn consumer(self) -> Job {
         let mqtt = |address: SocketAddr| {
             let (version, is_lasting) = (self.version(), true);
-            Job::ConsumeMqtt(ConsumeMqtt { address, filter: "#".into(), version, is_lasting })
+            // Topics of one level: NATS has topics of its own below others.
+            Job::ConsumeMqtt(ConsumeMqtt { address, filter: "+".into(), version, is_lasting })
         };
         match self {
             Contestant::Tidegate => Job::ConsumeAmqp(ConsumeAmqp {
@@ -117,13 +118,14 @@ impl Contestant {
     }
 }
 
-/// A Mosquitto that keeps what it has as well as it can.
+/// A Mosquitto that keeps what it has as well as it can. Its bridge says "receive maximum 0", a protocol error,
+/// where its own messages in flight are unlimited: so they are many.
 fn mosquitto(side: Side, scratch: &Scratch) -> anyhow::Result<String> {
     let folder = scratch.path().join(format!("{side:?}"));
     std::fs::create_dir_all(&folder)?;
     Ok(format!(
         "listener {} {}\nallow_anonymous true\nuser root\nmax_queued_messages 0\n\
-         max_inflight_messages 0\npersistence true\npersistence_location {}/\n\
+         max_inflight_messages 1000\npersistence true\npersistence_location {}/\n\
          autosave_interval 1\nautosave_on_changes true\n",
         brokers::MQTT_PORT,
         side.address(),
