@@ -5,6 +5,7 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use super::{NetError, is_alive, run};
 
@@ -136,21 +137,26 @@ impl Link {
         run("ip", &["-n", &self.namespace(Side::Edge), "link", "set", CARD, state]).map(drop)
     }
 
-    /// Kills the processes of a side whose program is called `name`.
+    /// Kills the processes of a side whose program is called `name`, and waits until they are gone.
     ///
     /// # Errors
     /// `ip` does not know them.
-    pub fn kill(&self, side: Side, name: &str) -> Result<(), NetError> {
-        let processes = run("ip", &["netns", "pids", &self.namespace(side)])?;
-        let is_named = |id: &&str| {
-            let text = std::fs::read_to_string(format!("/proc/{id}/comm"));
-            text.is_ok_and(|text| text.trim_end() == name)
-        };
-        let ids: Vec<&str> = processes.split_whitespace().filter(is_named).collect();
-        if !ids.is_empty() {
-            run("kill", &[&["-9"], &ids[..]].concat())?;
+    pub async fn kill(&self, side: Side, name: &str) -> Result<(), NetError> {
+        loop {
+            // A process that is dead and not yet waited for is in no namespace any more.
+            let processes = run("ip", &["netns", "pids", &self.namespace(side)])?;
+            let is_named = |id: &&str| {
+                let text = std::fs::read_to_string(format!("/proc/{id}/comm"));
+                text.is_ok_and(|text| text.trim_end() == name)
+            };
+            let ids: Vec<&str> = processes.split_whitespace().filter(is_named).collect();
+            if ids.is_empty() {
+                return Ok(());
+            }
+            // One that ended in the meantime is as good.
+            let _ = run("kill", &[&["-9"], &ids[..]].concat());
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        Ok(())
     }
 
     /// A command that will run inside a side; its process is the program itself, not `ip`.

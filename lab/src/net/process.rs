@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::NetError;
 
@@ -102,26 +102,41 @@ impl Process {
     /// Reads and forgets its lines from now on, so that it never waits for a reader. Dropping the
     /// answer kills it, as dropping the process would.
     pub fn quietly(mut self) -> Quiet {
-        Quiet(tokio::spawn(async move { while self.line().await.is_some() {} }))
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            let read = async { while self.line().await.is_some() {} };
+            let is_told = tokio::select! {
+                told = stopped => told.is_ok(),
+                () = read => false,
+            };
+            if is_told {
+                // An error means that it has ended.
+                let _ = self.child.kill().await;
+            }
+        });
+        Quiet { stop: Some(stop), task }
     }
 }
 
 /// A process that nobody listens to. Dropping it kills it.
 #[derive(Debug)]
-pub struct Quiet(tokio::task::JoinHandle<()>);
+pub struct Quiet {
+    stop: Option<oneshot::Sender<()>>,
+    task: tokio::task::JoinHandle<()>,
+}
 
 impl Quiet {
-    /// Kills it; the kernel knows of it when this returns.
+    /// Kills it; when this returns it is gone, and with it all that it held.
     pub async fn kill(mut self) {
-        self.0.abort();
-        // It ended by the abort or before: either way it is dropped.
-        let _ = (&mut self.0).await;
+        // A task that has ended by itself hears nothing.
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        let _ = (&mut self.task).await;
     }
 }
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 

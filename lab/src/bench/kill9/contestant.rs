@@ -84,10 +84,10 @@ impl Contestant {
     }
 
     /// Kills it as it stands.
-    pub(super) fn kill_cloud(self, link: &Link) -> Result<(), NetError> {
+    pub(super) async fn kill_cloud(self, link: &Link) -> Result<(), NetError> {
         match self {
-            Contestant::Tidegate => link.kill(Side::Cloud, "beam.smp"),
-            Contestant::Mosquitto => link.kill(Side::Cloud, "mosquitto"),
+            Contestant::Tidegate => link.kill(Side::Cloud, "beam.smp").await,
+            Contestant::Mosquitto => link.kill(Side::Cloud, "mosquitto").await,
             Contestant::Nats => Ok(()),
         }
     }

@@ -70,7 +70,7 @@ async fn restarts(
     if contestant.has_cloud() {
         for _ in 0..restarts {
             sleep(PEACE).await;
-            contestant.kill_cloud(link)?;
+            contestant.kill_cloud(link).await?;
             if let Some(cloud) = cloud.take() {
                 cloud.kill().await;
             }
