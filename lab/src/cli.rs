@@ -1,9 +1,13 @@
 //! The command line of the lab.
 
 use std::path::PathBuf;
+#[cfg(feature = "stores")]
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+#[cfg(feature = "stores")]
+use crate::bench::spool;
 use crate::bench::{self, core, hol, ingest, kill9};
 use crate::load::Job;
 use crate::net::namespace::Link;
@@ -120,6 +124,21 @@ enum Bench {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Durable records a second, beside embedded stores and a plain file (cargo feature `stores`)
+    Spool {
+        /// A folder on the disk that is meant
+        #[arg(long)]
+        directory: Option<PathBuf>,
+        /// Records of a commit (may be given again)
+        #[arg(long, default_values_t = [1, 64, 256])]
+        group: Vec<usize>,
+        /// Seconds of each measurement
+        #[arg(long, default_value_t = 3)]
+        seconds: u64,
+        /// Measurements of each, in turn
+        #[arg(long, default_value_t = 3)]
+        runs: usize,
+    },
     /// Nanoseconds per record through a node with 10,000 queues
     Core {
         /// Records in one input (may be given again)
@@ -188,6 +207,17 @@ impl Bench {
                     seed,
                 };
                 on_links(kill9::run(options)).await?;
+            }
+            #[cfg(feature = "stores")]
+            Bench::Spool { directory, group, seconds, runs } => {
+                let time = Duration::from_secs(seconds);
+                print(spool::run(&spool::Options { directory, groups: group, time, runs }).await?);
+            }
+            #[cfg(not(feature = "stores"))]
+            Bench::Spool { .. } => {
+                anyhow::bail!(
+                    "built without the stores: cargo run --features stores -p tidegate-lab"
+                );
             }
             Bench::Core { batch } => {
                 print(tokio::task::spawn_blocking(move || core::run(&batch)).await?);

@@ -4,6 +4,8 @@ pub mod core;
 pub mod hol;
 pub mod ingest;
 pub mod kill9;
+#[cfg(feature = "stores")]
+pub mod spool;
 
 /// One line of a result, as every `lab` command prints them at its end.
 pub fn figure(name: &str, value: f64, unit: &str) -> String {

@@ -44,7 +44,7 @@ impl Writing {
             match command {
                 Command::Append(appends) => {
                     let appends = self.gather(appends, commands, &mut next);
-                    self.commit(&appends);
+                    appends.chunks(self.commit_max).for_each(|commit| self.commit(commit));
                 }
                 Command::Release(segments) => self.release(&segments),
                 Command::Finish => {
@@ -82,6 +82,7 @@ impl Writing {
         appends
     }
 
+    /// One write and one sync.
     fn commit(&mut self, appends: &[Append]) {
         let mut is_whole = true;
         for Append { number, entry } in appends {
