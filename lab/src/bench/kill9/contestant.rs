@@ -15,7 +15,7 @@ use crate::rig::{self, CONNECT, brokers};
 pub enum Contestant {
     /// Tidegate with a log -> link -> RabbitMQ, a durable queue, an acknowledging consumer.
     Tidegate,
-    /// Mosquitto that writes its database down after every change, at most each second -> its bridge,
+    /// Mosquitto that writes its database down each second -> its bridge,
     /// QoS 1 -> link -> the same Mosquitto -> an MQTT consumer with a lasting session.
     Mosquitto,
     /// NATS with JetStream and its MQTT listener -> link -> an MQTT consumer with a lasting session.
@@ -118,7 +118,8 @@ impl Contestant {
     }
 }
 
-/// A Mosquitto that keeps what it has as well as it can. Its bridge says "receive maximum 0", a protocol error,
+/// A Mosquitto that keeps what it has as well as it can: after every change (`autosave_on_changes`) it
+/// writes all of its database and does not keep up. Its bridge says "receive maximum 0", a protocol error,
 /// where its own messages in flight are unlimited: so they are many.
 fn mosquitto(side: Side, scratch: &Scratch) -> anyhow::Result<String> {
     let folder = scratch.path().join(format!("{side:?}"));
@@ -126,7 +127,7 @@ fn mosquitto(side: Side, scratch: &Scratch) -> anyhow::Result<String> {
     Ok(format!(
         "listener {} {}\nallow_anonymous true\nuser root\nmax_queued_messages 0\n\
          max_inflight_messages 1000\npersistence true\npersistence_location {}/\n\
-         autosave_interval 1\nautosave_on_changes true\n",
+         autosave_interval 1\n",
         brokers::MQTT_PORT,
         side.address(),
         folder.display()
