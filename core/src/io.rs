@@ -396,6 +396,13 @@ pub enum Event {
         /// Its state from now on.
         full: bool,
     },
+    /// New rules are in force: so many records that waited belong to another stream or queue now.
+    NewRules {
+        /// Records in memory.
+        moved: u64,
+    },
+    /// New rules are not in force, and why.
+    RulesRefused(crate::options::OptionsError),
     /// An input that this version refuses; the driver should not have sent it.
     Unsupported(&'static str),
     /// After `Control::Stop`: nothing is held any more.

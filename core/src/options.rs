@@ -7,7 +7,7 @@ use crate::class::{ClassId, Classes};
 use crate::io::{OutputId, UplinkId};
 use crate::limits::{LOG_SEGMENT_MAX, OUTPUTS_MAX};
 use crate::record::AcceptMode;
-use crate::rules::Rules;
+use crate::rules::{RuleError, Rules};
 use crate::schedule::SchedulerName;
 use crate::units::{Rate, Size};
 
@@ -103,6 +103,9 @@ pub enum OptionsError {
     /// An output on an uplink that does not exist.
     #[error("output {0:?} is on an uplink that does not exist")]
     NoUplink(Arc<str>),
+    /// Too many rules, or one without a destination.
+    #[error(transparent)]
+    Rules(#[from] RuleError),
     /// A rule to an output that does not exist.
     #[error("stream {0:?} goes to an output that does not exist")]
     NoDestination(Arc<str>),
@@ -167,14 +170,7 @@ impl NodeOptions {
         if let Some(output) = self.outputs.iter().find(|output| output.unconfirmed_max == 0) {
             return Err(OptionsError::NoWindow(output.name.clone()));
         }
-        for (_, rule) in self.rules.iter() {
-            if rule.to.iter().any(|output| usize::from(output.0) >= self.outputs.len()) {
-                return Err(OptionsError::NoDestination(rule.name.clone()));
-            }
-            if rule.class.index() >= self.classes.len() {
-                return Err(OptionsError::NoClass(rule.name.clone()));
-            }
-        }
+        self.check_rules(&self.rules)?;
         if self.inbound.is_some_and(Rate::is_zero) {
             return Err(OptionsError::NoInbound);
         }
@@ -187,11 +183,27 @@ impl NodeOptions {
         }
     }
 
+    /// Checks that rules lead somewhere.
+    ///
+    /// # Errors
+    /// See [`OptionsError`].
+    pub fn check_rules(&self, rules: &Rules) -> Result<(), OptionsError> {
+        for (_, rule) in rules.iter() {
+            if rule.to.iter().any(|output| usize::from(output.0) >= self.outputs.len()) {
+                return Err(OptionsError::NoDestination(rule.name.clone()));
+            }
+            if rule.class.index() >= self.classes.len() {
+                return Err(OptionsError::NoClass(rule.name.clone()));
+            }
+            if rule.accept == AcceptMode::Durable && self.log.is_none() {
+                return Err(OptionsError::NoLog(rule.name.clone()));
+            }
+        }
+        Ok(())
+    }
+
     fn check_log(&self) -> Result<(), OptionsError> {
-        let Some(log) = &self.log else {
-            let durable = self.rules.iter().find(|(_, rule)| rule.accept == AcceptMode::Durable);
-            return durable.map_or(Ok(()), |(_, rule)| Err(OptionsError::NoLog(rule.name.clone())));
-        };
+        let Some(log) = &self.log else { return Ok(()) };
         let is_large = log.segment <= LOG_SEGMENT_MAX && log.bound.0 / 4 >= log.segment.0;
         if is_large { Ok(()) } else { Err(OptionsError::LogTooSmall) }
     }

@@ -49,7 +49,7 @@ impl Default for FullPolicy {
 }
 
 /// One `[[stream]]`: what its records are and what is promised to them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Label in metrics and messages.
     pub name: Arc<str>,
@@ -127,9 +127,14 @@ pub enum RuleError {
     NoDestination(Arc<str>),
 }
 
-/// The rules of a node, in order.
-#[derive(Clone, Debug, Default)]
-pub struct Rules(Vec<Rule>);
+/// The rules of a node. A rule keeps its place over every update, for its streams, counts and stored
+/// records are known by it; the order in which rules are asked is another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    all: Vec<Rule>,
+    /// Those that are asked, in order.
+    asked: Vec<RuleId>,
+}
 
 impl Rules {
     /// Checks the list.
@@ -142,8 +147,37 @@ impl Rules {
         }
         match rules.iter().find(|rule| rule.to.is_empty()) {
             Some(rule) => Err(RuleError::NoDestination(rule.name.clone())),
-            None => Ok(Rules(rules)),
+            None => {
+                let asked = (0..rules.len()).map(|place| RuleId(place as u16)).collect();
+                Ok(Rules { all: rules, asked })
+            }
         }
+    }
+
+    /// The new rules, each at the place of the present rule of its name if there is one. A rule that is
+    /// gone keeps its place, is asked no more, and serves what it still holds.
+    ///
+    /// # Errors
+    /// More than `RULES_MAX`, with those that are gone.
+    pub fn updated(&self, new: &Rules) -> Result<Rules, RuleError> {
+        let mut all = self.all.clone();
+        let mut asked: Vec<RuleId> = Vec::new();
+        for (_, rule) in new.asked() {
+            let is_it = |place: &usize| {
+                all[*place].name == rule.name && !asked.contains(&RuleId(*place as u16))
+            };
+            let place = (0..all.len()).find(is_it).unwrap_or(all.len());
+            if place == all.len() {
+                all.push(rule.clone());
+            } else {
+                all[place] = rule.clone();
+            }
+            asked.push(RuleId(place as u16));
+        }
+        if all.len() > RULES_MAX {
+            return Err(RuleError::TooMany(all.len()));
+        }
+        Ok(Rules { all, asked })
     }
 
     /// The first rule that covers `key`.
@@ -151,27 +185,32 @@ impl Rules {
         let covers = |rule: &Rule| {
             rule.filters.is_empty() || rule.filters.iter().any(|filter| filter.matches(key))
         };
-        self.0.iter().position(covers).map(|place| RuleId(place as u16))
+        self.asked.iter().copied().find(|&rule| covers(self.get(rule)))
     }
 
     /// The rule at its place.
     pub fn get(&self, rule: RuleId) -> &Rule {
-        &self.0[usize::from(rule.0)]
+        &self.all[usize::from(rule.0)]
     }
 
-    /// In order.
+    /// By place, those that are asked no more with them.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (RuleId, &Rule)> {
-        self.0.iter().enumerate().map(|(place, rule)| (RuleId(place as u16), rule))
+        self.all.iter().enumerate().map(|(place, rule)| (RuleId(place as u16), rule))
     }
 
-    /// How many there are.
+    /// Those that are asked, in order.
+    pub fn asked(&self) -> impl ExactSizeIterator<Item = (RuleId, &Rule)> {
+        self.asked.iter().map(|&rule| (rule, self.get(rule)))
+    }
+
+    /// How many places there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 }
 
@@ -193,6 +232,26 @@ mod tests {
         assert_eq!(rules.find("factory/7/hvac"), Some(RuleId(1)));
         assert_eq!(rules.get(RuleId(0)).class, ClassId(0));
         assert_eq!(rules.get(RuleId(1)).class, ClassId(2));
+    }
+
+    #[test]
+    fn an_update_keeps_places() {
+        let classes = Classes::new(default_classes()).unwrap();
+        let all = Rule::catch_all(&classes, vec![OutputId(0)]);
+        let named = |name: &str, filter: &str| {
+            let rule = all.clone();
+            rule.for_topics(&classes, name, &[filter], Duration::from_millis(50)).unwrap()
+        };
+        let old = Rules::new(vec![named("a", "a"), named("b", "b"), all.clone()]).unwrap();
+        let new = Rules::new(vec![named("c", "c"), all.clone(), named("b", "x")]).unwrap();
+        let rules = old.updated(&new).unwrap();
+        assert_eq!((rules.len(), rules.asked().len()), (4, 3));
+        let names: Vec<&str> = rules.iter().map(|(_, rule)| &*rule.name).collect();
+        assert_eq!(names, ["a", "b", "default", "c"]);
+        assert_eq!(rules.find("c"), Some(RuleId(3)));
+        assert_eq!(rules.find("a"), Some(RuleId(2)), "a rule that is gone covers nothing");
+        assert_eq!(rules.get(RuleId(1)).filters, [Filter::new("x").unwrap()]);
+        assert_eq!(old.updated(&old), Ok(old.clone()));
     }
 
     #[test]

@@ -124,19 +124,13 @@ fn incarnation() -> u64 {
 /// # Errors
 /// A configuration that was not checked.
 pub fn node_options(config: &Config, incarnation: u64, boot: u64) -> anyhow::Result<NodeOptions> {
-    let classes = Classes::new(config.class.iter().map(class).collect()).context("[[class]]")?;
-    let mut rules = Vec::new();
-    for stream in &config.stream {
-        let rule = rule(stream, config, &classes);
-        rules.push(rule.with_context(|| format!("[[stream]] {:?}", stream.label()))?);
-    }
     let mut uplinks: Vec<UplinkOptions> = Vec::new();
     let outputs = config.output.iter().map(|spec| output(spec, &mut uplinks)).collect();
     let options = NodeOptions {
         name: config.node.name().into(),
         incarnation,
-        classes,
-        rules: Rules::new(rules).context("[[stream]]")?,
+        classes: classes(config)?,
+        rules: rules(config)?,
         uplinks,
         outputs,
         scheduler: config.node.scheduler.into(),
@@ -147,6 +141,24 @@ pub fn node_options(config: &Config, incarnation: u64, boot: u64) -> anyhow::Res
     };
     options.check().context("[[output]]")?;
     Ok(options)
+}
+
+fn classes(config: &Config) -> anyhow::Result<Classes> {
+    Classes::new(config.class.iter().map(class).collect()).context("[[class]]")
+}
+
+/// The rules of the node. `config` is completed and has no error.
+///
+/// # Errors
+/// A configuration that was not checked.
+pub fn rules(config: &Config) -> anyhow::Result<Rules> {
+    let classes = classes(config)?;
+    let mut rules = Vec::new();
+    for stream in &config.stream {
+        let rule = rule(stream, config, &classes);
+        rules.push(rule.with_context(|| format!("[[stream]] {:?}", stream.label()))?);
+    }
+    Rules::new(rules).context("[[stream]]")
 }
 
 fn log_options(log: &LogConfig, boot: u64) -> Option<LogOptions> {

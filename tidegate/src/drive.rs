@@ -10,6 +10,7 @@ use tidegate_core::log::LogName;
 use tidegate_core::node::Node;
 use tidegate_core::options::{NodeOptions, OptionsError};
 use tidegate_core::record::SourceId;
+use tidegate_core::rules::Rules;
 use tidegate_core::status::NodeStatus;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -80,6 +81,13 @@ impl Running {
                 "the log has written nothing yet: durable records are refused until it can"
             );
         }
+    }
+
+    /// Puts new rules in force; what comes of it is logged.
+    pub async fn set_rules(&self, rules: Rules) {
+        let rules = Input::Control(Control::Rules(rules.into()));
+        // A send fails only when the loop has ended already.
+        let _ = self.arrivals.send(Arrival::Input(rules)).await;
     }
 
     /// Accepts nothing more and waits until everything held has its fate, or until `patience` ends:
@@ -337,6 +345,12 @@ impl Drive {
                     true => tracing::warn!(%stream, "a stream is full: its rule says what goes"),
                     false => tracing::info!(%stream, "a full stream has room again"),
                 }
+            }
+            Event::NewRules { moved } => {
+                tracing::info!(moved, "new rules are in force; moved is records that waited");
+            }
+            Event::RulesRefused(error) => {
+                tracing::error!("the new rules are not in force: {error}");
             }
             Event::LogFailing(true) => {
                 tracing::error!("the log cannot be written: durable records are refused");

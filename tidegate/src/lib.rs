@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod output;
 pub mod parts;
 pub mod port;
+pub mod reload;
 pub mod run;
 pub mod screen;
 pub mod secrets;

@@ -11,6 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::assemble::{self, Assembled};
 use crate::config::{Config, Reading, read, read_file, read_with_files};
 use crate::http::{self, Site};
+use crate::reload::{Change, Watch};
 use crate::status::StatusSource;
 use crate::status::view::CountsView;
 use crate::systemd::Manager;
@@ -93,16 +94,36 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     site.listeners_are_bound();
     tracing::info!(node = %node.name, "ready; Ctrl-C stops it");
     let manager = Manager::ready(node.running.status.clone());
-    let ended = tokio::select! {
-        received = signals.next() => {
-            tracing::info!(signal = received.name, "stopping: delivering what is held");
-            Ok(())
+    let mut watch = Watch::new(file, &config)?;
+    let ended = loop {
+        tokio::select! {
+            received = signals.next() => {
+                tracing::info!(signal = received.name, "stopping: delivering what is held");
+                break Ok(());
+            }
+            error = node.failure() => break Err(error),
+            () = watch.next() => reload(&mut watch, &node).await,
         }
-        error = node.failure() => Err(error),
     };
     manager.stopping(config.node.stop_timeout.0);
     finish(node, &config, &mut signals).await?;
     ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// Reads the changed file and puts its rules in force, or tells why not.
+async fn reload(watch: &mut Watch, node: &Assembled) {
+    match watch.change() {
+        Ok(Change { rules, waiting }) => {
+            if !waiting.is_empty() {
+                let sections = waiting.join(", ");
+                tracing::warn!(
+                    "changes of {sections} need a new start: only [[stream]] changes now"
+                );
+            }
+            node.running.set_rules(rules).await;
+        }
+        Err(error) => tracing::error!("the new configuration is not used: {error:#}"),
+    }
 }
 
 /// Stops the node gently, or at once by a second signal.

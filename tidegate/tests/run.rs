@@ -272,3 +272,30 @@ fn a_log_has_one_process_and_a_standby_takes_over() {
     standby.signal();
     assert!(standby.wait_for("stopped: ").contains("confirmed 1"));
 }
+
+#[test]
+fn new_rules_are_taken_from_a_right_file_and_not_from_a_wrong_one() {
+    let nowhere = "[[output]]\nmqtt = { url = \"mqtt://127.0.0.1:1\" }\n[http]\nlisten = []\n";
+    let base = format!(
+        "[node]\nstop_timeout = \"10ms\"\n[[input]]\nmqtt = {{ listen = \"127.0.0.1:0\" }}\n{nowhere}"
+    );
+    let mut node = Node::start("reload", &base);
+    let mqtt = node.wait_for("MQTT at ");
+    node.wait_for("ready");
+    let _client = publish(&mqtt);
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("reload.toml");
+    let hang_up = || {
+        let id = node.process.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+    };
+    std::fs::write(&file, format!("{base}[[stream]]\ntopics = [\"t\"]\nclas = \"ls\"\n")).unwrap();
+    hang_up();
+    let told = node.wait_for("the new configuration is not used: ");
+    assert!(told.contains("clas"), "{told}");
+    // This time nobody says so: the file is looked at.
+    std::fs::write(&file, format!("{base}[[stream]]\ntopics = [\"t\"]\nclass = \"ls\"\n")).unwrap();
+    let told = node.wait_for("new rules are in force");
+    assert!(told.ends_with("moved=1"), "{told}");
+    node.signal();
+    assert_eq!(node.end().code(), Some(0));
+}

@@ -273,7 +273,7 @@ impl Node {
         Some(self.streams.create(rule, name, &queues))
     }
 
-    fn open_queues(&mut self, id: RuleId) -> Vec<QueueKey> {
+    pub(super) fn open_queues(&mut self, id: RuleId) -> Vec<QueueKey> {
         let rule = self.options.rules.get(id);
         rule.to.iter().map(|&output| self.queues.open(queue_spec(id, rule, output))).collect()
     }

@@ -113,6 +113,13 @@ impl Backlog {
         }
     }
 
+    /// The class of every stream may be another one. What is being read is then read once more, from its
+    /// beginning.
+    pub(super) fn reclass(&mut self, class_of: impl Fn(StreamKey) -> ClassId) {
+        self.streams.values_mut().for_each(|left| left.class = class_of(left.stream));
+        self.passes.values_mut().for_each(|pass| pass.is_moved = true);
+    }
+
     /// The oldest chunk that counts for a stream.
     pub(super) fn oldest_of(&self, key: StreamKey) -> Option<(StreamId, SegmentId)> {
         let of_stream = self.streams.iter().filter(|(_, left)| left.stream == key);

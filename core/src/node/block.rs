@@ -124,7 +124,7 @@ impl Node {
         }
     }
 
-    fn no_longer_full(&mut self, key: StreamKey) {
+    pub(super) fn no_longer_full(&mut self, key: StreamKey) {
         let stream = self.streams.get_mut(key);
         let Some(room) = stream.full_for.take() else { return };
         let rule = stream.rule;

@@ -120,7 +120,7 @@ impl Node {
     }
 
     /// The stream of the same source under the rule that covers the record now.
-    fn stream_under(&mut self, from: StreamKey, rule: RuleId) -> Option<StreamKey> {
+    pub(super) fn stream_under(&mut self, from: StreamKey, rule: RuleId) -> Option<StreamKey> {
         let stream = self.streams.get(from);
         if stream.rule == rule {
             return Some(from);

@@ -16,6 +16,7 @@ mod forward;
 mod ingest;
 mod prepare;
 mod reallocate;
+mod reload;
 mod report;
 mod restore;
 mod sources;
@@ -323,7 +324,7 @@ impl Node {
             }
             Control::Discard => self.discard(now),
             Control::Grant { .. } => self.report(Event::Unsupported("a grant")),
-            Control::Rules(_) => self.report(Event::Unsupported("new rules")),
+            Control::Rules(rules) => self.reload(now, &rules),
             Control::Subscribe { .. } | Control::Unsubscribe { .. } => {
                 self.report(Event::Unsupported("a local subscription"));
             }

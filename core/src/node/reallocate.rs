@@ -3,7 +3,7 @@
 use super::Node;
 use crate::class::ClassId;
 use crate::schedule::{ClassLoad, UplinkLoad};
-use crate::units::Time;
+use crate::units::{Size, Time};
 
 impl Node {
     /// Lets the uplink's scheduler divide it anew, if it is time.
@@ -26,8 +26,26 @@ impl Node {
     }
 
     fn load_of(&mut self, now: Time, uplink: usize, class: ClassId) -> ClassLoad {
-        let backlog = self.backlog_on(uplink, class);
+        let backlog = self.backlog_on(uplink, class) + self.begun_on(uplink, class);
         let (input, _) = &mut self.uplinks[uplink].meters[class.index()];
         ClassLoad { arrived: input.total(), input: input.rate(now), backlog }
+    }
+
+    /// Bytes of records that are begun and not wholly picked. They wait as the others do: a class that has
+    /// nothing else must be given a rate to end them.
+    fn begun_on(&self, uplink: usize, class: ClassId) -> Size {
+        let mut bytes = Size::ZERO;
+        for (output, options) in self.outputs.iter().zip(&self.options.outputs) {
+            if usize::from(options.uplink.0) != uplink {
+                continue;
+            }
+            for (begun, _) in output.lanes.iter().filter_map(|lane| lane.current) {
+                let Some(delivery) = self.queues.get(begun) else { continue };
+                if delivery.spec.class == class {
+                    bytes += delivery.size - delivery.progress.picked;
+                }
+            }
+        }
+        bytes
     }
 }

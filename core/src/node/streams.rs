@@ -29,6 +29,8 @@ pub(super) struct Stream {
     /// One queue a destination, in the order of the rule's `to`: the first of them, and the others.
     queue: QueueKey,
     other_queues: Box<[QueueKey]>,
+    /// Queues of earlier rules: records that were under way then may come back to them.
+    former_queues: Vec<QueueKey>,
     /// Deliveries held, in memory or only in the log.
     pub(super) held: u64,
     /// Those of them that only the log holds.
@@ -54,6 +56,13 @@ impl Stream {
     /// One queue a destination, in the order of the rule's `to`.
     pub(super) fn queues(&self) -> impl Iterator<Item = QueueKey> + '_ {
         std::iter::once(self.queue).chain(self.other_queues.iter().copied())
+    }
+
+    /// Other queues, at least one, in place of these.
+    pub(super) fn set_queues(&mut self, queues: &[QueueKey]) {
+        let former: Vec<QueueKey> = self.queues().collect();
+        self.former_queues.extend(former);
+        (self.queue, self.other_queues) = (queues[0], queues[1..].into());
     }
 
     /// The newest record of a key and its deliveries, where the stream keeps no others.
@@ -113,7 +122,7 @@ impl Streams {
         }
         let (_, key) = self.idle.pop_first()?;
         let gone = self.streams.remove(key)?;
-        let queues = gone.queues().collect();
+        let queues = gone.queues().chain(gone.former_queues.iter().copied()).collect();
         self.names.remove(&(gone.rule, gone.name));
         Some(queues)
     }
@@ -133,6 +142,7 @@ impl Streams {
             seq: 0,
             queue: queues[0],
             other_queues: queues[1..].into(),
+            former_queues: Vec::new(),
             held: 0,
             left: 0,
             is_named: false,

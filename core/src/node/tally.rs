@@ -19,6 +19,11 @@ impl Tally {
         Tally { rules: vec![Default::default(); rules], refused: 0 }
     }
 
+    /// Room for more rules.
+    pub(super) fn extend(&mut self, rules: usize) {
+        self.rules.resize_with(rules, Default::default);
+    }
+
     /// All counts together.
     pub(super) fn total(&self) -> Counts {
         let mut total = Counts { refused: self.refused, ..Counts::default() };

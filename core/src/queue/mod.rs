@@ -229,6 +229,25 @@ impl Queues {
         true
     }
 
+    /// Puts a waiting delivery in another queue, as its newest, with another deadline; false if it does not
+    /// wait.
+    pub fn reseat(&mut self, key: DeliveryKey, queue: QueueKey, deadline: Time, now: Time) -> bool {
+        let place = self.deliveries.get(key).map(Delivery::place);
+        let Some(Place::Waiting(timing)) = place else { return false };
+        self.unlink(key, timing);
+        let spec = self.queues[queue].spec;
+        let is_late = self.is_past(deadline, now) && !spec.strict_order;
+        let delivery = &mut self.deliveries[key];
+        (delivery.queue, delivery.spec, delivery.deadline) = (queue, spec, deadline);
+        self.link(key, if is_late { Timing::Late } else { Timing::Live }, End::Back);
+        true
+    }
+
+    /// What a queue is.
+    pub fn spec(&self, queue: QueueKey) -> Option<QueueSpec> {
+        self.queues.get(queue).map(|queue| queue.spec)
+    }
+
     /// Changes the size of a waiting delivery (a replaced or re-encoded body) and marks it ready.
     pub fn resize(&mut self, key: DeliveryKey, size: Size) {
         let Some(delivery) = self.deliveries.get_mut(key) else { return };

@@ -73,6 +73,41 @@ pub fn trial_options(setup: u8) -> NodeOptions {
     }
 }
 
+/// The rules of a trial, changed: the bits of the number choose how.
+pub fn changed_rules(classes: &Classes, change: u8) -> Rules {
+    let is = |bit: u8| change >> bit & 1 == 1;
+    let mut rules: Vec<Rule> = trial_rules(classes).asked().map(|(_, rule)| rule.clone()).collect();
+    for rule in &mut rules {
+        if is(0) {
+            rule.to.iter_mut().for_each(|output| output.0 = 1 - output.0);
+        }
+        if is(1) {
+            rule.to.truncate(1);
+        }
+        if is(2) {
+            rule.discipline = Discipline::Fifo;
+            rule.accept = AcceptMode::Memory;
+        }
+        if is(3) {
+            (rule.latency, rule.class) = (Duration::from_millis(300), crate::class::ClassId(1));
+        }
+    }
+    if is(4) {
+        let filters = std::mem::take(&mut rules[0].filters);
+        rules[0].filters = std::mem::replace(&mut rules[4].filters, filters);
+    }
+    if is(5) {
+        rules.reverse();
+    }
+    if is(6) {
+        rules.remove(usize::from(change % 5));
+    }
+    if is(7) {
+        rules.push(Rule::catch_all(classes, vec![OutputId(0), OutputId(1)]));
+    }
+    Rules::new(rules).unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// One rule of each kind.
 fn trial_rules(classes: &Classes) -> Rules {
     let rule = |name: &str, latency, to: &[u16], bound| {

@@ -94,6 +94,8 @@ pub enum NodeOp {
     AdvanceSeconds(u8),
     /// The node stops; later offers are refused.
     Stop,
+    /// Other rules.
+    Rules(u8),
 }
 
 impl NodeOp {
@@ -116,6 +118,7 @@ impl NodeOp {
             27 => NodeOp::Open(b),
             28..=30 => NodeOp::Advance(a),
             31 if a % 16 == 0 => NodeOp::Stop,
+            31 if a % 16 < 4 => NodeOp::Rules(b),
             _ => NodeOp::AdvanceSeconds(a),
         }
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::steps::NodeOp;
 use super::wire::Wire;
-use super::{offer, trial_options};
+use super::{changed_rules, offer, trial_options};
 use crate::io::{
     Control, Destination, Edit, Event, Input, OutputId, PathId, PathState, PrepareError, Refusal,
 };
@@ -15,6 +15,7 @@ use crate::node::Node;
 use crate::record::{
     Body, DeliveryId, DropReason, FrameId, LogPosition, Offered, SourceId, Token, WorkId,
 };
+use crate::schedule::SchedulerName;
 use crate::units::Size;
 
 /// Connections that operations name.
@@ -40,6 +41,8 @@ pub struct Trial {
     refused_for_good: u64,
     prepared: usize,
     steps: usize,
+    /// Records may have moved to a stream with a smaller bound.
+    is_changed: bool,
 }
 
 impl Trial {
@@ -58,6 +61,7 @@ impl Trial {
             refused_for_good: 0,
             prepared: 0,
             steps: 0,
+            is_changed: false,
         };
         trial.wire.framing = u64::from(setup % 3) * 20;
         trial.wire.poll();
@@ -111,6 +115,11 @@ impl Trial {
                 wire.advance(Duration::from_secs(u64::from(count % 4)));
             }
             NodeOp::Stop => wire.control(Control::Stop),
+            NodeOp::Rules(change) => {
+                let rules = changed_rules(&wire.node.options().classes, change);
+                wire.control(Control::Rules(rules.into()));
+                self.is_changed = true;
+            }
         }
         self.check();
     }
@@ -265,13 +274,18 @@ impl Trial {
         let mut held = 0;
         for (rule, (_, options)) in status.rules.iter().zip(self.wire.node.options().rules.iter()) {
             assert_eq!(rule.counts.lost(rule.held), 0, "{}", rule.name);
-            assert!(rule.held_bytes.0 <= options.bound.0 * rule.streams, "{}", rule.name);
+            let is_bounded = rule.held_bytes.0 <= options.bound.0 * rule.streams;
+            assert!(is_bounded || self.is_changed, "{}", rule.name);
             held += rule.held;
         }
         assert_eq!(held, status.held);
         let allocated: f64 = status.classes.iter().map(|class| class.allocated_rate.as_f64()).sum();
         let capacity: f64 = status.uplinks.iter().map(|uplink| uplink.capacity.as_f64()).sum();
-        assert!(allocated <= capacity * 1.000_001 + 1e-6, "{allocated} of {capacity}");
+        // Who gives rates ahead gives those of the capacity that was known then.
+        let scheduler = self.wire.node.options().scheduler;
+        let is_of_now = matches!(scheduler, SchedulerName::Native | SchedulerName::Tidegate);
+        let is_right = allocated <= capacity * 1.000_001 + 1e-6;
+        assert!(is_right || !is_of_now, "{allocated} of {capacity}");
     }
 
     /// Lets everything end well: every record has its fate, every open connection its answers.

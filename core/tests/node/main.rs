@@ -12,4 +12,5 @@ mod granting;
 mod limiting;
 mod logging;
 mod preparing;
+mod reloading;
 mod sharing;

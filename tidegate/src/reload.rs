@@ -1,0 +1,169 @@
+//! New rules for a running node: when its file changes, or at SIGHUP.
+//!
+//! Only `[[stream]]` can change while a node runs. A file with a mistake changes nothing; what else has
+//! changed in a right one waits for the next start, and is named.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use tidegate_core::rules::Rules;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use crate::assemble;
+use crate::config::{Config, read_file, read_with_files};
+
+/// Between two looks at the file. A file that two looks find alike is not being written any more.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// What a look at a file finds; none if it is not there.
+type Look = Option<(SystemTime, u64)>;
+
+/// Waits for the configuration to change.
+#[derive(Debug)]
+pub struct Watch {
+    file: Option<PathBuf>,
+    /// What the node works by.
+    config: Config,
+    hangup: Signal,
+    looks: Interval,
+    /// The file that was read last, and the one that the last look found.
+    read: Look,
+    seen: Look,
+}
+
+/// What a changed file says.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The rules from now on.
+    pub rules: Rules,
+    /// Sections that differ and need a new start.
+    pub waiting: Vec<&'static str>,
+}
+
+impl Watch {
+    /// Of this file, from which `config` was read.
+    ///
+    /// # Errors
+    /// The system gives no signal.
+    pub fn new(file: Option<&Path>, config: &Config) -> anyhow::Result<Watch> {
+        let mut looks = interval(PERIOD);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let look = file.and_then(look);
+        Ok(Watch {
+            file: file.map(Path::to_owned),
+            config: config.clone(),
+            hangup: signal(SignalKind::hangup()).context("listening for SIGHUP")?,
+            looks,
+            read: look,
+            seen: look,
+        })
+    }
+
+    /// Waits until there is something to read. Cancel-safe.
+    pub async fn next(&mut self) {
+        loop {
+            tokio::select! {
+                _ = self.hangup.recv() => break,
+                _ = self.looks.tick() => {}
+            }
+            let now = self.file.as_deref().and_then(look);
+            let is_settled = std::mem::replace(&mut self.seen, now) == now;
+            // A file that is gone for a moment is being replaced.
+            if is_settled && now.is_some() && now != self.read {
+                break;
+            }
+        }
+        self.read = self.file.as_deref().and_then(look);
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// There is none, or it is not right: then nothing changes.
+    pub fn change(&mut self) -> anyhow::Result<Change> {
+        let file = self.file.as_deref().context("the node was started without a file")?;
+        let text = read_file(file).map_err(anyhow::Error::msg)?;
+        let reading = read_with_files(&text);
+        let told = reading.render(&file.display().to_string(), &text);
+        anyhow::ensure!(reading.counts().0 == 0, "{told}");
+        let new = reading.config.completed();
+        let waiting = differences(&self.config, &new);
+        let config = Config { stream: new.stream, ..self.config.clone() };
+        let rules = assemble::rules(&config)?;
+        self.config = config;
+        Ok(Change { rules, waiting })
+    }
+}
+
+fn look(file: &Path) -> Look {
+    let metadata = file.metadata().ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+/// Sections other than `[[stream]]` that are not the same.
+fn differences(old: &Config, new: &Config) -> Vec<&'static str> {
+    let Config { node, input, class, stream: _, output, http, limits, log } = old;
+    let sections = [
+        ("[node]", *node != new.node),
+        ("[[input]]", *input != new.input),
+        ("[[class]]", *class != new.class),
+        ("[[output]]", *output != new.output),
+        ("[http]", *http != new.http),
+        ("[limits]", *limits != new.limits),
+        ("[log]", *log != new.log),
+    ];
+    sections.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read;
+
+    fn config(text: &str) -> Config {
+        read(text).config.completed()
+    }
+
+    async fn watch(name: &str, text: &str) -> (PathBuf, Watch) {
+        let file =
+            std::env::temp_dir().join(format!("tidegate-{name}-{}.toml", std::process::id()));
+        std::fs::write(&file, text).unwrap();
+        let watch = Watch::new(Some(&file), &config(text)).unwrap();
+        (file, watch)
+    }
+
+    #[tokio::test]
+    async fn streams_change_and_the_rest_is_named() {
+        let (file, mut watch) = watch("streams", "[[stream]]\ntopics = [\"a\"]\n").await;
+        let text =
+            "[[stream]]\ntopics = [\"b\"]\nlatency = \"50ms\"\n[limits]\nmemory = \"1GiB\"\n";
+        std::fs::write(&file, text).unwrap();
+        watch.next().await;
+        let Change { rules, waiting } = watch.change().unwrap();
+        assert!(rules.find("b").is_some_and(|rule| &*rules.get(rule).name == "b"));
+        assert_eq!(waiting, ["[limits]"]);
+        std::fs::remove_file(file).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_wrong_file_changes_nothing() {
+        let (file, mut watch) = watch("wrong", "").await;
+        let before = watch.config.clone();
+        std::fs::write(&file, "[[stream]]\ntopic = [\"b\"]\n").unwrap();
+        let error = watch.change().unwrap_err().to_string();
+        assert!(error.contains("did you mean \"topics\"?"), "{error}");
+        // A class that the node does not know, though the file does.
+        std::fs::write(
+            &file,
+            "[[class]]\nname = \"x\"\nlatency = \"1s\"\n[[stream]]\nclass = \"x\"\n",
+        )
+        .unwrap();
+        let error = format!("{:#}", watch.change().unwrap_err());
+        assert!(error.contains("no class \"x\""), "{error}");
+        assert_eq!(watch.config, before);
+        std::fs::remove_file(file).unwrap();
+        assert!(watch.change().is_err());
+    }
+}
