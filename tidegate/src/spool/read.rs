@@ -60,7 +60,9 @@ impl Reader {
             let window = Window { from: order.from, bytes: &bytes, is_last: bytes.len() < length };
             let fetched = fetch(&opened, window, &order.streams, order.most);
             match fetched.needs {
-                Some(needs) => length = needs.max(length) + 1,
+                // Twice as many at least: where damage hides how long an entry is, steps of a byte would
+                // read the same again and again.
+                Some(needs) => length = needs.max(2 * length),
                 None => return Ok(fetched),
             }
         }
