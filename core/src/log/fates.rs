@@ -56,6 +56,11 @@ impl Fates {
         }
     }
 
+    /// Whether a checkpoint still owes all that has no end here: then no entry before it tells of one.
+    pub fn is_all_owed(&mut self, header: &Header, checkpoint: &Checkpoint) -> bool {
+        self.gone_by(header, checkpoint).values().all(Runs::is_empty)
+    }
+
     /// Whether nothing is left of which the end could still be told. `held` answers whether the log's last
     /// word on a record is that it has no fate.
     pub fn is_settled(&self, held: impl Fn(StreamId, Run) -> bool) -> bool {
@@ -80,7 +85,7 @@ impl Fates {
         found
     }
 
-    fn meet_checkpoint(&mut self, header: &Header, checkpoint: &Checkpoint) {
+    fn gone_by(&mut self, header: &Header, checkpoint: &Checkpoint) -> BTreeMap<StreamId, Runs> {
         let mut gone = self.open.clone();
         for state in &checkpoint.streams {
             let Some(runs) = gone.get_mut(&state.name.stream) else { continue };
@@ -88,7 +93,11 @@ impl Fates {
                 runs.remove(self.translate(header, run));
             }
         }
-        for (stream, runs) in gone {
+        gone
+    }
+
+    fn meet_checkpoint(&mut self, header: &Header, checkpoint: &Checkpoint) {
+        for (stream, runs) in self.gone_by(header, checkpoint) {
             runs.iter().for_each(|run| self.end(stream, run, None));
         }
     }
@@ -145,7 +154,11 @@ mod tests {
             fates.gather(&first, &record(7, seq, 0b11));
         }
         fates.gather(&first, &fate(7, 1..=2, 0b01, Fate::Confirmed));
-        fates.follow(&second, &checkpoint(2, 7, SegmentId(1), &[(2..=2, 0b01), (4..=4, 0b11)]));
+        let next = checkpoint(2, 7, SegmentId(1), &[(2..=2, 0b01), (4..=4, 0b11)]);
+        fates.follow(&second, &next);
+        let Entry::Checkpoint(next) = next else { unreachable!() };
+        assert!(fates.is_all_owed(&second, &next));
+        assert!(!fates.is_all_owed(&second, &Checkpoint::default()));
         fates.follow(&second, &fate(7, 2..=2, 0b01, Fate::Dropped(DropReason::Expired)));
         let of = |seq| {
             let told = fates.of(StreamId(7), seq).into_iter();

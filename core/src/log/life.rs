@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::SegmentId;
-use super::entry::{Destinations, Entry, FateRun, LoggedRecord, WallTime};
+use super::entry::{Checkpoint, Destinations, Entry, FateRun, LoggedRecord, WallTime};
 use super::header::Header;
 use crate::record::{Fate, StreamId};
 
@@ -74,6 +74,13 @@ impl Life {
     /// Whether it has a fate everywhere.
     pub fn has_ended(&self) -> bool {
         self.deliveries.iter().all(|delivery| delivery.end.is_some())
+    }
+
+    /// Whether a checkpoint still owes all that has no end here: then no entry before it tells of one.
+    pub fn is_owed(&self, header: &Header, checkpoint: &Checkpoint) -> bool {
+        let mut after = self.clone();
+        after.meet(header, 0, &Entry::Checkpoint(checkpoint.clone()));
+        after.deliveries == self.deliveries
     }
 
     /// Meets the next entry of the log behind the record.

@@ -12,6 +12,7 @@ pub const FRAME: usize = 17;
 /// The kinds of entries that there are.
 const KINDS: std::ops::RangeInclusive<u8> = 1..=7;
 const FOOTER: u8 = 7;
+const FATES: [u8; 2] = [2, 4];
 /// Footers have a sequence of their own, beside that of the last entry: no nonce is used twice.
 pub(super) const FOOTER_BIT: u64 = 1 << 63;
 /// What ends a finished segment, after its footer: this, the footer's offset, a checksum.
@@ -46,6 +47,11 @@ impl Frame<'_> {
     /// Whether it is the last entry of a finished segment.
     pub fn is_footer(&self) -> bool {
         self.kind == FOOTER
+    }
+
+    /// Whether it may tell how records ended: it holds fates, or is a checkpoint.
+    pub fn is_about_fates(&self) -> bool {
+        FATES.contains(&self.kind)
     }
 
     /// Its sequence, without the bit that a footer has.

@@ -4,8 +4,8 @@
 //! the folder, its lock, and two threads that wait for the disk so that nobody else has to: `write`
 //! commits in groups, `read` fetches a backlog, and neither ever waits for the other.
 
-mod folder;
-mod read;
+pub(crate) mod folder;
+pub(crate) mod read;
 mod write;
 
 use std::io;

@@ -70,7 +70,7 @@ impl Reader {
 }
 
 /// So many bytes from a place on, less only at the end of the file.
-fn read_at(file: &File, mut from: u64, length: usize) -> io::Result<Vec<u8>> {
+pub(crate) fn read_at(file: &File, mut from: u64, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; length];
     let mut filled = 0;
     while filled < length {
