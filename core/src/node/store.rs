@@ -16,6 +16,7 @@ use crate::options::LogOptions;
 use crate::queue::RecordKey;
 use crate::record::{Fate, StreamId};
 use crate::rules::RuleId;
+use crate::status::LogStatus;
 use crate::units::{Size, Time};
 
 /// A segment is at least so many times as large as the checkpoint that it begins with.
@@ -129,6 +130,18 @@ impl Store {
     /// Bytes of all segments.
     pub(super) fn bytes(&self) -> Size {
         self.bytes
+    }
+
+    /// What people are shown of it.
+    pub(super) fn status(&self) -> LogStatus {
+        LogStatus {
+            is_working: !self.is_failing(),
+            segments: self.segments.len() as u64,
+            bytes: self.bytes,
+            bound: self.options.bound,
+            held_records: self.segments.values().map(|segment| segment.live).sum(),
+            left_deliveries: 0,
+        }
     }
 
     /// Whether durable records are refused.

@@ -124,10 +124,12 @@ fn a_failing_disk_refuses_and_the_node_lives() {
     assert_eq!(wire.events, [Event::LogFailing(true)]);
     wire.advance(LOG_RETRY * 3);
     assert_eq!(wire.events, [Event::LogFailing(true)], "tried in vain");
+    assert!(!wire.status().log.unwrap().is_working);
     wire.disk.capacity = usize::MAX;
     wire.advance(LOG_RETRY);
     wire.sync();
     assert_eq!(wire.events, [Event::LogFailing(true), Event::LogFailing(false)]);
+    assert!(wire.status().log.unwrap().is_working);
     wire.ask(0, 4, "ls/c", 1);
     wire.sync();
     assert_eq!(wire.verdicts()[3..], [(4, Ok(()))]);
@@ -149,12 +151,16 @@ fn a_full_log_follows_the_policy_and_has_room_again() {
     }
     assert!((20..60).contains(&token), "{token}");
     assert_eq!(wire.verdicts().last().unwrap().1, Err(RefuseReason::Full));
-    assert!(wire.node.log_use().1 <= Size(8_000));
+    let log = wire.status().log.unwrap();
+    assert!(log.is_working && log.bytes <= log.bound, "{log:?}");
+    assert_eq!((log.bound, log.held_records), (Size(8_000), token - 1));
     wire.up();
     drain(&mut wire);
     wire.advance(FATES_DELAY);
     wire.sync();
     assert!(wire.released.len() >= 4, "{:?}", wire.released);
+    let log = wire.status().log.unwrap();
+    assert_eq!((log.segments, log.held_records, log.left_deliveries), (1, 0, 0));
     assert_eq!(wire.disk.files.len(), 1, "only the segment that grows is left");
     wire.ask(0, 99, "ls/a", 100);
     wire.sync();

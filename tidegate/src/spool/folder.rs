@@ -99,6 +99,11 @@ impl Folder {
         segment_path(&self.directory, segment)
     }
 
+    /// The file that keeps a little of the disk back.
+    pub fn reserve(&self) -> PathBuf {
+        self.directory.join("reserve")
+    }
+
     /// Makes safe which names the folder has.
     ///
     /// # Errors
