@@ -14,7 +14,8 @@ pub(super) const BYTES: Metric =
     Metric::gauge("tidegate_log_bytes", "Bytes of all segments of the log.");
 pub(super) const BOUND: Metric =
     Metric::gauge("tidegate_log_bound_bytes", "Bound on the bytes of the log, as configured.");
-pub(super) const SEGMENTS: Metric = Metric::gauge("tidegate_log_segments", "Segments of the log.");
+pub(super) const SEGMENTS: Metric =
+    Metric::gauge("tidegate_log_segments", "Segments that the log has on disk.");
 pub(super) const HELD: Metric =
     Metric::gauge("tidegate_log_held_records", "Records in the log that have no fate yet.");
 pub(super) const LEFT: Metric = Metric::gauge(
