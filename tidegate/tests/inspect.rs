@@ -88,14 +88,14 @@ fn checkpoint(segment: u32, live: &[(u64, u64, u32)], last_seq: u64) -> Entry {
 /// A log of two segments: the first finished, the second open. Of records 1 to 6, number 2 was dropped at
 /// the archive, number 3 has an end that no entry tells, number 6 is held at the archive.
 fn write(folder: &Path, keys: &[Key]) {
-    write_by(folder, keys, [0xb007, 0xb007]);
+    write_by(folder, [keys, keys], [0xb007, 0xb007]);
 }
 
-/// The same, its segments written by these boots.
-fn write_by(folder: &Path, keys: &[Key], boots: [u64; 2]) {
+/// The same, each of its segments written with such keys by such a boot.
+fn write_by(folder: &Path, keys: [&[Key]; 2], boots: [u64; 2]) {
     let outputs = vec!["cloud".into(), "archive".into()];
     let name = LogName { node: "gate-7".into(), incarnation: 0x1c9f, boot: boots[0], outputs };
-    let mut writer = Writer::new(name.clone(), keys);
+    let mut writer = Writer::new(name.clone(), keys[0]);
     let mut writes = Vec::new();
     let entries = [
         checkpoint(1, &[], 0),
@@ -113,7 +113,7 @@ fn write_by(folder: &Path, keys: &[Key], boots: [u64; 2]) {
     for (place, entry) in entries.iter().enumerate() {
         if place == 7 && boots[0] != boots[1] {
             writes = writer.take();
-            writer = Writer::new(LogName { boot: boots[1], ..name.clone() }, keys);
+            writer = Writer::new(LogName { boot: boots[1], ..name.clone() }, keys[1]);
         }
         writer.push(place as u64 + 100, entry).unwrap();
     }
@@ -277,7 +277,7 @@ fn verify_names_what_is_damaged() {
 #[test]
 fn an_end_that_was_cut_off_is_told_from_a_torn_one() {
     let folder = folder("cut");
-    write_by(&folder, &[], [0xb007, 0xb008]);
+    write_by(&folder, [&[], &[]], [0xb007, 0xb008]);
     let log = folder.to_str().unwrap();
     assert_eq!(told(&["log", "verify", log]).0, 0, "a killed process leaves no footer");
     let first = fs::read(file(&folder, 1)).unwrap();
@@ -336,6 +336,22 @@ fn a_sealed_log_needs_its_key_and_is_not_touched() {
     assert!(told(&["log", "ls", "-c", config]).1.contains("yes"));
     assert_eq!(told(&["explain", "gate-7/1c9f/12/1", "-c", config]).0, 0);
     assert_eq!(contents(&logs), before);
+}
+
+#[test]
+fn what_an_old_key_sealed_is_named_and_the_rest_is_read() {
+    let folder = folder("rotated");
+    let (old, new) = ([Key::new(&[1; 32])], [Key::new(&KEY)]);
+    write_by(&folder, [&old, &new], [0xb007, 0xb008]);
+    let log = folder.to_str().unwrap();
+    let told = |command: &str| split(&tidegate(&["log", command, log], Some(&"0f".repeat(32))));
+    let (code, out, _) = told("ls");
+    assert!(code == 0 && out.contains("locked") && out.contains("open"), "{out}");
+    let (code, out, error) = told("cat");
+    assert_eq!((code, out.lines().count()), (1, 2));
+    assert!(error.starts_with("segment 1 could not be read"), "{error}");
+    let (code, _, error) = told("verify");
+    assert!(code == 2 && error.contains("segment 1: it is encrypted with another key"), "{error}");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tidegate_core::log::{
-    Checkpoint, Defect, END, Entry, Footer, Found, HEADER_MAX, Header, Key, Opened, Place,
-    Recovery, SegmentId, Walked, find_footer, read_footer, walk,
+    Checkpoint, Defect, END, Entry, Footer, Found, HEADER_MAX, Header, Key, LogError, Opened,
+    Place, Recovery, SegmentId, Walked, find_footer, read_footer, walk,
 };
 use tidegate_core::units::Size;
 
@@ -62,7 +62,7 @@ impl LogFiles {
 
     /// The segments that are there, and the bytes of their files.
     pub(super) fn sizes(&self) -> anyhow::Result<BTreeMap<SegmentId, Size>> {
-        Ok(segments(&self.directory)?)
+        segments(&self.directory).map_err(explained)
     }
 
     /// What the log says is owed, and its streams.
@@ -72,25 +72,10 @@ impl LogFiles {
                 // A running node has released it meanwhile.
                 Err(SpoolError::Io { source, .. })
                     if is_gone(&source) && self.directory.exists() => {}
-                read => return read.map_err(|error| self.explained(error)),
+                read => return read.map_err(explained),
             }
         }
-        read_recovery(&self.directory, &self.keys).map_err(|error| self.explained(error))
-    }
-
-    fn explained(&self, error: SpoolError) -> anyhow::Error {
-        let is_locked = matches!(
-            &error,
-            SpoolError::Log { source: tidegate_core::log::LogError::Unusable { source: defect, .. }, .. }
-                if matches!(defect, Defect::NoKey | Defect::WrongKey)
-        );
-        let error = anyhow::Error::new(error);
-        if !is_locked {
-            return error;
-        }
-        anyhow::anyhow!(
-            "{error}. Give the key with -c FILE, --key-file FILE or the variable {KEY_VARIABLE}"
-        )
+        read_recovery(&self.directory, &self.keys).map_err(explained)
     }
 
     /// A segment; `None` if it is gone meanwhile.
@@ -108,6 +93,27 @@ impl LogFiles {
             if opened.header.segment == id { Ok(opened) } else { Err(Defect::Damaged) }
         });
         Ok(Some(Segment { id, path, file, size, opened }))
+    }
+}
+
+/// The error with the cure that fits who only looks.
+fn explained(error: SpoolError) -> anyhow::Error {
+    let locked = [Defect::NoKey, Defect::WrongKey];
+    match &error {
+        SpoolError::Io { doing, path, source }
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            let path = path.display();
+            let cure = "run this as root, or as the user that the node runs as";
+            anyhow::anyhow!("log: could not {doing} {path}: {source}: {cure}")
+        }
+        SpoolError::Log { source: LogError::Unusable { source, .. }, .. }
+            if locked.contains(source) =>
+        {
+            let cure = "Give the key with -c FILE, --key-file FILE or the variable";
+            anyhow::anyhow!("{error}. {cure} {KEY_VARIABLE}")
+        }
+        _ => error.into(),
     }
 }
 
