@@ -186,7 +186,8 @@ fn missing(log: &LogFiles) -> anyhow::Result<BTreeMap<SegmentId, u64>> {
 struct Progress {
     total: u64,
     begun: Instant,
-    shown: Option<Instant>,
+    /// When it was shown last, since the beginning.
+    shown: Option<Duration>,
     is_watched: bool,
 }
 
@@ -197,19 +198,24 @@ impl Progress {
     }
 
     fn reach(&mut self, bytes: u64) {
-        if !self.is_watched || self.begun.elapsed() < PROGRESS_AFTER {
-            return;
-        }
-        if self.shown.is_none_or(|shown| shown.elapsed() >= PROGRESS_PERIOD) {
-            self.shown = Some(Instant::now());
+        if self.is_watched && self.is_due(self.begun.elapsed()) {
             let (done, total) = (size(bytes), size(self.total));
             // A terminal that is gone need not be told.
             let _ = write!(io::stderr(), "\r{done} of {total} read   ");
         }
     }
 
+    /// Whether it is to be shown, so long after the beginning.
+    fn is_due(&mut self, since: Duration) -> bool {
+        let next = self.shown.map_or(PROGRESS_AFTER, |shown| shown + PROGRESS_PERIOD);
+        let is_due = since >= next;
+        self.shown = if is_due { Some(since) } else { self.shown };
+        is_due
+    }
+
+    /// Makes room for other words.
     fn clear(&mut self) -> io::Result<()> {
-        if self.shown.take().is_some() {
+        if self.shown.is_some() {
             write!(io::stderr(), "\r{:40}\r", "")?;
         }
         Ok(())
@@ -219,6 +225,14 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_takes_long_shows_how_far_it_is() {
+        let mut progress = Progress::new(100);
+        let due = [1999, 2000, 2100, 2199, 2200, 9000, 9100]
+            .map(|millis| progress.is_due(Duration::from_millis(millis)));
+        assert_eq!(due, [false, true, false, false, true, true, false]);
+    }
 
     #[test]
     fn a_gap_before_another_boot_is_a_cut() {
