@@ -257,7 +257,7 @@ impl Node {
     /// What the log is to do. An append goes first, so that its commit begins at once.
     fn next_for_log(&mut self) -> Option<Output> {
         let store = self.store.as_mut()?;
-        let (appends, releases) = (store.take_appends(), store.take_releases());
+        let (releases, appends) = (store.take_releases(), store.take_appends());
         if !releases.is_empty() {
             self.outbox.push_back(Output::Release(releases));
         }

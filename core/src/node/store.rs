@@ -313,7 +313,9 @@ impl Store {
 
     /// Puts the fates that wait among the appends.
     pub(super) fn flush_fates(&mut self) {
-        self.fates_due = None;
+        if !self.must_begin {
+            self.fates_due = None;
+        }
         if !self.fates.is_empty() {
             let fates = std::mem::take(&mut self.fates);
             self.push(Entry::Fates(fates), Unappended::Other);
@@ -329,7 +331,12 @@ impl Store {
         std::mem::take(&mut self.appends)
     }
 
+    /// Segments to delete, behind the next appends: the fates of their records are among these. Else a
+    /// crash would leave records that seem to be owed and are nowhere.
     pub(super) fn take_releases(&mut self) -> Vec<SegmentId> {
+        if !self.releases.is_empty() {
+            self.flush_fates();
+        }
         std::mem::take(&mut self.releases)
     }
 

@@ -139,6 +139,30 @@ fn a_failing_disk_refuses_and_the_node_lives() {
 }
 
 #[test]
+fn a_segment_goes_behind_the_fates_of_its_records() {
+    let options = || with_log(all_durable(), |log| log.segment = Size(1_000));
+    let mut wire = down(options());
+    for _ in 0..40 {
+        wire.offer("ls/a", 100);
+        wire.sync();
+    }
+    wire.up();
+    let before = wire.now;
+    while wire.released.is_empty() {
+        wire.carry();
+    }
+    assert!(wire.now.since(before) < FATES_DELAY, "no fate had to be written by now");
+    wire.sync();
+    let mut wire = restart(wire, options());
+    let owed = wire.node.held();
+    assert!(owed < 40, "{owed}");
+    wire.up();
+    drain(&mut wire);
+    let counts = wire.node.counts();
+    assert_eq!((counts.confirmed, counts.dropped_all()), (owed, 0), "all that is owed is there");
+}
+
+#[test]
 fn a_full_log_follows_the_policy_and_has_room_again() {
     let change = |log: &mut LogOptions| (log.bound, log.segment) = (Size(8_000), Size(1_000));
     let options = with_log(all_durable(), change);
