@@ -34,8 +34,13 @@ pub enum LogCommand {
 /// Which log, and its keys.
 #[derive(Clone, Debug, Default, Args)]
 pub struct LogPlace {
-    /// A configuration whose [log] says the folder and the keys
-    #[arg(short, long, value_name = "FILE")]
+    /// A configuration whose `[log]` says the folder and the keys
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        help = "A configuration whose [log] says the folder and the keys"
+    )]
     pub config: Option<PathBuf>,
     /// A file with a key of a sealed log, as in key_file; may be given often
     #[arg(long = "key-file", value_name = "FILE")]
@@ -134,8 +139,12 @@ pub enum PayloadForm {
 /// Which records.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Select {
-    /// Of this stream: its number, as in identities, or the name of its [[stream]]
-    #[arg(long, value_name = "STREAM")]
+    /// Of this stream: its number, as in identities, or the name of its `[[stream]]`
+    #[arg(
+        long,
+        value_name = "STREAM",
+        help = "Of this stream: its number, as in identities, or the name of its [[stream]]"
+    )]
     pub stream: Option<String>,
     /// With these numbers in their streams: 345, or 300-345
     #[arg(long, value_name = "SEQ", value_parser = numbers)]
