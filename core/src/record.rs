@@ -1,6 +1,7 @@
 //! The record: what is scheduled, how it is identified, and the ways it can end.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,30 @@ impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Origin { node, incarnation } = &*self.origin;
         write!(f, "{node}/{incarnation:016x}/{}/{}", self.stream.0, self.seq)
+    }
+}
+
+/// The text names no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "an identity is NODE/INCARNATION/STREAM/SEQ, as in gate-7/1c9f5a0be7d20c11/12/345; the \
+     incarnation in hexadecimal digits"
+)]
+pub struct IdentityError;
+
+impl FromStr for Identity {
+    type Err = IdentityError;
+
+    /// The form that is shown. The name of a node may have slashes.
+    fn from_str(text: &str) -> Result<Self, IdentityError> {
+        let mut parts = text.rsplitn(4, '/');
+        let mut part = || parts.next().ok_or(IdentityError);
+        let (seq, stream, incarnation, node) = (part()?, part()?, part()?, part()?);
+        let number =
+            |text: &str, radix| u64::from_str_radix(text, radix).map_err(|_| IdentityError);
+        let origin = Origin { node: node.into(), incarnation: number(incarnation, 16)? };
+        let (stream, seq) = (StreamId(number(stream, 10)?), number(seq, 10)?);
+        Ok(Identity { origin: Arc::new(origin), stream, seq })
     }
 }
 
@@ -312,6 +337,12 @@ mod tests {
         let origin = Arc::new(Origin { node: "gate-7".into(), incarnation: 0x1c9f });
         let identity = Identity { origin, stream: StreamId(12), seq: 345 };
         assert_eq!(identity.to_string(), "gate-7/0000000000001c9f/12/345");
+        assert_eq!("gate-7/1c9f/12/345".parse(), Ok(identity));
+        let slashes: Identity = "site/gate/1/2/3".parse().unwrap();
+        assert_eq!((&*slashes.origin.node, slashes.seq), ("site/gate", 3));
+        for wrong in ["", "gate-7/12/345", "gate-7/x/12/345", "gate-7/1c9f/12/-1"] {
+            assert_eq!(wrong.parse::<Identity>(), Err(IdentityError), "{wrong}");
+        }
     }
 
     #[test]

@@ -217,6 +217,23 @@ pub struct OutputStatus {
     pub unconfirmed: u64,
 }
 
+/// The log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogStatus {
+    /// Whether it takes what it is given; where not, durable records are refused.
+    pub is_working: bool,
+    /// Its segments.
+    pub segments: u64,
+    /// Bytes of them.
+    pub bytes: Size,
+    /// Bound on these.
+    pub bound: Size,
+    /// Records in it without a fate.
+    pub held_records: u64,
+    /// Deliveries that are in it and not in memory.
+    pub left_deliveries: u64,
+}
+
 /// The whole node.
 #[derive(Clone, Debug)]
 pub struct NodeStatus {
@@ -242,6 +259,8 @@ pub struct NodeStatus {
     pub held: u64,
     /// Sum of all counts.
     pub counts: Counts,
+    /// The log, if there is one.
+    pub log: Option<LogStatus>,
 }
 
 #[cfg(test)]

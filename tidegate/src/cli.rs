@@ -1,11 +1,14 @@
 //! The command line: what can be asked for, and the help that teaches it.
 
+pub mod log;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use tidegate_core::units::Rate;
 
+use self::log::{ExplainArguments, LogCommand};
 use crate::config::Scheduler;
 use crate::config::units::{BitRate, Period, Quantity};
 use crate::logs::{Filter, Format};
@@ -31,6 +34,8 @@ Examples:
   tidegate check node.toml             every mistake in it, with line and column
   tidegate run -c node.toml            run it
   tidegate top                         its classes, live
+  tidegate log ls -c node.toml         what its log holds; also cat, verify, export
+  tidegate explain IDENTITY -c node.toml   what became of a record
   tidegate user add users plc-7        a user of its MQTT listener
   tidegate keys init pki               a private authority for TLS
 
@@ -66,6 +71,16 @@ pub enum Command {
     /// Watch the classes of a running node
     #[command(after_help = TOP_HELP)]
     Top(TopArguments),
+    /// Look into a log: list, print, verify, export
+    #[command(after_help = log::LOG_HELP)]
+    Log {
+        #[command(subcommand)]
+        /// What to do with it.
+        command: LogCommand,
+    },
+    /// Tell what became of a record, from the log
+    #[command(after_help = log::EXPLAIN_HELP)]
+    Explain(ExplainArguments),
     /// Users of an MQTT listener and their passwords
     #[command(after_help = USER_HELP)]
     User {
@@ -260,10 +275,16 @@ mod tests {
     #[test]
     fn help_teaches() {
         insta::assert_snapshot!("help", Cli::command().render_help().to_string());
-        for name in ["run", "check", "demo", "top", "user", "keys"] {
+        for name in ["run", "check", "demo", "top", "log", "explain", "user", "keys"] {
             let mut command = Cli::command();
             let command = command.find_subcommand_mut(name).unwrap();
             insta::assert_snapshot!(format!("help_{name}"), command.render_help().to_string());
+        }
+        for name in ["ls", "cat", "verify", "export"] {
+            let mut command = Cli::command();
+            let log = command.find_subcommand_mut("log").unwrap();
+            let help = log.find_subcommand_mut(name).unwrap().render_help();
+            insta::assert_snapshot!(format!("help_log_{name}"), help.to_string());
         }
     }
 

@@ -20,7 +20,7 @@ use crate::input::counts::InputCounts;
 use crate::port::{
     Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Stopping, Transmit,
 };
-use crate::spool::{self, Spool, SpoolOptions};
+use crate::spool::{self, CommitCounts, Spool, SpoolOptions};
 
 /// Arrivals that may wait for the loop: a few batches, so that an input feels back-pressure early.
 const ARRIVALS_MAX: usize = 64;
@@ -52,6 +52,7 @@ pub struct Running {
 pub struct StatusHandle {
     requests: mpsc::Sender<oneshot::Sender<NodeStatus>>,
     counts: InputCounts,
+    commits: Option<CommitCounts>,
 }
 
 impl StatusHandle {
@@ -68,6 +69,11 @@ impl StatusHandle {
     /// What the node's inputs count.
     pub fn counts(&self) -> &InputCounts {
         &self.counts
+    }
+
+    /// What the log's commits count, if there is a log.
+    pub fn commits(&self) -> Option<&CommitCounts> {
+        self.commits.as_ref()
     }
 }
 
@@ -143,8 +149,9 @@ pub fn start(
                 boot: opened.boot,
                 outputs: options.outputs.iter().map(|output| output.name.clone()).collect(),
             };
+            let counts = CommitCounts::new(spool::damaged_ranges(&opened.recovery));
             let node = Node::resume(options, opened.recovery)?;
-            (node, Some(Spool::start(opened.folder, &how, name, sender.clone())?))
+            (node, Some(Spool::start(opened.folder, &how, name, counts, sender.clone())?))
         }
     };
     let lanes = node.options().scheduler.lanes(&node.options().classes);
@@ -159,6 +166,7 @@ pub fn start(
         outputs.push(OutputEnd { orders, downs: vec![0; usize::from(lanes)] });
     }
     let log_is_ready = spool.as_ref().map(Spool::is_ready);
+    let commits = spool.as_ref().map(Spool::commits);
     let drive = Drive {
         node,
         spool,
@@ -170,8 +178,9 @@ pub fn start(
         free: Vec::new(),
     };
     let intake = Intake::new(sender.clone(), clock);
+    let counts = intake.counts().clone();
     let running = Running {
-        status: StatusHandle { requests: status_sender, counts: intake.counts().clone() },
+        status: StatusHandle { requests: status_sender, counts, commits },
         intake,
         log_is_ready,
         arrivals: sender,

@@ -80,7 +80,8 @@ impl Site {
             "/readyz" => self.readiness(&snapshot.now),
             "/metrics" => {
                 let counts = self.status.counts().read();
-                typed("text/plain; version=0.0.4", metrics::encode(&snapshot.now, &counts))
+                let metrics = metrics::encode(&snapshot.now, &counts, snapshot.commits.as_ref());
+                typed("text/plain; version=0.0.4", metrics)
             }
             _ => match serde_json::to_string(&NodeView::from(&snapshot)) {
                 Ok(json) => typed("application/json", json),

@@ -2,12 +2,14 @@
 
 pub mod access;
 pub mod assemble;
+pub mod calendar;
 pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod drive;
 pub mod http;
 pub mod input;
+pub mod inspect;
 pub mod logs;
 pub mod metrics;
 pub mod output;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use tidegate::cli::{Cli, Command};
 use tidegate::config::reference;
-use tidegate::{demo, logs, run, secrets, top};
+use tidegate::{demo, inspect, logs, run, secrets, top};
 
 fn main() -> ExitCode {
     match dispatch(Cli::parse()) {
@@ -31,6 +31,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(arguments) => wait(run::run(arguments.config.as_deref())),
         Command::Demo(arguments) => wait(demo::demo(&arguments)),
         Command::Top(arguments) => wait(top::top(&arguments)),
+        Command::Log { command } => inspect::log(&command),
+        Command::Explain(arguments) => inspect::explain(&arguments),
         Command::User { command } => secrets::user(&command),
         Command::Keys { command } => secrets::keys(&command),
     }

@@ -5,6 +5,7 @@
 //! configuration, and no client or topic is ever a label. What a class did is the sum over its
 //! streams: `sum by (class) (...)`.
 
+mod log;
 mod text;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tidegate_core::status::{NodeStatus, RuleStatus, Stages};
 
 use self::text::{Labels, NONE, Text};
 use crate::input::counts::Counts;
+use crate::spool::Commits;
 
 /// How a metric moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +175,7 @@ const UNCONFIRMED: Metric =
     Metric::gauge("tidegate_output_unconfirmed_records", "Records sent and not confirmed.");
 
 /// Every metric.
-pub const ALL: [Metric; 37] = [
+pub const ALL: [Metric; 48] = [
     INFO,
     UPTIME,
     HELD,
@@ -211,6 +213,17 @@ pub const ALL: [Metric; 37] = [
     LANES,
     LANES_UP,
     UNCONFIRMED,
+    log::WORKING,
+    log::BYTES,
+    log::BOUND,
+    log::SEGMENTS,
+    log::HELD,
+    log::LEFT,
+    log::COMMITS,
+    log::FAILED,
+    log::ENTRIES,
+    log::COMMIT,
+    log::DAMAGED,
 ];
 
 /// Upper edges of the stage histograms: from a scheduler's own cost to a long outage, with the default
@@ -233,8 +246,9 @@ pub const BUCKETS: [Duration; 15] = [
     Duration::from_secs(60),
 ];
 
-/// The text that Prometheus reads (exposition format 0.0.4); `inputs` is what they count by themselves.
-pub fn encode(status: &NodeStatus, inputs: &Counts) -> String {
+/// The text that Prometheus reads (exposition format 0.0.4); `inputs` and `commits`, where there is a log,
+/// are what the runtime counts by itself.
+pub fn encode(status: &NodeStatus, inputs: &Counts, commits: Option<&Commits>) -> String {
     let mut text = Text::default();
     node(status, &mut text);
     counts(inputs, &mut text);
@@ -242,6 +256,7 @@ pub fn encode(status: &NodeStatus, inputs: &Counts) -> String {
     classes(status, &mut text);
     uplinks(status, &mut text);
     outputs(status, &mut text);
+    log::encode(status, commits, &mut text);
     text.finish()
 }
 

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::drive::StatusHandle;
 use crate::input::counts::InputCounts;
 use crate::port::Stopping;
+use crate::spool::{CommitCounts, Commits};
 
 /// A snapshot walks all streams of the node: younger than this it is shown again. A little less than a
 /// second, so that who asks each second sees a new one each time.
@@ -25,6 +26,8 @@ pub struct Snapshot {
     pub now: Arc<NodeStatus>,
     /// The one before, at least a second older; `None` at first.
     pub before: Option<Arc<NodeStatus>>,
+    /// What the log's commits count; `None` without a log.
+    pub commits: Option<Commits>,
 }
 
 /// Where status comes from. Cheap to clone; all clones share one snapshot.
@@ -58,7 +61,9 @@ impl StatusSource {
             return Ok(snapshot.clone());
         }
         let before = kept.as_ref().map(|(_, snapshot)| snapshot.now.clone());
-        let snapshot = Snapshot { now: Arc::new(self.handle.get().await?), before };
+        let now = Arc::new(self.handle.get().await?);
+        let commits = self.handle.commits().map(CommitCounts::read);
+        let snapshot = Snapshot { now, before, commits };
         *kept = Some((Instant::now(), snapshot.clone()));
         Ok(snapshot)
     }

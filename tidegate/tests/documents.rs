@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate::assemble::node_options;
 use tidegate::config::read;
+use tidegate::metrics::{ALL, Metric};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -35,5 +36,15 @@ fn configurations_in_documents_are_right() {
         for block in blocks {
             assert_eq!(complaints(document, block), "", "{block}");
         }
+    }
+}
+
+#[test]
+fn the_guide_says_of_each_metric_what_the_node_says() {
+    let guide = fs::read_to_string(root().join("docs/OPERATING.md")).unwrap();
+    for Metric { name, kind, help } in ALL {
+        let kind = format!("{kind:?}").to_lowercase();
+        let row = format!("| `{name}` | {kind} | {help} |\n");
+        assert!(guide.contains(&row), "the guide lacks\n{row}");
     }
 }

@@ -2,81 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::{BufRead, BufReader, Read, Write};
+#[path = "support/process.rs"]
+mod process;
+
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::Command;
 
-/// A node that runs; ends with the test.
-struct Node {
-    process: Child,
-    log: BufReader<ChildStderr>,
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Node {
-    fn start(name: &str, config: &str) -> Node {
-        Node::start_by(Command::new(env!("CARGO_BIN_EXE_tidegate")), name, config)
-    }
-
-    /// With a command that ends in the program.
-    fn start_by(mut command: Command, name: &str, config: &str) -> Node {
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-        let file = folder.join(format!("{name}.toml"));
-        std::fs::write(&file, config).unwrap();
-        let mut process = command
-            .args(["run", "-c"])
-            .arg(file)
-            .current_dir(folder)
-            .env_remove("TIDEGATE_LOG")
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let log = BufReader::new(process.stderr.take().unwrap());
-        Node { process, log }
-    }
-
-    /// Reads the log up to the first line with `text`; returns what follows it there.
-    fn wait_for(&mut self, text: &str) -> String {
-        let mut seen = String::new();
-        loop {
-            let mut line = String::new();
-            assert!(self.log.read_line(&mut line).unwrap() > 0, "no {text:?} in\n{seen}");
-            if let Some((_, after)) = line.split_once(text) {
-                return after.trim_end().to_owned();
-            }
-            seen.push_str(&line);
-        }
-    }
-
-    fn signal(&self) {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-    }
-
-    fn end(&mut self) -> ExitStatus {
-        self.process.wait().unwrap()
-    }
-}
-
-/// Publishes one record with QoS 1 by MQTT 3.1.1 and waits for its PUBACK.
-fn publish(address: &str) -> TcpStream {
-    let mut client = TcpStream::connect(address).unwrap();
-    client.write_all(b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x00\x00\x01a").unwrap();
-    let mut answer = [0; 4];
-    client.read_exact(&mut answer).unwrap();
-    assert_eq!(answer, *b"\x20\x02\x00\x00");
-    client.write_all(b"\x32\x07\x00\x01t\x00\x01hi").unwrap();
-    client.read_exact(&mut answer).unwrap();
-    assert_eq!(answer, *b"\x40\x02\x00\x01");
-    client
-}
+use process::{Node, publish};
 
 #[test]
 fn the_first_signal_delivers_what_is_held_and_tells_its_fate() {

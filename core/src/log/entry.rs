@@ -295,3 +295,67 @@ pub(super) fn fate_of(code: u8) -> Option<Fate> {
         Some(place) => DropReason::ALL.get(usize::from(place)).map(|&reason| Fate::Dropped(reason)),
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::ops::RangeInclusive;
+
+    use super::*;
+    use crate::log::Header;
+
+    /// The head of a segment with these outputs.
+    pub(in crate::log) fn header(segment: u32, outputs: &[&str]) -> Header {
+        let outputs = outputs.iter().map(|name| (*name).into()).collect();
+        let (incarnation, boot, segment) = (1, 2, SegmentId(segment));
+        Header { node: "gate-7".into(), incarnation, boot, segment, outputs, is_sealed: false }
+    }
+
+    /// A record of a stream for some destinations.
+    pub(in crate::log) fn record(stream: u64, seq: u64, bits: u32) -> Entry {
+        Entry::Record(Box::new(LoggedRecord {
+            stream: StreamId(stream),
+            seq,
+            destinations: Destinations(bits),
+            arrived: Time::from_millis(seq),
+            deadline: Time::from_millis(seq + 50),
+            expires: None,
+            wall: None,
+            source_unix_ns: None,
+            class: "ls".into(),
+            key: "plant/7".into(),
+            properties: Properties::default(),
+            payload: "1.5".into(),
+            foreign: None,
+        }))
+    }
+
+    /// How deliveries of a stream ended.
+    pub(in crate::log) fn fate(
+        stream: u64,
+        seqs: RangeInclusive<u64>,
+        bits: u32,
+        fate: Fate,
+    ) -> Entry {
+        let run = Run { first: *seqs.start(), last: *seqs.end(), destinations: Destinations(bits) };
+        Entry::Fates(vec![FateRun { stream: StreamId(stream), run, fate }])
+    }
+
+    /// A checkpoint that begins a segment and knows records of one stream in another one.
+    pub(in crate::log) fn checkpoint(
+        segment: u32,
+        stream: u64,
+        of: SegmentId,
+        live: &[(RangeInclusive<u64>, u32)],
+    ) -> Entry {
+        let mut chunk = Chunk::default();
+        for (seqs, bits) in live {
+            let (first, last) = (*seqs.start(), *seqs.end());
+            chunk.runs.add(Run { first, last, destinations: Destinations(*bits) });
+        }
+        let stream = StreamId(stream);
+        let name = StreamName { stream, rule: "plc".into(), source: "press".into() };
+        let state = StreamState { name, last_seq: 9, live: vec![(of, chunk)] };
+        let (segment, streams) = (SegmentId(segment), vec![state]);
+        Entry::Checkpoint(Checkpoint { segment, streams, ..Checkpoint::default() })
+    }
+}

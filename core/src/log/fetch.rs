@@ -52,7 +52,9 @@ pub fn fetch(
         let is_cut = scanner.claimed().is_none_or(|claimed| claimed > scanner.left());
         if is_cut && !window.is_last && scanner.left() > 0 {
             let is_nothing = fetched.next == from as u32;
-            fetched.needs = is_nothing.then(|| scanner.claimed().unwrap_or(super::FRAME));
+            // A length that no entry has is damage: then only more bytes tell how far it goes.
+            let needs = || scanner.claimed().map_or(2 * window.bytes.len(), |size| skipped + size);
+            fetched.needs = is_nothing.then(|| needs().max(skipped + super::FRAME));
             return fetched;
         }
         let Some(found) = scanner.next() else {
@@ -61,6 +63,12 @@ pub fn fetch(
         };
         let frame = match found {
             Found::Frame(frame) => frame,
+            // An entry that the window cuts may stand in it: it takes more bytes to see where this ends.
+            Found::Damage { from: begin, is_tail: true, .. } if !window.is_last => {
+                fetched.next = begin as u32;
+                fetched.needs = (begin == from).then(|| 2 * window.bytes.len());
+                return fetched;
+            }
             Found::Damage { to, .. } => {
                 fetched.next = to as u32;
                 continue;

@@ -14,18 +14,25 @@
 //! | `scan` | from bytes to entries, past damage |
 //! | `recover` | from segments to what is still owed |
 //! | `fetch` | records of a backlog, read back |
+//! | `walk` | a segment read in windows, for the tools |
+//! | `survey` | what a segment holds, and how sound it is |
+//! | `fates`, `life` | how records ended, in the words of the log |
 
 mod body;
 mod codec;
 mod crc;
 mod entry;
+mod fates;
 mod fetch;
 mod header;
+mod life;
 mod order;
 mod recover;
 mod runs;
 mod scan;
 mod seal;
+mod survey;
+mod walk;
 mod writer;
 
 use std::fmt;
@@ -35,15 +42,19 @@ pub use self::entry::{
     Checkpoint, Chunk, ClientState, Destinations, Entry, FateRun, Footer, IndexPoint, LoggedRecord,
     SessionPosition, StreamName, StreamPart, StreamState, WallTime,
 };
+pub use self::fates::{Ending, Fates};
 pub use self::fetch::{Fetched, Window, fetch};
 pub use self::header::{HEADER_MAX, Header, MAGIC, Opened, SEALED, VERSION};
+pub use self::life::{Delivery, End, Life};
 pub use self::order::{Append, Fetch};
 pub use self::recover::{
     Damage, Part, RecoveredStream, Recovery, Verdict, begins_with_checkpoint, recover,
 };
 pub use self::runs::{Run, Runs, Taken};
-pub use self::scan::{FRAME, Found, Frame, Scanner, find_footer, read_footer};
+pub use self::scan::{END, FRAME, Found, Frame, Scanner, find_footer, read_footer};
 pub use self::seal::{Key, Keys, TAG_LENGTH};
+pub use self::survey::Survey;
+pub use self::walk::{Place, Walked, walk};
 pub use self::writer::{LogName, Write, WriteError, Writer};
 
 /// A segment's number: rising, and never given twice in the life of a log.

@@ -21,6 +21,11 @@ impl Run {
     pub fn records(&self) -> u64 {
         self.last - self.first + 1
     }
+
+    /// Whether a record is one of them.
+    pub fn covers(&self, seq: u64) -> bool {
+        (self.first..=self.last).contains(&seq)
+    }
 }
 
 /// What a change took away.
@@ -65,6 +70,19 @@ impl Runs {
     pub fn get(&self, seq: u64) -> Destinations {
         let run = self.runs.range(..=seq).next_back();
         run.filter(|(_, (last, _))| *last >= seq).map_or(Destinations::NONE, |(_, run)| run.1)
+    }
+
+    /// The runs of `from..=to`, cut to it.
+    pub fn within(&self, from: u64, to: u64) -> impl Iterator<Item = Run> + '_ {
+        let before = self.runs.range(..from).next_back().filter(|(_, (last, _))| *last >= from);
+        let inside = if from <= to { Some(self.runs.range(from..=to)) } else { None };
+        let all =
+            before.into_iter().filter(move |_| from <= to).chain(inside.into_iter().flatten());
+        all.map(move |(&first, &(last, destinations))| Run {
+            first: first.max(from),
+            last: last.min(to),
+            destinations,
+        })
     }
 
     /// Adds records. What overlaps one that is here already waits for both's destinations. A run that

@@ -12,12 +12,13 @@ pub const FRAME: usize = 17;
 /// The kinds of entries that there are.
 const KINDS: std::ops::RangeInclusive<u8> = 1..=7;
 const FOOTER: u8 = 7;
+const FATES: [u8; 2] = [2, 4];
 /// Footers have a sequence of their own, beside that of the last entry: no nonce is used twice.
 pub(super) const FOOTER_BIT: u64 = 1 << 63;
 /// What ends a finished segment, after its footer: this, the footer's offset, a checksum.
 pub(super) const END_MAGIC: [u8; 8] = *b"tidefoot";
 /// Bytes of that end.
-pub(super) const END: usize = 16;
+pub const END: usize = 16;
 /// How many times the bytes at hand the search for an entry behind damage may sum up in all, so that
 /// hostile payloads cannot make recovery endless.
 const SEARCH_FACTOR: usize = 16;
@@ -41,6 +42,21 @@ impl Frame<'_> {
     /// Where it ends, in bytes from the beginning of the segment.
     pub fn end(&self) -> usize {
         self.offset + FRAME + self.body.len()
+    }
+
+    /// Whether it is the last entry of a finished segment.
+    pub fn is_footer(&self) -> bool {
+        self.kind == FOOTER
+    }
+
+    /// Whether it may tell how records ended: it holds fates, or is a checkpoint.
+    pub fn is_about_fates(&self) -> bool {
+        FATES.contains(&self.kind)
+    }
+
+    /// Its sequence, without the bit that a footer has.
+    pub fn number(&self) -> u64 {
+        self.sequence & !FOOTER_BIT
     }
 
     /// The entry; `None` if its body does not open or is not of its kind, though its checksum holds:
@@ -97,6 +113,11 @@ impl<'a> Scanner<'a> {
     pub fn within(opened: &Opened, base: usize, bytes: &'a [u8]) -> Self {
         let budget = bytes.len().saturating_mul(SEARCH_FACTOR);
         Scanner { salt: opened.salt, bytes, base, at: 0, last: None, behind: None, budget }
+    }
+
+    /// The same, behind an entry of a known sequence.
+    pub(super) fn resume(opened: &Opened, base: usize, bytes: &'a [u8], last: Option<u64>) -> Self {
+        Scanner { last, ..Scanner::within(opened, base, bytes) }
     }
 
     /// How many bytes, from the present place, the entry there claims to have: for a reader that has

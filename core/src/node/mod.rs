@@ -8,6 +8,7 @@ mod admit;
 mod ahead;
 mod backlog;
 mod block;
+mod control;
 mod durable;
 mod edits;
 mod feedback;
@@ -41,7 +42,7 @@ use crate::capacity;
 use crate::class::ClassId;
 use crate::estimate::{Meter, ProcessingDelay};
 use crate::inbound::Inbound;
-use crate::io::{Control, Event, Input, Output, UplinkId};
+use crate::io::{Event, Input, Output, UplinkId};
 use crate::limits::REPORTS_MAX;
 use crate::log::Recovery;
 use crate::options::{NodeOptions, OptionsError};
@@ -258,7 +259,7 @@ impl Node {
     /// What the log is to do. An append goes first, so that its commit begins at once.
     fn next_for_log(&mut self) -> Option<Output> {
         let store = self.store.as_mut()?;
-        let (appends, releases) = (store.take_appends(), store.take_releases());
+        let (releases, appends) = (store.take_releases(), store.take_appends());
         if !releases.is_empty() {
             self.outbox.push_back(Output::Release(releases));
         }
@@ -311,24 +312,6 @@ impl Node {
             self.lost_reports += 1;
         }
         self.reports.push_back(event);
-    }
-
-    fn control(&mut self, now: Time, control: Control) {
-        match control {
-            Control::Open { source, name } => self.open_source(source, name),
-            Control::Close(source) => self.close_source(source),
-            Control::Stop => {
-                self.is_stopping = true;
-                self.refuse_blocked();
-                self.check_drained();
-            }
-            Control::Discard => self.discard(now),
-            Control::Grant { .. } => self.report(Event::Unsupported("a grant")),
-            Control::Rules(rules) => self.reload(now, &rules),
-            Control::Subscribe { .. } | Control::Unsubscribe { .. } => {
-                self.report(Event::Unsupported("a local subscription"));
-            }
-        }
     }
 
     /// Drops what expired and lets in what waited for room; what waited may have expired meanwhile.

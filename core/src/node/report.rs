@@ -6,7 +6,7 @@ use crate::class::{ClassId, ClassSpec};
 use crate::estimate::queue_delay;
 use crate::io::OutputId;
 use crate::status::{
-    ClassStatus, Counts, NodeStatus, OutputStatus, RuleStatus, Stages, UplinkStatus,
+    ClassStatus, Counts, LogStatus, NodeStatus, OutputStatus, RuleStatus, Stages, UplinkStatus,
 };
 use crate::units::{Rate, Size, Time};
 
@@ -32,7 +32,13 @@ impl Node {
             memory: self.options.memory,
             held: self.held(),
             counts: self.tally.total(),
+            log: self.log_status(),
         }
+    }
+
+    fn log_status(&self) -> Option<LogStatus> {
+        let status = self.store.as_ref()?.status();
+        Some(LogStatus { left_deliveries: self.backlog.deliveries, ..status })
     }
 
     /// All counts since start.

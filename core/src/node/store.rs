@@ -16,6 +16,7 @@ use crate::options::LogOptions;
 use crate::queue::RecordKey;
 use crate::record::{Fate, StreamId};
 use crate::rules::RuleId;
+use crate::status::LogStatus;
 use crate::units::{Size, Time};
 
 /// A segment is at least so many times as large as the checkpoint that it begins with.
@@ -129,6 +130,18 @@ impl Store {
     /// Bytes of all segments.
     pub(super) fn bytes(&self) -> Size {
         self.bytes
+    }
+
+    /// What people are shown of it.
+    pub(super) fn status(&self) -> LogStatus {
+        LogStatus {
+            is_working: !self.is_failing(),
+            segments: self.segments.len() as u64,
+            bytes: self.bytes,
+            bound: self.options.bound,
+            held_records: self.segments.values().map(|segment| segment.live).sum(),
+            left_deliveries: 0,
+        }
     }
 
     /// Whether durable records are refused.
@@ -300,7 +313,9 @@ impl Store {
 
     /// Puts the fates that wait among the appends.
     pub(super) fn flush_fates(&mut self) {
-        self.fates_due = None;
+        if !self.must_begin {
+            self.fates_due = None;
+        }
         if !self.fates.is_empty() {
             let fates = std::mem::take(&mut self.fates);
             self.push(Entry::Fates(fates), Unappended::Other);
@@ -316,7 +331,12 @@ impl Store {
         std::mem::take(&mut self.appends)
     }
 
+    /// Segments to delete, behind the next appends: the fates of their records are among these. Else a
+    /// crash would leave records that seem to be owed and are nowhere.
     pub(super) fn take_releases(&mut self) -> Vec<SegmentId> {
+        if !self.releases.is_empty() {
+            self.flush_fates();
+        }
         std::mem::take(&mut self.releases)
     }
 

@@ -1,8 +1,11 @@
 //! Torn tails, flipped bits, lost pieces: what is whole is recovered, what is not is named.
 
+use std::ops::ControlFlow;
+
 use proptest::prelude::*;
 use tidegate_core::log::{
-    Entry, Found, Header, Opened, Part, Scanner, SegmentId, Verdict, Window, fetch, recover,
+    Entry, Found, Header, Opened, Part, Place, Scanner, SegmentId, Verdict, Walked, Window, fetch,
+    recover, walk,
 };
 use tidegate_core::record::StreamId;
 use tidegate_core::units::Size;
@@ -177,6 +180,110 @@ fn a_backlog_is_read_back_in_windows_of_any_length() {
             }
             assert_eq!(seqs, (1..=19).step_by(2).collect::<Vec<_>>(), "windows of {length}");
         }
+    }
+}
+
+#[test]
+fn windows_find_all_that_stands_behind_damage() {
+    let mut entries = vec![checkpoint(8, vec![])];
+    entries.extend((1..=20).map(|seq| Entry::Record(record(1, seq, &[seq as u8; 40]).into())));
+    let whole = write(&[], &entries).remove(0).bytes;
+    let opened = Header::open(&whole, &[]).unwrap();
+    let frames: Vec<usize> = Scanner::new(&opened, &whole)
+        .map(|found| match found {
+            Found::Frame(frame) => frame.offset,
+            Found::Damage { .. } => panic!("nothing is damaged yet"),
+        })
+        .collect();
+    // The checksum; a length that no entry has; one that ends far behind the segment.
+    for (place, value) in [(0, 0x55), (7, 0xff), (6, 0x7f)] {
+        let mut bytes = whole.clone();
+        bytes[frames[10] + place] ^= value;
+        for length in [1, 60, 200, 1000] {
+            let wanted: Vec<u64> = (1..=20).filter(|seq| *seq != 10).collect();
+            let (seqs, damage) = walked(&opened, &bytes, length);
+            assert_eq!(seqs, wanted, "windows of {length}");
+            assert_eq!(damage, [(frames[10], frames[11])]);
+            assert_eq!(fetched(&opened, &bytes, length), wanted, "windows of {length}");
+        }
+    }
+}
+
+/// The records that a walk in windows of `length` finds, and the damage.
+fn walked(opened: &Opened, bytes: &[u8], length: usize) -> (Vec<u64>, Vec<(usize, usize)>) {
+    let (mut place, mut size) = (Place::first(opened), length);
+    let (mut seqs, mut damage) = (Vec::new(), Vec::new());
+    loop {
+        let from = place.offset;
+        let end = (from + size).min(bytes.len());
+        let is_last = end == bytes.len();
+        let walked = walk(opened, &mut place, &bytes[from..end], is_last, |found| {
+            match found {
+                Found::Frame(frame) => {
+                    if let Some(Entry::Record(record)) = frame.entry(opened) {
+                        seqs.push(record.seq);
+                    }
+                }
+                Found::Damage { from, to, .. } => damage.push((from, to)),
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        match walked {
+            Walked::Needs(needs) => {
+                assert!(place.offset > from || needs > size, "{needs} after {size}");
+                size = needs;
+            }
+            Walked::End | Walked::Stopped(()) => return (seqs, damage),
+        }
+    }
+}
+
+/// The records of stream 1 that a backlog's reading in windows of `length` finds.
+fn fetched(opened: &Opened, bytes: &[u8], length: usize) -> Vec<u64> {
+    let (mut from, mut size, mut seqs) = (0, length, Vec::new());
+    loop {
+        let end = (from + size).min(bytes.len());
+        let is_last = end == bytes.len();
+        let window = Window { from: from as u32, bytes: &bytes[from..end], is_last };
+        let fetched = fetch(opened, window, &[StreamId(1)].into(), Size(300));
+        seqs.extend(fetched.records.iter().map(|record| record.seq));
+        assert!(fetched.needs.is_none_or(|needs| needs > size), "{fetched:?}");
+        (from, size) = (fetched.next as usize, fetched.needs.unwrap_or(length));
+        if fetched.is_end {
+            return seqs;
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn windows_find_what_a_whole_scan_finds(
+        flips in proptest::collection::vec((any::<prop::sample::Index>(), 0..8_u8), 0..6),
+        cut in any::<prop::sample::Index>(),
+        length in 1..700_usize,
+    ) {
+        let mut entries = vec![checkpoint(8, vec![])];
+        entries.extend((1..=20).map(|seq| Entry::Record(record(1, seq, &[seq as u8; 40]).into())));
+        let mut bytes = write(&[], &entries).remove(0).bytes;
+        let opened = Header::open(&bytes, &[]).unwrap();
+        bytes.truncate(opened.length + cut.index(bytes.len() - opened.length + 1));
+        let body = opened.length..bytes.len();
+        for (place, bit) in flips.into_iter().filter(|_| !body.is_empty()) {
+            bytes[body.start + place.index(body.len())] ^= 1 << bit;
+        }
+        let (mut seqs, mut damage) = (Vec::new(), Vec::new());
+        for found in Scanner::new(&opened, &bytes) {
+            match found {
+                Found::Frame(frame) => {
+                    if let Some(Entry::Record(record)) = frame.entry(&opened) {
+                        seqs.push(record.seq);
+                    }
+                }
+                Found::Damage { from, to, .. } => damage.push((from, to)),
+            }
+        }
+        prop_assert_eq!(walked(&opened, &bytes, length), (seqs.clone(), damage));
+        prop_assert_eq!(fetched(&opened, &bytes, length), seqs);
     }
 }
 

@@ -124,16 +124,42 @@ fn a_failing_disk_refuses_and_the_node_lives() {
     assert_eq!(wire.events, [Event::LogFailing(true)]);
     wire.advance(LOG_RETRY * 3);
     assert_eq!(wire.events, [Event::LogFailing(true)], "tried in vain");
+    assert!(!wire.status().log.unwrap().is_working);
     wire.disk.capacity = usize::MAX;
     wire.advance(LOG_RETRY);
     wire.sync();
     assert_eq!(wire.events, [Event::LogFailing(true), Event::LogFailing(false)]);
+    assert!(wire.status().log.unwrap().is_working);
     wire.ask(0, 4, "ls/c", 1);
     wire.sync();
     assert_eq!(wire.verdicts()[3..], [(4, Ok(()))]);
     drain(&mut wire);
     // What was refused and queued was sent all the same; what the log had is known to be done.
     assert_eq!(restart(wire, options(all_durable())).node.held(), 0);
+}
+
+#[test]
+fn a_segment_goes_behind_the_fates_of_its_records() {
+    let options = || with_log(all_durable(), |log| log.segment = Size(1_000));
+    let mut wire = down(options());
+    for _ in 0..40 {
+        wire.offer("ls/a", 100);
+        wire.sync();
+    }
+    wire.up();
+    let before = wire.now;
+    while wire.released.is_empty() {
+        wire.carry();
+    }
+    assert!(wire.now.since(before) < FATES_DELAY, "no fate had to be written by now");
+    wire.sync();
+    let mut wire = restart(wire, options());
+    let owed = wire.node.held();
+    assert!(owed < 40, "{owed}");
+    wire.up();
+    drain(&mut wire);
+    let counts = wire.node.counts();
+    assert_eq!((counts.confirmed, counts.dropped_all()), (owed, 0), "all that is owed is there");
 }
 
 #[test]
@@ -149,12 +175,16 @@ fn a_full_log_follows_the_policy_and_has_room_again() {
     }
     assert!((20..60).contains(&token), "{token}");
     assert_eq!(wire.verdicts().last().unwrap().1, Err(RefuseReason::Full));
-    assert!(wire.node.log_use().1 <= Size(8_000));
+    let log = wire.status().log.unwrap();
+    assert!(log.is_working && log.bytes <= log.bound, "{log:?}");
+    assert_eq!((log.bound, log.held_records), (Size(8_000), token - 1));
     wire.up();
     drain(&mut wire);
     wire.advance(FATES_DELAY);
     wire.sync();
     assert!(wire.released.len() >= 4, "{:?}", wire.released);
+    let log = wire.status().log.unwrap();
+    assert_eq!((log.segments, log.held_records, log.left_deliveries), (1, 0, 0));
     assert_eq!(wire.disk.files.len(), 1, "only the segment that grows is left");
     wire.ask(0, 99, "ls/a", 100);
     wire.sync();

@@ -1,5 +1,7 @@
 //! The log of the configuration, opened.
 
+use std::path::Path;
+
 use anyhow::Context;
 use tidegate_core::log::Key;
 
@@ -13,19 +15,10 @@ use crate::spool::{self, SpoolOptions};
 /// # Errors
 /// A key cannot be read, or the log cannot be used.
 pub async fn open_log(config: &Config) -> anyhow::Result<Option<Log>> {
-    let LogConfig { key_file, key_env, old_key_files, .. } = &config.log;
     let Some(directory) = config.log.directory.clone() else { return Ok(None) };
-    let mut keys = Vec::new();
-    if let Some(text) = secret("key", key_env.as_deref(), key_file.as_deref())? {
-        keys.push(log_key(&text).context("[log] key")?);
-    }
-    for file in old_key_files {
-        let text = secret("old_key", None, Some(file))?.unwrap_or_default();
-        keys.push(log_key(&text).with_context(|| format!("[log] {}", file.display()))?);
-    }
     let options = SpoolOptions {
         directory,
-        keys,
+        keys: log_keys(&config.log)?,
         commit_max: config.log.commit_max,
         commit_delay: config.log.commit_delay.0,
         standby: config.log.standby,
@@ -35,8 +28,32 @@ pub async fn open_log(config: &Config) -> anyhow::Result<Option<Log>> {
     Ok(Some(Log { opened, options }))
 }
 
+/// The keys of a log: the one that seals first.
+///
+/// # Errors
+/// One cannot be read.
+pub(crate) fn log_keys(log: &LogConfig) -> anyhow::Result<Vec<Key>> {
+    let LogConfig { key_file, key_env, old_key_files, .. } = log;
+    let mut keys = Vec::new();
+    if let Some(text) = secret("key", key_env.as_deref(), key_file.as_deref())? {
+        keys.push(log_key(&text).context("[log] key")?);
+    }
+    for file in old_key_files {
+        keys.push(key_of_file(file).with_context(|| format!("[log] {}", file.display()))?);
+    }
+    Ok(keys)
+}
+
+/// The key in a file.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn key_of_file(file: &Path) -> anyhow::Result<Key> {
+    log_key(&secret("key", None, Some(file))?.unwrap_or_default())
+}
+
 /// 64 hexadecimal digits.
-fn log_key(text: &str) -> anyhow::Result<Key> {
+pub(crate) fn log_key(text: &str) -> anyhow::Result<Key> {
     const WANTED: &str = "64 hexadecimal digits (head -c 32 /dev/urandom | xxd -p -c 32)";
     let text = text.trim();
     anyhow::ensure!(text.len() == 64 && text.is_ascii(), "needs {WANTED}");

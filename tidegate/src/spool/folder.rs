@@ -52,7 +52,7 @@ pub async fn open(options: &SpoolOptions, node: &str) -> Result<Opened, SpoolErr
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
     made.map_err(|source| failed("make the folder", directory, source))?;
     let folder = lock(directory, options.standby).await?;
-    let recovery = folder.recover(&options.keys)?;
+    let recovery = read_recovery(directory, &options.keys)?;
     if let Some((found, _)) = recovery.owner.as_ref().filter(|(owner, _)| **owner != *node) {
         let (found, expected) = (found.to_string(), node.to_owned());
         return Err(SpoolError::OfAnother { directory: directory.clone(), found, expected });
@@ -96,7 +96,12 @@ async fn lock(directory: &Path, standby: bool) -> Result<Folder, SpoolError> {
 impl Folder {
     /// The file of a segment.
     pub fn path(&self, segment: SegmentId) -> PathBuf {
-        self.directory.join(format!("{:010}{SUFFIX}", segment.0))
+        segment_path(&self.directory, segment)
+    }
+
+    /// The file that keeps a little of the disk back.
+    pub fn reserve(&self) -> PathBuf {
+        self.directory.join("reserve")
     }
 
     /// Makes safe which names the folder has.
@@ -106,37 +111,46 @@ impl Folder {
     pub fn sync(&self) -> io::Result<()> {
         self.handle.sync_all()
     }
+}
 
-    /// Reads the newest segments, back to the last one that begins with a whole checkpoint.
-    fn recover(&self, keys: &[Key]) -> Result<Recovery, SpoolError> {
-        let sizes = segments(&self.directory)?;
-        let mut bytes: BTreeMap<SegmentId, Vec<u8>> = BTreeMap::new();
-        for &segment in sizes.keys().rev() {
-            let path = self.path(segment);
-            let read = fs::read(&path).map_err(|source| failed("read", &path, source))?;
-            let begins = begins_with_checkpoint(&read, keys);
-            bytes.insert(segment, read);
-            // A damaged head says nothing; any other defect is told by `recover`.
-            if !matches!(begins, Ok(false) | Err(Defect::Damaged)) {
-                break;
-            }
+/// The file of a segment in a folder.
+pub(crate) fn segment_path(directory: &Path, segment: SegmentId) -> PathBuf {
+    directory.join(format!("{:010}{SUFFIX}", segment.0))
+}
+
+/// Reads the newest segments, back to the last one that begins with a whole checkpoint. It changes
+/// nothing and needs no lock.
+///
+/// # Errors
+/// A file cannot be read, or the segments say that this process must not use them.
+pub(crate) fn read_recovery(directory: &Path, keys: &[Key]) -> Result<Recovery, SpoolError> {
+    let sizes = segments(directory)?;
+    let mut bytes: BTreeMap<SegmentId, Vec<u8>> = BTreeMap::new();
+    for &segment in sizes.keys().rev() {
+        let path = segment_path(directory, segment);
+        let read = fs::read(&path).map_err(|source| failed("read", &path, source))?;
+        let begins = begins_with_checkpoint(&read, keys);
+        bytes.insert(segment, read);
+        // A damaged head says nothing; any other defect is told by `recover`.
+        if !matches!(begins, Ok(false) | Err(Defect::Damaged)) {
+            break;
         }
-        let part = |(&segment, &size): (&SegmentId, &Size)| Part {
-            segment,
-            size,
-            bytes: bytes.get(&segment).map(Vec::as_slice),
-        };
-        let parts: Vec<Part<'_>> = sizes.iter().map(part).collect();
-        let directory = self.directory.clone();
-        recover(&parts, keys).map_err(|source| SpoolError::Log { directory, source })
     }
+    let part = |(&segment, &size): (&SegmentId, &Size)| Part {
+        segment,
+        size,
+        bytes: bytes.get(&segment).map(Vec::as_slice),
+    };
+    let parts: Vec<Part<'_>> = sizes.iter().map(part).collect();
+    let directory = directory.to_path_buf();
+    recover(&parts, keys).map_err(|source| SpoolError::Log { directory, source })
 }
 
 /// The segments in a folder and the bytes of their files. Empty files are what a crash left of a name.
 ///
 /// # Errors
 /// The folder cannot be read.
-pub(super) fn segments(directory: &Path) -> Result<BTreeMap<SegmentId, Size>, SpoolError> {
+pub(crate) fn segments(directory: &Path) -> Result<BTreeMap<SegmentId, Size>, SpoolError> {
     let fail = |source| failed("read the folder", directory, source);
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).map_err(fail)? {

@@ -4,8 +4,10 @@
 //! the folder, its lock, and two threads that wait for the disk so that nobody else has to: `write`
 //! commits in groups, `read` fetches a backlog, and neither ever waits for the other.
 
-mod folder;
-mod read;
+mod counts;
+pub(crate) mod folder;
+pub(crate) mod read;
+mod reserve;
 mod write;
 
 use std::io;
@@ -14,10 +16,14 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tidegate_core::log::{Append, Fetch, Key, LogError, LogName, Recovery, SegmentId, Writer};
+use tidegate_core::log::{
+    Append, Damage, Fetch, Key, LogError, LogName, Recovery, SegmentId, Verdict, Writer,
+};
 use tokio::sync::watch;
 
+use self::reserve::Reserve;
 use crate::port::Arrival;
+pub use counts::{CommitCounts, Commits};
 pub use folder::{Folder, Opened, open};
 
 /// Where a log is, and how it is written.
@@ -40,7 +46,7 @@ pub struct SpoolOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     /// The system refuses.
-    #[error("log: could not {doing} {}: {source}", .path.display())]
+    #[error("log: could not {doing} {}: {source}{}", .path.display(), cure(.source))]
     Io {
         /// What was tried.
         doing: &'static str,
@@ -80,6 +86,22 @@ pub enum SpoolError {
     },
 }
 
+fn cure(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            ": give it to the user that the node runs as (chown), or choose another [log] directory"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            ": mount it writable, or choose another [log] directory"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            ": make room there, or choose another [log] directory"
+        }
+        io::ErrorKind::NotADirectory => ": a file stands where a folder must be",
+        _ => "",
+    }
+}
+
 fn cause(error: &LogError) -> String {
     match error {
         LogError::Unusable { source, .. } => format!(": {source}"),
@@ -95,6 +117,7 @@ pub struct Spool {
     writing: JoinHandle<()>,
     /// True from the first commit on.
     is_ready: watch::Receiver<bool>,
+    commits: CommitCounts,
 }
 
 impl Spool {
@@ -106,11 +129,13 @@ impl Spool {
         folder: Folder,
         options: &SpoolOptions,
         name: LogName,
+        commits: CommitCounts,
         arrivals: tokio::sync::mpsc::Sender<Arrival>,
     ) -> io::Result<Spool> {
         let (write, commands) = mpsc::channel();
         let (read, orders) = mpsc::channel();
         let (ready, is_ready) = watch::channel(false);
+        let reserve = Reserve::new(folder.reserve());
         let folder = Arc::new(folder);
         let reader = read::Reader {
             folder: folder.clone(),
@@ -125,16 +150,23 @@ impl Spool {
             file: None,
             arrivals,
             ready,
+            commits: commits.clone(),
+            reserve,
         };
         let named = |name: &str| std::thread::Builder::new().name(name.into());
         named("log-read").spawn(move || reader.run(&orders))?;
         let writing = named("log-write").spawn(move || writer.run(&commands))?;
-        Ok(Spool { write, read, writing, is_ready })
+        Ok(Spool { write, read, writing, is_ready, commits })
     }
 
     /// Whether something was committed: waits for it through the receiver.
     pub fn is_ready(&self) -> watch::Receiver<bool> {
         self.is_ready.clone()
+    }
+
+    /// What its commits count.
+    pub fn commits(&self) -> CommitCounts {
+        self.commits.clone()
     }
 
     /// Writes entries; the loop hears `Appended` or `AppendFailed`.
@@ -163,9 +195,14 @@ impl Spool {
     }
 }
 
+/// Damaged places that a start met; a torn end, which every crash may leave, is none.
+pub fn damaged_ranges(recovery: &Recovery) -> u64 {
+    let is_damage = |damage: &&Damage| damage.verdict != Verdict::Torn;
+    recovery.damage.iter().filter(is_damage).count() as u64 + recovery.more_damage
+}
+
 /// What damage means for the operator, one line each; nothing for what a crash leaves by itself.
 pub fn tell_damage(recovery: &Recovery) {
-    use tidegate_core::log::Verdict;
     for damage in &recovery.damage {
         let (segment, from, to) = (damage.segment, damage.from, damage.to);
         match damage.verdict {

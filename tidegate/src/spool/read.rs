@@ -60,7 +60,9 @@ impl Reader {
             let window = Window { from: order.from, bytes: &bytes, is_last: bytes.len() < length };
             let fetched = fetch(&opened, window, &order.streams, order.most);
             match fetched.needs {
-                Some(needs) => length = needs.max(length) + 1,
+                // Twice as many at least: where damage hides how long an entry is, steps of a byte would
+                // read the same again and again.
+                Some(needs) => length = needs.max(2 * length),
                 None => return Ok(fetched),
             }
         }
@@ -68,7 +70,7 @@ impl Reader {
 }
 
 /// So many bytes from a place on, less only at the end of the file.
-fn read_at(file: &File, mut from: u64, length: usize) -> io::Result<Vec<u8>> {
+pub(crate) fn read_at(file: &File, mut from: u64, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; length];
     let mut filled = 0;
     while filled < length {

@@ -12,7 +12,8 @@ use tidegate_core::log::{Append, SegmentId, Write, Writer};
 use tidegate_core::record::RefuseReason;
 use tokio::sync::{mpsc, watch};
 
-use super::Folder;
+use super::reserve::Reserve;
+use super::{CommitCounts, Folder};
 use crate::port::Arrival;
 
 /// What the thread is told.
@@ -34,11 +35,14 @@ pub(super) struct Writing {
     pub(super) file: Option<File>,
     pub(super) arrivals: mpsc::Sender<Arrival>,
     pub(super) ready: watch::Sender<bool>,
+    pub(super) commits: CommitCounts,
+    pub(super) reserve: Reserve,
 }
 
 impl Writing {
     /// Until nobody can tell it anything any more.
     pub(super) fn run(mut self, commands: &Receiver<Command>) {
+        self.reserve.keep();
         let mut next = commands.recv().ok();
         while let Some(command) = next.take() {
             match command {
@@ -49,7 +53,7 @@ impl Writing {
                 Command::Release(segments) => self.release(&segments),
                 Command::Finish => {
                     self.writer.finish();
-                    if let Err(error) = self.write() {
+                    if let Err(error) = self.write(&mut Vec::new()) {
                         // Nothing is lost: a segment without a footer is read whole.
                         tracing::warn!(%error, "the log's last segment has no footer");
                     }
@@ -84,20 +88,30 @@ impl Writing {
 
     /// One write and one sync.
     fn commit(&mut self, appends: &[Append]) {
+        let begun = Instant::now();
         let mut is_whole = true;
         for Append { number, entry } in appends {
             // What no segment can take yet fails with the rest: the node begins a new one.
             is_whole &= self.writer.push(*number, entry).is_ok();
         }
-        let written = if is_whole { self.write() } else { Err(io::ErrorKind::Other.into()) };
+        let mut made = Vec::new();
+        let written =
+            if is_whole { self.write(&mut made) } else { Err(io::ErrorKind::Other.into()) };
         let input = match written {
-            Ok(()) => Input::Appended { upto: appends.last().map_or(0, |append| append.number) },
+            Ok(()) => {
+                self.commits.committed(appends.len(), begun.elapsed());
+                Input::Appended { upto: appends.last().map_or(0, |append| append.number) }
+            }
             Err(error) => {
                 if is_whole {
                     tracing::error!(%error, "the log cannot be written");
                 }
+                self.commits.failed();
                 self.writer.fail();
                 self.file = None;
+                // Nothing in them was acknowledged. A disk that stays full would collect one a second.
+                made.into_iter().for_each(|segment| self.delete(segment));
+                self.reserve.give(&error);
                 let appends = appends.iter().map(|append| append.number).collect();
                 Input::AppendFailed { appends, reason: RefuseReason::Storage }
             }
@@ -109,18 +123,19 @@ impl Writing {
         let _ = self.arrivals.blocking_send(Arrival::Input(input));
     }
 
-    /// Writes what the writer has, and makes it safe.
-    fn write(&mut self) -> io::Result<()> {
+    /// Writes what the writer has, and makes it safe; notes the segments whose files it makes.
+    fn write(&mut self, made: &mut Vec<SegmentId>) -> io::Result<()> {
         for Write { segment, is_new, bytes } in self.writer.take() {
             if is_new {
                 if let Some(finished) = self.file.take() {
                     finished.sync_data()?;
                 }
                 let path = self.folder.path(segment);
-                let made =
+                let file =
                     OpenOptions::new().create_new(true).append(true).mode(0o600).open(path)?;
+                made.push(segment);
                 self.folder.sync()?;
-                self.file = Some(made);
+                self.file = Some(file);
             }
             let file = self.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
             file.write_all(&bytes)?;
@@ -129,13 +144,16 @@ impl Writing {
     }
 
     fn release(&self, segments: &[SegmentId]) {
-        for &segment in segments {
-            match fs::remove_file(self.folder.path(segment)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    tracing::warn!(%error, %segment, "a segment that nothing needs stays");
-                }
-                _ => {}
+        segments.iter().for_each(|&segment| self.delete(segment));
+        self.reserve.keep();
+    }
+
+    fn delete(&self, segment: SegmentId) {
+        match fs::remove_file(self.folder.path(segment)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, %segment, "a segment that nothing needs stays");
             }
+            _ => {}
         }
     }
 }

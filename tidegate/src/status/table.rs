@@ -81,7 +81,7 @@ fn summary(view: &NodeView) -> String {
 }
 
 /// Columns side by side: the first one left, numbers right, the last one as it is.
-fn align(rows: &[Vec<String>]) -> String {
+pub(crate) fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
         rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()

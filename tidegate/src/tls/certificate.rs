@@ -3,6 +3,8 @@
 //! Whether it is genuine is rustls's question. Here only the outer structure is walked (X.509, RFC 5280,
 //! 4.1, in DER), total on any bytes.
 
+use crate::calendar::days_from_civil;
+
 /// What a certificate says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
@@ -93,18 +95,6 @@ fn time((tag, text): (u8, &[u8])) -> Result<i64, CertificateError> {
     Ok(((days * 24 + two(2)) * 60 + two(3)) * 60 + two(4))
 }
 
-/// Days from 1970-01-01 to a day of the Gregorian calendar, whose year is taken to begin in March, so
-/// that the leap day is its last.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let month = (month + 9) % 12;
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    /// Days from 0000-03-01 to 1970-01-01.
-    const EPOCH: i64 = 719_468;
-    365 * year + leap_days + day_of_year - EPOCH
-}
-
 /// Goes over the elements of DER bytes.
 struct Walk<'a>(&'a [u8]);
 
@@ -160,13 +150,6 @@ mod tests {
         // date -u -d 2024-02-29 +%s, and 2051-03-01
         assert_eq!((read.valid_from, read.valid_until), (1_709_164_800, 2561241600));
         assert_eq!(Certificate::read(&made(&[])).unwrap().common_name, None);
-    }
-
-    #[test]
-    fn days_are_counted_from_1970() {
-        assert_eq!(days_from_civil(1970, 1, 1), 0);
-        assert_eq!(days_from_civil(2000, 3, 1), 11_017);
-        assert_eq!(days_from_civil(1969, 12, 31), -1);
     }
 
     #[test]

@@ -1,0 +1,185 @@
+//! The life of one record, as its log tells it.
+//!
+//! Entries of fates have no time of their own. What is known is where they stand: behind records that
+//! arrived earlier, before records that arrived later.
+
+use std::sync::Arc;
+
+use super::SegmentId;
+use super::entry::{Checkpoint, Destinations, Entry, FateRun, LoggedRecord, WallTime};
+use super::header::Header;
+use crate::record::{Fate, StreamId};
+
+/// A record and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Life {
+    /// It.
+    pub record: LoggedRecord,
+    /// The segment that it is in.
+    pub segment: SegmentId,
+    /// The boot of the process that accepted it.
+    pub boot: u64,
+    /// The sequence of its entry.
+    pub sequence: u64,
+    /// For each of its destinations.
+    pub deliveries: Vec<Delivery>,
+    /// The arrival of the last record before the present entry.
+    passed: Option<WallTime>,
+}
+
+/// What became of a record at one destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The output.
+    pub output: Arc<str>,
+    /// How it ended; `None` while it is held.
+    pub end: Option<End>,
+}
+
+/// How a delivery ended, and where the log says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Its fate; `None` where only a checkpoint shows that it had one.
+    pub fate: Option<Fate>,
+    /// In which segment.
+    pub segment: SegmentId,
+    /// By which entry.
+    pub sequence: u64,
+    /// When the last record before that entry arrived.
+    pub after: Option<WallTime>,
+    /// When the first record behind that entry arrived; `None` where none stands there yet.
+    pub before: Option<WallTime>,
+}
+
+impl Life {
+    /// The life of a record that stands in a segment as the entry of this sequence.
+    pub fn new(header: &Header, sequence: u64, record: LoggedRecord) -> Self {
+        let names = record.destinations.places().filter_map(|place| header.outputs.get(place));
+        let deliveries = names.map(|name| Delivery { output: name.clone(), end: None }).collect();
+        let passed = record.wall;
+        let (segment, boot) = (header.segment, header.boot);
+        Life { record, segment, boot, sequence, deliveries, passed }
+    }
+
+    /// Its stream and number on the node of the log.
+    pub fn place(&self) -> (StreamId, u64) {
+        (self.record.stream, self.record.seq)
+    }
+
+    /// Whether later entries can say nothing more of it.
+    pub fn is_complete(&self) -> bool {
+        self.deliveries.iter().all(|delivery| delivery.end.is_some_and(|end| end.before.is_some()))
+    }
+
+    /// Whether it has a fate everywhere.
+    pub fn has_ended(&self) -> bool {
+        self.deliveries.iter().all(|delivery| delivery.end.is_some())
+    }
+
+    /// Whether a checkpoint still owes all that has no end here: then no entry before it tells of one.
+    pub fn is_owed(&self, header: &Header, checkpoint: &Checkpoint) -> bool {
+        let mut after = self.clone();
+        after.meet(header, 0, &Entry::Checkpoint(checkpoint.clone()));
+        after.deliveries == self.deliveries
+    }
+
+    /// Meets the next entry of the log behind the record.
+    pub fn meet(&mut self, header: &Header, sequence: u64, entry: &Entry) {
+        match entry {
+            Entry::Record(record) => {
+                let ends = self.deliveries.iter_mut().filter_map(|delivery| delivery.end.as_mut());
+                ends.for_each(|end| end.before = end.before.or(record.wall));
+                self.passed = record.wall.or(self.passed);
+            }
+            Entry::Fates(fates) => {
+                for FateRun { stream, run, fate } in fates {
+                    if *stream == self.record.stream && run.covers(self.record.seq) {
+                        self.end(header, sequence, run.destinations, Some(*fate));
+                    }
+                }
+            }
+            Entry::Checkpoint(checkpoint) => {
+                let (stream, seq) = self.place();
+                let own = checkpoint.streams.iter().filter(|state| state.name.stream == stream);
+                let live = own.flat_map(|state| &state.live);
+                let live =
+                    live.fold(Destinations::NONE, |all, (_, chunk)| all | chunk.runs.get(seq));
+                let all = Destinations(u32::MAX);
+                self.end(header, sequence, all - live, None);
+            }
+            _ => {}
+        }
+    }
+
+    fn end(
+        &mut self,
+        header: &Header,
+        sequence: u64,
+        destinations: Destinations,
+        fate: Option<Fate>,
+    ) {
+        let (segment, after) = (header.segment, self.passed);
+        for delivery in self.deliveries.iter_mut().filter(|delivery| delivery.end.is_none()) {
+            let place = header.outputs.iter().position(|name| *name == delivery.output);
+            // A checkpoint of a node that has no such output any more says nothing of it.
+            let place = place.filter(|&place| place < 32);
+            if place.is_some_and(|place| destinations - Destinations::one(place) != destinations) {
+                delivery.end = Some(End { fate, segment, sequence, after, before: None });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::log::entry::tests::{checkpoint, fate, header, record};
+    use crate::record::DropReason;
+
+    fn at(seconds: u64) -> Option<WallTime> {
+        Some(WallTime { unix_ns: seconds * 1_000_000_000, uncertainty: Duration::from_secs(1) })
+    }
+
+    fn arrived(seq: u64, seconds: u64) -> Entry {
+        let Entry::Record(record) = record(7, seq, 0b11) else { unreachable!() };
+        Entry::Record(Box::new(LoggedRecord { wall: at(seconds), ..*record }))
+    }
+
+    fn begin(header: &Header) -> Life {
+        let Entry::Record(record) = arrived(1, 10) else { unreachable!() };
+        Life::new(header, 100, *record)
+    }
+
+    #[test]
+    fn a_fate_stands_between_arrivals() {
+        let header = header(1, &["cloud", "archive"]);
+        let mut life = begin(&header);
+        life.meet(&header, 101, &arrived(2, 11));
+        life.meet(&header, 102, &fate(7, 1..=2, 0b01, Fate::Confirmed));
+        life.meet(&header, 103, &fate(8, 1..=2, 0b10, Fate::Confirmed));
+        assert!(!life.has_ended());
+        life.meet(&header, 104, &arrived(3, 12));
+        life.meet(&header, 105, &fate(7, 1..=1, 0b10, Fate::Dropped(DropReason::Full)));
+        assert!(life.has_ended() && !life.is_complete());
+        let end = |fate, sequence, after, before| {
+            Some(End { fate: Some(fate), segment: SegmentId(1), sequence, after, before })
+        };
+        assert_eq!(life.deliveries[0].end, end(Fate::Confirmed, 102, at(11), at(12)));
+        let full = Fate::Dropped(DropReason::Full);
+        assert_eq!(life.deliveries[1].end, end(full, 105, at(12), None));
+    }
+
+    #[test]
+    fn a_checkpoint_that_knows_it_no_more_tells_its_end_and_no_fate() {
+        let mut life = begin(&header(1, &["cloud", "archive"]));
+        // The outputs have changed their places.
+        let next = header(2, &["archive", "cloud"]);
+        life.meet(&next, 110, &checkpoint(2, 7, SegmentId(1), &[(1..=1, 0b01)]));
+        assert_eq!(life.deliveries[0].end.unwrap().fate, None);
+        assert_eq!((&*life.deliveries[1].output, life.deliveries[1].end), ("archive", None));
+        life.meet(&next, 111, &fate(7, 1..=1, 0b11, Fate::Confirmed));
+        assert_eq!(life.deliveries[1].end.unwrap().fate, Some(Fate::Confirmed));
+    }
+}

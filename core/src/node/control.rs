@@ -1,0 +1,25 @@
+//! What a driver tells a node about the world around its records.
+
+use super::Node;
+use crate::io::{Control, Event};
+use crate::units::Time;
+
+impl Node {
+    pub(super) fn control(&mut self, now: Time, control: Control) {
+        match control {
+            Control::Open { source, name } => self.open_source(source, name),
+            Control::Close(source) => self.close_source(source),
+            Control::Stop => {
+                self.is_stopping = true;
+                self.refuse_blocked();
+                self.check_drained();
+            }
+            Control::Discard => self.discard(now),
+            Control::Grant { .. } => self.report(Event::Unsupported("a grant")),
+            Control::Rules(rules) => self.reload(now, &rules),
+            Control::Subscribe { .. } | Control::Unsubscribe { .. } => {
+                self.report(Event::Unsupported("a local subscription"));
+            }
+        }
+    }
+}

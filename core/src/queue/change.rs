@@ -1,0 +1,54 @@
+//! Changes of deliveries that wait: their turn, their queue, their size.
+
+use super::{Delivery, DeliveryKey, End, Place, QueueKey, Queues, Timing, Turn};
+use crate::units::{Size, Time};
+
+impl Queues {
+    /// Makes a waiting delivery the next of its list, or the last; false if it does not wait.
+    pub fn move_to(&mut self, key: DeliveryKey, turn: Turn) -> bool {
+        let Some(delivery) = self.deliveries.get(key) else { return false };
+        let Place::Waiting(timing) = delivery.place else { return false };
+        let end = match (turn, self.queues[delivery.queue].next_end()) {
+            (Turn::Next, end) => end,
+            (Turn::Last, End::Front) => End::Back,
+            (Turn::Last, End::Back) => End::Front,
+        };
+        self.unlink(key, timing);
+        self.link(key, timing, end);
+        true
+    }
+
+    /// Puts a waiting delivery in another queue, as its newest, with another deadline; false if it does not
+    /// wait.
+    pub fn reseat(&mut self, key: DeliveryKey, queue: QueueKey, deadline: Time, now: Time) -> bool {
+        let place = self.deliveries.get(key).map(Delivery::place);
+        let Some(Place::Waiting(timing)) = place else { return false };
+        self.unlink(key, timing);
+        let spec = self.queues[queue].spec;
+        let is_late = self.is_past(deadline, now) && !spec.strict_order;
+        let delivery = &mut self.deliveries[key];
+        (delivery.queue, delivery.spec, delivery.deadline) = (queue, spec, deadline);
+        self.link(key, if is_late { Timing::Late } else { Timing::Live }, End::Back);
+        true
+    }
+
+    /// Changes the size of a waiting delivery (a replaced or re-encoded body) and marks it ready.
+    pub fn resize(&mut self, key: DeliveryKey, size: Size) {
+        let Some(delivery) = self.deliveries.get_mut(key) else { return };
+        delivery.ready = true;
+        delivery.is_asked = false;
+        let (queue, place, old) = (delivery.queue, delivery.place, delivery.size);
+        delivery.size = size;
+        if let Place::Waiting(timing) = place {
+            let state = &mut self.queues[queue];
+            state.generation += 1;
+            let list = &mut state.lists[timing as usize];
+            list.bytes = list.bytes + size - old;
+            let spec = state.spec;
+            let place = self.group_at(spec.class, spec.output);
+            let group = &mut self.groups[place];
+            group.bytes = group.bytes + size - old;
+            self.rank(queue);
+        }
+    }
+}
