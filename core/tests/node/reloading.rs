@@ -1,5 +1,7 @@
 //! New rules for a node that holds records.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use tidegate_core::io::{Control, Event, OutputId};
 use tidegate_core::options::{NodeOptions, OptionsError};
 use tidegate_core::record::{AcceptMode, DropReason, RefuseReason};
