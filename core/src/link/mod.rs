@@ -1,0 +1,28 @@
+//! Tidegate's own transport between nodes: records over several unequal, lossy, failing paths, each by
+//! its deadline, in order within its stream and never across streams.
+
+mod codec;
+pub mod envelope;
+pub mod packet;
+
+use thiserror::Error;
+
+/// Paths of one link.
+pub const PATHS_MAX: usize = 16;
+
+/// What is wrong with bytes from a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum WireError {
+    /// They end too early.
+    #[error("the bytes end within a value")]
+    Truncated,
+    /// Another version wrote them.
+    #[error("version {0} of the link is not known here")]
+    Version(u8),
+    /// They use features that this version does not know.
+    #[error("features {0:#04x} of the link are not known here")]
+    Feature(u8),
+    /// They are nothing that a link writes; what they should have been.
+    #[error("malformed {0}")]
+    Malformed(&'static str),
+}
