@@ -4,6 +4,9 @@
 mod codec;
 pub mod envelope;
 pub mod packet;
+mod ranges;
+mod reassembly;
+mod received;
 
 use thiserror::Error;
 
