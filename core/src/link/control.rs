@@ -1,0 +1,187 @@
+//! How fast one path may send.
+//! Source: own, above a law of capacity (`core/src/capacity/`); Eq. 4, 5 and η of Eq. 22 of
+//! papers/fd-mvqs.txt.
+//! Inputs: packets sent, acknowledged, lost; the queue's delay. Outputs: window and pace. O(1) amortised.
+//! Deviations: loss that no queue explains counts as carried (docs/algorithms-link.md#control).
+//! Limits: those of the law.
+
+use std::time::Duration;
+
+use crate::capacity::{self, Ack, Law, LawName};
+use crate::options::UplinkOptions;
+use crate::pace::Pacer;
+use crate::units::{Rate, Size, Time};
+
+/// A queue of this many seconds explains a loss: shorter ones do not overflow, but on links so fast that
+/// a loss more or less changes nothing.
+const CONGESTED: f64 = 0.030;
+/// Part of the round trip above which a queue explains a loss as well.
+const CONGESTED_PART: f64 = 0.5;
+
+/// What is remembered of a packet's sending, for the law.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    at: Time,
+    carried: Size,
+    reached_at: Time,
+    app_limited: bool,
+}
+
+/// An acknowledgement, as far as the rate depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Feedback {
+    /// The newest acknowledged packet.
+    pub(super) mark: Mark,
+    /// Its round trip.
+    pub(super) rtt: Duration,
+    /// Bytes newly acknowledged, and newly found lost.
+    pub(super) acked: Size,
+    /// See `acked`.
+    pub(super) lost: Size,
+    /// Bytes sent and neither acknowledged nor lost.
+    pub(super) in_flight: Size,
+    /// Seconds that packets stand in queues.
+    pub(super) queue: f64,
+}
+
+/// Window and pace of one path.
+#[derive(Debug)]
+pub(super) struct Control {
+    law: Box<dyn Law>,
+    pacer: Pacer,
+    /// Bytes that the path has carried: acknowledged, or lost with no queue to explain it.
+    carried: Size,
+    /// When `carried` grew last, or the path was last found empty.
+    reached_at: Time,
+    last_window: f64,
+    /// Number and mean of windows before they fell.
+    tops: (f64, f64),
+    /// η, if losses of congestion shrink the window beyond the law, and until when they do.
+    decrease_factor: Option<f64>,
+    decreased_until: Time,
+}
+
+impl Control {
+    /// A path of which nothing is known but perhaps a rate of earlier.
+    pub(super) fn new(
+        law: LawName,
+        cap: Option<Rate>,
+        remembered: Option<Rate>,
+        decrease_factor: Option<f64>,
+    ) -> Self {
+        let options = UplinkOptions { name: "path".into(), law, cap, remembered };
+        Control {
+            law: capacity::build(&options),
+            pacer: Pacer::default(),
+            carried: Size::ZERO,
+            reached_at: Time::ZERO,
+            last_window: 0.0,
+            tops: (0.0, 0.0),
+            decrease_factor,
+            decreased_until: Time::ZERO,
+        }
+    }
+
+    /// Whether a packet may go now, as far as the window is concerned.
+    pub(super) fn has_room(&self, now: Time, in_flight: Size, packet: Size) -> bool {
+        in_flight == Size::ZERO || in_flight + packet <= self.window(now)
+    }
+
+    /// When the pace lets the next packet go.
+    pub(super) fn next_free(&self, now: Time) -> Time {
+        self.pacer.next_free(now, self.pace(now))
+    }
+
+    /// A packet goes; `in_flight` does not count it yet.
+    pub(super) fn sent(
+        &mut self,
+        now: Time,
+        packet: Size,
+        in_flight: Size,
+        app_limited: bool,
+    ) -> Mark {
+        if in_flight == Size::ZERO {
+            self.reached_at = now;
+        }
+        self.pacer.spend(now, self.pace(now), packet);
+        self.law.sent(now, packet, in_flight + packet);
+        Mark { at: now, carried: self.carried, reached_at: self.reached_at, app_limited }
+    }
+
+    /// Takes an acknowledgement.
+    pub(super) fn acked(&mut self, now: Time, feedback: &Feedback) {
+        let Feedback { mark, rtt, acked, lost, in_flight, queue } = *feedback;
+        let is_congested = queue > CONGESTED.max(CONGESTED_PART * rtt.as_secs_f64());
+        let (carried, dropped) =
+            if is_congested { (acked, lost) } else { (acked + lost, Size::ZERO) };
+        self.carried += carried;
+        self.reached_at = now;
+        let ack = Ack {
+            rtt,
+            sent_at: mark.at,
+            delivered_at_send: mark.carried,
+            reached_at: mark.reached_at,
+            delivered: self.carried,
+            newly: carried,
+            in_flight,
+            unsent: Size::ZERO,
+            lost: dropped,
+            app_limited: mark.app_limited,
+        };
+        self.law.acked(now, &ack);
+        if dropped > Size::ZERO && self.decreased_until <= now {
+            self.decreased_until = now + rtt;
+        }
+        let window = self.law.window().as_f64();
+        if window < self.last_window {
+            // Eq. 5, with the window before it fell: what it is afterwards is no top.
+            let (count, mean) = self.tops;
+            self.tops = (count + 1.0, (mean * count + self.last_window) / (count + 1.0));
+        }
+        self.last_window = window;
+    }
+
+    /// Time passes.
+    pub(super) fn tick(&mut self, now: Time) {
+        if self.law.next_timeout().is_some_and(|at| at <= now) {
+            self.law.tick(now);
+        }
+    }
+
+    /// When `tick` must be called next.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.law.next_timeout()
+    }
+
+    fn factor(&self, now: Time) -> f64 {
+        let is_decreased = now < self.decreased_until;
+        self.decrease_factor.filter(|_| is_decreased).unwrap_or(1.0)
+    }
+
+    /// The estimated capacity, loss of the path included; zero while nothing is known.
+    pub(super) fn rate(&self) -> Rate {
+        self.law.rate()
+    }
+
+    /// Bytes that may be unacknowledged, swnd; for a round trip after a loss of congestion η times that.
+    pub(super) fn window(&self, now: Time) -> Size {
+        Size((self.law.window().as_f64() * self.factor(now)) as u64)
+    }
+
+    /// Bytes/s; zero for none.
+    pub(super) fn pace(&self, now: Time) -> Rate {
+        self.law.pace().times(self.factor(now))
+    }
+
+    /// Mean window before it fell, swnd^top of Eq. 4; infinite before the first fall.
+    pub(super) fn window_top(&self) -> f64 {
+        if self.tops.0 > 0.0 { self.tops.1 } else { f64::INFINITY }
+    }
+}
+
+impl Mark {
+    /// When the packet was sent.
+    pub(super) fn at(&self) -> Time {
+        self.at
+    }
+}

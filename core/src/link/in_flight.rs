@@ -1,0 +1,134 @@
+//! Packets of one path that are not acknowledged, and which of them are lost.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::control::Mark;
+use super::packet::{Ack, Custody};
+use crate::units::{Size, Time};
+
+/// A packet is lost when one that was sent so many after it has come (RFC 9002, 6.1.1): a single path
+/// hardly reorders.
+const PACKETS: u64 = 3;
+/// Packets that are remembered after they were given up, in case an acknowledgement comes all the same.
+const GIVEN_UP_MAX: usize = 4096;
+
+/// What a packet carries that must arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carried {
+    /// A piece, by its data sequence number.
+    Piece(u64),
+    /// Who answers for a record.
+    Custody(u64, Custody),
+    /// A wider window.
+    Window,
+}
+
+/// A packet that was sent.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    /// When, and what the law must know.
+    pub(super) mark: Mark,
+    /// Its bytes.
+    pub(super) size: Size,
+    /// What it carries.
+    pub(super) carried: Vec<Carried>,
+    /// What it carries was given to another packet, and it counts no more.
+    is_given_up: bool,
+}
+
+impl Sent {
+    /// A packet that has just been sent.
+    pub(super) fn new(mark: Mark, size: Size, carried: Vec<Carried>) -> Self {
+        Sent { mark, size, carried, is_given_up: false }
+    }
+}
+
+/// The packets, by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    packets: BTreeMap<u64, Sent>,
+    bytes: Size,
+    given_up: usize,
+    largest_acked: Option<u64>,
+}
+
+impl InFlight {
+    /// Bytes that are under way, as far as is known.
+    pub(super) fn bytes(&self) -> Size {
+        self.bytes
+    }
+
+    /// Adds a packet.
+    pub(super) fn push(&mut self, psn: u64, sent: Sent) {
+        self.bytes += sent.size;
+        self.packets.insert(psn, sent);
+    }
+
+    fn remove(&mut self, psn: u64) -> Option<Sent> {
+        let sent = self.packets.remove(&psn)?;
+        if sent.is_given_up {
+            self.given_up -= 1;
+        } else {
+            self.bytes -= sent.size;
+        }
+        Some(sent)
+    }
+
+    /// Takes out the packets that came, oldest first.
+    pub(super) fn acked(&mut self, ack: &Ack) -> Vec<Sent> {
+        self.largest_acked = self.largest_acked.max(Some(ack.largest()));
+        let runs = ack.runs.iter().rev().cloned();
+        let came: Vec<u64> =
+            runs.flat_map(|run| self.packets.range(run).map(|(&psn, _)| psn)).collect();
+        came.into_iter().filter_map(|psn| self.remove(psn)).collect()
+    }
+
+    /// Whether a packet is under way, given up or not.
+    pub(super) fn get(&self, psn: u64) -> Option<&Sent> {
+        self.packets.get(&psn)
+    }
+
+    /// Takes out the packets that are lost: one that went later has come, and either enough of them or
+    /// long enough ago.
+    pub(super) fn lost(&mut self, now: Time, patience: Duration) -> Vec<Sent> {
+        let Some(largest) = self.largest_acked else { return Vec::new() };
+        let is_lost = |(&psn, sent): (&u64, &Sent)| {
+            (psn + PACKETS <= largest || sent.mark.at() + patience <= now).then_some(psn)
+        };
+        let lost: Vec<u64> = self.packets.range(..largest).filter_map(is_lost).collect();
+        let sent = lost.into_iter().filter_map(|psn| self.remove(psn));
+        sent.filter(|sent| !sent.is_given_up).collect()
+    }
+
+    /// When `lost` may find another one.
+    pub(super) fn loss_timeout(&self, patience: Duration) -> Option<Time> {
+        let largest = self.largest_acked?;
+        self.packets.range(..largest).next().map(|(_, sent)| sent.mark.at() + patience)
+    }
+
+    /// When the oldest packet that is not given up was sent.
+    pub(super) fn oldest(&self) -> Option<Time> {
+        if self.bytes == Size::ZERO {
+            return None;
+        }
+        let mut counted = self.packets.values().filter(|sent| !sent.is_given_up);
+        counted.next().map(|sent| sent.mark.at())
+    }
+
+    /// Gives all packets up. Answers what they carried.
+    pub(super) fn give_up(&mut self) -> Vec<Carried> {
+        let mut carried = Vec::new();
+        for sent in self.packets.values_mut().filter(|sent| !sent.is_given_up) {
+            sent.is_given_up = true;
+            self.given_up += 1;
+            carried.extend_from_slice(&sent.carried);
+        }
+        self.bytes = Size::ZERO;
+        while self.given_up > GIVEN_UP_MAX {
+            self.packets.pop_first();
+            self.given_up -= 1;
+        }
+        carried
+    }
+}

@@ -1,0 +1,397 @@
+//! One path: its estimates, its virtual queue, what is in flight on it, and whether it works.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::PathOptions;
+use super::control::{Control, Feedback, Mark};
+use super::delay::ArrivalDelay;
+use super::failure::LossRate;
+use super::in_flight::{Carried, InFlight, Sent};
+use super::outbox::PieceKey;
+use super::packet::Ack;
+use super::received::{ACK_DELAY, Received};
+use super::schedule::PathView;
+use crate::capacity::LawName;
+use crate::units::{Rate, Size, Time};
+
+/// Round trip that is taken for one that is not measured yet.
+const RTT_GUESS: Duration = Duration::from_millis(200);
+/// Least variation that a time-out allows for: timers and schedulers are this coarse.
+const GRANULARITY: Duration = Duration::from_millis(10);
+/// A path that is silent is asked at least this often whether it works.
+const ASK_MAX: Duration = Duration::from_secs(2);
+/// A path with nothing to send is asked this often: its delay is known, and its death is noticed.
+const KEEPALIVE: Duration = Duration::from_secs(1);
+/// Packets that ask a silent path: at 10 % loss one in a hundred questions is lost.
+const QUESTIONS: u32 = 2;
+/// What may be in flight on a silent path, where there is no better one.
+const SILENT_WINDOW: Size = Size(3000);
+
+/// Whether a path works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathState {
+    /// It does, or nothing is known to the contrary.
+    Up,
+    /// A probe time-out has passed without a word: what was in flight goes by other paths as well.
+    Silent,
+    /// Two have: nothing is sent but questions.
+    Dead,
+    /// The driver has no such path.
+    Absent,
+}
+
+/// Smoothed round trips (RFC 6298; γ of Eq. 3 is 1/8).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RoundTrip {
+    latest: Duration,
+    /// Smoothed, Eq. 3; `None` before the first.
+    smoothed: Option<Duration>,
+    variation: Duration,
+    least: Option<Duration>,
+}
+
+impl RoundTrip {
+    fn push(&mut self, rtt: Duration) {
+        self.latest = rtt;
+        self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
+        match self.smoothed {
+            None => (self.smoothed, self.variation) = (Some(rtt), rtt / 2),
+            Some(smoothed) => {
+                self.variation = (self.variation * 3 + smoothed.abs_diff(rtt)) / 4;
+                self.smoothed = Some((smoothed * 7 + rtt) / 8);
+            }
+        }
+    }
+
+    fn smoothed(&self) -> Duration {
+        self.smoothed.unwrap_or(RTT_GUESS)
+    }
+
+    /// The time after which a packet is taken for lost if a later one has come.
+    fn patience(&self) -> Duration {
+        self.smoothed().max(self.latest) * 9 / 8 + Duration::from_millis(1)
+    }
+
+    /// The time after which silence means something.
+    fn probe_timeout(&self) -> Duration {
+        let variation = if self.smoothed.is_some() { self.variation } else { RTT_GUESS / 2 };
+        self.smoothed() + (variation * 4).max(GRANULARITY) + ACK_DELAY
+    }
+}
+
+/// What an acknowledgement or a time-out says about what was sent.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// It arrived.
+    pub(super) arrived: Vec<Carried>,
+    /// It must be sent again.
+    pub(super) failed: Vec<Carried>,
+}
+
+/// Sums of one path since it came up first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathCounts {
+    /// Packets sent that ask for an acknowledgement, and their bytes.
+    pub packets: u64,
+    /// See `packets`.
+    pub bytes: Size,
+    /// Of these, found lost by acknowledgements of later ones.
+    pub lost: u64,
+    /// Probe time-outs.
+    pub timeouts: u64,
+}
+
+/// The state of one path.
+#[derive(Debug)]
+pub(super) struct Path {
+    pub(super) state: PathState,
+    pub(super) received: Received,
+    pub(super) counts: PathCounts,
+    law: LawName,
+    decrease_factor: Option<f64>,
+    options: PathOptions,
+    next_psn: u64,
+    in_flight: InFlight,
+    trips: RoundTrip,
+    delay: ArrivalDelay,
+    loss: LossRate,
+    control: Control,
+    /// Bytes found lost that the law has not heard of.
+    untold: Size,
+    queue: BTreeMap<PieceKey, Size>,
+    queued: Size,
+    /// Time-outs without a word since.
+    timeouts: u32,
+    questions: u32,
+    /// When the path is asked next if nothing else is in flight.
+    keepalive: Time,
+}
+
+impl Path {
+    /// A path that the driver does not have yet.
+    pub(super) fn new(law: LawName, decrease_factor: Option<f64>) -> Self {
+        Path {
+            state: PathState::Absent,
+            received: Received::default(),
+            counts: PathCounts::default(),
+            law,
+            decrease_factor,
+            options: PathOptions::default(),
+            next_psn: 0,
+            in_flight: InFlight::default(),
+            trips: RoundTrip::default(),
+            delay: ArrivalDelay::new(),
+            loss: LossRate::default(),
+            control: Control::new(law, None, None, decrease_factor),
+            untold: Size::ZERO,
+            queue: BTreeMap::new(),
+            queued: Size::ZERO,
+            timeouts: 0,
+            questions: 0,
+            keepalive: Time::FAR,
+        }
+    }
+
+    /// The driver has the path (again). Its numbers go on; what was measured of an earlier one is void.
+    pub(super) fn up(&mut self, now: Time, options: PathOptions) {
+        self.options = options;
+        (self.trips, self.delay) = (RoundTrip::default(), ArrivalDelay::new());
+        self.loss = LossRate::default();
+        self.restart(options.remembered);
+        (self.state, self.timeouts) = (PathState::Up, 0);
+        self.questions = 1;
+        self.keepalive = now + KEEPALIVE;
+    }
+
+    fn restart(&mut self, remembered: Option<Rate>) {
+        self.control = Control::new(self.law, self.options.cap, remembered, self.decrease_factor);
+    }
+
+    /// The driver has lost the path. Answers what must go by others.
+    pub(super) fn down(&mut self) -> Vec<Carried> {
+        self.state = PathState::Absent;
+        (self.questions, self.keepalive) = (0, Time::FAR);
+        self.give_up()
+    }
+
+    /// Drains the queue, and gives up what is in flight.
+    fn give_up(&mut self) -> Vec<Carried> {
+        let mut carried = self.in_flight.give_up();
+        self.queued = Size::ZERO;
+        let queue = std::mem::take(&mut self.queue);
+        carried.extend(queue.into_keys().map(|(_, dsn)| Carried::Piece(dsn)));
+        carried
+    }
+
+    /// A piece is to go by this path.
+    pub(super) fn enqueue(&mut self, key: PieceKey, length: Size) {
+        if self.queue.insert(key, length).is_none() {
+            self.queued += length;
+        }
+    }
+
+    /// The most urgent piece of the queue, and its length.
+    pub(super) fn head(&self) -> Option<(u64, Size)> {
+        self.queue.first_key_value().map(|(&(_, dsn), &length)| (dsn, length))
+    }
+
+    /// Takes the most urgent piece out of the queue.
+    pub(super) fn dequeue(&mut self) {
+        if let Some((_, length)) = self.queue.pop_first() {
+            self.queued -= length;
+        }
+    }
+
+    /// Bytes of the queue.
+    pub(super) fn queued(&self) -> Size {
+        self.queued
+    }
+
+    /// Whether window and pace let a packet of data go now.
+    pub(super) fn is_free(&self, now: Time, packet: Size) -> bool {
+        let in_flight = self.in_flight.bytes();
+        match self.state {
+            PathState::Up => {
+                self.control.has_room(now, in_flight, packet) && self.control.next_free(now) <= now
+            }
+            PathState::Silent => in_flight + packet <= SILENT_WINDOW,
+            PathState::Dead | PathState::Absent => false,
+        }
+    }
+
+    /// The number of the next packet.
+    pub(super) fn take_psn(&mut self) -> u64 {
+        let psn = self.next_psn;
+        self.next_psn += 1;
+        psn
+    }
+
+    /// A packet that asks for an acknowledgement was sent.
+    pub(super) fn sent(&mut self, now: Time, psn: u64, size: Size, carried: Vec<Carried>) {
+        let is_limited = self.queue.is_empty()
+            && self.control.has_room(now, self.in_flight.bytes() + size, size);
+        let mark = self.control.sent(now, size, self.in_flight.bytes(), is_limited);
+        self.counts.packets += 1;
+        self.counts.bytes += size;
+        self.in_flight.push(psn, Sent::new(mark, size, carried));
+        self.keepalive = now + KEEPALIVE;
+    }
+
+    /// Whether the path is to be asked now whether it works.
+    pub(super) fn take_question(&mut self) -> bool {
+        let asks = self.questions > 0;
+        self.questions = self.questions.saturating_sub(1);
+        asks
+    }
+
+    /// Takes an acknowledgement of this path's packets. Answers whether the path has come back.
+    pub(super) fn acked(&mut self, now: Time, ack: &Ack, outcome: &mut Outcome) -> bool {
+        if ack.largest() >= self.next_psn {
+            return false;
+        }
+        let newest = self.in_flight.get(ack.largest()).map(|sent| sent.mark);
+        let came = self.in_flight.acked(ack);
+        if came.is_empty() {
+            return false;
+        }
+        if let Some(mark) = newest {
+            self.measure(now, mark, ack);
+        }
+        self.loss.arrived(came.len() as u64);
+        let acked = came.iter().map(|sent| sent.size).sum();
+        let last = came.last().map(|sent| sent.mark);
+        outcome.arrived.extend(came.into_iter().flat_map(|sent| sent.carried));
+        self.lost(now, outcome);
+        if let Some(mark) = newest.or(last) {
+            let rtt = self.delay.forward_rtt().unwrap_or(self.trips.smoothed());
+            let (in_flight, queue) = (self.in_flight.bytes(), self.delay.queue());
+            let lost = std::mem::take(&mut self.untold);
+            self.control.acked(now, &Feedback { mark, rtt, acked, lost, in_flight, queue });
+        }
+        self.heard()
+    }
+
+    fn measure(&mut self, now: Time, mark: Mark, ack: &Ack) {
+        let whole = now.since(mark.at());
+        let held = Duration::from_micros(ack.delay).min(whole);
+        let rtt = whole - held;
+        self.trips.push(rtt);
+        self.delay.push(now, mark.at(), ack.received_at, rtt);
+    }
+
+    /// Finds lost packets.
+    fn lost(&mut self, now: Time, outcome: &mut Outcome) {
+        let lost = self.in_flight.lost(now, self.trips.patience());
+        self.counts.lost += lost.len() as u64;
+        lost.iter().for_each(|_| self.loss.lost());
+        self.untold += lost.iter().map(|sent| sent.size).sum();
+        outcome.failed.extend(lost.into_iter().flat_map(|sent| sent.carried));
+    }
+
+    /// The path has given a sign of life. Answers whether it was dead.
+    fn heard(&mut self) -> bool {
+        self.timeouts = 0;
+        let was_dead = self.state == PathState::Dead;
+        if was_dead {
+            self.restart(Some(self.control.rate()).filter(|rate| !rate.is_zero()));
+        }
+        if self.state != PathState::Absent {
+            self.state = PathState::Up;
+        }
+        was_dead
+    }
+
+    fn silence_ends(&self) -> Option<Time> {
+        let patience = self.trips.probe_timeout() * (1 << self.timeouts.saturating_sub(1).min(6));
+        self.in_flight.oldest().map(|at| at + patience.min(ASK_MAX))
+    }
+
+    /// Time passes. Answers whether the path has died.
+    pub(super) fn tick(&mut self, now: Time, outcome: &mut Outcome) -> bool {
+        self.control.tick(now);
+        if self.state == PathState::Absent {
+            return false;
+        }
+        self.lost(now, outcome);
+        if self.keepalive <= now && self.in_flight.oldest().is_none() {
+            (self.questions, self.keepalive) = (1, now + KEEPALIVE);
+        }
+        if self.silence_ends().is_none_or(|at| at > now) {
+            return false;
+        }
+        self.timeouts += 1;
+        self.counts.timeouts += 1;
+        outcome.failed.extend(self.give_up());
+        self.questions = QUESTIONS;
+        let was_dead = self.state == PathState::Dead;
+        self.state = if self.timeouts >= 2 { PathState::Dead } else { PathState::Silent };
+        self.state == PathState::Dead && !was_dead
+    }
+
+    /// When `tick` must be called next.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        if self.state == PathState::Absent {
+            return None;
+        }
+        let loss = self.in_flight.loss_timeout(self.trips.patience());
+        let keepalive = Some(self.keepalive).filter(|_| self.in_flight.oldest().is_none());
+        let times = [loss, self.silence_ends(), keepalive, self.control.next_timeout()];
+        times.into_iter().flatten().min()
+    }
+
+    /// When the pace lets a packet go that the window has room for; `None` where only an acknowledgement
+    /// helps.
+    pub(super) fn next_free(&self, now: Time, packet: Size) -> Option<Time> {
+        let has_room = self.control.has_room(now, self.in_flight.bytes(), packet);
+        (self.state == PathState::Up && has_room).then(|| self.control.next_free(now))
+    }
+
+    /// Least arrival delay on the clocks of both ends, and half the least round trip: seconds.
+    pub(super) fn origin(&self) -> Option<(f64, f64)> {
+        let half = self.trips.least? / 2;
+        Some((self.delay.least()?, half.as_secs_f64()))
+    }
+
+    /// The path as a scheduler sees it. `origin` is that of the shortest path.
+    pub(super) fn view(&self, now: Time, path: usize, origin: Option<(f64, f64)>) -> PathView {
+        let srtt = self.trips.smoothed().as_secs_f64();
+        let known = self.delay.predicted().zip(origin);
+        let predicted_delay =
+            known.map_or(srtt / 2.0, |(delay, (least, half))| delay - least + half);
+        PathView {
+            path,
+            predicted_delay,
+            srtt,
+            min_rtt: self.trips.least.map_or(srtt, |least| least.as_secs_f64()),
+            window: self.control.window(now).as_f64(),
+            window_top: self.control.window_top(),
+            in_flight: self.in_flight.bytes().as_f64(),
+            queued: self.queued.as_f64(),
+            pace: self.control.pace(now).as_f64(),
+            loss_rate: self.loss.get(),
+            detection: srtt,
+        }
+    }
+
+    /// The estimated capacity.
+    pub(super) fn rate(&self) -> Rate {
+        self.control.rate()
+    }
+
+    /// Bytes that may be unacknowledged.
+    pub(super) fn window(&self, now: Time) -> Size {
+        self.control.window(now)
+    }
+
+    /// Loss rate ρ.
+    pub(super) fn loss_rate(&self) -> f64 {
+        self.loss.get()
+    }
+
+    /// Smoothed round trip, and the time that packets stand in queues on the way to the peer.
+    pub(super) fn times(&self) -> (Option<Duration>, Duration) {
+        let queue = Duration::try_from_secs_f64(self.delay.queue()).unwrap_or_default();
+        (self.trips.smoothed, queue)
+    }
+}
