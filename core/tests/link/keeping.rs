@@ -1,0 +1,1 @@
+//! Every record once, in order, whatever the paths do.

@@ -1,0 +1,4 @@
+//! The link in virtual time: what holds for every seed, and what it carries.
+
+mod figures;
+mod keeping;
