@@ -1,6 +1,7 @@
 //! Packets of one path that are not acknowledged, and which of them are lost.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::time::Duration;
 
 use super::control::Mark;
@@ -107,13 +108,38 @@ impl InFlight {
         self.packets.range(..largest).next().map(|(_, sent)| sent.mark.at() + patience)
     }
 
-    /// When the oldest packet that is not given up was sent.
+    /// Whether nothing is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.len() == self.given_up
+    }
+
+    /// Numbers of packets that no later one has overtaken: only time can tell that they are lost.
+    fn tail(&self) -> (Bound<u64>, Bound<u64>) {
+        (self.largest_acked.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
+    }
+
+    /// When the oldest packet of the tail was sent that is not given up.
     pub(super) fn oldest(&self) -> Option<Time> {
-        if self.bytes == Size::ZERO {
-            return None;
+        let mut counted = self.packets.range(self.tail()).filter(|(_, sent)| !sent.is_given_up);
+        counted.next().map(|(_, sent)| sent.mark.at())
+    }
+
+    /// Gives up the packets of the tail that were sent until `until`. Answers what they carried, and how many
+    /// there were.
+    pub(super) fn overdue(&mut self, until: Time) -> (Vec<Carried>, u32) {
+        let tail = self.tail();
+        let tail = self.packets.range_mut(tail).map(|(_, sent)| sent);
+        let old = tail.take_while(|sent| sent.mark.at() <= until);
+        let (mut carried, mut count) = (Vec::new(), 0);
+        for sent in old.filter(|sent| !sent.is_given_up) {
+            sent.is_given_up = true;
+            self.given_up += 1;
+            self.bytes -= sent.size;
+            count += 1;
+            carried.extend_from_slice(&sent.carried);
         }
-        let mut counted = self.packets.values().filter(|sent| !sent.is_given_up);
-        counted.next().map(|sent| sent.mark.at())
+        self.forget();
+        (carried, count)
     }
 
     /// Gives all packets up. Answers what they carried.
@@ -125,10 +151,16 @@ impl InFlight {
             carried.extend_from_slice(&sent.carried);
         }
         self.bytes = Size::ZERO;
-        while self.given_up > GIVEN_UP_MAX {
-            self.packets.pop_first();
-            self.given_up -= 1;
-        }
+        self.forget();
         carried
+    }
+
+    fn forget(&mut self) {
+        // Those that are given up are the oldest ones, but for a few.
+        while self.given_up > GIVEN_UP_MAX
+            && let Some((&psn, _)) = self.packets.iter().find(|(_, sent)| sent.is_given_up)
+        {
+            self.remove(psn);
+        }
     }
 }

@@ -17,8 +17,12 @@ use crate::units::{Rate, Size, Time};
 
 /// Round trip that is taken for one that is not measured yet.
 const RTT_GUESS: Duration = Duration::from_millis(200);
-/// Least variation that a time-out allows for: timers and schedulers are this coarse.
+/// Least variation that a time-out allows for, beside an eighth of the round trip: timers are this coarse,
+/// and a law lets queues grow as much.
 const GRANULARITY: Duration = Duration::from_millis(10);
+/// Packets without an answer after which a path is silent: at 10 % loss it is one of a thousand times
+/// that so many are lost with nothing after them.
+const UNANSWERED_MAX: u32 = 3;
 /// A path that is silent is asked at least this often whether it works.
 const ASK_MAX: Duration = Duration::from_secs(2);
 /// A path with nothing to send is asked this often: its delay is known, and its death is noticed.
@@ -76,7 +80,8 @@ impl RoundTrip {
     /// The time after which silence means something.
     fn probe_timeout(&self) -> Duration {
         let variation = if self.smoothed.is_some() { self.variation } else { RTT_GUESS / 2 };
-        self.smoothed() + (variation * 4).max(GRANULARITY) + ACK_DELAY
+        let smoothed = self.smoothed();
+        smoothed + (variation * 4).max(smoothed / 8).max(GRANULARITY) + ACK_DELAY
     }
 }
 
@@ -121,7 +126,9 @@ pub(super) struct Path {
     untold: Size,
     queue: BTreeMap<PieceKey, Size>,
     queued: Size,
-    /// Time-outs without a word since.
+    /// Packets that were not answered in time, without a word since.
+    unanswered: u32,
+    /// Times that the path was asked in vain since it fell silent.
     timeouts: u32,
     questions: u32,
     /// When the path is asked next if nothing else is in flight.
@@ -147,6 +154,7 @@ impl Path {
             untold: Size::ZERO,
             queue: BTreeMap::new(),
             queued: Size::ZERO,
+            unanswered: 0,
             timeouts: 0,
             questions: 0,
             keepalive: Time::FAR,
@@ -159,7 +167,7 @@ impl Path {
         (self.trips, self.delay) = (RoundTrip::default(), ArrivalDelay::new());
         self.loss = LossRate::default();
         self.restart(options.remembered);
-        (self.state, self.timeouts) = (PathState::Up, 0);
+        (self.state, self.timeouts, self.unanswered) = (PathState::Up, 0, 0);
         self.questions = 1;
         self.keepalive = now + KEEPALIVE;
     }
@@ -291,7 +299,7 @@ impl Path {
 
     /// The path has given a sign of life. Answers whether it was dead.
     fn heard(&mut self) -> bool {
-        self.timeouts = 0;
+        (self.timeouts, self.unanswered) = (0, 0);
         let was_dead = self.state == PathState::Dead;
         if was_dead {
             self.restart(Some(self.control.rate()).filter(|rate| !rate.is_zero()));
@@ -302,9 +310,13 @@ impl Path {
         was_dead
     }
 
-    fn silence_ends(&self) -> Option<Time> {
-        let patience = self.trips.probe_timeout() * (1 << self.timeouts.saturating_sub(1).min(6));
-        self.in_flight.oldest().map(|at| at + patience.min(ASK_MAX))
+    /// How long an answer may take: longer each time that none came.
+    fn answer_time(&self) -> Duration {
+        (self.trips.probe_timeout() * (1 << self.timeouts.min(6))).min(ASK_MAX)
+    }
+
+    fn answer_due(&self) -> Option<Time> {
+        self.in_flight.oldest().map(|at| at + self.answer_time())
     }
 
     /// Time passes. Answers whether the path has died.
@@ -314,19 +326,29 @@ impl Path {
             return false;
         }
         self.lost(now, outcome);
-        if self.keepalive <= now && self.in_flight.oldest().is_none() {
+        if self.keepalive <= now && self.in_flight.is_empty() {
             (self.questions, self.keepalive) = (1, now + KEEPALIVE);
         }
-        if self.silence_ends().is_none_or(|at| at > now) {
+        if self.answer_due().is_none_or(|at| at > now) {
             return false;
         }
-        self.timeouts += 1;
-        self.counts.timeouts += 1;
-        outcome.failed.extend(self.give_up());
+        self.unanswered(now, outcome);
         self.questions = QUESTIONS;
         let was_dead = self.state == PathState::Dead;
-        self.state = if self.timeouts >= 2 { PathState::Dead } else { PathState::Silent };
+        if self.unanswered >= UNANSWERED_MAX {
+            self.timeouts += 1;
+            self.counts.timeouts += 1;
+            outcome.failed.extend(self.give_up());
+            self.state = if self.timeouts >= 2 { PathState::Dead } else { PathState::Silent };
+        }
         self.state == PathState::Dead && !was_dead
+    }
+
+    /// What was not answered in time goes again at once.
+    fn unanswered(&mut self, now: Time, outcome: &mut Outcome) {
+        let (carried, count) = self.in_flight.overdue(now - self.answer_time());
+        self.unanswered = self.unanswered.saturating_add(count);
+        outcome.failed.extend(carried);
     }
 
     /// When `tick` must be called next.
@@ -335,8 +357,8 @@ impl Path {
             return None;
         }
         let loss = self.in_flight.loss_timeout(self.trips.patience());
-        let keepalive = Some(self.keepalive).filter(|_| self.in_flight.oldest().is_none());
-        let times = [loss, self.silence_ends(), keepalive, self.control.next_timeout()];
+        let keepalive = Some(self.keepalive).filter(|_| self.in_flight.is_empty());
+        let times = [loss, self.answer_due(), keepalive, self.control.next_timeout()];
         times.into_iter().flatten().min()
     }
 
