@@ -285,9 +285,13 @@ impl Outbox {
 
     /// The peer says who answers for a record. Answers its token if that is news.
     pub(super) fn settle(&mut self, record: u64, custody: Custody) -> Option<u64> {
+        let pieces = self.begun.get(&record)?.pieces;
+        // The acknowledgement of what it answers for may be lost, or still under way.
+        for dsn in record..record + u64::from(pieces) {
+            self.arrived(dsn);
+        }
         let begun = self.begun.get_mut(&record)?;
-        // A peer answers for nothing that it does not have.
-        if begun.missing > 0 || begun.is_held && custody == Custody::Held {
+        if begun.is_held && custody == Custody::Held {
             return None;
         }
         let (token, stream) = (begun.token, begun.stream);
@@ -405,9 +409,12 @@ mod tests {
         outbox.offer(outgoing(9, 1, 10, 10)).unwrap();
         assert_eq!(outbox.settle(1, confirmed), None, "it has not begun");
         assert_eq!(next(&mut outbox), Some(1));
-        assert_eq!(outbox.settle(1, confirmed), None, "it has not arrived");
-        outbox.arrived(1);
-        assert_eq!(outbox.settle(1, Custody::Held), Some(9));
+        assert_eq!(
+            outbox.settle(1, Custody::Held),
+            Some(9),
+            "the word is worth an acknowledgement"
+        );
+        assert_eq!((outbox.held(), outbox.arrived(1)), (Size::ZERO, None));
         assert_eq!(outbox.settle(1, Custody::Held), None);
         assert_eq!(outbox.settle(1, confirmed), Some(9));
         assert_eq!((outbox.settle(1, confirmed), outbox.unsettled()), (None, 0));
