@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use super::start::{Start, Timed};
 use crate::capacity::{self, Ack, Law, LawName};
 use crate::options::UplinkOptions;
 use crate::pace::Pacer;
@@ -25,6 +26,8 @@ pub(super) struct Mark {
     carried: Size,
     reached_at: Time,
     app_limited: bool,
+    /// Bytes sent up to and with it.
+    sent: Size,
 }
 
 /// An acknowledgement, as far as the rate depends on it.
@@ -42,13 +45,20 @@ pub(super) struct Feedback {
     pub(super) in_flight: Size,
     /// Seconds that packets stand in queues.
     pub(super) queue: f64,
+    /// When that packet came, microseconds of the peer's clock; `None` where only its number is known.
+    pub(super) received_at: Option<u64>,
 }
 
 /// Window and pace of one path.
 #[derive(Debug)]
 pub(super) struct Control {
     law: Box<dyn Law>,
+    /// While it is not over, it may allow more than the law does.
+    start: Start,
+    law_starts: bool,
     pacer: Pacer,
+    /// Bytes that were sent.
+    sent: Size,
     /// Bytes that the path has carried: acknowledged, or lost with no queue to explain it.
     carried: Size,
     /// When `carried` grew last, or the path was last found empty.
@@ -72,7 +82,10 @@ impl Control {
         let options = UplinkOptions { name: "path".into(), law, cap, remembered };
         Control {
             law: capacity::build(&options),
+            start: Start::new(remembered),
+            law_starts: !matches!(law, LawName::Known | LawName::Unlimited),
             pacer: Pacer::default(),
+            sent: Size::ZERO,
             carried: Size::ZERO,
             reached_at: Time::ZERO,
             last_window: 0.0,
@@ -105,12 +118,14 @@ impl Control {
         }
         self.pacer.spend(now, self.pace(now), packet);
         self.law.sent(now, packet, in_flight + packet);
-        Mark { at: now, carried: self.carried, reached_at: self.reached_at, app_limited }
+        self.sent += packet;
+        let (carried, reached_at) = (self.carried, self.reached_at);
+        Mark { at: now, carried, reached_at, app_limited, sent: self.sent }
     }
 
     /// Takes an acknowledgement.
     pub(super) fn acked(&mut self, now: Time, feedback: &Feedback) {
-        let Feedback { mark, rtt, acked, lost, in_flight, queue } = *feedback;
+        let Feedback { mark, rtt, acked, lost, in_flight, queue, received_at } = *feedback;
         let is_congested = queue > CONGESTED.max(CONGESTED_PART * rtt.as_secs_f64());
         let (carried, dropped) =
             if is_congested { (acked, lost) } else { (acked + lost, Size::ZERO) };
@@ -129,10 +144,16 @@ impl Control {
             app_limited: mark.app_limited,
         };
         self.law.acked(now, &ack);
+        if dropped > Size::ZERO {
+            self.start.congested();
+        }
+        let timed = |received_at| Timed { sent: mark.sent, sent_at: mark.at, received_at };
+        let newest = received_at.map(timed);
+        self.start.acked(carried, in_flight + acked + lost, newest, rtt, queue);
         if dropped > Size::ZERO && self.decreased_until <= now {
             self.decreased_until = now + rtt;
         }
-        let window = self.law.window().as_f64();
+        let window = self.open();
         if window < self.last_window {
             // Eq. 5, with the window before it fell: what it is afterwards is no top.
             let (count, mean) = self.tops;
@@ -165,12 +186,24 @@ impl Control {
 
     /// Bytes that may be unacknowledged, swnd; for a round trip after a loss of congestion η times that.
     pub(super) fn window(&self, now: Time) -> Size {
-        Size((self.law.window().as_f64() * self.factor(now)) as u64)
+        Size((self.open() * self.factor(now)) as u64)
+    }
+
+    fn open(&self) -> f64 {
+        let window = self.law.window().as_f64();
+        if self.is_starting() { window.max(self.start.window()) } else { window }
+    }
+
+    /// A fixed window needs no start, and a rate that is told none either.
+    fn is_starting(&self) -> bool {
+        self.law_starts && !self.start.is_over()
     }
 
     /// Bytes/s; zero for none.
     pub(super) fn pace(&self, now: Time) -> Rate {
-        self.law.pace().times(self.factor(now))
+        let pace = self.law.pace();
+        let pace = if self.is_starting() { pace.max(self.start.pace()) } else { pace };
+        pace.times(self.factor(now))
     }
 
     /// Mean window before it fell, swnd^top of Eq. 4; infinite before the first fall.

@@ -19,6 +19,7 @@ mod ranges;
 mod reassembly;
 mod received;
 pub mod schedule;
+mod start;
 mod transmit;
 
 use std::collections::VecDeque;
@@ -163,7 +164,7 @@ impl Link {
         let mut asks = false;
         let mut is_refused = false;
         for frame in frames {
-            asks |= matches!(frame, Frame::Ping | Frame::Piece(_) | Frame::Custody { .. });
+            asks |= matches!(frame, Frame::Ping { .. } | Frame::Piece(_) | Frame::Custody { .. });
             is_refused |= !self.take(frame, is_mine);
         }
         if is_refused {
@@ -177,7 +178,7 @@ impl Link {
     /// Takes a frame. Answers whether it keeps to the rules.
     fn take(&mut self, frame: Frame<'_>, is_mine: bool) -> bool {
         match frame {
-            Frame::Ping => {}
+            Frame::Ping { .. } => {}
             Frame::Piece(piece) => match self.inbox.push(&piece) {
                 Taken::New => self.counts.arrived += Size(piece.data.len() as u64),
                 Taken::Duplicate => self.counts.duplicates += 1,

@@ -30,8 +30,8 @@ pub(super) const HEAD_MAX: usize = 10 + 10;
 pub(super) const PIECE_HEAD_MAX: usize = 1 + 10 + 5 + 5 + 5 + 10;
 /// Longest frame of a fate.
 pub(super) const FATE_MAX: usize = 1 + 10 + 1;
-/// Longest frame of a window.
-pub(super) const WINDOW_MAX: usize = 1 + 10 + 10;
+/// Longest frame of a ping without padding.
+pub(super) const PING_MAX: usize = 1 + 3;
 /// Longest acknowledgement.
 pub(super) const ACK_MAX: usize = 2 + 4 * 10 + 1 + ACK_RUNS_MAX * 6;
 /// A piece that is not its record's last has at least so many bytes, so that no record makes more of
@@ -58,8 +58,11 @@ pub struct Head {
 /// One thing that a packet says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// Asks for an acknowledgement, no more.
-    Ping,
+    /// Asks for an acknowledgement, no more. So many zeros follow, which make the packet larger.
+    Ping {
+        /// How many.
+        padding: usize,
+    },
     /// What came by a path.
     Ack(Ack),
     /// A part of a record.
@@ -193,7 +196,11 @@ impl<'a> Frame<'a> {
     /// Writes the frame.
     pub fn encode(&self, to: &mut Vec<u8>) {
         match self {
-            Frame::Ping => to.push(PING),
+            Frame::Ping { padding } => {
+                to.push(PING);
+                put_varint(to, *padding as u64);
+                to.resize(to.len() + padding, 0);
+            }
             Frame::Ack(ack) => ack.encode(to),
             Frame::Piece(piece) => {
                 to.push(PIECE);
@@ -221,7 +228,13 @@ impl<'a> Frame<'a> {
 
     fn decode(reader: &mut Reader<'a>) -> Result<Self, WireError> {
         match reader.u8()? {
-            PING => Ok(Frame::Ping),
+            PING => {
+                let padding = reader.bytes()?;
+                if padding.iter().any(|&byte| byte != 0) {
+                    return Err(WireError::Malformed("padding"));
+                }
+                Ok(Frame::Ping { padding: padding.len() })
+            }
             ACK => Ack::decode(reader).map(Frame::Ack),
             PIECE => Piece::decode(reader).map(Frame::Piece),
             WINDOW => Ok(Frame::Window(Window {
@@ -349,7 +362,8 @@ mod tests {
             Piece { record: 500, place: 1, pieces: 2, size: 603, after: 497, data: &[5; 301] };
         assert_eq!((piece.dsn(), piece.offset()), (501, 302));
         let frames = [
-            Frame::Ping,
+            Frame::Ping { padding: 0 },
+            Frame::Ping { padding: 300 },
             Frame::Ack(Ack {
                 path: 3,
                 received_at: 1 << 40,

@@ -29,6 +29,8 @@ const ASK_MAX: Duration = Duration::from_secs(2);
 const KEEPALIVE: Duration = Duration::from_secs(1);
 /// Packets that ask a silent path: at 10 % loss one in a hundred questions is lost.
 const QUESTIONS: u32 = 2;
+/// Packets that a new path is shown at once, so that their spread tells its rate before it is needed.
+const TRAIN: u32 = 10;
 /// What may be in flight on a silent path, where there is no better one.
 const SILENT_WINDOW: Size = Size(3000);
 
@@ -131,6 +133,8 @@ pub(super) struct Path {
     /// Times that the path was asked in vain since it fell silent.
     timeouts: u32,
     questions: u32,
+    /// Packets of the first train that are not sent yet.
+    train: u32,
     /// When the path is asked next if nothing else is in flight.
     keepalive: Time,
 }
@@ -157,6 +161,7 @@ impl Path {
             unanswered: 0,
             timeouts: 0,
             questions: 0,
+            train: 0,
             keepalive: Time::FAR,
         }
     }
@@ -168,7 +173,8 @@ impl Path {
         self.loss = LossRate::default();
         self.restart(options.remembered);
         (self.state, self.timeouts, self.unanswered) = (PathState::Up, 0, 0);
-        self.questions = 1;
+        // A rate that is remembered need not be found out.
+        self.train = if options.remembered.is_some() { 1 } else { TRAIN };
         self.keepalive = now + KEEPALIVE;
     }
 
@@ -179,7 +185,7 @@ impl Path {
     /// The driver has lost the path. Answers what must go by others.
     pub(super) fn down(&mut self) -> Vec<Carried> {
         self.state = PathState::Absent;
-        (self.questions, self.keepalive) = (0, Time::FAR);
+        (self.questions, self.train, self.keepalive) = (0, 0, Time::FAR);
         self.give_up()
     }
 
@@ -253,6 +259,18 @@ impl Path {
         asks
     }
 
+    /// Whether a packet of the first train is to go.
+    pub(super) fn has_train(&self) -> bool {
+        self.train > 0
+    }
+
+    /// Whether the packet that goes now is one of the first train.
+    pub(super) fn take_train(&mut self) -> bool {
+        let trains = self.has_train();
+        self.train = self.train.saturating_sub(1);
+        trains
+    }
+
     /// Takes an acknowledgement of this path's packets. Answers whether the path has come back.
     pub(super) fn acked(&mut self, now: Time, ack: &Ack, outcome: &mut Outcome) -> bool {
         if ack.largest() >= self.next_psn {
@@ -275,7 +293,9 @@ impl Path {
             let rtt = self.delay.forward_rtt().unwrap_or(self.trips.smoothed());
             let (in_flight, queue) = (self.in_flight.bytes(), self.delay.queue());
             let lost = std::mem::take(&mut self.untold);
-            self.control.acked(now, &Feedback { mark, rtt, acked, lost, in_flight, queue });
+            let received_at = newest.map(|_| ack.received_at);
+            let feedback = Feedback { mark, rtt, acked, lost, in_flight, queue, received_at };
+            self.control.acked(now, &feedback);
         }
         self.heard()
     }

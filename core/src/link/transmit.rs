@@ -2,7 +2,7 @@
 
 use super::Link;
 use super::in_flight::Carried;
-use super::packet::{ACK_MAX, FATE_MAX, Frame, Head, PIECE_HEAD_MAX, WINDOW_MAX};
+use super::packet::{ACK_MAX, FATE_MAX, Frame, Head, PIECE_HEAD_MAX, PING_MAX};
 use super::path::{Path, PathState};
 use super::schedule::PathView;
 use crate::units::{Size, Time};
@@ -46,7 +46,8 @@ impl Link {
         let tells_window = is_usable && grown.0 * WINDOW_STEP >= self.options.receive_window.0;
         let has_custodies = is_usable && !self.custodies.is_empty();
         let question = self.paths[path].take_question();
-        if acks.is_empty() && !tells_window && !has_custodies && !question {
+        let is_asked = question || self.paths[path].has_train();
+        if acks.is_empty() && !tells_window && !has_custodies && !is_asked {
             return None;
         }
         let (psn, mut packet) = self.begin(path);
@@ -56,24 +57,24 @@ impl Link {
             self.told_limit = window.limit;
             carried.push(Carried::Window);
         }
-        if tells_window || question {
-            Frame::Ping.encode(&mut packet);
-        }
         for other in acks {
-            if packet.len() + ACK_MAX <= self.options.packet_max
+            if packet.len() + ACK_MAX + PING_MAX <= self.options.packet_max
                 && let Some(ack) = self.paths[other].received.ack(now, other as u8, false)
             {
                 Frame::Ack(ack).encode(&mut packet);
             }
         }
         while has_custodies
-            && packet.len() + FATE_MAX + WINDOW_MAX <= self.options.packet_max
+            && packet.len() + FATE_MAX + PING_MAX <= self.options.packet_max
             && let Some((record, custody)) = self.custodies.pop_front()
         {
             Frame::Custody { record, custody }.encode(&mut packet);
             carried.push(Carried::Custody(record, custody));
         }
-        if question || !carried.is_empty() {
+        let trains = self.paths[path].take_train();
+        if question || trains || !carried.is_empty() {
+            let room = self.options.packet_max.saturating_sub(packet.len() + PING_MAX);
+            Frame::Ping { padding: if trains { room } else { 0 } }.encode(&mut packet);
             let size = Size(packet.len() as u64);
             self.paths[path].sent(now, psn, size, carried);
         }
