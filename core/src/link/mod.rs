@@ -18,6 +18,7 @@ mod path;
 mod ranges;
 mod reassembly;
 mod received;
+mod round_trip;
 pub mod schedule;
 mod start;
 mod transmit;

@@ -10,16 +10,12 @@ use super::failure::LossRate;
 use super::in_flight::{Carried, InFlight, Sent};
 use super::outbox::PieceKey;
 use super::packet::Ack;
-use super::received::{ACK_DELAY, Received};
+use super::received::Received;
+use super::round_trip::RoundTrip;
 use super::schedule::PathView;
 use crate::capacity::LawName;
 use crate::units::{Rate, Size, Time};
 
-/// Round trip that is taken for one that is not measured yet.
-const RTT_GUESS: Duration = Duration::from_millis(200);
-/// Least variation that a time-out allows for, beside an eighth of the round trip: timers are this coarse,
-/// and a law lets queues grow as much.
-const GRANULARITY: Duration = Duration::from_millis(10);
 /// Packets without an answer after which a path is silent: at 10 % loss it is one of a thousand times
 /// that so many are lost with nothing after them.
 const UNANSWERED_MAX: u32 = 3;
@@ -30,7 +26,7 @@ const KEEPALIVE: Duration = Duration::from_secs(1);
 /// Packets that ask a silent path: at 10 % loss one in a hundred questions is lost.
 const QUESTIONS: u32 = 2;
 /// Packets that a new path is shown at once, so that their spread tells its rate before it is needed.
-const TRAIN: u32 = 10;
+const TRAIN: u32 = 7;
 /// What may be in flight on a silent path, where there is no better one.
 const SILENT_WINDOW: Size = Size(3000);
 
@@ -45,46 +41,6 @@ pub enum PathState {
     Dead,
     /// The driver has no such path.
     Absent,
-}
-
-/// Smoothed round trips (RFC 6298; γ of Eq. 3 is 1/8).
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RoundTrip {
-    latest: Duration,
-    /// Smoothed, Eq. 3; `None` before the first.
-    smoothed: Option<Duration>,
-    variation: Duration,
-    least: Option<Duration>,
-}
-
-impl RoundTrip {
-    fn push(&mut self, rtt: Duration) {
-        self.latest = rtt;
-        self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
-        match self.smoothed {
-            None => (self.smoothed, self.variation) = (Some(rtt), rtt / 2),
-            Some(smoothed) => {
-                self.variation = (self.variation * 3 + smoothed.abs_diff(rtt)) / 4;
-                self.smoothed = Some((smoothed * 7 + rtt) / 8);
-            }
-        }
-    }
-
-    fn smoothed(&self) -> Duration {
-        self.smoothed.unwrap_or(RTT_GUESS)
-    }
-
-    /// The time after which a packet is taken for lost if a later one has come.
-    fn patience(&self) -> Duration {
-        self.smoothed().max(self.latest) * 9 / 8 + Duration::from_millis(1)
-    }
-
-    /// The time after which silence means something.
-    fn probe_timeout(&self) -> Duration {
-        let variation = if self.smoothed.is_some() { self.variation } else { RTT_GUESS / 2 };
-        let smoothed = self.smoothed();
-        smoothed + (variation * 4).max(smoothed / 8).max(GRANULARITY) + ACK_DELAY
-    }
 }
 
 /// What an acknowledgement or a time-out says about what was sent.
@@ -391,7 +347,7 @@ impl Path {
 
     /// Least arrival delay on the clocks of both ends, and half the least round trip: seconds.
     pub(super) fn origin(&self) -> Option<(f64, f64)> {
-        let half = self.trips.least? / 2;
+        let half = self.trips.least()? / 2;
         Some((self.delay.least()?, half.as_secs_f64()))
     }
 
@@ -405,7 +361,7 @@ impl Path {
             path,
             predicted_delay,
             srtt,
-            min_rtt: self.trips.least.map_or(srtt, |least| least.as_secs_f64()),
+            min_rtt: self.trips.least().map_or(srtt, |least| least.as_secs_f64()),
             window: self.control.window(now).as_f64(),
             window_top: self.control.window_top(),
             in_flight: self.in_flight.bytes().as_f64(),
@@ -434,6 +390,6 @@ impl Path {
     /// Smoothed round trip, and the time that packets stand in queues on the way to the peer.
     pub(super) fn times(&self) -> (Option<Duration>, Duration) {
         let queue = Duration::try_from_secs_f64(self.delay.queue()).unwrap_or_default();
-        (self.trips.smoothed, queue)
+        (self.trips.measured(), queue)
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::units::{Rate, Size, Time};
 
-/// First window: what TCP sends at first (RFC 6928).
-const WINDOW: f64 = 14_600.0;
+/// First window: what TCP sends at first (RFC 6928), beside a train of seven packets.
+const WINDOW: f64 = 24_000.0;
 /// What a train must hold at least: shorter ones measure the grain of the path.
 const TRAIN: f64 = 7_000.0;
 /// Packets of one burst are sent within this time.
@@ -136,11 +136,11 @@ mod tests {
     #[test]
     fn the_window_doubles_in_a_round_trip_where_it_is_used() {
         let mut start = Start::new(None);
-        start.acked(Size(14_600), Size(14_600), None, RTT, 0.0);
-        assert!((start.window() - 29_200.0).abs() < 1.0);
-        assert!((start.pace().as_f64() - 584_000.0).abs() < 1.0);
+        start.acked(Size(24_000), Size(24_000), None, RTT, 0.0);
+        assert!((start.window() - 48_000.0).abs() < 1.0);
+        assert!((start.pace().as_f64() - 960_000.0).abs() < 1.0);
         start.acked(Size(10_000), Size(10_000), None, RTT, 0.0);
-        assert!((start.window() - 29_200.0).abs() < 1.0);
+        assert!((start.window() - 48_000.0).abs() < 1.0);
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
         // 10 KB within 10 ms: 1 MB/s, of which half is 50 KB a round trip.
         start.acked(Size(1000), Size(1000), timed(1000, 500_000), RTT, 0.0);
         start.acked(Size(5000), Size(1000), timed(6000, 505_000), RTT, 0.0);
-        assert!((start.window() - 14_600.0).abs() < 1.0, "too short to tell");
+        assert!((start.window() - 24_000.0).abs() < 1.0, "too short to tell");
         start.acked(Size(5000), Size(1000), timed(11_000, 510_000), RTT, 0.0);
         assert!((start.window() - 50_000.0).abs() < 1.0, "{}", start.window());
     }
@@ -159,9 +159,9 @@ mod tests {
         let mut start = Start::new(None);
         start.acked(Size(1000), Size(1000), timed(1000, 500_000), RTT, 0.0);
         start.acked(Size(9000), Size(1000), timed(11_000, 500_001), RTT, 0.0);
-        assert!((start.window() - 16.0 * 14_600.0).abs() < 1.0);
+        assert!((start.window() - 16.0 * 24_000.0).abs() < 1.0);
         start.acked(Size(9000), Size(1000), timed(21_000, 499_999), RTT, 0.0);
-        assert!((start.window() - 16.0 * 14_600.0).abs() < 1.0, "time that runs backwards");
+        assert!((start.window() - 16.0 * 24_000.0).abs() < 1.0, "time that runs backwards");
     }
 
     #[test]

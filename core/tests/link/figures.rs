@@ -16,11 +16,11 @@ fn path((mbit, delay, queue): (f64, u64, u64), loss: f64) -> [Way; 2] {
     [Way::new(mbit, delay, queue, loss), Way::new(mbit, delay, queue, 0.0)]
 }
 
-fn high() -> Vec<[Way; 2]> {
+pub(crate) fn high() -> Vec<[Way; 2]> {
     vec![path(A, 0.1), path(B, 0.1), path(C, 0.05)]
 }
 
-fn low() -> Vec<[Way; 2]> {
+pub(crate) fn low() -> Vec<[Way; 2]> {
     vec![path(A, 0.01), path(B, 0.01), path(C, 0.005)]
 }
 
@@ -30,7 +30,7 @@ fn sum(ways: &[[Way; 2]]) -> f64 {
 }
 
 /// Log-uniform records of 1 to 64 KB in turn over 64 streams, always more than the link takes.
-fn bulk(world: &mut LinkWorld, seeded: &mut Seeded, end: Time) -> Vec<f64> {
+pub(crate) fn bulk(world: &mut LinkWorld, seeded: &mut Seeded, end: Time) -> Vec<f64> {
     let mut each = Vec::new();
     let step = Duration::from_millis(10);
     let mut before = world.arrived;
@@ -38,7 +38,7 @@ fn bulk(world: &mut LinkWorld, seeded: &mut Seeded, end: Time) -> Vec<f64> {
     while world.now < end {
         while world.ahead[0].len() < 100 {
             let size = seeded.log_uniform(1000.0, 64_000.0) as usize;
-            world.submit(0, seeded.next() % 64, size);
+            world.submit(0, seeded.number() % 64, size);
         }
         world.run_for(step);
         if world.now.since(since) >= Duration::from_millis(500) {
@@ -61,7 +61,7 @@ fn media(world: &mut LinkWorld, seeded: &mut Seeded, rate: Rate, end: Time) {
     while next < end {
         world.run_until(next);
         let size = seeded.log_uniform(1000.0, 64_000.0);
-        world.submit(0, seeded.next() % 64, size as usize);
+        world.submit(0, seeded.number() % 64, size as usize);
         let gap = -(1.0 - seeded.share()).ln() * mean_size / rate.as_f64();
         next += Duration::from_secs_f64(gap);
     }

@@ -17,22 +17,22 @@ fn any_way(seeded: &mut Seeded) -> Way {
         seeded.log_uniform(0.3, 60.0),
         seeded.log_uniform(1.0, 300.0) as u64,
         seeded.log_uniform(20.0, 1000.0) as u64,
-        [0.0, 0.01, 0.1, 0.3][seeded.next() as usize % 4],
+        [0.0, 0.01, 0.1, 0.3][seeded.number() as usize % 4],
     );
-    way.burst = [1.0, 1.0, 8.0][seeded.next() as usize % 3];
+    way.burst = [1.0, 1.0, 8.0][seeded.number() as usize % 3];
     way
 }
 
 fn any_options(seeded: &mut Seeded) -> LinkOptions {
     let schedules = ScheduleName::ALL;
     LinkOptions {
-        receive_window: Size::from_kib([128, 200, 4096][seeded.next() as usize % 3]),
-        memory: Size::from_kib([200, 1024][seeded.next() as usize % 2]),
-        unsettled_max: [20, 10_000][seeded.next() as usize % 2],
-        packet_max: [600, 1350][seeded.next() as usize % 2],
-        law: [LawName::Tide, LawName::Tide, LawName::Bbr][seeded.next() as usize % 3],
-        schedule: schedules[seeded.next() as usize % schedules.len()],
-        decreases_on_loss: seeded.next().is_multiple_of(2),
+        receive_window: Size::from_kib([128, 200, 4096][seeded.number() as usize % 3]),
+        memory: Size::from_kib([200, 1024][seeded.number() as usize % 2]),
+        unsettled_max: [20, 10_000][seeded.number() as usize % 2],
+        packet_max: [600, 1350][seeded.number() as usize % 2],
+        law: [LawName::Tide, LawName::Tide, LawName::Bbr][seeded.number() as usize % 3],
+        schedule: schedules[seeded.number() as usize % schedules.len()],
+        decreases_on_loss: seeded.number().is_multiple_of(2),
         ..LinkOptions::new(1, 1)
     }
 }
@@ -40,25 +40,25 @@ fn any_options(seeded: &mut Seeded) -> LinkOptions {
 /// A link of any kind, whose paths die, return and are taken away while both ends send.
 fn live(seed: u64) -> LinkWorld {
     let seeded = &mut Seeded(seed);
-    let count = 1 + seeded.next() as usize % 4;
+    let count = 1 + seeded.number() as usize % 4;
     let ways: Vec<[Way; 2]> = (0..count).map(|_| [any_way(seeded), any_way(seeded)]).collect();
     let mut world = LinkWorld::new(&any_options(seeded), &ways, seed);
     for _ in 0..30 {
-        let path = seeded.next() as usize % count;
-        match seeded.next() % 8 {
+        let path = seeded.number() as usize % count;
+        match seeded.number() % 8 {
             0 => world.kill(path, false),
             1 | 2 => world.kill(path, true),
             3 => {
                 let now = world.now;
-                world.ends[seeded.next() as usize % 2].path_down(path, now + world.skew);
+                world.ends[seeded.number() as usize % 2].path_down(path, now + world.skew);
             }
             4 => world.path_up(path, PathOptions::default()),
             _ => {}
         }
-        for _ in 0..seeded.next() % 12 {
-            let end = usize::from(seeded.next().is_multiple_of(4));
+        for _ in 0..seeded.number() % 12 {
+            let end = usize::from(seeded.number().is_multiple_of(4));
             let size = seeded.log_uniform(16.0, 100_000.0) as usize;
-            world.submit(end, seeded.next() % 5, size);
+            world.submit(end, seeded.number() % 5, size);
         }
         world.run_for(Duration::from_secs_f64(seeded.log_uniform(0.001, 2.0)));
     }
