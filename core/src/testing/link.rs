@@ -54,6 +54,10 @@ pub struct Way {
     pub loss: f64,
     /// Mean length of a loss in packets: 1 is independent loss.
     pub burst: f64,
+    /// Part of the packets that arrive twice.
+    pub twice: f64,
+    /// A packet is late by up to this, and so may be overtaken.
+    pub jitter: Duration,
     /// Whether anything arrives at all.
     pub is_alive: bool,
 }
@@ -67,6 +71,8 @@ impl Way {
             queue: Size(queue_kb * 1000),
             loss,
             burst: 1.0,
+            twice: 0.0,
+            jitter: Duration::ZERO,
             is_alive: true,
         }
     }
@@ -82,12 +88,12 @@ struct Wire {
 }
 
 impl Wire {
-    /// When a packet that goes now arrives, if it does.
-    fn carry(&mut self, now: Time, bytes: usize, seeded: &mut Seeded) -> Option<Time> {
-        let Way { rate, delay, queue, loss, burst, is_alive } = self.way;
+    /// When a packet that goes now arrives: never, once or twice.
+    fn carry(&mut self, now: Time, bytes: usize, seeded: &mut Seeded) -> Vec<Time> {
+        let Way { rate, delay, queue, loss, burst, twice, jitter, is_alive } = self.way;
         let size = Size((bytes + OVERHEAD) as u64);
         if rate.in_span(self.free_at.since(now)) + size > queue || !is_alive {
-            return None;
+            return Vec::new();
         }
         self.free_at = self.free_at.max(now) + rate.time_for(size);
         // Two states (Gilbert): a burst ends with 1 / its mean length, and begins so often that `loss`
@@ -96,7 +102,9 @@ impl Wire {
         let enters = leaves * loss / (1.0 - loss);
         let turn = seeded.share();
         self.in_burst = if self.in_burst { turn >= leaves } else { turn < enters };
-        (!self.in_burst).then_some(self.free_at + delay)
+        let copies = if self.in_burst { 0 } else { 1 + usize::from(seeded.share() < twice) };
+        let arrival = |_| self.free_at + delay + jitter.mul_f64(seeded.share());
+        (0..copies).map(arrival).collect()
     }
 }
 
@@ -252,9 +260,9 @@ impl LinkWorld {
     fn carry(&mut self, end: usize, path: usize, packet: Vec<u8>) {
         assert!(packet.len() <= self.options[end].packet_max, "{} bytes", packet.len());
         let wire = &mut self.wires[path][end];
-        if let Some(at) = wire.carry(self.now, packet.len(), &mut self.seeded) {
+        for at in wire.carry(self.now, packet.len(), &mut self.seeded) {
             self.sent += 1;
-            self.under_way.insert((at, self.sent), (1 - end, path, packet));
+            self.under_way.insert((at, self.sent), (1 - end, path, packet.clone()));
         }
     }
 
