@@ -17,7 +17,12 @@ use crate::units::{Rate, Size, Time};
 /// a loss more or less changes nothing.
 const CONGESTED: f64 = 0.030;
 /// Part of the round trip above which a queue explains a loss as well.
-const CONGESTED_PART: f64 = 0.5;
+const CONGESTED_PART: f64 = 0.25;
+
+/// Whether a queue of so many seconds, on a path of this round trip, explains a loss.
+pub(super) fn explains_loss(queue: f64, rtt: Duration) -> bool {
+    queue > CONGESTED.max(CONGESTED_PART * rtt.as_secs_f64())
+}
 
 /// What is remembered of a packet's sending, for the law.
 #[derive(Clone, Copy, Debug)]

@@ -14,6 +14,8 @@ pub const FACTOR_BASE: f64 = 10.0;
 pub const FACTOR_OFFSET: f64 = 0.8;
 /// Loss intervals that count: at 1 % loss about 6,400 packets, at 10 % about 640.
 const INTERVALS_MAX: usize = 64;
+/// Intervals forgotten at once by age.
+const AGED: usize = INTERVALS_MAX / 8;
 
 /// The loss rate ρ of one path, from the packets between its losses.
 #[derive(Clone, Debug, Default)]
@@ -37,11 +39,20 @@ impl LossRate {
         if self.intervals.len() == INTERVALS_MAX
             && let Some(oldest) = self.intervals.pop_front()
         {
-            self.sum -= oldest;
+            self.sum = self.sum.saturating_sub(oldest);
         }
         let interval = std::mem::take(&mut self.since);
         self.intervals.push_back(interval);
         self.sum = self.sum.saturating_add(interval);
+    }
+
+    /// Forgets part of what is known, the oldest first: a path that nobody uses because of its losses would
+    /// never show that it has become better.
+    pub fn age(&mut self) {
+        for _ in 0..AGED {
+            let oldest = self.intervals.pop_front().unwrap_or(0);
+            self.sum = self.sum.saturating_sub(oldest);
+        }
     }
 
     /// The maximum of the likelihood, Eq. 7-13: `s / (s + ΣN_k)`, where the interval that has not ended
@@ -123,6 +134,8 @@ mod tests {
             rate.lost();
         }
         assert!(near(rate.get(), 0.1));
+        (0..8).for_each(|_| rate.age());
+        assert!(near(rate.get(), 0.0), "all of them are old");
         rate.arrived(u64::MAX);
         rate.lost();
         rate.arrived(u64::MAX);

@@ -227,7 +227,7 @@ impl Link {
             match carried {
                 Carried::Piece(dsn) => {
                     self.counts.repeated += 1;
-                    self.outbox.requeue(dsn);
+                    self.outbox.fail(dsn);
                 }
                 Carried::Custody(record, custody) => self.custodies.push_back((record, custody)),
                 Carried::Window => self.told_limit = Size::ZERO,

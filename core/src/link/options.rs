@@ -35,6 +35,9 @@ pub struct LinkOptions {
     /// Whether a loss of congestion shrinks a path's window to η for a round trip, beside what the law
     /// does: for paths that share a bottleneck with others.
     pub decreases_on_loss: bool,
+    /// Whether a piece that failed goes again by two paths at once: a second failure costs a record
+    /// another round trip, and copies are as rare as failures.
+    pub doubles_repeats: bool,
 }
 
 impl LinkOptions {
@@ -51,6 +54,7 @@ impl LinkOptions {
             schedule: ScheduleName::FdMvqs,
             decrease_factor: Ratio::new(0.5),
             decreases_on_loss: false,
+            doubles_repeats: true,
         }
     }
 }

@@ -61,6 +61,8 @@ pub(super) struct Outbox {
     tails: BTreeMap<u64, Tail>,
     begun: BTreeMap<u64, Begun>,
     ready: BTreeSet<PieceKey>,
+    /// Pieces that failed and have not arrived.
+    failed: BTreeSet<u64>,
     ready_bytes: Size,
     waiting_bytes: Size,
     /// Bytes that have not arrived.
@@ -87,6 +89,7 @@ impl Outbox {
             tails: BTreeMap::new(),
             begun: BTreeMap::new(),
             ready: BTreeSet::new(),
+            failed: BTreeSet::new(),
             ready_bytes: Size::ZERO,
             waiting_bytes: Size::ZERO,
             held: Size::ZERO,
@@ -243,6 +246,19 @@ impl Outbox {
         }
     }
 
+    /// A piece failed, and is to be sent again unless it has arrived.
+    pub(super) fn fail(&mut self, dsn: u64) {
+        if !self.has_arrived(dsn) {
+            self.failed.insert(dsn);
+            self.requeue(dsn);
+        }
+    }
+
+    /// Whether a piece failed before.
+    pub(super) fn has_failed(&self, dsn: u64) -> bool {
+        self.failed.contains(&dsn)
+    }
+
     /// A piece is to be sent, again or for the first time, unless it has arrived.
     pub(super) fn requeue(&mut self, dsn: u64) {
         let Some((_, begun)) = self.find(dsn) else { return };
@@ -272,6 +288,7 @@ impl Outbox {
         let (record, begun) = self.find(dsn)?;
         let (deadline, place) = (begun.deadline, (dsn - record) as usize);
         self.assign((deadline, dsn));
+        self.failed.remove(&dsn);
         let begun = self.begun.get_mut(&record)?;
         begun.arrived[place / 64] |= 1 << (place % 64);
         begun.missing -= 1;
@@ -311,6 +328,7 @@ impl Outbox {
         let begun = std::mem::take(&mut self.begun);
         (self.ready_bytes, self.waiting_bytes, self.held) = (Size::ZERO, Size::ZERO, Size::ZERO);
         self.ready.clear();
+        self.failed.clear();
         self.tails.clear();
         self.expiring.clear();
         let waiting = waiting.into_values().map(|outgoing| (outgoing.token, false));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::PathOptions;
-use super::control::{Control, Feedback, Mark};
+use super::control::{Control, Feedback, Mark, explains_loss};
 use super::delay::ArrivalDelay;
 use super::failure::LossRate;
 use super::in_flight::{Carried, InFlight, Sent};
@@ -79,6 +79,8 @@ pub(super) struct Path {
     trips: RoundTrip,
     delay: ArrivalDelay,
     loss: LossRate,
+    /// Losses of congestion count no more before then.
+    congested_until: Time,
     control: Control,
     /// Bytes found lost that the law has not heard of.
     untold: Size,
@@ -110,6 +112,7 @@ impl Path {
             trips: RoundTrip::default(),
             delay: ArrivalDelay::new(),
             loss: LossRate::default(),
+            congested_until: Time::ZERO,
             control: Control::new(law, None, None, decrease_factor),
             untold: Size::ZERO,
             queue: BTreeMap::new(),
@@ -268,7 +271,15 @@ impl Path {
     fn lost(&mut self, now: Time, outcome: &mut Outcome) {
         let lost = self.in_flight.lost(now, self.trips.patience());
         self.counts.lost += lost.len() as u64;
-        lost.iter().for_each(|_| self.loss.lost());
+        if explains_loss(self.delay.queue(), self.trips.smoothed()) {
+            // What overflowed in one round trip says nothing about the path but that once.
+            if !lost.is_empty() && self.congested_until <= now {
+                self.loss.lost();
+                self.congested_until = now + self.trips.smoothed();
+            }
+        } else {
+            lost.iter().for_each(|_| self.loss.lost());
+        }
         self.untold += lost.iter().map(|sent| sent.size).sum();
         outcome.failed.extend(lost.into_iter().flat_map(|sent| sent.carried));
     }
@@ -304,6 +315,7 @@ impl Path {
         self.lost(now, outcome);
         if self.keepalive <= now && self.in_flight.is_empty() {
             (self.questions, self.keepalive) = (1, now + KEEPALIVE);
+            self.loss.age();
         }
         if self.answer_due().is_none_or(|at| at > now) {
             return false;

@@ -127,13 +127,24 @@ impl Link {
             if open.is_empty() {
                 return;
             }
-            let path = open[self.scheduler.choose(&open, length.as_f64())].path;
+            let mut chosen = vec![self.choose(&open, length)];
+            if self.options.doubles_repeats && self.outbox.has_failed(key.1) && open.len() > 1 {
+                let mut others = open.clone();
+                others.retain(|view| view.path != chosen[0]);
+                chosen.push(self.choose(&others, length));
+            }
             self.outbox.assign(key);
-            self.paths[path].enqueue(key, length);
-            if let Some((view, _)) = backlogs.iter_mut().find(|(view, _)| view.path == path) {
-                view.queued = self.paths[path].queued().as_f64();
+            for path in chosen {
+                self.paths[path].enqueue(key, length);
+                if let Some((view, _)) = backlogs.iter_mut().find(|(view, _)| view.path == path) {
+                    view.queued = self.paths[path].queued().as_f64();
+                }
             }
         }
+    }
+
+    fn choose(&mut self, views: &[PathView], length: Size) -> usize {
+        views[self.scheduler.choose(views, length.as_f64())].path
     }
 
     /// The paths that data may go by, and how long their virtual queues should be, in bytes: a short path

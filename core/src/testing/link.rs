@@ -11,7 +11,7 @@ use crate::record::Fate;
 use crate::units::{Rate, Size, Time};
 
 /// What lies below a packet on the wire: IP, UDP, and a QUIC datagram with its seal.
-const OVERHEAD: usize = 60;
+pub const OVERHEAD: usize = 60;
 /// More than this in one go is an endless loop.
 const POLLS_MAX: usize = 1_000_000;
 /// Bytes of a record that say which it is.

@@ -35,6 +35,7 @@ fn any_options(seeded: &mut Seeded) -> LinkOptions {
         law: [LawName::Tide, LawName::Tide, LawName::Bbr][seeded.number() as usize % 3],
         schedule: schedules[seeded.number() as usize % schedules.len()],
         decreases_on_loss: seeded.number().is_multiple_of(2),
+        doubles_repeats: seeded.number().is_multiple_of(2),
         ..LinkOptions::new(1, 1)
     }
 }
