@@ -7,6 +7,9 @@
 //! Limits: `INTERVALS_MAX`.
 
 use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::units::Time;
 
 /// Base μ of the exponential in Eq. 1 (§5.1).
 pub const FACTOR_BASE: f64 = 10.0;
@@ -26,6 +29,8 @@ pub struct LossRate {
     sum: u64,
     /// Packets that arrived since the last loss.
     since: u64,
+    /// Losses of congestion count no more before then.
+    overflow_until: Time,
 }
 
 impl LossRate {
@@ -44,6 +49,15 @@ impl LossRate {
         let interval = std::mem::take(&mut self.since);
         self.intervals.push_back(interval);
         self.sum = self.sum.saturating_add(interval);
+    }
+
+    /// So many packets were lost, and a queue explains it: what overflows in one round trip says no more
+    /// about the path than one loss does.
+    pub fn overflowed(&mut self, now: Time, rtt: Duration, packets: usize) {
+        if packets > 0 && self.overflow_until <= now {
+            self.lost();
+            self.overflow_until = now + rtt;
+        }
     }
 
     /// Forgets part of what is known, the oldest first: a path that nobody uses because of its losses would
@@ -122,6 +136,17 @@ mod tests {
         let best = (1..1000).map(|n| f64::from(n) / 1000.0);
         let best = best.max_by(|a, b| likelihood(*a).total_cmp(&likelihood(*b)));
         assert!(near(best.unwrap_or_default(), rate.get()));
+    }
+
+    #[test]
+    fn an_overflow_counts_once_a_round_trip() {
+        let (mut rate, rtt) = (LossRate::default(), Duration::from_millis(100));
+        rate.arrived(98);
+        for millis in [0, 50, 99, 100] {
+            rate.overflowed(Time::from_millis(millis), rtt, 40);
+        }
+        rate.overflowed(Time::from_millis(300), rtt, 0);
+        assert!(near(rate.get(), 0.02), "{}", rate.get());
     }
 
     #[test]

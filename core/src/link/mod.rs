@@ -28,9 +28,9 @@ use std::collections::VecDeque;
 use thiserror::Error;
 
 pub use self::options::{
-    Event, LinkCounts, LinkOptions, OfferError, Outgoing, PathOptions, PathStatus,
+    Event, LinkCounts, LinkOptions, OfferError, Outgoing, PathCounts, PathOptions, PathState,
+    PathStatus,
 };
-pub use self::path::{PathCounts, PathState};
 
 use self::in_flight::Carried;
 use self::outbox::{Outbox, WINDOW_START};

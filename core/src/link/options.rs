@@ -6,7 +6,6 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use super::packet::Custody;
-use super::path::{PathCounts, PathState};
 use super::schedule::ScheduleName;
 use crate::capacity::LawName;
 use crate::units::{Rate, Ratio, Size, Time};
@@ -133,6 +132,32 @@ pub enum Event {
         /// The peer's new incarnation.
         incarnation: u32,
     },
+}
+
+/// Whether a path works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathState {
+    /// It does, or nothing is known to the contrary.
+    Up,
+    /// A probe time-out has passed without a word: what was in flight goes by other paths as well.
+    Silent,
+    /// Two have: nothing is sent but questions.
+    Dead,
+    /// The driver has no such path.
+    Absent,
+}
+
+/// Sums of one path since it came up first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathCounts {
+    /// Packets sent that ask for an acknowledgement, and their bytes.
+    pub packets: u64,
+    /// See `packets`.
+    pub bytes: Size,
+    /// Of these, found lost by acknowledgements of later ones.
+    pub lost: u64,
+    /// Probe time-outs.
+    pub timeouts: u64,
 }
 
 /// What a path looks like at present.

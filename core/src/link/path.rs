@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::PathOptions;
 use super::control::{Control, Feedback, Mark, explains_loss};
 use super::delay::ArrivalDelay;
 use super::failure::LossRate;
 use super::in_flight::{Carried, InFlight, Sent};
+use super::options::{PathCounts, PathOptions, PathState};
 use super::outbox::PieceKey;
 use super::packet::Ack;
 use super::received::Received;
@@ -30,19 +30,6 @@ const TRAIN: u32 = 7;
 /// What may be in flight on a silent path, where there is no better one.
 const SILENT_WINDOW: Size = Size(3000);
 
-/// Whether a path works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathState {
-    /// It does, or nothing is known to the contrary.
-    Up,
-    /// A probe time-out has passed without a word: what was in flight goes by other paths as well.
-    Silent,
-    /// Two have: nothing is sent but questions.
-    Dead,
-    /// The driver has no such path.
-    Absent,
-}
-
 /// What an acknowledgement or a time-out says about what was sent.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
@@ -50,19 +37,6 @@ pub(super) struct Outcome {
     pub(super) arrived: Vec<Carried>,
     /// It must be sent again.
     pub(super) failed: Vec<Carried>,
-}
-
-/// Sums of one path since it came up first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PathCounts {
-    /// Packets sent that ask for an acknowledgement, and their bytes.
-    pub packets: u64,
-    /// See `packets`.
-    pub bytes: Size,
-    /// Of these, found lost by acknowledgements of later ones.
-    pub lost: u64,
-    /// Probe time-outs.
-    pub timeouts: u64,
 }
 
 /// The state of one path.
@@ -79,8 +53,6 @@ pub(super) struct Path {
     trips: RoundTrip,
     delay: ArrivalDelay,
     loss: LossRate,
-    /// Losses of congestion count no more before then.
-    congested_until: Time,
     control: Control,
     /// Bytes found lost that the law has not heard of.
     untold: Size,
@@ -112,7 +84,6 @@ impl Path {
             trips: RoundTrip::default(),
             delay: ArrivalDelay::new(),
             loss: LossRate::default(),
-            congested_until: Time::ZERO,
             control: Control::new(law, None, None, decrease_factor),
             untold: Size::ZERO,
             queue: BTreeMap::new(),
@@ -272,11 +243,7 @@ impl Path {
         let lost = self.in_flight.lost(now, self.trips.patience());
         self.counts.lost += lost.len() as u64;
         if explains_loss(self.delay.queue(), self.trips.smoothed()) {
-            // What overflowed in one round trip says nothing about the path but that once.
-            if !lost.is_empty() && self.congested_until <= now {
-                self.loss.lost();
-                self.congested_until = now + self.trips.smoothed();
-            }
+            self.loss.overflowed(now, self.trips.smoothed(), lost.len());
         } else {
             lost.iter().for_each(|_| self.loss.lost());
         }

@@ -2,8 +2,9 @@
 
 use super::Link;
 use super::in_flight::Carried;
+use super::options::PathState;
 use super::packet::{ACK_MAX, FATE_MAX, Frame, Head, PIECE_HEAD_MAX, PING_MAX};
-use super::path::{Path, PathState};
+use super::path::Path;
 use super::schedule::PathView;
 use crate::units::{Size, Time};
 

@@ -75,7 +75,7 @@ fn say(link: &mut Link, from: u32, to: u32, psn: u64, frame: &Frame<'_>) {
     let mut packet = Vec::new();
     Head { from, to, psn }.encode(&mut packet);
     frame.encode(&mut packet);
-    link.receive(0, &packet, NOW).unwrap();
+    link.receive(0, &packet, NOW).expect("a sound packet");
 }
 
 #[test]
