@@ -223,3 +223,77 @@ impl Mark {
         self.at
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKET: Size = Size(1000);
+    const RTT: Duration = Duration::from_millis(100);
+
+    /// Rounds of ten packets a round trip, of which so many are lost while packets stand in a queue for so
+    /// many seconds.
+    fn rounds(control: &mut Control, count: u64, lost: u64, queue: f64) -> Time {
+        let mut now = Time::from_millis(1000);
+        for _ in 0..count {
+            let mut in_flight = Size::ZERO;
+            let mut last = None;
+            for _ in 0..10 {
+                last = Some(control.sent(now, PACKET, in_flight, false));
+                in_flight += PACKET;
+            }
+            now += RTT;
+            let Some(mark) = last else { continue };
+            let lost = Size(lost * PACKET.0);
+            let (acked, rtt) = (in_flight - lost, RTT + Duration::from_secs_f64(queue));
+            let in_flight = Size::ZERO;
+            let received_at = None;
+            control.acked(now, &Feedback { mark, rtt, acked, lost, in_flight, queue, received_at });
+        }
+        now
+    }
+
+    fn control(decrease_factor: Option<f64>) -> Control {
+        Control::new(LawName::Tide, None, None, decrease_factor)
+    }
+
+    #[test]
+    fn loss_without_a_queue_costs_no_rate() {
+        let rate = |lost| {
+            let mut control = control(None);
+            rounds(&mut control, 20, lost, 0.0);
+            control.rate().as_f64()
+        };
+        assert!((rate(0) - 1e5).abs() < 1e3, "{}", rate(0));
+        assert!((rate(3) - rate(0)).abs() < 1e3, "{}", rate(3));
+    }
+
+    #[test]
+    fn a_loss_that_a_queue_explains_ends_the_start_and_shrinks_the_window_if_asked() {
+        let [mut alone, mut coupled] = [control(None), control(Some(0.5))];
+        let now = rounds(&mut alone, 20, 1, 0.2);
+        rounds(&mut coupled, 20, 1, 0.2);
+        assert!(alone.start.is_over());
+        let whole = alone.window(now).as_f64();
+        assert!((coupled.window(now).as_f64() / whole - 0.5).abs() < 0.01);
+        assert!((coupled.pace(now).as_f64() / alone.pace(now).as_f64() - 0.5).abs() < 0.01);
+        let later = now + RTT * 4;
+        assert!((coupled.window(later).as_f64() / whole - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn equation_5_is_the_mean_of_windows_before_they_fell() {
+        let mut control = control(None);
+        assert!(control.window_top().is_infinite());
+        rounds(&mut control, 10, 0, 0.0);
+        rounds(&mut control, 10, 1, 0.2);
+        assert!(control.window_top().is_finite() && control.window_top() > 14_600.0);
+    }
+
+    #[test]
+    fn a_queue_explains_a_loss_from_30_ms_or_a_quarter_of_the_round_trip_on() {
+        assert!(!explains_loss(0.029, RTT) && explains_loss(0.031, RTT));
+        let long = RTT * 2;
+        assert!(!explains_loss(0.049, long) && explains_loss(0.051, long));
+    }
+}

@@ -164,3 +164,68 @@ impl InFlight {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::LawName;
+    use crate::link::control::Control;
+
+    const PATIENCE: Duration = Duration::from_millis(112);
+
+    fn at(millis: u64) -> Time {
+        Time::from_millis(millis)
+    }
+
+    /// Packets of 1000 bytes, one each millisecond from 1, each with the piece of its number.
+    fn sent(count: u64) -> InFlight {
+        let mut in_flight = InFlight::default();
+        let mut control = Control::new(LawName::Tide, None, None, None);
+        for psn in 0..count {
+            let size = Size(1000);
+            let mark = control.sent(at(1 + psn), size, in_flight.bytes(), false);
+            in_flight.push(psn, Sent::new(mark, size, vec![Carried::Piece(psn)]));
+        }
+        in_flight
+    }
+
+    fn ack(in_flight: &mut InFlight, runs: &[(u64, u64)]) -> usize {
+        let runs = runs.iter().map(|&(start, end)| start..=end).collect();
+        in_flight.acked(&Ack { path: 0, received_at: 0, delay: 0, runs }).len()
+    }
+
+    fn lost(in_flight: &mut InFlight, now: Time) -> Vec<Carried> {
+        in_flight.lost(now, PATIENCE).into_iter().flat_map(|sent| sent.carried).collect()
+    }
+
+    #[test]
+    fn three_later_ones_or_a_later_one_and_time_make_a_packet_lost() {
+        let mut in_flight = sent(6);
+        assert_eq!(ack(&mut in_flight, &[(3, 4), (1, 1)]), 3);
+        assert_eq!(lost(&mut in_flight, at(10)), vec![Carried::Piece(0)]);
+        assert_eq!(in_flight.loss_timeout(PATIENCE), Some(at(3) + PATIENCE));
+        assert_eq!(lost(&mut in_flight, at(3) + PATIENCE), vec![Carried::Piece(2)]);
+        // Nothing that went after the last one has come.
+        assert_eq!(lost(&mut in_flight, at(9999)), vec![]);
+        assert_eq!((in_flight.oldest(), in_flight.bytes()), (Some(at(6)), Size(1000)));
+    }
+
+    #[test]
+    fn what_is_overdue_counts_no_more_and_may_come_all_the_same() {
+        let mut in_flight = sent(4);
+        let (carried, count) = in_flight.overdue(at(2));
+        assert_eq!((carried, count), (vec![Carried::Piece(0), Carried::Piece(1)], 2));
+        assert_eq!((in_flight.bytes(), in_flight.oldest()), (Size(2000), Some(at(3))));
+        assert_eq!(in_flight.overdue(at(2)).1, 0);
+        assert_eq!(ack(&mut in_flight, &[(0, 3)]), 4);
+        assert_eq!((in_flight.bytes(), in_flight.is_empty()), (Size::ZERO, true));
+    }
+
+    #[test]
+    fn of_what_was_given_up_only_so_much_is_remembered() {
+        let mut in_flight = sent(5000);
+        assert_eq!(in_flight.give_up().len(), 5000);
+        assert_eq!((in_flight.is_empty(), in_flight.packets.len()), (true, GIVEN_UP_MAX));
+        assert_eq!(ack(&mut in_flight, &[(0, 4999)]), GIVEN_UP_MAX);
+    }
+}
