@@ -379,6 +379,30 @@ mod tests {
         assert_eq!(Head::decode(&bytes), Ok((HEAD, frames.to_vec())));
     }
 
+    /// Version 1 as bytes, by hand: what is written today must be read by every later one.
+    #[test]
+    fn version_1_stays_as_it_is() {
+        let piece = Piece { record: 300, place: 0, pieces: 1, size: 3, after: 298, data: b"abc" };
+        let ack = Ack { path: 1, received_at: 1000, delay: 5, runs: vec![8..=9, 2..=4] };
+        let frames = [
+            Frame::Ping { padding: 2 },
+            Frame::Ack(ack),
+            Frame::Piece(piece),
+            Frame::Window(Window { limit: Size(200), record_max: Size(100) }),
+            Frame::Custody { record: 300, custody: Custody::Final(Fate::Confirmed) },
+        ];
+        let bytes = [
+            &[0x71, 0, 7, 0, 0, 0, 9, 0, 0, 0, 0xac, 0x02][..],
+            &[1, 2, 0, 0],
+            // Runs of 2 and 3 numbers with 5, 6 and 7 between them.
+            &[2, 1, 0xe8, 0x07, 5, 9, 2, 1, 2, 2],
+            &[3, 0xac, 0x02, 0, 1, 3, 2, b'a', b'b', b'c'],
+            &[4, 0xc8, 0x01, 100],
+            &[5, 0xac, 0x02, 1],
+        ];
+        assert_eq!(encode(HEAD, &frames), bytes.concat());
+    }
+
     #[test]
     fn every_custody_has_its_code() {
         let reasons = DropReason::ALL.map(|reason| Custody::Final(Fate::Dropped(reason)));
