@@ -209,6 +209,22 @@ fn a_small_receive_window_is_used() {
 }
 
 #[test]
+fn fifty_kilobits_are_enough() {
+    let mut world = world(&[[Way::new(0.05, 300, 20, 0.02); 2]], SEED);
+    for _ in 0..120 {
+        world.submit(0, 1, 1000);
+        world.run_for(Duration::from_millis(250));
+    }
+    world.run_for(Duration::from_secs(5));
+    // The first train takes a second and a half of such a path, and the start fills its queue.
+    let started = Time::from_millis(16_000);
+    let [whole, later] = [Time::ZERO, started].map(|since| latencies(&world, since));
+    println!("32 on a path of 50 kbit/s: p50/p90/p99/max {whole:?} ms, after 15 s {later:?}");
+    assert_eq!(world.missing(), 0);
+    assert!(whole[0] < 2000 && later[0] < 2000, "{whole:?} {later:?}");
+}
+
+#[test]
 fn schedules_side_by_side() {
     for (name, loss) in [("heavy", HEAVY), ("light", LIGHT)] {
         let ways = ways(&[0, 1, 2], loss);
