@@ -9,6 +9,7 @@ pub mod estimate;
 pub mod inbound;
 pub mod io;
 pub mod limits;
+pub mod link;
 pub mod log;
 pub mod node;
 pub mod optimum;

@@ -21,6 +21,7 @@ pub const TARGETS: &[Target] = &[
     ("mqtt_source", mqtt_source),
     ("node_ops", node_ops),
     ("log_scan", log_scan),
+    ("link_packets", link_packets),
     ("replay_rows", replay_rows),
 ];
 
@@ -89,6 +90,11 @@ pub fn node_ops(data: &[u8]) {
 /// A segment of the log.
 pub fn log_scan(data: &[u8]) {
     tidegate_core::testing::scan_log(data);
+}
+
+/// What a peer says to a link.
+pub fn link_packets(data: &[u8]) {
+    tidegate_core::testing::hear(data);
 }
 
 /// A file of any format that a replay reads.

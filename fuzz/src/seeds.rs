@@ -1,6 +1,7 @@
 //! The seeds of every corpus, made by our own hands: small, legal and nearly legal inputs.
 
 mod amqp;
+mod link;
 mod log;
 mod mqtt;
 
@@ -24,6 +25,7 @@ pub fn seeds() -> Vec<Seed> {
     all.extend(mqtt::source_seeds().map(|(name, bytes)| ("mqtt_source", name, bytes)));
     all.extend(node_ops());
     all.extend(log::seeds());
+    all.extend(link::seeds());
     all
 }
 

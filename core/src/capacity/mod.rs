@@ -17,7 +17,7 @@ mod tide;
 #[cfg(test)]
 mod trial;
 mod unlimited;
-mod windowed;
+pub(crate) mod windowed;
 
 use std::str::FromStr;
 use std::time::Duration;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// Which extreme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extreme {
+pub(crate) enum Extreme {
     /// The largest.
     Max,
     /// The smallest.
@@ -19,19 +19,19 @@ const CANDIDATES_MAX: usize = 256;
 
 /// A monotone queue of candidates: each is more extreme than all that came later.
 #[derive(Clone, Debug)]
-pub(super) struct Windowed {
+pub(crate) struct Windowed {
     extreme: Extreme,
     candidates: VecDeque<(u64, f64)>,
 }
 
 impl Windowed {
     /// An empty window.
-    pub(super) fn new(extreme: Extreme) -> Self {
+    pub(crate) fn new(extreme: Extreme) -> Self {
         Windowed { extreme, candidates: VecDeque::new() }
     }
 
     /// Adds a value at its place and forgets what is more than `span` behind it. Panics on NaN.
-    pub(super) fn push(&mut self, place: u64, span: u64, value: f64) {
+    pub(crate) fn push(&mut self, place: u64, span: u64, value: f64) {
         assert!(!value.is_nan(), "a measured value is a number");
         while self.candidates.back().is_some_and(|&(_, last)| self.covers(value, last)) {
             self.candidates.pop_back();
@@ -47,12 +47,12 @@ impl Windowed {
     }
 
     /// The extreme; `None` while empty.
-    pub(super) fn get(&self) -> Option<f64> {
+    pub(crate) fn get(&self) -> Option<f64> {
         self.candidates.front().map(|&(_, value)| value)
     }
 
     /// Forgets everything.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.candidates.clear();
     }
 

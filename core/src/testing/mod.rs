@@ -2,6 +2,8 @@
 //! knows what must hold after each. Only with the feature `testing`.
 
 mod disk;
+mod hostile;
+mod link;
 mod log;
 mod steps;
 mod trial;
@@ -12,6 +14,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 pub use self::disk::{Disk, File};
+pub use self::hostile::hear;
+pub use self::link::{LinkWorld, NAME, OVERHEAD, Seeded, Way};
 pub use self::log::scan_log;
 pub use self::steps::NodeOp;
 pub use self::trial::{Trial, run};

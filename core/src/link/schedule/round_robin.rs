@@ -1,0 +1,22 @@
+//! Each path in its turn.
+//! Source: own; the plainest rival.
+//! Inputs: the paths. Outputs: a path. O(paths).
+//! Deviations: none.
+//! Limits: none.
+
+use super::{PathView, Scheduler};
+
+/// The rule.
+#[derive(Debug, Default)]
+pub(super) struct RoundRobin {
+    /// The path after the one that had the last turn.
+    next: usize,
+}
+
+impl Scheduler for RoundRobin {
+    fn choose(&mut self, paths: &[PathView], _piece: f64) -> usize {
+        let place = paths.iter().position(|path| path.path >= self.next).unwrap_or(0);
+        self.next = paths.get(place).map_or(0, |path| path.path + 1);
+        place
+    }
+}

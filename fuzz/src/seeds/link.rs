@@ -1,0 +1,70 @@
+//! Seeds of the link: a packet with each frame, an envelope, and some conversations.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Seed;
+use tidegate_core::link::envelope::{Envelope, GrantId};
+use tidegate_core::link::packet::{Ack, Custody, Frame, Head, Piece, Window};
+use tidegate_core::record::{Fate, Identity, Origin, Properties, StreamId};
+use tidegate_core::units::Size;
+
+pub(super) fn seeds() -> impl Iterator<Item = Seed> {
+    let frames = frames();
+    let mut packet = vec![0];
+    Head { from: 9, to: 11, psn: 300 }.encode(&mut packet);
+    frames.iter().for_each(|frame| frame.encode(&mut packet));
+    let envelope = [vec![0], envelope().encode().to_vec()].concat();
+    // Offers first, so that acknowledgements and custody have something to name.
+    let said = frames.iter().map(|frame| said(0, frame));
+    let talk: Vec<u8> = [vec![1, 2, 30, 7], vec![0; 29], said.flatten().collect()].concat();
+    // The same after the path has been silent for long.
+    let late: Vec<u8> = frames.iter().flat_map(|frame| said_late(frame)).collect();
+    let late = [vec![1, 2, 30, 7], vec![0; 29], late].concat();
+    [
+        ("link_packets", "packet", packet),
+        ("link_packets", "envelope", envelope),
+        ("link_packets", "talk", talk),
+        ("link_packets", "late", late),
+    ]
+    .into_iter()
+}
+
+fn frames() -> Vec<Frame<'static>> {
+    let piece = Piece { record: 2, place: 0, pieces: 1, size: 5, after: 1, data: b"press" };
+    vec![
+        Frame::Ping { padding: 20 },
+        Frame::Window(Window { limit: Size(1 << 20), record_max: Size(1 << 18) }),
+        Frame::Ack(Ack { path: 0, received_at: 5_000_000, delay: 100, runs: vec![7..=8, 0..=5] }),
+        Frame::Piece(piece),
+        Frame::Piece(Piece { record: 1, after: 0, ..piece }),
+        Frame::Custody { record: 1, custody: Custody::Held },
+        Frame::Custody { record: 1, custody: Custody::Final(Fate::Confirmed) },
+    ]
+}
+
+/// An operation that says one frame behind a sound head.
+fn said(operation: u8, frame: &Frame<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame.encode(&mut bytes);
+    [vec![operation, bytes.len() as u8], bytes].concat()
+}
+
+fn said_late(frame: &Frame<'_>) -> Vec<u8> {
+    said(7 << 5, frame)
+}
+
+fn envelope() -> Envelope {
+    let origin = Arc::new(Origin { node: "gate-7".into(), incarnation: 3 });
+    Envelope {
+        identity: Identity { origin, stream: StreamId(12), seq: 345 },
+        hop: 1,
+        grant: Some(GrantId(77)),
+        left: Duration::from_millis(40),
+        ttl: Some(Duration::from_secs(600)),
+        source_unix_ns: Some(1),
+        key: "plant/7".into(),
+        properties: Properties::new(vec![("unit".into(), "bar".into())]),
+        payload: "1.5".into(),
+    }
+}
