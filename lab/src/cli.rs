@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::bench::{self, core, hol, ingest, kill9};
 use crate::load::Job;
 use crate::net::namespace::Link;
-use crate::net::spinner;
+use crate::net::{selftest, spinner};
 use crate::{demo, rig, sim};
 
 /// What the lab can do.
@@ -46,6 +46,9 @@ enum Command {
     /// Benchmarks: contestants on the same wires, in the same run
     #[command(subcommand)]
     Bench(Bench),
+    /// Emulated links between hosts of this machine, for any program
+    #[command(subcommand)]
+    Net(Net),
     /// A client's job, from this program to itself
     #[command(name = crate::load::COMMAND, hide = true)]
     Client { job: String },
@@ -119,6 +122,16 @@ enum Bench {
     },
 }
 
+#[derive(Debug, Subcommand)]
+enum Net {
+    /// How exact emulated links are on this machine: rate, delay and loss of one and of three
+    Selftest {
+        /// How long each load is on
+        #[arg(long, default_value_t = 5)]
+        seconds: u32,
+    },
+}
+
 fn contestant(name: &str) -> Result<hol::Contestant, String> {
     let found = hol::Contestant::ALL.into_iter().find(|one| one.name() == name);
     found.ok_or_else(|| format!("no contestant is called {name}"))
@@ -141,6 +154,7 @@ impl Cli {
                 on_links(demo::run(demo::Options { data, seconds, drain })).await?;
             }
             Command::Bench(bench) => bench.run().await?,
+            Command::Net(net) => net.run().await?,
         }
         Ok(())
     }
@@ -170,6 +184,14 @@ impl Bench {
             }
         }
         Ok(())
+    }
+}
+
+impl Net {
+    async fn run(self) -> anyhow::Result<()> {
+        match self {
+            Net::Selftest { seconds } => on_links(selftest::run(seconds)).await,
+        }
     }
 }
 

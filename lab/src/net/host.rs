@@ -3,6 +3,8 @@
 //! Names carry the process's id, so that runs do not meet and the leavings of a dead one are known.
 
 use std::fs::File;
+use std::net::{SocketAddrV4, UdpSocket};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +12,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::{NetError, is_alive, run};
-use std::os::fd::AsFd;
 
 /// Namespaces of ours: this, the process's id, a number of the run, and the host's name.
 const PREFIX: &str = "tidegate-lab-";
@@ -56,12 +57,25 @@ impl Host {
         command
     }
 
-    /// Moves the calling thread to it: sockets that the thread makes from now on are the host's. For a
-    /// thread of one's own, which ends there.
+    /// Makes a socket that is the host's, bound to one of its addresses.
     ///
     /// # Errors
-    /// Not permitted.
-    pub fn enter(&self) -> Result<(), NetError> {
+    /// Not permitted, or not an address of this host.
+    pub fn udp(&self, address: SocketAddrV4) -> Result<UdpSocket, NetError> {
+        // A socket belongs to where the thread was that made it, and stays there.
+        let make = || {
+            self.enter()?;
+            let doing = || format!("could not bind {address} in {}", self.namespace);
+            UdpSocket::bind(address).map_err(|source| NetError::Io { doing: doing(), source })
+        };
+        std::thread::scope(|scope| match scope.spawn(make).join() {
+            Ok(made) => made,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    }
+
+    /// Moves the calling thread to it, until the thread ends.
+    fn enter(&self) -> Result<(), NetError> {
         let entered = File::open(Path::new(NAMESPACES).join(&self.namespace)).and_then(|file| {
             let network = Some(LinkNameSpaceType::Network);
             Ok(move_into_link_name_space(file.as_fd(), network)?)

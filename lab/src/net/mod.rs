@@ -5,11 +5,14 @@
 
 pub mod host;
 pub mod namespace;
+pub mod probe;
 pub mod process;
 pub mod pump;
 pub mod scratch;
+pub mod selftest;
 pub mod spinner;
 pub mod tun;
+pub mod urgent;
 pub mod wire;
 
 use std::process::{Command, Stdio};

@@ -3,7 +3,6 @@
 //! It decides nothing: `link::Direction` does, at the times at which packets were read. Buffers go round,
 //! so that in the steady state nothing is allocated.
 
-use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -16,6 +15,7 @@ use tidegate_core::units::Time;
 
 use super::NetError;
 use super::tun::{PACKET_MAX, Tun};
+use super::urgent::urgent;
 use crate::link::{Change, Counts, Direction, Options, Outcome};
 
 /// Packets read from one device before the other one has its turn.
@@ -89,7 +89,10 @@ impl Pump {
         };
         let thread = std::thread::Builder::new().name("link".into());
         let thread = thread.spawn(move || work.run()).map_err(io)?;
-        Ok(Pump { orders, wake, thread: Some(thread) })
+        let pump = Pump { orders, wake, thread: Some(thread) };
+        // It answers when it carries packets.
+        let _ = pump.report(Way::Uplink);
+        Ok(pump)
     }
 
     /// Changes a way from now on.
@@ -172,8 +175,7 @@ struct Work {
 
 impl Work {
     fn run(mut self) {
-        // Waits end when they should, not up to 50 us later to save power.
-        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        urgent();
         loop {
             while let Ok(order) = self.orders.try_recv() {
                 match order {

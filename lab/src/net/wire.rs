@@ -67,7 +67,7 @@ pub fn addresses(index: usize) -> [Ipv4Addr; 2] {
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
+    use std::net::{SocketAddrV4, UdpSocket};
     use std::time::Duration;
 
     use super::*;
@@ -87,15 +87,8 @@ mod tests {
         make().inspect_err(|error: &NetError| println!("skipped: {error}")).ok()
     }
 
-    /// A socket of a host.
     fn socket(host: &Host, address: Ipv4Addr) -> UdpSocket {
-        std::thread::scope(|scope| {
-            let make = || {
-                host.enter().unwrap();
-                UdpSocket::bind((address, 7000)).unwrap()
-            };
-            scope.spawn(make).join().unwrap()
-        })
+        host.udp(SocketAddrV4::new(address, 7000)).unwrap()
     }
 
     #[test]
