@@ -8,3 +8,4 @@ pub mod load;
 pub mod net;
 pub mod rig;
 pub mod sim;
+pub mod world;
