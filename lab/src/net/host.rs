@@ -63,13 +63,31 @@ impl Host {
     /// Not permitted, or not an address of this host.
     pub fn udp(&self, address: SocketAddrV4) -> Result<UdpSocket, NetError> {
         // A socket belongs to where the thread was that made it, and stays there.
-        let make = || {
+        self.inside("bind a socket", || UdpSocket::bind(address))
+    }
+
+    /// Lets it pass on packets that are not for it.
+    ///
+    /// # Errors
+    /// Not permitted.
+    pub fn forward(&self) -> Result<(), NetError> {
+        // This folder shows the namespace of the thread that looks.
+        self.inside("forward packets", || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"))
+    }
+
+    /// Does something in a thread that is on this host.
+    fn inside<T: Send>(
+        &self,
+        doing: &str,
+        work: impl FnOnce() -> std::io::Result<T> + Send,
+    ) -> Result<T, NetError> {
+        let failed = || format!("could not {doing} in {}", self.namespace);
+        let work = || {
             self.enter()?;
-            let doing = || format!("could not bind {address} in {}", self.namespace);
-            UdpSocket::bind(address).map_err(|source| NetError::Io { doing: doing(), source })
+            work().map_err(|source| NetError::Io { doing: failed(), source })
         };
-        std::thread::scope(|scope| match scope.spawn(make).join() {
-            Ok(made) => made,
+        std::thread::scope(|scope| match scope.spawn(work).join() {
+            Ok(result) => result,
             Err(panic) => std::panic::resume_unwind(panic),
         })
     }

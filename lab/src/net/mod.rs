@@ -5,12 +5,15 @@
 
 pub mod host;
 pub mod namespace;
+pub mod play;
 pub mod probe;
 pub mod process;
 pub mod pump;
 pub mod scratch;
 pub mod selftest;
+pub mod senders;
 pub mod spinner;
+pub mod stage;
 pub mod tun;
 pub mod urgent;
 pub mod wire;

@@ -1,9 +1,10 @@
 //! An emulated link between two hosts: a TUN device on each, addresses, and the pump between them.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use super::NetError;
-use super::host::Host;
+use super::host::{self, Host};
 use super::pump::{Pump, Report, Way};
 use super::tun::Tun;
 use crate::link::{Change, Options};
@@ -57,6 +58,18 @@ impl Wire {
     }
 }
 
+/// Whether links can be emulated here.
+///
+/// # Errors
+/// Why not, for a line that says `skipped: ...`.
+pub fn probe() -> Result<(), NetError> {
+    host::remove_stale()?;
+    let run = host::next_run();
+    let [first, second] = [Host::new(run, "first")?, Host::new(run, "second")?];
+    let options = || Options::new(1_000_000, Duration::ZERO, 10_000);
+    Wire::new([&first, &second], "probe", 0, [options(), options()], 0).map(drop)
+}
+
 /// The addresses of a link's ends. The hosts are private, so they can always be the same.
 ///
 /// Panics if `index` is not below [`LINKS_MAX`].
@@ -68,7 +81,6 @@ pub fn addresses(index: usize) -> [Ipv4Addr; 2] {
 #[cfg(test)]
 mod tests {
     use std::net::{SocketAddrV4, UdpSocket};
-    use std::time::Duration;
 
     use super::*;
     use crate::link::Loss;

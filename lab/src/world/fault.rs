@@ -1,5 +1,6 @@
 //! What happens in a world, and when: to links and to processes.
 
+use std::fmt;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
@@ -131,6 +132,22 @@ impl Fault {
     }
 }
 
+/// As in its file: `lte, uplink: rate 1000000bit`.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let target = self.link.as_ref().or(self.process.as_ref());
+        f.write_str(target.map_or("", String::as_str))?;
+        match self.way {
+            Some(WayName::Uplink) => f.write_str(", uplink")?,
+            Some(WayName::Downlink) => f.write_str(", downlink")?,
+            None => {}
+        }
+        // The names of the file; braces and quotes are of no use here.
+        let change = serde_json::to_string(&self.change).map_err(|_| fmt::Error)?;
+        write!(f, ": {}", change.replace(['{', '}', '"'], "").replace([':', ','], " "))
+    }
+}
+
 impl ChangeSpec {
     fn of_link(&self, folder: &Path) -> anyhow::Result<LinkChange> {
         Ok(match self {
@@ -172,6 +189,16 @@ mod tests {
         assert_eq!(target(rate), Ok(Target::Link("lte".into(), [false, true], slow)));
         let kill = target("at = \"5s\"\nprocess = \"node\"\nchange = \"kill\"");
         assert_eq!(kill, Ok(Target::Kill("node".into())));
+    }
+
+    #[test]
+    fn a_fault_can_be_told() {
+        let text = "at = \"5s\"\nlink = \"lte\"\nway = \"downlink\"\nchange = { rate = \"8bit\" }";
+        let fault: Fault = toml::from_str(text).unwrap();
+        assert_eq!(fault.to_string(), "lte, downlink: rate 8bit");
+        let kill: Fault =
+            toml::from_str("at = \"5s\"\nprocess = \"node\"\nchange = \"kill\"").unwrap();
+        assert_eq!(kill.to_string(), "node: kill");
     }
 
     #[test]
