@@ -56,7 +56,7 @@ struct Source {
 
 /// All that send.
 #[derive(Clone, Debug)]
-pub(super) struct Sources {
+pub(crate) struct Sources {
     cross: Cross,
     sources: Vec<Source>,
     random: Random,
@@ -64,7 +64,7 @@ pub(super) struct Sources {
 
 impl Sources {
     /// They begin at any point of their silence.
-    pub(super) fn new(cross: Cross, now: Time, mut random: Random) -> Self {
+    pub(crate) fn new(cross: Cross, now: Time, mut random: Random) -> Self {
         let first = |_| {
             let next = now + random.span(Duration::ZERO, cross.on + cross.off);
             Source { next, until: next + pareto(&mut random, cross.on, cross.shape) }
@@ -75,12 +75,12 @@ impl Sources {
     }
 
     /// When the next packet comes.
-    pub(super) fn next(&self) -> Option<Time> {
+    pub(crate) fn next(&self) -> Option<Time> {
         self.sources.iter().map(|source| source.next).min()
     }
 
     /// The size of the next packet, which comes now.
-    pub(super) fn take(&mut self) -> Option<u64> {
+    pub(crate) fn take(&mut self) -> Option<u64> {
         let Sources { cross, sources, random } = self;
         let source = sources.iter_mut().min_by_key(|source| source.next)?;
         let bytes = size(random);

@@ -27,7 +27,8 @@ pub use self::profile::{Profile, ProfileError};
 pub use self::queue::{Discipline, Red};
 pub use self::server::Service;
 
-use self::cross::Sources;
+pub(crate) use self::cross::Sources;
+
 use self::loss::Fate;
 use self::queue::Queue;
 use self::server::Server;

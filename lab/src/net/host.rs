@@ -75,8 +75,8 @@ impl Host {
         self.inside("forward packets", || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"))
     }
 
-    /// Does something in a thread that is on this host.
-    fn inside<T: Send>(
+    /// Does something in a thread that is on this host: sockets that it makes are the host's.
+    pub(super) fn inside<T: Send>(
         &self,
         doing: &str,
         work: impl FnOnce() -> std::io::Result<T> + Send,

@@ -3,6 +3,7 @@
 //! It works by the programs `ip`, `tc` and `chrt`, and by TUN devices between which `pump` emulates a link.
 //! Everything that is made is removed on drop, and what a killed run left behind by the next run.
 
+pub mod crowd;
 pub mod host;
 pub mod namespace;
 pub mod play;

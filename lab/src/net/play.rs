@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use super::crowd::{self, Crowd};
 use super::process::Process;
 use super::pump::Way;
 use super::senders::Senders;
@@ -55,6 +56,7 @@ pub async fn play(
     for process in &world.process {
         cast.start(world, &stage, &process.name).await?;
     }
+    let crowd = Crowd::start(world, &stage)?;
     let senders = Senders::start(world, &stage)?;
     let start = Instant::now();
     let mut faults = faults.into_iter().peekable();
@@ -84,6 +86,11 @@ pub async fn play(
         say(&line);
     }
     let fates = senders.finish()?;
+    let lasted = start.elapsed();
+    for (name, bytes) in crowd.finish() {
+        let rate = crowd::megabits(bytes, lasted);
+        say(&format!("{name}: connections of others carried {rate:.2} Mbit/s"));
+    }
     report_links(world, &stage, say)?;
     let figures = report_loads(world, &fates, say);
     if let Some(status) = failed {

@@ -18,7 +18,7 @@ pub const PAYLOAD_MIN: usize = 24;
 /// For sockets that receive: what comes while the receiver waits for a processor.
 const RECEIVE_BUFFER: usize = 8 << 20;
 /// How often a thread that waits looks whether it should stop.
-const LOOK: Duration = Duration::from_millis(100);
+pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// What one source sends.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub fn send(streams: &[Stream], origin: Instant, stop: &AtomicBool) -> Vec<Vec<u
 }
 
 /// Whether the time came, and not the stop.
-fn wait_until(due: Duration, origin: Instant, stop: &AtomicBool) -> bool {
+pub(super) fn wait_until(due: Duration, origin: Instant, stop: &AtomicBool) -> bool {
     while let Some(early) = due.checked_sub(origin.elapsed()) {
         if stop.load(Ordering::Relaxed) {
             return false;

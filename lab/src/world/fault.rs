@@ -124,6 +124,9 @@ impl Fault {
             ChangeSpec::Loss(part) => {
                 ensure!(is_part(&part), "a probability is between 0 and 1");
             }
+            ChangeSpec::Cross(cross) => {
+                ensure!(cross.by_tcp().is_none(), "connections of cross traffic cannot change");
+            }
             // Read when the world is brought up, as that of a link.
             ChangeSpec::Trace(_) => return Ok(()),
             _ => {}
@@ -165,7 +168,7 @@ impl ChangeSpec {
             ChangeSpec::Queue(bytes) => Change::Queue(Discipline::DropTail, bytes.0),
             ChangeSpec::Loss(part) => Change::Loss(Loss::Random(*part)),
             ChangeSpec::Bursts(bursts) => Change::Loss(bursts.loss()),
-            ChangeSpec::Cross(cross) => Change::Cross(Some(cross.cross())),
+            ChangeSpec::Cross(cross) => Change::Cross(Some(cross.by_model())),
             ChangeSpec::Kill | ChangeSpec::Restart => bail!("a link cannot be killed"),
         })
     }

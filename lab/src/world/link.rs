@@ -92,6 +92,9 @@ pub struct BurstSpec {
     pub bad: f64,
 }
 
+/// Each is looked at for each of their packets, and may be a connection.
+const SOURCES_MAX: usize = 64;
+
 fn always() -> f64 {
     1.0
 }
@@ -105,6 +108,10 @@ pub struct CrossSpec {
     /// How many they are; 8.
     #[serde(default)]
     pub sources: Option<usize>,
+    /// Part of the rate that real TCP connections carry, which give way to loss; the paper has 0.9. There
+    /// is none in virtual time.
+    #[serde(default)]
+    pub tcp: f64,
 }
 
 impl LinkSpec {
@@ -137,7 +144,7 @@ impl WaySpec {
             jitter: self.jitter.0,
             reorders: self.reorders,
             loss: self.bursts.map_or(Loss::Random(self.loss), BurstSpec::loss),
-            cross: self.cross.map(CrossSpec::cross),
+            cross: self.cross.map(|cross| cross.by_model()),
         })
     }
 
@@ -163,14 +170,17 @@ impl WaySpec {
         let given = [self.rate.is_some(), !self.steps.is_empty(), self.trace.is_some()];
         let given = given.into_iter().filter(|is_given| *is_given).count();
         ensure!(given == 1, "needs one of rate, steps and trace");
+        let sources = self.cross.and_then(|cross| cross.sources).unwrap_or(1);
+        ensure!((1..=SOURCES_MAX).contains(&sources), "cross has 1 to {SOURCES_MAX} sources");
         if self.trace.is_none() {
             self.profile()?;
         }
         let red = self.red.unwrap_or_default();
         let bursts = self.bursts.map(|b| [b.to_bad, b.to_good, b.good, b.bad]).unwrap_or_default();
-        let own = [self.loss, red.probability.unwrap_or(0.0), red.weight.unwrap_or(0.0)];
-        let parts = own.iter().chain(&bursts);
-        ensure!(parts.into_iter().all(is_part), "a probability is between 0 and 1");
+        let tcp = self.cross.map_or(0.0, |cross| cross.tcp);
+        let red = [red.probability.unwrap_or(0.0), red.weight.unwrap_or(0.0)];
+        let parts = [self.loss, tcp].into_iter().chain(red).chain(bursts);
+        ensure!(parts.into_iter().all(|part| is_part(&part)), "a probability is between 0 and 1");
         Ok(())
     }
 }
@@ -195,8 +205,18 @@ impl BurstSpec {
 }
 
 impl CrossSpec {
-    pub(super) fn cross(self) -> Cross {
-        let usual = Cross::of(self.rate.0);
+    /// What the model of the link sends.
+    pub fn by_model(&self) -> Cross {
+        self.part(1.0 - self.tcp)
+    }
+
+    /// What real connections send.
+    pub fn by_tcp(&self) -> Option<Cross> {
+        Some(self.part(self.tcp)).filter(|cross| !cross.rate.is_zero())
+    }
+
+    fn part(&self, part: f64) -> Cross {
+        let usual = Cross::of(self.rate.0.times(part));
         Cross { sources: self.sources.unwrap_or(usual.sources), ..usual }
     }
 }

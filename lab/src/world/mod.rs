@@ -150,6 +150,15 @@ mod tests {
     }
 
     #[test]
+    fn the_guides_examples_are_worlds() {
+        let guide = include_str!("../../../docs/LAB.md");
+        let examples = guide.split("```toml\n").skip(1).map(|rest| rest.split("```").next());
+        let names: Vec<String> =
+            examples.map(|text| World::parse(text.unwrap()).unwrap().name).collect();
+        assert_eq!(names, ["slow", "van"]);
+    }
+
+    #[test]
     fn mistakes_name_their_place() {
         let text = mistake("ends = [\"edge\", \"cloud\"]", "ends = [\"edge\", \"moon\"]");
         assert_eq!(text, "link lte: no host \"moon\", only edge, cloud");
