@@ -84,6 +84,22 @@ fn what_does_not_hold_fails_the_run() {
 }
 
 #[test]
+fn others_take_their_part_by_real_connections() {
+    let cross = "queue = \"64KB\", cross = { rate = \"1mbit\", tcp = 1.0, sources = 4 }";
+    let world = file("others", LOAD);
+    let text = std::fs::read_to_string(&world).unwrap().replace("queue = \"64KB\"", cross);
+    std::fs::write(&world, text).unwrap();
+    let output = lab(&world, &[]).output().unwrap();
+    let Some(text) = said(&output) else { return };
+    for ends in ["edge to cloud", "cloud to edge"] {
+        let start = format!("lte, {ends}: connections of others carried ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&start));
+        let rate = line.and_then(|rest| rest.split(' ').next()).unwrap_or_else(|| panic!("{text}"));
+        assert!(rate.parse::<f64>().unwrap() > 0.0, "{text}");
+    }
+}
+
+#[test]
 fn a_program_runs_on_a_host_and_ends_the_world() {
     let words = ["--on", "cloud", "--", "sh", "-c", "echo from {cloud} to {edge.lte}; exit 3"];
     let output = lab(&file("program", ""), &words).output().unwrap();

@@ -18,7 +18,8 @@ pub(super) fn work_of(bytes: u64) -> u128 {
 pub struct Profile {
     /// When each step begins, from the profile's beginning, and its bits a second. The first is at 0.
     steps: Vec<(Duration, u64)>,
-    period: Option<Duration>,
+    /// How long a round is, and the work that can be done in it: > 0.
+    period: Option<(Duration, u128)>,
 }
 
 /// Why a list of steps is no profile.
@@ -59,20 +60,23 @@ impl Profile {
         if !rises || period.is_some_and(|period| period <= last.0) {
             return Err(ProfileError::Unsorted);
         }
-        // A period without any capacity would be searched for ever.
-        let period = period.filter(|_| steps.iter().any(|(_, rate)| *rate > 0));
-        Ok(Profile { steps, period })
+        let mut profile = Profile { steps, period: None };
+        if let Some(period) = period {
+            let once = profile.work_between(Duration::ZERO, period);
+            // A round without any capacity would be searched for ever.
+            profile.period = Some((period, once)).filter(|_| once > 0);
+        }
+        Ok(profile)
     }
 
     /// Bits a second at a time since the beginning, and how long that lasts; `None`: for ever.
     fn at(&self, since: Duration) -> (u64, Option<Duration>) {
-        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        let inside = self.period.map_or(since, |period| {
-            // Both fit: the clock itself is 64 bits of nanoseconds.
-            Duration::from_nanos(nanos(since) % nanos(period))
+        let inside = self.period.map_or(since, |(period, _)| {
+            nanos((since.as_nanos()) % period.as_nanos()).unwrap_or(since)
         });
         let next = self.steps.partition_point(|(from, _)| *from <= inside);
-        let end = self.steps.get(next).map(|(from, _)| *from).or(self.period);
+        let end =
+            self.steps.get(next).map(|(from, _)| *from).or(self.period.map(|(period, _)| period));
         (self.steps[next - 1].1, end.map(|end| end - inside))
     }
 
@@ -80,15 +84,20 @@ impl Profile {
     /// if it never is. Times are since the profile's beginning.
     pub(super) fn finish(&self, from: Duration, work: u128) -> Option<(Duration, u128)> {
         let (mut from, mut work) = (from, work);
-        // Ends: with a period some step does work, without one the steps run out.
+        if let Some((period, once)) = self.period {
+            // Whole rounds at once, but for the one in which it ends.
+            let rounds = work.saturating_sub(1) / once;
+            from += nanos(rounds.checked_mul(period.as_nanos())?)?;
+            work -= rounds * once;
+        }
+        // Ends: some step of the next round does work, and without rounds the steps run out.
         loop {
             let (rate, lasts) = self.at(from);
             let rate = u128::from(rate);
             let can = lasts.map_or(u128::MAX, |lasts| rate * lasts.as_nanos());
             if rate > 0 && work <= can {
-                let nanos = work.div_ceil(rate);
-                let end = from + Duration::from_nanos(u64::try_from(nanos).ok()?);
-                return Some((end, nanos * rate - work));
+                let takes = work.div_ceil(rate);
+                return Some((from.checked_add(nanos(takes)?)?, takes * rate - work));
             }
             from += lasts?;
             work -= can;
@@ -98,6 +107,11 @@ impl Profile {
     /// The work that can be done between two times since the profile's beginning.
     pub(super) fn work_between(&self, from: Duration, to: Duration) -> u128 {
         let (mut from, mut work) = (from, 0);
+        if let Some((period, once)) = self.period {
+            let rounds = to.saturating_sub(from).as_nanos() / period.as_nanos();
+            from += nanos(rounds * period.as_nanos()).unwrap_or_default();
+            work += rounds * once;
+        }
         while from < to {
             let (rate, lasts) = self.at(from);
             let span = lasts.map_or(to - from, |lasts| lasts.min(to - from));
@@ -108,8 +122,15 @@ impl Profile {
     }
 }
 
+/// `None` beyond the 584 years of a clock of 64 bits.
+fn nanos(count: u128) -> Option<Duration> {
+    u64::try_from(count).ok().map(Duration::from_nanos)
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn ms(millis: u64) -> Duration {
@@ -155,5 +176,40 @@ mod tests {
         let twice = vec![(ms(0), 1), (ms(0), 2)];
         assert_eq!(Profile::new(twice, None), Err(ProfileError::Unsorted));
         assert_eq!(Profile::new(vec![(ms(0), 1)], Some(ms(0))), Err(ProfileError::Unsorted));
+    }
+
+    #[test]
+    fn a_slow_profile_of_short_rounds_is_no_long_search() {
+        let tick = Duration::from_nanos(1);
+        let steps = vec![(Duration::ZERO, 1), (tick, 0)];
+        let profile = Profile::new(steps, Some(tick * 2)).unwrap();
+        // One bit a second, half of the time: 2 * 8 s, the last nanosecond of which is silent.
+        let (end, beyond) = profile.finish(Duration::ZERO, work_of(1)).unwrap();
+        assert_eq!((end, beyond), (Duration::from_secs(16) - tick, 0));
+        assert_eq!(profile.work_between(Duration::ZERO, end), work_of(1));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_done_in_the_time_is_the_work(
+            spans in prop::collection::vec((1u64..2_000_000, 0u64..1_000_000_000), 1..8),
+            repeats in any::<bool>(), from in 0u64..10_000_000, bytes in 1u64..100_000,
+        ) {
+            let (mut steps, mut at) = (Vec::new(), Duration::ZERO);
+            for (span, rate) in spans {
+                steps.push((at, rate));
+                at += Duration::from_nanos(span);
+            }
+            let profile = Profile::new(steps, repeats.then_some(at)).unwrap();
+            let from = Duration::from_nanos(from);
+            if let Some((end, beyond)) = profile.finish(from, work_of(bytes)) {
+                prop_assert_eq!(profile.work_between(from, end), work_of(bytes) + beyond);
+                let before = end - Duration::from_nanos(1);
+                prop_assert!(profile.work_between(from, before) < work_of(bytes));
+            } else {
+                let century = Duration::from_secs(3_000_000_000);
+                prop_assert!(profile.work_between(from, from + century) < work_of(bytes));
+            }
+        }
     }
 }
