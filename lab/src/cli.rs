@@ -226,9 +226,11 @@ impl Bench {
 impl Net {
     async fn run(self) -> anyhow::Result<()> {
         match self {
-            Net::Selftest { seconds } => {
-                unless_skipped(wire::probe(), selftest::run(seconds, say)).await
-            }
+            Net::Selftest { seconds } if !is_skipped(wire::probe()) => tokio::select! {
+                lines = selftest::run(seconds, say) => print(lines?),
+                stopped = bench::interrupted() => return stopped,
+            },
+            Net::Selftest { .. } => {}
             Net::Run { file, on, command } => {
                 let text = std::fs::read_to_string(&file);
                 let text = text.with_context(|| format!("cannot read {}", file.display()))?;
@@ -237,24 +239,18 @@ impl Net {
                 let host = on.unwrap_or_else(|| world.hosts[0].clone());
                 let program = Foreground { host, words: command };
                 let program = (!program.words.is_empty()).then_some(program);
-                let run = play::play(&world, &folder, program, say);
-                unless_skipped(wire::probe(), run).await
+                if !is_skipped(wire::probe()) {
+                    print(play::play(&world, &folder, program, say).await?);
+                }
             }
         }
+        Ok(())
     }
 }
 
 /// Runs what needs links, unless links cannot be made here; a signal ends it and cleans up.
 async fn on_links(run: impl Future<Output = anyhow::Result<Vec<String>>>) -> anyhow::Result<()> {
-    unless_skipped(Link::probe(), run).await
-}
-
-async fn unless_skipped(
-    probe: Result<(), NetError>,
-    run: impl Future<Output = anyhow::Result<Vec<String>>>,
-) -> anyhow::Result<()> {
-    if let Err(reason) = probe {
-        print(vec![format!("skipped: {reason}")]);
+    if is_skipped(Link::probe()) {
         return Ok(());
     }
     tokio::select! {
@@ -262,6 +258,14 @@ async fn unless_skipped(
         stopped = bench::interrupted() => return stopped,
     }
     Ok(())
+}
+
+/// Whether something is missing here; says what.
+fn is_skipped(probe: Result<(), NetError>) -> bool {
+    if let Err(reason) = &probe {
+        say(&format!("skipped: {reason}"));
+    }
+    probe.is_err()
 }
 
 #[expect(clippy::print_stdout, reason = "a command for people")]

@@ -109,6 +109,23 @@ fn a_program_runs_on_a_host_and_ends_the_world() {
 }
 
 #[test]
+fn a_signal_ends_a_world_without_end_with_its_table() {
+    let rest = "[[process]]\nname = \"route\"\nhost = \"edge\"\ncommand = [\"echo\", \"on\"]\n";
+    let mut endless = lab(&file("endless", rest), &[]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(endless.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let first = lines.find(|line| line.starts_with("skipped: ") || line == "[route] on").unwrap();
+    if first.starts_with("skipped: ") {
+        endless.wait().unwrap();
+        return println!("{first}");
+    }
+    let id = endless.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    assert!(lines.any(|line| line.starts_with("lte, cloud to edge ")));
+    assert!(endless.wait().unwrap().success());
+    assert!(!namespaces().contains(&format!("tidegate-lab-{id}-")), "{}", namespaces());
+}
+
+#[test]
 fn what_a_killed_lab_left_is_removed_at_the_next_start() {
     let rest = "[[process]]\nname = \"sleeper\"\nhost = \"edge\"\n\
         command = [\"sh\", \"-c\", \"echo pid $$; exec sleep 600\"]\n";

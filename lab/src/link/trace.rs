@@ -86,7 +86,11 @@ fn wrong(line: usize, expected: &'static str, text: &str) -> TraceError {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use tidegate_core::units::Time;
+
     use super::*;
+    use crate::link::{Direction, Options};
 
     #[test]
     fn one_number_a_line_is_mahimahi() {
@@ -122,5 +126,22 @@ mod tests {
         assert_eq!(error("1 2\n2 -1"), "line 2: \"2 -1\" is no pair of seconds and Mbit/s");
         assert_eq!(error("1 2\n1 3"), ProfileError::Unsorted.to_string());
         assert_eq!(error(""), ChancesError.to_string());
+    }
+
+    proptest! {
+        /// Whatever is read can be used: packets leave, or wait for a rate that never comes.
+        #[test]
+        fn no_text_is_a_danger(
+            rows in prop::collection::vec("[0-9]{1,12}|[0-9.e-]{0,9}[ ,\t;][0-9.e]{0,9}|\\PC{0,9}", 0..9),
+        ) {
+            if let Ok(service) = parse(&rows.join("\n")) {
+                let options = Options { service, ..Options::new(1, Duration::ZERO, 10_000) };
+                let mut link = Direction::new(options, 1);
+                link.offer(Time::from_millis(1500), 1000, ());
+                let arrives = link.next_timeout().unwrap_or(Time::FAR);
+                prop_assert!(arrives > Time::from_millis(1499));
+                prop_assert_eq!(link.queued(), 1000);
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
@@ -15,7 +16,7 @@ use super::pump::Way;
 use super::senders::Senders;
 use super::spinner::Spinners;
 use super::stage::Stage;
-use crate::bench::figure;
+use crate::bench::{figure, interrupted};
 use crate::world::{Fate, Target, World};
 
 /// Time for a process to be ready.
@@ -35,54 +36,31 @@ pub struct Foreground {
 }
 
 /// Plays a world to its end, says what happens meanwhile, and returns the lines to print. Traces are
-/// named from `folder` on.
+/// named from `folder` on. A signal ends it early, with all its tables.
 ///
 /// # Errors
-/// It cannot be brought up, a check does not hold, or the program in the foreground fails.
+/// It cannot be brought up, a check does not hold, the program in the foreground fails, or a signal ended
+/// what has an end of its own.
 pub async fn play(
     world: &World,
     folder: &Path,
     foreground: Option<Foreground>,
     say: fn(&str),
 ) -> anyhow::Result<Vec<String>> {
-    let faults = schedule(world, folder)?;
-    let stage = Stage::new(world, folder)?;
-    let _awake = Spinners::start()?;
-    for host in &world.hosts {
-        let namespace = stage.host(host)?.namespace();
-        say(&format!("{host}: ip netns exec {namespace} COMMAND"));
-    }
-    let (mut cast, mut lines) = Cast::new();
-    for process in &world.process {
-        cast.start(world, &stage, &process.name).await?;
-    }
-    let crowd = Crowd::start(world, &stage)?;
-    let senders = Senders::start(world, &stage)?;
+    let has_end = world.length.is_some() || foreground.is_some();
+    // One for all the time and asked first, so that no signal is missed.
+    let mut stopped = pin!(interrupted());
+    let mut set = tokio::select! {
+        biased;
+        _ = &mut stopped => bail!("interrupted"),
+        set = Set::up(world, folder, say) => set?,
+    };
+    let crowd = Crowd::start(world, &set.stage)?;
+    let senders = Senders::start(world, &set.stage)?;
     let start = Instant::now();
-    let mut faults = faults.into_iter().peekable();
-    let mut end = start + world.length.map_or(NEVER, |length| length.0);
-    let mut program = foreground.map(|program| run_program(&stage, &program)).transpose()?;
-    let mut failed = None;
-    loop {
-        let next = faults.peek().map(|(at, ..)| start + *at).unwrap_or(end);
-        tokio::select! {
-            Some(line) = lines.recv() => say(&line),
-            () = sleep_until(next), if next < end => {
-                let Some((at, text, target)) = faults.next() else { continue };
-                say(&format!("{:.1} s: {text}", at.as_secs_f64()));
-                cast.apply(world, &stage, target).await?;
-            }
-            ended = wait(&mut program), if program.is_some() => {
-                let status = ended?;
-                failed = (!status.success()).then_some(status);
-                program = None;
-                end = Instant::now();
-            }
-            () = sleep_until(end) => break,
-        }
-    }
+    let ended = set.watch(world, foreground, stopped, say).await;
     let drained = Instant::now() + world.drain.0;
-    while let Ok(Some(line)) = tokio::time::timeout_at(drained, lines.recv()).await {
+    while let Ok(Some(line)) = tokio::time::timeout_at(drained, set.lines.recv()).await {
         say(&line);
     }
     let fates = senders.finish()?;
@@ -91,10 +69,12 @@ pub async fn play(
         let rate = crowd::megabits(bytes, lasted);
         say(&format!("{name}: connections of others carried {rate:.2} Mbit/s"));
     }
-    report_links(world, &stage, say)?;
+    report_links(world, &set.stage, say)?;
     let figures = report_loads(world, &fates, say);
-    if let Some(status) = failed {
-        bail!("the program ended with {status}");
+    match ended? {
+        End::Program(status) if !status.success() => bail!("the program ended with {status}"),
+        End::Signal if has_end => bail!("interrupted"),
+        _ => {}
     }
     let broken: Vec<String> = world
         .check
@@ -107,6 +87,73 @@ pub async fn play(
         bail!("does not hold: {}", broken.join("; "));
     }
     Ok(figures)
+}
+
+/// Why a world ended.
+#[derive(Debug)]
+enum End {
+    Time,
+    Program(std::process::ExitStatus),
+    Signal,
+}
+
+/// A world that has been brought up.
+#[derive(Debug)]
+struct Set {
+    // In this order: processes end before their hosts.
+    cast: Cast,
+    lines: mpsc::Receiver<String>,
+    faults: Vec<(Duration, String, Target)>,
+    stage: Stage,
+    _awake: Spinners,
+}
+
+impl Set {
+    async fn up(world: &World, folder: &Path, say: fn(&str)) -> anyhow::Result<Set> {
+        let faults = schedule(world, folder)?;
+        let stage = Stage::new(world, folder)?;
+        let (cast, lines) = Cast::new();
+        let mut set = Set { cast, lines, faults, stage, _awake: Spinners::start()? };
+        for host in &world.hosts {
+            let namespace = set.stage.host(host)?.namespace();
+            say(&format!("{host}: ip netns exec {namespace} COMMAND"));
+        }
+        for process in &world.process {
+            set.cast.start(world, &set.stage, &process.name).await?;
+        }
+        Ok(set)
+    }
+
+    /// Says what is said and lets faults happen, until the end.
+    async fn watch(
+        &mut self,
+        world: &World,
+        foreground: Option<Foreground>,
+        mut stopped: Pin<&mut impl Future<Output = anyhow::Result<()>>>,
+        say: fn(&str),
+    ) -> anyhow::Result<End> {
+        let start = Instant::now();
+        let mut program =
+            foreground.map(|program| run_program(&self.stage, &program)).transpose()?;
+        let end = start + world.length.map_or(NEVER, |length| length.0);
+        let mut faults = std::mem::take(&mut self.faults).into_iter().peekable();
+        loop {
+            let next = faults.peek().map_or(end, |(at, ..)| start + *at);
+            tokio::select! {
+                biased;
+                // It always ends with an error, which says no more.
+                _ = &mut stopped => return Ok(End::Signal),
+                () = sleep_until(next), if next < end => {
+                    let Some((at, text, target)) = faults.next() else { continue };
+                    say(&format!("{:.1} s: {text}", at.as_secs_f64()));
+                    self.cast.apply(world, &self.stage, target).await?;
+                }
+                status = wait(&mut program) => return Ok(End::Program(status?)),
+                () = sleep_until(end) => return Ok(End::Time),
+                Some(line) = self.lines.recv() => say(&line),
+            }
+        }
+    }
 }
 
 /// The faults in the order of time, each with its words.

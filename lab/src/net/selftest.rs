@@ -4,9 +4,11 @@
 //! same model from the times at which they were sent, so that a queue which they really met is no error.
 
 use std::net::SocketAddrV4;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::ensure;
 use tidegate_core::units::Time;
 
 use super::host::{self, Host};
@@ -65,13 +67,16 @@ struct Measured {
 /// # Errors
 /// Links cannot be made here, or they are less exact than promised.
 pub async fn run(seconds: u32, say: fn(&str)) -> anyhow::Result<Vec<String>> {
+    let stop = StopOnDrop::default();
+    let stopped = Arc::clone(&stop.0);
     let measured = tokio::task::spawn_blocking(move || {
         let _awake = Spinners::start()?;
         let length = Duration::from_secs(seconds.max(1).into());
         let (mut lines, mut broken) = (Vec::new(), Vec::new());
         say(&heading());
         for load in &LOADS {
-            let measured = measure(*load, length)?;
+            let measured = measure(*load, length, &stopped)?;
+            ensure!(!stopped.load(Ordering::Relaxed), "interrupted");
             say(&row(load, &measured));
             lines.extend(figures(load, &measured));
             broken.extend(promises(load, &measured));
@@ -86,7 +91,17 @@ pub async fn run(seconds: u32, say: fn(&str)) -> anyhow::Result<Vec<String>> {
     Ok(lines)
 }
 
-fn measure(load: Load, length: Duration) -> anyhow::Result<Measured> {
+/// Who drops the future ends the threads as well.
+#[derive(Default)]
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn measure(load: Load, length: Duration, stop: &AtomicBool) -> anyhow::Result<Measured> {
     host::remove_stale()?;
     let run = host::next_run();
     let [edge, cloud] = [Host::new(run, "edge")?, Host::new(run, "cloud")?];
@@ -109,12 +124,12 @@ fn measure(load: Load, length: Duration) -> anyhow::Result<Measured> {
         sockets.push(cloud.udp(far)?);
         wires.push(wire);
     }
-    let (origin, stop) = (Instant::now(), AtomicBool::new(false));
+    let origin = Instant::now();
     // The last packet may find a full queue and a slow machine.
     let until = length + DELAY + Duration::from_millis(500);
     let (sent, arrivals) = std::thread::scope(|scope| {
-        let receiver = scope.spawn(|| probe::receive(&sockets, origin, until, &stop));
-        let sent = probe::send(&streams, origin, &stop);
+        let receiver = scope.spawn(|| probe::receive(&sockets, origin, until, stop));
+        let sent = probe::send(&streams, origin, stop);
         (sent, receiver.join())
     });
     let arrivals = arrivals.map_err(|_| anyhow::anyhow!("the receiver panicked"))??;

@@ -238,7 +238,6 @@ pub(super) fn is_span(span: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::Chances;
 
     fn options(text: &str) -> anyhow::Result<Options> {
         let way: WaySpec = toml::from_str(text)?;
@@ -276,17 +275,5 @@ mod tests {
         assert_eq!(error("steps = [[\"1s\", \"1mbit\"]]"), "the first step must be at 0");
         assert!(error("rate = \"fast\"").contains("\"fast\" is no rate"));
         assert!(error("trace = \"of/nothing\"").starts_with("cannot read the trace"));
-    }
-
-    #[test]
-    fn a_real_recording_is_read() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/net/mahimahi");
-        let way = WaySpec { trace: Some("TMobile-UMTS-driving.up".into()), ..WaySpec::default() };
-        if !folder.exists() {
-            println!("skipped: needs ../shared/data/net/mahimahi (recorded links), not found");
-            return;
-        }
-        let service = way.options(&folder).unwrap().service;
-        assert!(matches!(service, Service::Chances(Chances { .. })), "{service:?}");
     }
 }
