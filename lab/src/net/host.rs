@@ -120,9 +120,14 @@ pub fn next_run() -> u32 {
 /// # Errors
 /// `ip` is missing or does not answer.
 pub fn remove_stale() -> Result<(), NetError> {
+    remove_of(|id| !is_alive(id))
+}
+
+/// Removes the namespaces of some owners.
+fn remove_of(is_gone: impl Fn(u32) -> bool) -> Result<(), NetError> {
     let list = run("ip", &["netns", "list"])?;
     let names = list.lines().filter_map(|line| line.split_whitespace().next());
-    names.filter(|name| owner_of(name).is_some_and(|id| !is_alive(id))).for_each(remove);
+    names.filter(|name| owner_of(name).is_some_and(&is_gone)).for_each(remove);
     Ok(())
 }
 
@@ -161,8 +166,8 @@ mod tests {
             println!("skipped: {error}");
             return;
         }
-        // No process has this id: the kernel's largest is 2^22.
-        let dead = format!("{PREFIX}4294967295-0-edge");
+        // The owner lives, so that the other tests, which remove what is stale, leave it alone.
+        let dead = format!("{PREFIX}1-{}-edge", std::process::id());
         run("ip", &["netns", "add", &dead]).unwrap();
         let mut sleeper =
             Command::new("ip").args(["netns", "exec", &dead, "sleep", "600"]).spawn().unwrap();
@@ -170,7 +175,7 @@ mod tests {
         while run("ip", &["netns", "pids", &dead]).unwrap().trim().is_empty() {
             std::thread::yield_now();
         }
-        remove_stale().unwrap();
+        remove_of(|id| id == 1).unwrap();
         assert!(!run("ip", &["netns", "list"]).unwrap().contains(&dead));
         assert!(!sleeper.wait().unwrap().success(), "it was ended with its namespace");
     }
