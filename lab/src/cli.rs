@@ -1,9 +1,10 @@
 //! The command line of the lab.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 #[cfg(feature = "stores")]
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 
 #[cfg(feature = "stores")]
@@ -11,7 +12,9 @@ use crate::bench::spool;
 use crate::bench::{self, core, hol, ingest, kill9};
 use crate::load::Job;
 use crate::net::namespace::Link;
-use crate::net::spinner;
+use crate::net::play::{self, Foreground};
+use crate::net::{NetError, selftest, spinner, wire};
+use crate::world::World;
 use crate::{demo, rig, sim};
 
 /// What the lab can do.
@@ -30,6 +33,8 @@ Examples:
   lab bench hol --runs 3         the same link for Tidegate and for Mosquitto's bridge
   lab bench ingest               CPU of accepting a record, beside Mosquitto
   lab bench kill9                every acknowledged record arrives, however often the node is killed
+  lab net selftest               how exact emulated links are on this machine
+  lab net run FILE.toml          any program on emulated links
   lab bench core                 nanoseconds per record through a node")]
 pub struct Cli {
     #[command(subcommand)]
@@ -50,6 +55,9 @@ enum Command {
     /// Benchmarks: contestants on the same wires, in the same run
     #[command(subcommand)]
     Bench(Bench),
+    /// Emulated links between hosts of this machine, for any program
+    #[command(subcommand)]
+    Net(Net),
     /// A client's job, from this program to itself
     #[command(name = crate::load::COMMAND, hide = true)]
     Client { job: String },
@@ -147,6 +155,47 @@ enum Bench {
     },
 }
 
+#[derive(Debug, Subcommand)]
+enum Net {
+    /// How exact emulated links are on this machine: rate, delay and loss of one and of three
+    Selftest {
+        /// How long each load is on
+        #[arg(long, default_value_t = 5)]
+        seconds: u32,
+    },
+    /// Brings up the hosts and links of a file, runs what is in it, and says what became of it
+    #[command(after_help = NET_RUN_HELP)]
+    Run {
+        /// The world, in TOML
+        file: PathBuf,
+        /// Host on which COMMAND runs; the first one otherwise
+        #[arg(long, value_name = "HOST")]
+        on: Option<String>,
+        /// Program to run in the foreground, until it ends; {HOST} and {HOST.LINK} are addresses
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+}
+
+const NET_RUN_HELP: &str = "The smallest world, two hosts and a link:
+
+  name = \"slow\"
+  hosts = [\"edge\", \"cloud\"]
+  [[link]]
+  name = \"lte\"
+  ends = [\"edge\", \"cloud\"]                       # the uplink goes from the first to the second
+  uplink = { rate = \"2mbit\", delay = \"50ms\", queue = \"64KB\" }
+  downlink = { trace = \"recorded.down\", delay = \"50ms\" }     # without it like the uplink
+
+Ways know rate, steps, trace, delay, jitter, queue, red, loss, bursts and cross. A world also has
+processes, loads, faults and checks: docs/LAB.md tells all, lab/worlds/two-paths.toml shows it.
+
+Examples:
+  lab net run lab/worlds/two-paths.toml                      to its end, with a table
+  lab net run slow.toml -- ping -c 3 {cloud}                 one program on its first host
+  lab net run slow.toml --on cloud -- bash                   a shell on a host
+  lab net run slow.toml                                      until Ctrl-C; says how to get in";
+
 fn contestant(name: &str) -> Result<hol::Contestant, String> {
     let found = hol::Contestant::ALL.into_iter().find(|one| one.name() == name);
     found.ok_or_else(|| format!("no contestant is called {name}"))
@@ -174,6 +223,7 @@ impl Cli {
                 on_links(demo::run(demo::Options { data, seconds, drain })).await?;
             }
             Command::Bench(bench) => bench.run().await?,
+            Command::Net(net) => net.run().await?,
         }
         Ok(())
     }
@@ -227,10 +277,34 @@ impl Bench {
     }
 }
 
+impl Net {
+    async fn run(self) -> anyhow::Result<()> {
+        match self {
+            Net::Selftest { seconds } if !is_skipped(wire::probe()) => tokio::select! {
+                lines = selftest::run(seconds, say) => print(lines?),
+                stopped = bench::interrupted() => return stopped,
+            },
+            Net::Selftest { .. } => {}
+            Net::Run { file, on, command } => {
+                let text = std::fs::read_to_string(&file);
+                let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+                let world = World::parse(&text).with_context(|| file.display().to_string())?;
+                let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+                let host = on.unwrap_or_else(|| world.hosts[0].clone());
+                let program = Foreground { host, words: command };
+                let program = (!program.words.is_empty()).then_some(program);
+                if !is_skipped(wire::probe()) {
+                    print(play::play(&world, &folder, program, say).await?);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Runs what needs links, unless links cannot be made here; a signal ends it and cleans up.
 async fn on_links(run: impl Future<Output = anyhow::Result<Vec<String>>>) -> anyhow::Result<()> {
-    if let Err(reason) = Link::probe() {
-        print(vec![format!("skipped: {reason}")]);
+    if is_skipped(Link::probe()) {
         return Ok(());
     }
     tokio::select! {
@@ -238,6 +312,19 @@ async fn on_links(run: impl Future<Output = anyhow::Result<Vec<String>>>) -> any
         stopped = bench::interrupted() => return stopped,
     }
     Ok(())
+}
+
+/// Whether something is missing here; says what.
+fn is_skipped(probe: Result<(), NetError>) -> bool {
+    if let Err(reason) = &probe {
+        say(&format!("skipped: {reason}"));
+    }
+    probe.is_err()
+}
+
+#[expect(clippy::print_stdout, reason = "a command for people")]
+fn say(line: &str) {
+    println!("{line}");
 }
 
 #[expect(clippy::print_stdout, reason = "a command for people")]

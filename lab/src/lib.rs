@@ -3,7 +3,9 @@
 pub mod bench;
 pub mod cli;
 pub mod demo;
+pub mod link;
 pub mod load;
 pub mod net;
 pub mod rig;
 pub mod sim;
+pub mod world;

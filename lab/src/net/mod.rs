@@ -1,12 +1,23 @@
 //! Real processes on emulated links: network namespaces, what runs in them, and CPUs kept awake.
 //!
-//! All of it works by the programs `ip`, `tc` and `chrt`, so that no unsafe code is needed; everything
-//! that is made is removed on drop, and what a killed run left behind by the next run.
+//! It works by the programs `ip`, `tc` and `chrt`, and by TUN devices between which `pump` emulates a link.
+//! Everything that is made is removed on drop, and what a killed run left behind by the next run.
 
+pub mod crowd;
+pub mod host;
 pub mod namespace;
+pub mod play;
+pub mod probe;
 pub mod process;
+pub mod pump;
 pub mod scratch;
+pub mod selftest;
+pub mod senders;
 pub mod spinner;
+pub mod stage;
+pub mod tun;
+pub mod urgent;
+pub mod wire;
 
 use std::process::{Command, Stdio};
 

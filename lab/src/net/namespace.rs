@@ -1,16 +1,13 @@
-//! Two network namespaces, edge and cloud, joined by one link whose directions can be limited.
-//!
-//! Names carry the process's id, so that runs do not meet and the leavings of a dead one are known.
+//! Two hosts, edge and cloud, joined by one link of the kernel whose directions can be limited.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::{NetError, is_alive, run};
+use super::host::{self, Host};
+use super::{NetError, run};
 
-/// Namespaces of ours: this, the process's id, and the side.
-const PREFIX: &str = "tidegate-lab-";
 /// The link's card, in both namespaces.
 const CARD: &str = "uplink";
 
@@ -60,35 +57,31 @@ impl Limit {
         Limit { bits_per_second: 2_000_000, burst: 8 * 1024, latency_ms: 100 };
 }
 
-/// The two namespaces. Dropping it ends every process in them and removes them.
+/// The two hosts. Dropping it ends every process on them and removes them.
 #[derive(Debug)]
 pub struct Link {
-    run: u32,
-    sides: Vec<Side>,
+    edge: Host,
+    cloud: Host,
 }
 
 impl Link {
-    /// Removes what dead runs left, then makes two namespaces and the link between them, unlimited.
+    /// Removes what dead runs left, then makes two hosts and the link between them, unlimited.
     ///
     /// # Errors
     /// Not permitted here, or `ip` is missing.
     pub fn new() -> Result<Link, NetError> {
-        remove_stale()?;
-        let mut link = Link { run: next_run(), sides: Vec::new() };
+        host::remove_stale()?;
+        let run_number = host::next_run();
+        let made = |side: Side| Host::new(run_number, side.name());
+        let link = Link { edge: made(Side::Edge)?, cloud: made(Side::Cloud)? };
+        let [edge, cloud] = Side::ALL.map(|side| link.host(side).namespace());
+        let ends = ["link", "add", CARD, "netns", edge, "type", "veth"];
+        run("ip", &[&ends[..], &["peer", "name", CARD, "netns", cloud]].concat())?;
         for side in Side::ALL {
-            run("ip", &["netns", "add", &link.namespace(side)])?;
-            link.sides.push(side);
-        }
-        let [edge, cloud] = Side::ALL.map(|side| link.namespace(side));
-        let ends = ["link", "add", CARD, "netns", &edge, "type", "veth"];
-        run("ip", &[&ends[..], &["peer", "name", CARD, "netns", &cloud]].concat())?;
-        for side in Side::ALL {
-            let namespace = link.namespace(side);
-            let ip = |words: &[&str]| run("ip", &[&["-n", &namespace], words].concat());
-            ip(&["link", "set", "lo", "up"])?;
-            ip(&["address", "add", &format!("{}/24", side.address()), "dev", CARD])?;
+            let host = link.host(side);
+            host.ip(&["address", "add", &format!("{}/24", side.address()), "dev", CARD])?;
             // One packet at a time: with segment offload a "packet" of 64 KB would defeat the bucket.
-            ip(&["link", "set", CARD, "up", "gso_max_segs", "1"])?;
+            host.ip(&["link", "set", CARD, "up", "gso_max_segs", "1"])?;
         }
         Ok(link)
     }
@@ -109,9 +102,9 @@ impl Link {
         let rate = format!("{}bit", limit.bits_per_second);
         let burst = format!("{}b", limit.burst);
         let latency = format!("{}ms", limit.latency_ms);
-        let namespace = self.namespace(side);
+        let namespace = self.host(side).namespace();
         let bucket = ["tbf", "rate", &rate, "burst", &burst, "latency", &latency];
-        let place = ["-n", &namespace, "qdisc", "replace", "dev", CARD, "root"];
+        let place = ["-n", namespace, "qdisc", "replace", "dev", CARD, "root"];
         run("tc", &[&place[..], &bucket].concat()).map(drop)
     }
 
@@ -120,8 +113,7 @@ impl Link {
     /// # Errors
     /// `ip` does not know.
     pub fn sent(&self, side: Side) -> Result<(u64, u64), NetError> {
-        let statistics = ["-n", &self.namespace(side), "-s", "link", "show", "dev", CARD];
-        let text = run("ip", &statistics)?;
+        let text = self.host(side).ip(&["-s", "link", "show", "dev", CARD])?;
         let numbers = text.lines().skip_while(|line| !line.trim().starts_with("TX:")).nth(1);
         let mut numbers = numbers.unwrap_or_default().split_whitespace();
         let mut next = || numbers.next().and_then(|word| word.parse().ok()).unwrap_or(0);
@@ -134,7 +126,7 @@ impl Link {
     /// `ip` cannot.
     pub fn set_up(&self, is_up: bool) -> Result<(), NetError> {
         let state = if is_up { "up" } else { "down" };
-        run("ip", &["-n", &self.namespace(Side::Edge), "link", "set", CARD, state]).map(drop)
+        self.edge.ip(&["link", "set", CARD, state]).map(drop)
     }
 
     /// Kills the processes of a side whose program is called `name`, and waits until they are gone.
@@ -144,7 +136,7 @@ impl Link {
     pub async fn kill(&self, side: Side, name: &str) -> Result<(), NetError> {
         loop {
             // A process that is dead and not yet waited for is in no namespace any more.
-            let processes = run("ip", &["netns", "pids", &self.namespace(side)])?;
+            let processes = run("ip", &["netns", "pids", self.host(side).namespace()])?;
             let is_named = |id: &&str| {
                 let text = std::fs::read_to_string(format!("/proc/{id}/comm"));
                 text.is_ok_and(|text| text.trim_end() == name)
@@ -161,53 +153,15 @@ impl Link {
 
     /// A command that will run inside a side; its process is the program itself, not `ip`.
     pub fn command(&self, side: Side, program: impl AsRef<Path>) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.namespace(side)]).arg(program.as_ref());
-        command
+        self.host(side).command(program)
     }
 
-    fn namespace(&self, side: Side) -> String {
-        format!("{PREFIX}{}-{}-{}", std::process::id(), self.run, side.name())
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        for side in &self.sides {
-            remove(&self.namespace(*side));
+    fn host(&self, side: Side) -> &Host {
+        match side {
+            Side::Edge => &self.edge,
+            Side::Cloud => &self.cloud,
         }
     }
-}
-
-/// Links of one process are numbered, so that tests can run beside each other.
-fn next_run() -> u32 {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static RUNS: AtomicU32 = AtomicU32::new(0);
-    RUNS.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Ends what runs in a namespace of ours and removes it. A namespace that resists is left to the next
-/// run: there is nobody to tell at this point.
-fn remove(namespace: &str) {
-    let processes = run("ip", &["netns", "pids", namespace]).unwrap_or_default();
-    let ids: Vec<&str> = processes.split_whitespace().collect();
-    if !ids.is_empty() {
-        let _ = run("kill", &[&["-9"], &ids[..]].concat());
-    }
-    let _ = run("ip", &["netns", "delete", namespace]);
-}
-
-/// Removes the namespaces of lab processes that are no more.
-fn remove_stale() -> Result<(), NetError> {
-    let list = run("ip", &["netns", "list"])?;
-    let names = list.lines().filter_map(|line| line.split_whitespace().next());
-    names.filter(|name| owner_of(name).is_some_and(|id| !is_alive(id))).for_each(remove);
-    Ok(())
-}
-
-/// The process that made a namespace of ours; `None` for those of others.
-fn owner_of(namespace: &str) -> Option<u32> {
-    namespace.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -221,16 +175,9 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_namespaces_are_taken_for_stale() {
-        assert_eq!(owner_of("tidegate-lab-4711-0-edge"), Some(4711));
-        assert_eq!(owner_of("tidegate-lab-x-0-edge"), None);
-        assert_eq!(owner_of("blue"), None);
-    }
-
-    #[test]
     fn the_sides_reach_each_other_and_nothing_is_left() {
         let Some(link) = link() else { return };
-        let names = Side::ALL.map(|side| link.namespace(side));
+        let names = Side::ALL.map(|side| link.host(side).namespace().to_owned());
         let route = link.command(Side::Edge, "ip").args(["route", "get", "10.211.0.2"]).output();
         assert!(String::from_utf8_lossy(&route.unwrap().stdout).contains("dev uplink"));
         let mut sleeper = link.command(Side::Cloud, "sleep").arg("600").spawn().unwrap();
@@ -246,19 +193,7 @@ mod tests {
         link.limit(Side::Edge, Limit::TWO_MEGABIT).unwrap();
         let slower = Limit { bits_per_second: 500_000, ..Limit::TWO_MEGABIT };
         link.limit(Side::Edge, slower).unwrap();
-        let shown = run("tc", &["-n", &link.namespace(Side::Edge), "qdisc", "show", "dev", CARD]);
+        let shown = run("tc", &["-n", link.edge.namespace(), "qdisc", "show", "dev", CARD]);
         assert!(shown.unwrap().contains("tbf"), "the bucket is there");
-    }
-
-    #[test]
-    fn what_a_dead_run_left_is_removed() {
-        if link().is_none() {
-            return;
-        }
-        // No process has this id: the kernel's largest is 2^22.
-        let dead = format!("{PREFIX}4294967295-0-edge");
-        run("ip", &["netns", "add", &dead]).unwrap();
-        remove_stale().unwrap();
-        assert!(!run("ip", &["netns", "list"]).unwrap().contains(&dead));
     }
 }

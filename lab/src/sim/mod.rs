@@ -14,7 +14,7 @@ mod load;
 mod optimum;
 mod paper;
 mod quantity;
-mod random;
+pub(crate) mod random;
 mod reno;
 mod report;
 mod scenario;

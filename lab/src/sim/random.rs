@@ -5,11 +5,11 @@ use std::time::Duration;
 /// A stream of random numbers. Each part of a world has its own, so that a change of one part does not
 /// shift the numbers of the others.
 #[derive(Clone, Debug)]
-pub(super) struct Random(oorandom::Rand64);
+pub(crate) struct Random(oorandom::Rand64);
 
 impl Random {
     /// The stream of a part.
-    pub(super) fn new(seed: u64, part: u64) -> Self {
+    pub(crate) fn new(seed: u64, part: u64) -> Self {
         let seed = u128::from(seed) << 64 | u128::from(part);
         let mut random = oorandom::Rand64::new(seed);
         // Seeds that differ in one bit begin alike.
@@ -20,32 +20,32 @@ impl Random {
     }
 
     /// In [0, 1).
-    pub(super) fn share(&mut self) -> f64 {
+    pub(crate) fn share(&mut self) -> f64 {
         self.0.rand_float()
     }
 
     /// Whether something of this probability happens.
-    pub(super) fn happens(&mut self, probability: f64) -> bool {
+    pub(crate) fn happens(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.share() < probability
     }
 
     /// In [from, to].
-    pub(super) fn between(&mut self, from: u64, to: u64) -> u64 {
+    pub(crate) fn between(&mut self, from: u64, to: u64) -> u64 {
         if from >= to { from } else { self.0.rand_range(from..to + 1) }
     }
 
     /// Evenly between two spans.
-    pub(super) fn span(&mut self, from: Duration, to: Duration) -> Duration {
+    pub(crate) fn span(&mut self, from: Duration, to: Duration) -> Duration {
         Duration::from_nanos(self.between(from.as_nanos() as u64, to.as_nanos() as u64))
     }
 
     /// The time to the next of independent arrivals, so many a second.
-    pub(super) fn interval(&mut self, per_second: f64) -> Duration {
+    pub(crate) fn interval(&mut self, per_second: f64) -> Duration {
         Duration::from_secs_f64(-(1.0 - self.share()).ln() / per_second)
     }
 
     /// One of these.
-    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.between(0, of.len() as u64 - 1) as usize]
     }
 }

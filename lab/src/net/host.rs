@@ -1,0 +1,182 @@
+//! A host of a world: a network namespace with its loopback up.
+//!
+//! Names carry the process's id, so that runs do not meet and the leavings of a dead one are known.
+
+use std::fs::File;
+use std::net::{SocketAddrV4, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::{NetError, is_alive, run};
+
+/// Namespaces of ours: this, the process's id, a number of the run, and the host's name.
+const PREFIX: &str = "tidegate-lab-";
+/// Where `ip` keeps the namespaces that have names.
+const NAMESPACES: &str = "/run/netns";
+
+/// The namespace. Dropping it ends every process in it and removes it.
+#[derive(Debug)]
+pub struct Host {
+    namespace: String,
+}
+
+impl Host {
+    /// Makes a namespace. `run` is of [`next_run`].
+    ///
+    /// # Errors
+    /// Not permitted here, or `ip` is missing.
+    pub fn new(run_number: u32, name: &str) -> Result<Host, NetError> {
+        let namespace = format!("{PREFIX}{}-{run_number}-{name}", std::process::id());
+        run("ip", &["netns", "add", &namespace])?;
+        let host = Host { namespace };
+        host.ip(&["link", "set", "lo", "up"])?;
+        Ok(host)
+    }
+
+    /// What `ip` calls it.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Runs `ip` for it.
+    ///
+    /// # Errors
+    /// What `ip` says.
+    pub fn ip(&self, words: &[&str]) -> Result<String, NetError> {
+        run("ip", &[&["-n", self.namespace()], words].concat())
+    }
+
+    /// A command that will run on it; its process is the program itself, not `ip`.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace]).arg(program.as_ref());
+        command
+    }
+
+    /// Makes a socket that is the host's, bound to one of its addresses.
+    ///
+    /// # Errors
+    /// Not permitted, or not an address of this host.
+    pub fn udp(&self, address: SocketAddrV4) -> Result<UdpSocket, NetError> {
+        // A socket belongs to where the thread was that made it, and stays there.
+        self.inside("bind a socket", || UdpSocket::bind(address))
+    }
+
+    /// Lets it pass on packets that are not for it.
+    ///
+    /// # Errors
+    /// Not permitted.
+    pub fn forward(&self) -> Result<(), NetError> {
+        // This folder shows the namespace of the thread that looks.
+        self.inside("forward packets", || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"))
+    }
+
+    /// Does something in a thread that is on this host: sockets that it makes are the host's.
+    pub(super) fn inside<T: Send>(
+        &self,
+        doing: &str,
+        work: impl FnOnce() -> std::io::Result<T> + Send,
+    ) -> Result<T, NetError> {
+        let failed = || format!("could not {doing} in {}", self.namespace);
+        let work = || {
+            self.enter()?;
+            work().map_err(|source| NetError::Io { doing: failed(), source })
+        };
+        std::thread::scope(|scope| match scope.spawn(work).join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    }
+
+    /// Moves the calling thread to it, until the thread ends.
+    fn enter(&self) -> Result<(), NetError> {
+        let entered = File::open(Path::new(NAMESPACES).join(&self.namespace)).and_then(|file| {
+            let network = Some(LinkNameSpaceType::Network);
+            Ok(move_into_link_name_space(file.as_fd(), network)?)
+        });
+        let doing = || format!("could not enter the namespace {}", self.namespace);
+        entered.map_err(|source| NetError::Io { doing: doing(), source })
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        remove(&self.namespace);
+    }
+}
+
+/// Worlds of one process are numbered, so that tests can run beside each other.
+pub fn next_run() -> u32 {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    RUNS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Removes the namespaces of lab processes that are no more.
+///
+/// # Errors
+/// `ip` is missing or does not answer.
+pub fn remove_stale() -> Result<(), NetError> {
+    remove_of(|id| !is_alive(id))
+}
+
+/// Removes the namespaces of some owners.
+fn remove_of(is_gone: impl Fn(u32) -> bool) -> Result<(), NetError> {
+    let list = run("ip", &["netns", "list"])?;
+    let names = list.lines().filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| owner_of(name).is_some_and(&is_gone)).for_each(remove);
+    Ok(())
+}
+
+/// Ends what runs in a namespace of ours and removes it. A namespace that resists is left to the next
+/// run: there is nobody to tell at this point.
+fn remove(namespace: &str) {
+    let processes = run("ip", &["netns", "pids", namespace]).unwrap_or_default();
+    // A thread of this process that is there would make it one of them.
+    let own = std::process::id().to_string();
+    let ids: Vec<&str> = processes.split_whitespace().filter(|id| *id != own).collect();
+    if !ids.is_empty() {
+        let _ = run("kill", &[&["-9"], &ids[..]].concat());
+    }
+    let _ = run("ip", &["netns", "delete", namespace]);
+}
+
+/// The process that made a namespace of ours; `None` for those of others.
+fn owner_of(namespace: &str) -> Option<u32> {
+    namespace.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_namespaces_are_taken_for_stale() {
+        assert_eq!(owner_of("tidegate-lab-4711-0-edge"), Some(4711));
+        assert_eq!(owner_of("tidegate-lab-x-0-edge"), None);
+        assert_eq!(owner_of("blue"), None);
+    }
+
+    #[test]
+    fn what_a_dead_run_left_is_removed() {
+        if let Err(error) = Host::new(next_run(), "probe") {
+            println!("skipped: {error}");
+            return;
+        }
+        // The owner lives, so that the other tests, which remove what is stale, leave it alone.
+        let dead = format!("{PREFIX}1-{}-edge", std::process::id());
+        run("ip", &["netns", "add", &dead]).unwrap();
+        let mut sleeper =
+            Command::new("ip").args(["netns", "exec", &dead, "sleep", "600"]).spawn().unwrap();
+        // It is inside when it is listed.
+        while run("ip", &["netns", "pids", &dead]).unwrap().trim().is_empty() {
+            std::thread::yield_now();
+        }
+        remove_of(|id| id == 1).unwrap();
+        assert!(!run("ip", &["netns", "list"]).unwrap().contains(&dead));
+        assert!(!sleeper.wait().unwrap().success(), "it was ended with its namespace");
+    }
+}
