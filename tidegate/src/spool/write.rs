@@ -116,11 +116,13 @@ impl Writing {
                 Input::AppendFailed { appends, reason: RefuseReason::Storage }
             }
         };
-        if matches!(input, Input::Appended { .. }) {
-            self.ready.send_replace(true);
-        }
+        let is_safe = matches!(input, Input::Appended { .. });
         // A loop that is gone needs no answer.
         let _ = self.arrivals.blocking_send(Arrival::Input(input));
+        if is_safe {
+            // Only now: who offers a record because of this comes behind the answer.
+            self.ready.send_replace(true);
+        }
     }
 
     /// Writes what the writer has, and makes it safe; notes the segments whose files it makes.

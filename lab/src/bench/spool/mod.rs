@@ -13,6 +13,7 @@ use anyhow::Context;
 use self::disk::Written;
 use super::figure;
 use crate::net::scratch::Scratch;
+use crate::net::spinner::Spinners;
 
 /// Payload of every record.
 const SIZE: usize = 256;
@@ -69,6 +70,7 @@ impl Contestant {
 /// # Errors
 /// The disk or a store says no.
 pub async fn run(options: &Options) -> anyhow::Result<Vec<String>> {
+    let _awake = Spinners::start()?;
     let scratch = Scratch::new()?;
     let root = options.directory.clone().unwrap_or_else(|| scratch.path().to_owned());
     let root = root.join(format!("tidegate-spool-{}", std::process::id()));
