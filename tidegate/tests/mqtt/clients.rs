@@ -171,12 +171,20 @@ async fn mqtt_js_is_served_in_every_way() {
 #[tokio::test]
 async fn rumqttc_is_served_in_every_way() {
     let nodes = Nodes::start("rumqttc-ways").await;
-    // It has a client for each version; its MQTT 5 one is of the same code.
     nodes.try_all(rumqttc_way).await;
 }
 
+/// What a client's event means for the test.
+enum Told {
+    Sent,
+    Acknowledged,
+    Gone,
+    Other,
+}
+
 async fn rumqttc_way(way: Way) -> Result<(), String> {
-    let transport = |ca: Option<PathBuf>| match ca {
+    use rumqttc::v5;
+    let transport = match way.ca {
         None => Transport::Tcp,
         Some(ca) => {
             let config = tls::client(&tls::ClientFiles { ca, own: None }).unwrap();
@@ -184,59 +192,64 @@ async fn rumqttc_way(way: Way) -> Result<(), String> {
         }
     };
     let (host, port) = (way.address.ip().to_string(), way.address.port());
-    let acknowledgements = if way.qos == 0 { 0 } else { COUNT };
+    let expected = if way.qos == 0 { 0 } else { COUNT };
+    let sent = |outgoing: Outgoing| match outgoing {
+        Outgoing::Publish(_) => Told::Sent,
+        Outgoing::Disconnect => Told::Gone,
+        _ => Told::Other,
+    };
     if way.version == 5 {
-        let mut options = rumqttc::v5::MqttOptions::new("rumqttc", host, port);
-        options.set_transport(transport(way.ca));
-        let (client, mut events) = rumqttc::v5::AsyncClient::new(options, COUNT as usize + 1);
-        let qos = rumqttc::v5::mqttbytes::qos(way.qos).unwrap();
+        let mut options = v5::MqttOptions::new("rumqttc", host, port);
+        options.set_transport(transport);
+        let (client, mut events) = v5::AsyncClient::new(options, COUNT as usize + 1);
+        let qos = v5::mqttbytes::qos(way.qos).unwrap();
         for number in 0..COUNT {
             client.publish("t", qos, false, number.to_string()).await.unwrap();
         }
-        return until_said_v5(client, &mut events, acknowledgements).await;
+        let next = async || {
+            use v5::mqttbytes::v5::Packet;
+            Ok(match events.poll().await.map_err(|error| error.to_string())? {
+                v5::Event::Incoming(Packet::PubAck(_) | Packet::PubComp(_)) => Told::Acknowledged,
+                v5::Event::Outgoing(outgoing) => sent(outgoing),
+                v5::Event::Incoming(_) => Told::Other,
+            })
+        };
+        return until_gone(expected, next, async || client.disconnect().await.unwrap()).await;
     }
     let mut options = MqttOptions::new("rumqttc", host, port);
-    options.set_transport(transport(way.ca));
+    options.set_transport(transport);
     let (client, mut events) = AsyncClient::new(options, COUNT as usize + 1);
     let qos = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce][usize::from(way.qos)];
     for number in 0..COUNT {
         client.publish("t", qos, false, number.to_string()).await.unwrap();
     }
-    let (mut sent, mut acknowledged) = (0, 0);
-    loop {
-        match events.poll().await {
-            Ok(Event::Incoming(Packet::PubAck(_) | Packet::PubComp(_))) => acknowledged += 1,
-            Ok(Event::Outgoing(Outgoing::Publish(_))) => sent += 1,
-            Ok(Event::Outgoing(Outgoing::Disconnect)) => return Ok(()),
-            Ok(_) => {}
-            Err(error) => return Err(error.to_string()),
-        }
-        if sent == COUNT && acknowledged == acknowledgements {
-            (sent, acknowledged) = (0, 0);
-            client.disconnect().await.unwrap();
-        }
-    }
+    let next = async || {
+        Ok(match events.poll().await.map_err(|error| error.to_string())? {
+            Event::Incoming(Packet::PubAck(_) | Packet::PubComp(_)) => Told::Acknowledged,
+            Event::Outgoing(outgoing) => sent(outgoing),
+            Event::Incoming(_) => Told::Other,
+        })
+    };
+    until_gone(expected, next, async || client.disconnect().await.unwrap()).await
 }
 
-async fn until_said_v5(
-    client: rumqttc::v5::AsyncClient,
-    events: &mut rumqttc::v5::EventLoop,
-    acknowledgements: u32,
+/// Polls a client until all is sent and acknowledged, and it has said goodbye.
+async fn until_gone(
+    expected: u32,
+    mut next: impl AsyncFnMut() -> Result<Told, String>,
+    goodbye: impl AsyncFn(),
 ) -> Result<(), String> {
-    use rumqttc::v5::Event;
-    use rumqttc::v5::mqttbytes::v5::Packet;
     let (mut sent, mut acknowledged) = (0, 0);
     loop {
-        match events.poll().await {
-            Ok(Event::Incoming(Packet::PubAck(_) | Packet::PubComp(_))) => acknowledged += 1,
-            Ok(Event::Outgoing(Outgoing::Publish(_))) => sent += 1,
-            Ok(Event::Outgoing(Outgoing::Disconnect)) => return Ok(()),
-            Ok(_) => {}
-            Err(error) => return Err(error.to_string()),
+        match next().await? {
+            Told::Sent => sent += 1,
+            Told::Acknowledged => acknowledged += 1,
+            Told::Gone => return Ok(()),
+            Told::Other => {}
         }
-        if sent == COUNT && acknowledged == acknowledgements {
-            (sent, acknowledged) = (0, 0);
-            client.disconnect().await.unwrap();
+        if (sent, acknowledged) == (COUNT, expected) {
+            goodbye().await;
+            sent = 0;
         }
     }
 }
