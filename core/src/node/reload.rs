@@ -43,6 +43,7 @@ impl Node {
         for ((_, record), deliveries) in held {
             moved += u64::from(self.reseat(now, record, &deliveries));
         }
+        self.close_unused();
         let Node { backlog, streams, options, .. } = self;
         backlog.reclass(|stream| options.rules.get(streams.get(stream).rule).class);
         self.freed.extend(self.streams.all().map(|(key, _)| key));
@@ -56,6 +57,18 @@ impl Node {
             all.entry((delivery.order, delivery.record)).or_default().push(key);
         }
         all
+    }
+
+    /// Closes the queues of earlier rules that hold nothing and to which nothing can come back.
+    fn close_unused(&mut self) {
+        let queue_of = |key| self.queues.get(key).map(|delivery| delivery.queue);
+        let used = self.queues.keys().filter_map(queue_of).collect();
+        let streams: Vec<StreamKey> = self.streams.all().map(|(key, _)| key).collect();
+        for stream in streams {
+            for queue in self.streams.get_mut(stream).take_unused(&used) {
+                self.queues.close(queue);
+            }
+        }
     }
 
     /// Gives a stream the queues that its rule wants, if it has others.
@@ -181,14 +194,13 @@ impl Node {
         let Some(delivery) = self.queues.get(key) else { return };
         let overhead = |output: OutputId| self.options.outputs[usize::from(output.0)].overhead;
         let size = delivery.size - overhead(delivery.spec.output) + overhead(to);
-        let is_ready = delivery.ready;
-        if is_ready {
+        if delivery.ready {
             self.queues.resize(key, size);
         }
     }
 
     /// The deadline of a held record under a rule. One of an earlier process stays past its own.
-    fn deadline_under(&mut self, record: RecordKey, rule: RuleId) -> Time {
+    fn deadline_under(&self, record: RecordKey, rule: RuleId) -> Time {
         let held = &self.held[record].record;
         match held.deadline {
             Time::ZERO => Time::ZERO,

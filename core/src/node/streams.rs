@@ -1,6 +1,6 @@
 //! The table of streams: one for each (rule, source name), bounded, with numbers that never repeat.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -63,6 +63,11 @@ impl Stream {
         let former: Vec<QueueKey> = self.queues().collect();
         self.former_queues.extend(former);
         (self.queue, self.other_queues) = (queues[0], queues[1..].into());
+    }
+
+    /// Takes out the former queues to which nothing can come back any more.
+    pub(super) fn take_unused(&mut self, used: &BTreeSet<QueueKey>) -> Vec<QueueKey> {
+        self.former_queues.extract_if(.., |queue| !used.contains(queue)).collect()
     }
 
     /// The newest record of a key and its deliveries, where the stream keeps no others.

@@ -98,6 +98,18 @@ fn what_goes_elsewhere_now_goes_there_and_what_is_under_way_is_finished() {
 }
 
 #[test]
+fn rules_that_change_often_leave_no_queues_behind() {
+    let mut wire = down(two_outputs(vec![rule("ls", 50)]));
+    wire.offer("ls/a", 100);
+    let queues = wire.node.queues().count();
+    for round in 1..=10 {
+        set(&mut wire, vec![Rule { to: vec![OutputId(round % 2)], ..rule("ls", 50) }]);
+    }
+    assert_eq!(wire.node.queues().count(), queues);
+    assert_eq!(wire.node.held(), 1);
+}
+
+#[test]
 fn a_larger_bound_lets_in_who_waits() {
     let block = Rule { full: FullPolicy::Block(ms(10_000)), bound: Size(150), ..rule("ls", 50) };
     let mut wire = down(options(vec![block.clone()]));
