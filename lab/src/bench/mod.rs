@@ -12,6 +12,17 @@ pub fn figure(name: &str, value: f64, unit: &str) -> String {
     format!("FIGURE {name} {} {unit}", (value * 1000.0).round() / 1000.0)
 }
 
+/// Resident memory of a process, in KiB.
+///
+/// # Errors
+/// There is no such process.
+pub fn resident_kib(process: u32) -> std::io::Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = text.lines().find(|line| line.starts_with("VmRSS:"));
+    let field = line.and_then(|line| line.split_whitespace().nth(1));
+    field.and_then(|field| field.parse().ok()).ok_or_else(|| std::io::Error::other("no VmRSS"))
+}
+
 /// Ends with an error when the process is told to end, so that what is running can clean up.
 ///
 /// # Errors

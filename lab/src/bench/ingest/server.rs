@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::idle::Keys;
+use crate::bench::resident_kib;
 use crate::load::raw;
 use crate::net::scratch::Scratch;
 
@@ -94,10 +95,7 @@ impl Server {
 
     /// Resident memory in KiB.
     pub(super) fn resident_kib(&self) -> io::Result<u64> {
-        let text = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
-        let line = text.lines().find(|line| line.starts_with("VmRSS:"));
-        let field = line.and_then(|line| line.split_whitespace().nth(1));
-        field.and_then(|field| field.parse().ok()).ok_or_else(|| io::Error::other("no VmRSS"))
+        resident_kib(self.process.id())
     }
 }
 

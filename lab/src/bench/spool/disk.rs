@@ -47,11 +47,3 @@ pub(super) fn syncs_a_second(folder: &Path, time: Duration) -> io::Result<f64> {
     std::fs::remove_file(path)?;
     Ok(rate)
 }
-
-/// Resident memory of this process in KiB.
-pub(super) fn resident_kib() -> io::Result<u64> {
-    let text = std::fs::read_to_string("/proc/self/status")?;
-    let line = text.lines().find(|line| line.starts_with("VmRSS:"));
-    let field = line.and_then(|line| line.split_whitespace().nth(1));
-    field.and_then(|field| field.parse().ok()).ok_or_else(|| io::Error::other("no VmRSS"))
-}

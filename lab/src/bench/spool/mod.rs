@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use self::disk::Written;
-use super::figure;
+use super::{figure, resident_kib};
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 
@@ -90,7 +90,7 @@ async fn measure(options: &Options, root: &Path) -> anyhow::Result<Vec<String>> 
         options.time.as_secs_f64()
     )];
     let mut figures = Vec::new();
-    let memory = disk::resident_kib()?;
+    let memory = resident_kib(std::process::id())?;
     for &group in &options.groups {
         let mut runs = Contestant::ALL.map(|_| Vec::new());
         let mut syncs = Vec::new();
@@ -117,7 +117,7 @@ async fn measure(options: &Options, root: &Path) -> anyhow::Result<Vec<String>> 
             figures.push(figure(&format!("spool_{name}_{group}_written"), amplification, "B/B"));
         }
     }
-    let grown = disk::resident_kib()?.saturating_sub(memory) as f64 / 1024.0;
+    let grown = resident_kib(std::process::id())?.saturating_sub(memory) as f64 / 1024.0;
     figures.push(figure("spool_resident_growth_of_all", grown, "MiB"));
     table.append(&mut figures);
     Ok(table)
