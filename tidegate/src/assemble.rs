@@ -44,8 +44,10 @@ pub struct Assembled {
     pub name: Arc<str>,
     /// The node.
     pub running: Running,
-    /// Where its inputs listen.
+    /// Where its inputs listen for MQTT.
     pub listens: Vec<SocketAddr>,
+    /// Where they listen for links.
+    pub links: Vec<SocketAddr>,
     inputs: Tasks,
     outputs: Tasks,
 }
@@ -81,12 +83,14 @@ pub async fn start_with(
             .with_context(|| format!("[[output]] {:?}", spec.label()))?;
     }
     running.log_is_ready().await;
-    let mut listens = Vec::new();
+    let (mut listens, mut links) = (Vec::new(), Vec::new());
     for input in &config.input {
         let intake = running.intake.clone();
-        listens.extend(start_input(input, config, (intake, &accepted), &mut inputs).await?);
+        let bound = start_input(input, config, (intake, &accepted), &mut inputs).await?;
+        let all = if input.link.is_some() { &mut links } else { &mut listens };
+        all.extend(bound);
     }
-    Ok(Assembled { name, running, listens, inputs, outputs })
+    Ok(Assembled { name, running, listens, links, inputs, outputs })
 }
 
 impl Assembled {

@@ -88,7 +88,9 @@ mod tests {
         let gaps = RUNS_MAX as u64 + 1;
         (1..=gaps).for_each(|number| accepted.insert(&identity(1, 1, 2 * number)));
         assert!(!accepted.contains(&identity(1, 1, 2)));
-        assert!(accepted.contains(&identity(1, 1, 4)) && accepted.contains(&identity(1, 1, 2 * gaps)));
+        assert!(
+            accepted.contains(&identity(1, 1, 4)) && accepted.contains(&identity(1, 1, 2 * gaps))
+        );
         let streams = STREAMS_MAX as u64;
         (2..=streams).for_each(|stream| accepted.insert(&identity(1, stream, 1)));
         accepted.insert(&identity(1, 1, 5));

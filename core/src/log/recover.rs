@@ -16,8 +16,8 @@ use super::header::{Header, Opened};
 use super::scan::{FOOTER_BIT, Found, Scanner};
 use super::seal::Keys;
 use super::{Defect, LogError, Run, SegmentId};
-use crate::link::accepted::Accepted;
 use crate::limits::{LOG_DAMAGES_MAX, LOG_SESSIONS_MAX};
+use crate::link::accepted::Accepted;
 use crate::record::StreamId;
 use crate::units::Size;
 

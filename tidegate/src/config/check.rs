@@ -257,7 +257,12 @@ fn outputs(config: &Config, findings: &mut Findings) {
     for (index, output) in config.output.iter().enumerate() {
         let place = section.to(index);
         let given: Vec<&str> = output.kinds().map(OutputKind::name).collect();
-        one_kind(&given, "amqp = {...}, mqtt = {...}, link = {...} or sink = {...}", &place, findings);
+        one_kind(
+            &given,
+            "amqp = {...}, mqtt = {...}, link = {...} or sink = {...}",
+            &place,
+            findings,
+        );
         output.kinds().for_each(|kind| destination(kind, &place, findings));
         if let Some(name) = &output.name {
             name_is_good(name, place.to("name"), findings);
@@ -347,7 +352,10 @@ fn uplinks(config: &Config, findings: &mut Findings) {
             let text = "\"known\" needs to know the rate: give rate = \"18mbit\", or another law";
             findings.error(place.to("law"), text);
         }
-        let shares = |other: &&OutputConfig| other.uplink() == output.uplink();
+        let is_link = |output: &OutputConfig| output.link.is_some();
+        let shares = |other: &&OutputConfig| {
+            other.uplink() == output.uplink() && !is_link(other) && !is_link(output)
+        };
         let Some(other) = config.output[..index].iter().find(shares) else { continue };
         for (key, differs) in
             [("rate", other.rate != output.rate), ("law", other.law() != output.law())]

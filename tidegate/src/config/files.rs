@@ -38,7 +38,9 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
     }
     for (index, input) in config.input.iter().enumerate() {
         let place = Place::section("input").to(index).to("link");
-        let Some(files) = input.link.as_ref().and_then(LinkInputConfig::tls_files) else { continue };
+        let Some(files) = input.link.as_ref().and_then(LinkInputConfig::tls_files) else {
+            continue;
+        };
         match tls::server(&files) {
             Ok(_) => validity(&files.certificate, &place.to("certificate"), &mut findings),
             Err(error) => findings.error(place, error.to_string()),

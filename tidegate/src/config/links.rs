@@ -51,7 +51,8 @@ impl LinkOutputConfig {
     /// # Errors
     /// What is wrong and what would be right.
     pub fn far(&self) -> Result<(String, u16), String> {
-        const EXAMPLE: &str = "write \"host:port\", as in \"hq.example:7443\" or \"[2001:db8::1]:7443\"";
+        const EXAMPLE: &str =
+            "write \"host:port\", as in \"hq.example:7443\" or \"[2001:db8::1]:7443\"";
         let text = self.to.as_deref().ok_or("no far node: give to = \"hq.example:7443\"")?;
         match super::outputs::host_and_port(text) {
             Some((host, Some(port))) => Ok((host.into(), port)),

@@ -172,7 +172,10 @@ mod tests {
         assert_eq!(source("auto"), Ok(Ipv4Addr::LOCALHOST.into()));
         assert_eq!(source("lo"), Ok(Ipv4Addr::LOCALHOST.into()));
         assert_eq!(source("127.0.0.2"), Ok([127, 0, 0, 2].into()));
-        assert_eq!(source("192.0.2.1").unwrap_err(), "no interface has the address 192.0.2.1 (now)");
+        assert_eq!(
+            source("192.0.2.1").unwrap_err(),
+            "no interface has the address 192.0.2.1 (now)"
+        );
         assert_eq!(source("::1").unwrap_err(), "no IPv4 route to 127.0.0.1 by ::1");
         assert_eq!(source("nowhere0").unwrap_err(), "there is no interface nowhere0 (now)");
     }

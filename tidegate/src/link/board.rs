@@ -32,11 +32,7 @@ pub struct PathFigures {
 }
 
 impl PathFigures {
-    pub(crate) fn new(
-        name: String,
-        transport: Option<&'static str>,
-        status: &PathStatus,
-    ) -> Self {
+    pub(crate) fn new(name: String, transport: Option<&'static str>, status: &PathStatus) -> Self {
         PathFigures {
             name,
             transport,

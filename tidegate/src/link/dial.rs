@@ -184,14 +184,15 @@ impl Dialer {
             Endpoint::new(EndpointConfig::default(), None, socket, runtime)
         });
         let endpoint = opened.map_err(|error| format!("{}: {error}", self.binding))?;
-        let connecting =
-            endpoint.connect_with(self.peer.quic.clone(), address, &self.peer.host);
+        let connecting = endpoint.connect_with(self.peer.quic.clone(), address, &self.peer.host);
         let connecting = connecting.map_err(|error| error.to_string())?;
         match timeout(HANDSHAKE_PATIENCE, connecting).await {
             Ok(Ok(connection)) => Ok(Connected::Quic(endpoint, connection)),
             Ok(Err(error)) => Err(quic::explain(&error)),
-            Err(_) => Err(format!("{address} does not answer: is its link input running, and UDP \
-                                   not blocked on the way?")),
+            Err(_) => Err(format!(
+                "{address} does not answer: is its link input running, and UDP \
+                                   not blocked on the way?"
+            )),
         }
     }
 

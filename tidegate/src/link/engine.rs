@@ -3,9 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate_core::link::packet::Custody;
-use tidegate_core::link::{
-    Event, Link, LinkOptions, OfferError, Outgoing, PathOptions,
-};
+use tidegate_core::link::{Event, Link, LinkOptions, OfferError, Outgoing, PathOptions};
 use tidegate_core::units::{Rate, Size};
 
 use super::PathFigures;

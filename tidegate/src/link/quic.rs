@@ -23,11 +23,11 @@ use crate::tls::Certificate;
 const WINDOW: u64 = 1 << 40;
 /// What every path carries: QUIC's own minimum, which IPv6 carries everywhere.
 const MTU: u16 = 1200;
-/// A path without a word for so long is given up and dialed again; core has left it long before, and comes
-/// back to it by itself if it returns earlier.
-const IDLE: Duration = Duration::from_secs(60);
-/// An idle connection says a word this often: NATs forget after 30 s.
-const KEEPALIVE: Duration = Duration::from_secs(10);
+/// A path without a word for so long is given up and dialed again: the far end may have lost what it knew
+/// of us. Core has left the path long before, and comes back to it by itself if it returns earlier.
+const IDLE: Duration = Duration::from_secs(20);
+/// An idle connection says a word this often: NATs forget after 30 s, and two words may be lost.
+const KEEPALIVE: Duration = Duration::from_secs(6);
 /// QUIC acknowledges so many packets at once, or after this time: core has its own acknowledgements.
 const ACKED_PACKETS: u32 = 64;
 const ACK_DELAY: Duration = Duration::from_millis(250);

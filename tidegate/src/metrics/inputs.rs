@@ -20,9 +20,7 @@ pub(super) const DENIED: Metric = Metric::counter(
 /// Writes them.
 pub(super) fn encode(counts: &Counts, text: &mut Text) {
     let Counts { dropped, refused, denied } = counts;
-    for (metric, by_reason) in
-        [(DROPPED, dropped), (REFUSED, refused), (DENIED, denied)]
-    {
+    for (metric, by_reason) in [(DROPPED, dropped), (REFUSED, refused), (DENIED, denied)] {
         text.head(metric);
         for (reason, count) in by_reason {
             text.sample(metric.name, &[("reason", reason)], *count as f64);

@@ -27,8 +27,7 @@ pub(super) fn start_input(
         listen,
         tls: tls::server(&files)?,
         // Only who has the key may end our connections.
-        secret: std::fs::read(&files.key)
-            .with_context(|| format!("{}", files.key.display()))?,
+        secret: std::fs::read(&files.key).with_context(|| format!("{}", files.key.display()))?,
         from: link.from.clone().unwrap_or_default(),
         window: link.window.0,
         tcp: link.tcp,

@@ -87,7 +87,11 @@ pub(super) fn render(links: &[LinkView]) -> String {
         for path in &link.paths {
             let known = |number: f64, text: String| if number > 0.0 { text } else { "-".into() };
             rows.push(vec![
-                if link.direction == "in" { format!("from {}", link.name) } else { link.name.clone() },
+                if link.direction == "in" {
+                    format!("from {}", link.name)
+                } else {
+                    link.name.clone()
+                },
                 path.name.clone(),
                 path.state.clone(),
                 path.transport.clone().unwrap_or_else(|| "-".into()),
@@ -146,10 +150,10 @@ mod tests {
         let view = LinkView::from(&figures);
         assert_eq!(
             render(&[view]),
-            "\nlink   path   state    by         rate     rtt   queue   loss  share\n\
-             hq    wlan0      up  quic  36 Mbit/s  141 ms  3.0 ms  9.8 %  75 %\n\
-             hq    wwan0    dead  quic  36 Mbit/s  141 ms  3.0 ms  9.8 %  25 %\n\
-             hq     eth0  absent     -          -       -       -  0.0 %  0 %\n"
+            "\nlink   path   state    by          rate     rtt   queue   loss  share\n\
+             hq    wlan0      up  quic  36.00 Mbit/s  141 ms  3.0 ms  9.8 %  75 %\n\
+             hq    wwan0    dead  quic  36.00 Mbit/s  141 ms  3.0 ms  9.8 %  25 %\n\
+             hq     eth0  absent     -             -       -       -  0.0 %  0 %\n"
         );
         assert_eq!(render(&[]), "");
     }

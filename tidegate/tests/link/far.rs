@@ -37,8 +37,13 @@ pub(crate) struct Far {
 impl Far {
     /// Listens at `listen`; `more` are further keys of the link.
     pub(crate) async fn start(files: &str, listen: &str, more: &str) -> Far {
+        Far::start_with(files, listen, more, "").await
+    }
+
+    /// With further sections.
+    pub(crate) async fn start_with(files: &str, listen: &str, more: &str, sections: &str) -> Far {
         let text = format!(
-            "[node]\nname = \"far\"\n[http]\nlisten = []\n\
+            "[node]\nname = \"far\"\n[http]\nlisten = []\n{sections}\
              [[input]]\nlink = {{ listen = {listen:?}, {files}{more} }}\n\
              [[output]]\nsink = {{ discard = true }}\n"
         );
@@ -58,7 +63,7 @@ impl Far {
 
     /// The address of the first listener.
     pub(crate) fn address(&self) -> String {
-        self.node.listens[0].to_string()
+        self.node.links[0].to_string()
     }
 
     /// The next record.

@@ -9,6 +9,7 @@ mod nodes;
 #[path = "../support/process.rs"]
 mod process;
 mod processes;
+mod vanish;
 
 use std::time::Duration;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::PATIENCE;
@@ -14,9 +16,14 @@ const POLL: Duration = Duration::from_millis(20);
 /// Two nodes carry records of several streams and all sizes by paths of these kinds.
 async fn carries(name: &str, listen: &str, more: &str, count: usize) {
     let authority = Authority::new(name);
-    let (own, other) = (authority.issue("gate-7"), authority.issue("far"));
-    let mut far = Far::start(&files(&authority, &other), listen, "").await;
-    let gate = edge(&files(&authority, &own), &far.address(), more).await;
+    let far = Far::start(&files(&authority, &authority.issue("far")), listen, "").await;
+    let address = far.address();
+    carries_to(&authority, far, &address, more, count).await;
+}
+
+/// The same to a far node that is dialed at `address`.
+async fn carries_to(authority: &Authority, mut far: Far, address: &str, more: &str, count: usize) {
+    let gate = edge(&files(authority, &authority.issue("gate-7")), address, more).await;
     let mut senders = Vec::new();
     for stream in 0..8 {
         senders.push(Sender::open(&gate, &format!("plc-{stream}")).await);
@@ -42,7 +49,10 @@ async fn carries(name: &str, listen: &str, more: &str, count: usize) {
     let status = gate.stop(PATIENCE).await;
     assert_eq!((status.counts.confirmed, status.held), (8 * count as u64, 0));
     let status = far.node.stop(PATIENCE).await;
-    assert_eq!((status.counts.records, status.counts.confirmed), (8 * count as u64, 8 * count as u64));
+    assert_eq!(
+        (status.counts.records, status.counts.confirmed),
+        (8 * count as u64, 8 * count as u64)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,11 +73,32 @@ async fn records_arrive_by_tcp() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn records_arrive_by_tcp_where_udp_is_blocked() {
+    let authority = Authority::new("link-blocked");
+    let far = Far::start(&files(&authority, &authority.issue("far")), "127.0.0.1:0", "").await;
+    // Only TCP passes here.
+    let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, behind) = (door.local_addr().unwrap().to_string(), far.address());
+    let passing = tokio::spawn(async move {
+        while let Ok((mut outside, _)) = door.accept().await {
+            let mut inside = TcpStream::connect(&behind).await.unwrap();
+            tokio::spawn(async move {
+                let _ = copy_bidirectional(&mut outside, &mut inside).await;
+            });
+        }
+    });
+    carries_to(&authority, far, &address, "", 5).await;
+    passing.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_far_node_that_begins_anew_gets_what_the_old_one_did_not_take() {
     let authority = Authority::new("link-anew");
     let (own, other) = (authority.issue("gate-7"), authority.issue("far"));
     let (own, other) = (files(&authority, &own), files(&authority, &other));
-    let mut far = Far::start(&other, "127.0.0.1:0", "").await;
+    // By its log it knows what it has accepted before.
+    let log = format!("[log]\ndirectory = {:?}\n", authority.file("log"));
+    let mut far = Far::start_with(&other, "127.0.0.1:0", "", &log).await;
     let address = far.address();
     let gate = edge(&own, &address, ", paths = [\"127.0.0.2\", \"127.0.0.3\"]").await;
     let mut sender = Sender::open(&gate, "plc").await;
@@ -86,7 +117,7 @@ async fn a_far_node_that_begins_anew_gets_what_the_old_one_did_not_take() {
         while std::net::UdpSocket::bind(&address).is_err() {
             tokio::time::sleep(POLL).await;
         }
-        far = Far::start(&other, &address, "").await;
+        far = Far::start_with(&other, &address, "", &log).await;
         for _ in 0..5 {
             checker.take(&*far.record().await);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,23 @@ use crate::process::Node;
 /// How often a file is looked at.
 const POLL: Duration = Duration::from_millis(50);
 
+/// Waits for something that leaves no word.
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "waited in vain for {what}");
+        std::thread::sleep(POLL);
+    }
+}
+
 /// A port that nobody has now.
 fn free_port() -> u16 {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    loop {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Two nodes with logs, and what the far one has written.
@@ -24,6 +38,8 @@ struct Pair {
     name: &'static str,
     folder: PathBuf,
     authority: Authority,
+    /// Keys of the edge.
+    own: String,
     port: u16,
     mqtt: u16,
 }
@@ -34,11 +50,17 @@ impl Pair {
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         let (port, mqtt) = (free_port(), free_port());
-        Pair { name, folder, authority: Authority::new(name), port, mqtt }
+        let authority = Authority::new(name);
+        let own = files(&authority, &authority.issue("gate-7"));
+        Pair { name, folder, authority, own, port, mqtt }
     }
 
-    fn far(&self, authority: &Authority) -> Node {
-        let files = files(authority, &authority.issue("far"));
+    /// The far node's keys, by this authority.
+    fn keys(authority: &Authority) -> String {
+        files(authority, &authority.issue("far"))
+    }
+
+    fn far(&self, files: &str) -> Node {
         let config = format!(
             "[node]\nname = \"far\"\n[http]\nlisten = []\n[log]\ndirectory = {:?}\n\
              [[input]]\nlink = {{ listen = \"127.0.0.1:{}\", {files} }}\n\
@@ -51,7 +73,7 @@ impl Pair {
     }
 
     fn edge(&self) -> Node {
-        let files = files(&self.authority, &self.authority.issue("gate-7"));
+        let files = &self.own;
         let config = format!(
             "[node]\nname = \"gate-7\"\n[http]\nlisten = []\n[log]\ndirectory = {:?}\n\
              [[input]]\nmqtt = {{ listen = \"127.0.0.1:{}\" }}\n\
@@ -130,7 +152,7 @@ fn publish(port: u16, numbers: std::ops::Range<u64>) -> BTreeSet<u64> {
 #[test]
 fn an_edge_that_is_killed_loses_nothing_and_repeats_nothing() {
     let pair = Pair::new("link-edge-killed");
-    let mut far = pair.far(&pair.authority);
+    let mut far = pair.far(&Pair::keys(&pair.authority));
     far.wait_for("ready");
     let mut acked = BTreeSet::new();
     for round in 0..4 {
@@ -157,7 +179,8 @@ fn an_edge_that_is_killed_loses_nothing_and_repeats_nothing() {
 #[test]
 fn a_far_node_that_is_killed_loses_nothing() {
     let pair = Pair::new("link-far-killed");
-    let mut far = pair.far(&pair.authority);
+    let keys = Pair::keys(&pair.authority);
+    let mut far = pair.far(&keys);
     far.wait_for("ready");
     let mut edge = pair.edge();
     edge.wait_for("ready");
@@ -167,7 +190,7 @@ fn a_far_node_that_is_killed_loses_nothing() {
         pair.wait_for(&BTreeSet::from([round * 300]));
         far.process.kill().unwrap();
         far.process.wait().unwrap();
-        far = pair.far(&pair.authority);
+        far = pair.far(&keys);
         far.wait_for("ready");
     }
     let acked = publisher.join().unwrap();
@@ -181,7 +204,7 @@ fn a_far_node_that_is_killed_loses_nothing() {
 fn who_is_not_trusted_is_told_and_gets_nothing() {
     let pair = Pair::new("link-untrusted");
     let stranger = Authority::new("link-stranger");
-    let mut far = pair.far(&stranger);
+    let mut far = pair.far(&Pair::keys(&stranger));
     far.wait_for("ready");
     let mut edge = pair.edge();
     let mqtt = pair.mqtt;
@@ -192,7 +215,7 @@ fn who_is_not_trusted_is_told_and_gets_nothing() {
     far.process.wait().unwrap();
     assert!(pair.written().is_empty());
     // The right one comes.
-    let mut far = pair.far(&pair.authority);
+    let mut far = pair.far(&Pair::keys(&pair.authority));
     far.wait_for("a link begins");
     pair.wait_for(&(0..3).collect());
 }

@@ -14,18 +14,13 @@ use crate::tls;
 const WINDOW_MIN: Size = Size::from_kib(128);
 
 /// All three files are needed: both ends of a link prove who they are.
-fn files(
-    [ca, certificate, key]: [&Option<PathBuf>; 3],
-    place: &Place,
-    findings: &mut Findings,
-) {
+fn files([ca, certificate, key]: [&Option<PathBuf>; 3], place: &Place, findings: &mut Findings) {
     let all = [("ca", ca), ("certificate", certificate), ("key", key)];
     let missing: Vec<&str> =
         all.iter().filter(|(_, file)| file.is_none()).map(|(name, _)| *name).collect();
     if !missing.is_empty() {
         let text = format!(
-            "both ends of a link prove who they are, and {} is missing: give ca = \"ca.pem\", certificate = \
-             \"node.pem\" and key = \"node.key\" (`tidegate keys` makes them)",
+            "both ends of a link prove who they are; missing: {} (`tidegate keys` makes such files)",
             missing.join(", ")
         );
         findings.error(place.clone(), text);

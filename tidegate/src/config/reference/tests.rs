@@ -4,8 +4,8 @@ use serde::de::{Deserializer, Visitor};
 
 use super::super::{
     AllowConfig, AmqpConfig, ClassConfig, InputConfig, LinkInputConfig, LinkOutputConfig,
-    MqttClientConfig, MqttInputConfig,
-    MqttOutputConfig, OutputConfig, ReplayConfig, SinkConfig, TlsConfig, read,
+    MqttClientConfig, MqttInputConfig, MqttOutputConfig, OutputConfig, ReplayConfig, SinkConfig,
+    TlsConfig, read,
 };
 use super::*;
 

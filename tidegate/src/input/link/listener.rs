@@ -39,6 +39,9 @@ const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 /// How long a stop waits for the last words.
 const GOODBYE: Duration = Duration::from_secs(1);
 
+/// Ports that are tried where any will do.
+const CHOICES: usize = 32;
+
 /// Why a link input cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
@@ -85,28 +88,45 @@ pub struct LinkListener {
 /// # Errors
 /// An address cannot be listened on.
 pub fn bind(options: LinkInputOptions) -> Result<LinkListener, LinkError> {
-    let (config, endpoint) =
-        quic::server(&options.tls, &options.secret).map_err(LinkError::Tls)?;
+    let (config, endpoint) = quic::server(&options.tls, &options.secret).map_err(LinkError::Tls)?;
     let (mut endpoints, mut listeners) = (Vec::new(), Vec::new());
     for &address in &options.listen {
-        let failed = |protocol| {
-            move |source: io::Error| {
-                let cure = cure(&source);
-                LinkError::Listen { address, protocol, cure, source }
-            }
-        };
         let only_v6 = options.listen.iter().any(SocketAddr::is_ipv4);
-        let socket = udp(address, only_v6).map_err(failed("UDP"))?;
+        let (socket, listener) = sockets(address, only_v6, options.tcp)?;
         let opened =
             Endpoint::new(endpoint.clone(), Some(config.clone()), socket, Arc::new(TokioRuntime));
-        let opened = opened.map_err(failed("UDP"))?;
-        if options.tcp {
-            let bound = opened.local_addr().map_err(failed("UDP"))?;
-            listeners.push(tcp_listener(bound, only_v6).map_err(failed("TCP"))?);
-        }
-        endpoints.push(opened);
+        endpoints.push(opened.map_err(|source| failed(address, "UDP", source))?);
+        listeners.extend(listener);
     }
     Ok(LinkListener { endpoints, listeners, options })
+}
+
+fn failed(address: SocketAddr, protocol: &'static str, source: io::Error) -> LinkError {
+    let cure = cure(&source);
+    LinkError::Listen { address, protocol, cure, source }
+}
+
+/// Sockets of both protocols with one port.
+fn sockets(
+    address: SocketAddr,
+    only_v6: bool,
+    has_tcp: bool,
+) -> Result<(std::net::UdpSocket, Option<TcpListener>), LinkError> {
+    let mut tries = 0;
+    loop {
+        let socket = udp(address, only_v6).map_err(|source| failed(address, "UDP", source))?;
+        if !has_tcp {
+            return Ok((socket, None));
+        }
+        let listener = socket.local_addr().and_then(|bound| tcp_listener(bound, only_v6));
+        tries += 1;
+        match listener {
+            Ok(listener) => return Ok((socket, Some(listener))),
+            // A port that the system chose for one protocol may have a user in the other.
+            Err(_) if address.port() == 0 && tries < CHOICES => {}
+            Err(source) => return Err(failed(address, "TCP", source)),
+        }
+    }
 }
 
 fn udp(address: SocketAddr, only_v6: bool) -> io::Result<std::net::UdpSocket> {
@@ -186,7 +206,8 @@ impl LinkListener {
             endpoint.close(0u32.into(), b"the far node is stopping");
         }
         tasks.shutdown().await;
-        let mut lives = std::mem::take(&mut *shared.lives.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut lives =
+            std::mem::take(&mut *shared.lives.lock().unwrap_or_else(PoisonError::into_inner));
         lives.all.clear();
         let _ = timeout(GOODBYE, async { while lives.tasks.join_next().await.is_some() {} }).await;
         for endpoint in &endpoints {
@@ -246,18 +267,16 @@ async fn serve_quic(connection: quinn::Connection, shared: &Arc<Shared>) -> Opti
         connection.close(1u32.into(), why.as_bytes());
         return Some(why.into());
     };
-    let first = loop {
-        match timeout(PATIENCE, connection.read_datagram()).await {
-            // One that is none of ours may be of an older version that greets otherwise.
-            Ok(Ok(datagram)) => match greeting(datagram) {
-                Ok(first) => break first,
-                Err(why) => {
-                    connection.close(1u32.into(), why.as_bytes());
-                    return Some(why);
-                }
-            },
-            Ok(Err(error)) => return Some(quic::explain(&error)),
-            Err(_) => return Some("no packet after the handshake".into()),
+    let first = match timeout(PATIENCE, connection.read_datagram()).await {
+        Ok(Ok(datagram)) => greeting(datagram),
+        Ok(Err(error)) => return Some(quic::explain(&error)),
+        Err(_) => Err("no packet after the handshake".into()),
+    };
+    let first = match first {
+        Ok(first) => first,
+        Err(why) => {
+            connection.close(1u32.into(), why.as_bytes());
+            return Some(why);
         }
     };
     let Greeting { packet, path, incarnation } = first;

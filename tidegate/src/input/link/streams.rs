@@ -178,8 +178,7 @@ impl Stream {
     /// Whether nothing is left; then nothing more can come.
     fn is_over(&mut self) -> bool {
         let mut tasks = lock(&self.streams.tasks);
-        let is_over =
-            self.waiting.is_empty() && self.offered.is_empty() && self.inbox.is_empty();
+        let is_over = self.waiting.is_empty() && self.offered.is_empty() && self.inbox.is_empty();
         if is_over {
             tasks.remove(&self.name);
         }

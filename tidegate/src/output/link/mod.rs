@@ -4,25 +4,23 @@
 //! count as sent); the far node's word about each record becomes its fate. What a life of the link leaves
 //! open is sent again in the next one, under the same name.
 
+mod record;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use tidegate_core::class::ClassId;
 use tidegate_core::io::{PathState, Refusal};
-use tidegate_core::link::envelope::{Envelope, HOPS_MAX};
 use tidegate_core::link::handover::Handover;
 use tidegate_core::link::packet::Custody;
 use tidegate_core::link::schedule::ScheduleName;
 use tidegate_core::link::{Event, LinkOptions, OfferError, Outgoing};
-use tidegate_core::record::{Body, DeliveryId, DropReason, Fate, Properties, Record};
+use tidegate_core::record::{DeliveryId, DropReason, Fate};
 use tidegate_core::units::Rate;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::headers;
 use super::lane::Complaint;
 use crate::input::complaints::Complaints;
 use crate::link::board::PERIOD;
@@ -275,7 +273,9 @@ impl Sender {
         if !ordered.is_first {
             return Ok(());
         }
-        let offered = match self.outgoing(&order) {
+        let now = self.port.feedback.now();
+        let deadline = self.handover.deadline(now, order.class);
+        let offered = match record::outgoing(&order, now, deadline) {
             Some(outgoing) => self.offer(id, outgoing),
             None => Err(DropReason::Refused),
         };
@@ -311,35 +311,6 @@ impl Sender {
             }
             self.stalled.pop_front();
         }
-    }
-
-    /// The record as it travels; `None` for one that goes in circles.
-    fn outgoing(&self, order: &Transmit) -> Option<Outgoing> {
-        let Transmit { id, record, class, .. } = order;
-        let now = self.port.feedback.now();
-        let hop = headers::hop(&record.properties);
-        if hop > HOPS_MAX {
-            return None;
-        }
-        let Body::Resident(payload) = &record.body else { return None };
-        let envelope = Envelope {
-            identity: record.identity.clone(),
-            hop,
-            grant: None,
-            left: record.deadline.since(now),
-            ttl: record.expires.map(|expires| expires.since(now)),
-            source_unix_ns: record.source_unix_ns,
-            key: record.key.clone(),
-            properties: own_properties(&record.properties),
-            payload: payload.clone(),
-        };
-        Some(Outgoing {
-            token: id.0,
-            stream: stream_number(record),
-            content: envelope.encode(),
-            deadline: self.handover.deadline(now, ClassId(class.index() as u8)),
-            expires: record.expires,
-        })
     }
 
     /// What is to be looked at from time to time.
@@ -387,38 +358,5 @@ fn link_options(options: &LinkOptionsOut) -> LinkOptions {
         schedule: options.schedule,
         unsettled_max: options.unconfirmed_max,
         ..LinkOptions::new(link::new_incarnation(), options.paths.len())
-    }
-}
-
-/// The record's properties without those that stand for its way.
-fn own_properties(properties: &Properties) -> Properties {
-    if properties.find(headers::HOP).is_none() {
-        return properties.clone();
-    }
-    let own = properties.iter().filter(|(name, _)| name != headers::HOP.as_bytes());
-    Properties::new(own.map(|(name, value): &(Bytes, Bytes)| (name.clone(), value.clone())).collect())
-}
-
-/// One number for each stream that a record can be of. Two streams with the same one wait for each
-/// other, no more.
-fn stream_number(record: &Record) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    let identity = &record.identity;
-    (&identity.origin, identity.stream).hash(&mut hasher);
-    hasher.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_hop_is_no_property_of_the_record() {
-        let pair = |name: &'static str, value: &'static str| (name.into(), value.into());
-        let all = Properties::new(vec![pair("unit", "bar"), pair(headers::HOP, "3")]);
-        assert_eq!(headers::hop(&all), 3);
-        assert_eq!(own_properties(&all), Properties::new(vec![pair("unit", "bar")]));
-        assert_eq!(headers::hop(&own_properties(&all)), 0);
     }
 }
