@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 
 #[cfg(feature = "stores")]
 use crate::bench::spool;
-use crate::bench::{self, core, hol, ingest, kill9};
+use crate::bench::{self, core, hol, ingest, kill9, link};
 use crate::load::Job;
 use crate::net::namespace::Link;
 use crate::net::play::{self, Foreground};
@@ -33,6 +33,7 @@ Examples:
   lab bench hol --runs 3         the same link for Tidegate and for Mosquitto's bridge
   lab bench ingest               CPU of accepting a record, beside Mosquitto
   lab bench kill9                every acknowledged record arrives, however often the node is killed
+  lab bench link-h               three lossy paths: a link between nodes, and kernel MPTCP
   lab net selftest               how exact emulated links are on this machine
   lab net run FILE.toml          any program on emulated links
   lab bench core                 nanoseconds per record through a node")]
@@ -132,6 +133,14 @@ enum Bench {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Three unequal paths with 10, 10 and 5 % loss: Tidegate's link, kernel MPTCP, single-path TCP
+    LinkH(LinkOptions),
+    /// The same paths with a tenth of the loss
+    LinkL(LinkOptions),
+    /// The same paths and receive windows of 128, 256 and 512 KiB
+    LinkBuffer(LinkOptions),
+    /// The shortest of the paths dies and returns
+    LinkDeath(LinkOptions),
     /// Durable records a second, beside embedded stores and a plain file (cargo feature `stores`)
     Spool {
         /// A folder on the disk that is meant
@@ -153,6 +162,36 @@ enum Bench {
         #[arg(long, default_values_t = [1, 64])]
         batch: Vec<usize>,
     },
+}
+
+#[derive(Debug, Args)]
+struct LinkOptions {
+    /// How long each load is on
+    #[arg(long, default_value_t = 25)]
+    seconds: u32,
+    /// Runs of each, in turn; figures are medians
+    #[arg(long, default_value_t = 1)]
+    runs: u32,
+    /// tidegate, mptcp-bbr, mptcp-cubic, tcp-bbr or tcp-cubic (may be given again); all of them if left out
+    #[arg(long, value_parser = carrier)]
+    only: Vec<link::Contestant>,
+}
+
+impl LinkOptions {
+    async fn run(self, scenario: link::Scenario) -> anyhow::Result<()> {
+        let LinkOptions { seconds, runs, only } = self;
+        let contestants = if only.is_empty() { link::Contestant::ALL.to_vec() } else { only };
+        if is_skipped(wire::probe()) {
+            return Ok(());
+        }
+        tokio::select! {
+            lines = link::run(link::Options { scenario, contestants, seconds, runs }) => {
+                print(lines?);
+                Ok(())
+            }
+            stopped = bench::interrupted() => stopped,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -203,6 +242,11 @@ fn contestant(name: &str) -> Result<hol::Contestant, String> {
 
 fn killed(name: &str) -> Result<kill9::Contestant, String> {
     let found = kill9::Contestant::ALL.into_iter().find(|one| one.name() == name);
+    found.ok_or_else(|| format!("no contestant is called {name}"))
+}
+
+fn carrier(name: &str) -> Result<link::Contestant, String> {
+    let found = link::Contestant::ALL.into_iter().find(|one| one.name() == name);
     found.ok_or_else(|| format!("no contestant is called {name}"))
 }
 
@@ -263,6 +307,10 @@ impl Bench {
                 let time = Duration::from_secs(seconds);
                 print(spool::run(&spool::Options { directory, groups: group, time, runs }).await?);
             }
+            Bench::LinkH(options) => options.run(link::Scenario::Heavy).await?,
+            Bench::LinkL(options) => options.run(link::Scenario::Light).await?,
+            Bench::LinkBuffer(options) => options.run(link::Scenario::Buffer).await?,
+            Bench::LinkDeath(options) => options.run(link::Scenario::Death).await?,
             #[cfg(not(feature = "stores"))]
             Bench::Spool { .. } => {
                 anyhow::bail!(

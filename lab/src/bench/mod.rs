@@ -4,6 +4,7 @@ pub mod core;
 pub mod hol;
 pub mod ingest;
 pub mod kill9;
+pub mod link;
 #[cfg(feature = "stores")]
 pub mod spool;
 

@@ -18,6 +18,8 @@ use std::process::Command;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use crate::bench::link::{ReceiveRecords, SendRecords};
+
 pub use consume::{Arrival, ConsumeAmqp, ConsumeMqtt};
 pub use insist::Insist;
 pub use publish::{Acked, DUE_PROPERTY, Payload, Publish, SEQ_PROPERTY, STREAM_PROPERTY, Stream};
@@ -39,6 +41,10 @@ pub enum Job {
     ConsumeMqtt(ConsumeMqtt),
     /// Print what an AMQP broker delivers.
     ConsumeAmqp(ConsumeAmqp),
+    /// Send records of the link's benchmarks.
+    SendRecords(SendRecords),
+    /// Receive them.
+    ReceiveRecords(ReceiveRecords),
 }
 
 impl Job {
@@ -59,6 +65,9 @@ impl Job {
             Job::Insist(job) => job.run().await,
             Job::ConsumeMqtt(job) => job.run().await,
             Job::ConsumeAmqp(job) => job.run().await,
+            // These block, and have their process for themselves.
+            Job::SendRecords(job) => job.run(),
+            Job::ReceiveRecords(job) => job.run(),
         }
     }
 }
