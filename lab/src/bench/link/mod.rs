@@ -183,7 +183,7 @@ fn world(load: &Load) -> anyhow::Result<World> {
     for (place, name) in PATHS.iter().enumerate() {
         let ((megabits, delay, queue), loss) = (WAYS[place], load.loss[place]);
         let way =
-            format!("rate = \"{megabits}mbit\", delay = \"{delay}ms\", queue = \"{queue}kB\"");
+            format!("rate = \"{megabits}mbit\", delay = \"{delay}ms\", queue = \"{queue}KB\"");
         text += &format!(
             "[[link]]\nname = \"{name}\"\nends = [\"edge\", \"cloud\"]\n\
              uplink = {{ {way}, loss = {loss} }}\ndownlink = {{ {way} }}\n"
