@@ -5,11 +5,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
+use tokio::time::Instant;
 
 use super::receive::ReceiveRecords;
 use super::send::SendRecords;
 use super::socket::Kind;
 use super::{Load, PATHS};
+use crate::load::stamp::wall_ns;
 use crate::load::{Job, READY};
 use crate::net::process::Process;
 use crate::net::run;
@@ -23,8 +25,8 @@ const PORT: u16 = 7100;
 const LINK_PORT: u16 = 7443;
 /// The kernel's buffers may grow to this.
 const BUFFER: &str = "4096 131072 33554432";
-/// How long a start may take before the load begins.
-pub(super) const LEAD: Duration = Duration::from_secs(3);
+/// How long a sender has to connect before the load begins.
+const LEAD: Duration = Duration::from_secs(1);
 
 /// A way from a sender at the edge to a receiver in the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +80,8 @@ impl Contestant {
 pub(super) struct Rig {
     pub(super) sender: Process,
     pub(super) receiver: Process,
+    /// When the load begins.
+    pub(super) begin: Instant,
     /// Processes whose CPU counts.
     pub(super) workers: Vec<u32>,
     _servers: Vec<crate::net::process::Quiet>,
@@ -90,25 +94,20 @@ fn own(stage: &Stage, host: &str, job: &Job) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Starts a contestant; the load begins `LEAD` after `begin_ns` was read.
+/// Starts a contestant, then the load.
 pub(super) async fn start(
     contestant: Contestant,
     stage: &Stage,
     scratch: &Scratch,
     load: &Load,
-    begin_ns: u64,
 ) -> anyhow::Result<Rig> {
     let kind = contestant.kind(load.buffer);
     let is_node = kind.is_none();
     // The far node and its consumer are one host.
     let far = if is_node { Ipv4Addr::LOCALHOST } else { cloud(contestant, stage)? };
     let at = SocketAddrV4::new(far, PORT);
-    let job = Job::ReceiveRecords(ReceiveRecords {
-        at,
-        kind: kind.clone(),
-        begin_ns,
-        settled: load.seconds / 3.0,
-    });
+    let job =
+        Job::ReceiveRecords(ReceiveRecords { at, kind: kind.clone(), settled: load.seconds / 3.0 });
     let mut receiver = Process::start("receiver", own(stage, "cloud", &job)?)?;
     receiver.says(READY, CONNECT).await?;
     let (mut servers, mut workers) = (Vec::new(), Vec::new());
@@ -121,6 +120,8 @@ pub(super) async fn start(
         }
         false => at,
     };
+    let begin_ns = wall_ns() + LEAD.as_nanos() as u64;
+    let begin = Instant::now() + LEAD;
     let job = Job::SendRecords(SendRecords {
         to,
         kind,
@@ -135,7 +136,7 @@ pub(super) async fn start(
     if !is_node {
         workers.extend([sender.id(), receiver.id()].into_iter().flatten());
     }
-    Ok(Rig { sender, receiver, workers, _servers: servers })
+    Ok(Rig { sender, receiver, begin, workers, _servers: servers })
 }
 
 /// The cloud's address for a rival: on the first path, by which MPTCP begins; on the fastest for the others.
@@ -193,7 +194,8 @@ async fn nodes(stage: &Stage, scratch: &Scratch, load: &Load) -> anyhow::Result<
             "ca = \"{keys}/ca.pem\", certificate = \"{keys}/{name}.pem\", key = \"{keys}/{name}.key\""
         )
     };
-    let limits = "[limits]\nmemory = \"256MiB\"\nrecord_max = \"64KiB\"\n[http]\nlisten = []\n";
+    // Nothing is late, so that every stream keeps its order.
+    let limits = "[[class]]\nname = \"media\"\nlatency = \"1h\"\n[limits]\nmemory = \"256MiB\"\nrecord_max = \"64KiB\"\n[http]\nlisten = []\n";
     let far = format!(
         "[node]\nname = \"hq\"\n{limits}\
          [[input]]\nlink = {{ listen = \"0.0.0.0:{LINK_PORT}\", {}{window} }}\n\
@@ -204,18 +206,18 @@ async fn nodes(stage: &Stage, scratch: &Scratch, load: &Load) -> anyhow::Result<
     let edge = format!(
         "[node]\nname = \"edge\"\n{limits}\
          [[input]]\nmqtt = {{ listen = \"127.0.0.1:1883\" }}\n\
-         [[stream]]\nmemory = \"1MiB\"\nblock_max = \"1h\"\nlatency = \"1s\"\n\
+         [[stream]]\nmemory = \"1MiB\"\nblock_max = \"1h\"\n\
          [[output]]\nlink = {{ to = \"{target}:{LINK_PORT}\", {}, paths = [{}], tcp = \"never\" }}\n",
         files("edge"),
         paths.join(", ")
     );
     let mut nodes = Vec::new();
-    for (host, text, ready) in [("cloud", far, "output is up"), ("edge", edge, "output is up")] {
+    for (host, text) in [("cloud", far), ("edge", edge)] {
         let file = scratch.file(&format!("{host}.toml"), &text)?;
         let mut command = stage.host(host)?.command(&program);
         command.args(["run", "-c"]).arg(file);
         let mut node = Process::start(host, command)?;
-        node.says(ready, CONNECT).await?;
+        node.says("output is up", CONNECT).await?;
         nodes.push(node);
     }
     Ok(nodes)

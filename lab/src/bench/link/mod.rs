@@ -19,7 +19,6 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::figure;
 use crate::link::Change;
-use crate::load::stamp::wall_ns;
 use crate::net::pump::Way;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
@@ -30,7 +29,7 @@ pub use contestants::Contestant;
 pub use receive::{ReceiveRecords, Seen};
 pub use send::{SendRecords, Sent};
 
-use contestants::{LEAD, Rig};
+use contestants::Rig;
 
 /// The paths, the fastest last.
 const PATHS: [&str; 3] = ["a", "b", "c"];
@@ -196,9 +195,8 @@ async fn run_one(contestant: Contestant, load: &Load) -> anyhow::Result<Outcome>
     let stage = Stage::new(&world(load)?, Path::new("."))?;
     contestants::prepare(&stage)?;
     let scratch = Scratch::new()?;
-    let begin_ns = wall_ns() + LEAD.as_nanos() as u64;
-    let mut rig = contestants::start(contestant, &stage, &scratch, load, begin_ns).await?;
-    let begin = Instant::now() + Duration::from_nanos(begin_ns.saturating_sub(wall_ns()));
+    let mut rig = contestants::start(contestant, &stage, &scratch, load).await?;
+    let begin = rig.begin;
     sleep_until(begin).await;
     let before: f64 = rig.workers.iter().map(|&id| cpu(id)).sum();
     let length = Duration::from_secs_f64(load.seconds);

@@ -30,9 +30,7 @@ pub struct ReceiveRecords {
     pub at: SocketAddrV4,
     /// How; as an MQTT 5 broker if left out.
     pub kind: Option<Kind>,
-    /// When the load begins, nanoseconds since the Unix epoch.
-    pub begin_ns: u64,
-    /// Latencies of records that were due at least so long after the beginning count, in seconds.
+    /// Latencies of records that were due at least so long after the first one count, in seconds.
     pub settled: f64,
 }
 
@@ -47,7 +45,7 @@ pub struct Seen {
     pub duplicates: u64,
     /// Records that came after a later one of their stream.
     pub disordered: u64,
-    /// Bytes of each tenth of a second since the beginning.
+    /// Bytes of each tenth of a second since the first record was due.
     pub bins: Vec<u64>,
     /// Latency in milliseconds of settled records: median, 99 of 100, slowest.
     pub latency_ms: [f64; 3],
@@ -62,6 +60,8 @@ struct Book {
     /// Of each stream, which came.
     came: Vec<Vec<bool>>,
     latency: Histogram<u64>,
+    /// When the first record to come was due: near enough to the beginning of the load.
+    begin_ns: Option<u64>,
     last_ns: u64,
 }
 
@@ -85,7 +85,8 @@ impl Book {
         came[place] = true;
         self.seen.records += 1;
         self.seen.bytes += u64::from(record.size);
-        let bin = (now_ns.saturating_sub(self.job.begin_ns) / BIN_NS) as usize;
+        let begin_ns = *self.begin_ns.get_or_insert(record.due_ns);
+        let bin = (now_ns.saturating_sub(begin_ns) / BIN_NS) as usize;
         if bin < BINS_MAX {
             let bins = &mut self.seen.bins;
             bins.resize(bins.len().max(bin + 1), 0);
@@ -96,7 +97,7 @@ impl Book {
             self.seen.gap_ms = self.seen.gap_ms.max(gap);
         }
         self.last_ns = now_ns;
-        if record.due_ns >= self.job.begin_ns + (self.job.settled * 1e9) as u64 {
+        if record.due_ns >= begin_ns + (self.job.settled * 1e9) as u64 {
             let latency = now_ns.saturating_sub(record.due_ns) / 1000;
             self.latency.saturating_record(latency.clamp(1, LATENCY_MAX_US));
         }
@@ -125,6 +126,7 @@ impl ReceiveRecords {
             seen: Seen::default(),
             came: Vec::new(),
             latency: Histogram::new_with_bounds(1, LATENCY_MAX_US, 3)?,
+            begin_ns: None,
             last_ns: 0,
         }));
         println!("{READY}");
@@ -233,14 +235,16 @@ mod tests {
 
     #[test]
     fn the_book_knows_what_came_twice_and_late() {
-        let job = ReceiveRecords {
-            at: "127.0.0.1:1".parse().unwrap(),
-            kind: None,
-            begin_ns: 1_000_000_000,
-            settled: 1.0,
-        };
+        let job = ReceiveRecords { at: "127.0.0.1:1".parse().unwrap(), kind: None, settled: 1.0 };
         let latency = Histogram::new_with_bounds(1, LATENCY_MAX_US, 3).unwrap();
-        let mut book = Book { job, seen: Seen::default(), came: Vec::new(), latency, last_ns: 0 };
+        let mut book = Book {
+            job,
+            seen: Seen::default(),
+            came: Vec::new(),
+            latency,
+            begin_ns: None,
+            last_ns: 0,
+        };
         let record = |seq, due_ns| Record { stream: 3, size: 1000, seq, due_ns };
         book.take(record(0, 1_000_000_000), 1_050_000_000);
         book.take(record(2, 2_000_000_000), 2_100_000_000);
