@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::class::ClassId;
 pub use crate::log::{Append, Fetch};
-use crate::log::{Fetched, SegmentId};
+use crate::log::{Fetched, SegmentId, SessionPosition};
 use crate::record::{
     DeliveryId, DropReason, FrameId, LogPosition, Offered, RefuseReason, SourceId, Token, WorkId,
 };
@@ -182,6 +182,11 @@ pub enum Output {
         /// Accepted, or why not.
         result: Result<(), RefuseReason>,
     },
+    /// What the log knows of the session of this connection's client cannot mislead any more: only now may
+    /// the client hear that it is let in.
+    SessionReady(SourceId),
+    /// The client of this connection may use these packet identifiers again.
+    Released(SourceId, Vec<u16>),
     /// Stop reading this connection.
     PauseInput(SourceId),
     /// Read this connection again.
@@ -342,6 +347,28 @@ pub enum Control {
     },
     /// A connection of an input ended.
     Close(SourceId),
+    /// A connection speaks for the client of its name, whose session outlives it. QoS 2 publishes that come
+    /// by it are known again after a crash. The answer is `Output::SessionReady`.
+    Session {
+        /// The connection.
+        source: SourceId,
+        /// How long the session lasts once its client is away; zero: it ends with the connection.
+        lasts: Duration,
+        /// Whether nothing of an earlier session counts.
+        is_new: bool,
+    },
+    /// The session of a client that is away is over.
+    SessionOver(Arc<str>),
+    /// A client has released QoS 2 packet identifiers; the answer is `Output::Released`.
+    Release {
+        /// Its connection.
+        source: SourceId,
+        /// Which ones.
+        packets: Vec<u16>,
+    },
+    /// A reader has got so far in a stream: `Node::position` knows it after a crash, if the log had time to
+    /// take it (`limits::FATES_DELAY`).
+    Position(SessionPosition),
     /// Accept nothing more; `Event::Drained` comes when nothing is held.
     Stop,
     /// Give up what is still held (reason `stopped`): the end of a stop without a log.

@@ -338,6 +338,7 @@ mod tests {
             source_unix_ns: None,
             ttl: None,
             identity: None,
+            packet: None,
         };
         let (mut first, mut second) = (vec![record.clone()], vec![record]);
         source.offer_all(&mut first).await.expect("there is room for one");

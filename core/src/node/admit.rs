@@ -74,6 +74,10 @@ impl Node {
             self.refuse(&offered, rule, RefuseReason::Storage);
             return Admission::Done;
         }
+        if self.lacks_session(&offered) && self.is_durable(stream) {
+            self.refuse(&offered, rule, RefuseReason::Full);
+            return Admission::Done;
+        }
         let freed = self.superseded_size(stream, &offered.key);
         match self.room_for(&offered, stream, size, freed) {
             Ok(keep) => {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Node;
+use super::sessions::Taken;
 use super::sources::ReplyTo;
 use super::store::{Left, Unappended};
 use super::streams::StreamKey;
@@ -54,10 +55,11 @@ impl Node {
         }
         let (destinations, seq) = (all_of(&owed.legs), owed.seq);
         let (stream, size, record) = (held.stream, held.size, held.record.clone());
-        let entry = self.logged_record(stream, seq, &record, destinations);
         self.open_segment(stream);
+        let taken = self.take_packet(reply);
+        let entry = self.logged_record(stream, seq, &record, destinations, taken);
         let Some(store) = &mut self.store else { return };
-        let number = store.push(entry, Unappended::Held { record: key, size, reply });
+        let number = store.push(entry, Unappended::Held { record: key, size, reply, taken });
         let stream = self.streams.get(stream).id;
         let logged = Logged { stream, seq, segment: store.segment(), number };
         if let Some(owed) = &mut self.held[key].owed {
@@ -78,11 +80,12 @@ impl Node {
         let rule = self.options.rules.get(rule_id);
         let destinations =
             rule.to.iter().fold(Destinations::NONE, |all, &output| all | bit_of(output));
-        let entry = self.logged_record(stream, seq, record, destinations);
         self.open_segment(stream);
+        let taken = self.take_packet(reply);
+        let entry = self.logged_record(stream, seq, record, destinations, taken);
         let Some(store) = &mut self.store else { return };
         let (id, segment, rule) = (self.streams.get(stream).id, store.segment(), rule_id);
-        let left = Left { stream, id, seq, destinations, segment, size, rule, reply };
+        let left = Left { stream, id, seq, destinations, segment, size, rule, reply, taken };
         store.push(entry, Unappended::Left(left.into()));
         self.backlog.deliveries += u64::from(destinations.count());
     }
@@ -94,6 +97,7 @@ impl Node {
         seq: u64,
         record: &Record,
         destinations: Destinations,
+        taken: Option<Taken>,
     ) -> Entry {
         let stream = self.streams.get(key);
         let class = self.options.rules.get(stream.rule).class;
@@ -117,6 +121,7 @@ impl Node {
             properties: record.properties.clone(),
             payload,
             foreign: (!is_own).then(|| identity.clone()),
+            packet: taken.map(|taken| taken.packet),
         }))
     }
 
@@ -135,11 +140,12 @@ impl Node {
         }
     }
 
-    fn begin_if_due(&mut self) {
+    pub(super) fn begin_if_due(&mut self) {
         if self.store.as_ref().is_some_and(|store| store.is_segment_due()) {
             let checkpoint = self.checkpoint();
+            let promises = self.sessions.written();
             if let Some(store) = &mut self.store {
-                store.begin(checkpoint);
+                store.begin(checkpoint, promises);
             }
         }
     }
@@ -184,7 +190,8 @@ impl Node {
         };
         let streams = streams.into_iter().map(state).collect();
         debug_assert!(live.is_empty(), "every record is of a stream that is known: {live:?}");
-        Checkpoint { last_stream: self.streams.last_id(), streams, ..Checkpoint::default() }
+        let (last_stream, clients) = (self.streams.last_id(), self.sessions.states());
+        Checkpoint { last_stream, streams, clients, ..Checkpoint::default() }
     }
 
     fn left_on_the_way(&self) -> impl Iterator<Item = &Left> {
@@ -232,9 +239,11 @@ impl Node {
         while let Some((_, what)) = self.store.as_mut().and_then(|store| store.next_appended(upto))
         {
             match what {
-                Unappended::Checkpoint(segment) => {
+                Unappended::Checkpoint(segment, promises) => {
                     self.store.iter_mut().for_each(|store| store.begun(segment));
+                    promises.into_iter().for_each(|promise| self.keep_promise(promise));
                 }
+                Unappended::Promise(promise) => self.keep_promise(*promise),
                 Unappended::Held { reply, .. } => self.answer(reply, Ok(())),
                 Unappended::Left(left) => {
                     self.answer(left.reply, Ok(()));
@@ -259,7 +268,8 @@ impl Node {
             let failed = store.take_failed(now, number);
             is_news |= failed.is_some() && store.is_failing();
             match failed {
-                Some(Unappended::Held { record, reply, .. }) => {
+                Some(Unappended::Held { record, reply, taken, .. }) => {
+                    self.sessions.untake(taken);
                     let owed = self.held.get_mut(record).and_then(|held| held.owed.as_mut());
                     let logged = owed.and_then(|owed| owed.logged.take());
                     if let Some(logged) = logged {
@@ -269,13 +279,16 @@ impl Node {
                 }
                 Some(Unappended::Left(left)) => {
                     store.settle(left.segment, 1);
+                    self.sessions.untake(left.taken);
                     self.answer(left.reply, Err(reason));
                     let count = u64::from(left.destinations.count());
                     self.backlog.deliveries -= count;
                     self.forget_left(left.stream, left.size, count);
                     self.tally.dropped(left.rule, count, DropReason::Storage);
                 }
-                Some(Unappended::Checkpoint(_) | Unappended::Other) | None => {}
+                Some(Unappended::Checkpoint(_, promises)) => self.sessions.failed(promises),
+                Some(Unappended::Promise(promise)) => self.sessions.failed([*promise]),
+                Some(Unappended::Other) | None => {}
             }
         }
         if is_news {

@@ -76,7 +76,7 @@ impl Node {
             source_unix_ns: offered.source_unix_ns,
         };
         self.inbound.spend(now, size);
-        let reply = self.sources.reply_to(offered.source, offered.token);
+        let reply = self.sources.reply_to(offered.source, offered.token, offered.packet);
         if keep == Keep::InLog {
             let deliveries = rule.to.len();
             stream.held += deliveries as u64;

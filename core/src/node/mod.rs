@@ -20,6 +20,7 @@ mod reallocate;
 mod reload;
 mod report;
 mod restore;
+mod sessions;
 mod sources;
 mod stop;
 mod store;
@@ -34,6 +35,7 @@ use slotmap::SlotMap;
 use self::backlog::Backlog;
 use self::durable::{Leg, Logged};
 use self::forward::OutputState;
+use self::sessions::Sessions;
 use self::sources::{ReplyTo, Sources};
 use self::store::Store;
 use self::streams::{StreamKey, Streams};
@@ -107,6 +109,7 @@ pub struct Node {
     store: Option<Box<Store>>,
     backlog: Backlog,
     sources: Sources,
+    sessions: Sessions,
     /// Streams that lost a record since somebody waits.
     freed: Vec<StreamKey>,
     /// Streams that are full for want of memory, the most urgent class first.
@@ -183,6 +186,7 @@ impl Node {
             backlog: Backlog::default(),
             outputs,
             sources: Sources::default(),
+            sessions: Sessions::default(),
             freed: Vec::new(),
             full_for_memory: BTreeSet::new(),
             full_for_log: BTreeSet::new(),

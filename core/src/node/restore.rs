@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::Node;
 use super::durable::bit_of;
 use super::streams::StreamKey;
+use crate::io::Event;
 use crate::io::OutputId;
 use crate::limits::UNAPPENDED_MAX;
-use crate::log::{Chunk, Destinations, RecoveredStream, Recovery, Run, WallTime};
+use crate::log::{Chunk, Destinations, RecoveredStream, Recovery, Run, SessionPosition, WallTime};
 use crate::record::{DropReason, StreamId};
 use crate::rules::{Rule, RuleId};
 use crate::units::Time;
@@ -33,6 +34,7 @@ impl Node {
         if let Some(store) = self.store.as_ref().filter(|_| !is_certain) {
             self.streams.skip_ids((store.options.boot & 0x7fff_ffff) << 32);
         }
+        self.restore_sessions(recovery.sessions.clients.into_values());
         for (id, stream) in recovery.streams {
             if let Some(key) = self.restore_stream(id, &stream, is_certain) {
                 self.restore_records(id, key, stream, &known);
@@ -109,9 +111,24 @@ impl Node {
 
     /// What the wall clock shows.
     pub(super) fn set_wall(&mut self, now: Time, unix_ns: u64, uncertainty: Duration) {
-        if let Some(store) = &mut self.store {
-            store.wall = Some((now, WallTime { unix_ns: unix_ns.max(1), uncertainty }));
+        let Some(store) = &mut self.store else { return };
+        let wall = WallTime { unix_ns: unix_ns.max(1), uncertainty };
+        if store.wall.replace((now, wall)).is_none() {
+            self.date_sessions(wall);
         }
+    }
+
+    /// A reader has got so far.
+    pub(super) fn note_position(&mut self, now: Time, position: SessionPosition) {
+        let store = self.store.as_mut();
+        if !store.is_some_and(|store| store.note_position(now, position)) {
+            self.report(Event::Unsupported("a position without a log, or one more than it keeps"));
+        }
+    }
+
+    /// How far a reader has got in a stream, as the log has it or will have it.
+    pub fn position(&self, session: &Arc<str>, stream: StreamId) -> Option<u64> {
+        self.store.as_ref()?.position(session, stream)
     }
 }
 

@@ -2,14 +2,16 @@
 //!
 //! A plain state machine beside the queues; `durable.rs` joins the two.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use super::sessions::{Promise, Taken};
 use super::sources::ReplyTo;
 use super::streams::StreamKey;
 use crate::io::Append;
-use crate::limits::{FATES_DELAY, FATES_MAX, LOG_SEGMENT_MAX, UNAPPENDED_MAX};
+use crate::limits::{FATES_DELAY, FATES_MAX, LOG_SEGMENT_MAX, LOG_SESSIONS_MAX, UNAPPENDED_MAX};
 use crate::log::{
-    Checkpoint, ClientState, Destinations, Entry, FRAME, FateRun, Recovery, Run, SegmentId,
+    Checkpoint, Destinations, Entry, FRAME, FateRun, Fated, Recovery, Run, SegmentId,
     SessionPosition, TAG_LENGTH, WallTime,
 };
 use crate::options::LogOptions;
@@ -25,13 +27,15 @@ const CHECKPOINT_PART: u64 = 8;
 /// What waits for its way into the log.
 #[derive(Debug)]
 pub(super) enum Unappended {
-    /// The beginning of a segment.
-    Checkpoint(SegmentId),
+    /// The beginning of a segment, and what is kept with it.
+    Checkpoint(SegmentId, Vec<Promise>),
     /// A record that is held in memory, or was.
-    Held { record: RecordKey, size: Size, reply: Option<ReplyTo> },
+    Held { record: RecordKey, size: Size, reply: Option<ReplyTo>, taken: Option<Taken> },
     /// A record that only the log is to hold.
     Left(Box<Left>),
-    /// Fates, and rows of the table of streams.
+    /// What somebody waits for.
+    Promise(Box<Promise>),
+    /// Fates, rows of the table of streams, sessions, positions.
     Other,
 }
 
@@ -46,6 +50,7 @@ pub(super) struct Left {
     pub(super) size: Size,
     pub(super) rule: RuleId,
     pub(super) reply: Option<ReplyTo>,
+    pub(super) taken: Option<Taken>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,13 +84,14 @@ pub(super) struct Store {
     failed: Option<Time>,
     /// Whether people were told that it fails.
     pub(super) is_told: bool,
-    fates: Vec<FateRun>,
+    fates: Fated,
     fates_due: Option<Time>,
     releases: Vec<SegmentId>,
     /// When a wall clock said what.
     pub(super) wall: Option<(Time, WallTime)>,
-    clients: Vec<ClientState>,
-    positions: Vec<SessionPosition>,
+    /// How far readers have got, and of which the log has not heard.
+    positions: BTreeMap<(Arc<str>, StreamId), u64>,
+    moved: BTreeSet<(Arc<str>, StreamId)>,
 }
 
 impl Store {
@@ -93,13 +99,6 @@ impl Store {
     pub(super) fn new(options: LogOptions, recovery: &Recovery) -> Self {
         let next = recovery.next_segment();
         let segment = |(&id, &bytes): (&SegmentId, &Size)| (id, Segment { bytes, live: 0 });
-        let client = |(name, packets): (&std::sync::Arc<str>, &Vec<u16>)| ClientState {
-            client: name.clone(),
-            packets: packets.clone(),
-        };
-        let position = |((session, stream), &seq): (&(std::sync::Arc<str>, StreamId), &u64)| {
-            SessionPosition { session: session.clone(), stream: *stream, seq }
-        };
         Store {
             options,
             appends: Vec::new(),
@@ -118,12 +117,12 @@ impl Store {
             // gave and lost in a crash is then skipped for ever.
             failed: Some(Time::ZERO),
             is_told: false,
-            fates: Vec::new(),
+            fates: Fated::default(),
             fates_due: None,
             releases: Vec::new(),
             wall: None,
-            clients: recovery.clients.iter().map(client).collect(),
-            positions: recovery.positions.iter().map(position).collect(),
+            positions: recovery.sessions.positions.clone(),
+            moved: BTreeSet::new(),
         }
     }
 
@@ -170,19 +169,29 @@ impl Store {
         self.must_begin || current >= self.options.segment.max(least)
     }
 
-    /// Begins a segment with all that holds now: fates that wait are in it.
-    pub(super) fn begin(&mut self, checkpoint: Checkpoint) {
+    /// Begins a segment with all that holds now.
+    pub(super) fn begin(&mut self, checkpoint: Checkpoint, promises: Vec<Promise>) {
+        if !self.must_begin {
+            // The checkpoint knows these fates, but only that they are: who reads the log wants to know which.
+            self.flush_fates();
+        }
         self.last_segment = SegmentId(self.last_segment.0 + 1);
         self.segments.insert(self.last_segment, Segment::default());
         let segment = self.last_segment;
-        let (clients, positions) = (self.clients.clone(), self.positions.clone());
-        let checkpoint = Checkpoint { segment, clients, positions, ..checkpoint };
+        let position = |((session, stream), &seq): (&(Arc<str>, StreamId), &u64)| SessionPosition {
+            session: session.clone(),
+            stream: *stream,
+            seq,
+        };
+        let positions = self.positions.iter().map(position).collect();
+        let checkpoint = Checkpoint { segment, positions, ..checkpoint };
         self.must_begin = false;
-        self.fates.clear();
+        self.fates.runs.clear();
+        self.moved.clear();
         self.fates_due = None;
         let before = self.bytes;
         self.last_checkpoint =
-            self.push(Entry::Checkpoint(checkpoint), Unappended::Checkpoint(segment));
+            self.push(Entry::Checkpoint(checkpoint), Unappended::Checkpoint(segment, promises));
         self.checkpoint_size = self.bytes - before;
     }
 
@@ -211,7 +220,8 @@ impl Store {
         if self.must_begin {
             return;
         }
-        if let Some(last) = self.fates.last_mut()
+        self.fates.wall = self.wall_at(now);
+        if let Some(last) = self.fates.runs.last_mut()
             && last.stream == stream
             && last.fate == fate
             && last.run.destinations == run.destinations
@@ -220,10 +230,33 @@ impl Store {
             last.run.last = run.last;
             return;
         }
-        self.fates.push(FateRun { stream, run, fate });
-        if self.fates.len() >= FATES_MAX {
+        self.fates.runs.push(FateRun { stream, run, fate });
+        if self.fates.runs.len() >= FATES_MAX {
             self.fates_due = Some(now);
         }
+    }
+
+    /// A reader has got so far; false where there is no place for one more.
+    pub(super) fn note_position(&mut self, now: Time, position: SessionPosition) -> bool {
+        let key = (position.session, position.stream);
+        if self.positions.len() >= LOG_SESSIONS_MAX && !self.positions.contains_key(&key) {
+            return false;
+        }
+        self.fates_due.get_or_insert(now + FATES_DELAY);
+        self.positions.insert(key.clone(), position.seq);
+        self.moved.insert(key);
+        true
+    }
+
+    /// How far a reader has got.
+    pub(super) fn position(&self, session: &Arc<str>, stream: StreamId) -> Option<u64> {
+        self.positions.get(&(session.clone(), stream)).copied()
+    }
+
+    /// A session is over.
+    pub(super) fn forget_positions(&mut self, session: &str) {
+        self.positions.retain(|(known, _), _| **known != *session);
+        self.moved.retain(|(known, _)| **known != *session);
     }
 
     /// Adds records without a fate, of a log that was recovered.
@@ -281,7 +314,7 @@ impl Store {
         self.unappended_bytes -= what.size();
         if number >= self.last_checkpoint {
             self.must_begin = true;
-            self.fates.clear();
+            self.fates.runs.clear();
             self.failed = Some(now + crate::limits::LOG_RETRY);
         }
         Some(what)
@@ -311,14 +344,19 @@ impl Store {
         self.failed = Some(Time::FAR);
     }
 
-    /// Puts the fates that wait among the appends.
+    /// Puts the fates and positions that wait among the appends.
     pub(super) fn flush_fates(&mut self) {
-        if !self.must_begin {
-            self.fates_due = None;
+        if self.must_begin {
+            return;
         }
-        if !self.fates.is_empty() {
+        self.fates_due = None;
+        if !self.fates.runs.is_empty() {
             let fates = std::mem::take(&mut self.fates);
             self.push(Entry::Fates(fates), Unappended::Other);
+        }
+        for (session, stream) in std::mem::take(&mut self.moved) {
+            let Some(&seq) = self.positions.get(&(session.clone(), stream)) else { continue };
+            self.push(Entry::Position(SessionPosition { session, stream, seq }), Unappended::Other);
         }
     }
 
@@ -354,7 +392,7 @@ impl Unappended {
         match self {
             Unappended::Held { size, .. } => *size,
             Unappended::Left(left) => left.size,
-            Unappended::Checkpoint(_) | Unappended::Other => Size::ZERO,
+            Unappended::Checkpoint(..) | Unappended::Promise(_) | Unappended::Other => Size::ZERO,
         }
     }
 }

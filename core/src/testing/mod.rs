@@ -159,5 +159,6 @@ pub fn offer(now: Time, source: u32, key: &str, size: usize) -> Offered {
         source_unix_ns: None,
         ttl: None,
         identity: None,
+        packet: None,
     }
 }

@@ -62,6 +62,10 @@ pub struct Wire {
     pub unconfirmed: Vec<(DeliveryId, PathId)>,
     /// Answers to offers.
     pub answers: Vec<Answer>,
+    /// Connections whose sessions are ready.
+    pub ready: Vec<SourceId>,
+    /// Packet identifiers that clients may use again.
+    pub freed: Vec<(SourceId, u16)>,
     /// `PauseInput` (true) and `ResumeInput` (false).
     pub pauses: Vec<(SourceId, bool)>,
     /// Work asked for.
@@ -112,6 +116,8 @@ impl Wire {
             history: Vec::new(),
             unconfirmed: Vec::new(),
             answers: Vec::new(),
+            ready: Vec::new(),
+            freed: Vec::new(),
             pauses: Vec::new(),
             prepares: Vec::new(),
             appends: Vec::new(),
@@ -191,6 +197,10 @@ impl Wire {
             }
             Output::Fetch(order) => self.fetches.push_back(order),
             Output::Accept { source, token, result } => self.answers.push((source, token, result)),
+            Output::SessionReady(source) => self.ready.push(source),
+            Output::Released(source, packets) => {
+                self.freed.extend(packets.into_iter().map(|packet| (source, packet)));
+            }
             Output::PauseInput(source) => self.pauses.push((source, true)),
             Output::ResumeInput(source) => self.pauses.push((source, false)),
             Output::Prepare { work, id, task } => self.prepares.push((work, id, task)),

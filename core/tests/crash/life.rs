@@ -232,7 +232,7 @@ impl Life {
     fn note_appends(&mut self) {
         for append in &self.wire.appends[self.appends_seen..] {
             let fates = match &append.entry {
-                Entry::Fates(runs) => runs.iter().flat_map(flat).collect(),
+                Entry::Fates(fates) => fates.runs.iter().flat_map(flat).collect(),
                 Entry::Checkpoint(_) => self.unsafe_fates.iter().copied().collect(),
                 _ => continue,
             };

@@ -149,6 +149,7 @@ impl Bench {
                 source_unix_ns: None,
                 ttl: None,
                 identity: None,
+                packet: None,
             });
         }
         self.node.handle(self.now, Input::Arrived(records));

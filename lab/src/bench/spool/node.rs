@@ -59,6 +59,7 @@ async fn offer(source: &mut Source, group: u64, time: Duration) -> anyhow::Resul
         source_unix_ns: None,
         ttl: None,
         identity: None,
+        packet: None,
     };
     let start = Instant::now();
     let (mut offered, mut accepted) = (0, 0);

@@ -195,6 +195,7 @@ impl Replay {
             source_unix_ns: source_time,
             ttl: None,
             identity: None,
+            packet: None,
         }
     }
 
