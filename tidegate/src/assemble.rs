@@ -22,6 +22,7 @@ use crate::config::{
     StreamConfig,
 };
 use crate::drive::{self, Running};
+use crate::input::mqtt::Clients;
 use crate::parts::{Tasks, open_log, start_input, start_output};
 use crate::port::{Clock, OutputPort};
 
@@ -66,7 +67,7 @@ pub async fn start_with(
     let boot = log.as_ref().map_or(0, |log| log.opened.boot);
     let options = node_options(config, incarnation, boot)?;
     let name = options.name.clone();
-    let (running, ports) = drive::start(options, Clock::start(), log)?;
+    let (mut running, ports) = drive::start(options, Clock::start(), log)?;
     let (mut inputs, mut outputs) = (Tasks::new(), Tasks::new());
     for (spec, port) in config.output.iter().zip(ports) {
         output(spec, port, &mut outputs)
@@ -74,9 +75,11 @@ pub async fn start_with(
     }
     running.log_is_ready().await;
     let mut listens = Vec::new();
+    let clients = Arc::new(Clients::new());
+    clients.restore(std::mem::take(&mut running.sessions));
     for input in &config.input {
-        let intake = running.intake.clone();
-        listens.extend(start_input(input, config, intake, &mut inputs).await?);
+        let door = (running.intake.clone(), clients.clone());
+        listens.extend(start_input(input, config, door, &mut inputs).await?);
     }
     Ok(Assembled { name, running, listens, inputs, outputs })
 }

@@ -15,7 +15,7 @@ use crate::config::{
     OutputConfig, OutputKind, ReplayConfig, ReplayFormat, SinkConfig, TlsConfig, Url,
 };
 use crate::input::mqtt::client::{self, MqttClientOptions};
-use crate::input::mqtt::{self as mqtt_input, MqttOptions, Version};
+use crate::input::mqtt::{self as mqtt_input, Clients, MqttOptions, Version};
 use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
 use crate::output::amqp::AmqpOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
@@ -29,14 +29,15 @@ pub(crate) use log::{key_of_file, log_key, log_keys};
 /// Drivers at work; one that fails ends with its error.
 pub type Tasks = JoinSet<anyhow::Result<()>>;
 
-/// Starts an input. Returns the addresses that it listens on.
+/// Starts an input, which offers by `intake`; the clients of all inputs are in one table. Returns the
+/// addresses that it listens on.
 ///
 /// # Errors
 /// An address cannot be bound, or a file cannot be opened.
 pub async fn start_input(
     input: &InputConfig,
     config: &Config,
-    intake: Intake,
+    (intake, clients): (Intake, Arc<Clients>),
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
     if let Some(mqtt) = &input.mqtt {
@@ -44,6 +45,7 @@ pub async fn start_input(
         let files = mqtt.tls.as_ref().and_then(TlsConfig::files);
         let options = MqttOptions {
             access: Arc::new(mqtt.access()?),
+            clients,
             tls: files.map(|files| tls::server(&files)).transpose()?,
             max_packet_size: max_packet_size(config),
             connections_max: config.limits.connections as usize,
@@ -73,7 +75,7 @@ pub async fn start_input(
     if let Some(client) = &input.mqtt_client {
         let options = client_options(client, config)?;
         tasks.spawn(async move {
-            client::run(options, intake).await;
+            client::run(options, intake, clients).await;
             Ok(())
         });
         return Ok(Vec::new());

@@ -155,7 +155,7 @@ impl Replay {
         match notice {
             Notice::Pause => self.paused = true,
             Notice::Resume => self.paused = false,
-            Notice::Accept(..) => {}
+            Notice::Accept(..) | Notice::Ready | Notice::Released(_) => {}
         }
     }
 

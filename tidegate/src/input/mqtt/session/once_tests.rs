@@ -57,6 +57,10 @@ impl Peer {
     fn release(&mut self, id: u16) -> Vec<u8> {
         let [high, low] = id.to_be_bytes();
         assert_eq!(self.send(&[0x62, 2, high, low]), Step::Read(2));
+        for id in std::mem::take(&mut self.effects.releases) {
+            assert!(self.effects.out.is_empty(), "not before the node knows");
+            self.session.released(&[id], &mut self.effects.out);
+        }
         self.written()
     }
 
