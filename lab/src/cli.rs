@@ -137,6 +137,10 @@ enum Bench {
         /// A folder on the disk that is meant
         #[arg(long)]
         directory: Option<PathBuf>,
+        /// One measurement of this contestant in this process, as the benchmark itself starts it
+        #[cfg(feature = "stores")]
+        #[arg(long, hide = true, requires = "directory")]
+        only: Option<spool::Contestant>,
         /// Records of a commit (may be given again)
         #[arg(long, default_values_t = [1, 64, 256])]
         group: Vec<usize>,
@@ -259,7 +263,12 @@ impl Bench {
                 on_links(kill9::run(options)).await?;
             }
             #[cfg(feature = "stores")]
-            Bench::Spool { directory, group, seconds, runs } => {
+            Bench::Spool { directory: Some(folder), only: Some(only), group, seconds, .. } => {
+                let time = Duration::from_secs(seconds);
+                print(vec![spool::one(only, group[0], time, &folder).await?]);
+            }
+            #[cfg(feature = "stores")]
+            Bench::Spool { directory, group, seconds, runs, .. } => {
                 let time = Duration::from_secs(seconds);
                 print(spool::run(&spool::Options { directory, groups: group, time, runs }).await?);
             }

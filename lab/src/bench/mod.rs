@@ -12,15 +12,36 @@ pub fn figure(name: &str, value: f64, unit: &str) -> String {
     format!("FIGURE {name} {} {unit}", (value * 1000.0).round() / 1000.0)
 }
 
+/// Which memory of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// What it has now.
+    Resident,
+    /// The most that it ever had.
+    Peak,
+}
+
+/// Memory of a process, in KiB.
+///
+/// # Errors
+/// There is no such process.
+pub fn memory_kib(process: u32, which: Memory) -> std::io::Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let name = match which {
+        Memory::Resident => "VmRSS:",
+        Memory::Peak => "VmHWM:",
+    };
+    let line = text.lines().find(|line| line.starts_with(name));
+    let field = line.and_then(|line| line.split_whitespace().nth(1));
+    field.and_then(|field| field.parse().ok()).ok_or_else(|| std::io::Error::other("no memory"))
+}
+
 /// Resident memory of a process, in KiB.
 ///
 /// # Errors
 /// There is no such process.
 pub fn resident_kib(process: u32) -> std::io::Result<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = text.lines().find(|line| line.starts_with("VmRSS:"));
-    let field = line.and_then(|line| line.split_whitespace().nth(1));
-    field.and_then(|field| field.parse().ok()).ok_or_else(|| std::io::Error::other("no VmRSS"))
+    memory_kib(process, Memory::Resident)
 }
 
 /// Ends with an error when the process is told to end, so that what is running can clean up.
