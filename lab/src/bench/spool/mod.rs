@@ -14,6 +14,7 @@ use self::disk::Written;
 use super::{figure, resident_kib};
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
+use crate::progress::Progress;
 
 /// Payload of every record.
 const SIZE: usize = 256;
@@ -90,12 +91,16 @@ async fn measure(options: &Options, root: &Path) -> anyhow::Result<Vec<String>> 
         options.time.as_secs_f64()
     )];
     let mut figures = Vec::new();
+    let steps = options.groups.len() * options.runs * Contestant::ALL.len();
+    let progress = Progress::new("spool", steps);
     let memory = resident_kib(std::process::id())?;
     for &group in &options.groups {
         let mut runs = Contestant::ALL.map(|_| Vec::new());
         let mut syncs = Vec::new();
         for run in 0..options.runs {
             for (runs, contestant) in runs.iter_mut().zip(Contestant::ALL) {
+                let step = format!("{}, {group} a commit", contestant.name());
+                progress.step(&step, Some(options.time));
                 let folder = root.join(format!("{}-{group}-{run}", contestant.name()));
                 std::fs::create_dir_all(&folder)?;
                 runs.push(one(contestant, group, options.time, &folder).await?);
