@@ -7,10 +7,7 @@ pub mod kill9;
 #[cfg(feature = "stores")]
 pub mod spool;
 
-/// One line of a result, as every `lab` command prints them at its end.
-pub fn figure(name: &str, value: f64, unit: &str) -> String {
-    format!("FIGURE {name} {} {unit}", (value * 1000.0).round() / 1000.0)
-}
+pub use crate::report::figure;
 
 /// Which memory of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,15 +56,4 @@ pub async fn interrupted() -> anyhow::Result<()> {
         _ = hangup.recv() => {}
     }
     anyhow::bail!("interrupted")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_are_one_line() {
-        assert_eq!(figure("alarm_p99", 12.34567, "ms"), "FIGURE alarm_p99 12.346 ms");
-        assert_eq!(figure("lost_accepted", 0.0, "records"), "FIGURE lost_accepted 0 records");
-    }
 }

@@ -17,6 +17,7 @@ use self::disk::Written;
 use super::{Memory, figure, memory_kib};
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
+use crate::progress::Progress;
 
 /// Payload of every record.
 const SIZE: usize = 256;
@@ -102,11 +103,15 @@ async fn measure(options: &Options, root: &Path) -> anyhow::Result<Vec<String>> 
         options.time.as_secs_f64()
     )];
     let mut figures = Vec::new();
+    let steps = options.groups.len() * options.runs * Contestant::ALL.len();
+    let progress = Progress::new("spool", steps);
     for &group in &options.groups {
         let mut runs = Contestant::ALL.map(|_| Vec::new());
         let mut syncs = Vec::new();
         for run in 0..options.runs {
             for (runs, contestant) in runs.iter_mut().zip(Contestant::ALL) {
+                let step = format!("{}, {group} a commit", contestant.name());
+                progress.step(&step, Some(options.time));
                 let folder = root.join(format!("{}-{group}-{run}", contestant.name()));
                 std::fs::create_dir_all(&folder)?;
                 runs.push(apart(contestant, group, options.time, &folder).await?);
