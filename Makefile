@@ -7,7 +7,7 @@ TIME ?= 60
 CARGO ?= cargo
 LAB = $(CARGO) run --release --locked --quiet -p tidegate-lab --
 
-.PHONY: help run demo check test setup sim lab bench deb cross fuzz docs deny
+.PHONY: help run demo check test setup sim lab bench report deb cross fuzz docs deny
 help:
 	@sed -n 's/^\([a-z]*\): ## /\1\t/p' Makefile
 run: ## the demo: alarms and bulk through a 2 Mbit/s uplink (needs Rust and a C compiler)
@@ -25,6 +25,8 @@ sim: ## one scenario in virtual time: NAME, SEED
 	$(LAB) sim $(or $(NAME),node-hol) --seed $(SEED)
 lab: ## the long runs: many seeds (SEEDS), then the rivals in namespaces
 	SEEDS=$(SEEDS) scripts/lab.sh
+report: ## a page of all that was measured here: target/results/report.md
+	$(LAB) report
 bench: ## one benchmark: NAME=core, ingest, hol, kill9
 	$(LAB) bench $(or $(NAME),hol)
 deb: ## a Debian package of this machine's architecture, with a hardened service (TARGET=... for another one)

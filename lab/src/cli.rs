@@ -14,6 +14,8 @@ use crate::load::Job;
 use crate::net::namespace::Link;
 use crate::net::play::{self, Foreground};
 use crate::net::{NetError, selftest, spinner, wire};
+use crate::progress::Progress;
+use crate::report::{self, Archive, Findings, HISTORY, PageOptions, Run};
 use crate::world::World;
 use crate::{demo, rig, sim};
 
@@ -23,7 +25,8 @@ use crate::{demo, rig, sim};
     name = "lab",
     about = "Measures Tidegate: in virtual time, in one process, on real sockets"
 )]
-#[command(after_help = "Every command ends with lines `FIGURE <name> <value> <unit>`.
+#[command(
+    after_help = "Every run ends with lines `FIGURE <name> <value> <unit>`, and is kept as JSON.
 Commands on real sockets need root, iproute2 and the program tidegate, which is taken
 from the variable TIDEGATE or from beside this program.
 
@@ -35,8 +38,16 @@ Examples:
   lab bench kill9                every acknowledged record arrives, however often the node is killed
   lab net selftest               how exact emulated links are on this machine
   lab net run FILE.toml          any program on emulated links
-  lab bench core                 nanoseconds per record through a node")]
+  lab bench core                 nanoseconds per record through a node
+  lab report                     a page with tables and plots of what was run"
+)]
 pub struct Cli {
+    /// Folder where runs are kept as JSON; `results` in cargo's target folder otherwise
+    #[arg(long, global = true, value_name = "FOLDER")]
+    results: Option<PathBuf>,
+    /// Also add a line to bench/history.jsonl (before `sim`: lab --record sim ..)
+    #[arg(long, global = true)]
+    record: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -58,6 +69,12 @@ enum Command {
     /// Emulated links between hosts of this machine, for any program
     #[command(subcommand)]
     Net(Net),
+    /// One page of Markdown, with plots, of the last run of each command
+    Report {
+        /// The page; report.md in the folder of results otherwise
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
     /// A client's job, from this program to itself
     #[command(name = crate::load::COMMAND, hide = true)]
     Client { job: String },
@@ -137,6 +154,10 @@ enum Bench {
         /// A folder on the disk that is meant
         #[arg(long)]
         directory: Option<PathBuf>,
+        /// One measurement of this contestant in this process, as the benchmark itself starts it
+        #[cfg(feature = "stores")]
+        #[arg(long, hide = true, requires = "directory")]
+        only: Option<spool::Contestant>,
         /// Records of a commit (may be given again)
         #[arg(long, default_values_t = [1, 64, 256])]
         group: Vec<usize>,
@@ -207,42 +228,69 @@ fn killed(name: &str) -> Result<kill9::Contestant, String> {
 }
 
 impl Cli {
-    /// Does what the command line asks for.
+    /// Does what the command line asks for, and keeps what was found.
     ///
     /// # Errors
-    /// What the command says, or a signal that ends it.
+    /// What the command says, a promise that was broken in the run, or a signal that ends it.
     pub async fn run(self) -> anyhow::Result<()> {
-        match self.command {
-            Command::Spin => spinner::spin(),
-            Command::Client { job } => Job::run(&job).await?,
-            Command::Sim { words } => {
-                let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                print(sim::run(&sim::Options::parse(&words)?)?);
-            }
-            Command::Demo(DemoOptions { data, seconds, drain }) => {
-                on_links(demo::run(demo::Options { data, seconds, drain })).await?;
-            }
-            Command::Bench(bench) => bench.run().await?,
-            Command::Net(net) => net.run().await?,
-        }
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let folder = self.results.unwrap_or_else(Archive::folder_of_target);
+        let archive = Archive { folder, history: self.record.then(|| HISTORY.into()) };
+        archive.check()?;
+        let run = Run::begin(&words);
+        let Some(findings) = self.command.run(&archive).await? else { return Ok(()) };
+        print(&findings.lines);
+        let file = archive.keep(&run.end(&findings))?;
+        eprintln!("lab: kept as {}", file.display());
+        anyhow::ensure!(findings.broken.is_empty(), "{}", findings.broken.join("\n"));
         Ok(())
     }
 }
 
+impl Command {
+    /// Runs it; `None` where nothing was found: it was skipped, or is not for finding anything.
+    async fn run(self, archive: &Archive) -> anyhow::Result<Option<Findings>> {
+        match self {
+            Command::Spin => spinner::spin(),
+            Command::Client { job } => Job::run(&job).await?,
+            Command::Sim { words } => {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                let options = sim::Options::parse(&words)?;
+                let progress = Progress::new(&format!("sim {}", words[0]), 0);
+                let found = sim::run(&options);
+                drop(progress);
+                return Ok(Some(found?.into()));
+            }
+            Command::Demo(DemoOptions { data, seconds, drain }) => {
+                return on_links(demo::run(demo::Options { data, seconds, drain })).await;
+            }
+            Command::Bench(bench) => return bench.run().await,
+            Command::Net(net) => return net.run().await,
+            Command::Report { out } => {
+                let results = archive.folder.clone();
+                let page = out.unwrap_or_else(|| results.join("report.md"));
+                print(&report::page(&PageOptions { results, page })?);
+            }
+        }
+        Ok(None)
+    }
+}
+
 impl Bench {
-    async fn run(self) -> anyhow::Result<()> {
+    async fn run(self) -> anyhow::Result<Option<Findings>> {
         match self {
             Bench::Hol { seconds, drain, runs, only } => {
                 let all = hol::Options::default().contestants;
                 let contestants = if only.is_empty() { all } else { only };
-                on_links(hol::run(hol::Options { contestants, seconds, drain, runs })).await?;
+                on_links(hol::run(hol::Options { contestants, seconds, drain, runs })).await
             }
             Bench::Ingest { records, runs, connections } => {
                 let mut options = ingest::Options::new(rig::tidegate_program()?);
                 options.records = records.unwrap_or(options.records);
                 options.runs = runs.unwrap_or(options.runs);
                 options.connections = connections.unwrap_or(options.connections);
-                print(tokio::task::spawn_blocking(move || ingest::run(&options)).await??);
+                let found = tokio::task::spawn_blocking(move || ingest::run(&options)).await??;
+                Ok(Some(found.into()))
             }
             Bench::Kill9 { only, kills, restarts, cuts, per_second, records, seed } => {
                 let all = kill9::Contestant::ALL.to_vec();
@@ -256,12 +304,18 @@ impl Bench {
                     records,
                     seed,
                 };
-                on_links(kill9::run(options)).await?;
+                on_links(kill9::run(options)).await
             }
             #[cfg(feature = "stores")]
-            Bench::Spool { directory, group, seconds, runs } => {
+            Bench::Spool { directory: Some(folder), only: Some(only), group, seconds, .. } => {
                 let time = Duration::from_secs(seconds);
-                print(spool::run(&spool::Options { directory, groups: group, time, runs }).await?);
+                print(vec![spool::one(only, group[0], time, &folder).await?]);
+            }
+            #[cfg(feature = "stores")]
+            Bench::Spool { directory, group, seconds, runs, .. } => {
+                let time = Duration::from_secs(seconds);
+                let options = spool::Options { directory, groups: group, time, runs };
+                Ok(Some(spool::run(&options).await?.into()))
             }
             #[cfg(not(feature = "stores"))]
             Bench::Spool { .. } => {
@@ -270,21 +324,21 @@ impl Bench {
                 );
             }
             Bench::Core { batch } => {
-                print(tokio::task::spawn_blocking(move || core::run(&batch)).await?);
+                let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
+                Ok(Some(found.into()))
             }
         }
-        Ok(())
     }
 }
 
 impl Net {
-    async fn run(self) -> anyhow::Result<()> {
+    async fn run(self) -> anyhow::Result<Option<Findings>> {
         match self {
             Net::Selftest { seconds } if !is_skipped(wire::probe()) => tokio::select! {
-                lines = selftest::run(seconds, say) => print(lines?),
-                stopped = bench::interrupted() => return stopped,
+                lines = selftest::run(seconds, say) => Ok(Some(lines?.into())),
+                stopped = bench::interrupted() => stopped.map(|()| None),
             },
-            Net::Selftest { .. } => {}
+            Net::Selftest { .. } => Ok(None),
             Net::Run { file, on, command } => {
                 let text = std::fs::read_to_string(&file);
                 let text = text.with_context(|| format!("cannot read {}", file.display()))?;
@@ -294,24 +348,25 @@ impl Net {
                 let program = Foreground { host, words: command };
                 let program = (!program.words.is_empty()).then_some(program);
                 if !is_skipped(wire::probe()) {
-                    print(play::play(&world, &folder, program, say).await?);
+                    print(&play::play(&world, &folder, program, say).await?);
                 }
+                Ok(None)
             }
         }
-        Ok(())
     }
 }
 
 /// Runs what needs links, unless links cannot be made here; a signal ends it and cleans up.
-async fn on_links(run: impl Future<Output = anyhow::Result<Vec<String>>>) -> anyhow::Result<()> {
+async fn on_links<F: Into<Findings>>(
+    run: impl Future<Output = anyhow::Result<F>>,
+) -> anyhow::Result<Option<Findings>> {
     if is_skipped(Link::probe()) {
-        return Ok(());
+        return Ok(None);
     }
     tokio::select! {
-        lines = run => print(lines?),
-        stopped = bench::interrupted() => return stopped,
+        found = run => Ok(Some(found?.into())),
+        stopped = bench::interrupted() => stopped.map(|()| None),
     }
-    Ok(())
 }
 
 /// Whether something is missing here; says what.
@@ -328,7 +383,7 @@ fn say(line: &str) {
 }
 
 #[expect(clippy::print_stdout, reason = "a command for people")]
-fn print(lines: Vec<String>) {
+fn print(lines: &[String]) {
     lines.iter().for_each(|line| println!("{line}"));
 }
 

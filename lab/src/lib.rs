@@ -6,6 +6,8 @@ pub mod demo;
 pub mod link;
 pub mod load;
 pub mod net;
+pub mod progress;
+pub mod report;
 pub mod rig;
 pub mod sim;
 pub mod world;

@@ -7,9 +7,30 @@ pub mod kill9;
 #[cfg(feature = "stores")]
 pub mod spool;
 
-/// One line of a result, as every `lab` command prints them at its end.
-pub fn figure(name: &str, value: f64, unit: &str) -> String {
-    format!("FIGURE {name} {} {unit}", (value * 1000.0).round() / 1000.0)
+pub use crate::report::figure;
+
+/// Which memory of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// What it has now.
+    Resident,
+    /// The most that it ever had.
+    Peak,
+}
+
+/// Memory of a process, in KiB.
+///
+/// # Errors
+/// There is no such process.
+pub fn memory_kib(process: u32, which: Memory) -> std::io::Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let name = match which {
+        Memory::Resident => "VmRSS:",
+        Memory::Peak => "VmHWM:",
+    };
+    let line = text.lines().find(|line| line.starts_with(name));
+    let field = line.and_then(|line| line.split_whitespace().nth(1));
+    field.and_then(|field| field.parse().ok()).ok_or_else(|| std::io::Error::other("no memory"))
 }
 
 /// Resident memory of a process, in KiB.
@@ -17,10 +38,7 @@ pub fn figure(name: &str, value: f64, unit: &str) -> String {
 /// # Errors
 /// There is no such process.
 pub fn resident_kib(process: u32) -> std::io::Result<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = text.lines().find(|line| line.starts_with("VmRSS:"));
-    let field = line.and_then(|line| line.split_whitespace().nth(1));
-    field.and_then(|field| field.parse().ok()).ok_or_else(|| std::io::Error::other("no VmRSS"))
+    memory_kib(process, Memory::Resident)
 }
 
 /// Ends with an error when the process is told to end, so that what is running can clean up.
@@ -38,15 +56,4 @@ pub async fn interrupted() -> anyhow::Result<()> {
         _ = hangup.recv() => {}
     }
     anyhow::bail!("interrupted")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_are_one_line() {
-        assert_eq!(figure("alarm_p99", 12.34567, "ms"), "FIGURE alarm_p99 12.346 ms");
-        assert_eq!(figure("lost_accepted", 0.0, "records"), "FIGURE lost_accepted 0 records");
-    }
 }

@@ -53,6 +53,19 @@ impl Tally {
         slowest.map(|(latency, seq)| (Duration::from_nanos(latency), seq)).collect()
     }
 
+    /// All latencies in milliseconds, shortest first.
+    pub fn sorted_ms(&self) -> Vec<f64> {
+        self.sorted().iter().map(|(latency, _)| *latency as f64 / 1e6).collect()
+    }
+
+    /// Place in the stream and latency in milliseconds of each record, by place.
+    pub fn by_place(&self) -> Vec<(u64, f64)> {
+        let mut places: Vec<(u64, f64)> =
+            self.latencies_ns.iter().map(|(latency, seq)| (*seq, *latency as f64 / 1e6)).collect();
+        places.sort_unstable_by_key(|(seq, _)| *seq);
+        places
+    }
+
     fn sorted(&self) -> Vec<(u64, u64)> {
         let mut sorted = self.latencies_ns.clone();
         sorted.sort_unstable();

@@ -1,6 +1,5 @@
 //! Brokers as processes of our own: private folders, private ports, no service of the system.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use crate::net::NetError;
 use crate::net::namespace::{Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
+use crate::rig::versions::Program;
 
 /// MQTT's port; the namespaces are private, so it is free.
 pub const MQTT_PORT: u16 = 1883;
@@ -28,7 +28,7 @@ pub async fn mosquitto(
 ) -> Result<Process, NetError> {
     let name = format!("mosquitto-{side:?}");
     let file = scratch.file(&format!("{name}.conf"), configuration)?;
-    let mut command = link.command(side, "mosquitto");
+    let mut command = link.command(side, Program::Mosquitto.path()?);
     command.arg("-c").arg(file);
     let mut process = Process::start(&name, command)?;
     process.says("running", START).await?;
@@ -40,10 +40,7 @@ pub async fn mosquitto(
 /// # Errors
 /// It is not installed, or does not start.
 pub async fn nats(link: &Link, side: Side, scratch: &Scratch) -> Result<Process, NetError> {
-    let program = Path::new("/usr/sbin/nats-server");
-    if !program.is_file() {
-        return Err(NetError::Missing { program: "nats-server", package: "nats-server" });
-    }
+    let program = Program::Nats.path()?;
     let (address, folder) = (side.address(), scratch.path().join("jetstream"));
     let text = format!(
         "server_name: {side:?}\nlisten: \"127.0.0.1:4222\"\n\
@@ -69,7 +66,7 @@ pub async fn rabbitmq(link: &Link, scratch: &Scratch) -> Result<Process, NetErro
     );
     let file = scratch.file("rabbitmq.conf", &settings)?;
     let plugins = scratch.file("enabled_plugins", "[].\n")?;
-    let mut command = link.command(Side::Cloud, rabbitmq_program()?);
+    let mut command = link.command(Side::Cloud, Program::RabbitMq.path()?);
     let folder = |name: &str| scratch.path().join(name);
     command.env("HOME", scratch.path()).env("RABBITMQ_CONFIG_FILE", file);
     command.env("RABBITMQ_ENABLED_PLUGINS_FILE", plugins);
@@ -83,14 +80,6 @@ pub async fn rabbitmq(link: &Link, scratch: &Scratch) -> Result<Process, NetErro
     let mut process = Process::start("rabbitmq", command)?;
     process.says("Server startup complete", START).await?;
     Ok(process)
-}
-
-/// RabbitMQ's own script. Debian's wrapper in the path changes to the system's user and folders.
-fn rabbitmq_program() -> Result<&'static Path, NetError> {
-    const PLACES: [&str; 2] =
-        ["/usr/lib/rabbitmq/bin/rabbitmq-server", "/usr/local/sbin/rabbitmq-server"];
-    let found = PLACES.iter().map(Path::new).find(|path| path.is_file());
-    found.ok_or(NetError::Missing { program: "rabbitmq-server", package: "rabbitmq-server" })
 }
 
 /// The lab's own program inside a side, for a client's job.

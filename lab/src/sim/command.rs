@@ -7,6 +7,7 @@ use tidegate_core::capacity::LawName;
 use tidegate_core::schedule::SchedulerName;
 
 use super::catalogue::{self, RIVALS};
+use super::fleet;
 use super::optimum;
 use super::paper::report as paper;
 use super::quantity::Span;
@@ -17,7 +18,8 @@ use super::world::{Outcome, World};
 use crate::bench::figure;
 
 /// The scenarios.
-const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum";
+const NAMES: &str =
+    "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, fleet-scale";
 
 /// What `lab sim` is asked for.
 #[derive(Clone, Debug)]
@@ -104,6 +106,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "node-janus" => lab.paper(paper::node_janus(options.seed)?),
         "mismatch" => lab.paper(paper::fig_2(options.seed)?),
         "node-optimum" => optimum::run(options.seed),
+        "fleet-scale" => lab.fleet(fleet::scale(options.seed)),
         file if file.ends_with(".toml") => lab.file(options, file)?,
         other => bail!("no scenario is called {other}: there are {NAMES}"),
     };
@@ -220,6 +223,11 @@ impl Lab {
 
     fn paper(&mut self, (lines, lost, broken): paper::Report) -> Vec<String> {
         self.lost += lost;
+        self.broken.extend(broken);
+        lines
+    }
+
+    fn fleet(&mut self, (lines, broken): (Vec<String>, Vec<String>)) -> Vec<String> {
         self.broken.extend(broken);
         lines
     }

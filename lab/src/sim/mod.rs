@@ -8,6 +8,7 @@ mod catalogue;
 mod command;
 mod connection;
 mod feedback;
+mod fleet;
 mod ledger;
 mod link;
 mod load;

@@ -2,6 +2,10 @@
 //!
 //! The same scenario and seed give the same run to the byte.
 
+mod network;
+
+use std::time::Duration;
+
 use tidegate_core::io::{
     Control, Destination, Event as Report, Input, Output, OutputId, PathId, PathState,
 };
@@ -16,11 +20,12 @@ use super::build;
 use super::connection::{Connection, Piece};
 use super::feedback::Shape;
 use super::ledger::Ledger;
-use super::link::{Link, Packet};
+use super::link::{self, Packet};
 use super::load::Load;
 use super::random::Random;
-use super::reno::{PACKET, Reno};
-use super::scenario::{Change, Feedback, FlowKind, Order, Scenario, Window};
+use super::reno::Reno;
+use super::scenario::{Feedback, Order, Scenario, Window};
+use crate::link::Direction;
 
 /// What happened, for the report and for checkers.
 #[derive(Debug)]
@@ -45,7 +50,11 @@ pub(super) struct World<'s> {
     loads: Vec<Load>,
     /// (accepted, refused) offers of each load.
     answers: Vec<(u64, u64)>,
-    link: Link,
+    link: Direction<Packet>,
+    /// When the link is looked at next.
+    look: Time,
+    /// Propagation of what comes back.
+    delay: Duration,
     /// The node's lanes first, then one for each competitor.
     connections: Vec<Connection>,
     lanes: usize,
@@ -90,7 +99,9 @@ impl<'s> World<'s> {
             busy_until: Time::ZERO,
             loads: scenario.load.iter().enumerate().map(load).collect(),
             answers: vec![(0, 0); scenario.load.len()],
-            link: Link::new(&scenario.link, random(1))?,
+            link: link::uplink(&scenario.link, seed)?,
+            look: Time::FAR,
+            delay: scenario.link.delay.0,
             connections: (0..lanes).map(lane).chain((lanes..flows).map(competitor)).collect(),
             lanes,
             competing: vec![false; scenario.flow.len()],
@@ -162,8 +173,7 @@ impl<'s> World<'s> {
     /// Whether the node hears of it.
     fn concerns_node(&self, event: &Event) -> bool {
         match event {
-            Event::Depart | Event::Arrive(_) | Event::Constant(_) | Event::Compete(..) => false,
-            Event::Timeout(..) => false,
+            Event::Link | Event::Constant(_) | Event::Compete(..) | Event::Timeout(..) => false,
             Event::Hear(flow, _) => *flow < self.lanes,
             Event::Offer(_) | Event::Confirm(..) | Event::Step(_) => true,
             // One that was planned before an earlier one took its place says nothing.
@@ -174,15 +184,7 @@ impl<'s> World<'s> {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Offer(place) => self.offer(place),
-            Event::Depart => {
-                for (packet, arrival) in self.link.depart(self.now) {
-                    if let Some(at) = arrival {
-                        self.plan(at, Event::Arrive(packet));
-                    }
-                }
-                self.begin_link();
-            }
-            Event::Arrive(packet) => self.arrive(packet),
+            Event::Link if self.look == self.now => self.look_at_link(),
             Event::Hear(flow, epoch) if self.is_alive(flow, epoch) => self.hear(flow),
             Event::Confirm(id, flow, epoch) if self.is_alive(flow, epoch) => {
                 let destination = Destination::Output(OutputId(0));
@@ -191,11 +193,11 @@ impl<'s> World<'s> {
             Event::Timeout(flow, epoch) if self.is_alive(flow, epoch) => {
                 self.connections[flow].has_timer = false;
                 if let Some(packet) = self.connections[flow].timed_out(self.now) {
-                    self.link.offer(packet);
+                    self.cross(packet);
                 }
                 self.pump(flow);
             }
-            Event::Hear(..) | Event::Confirm(..) | Event::Timeout(..) => {}
+            Event::Hear(..) | Event::Confirm(..) | Event::Timeout(..) | Event::Link => {}
             Event::Constant(place) => self.send_constant(place),
             Event::Compete(place, is_on) => self.compete(place, is_on),
             Event::Step(place) => self.step(self.scenario.step[place].change),
@@ -307,110 +309,7 @@ impl<'s> World<'s> {
             self.ledger.complain(self.now, what);
         }
     }
-
-    /// Sends what a connection may send.
-    fn pump(&mut self, flow: usize) {
-        if let Some(place) = flow.checked_sub(self.lanes) {
-            // A competitor always has more to send.
-            while self.competing[place] && self.connections[flow].waiting() < PACKET {
-                let bytes = 16 * PACKET;
-                self.connections[flow].hand(self.now, Piece { delivery: None, bytes });
-            }
-        }
-        while let Some(packet) = self.connections[flow].send(self.now) {
-            self.link.offer(packet);
-        }
-        self.begin_link();
-        let connection = &mut self.connections[flow];
-        if let Some(at) = connection.timeout().filter(|_| !connection.has_timer) {
-            connection.has_timer = true;
-            let epoch = connection.epoch;
-            self.plan(at, Event::Timeout(flow, epoch));
-        }
-    }
-
-    fn begin_link(&mut self) {
-        if let Some(at) = self.link.begin(self.now) {
-            self.plan(at, Event::Depart);
-        }
-    }
-
-    fn is_alive(&self, flow: usize, epoch: u32) -> bool {
-        let connection = &self.connections[flow];
-        connection.is_up && connection.epoch == epoch
-    }
-
-    fn arrive(&mut self, packet: Packet) {
-        let Packet { flow, epoch, number, .. } = packet;
-        if number == UNCONNECTED || !self.is_alive(flow, epoch) {
-            return;
-        }
-        let back = self.now + self.link.delay();
-        let (pieces, heard) = self.connections[flow].arrive(packet, back);
-        self.plan(heard, Event::Hear(flow, epoch));
-        for piece in pieces {
-            let Some(id) = piece.delivery else { continue };
-            if self.ledger.received(self.now, id, piece.bytes) {
-                self.plan(back, Event::Confirm(id, flow, epoch));
-            }
-        }
-    }
-
-    fn hear(&mut self, flow: usize) {
-        let (sample, again) = self.connections[flow].hear(self.now);
-        again.into_iter().for_each(|packet| self.link.offer(packet));
-        self.pump(flow);
-        if let Some(sample) = sample.filter(|_| flow < self.lanes) {
-            self.node.handle(self.now, Input::PathSample { path: path(flow), sample });
-        }
-    }
-
-    fn compete(&mut self, place: usize, is_on: bool) {
-        self.competing[place] = is_on;
-        match self.scenario.flow[place].kind {
-            FlowKind::Constant(_) if is_on => self.plan(self.now, Event::Constant(place)),
-            FlowKind::Constant(_) => {}
-            FlowKind::Reno => self.pump(self.lanes + place),
-        }
-    }
-
-    fn send_constant(&mut self, place: usize) {
-        let FlowKind::Constant(speed) = self.scenario.flow[place].kind else { return };
-        if self.competing[place] {
-            let flow = self.lanes + place;
-            self.link.offer(Packet { flow, epoch: 0, number: UNCONNECTED, sent: 0, bytes: PACKET });
-            self.begin_link();
-            self.plan(self.now + speed.0.time_for(Size(PACKET)), Event::Constant(place));
-        }
-    }
-
-    fn step(&mut self, change: Change) {
-        match change {
-            Change::Rate(speed) => {
-                self.link.set_rate(speed.0);
-                self.begin_link();
-            }
-            Change::Delay(delay) => self.link.set_delay(delay.0),
-            Change::Loss(loss) => self.link.set_loss(loss),
-            Change::Down => self.set_paths(PathState::Down),
-            Change::Up => self.set_paths(PathState::Up),
-        }
-    }
-
-    fn set_paths(&mut self, state: PathState) {
-        for lane in 0..self.lanes {
-            if state == PathState::Down {
-                self.connections[lane].restart();
-                self.ledger.broke(path(lane));
-            }
-            self.connections[lane].is_up = state == PathState::Up;
-            self.node.handle(self.now, Input::PathState { path: path(lane), state });
-        }
-    }
 }
-
-/// Number of the packets of a flow that has no connection.
-const UNCONNECTED: u64 = u64::MAX;
 
 fn path(lane: usize) -> PathId {
     PathId { output: OutputId(0), lane: lane as u8 }

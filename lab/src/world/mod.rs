@@ -18,6 +18,7 @@ use crate::sim::Span;
 
 pub use self::check::{Check, Fate};
 pub use self::fault::{ChangeSpec, Fault, LinkChange, Target, WayName};
+pub(crate) use self::link::bits;
 pub use self::link::{BurstSpec, CrossSpec, LinkSpec, RedSpec, WaySpec};
 pub use self::load::Load;
 pub use self::process::{Process, fill};

@@ -8,6 +8,7 @@ use crate::net::namespace::{Link, Side};
 use crate::net::process::{Process, Quiet};
 use crate::net::scratch::Scratch;
 use crate::rig::brokers::{self, MQTT_PORT};
+use crate::rig::versions::Program;
 use crate::rig::{self, CONNECT};
 
 /// A way from MQTT clients at the edge to a consumer in the cloud.
@@ -33,6 +34,17 @@ impl Contestant {
             Contestant::TidegateNative => "tidegate-native",
             Contestant::MosquittoBridge => "mosquitto-bridge",
         }
+    }
+
+    /// Versions of the programs that it is made of, by name.
+    pub(super) fn versions(self) -> Vec<(String, String)> {
+        let all: &[Program] = match self {
+            Contestant::Tidegate | Contestant::TidegateNative => {
+                &[Program::Tidegate, Program::RabbitMq]
+            }
+            Contestant::MosquittoBridge => &[Program::Mosquitto],
+        };
+        all.iter().map(|program| (program.name().to_owned(), program.version())).collect()
     }
 
     /// Starts everything but the load.

@@ -14,10 +14,13 @@ use tokio::time::{Instant, timeout_at};
 use super::figure;
 use crate::load::stamp::{Stamp, wall_ns};
 use crate::load::{Acked, Job, Payload, Publish, Stream, Tally};
+use crate::net::NetError;
 use crate::net::namespace::{Limit, Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
+use crate::progress::Progress;
+use crate::report::{Axis, Curve, Findings, Mark, Plot};
 use crate::rig::brokers::lab;
 
 pub use contestants::Contestant;
@@ -70,32 +73,80 @@ pub struct Outcome {
     link_bytes: f64,
 }
 
-/// Runs the contestants and returns the lines to print, the figures last.
+/// Runs the contestants and returns what was found.
 ///
 /// # Errors
-/// Links cannot be made here, or a contestant does not start. A contestant whose program is missing is
-/// left out and says so.
-pub async fn run(options: Options) -> anyhow::Result<Vec<String>> {
+/// Links cannot be made here, or a contestant that is there does not work. A contestant whose program is
+/// missing is left out and says so.
+pub async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
-    let mut lines = Vec::new();
+    let mut found = Findings::default();
     let mut outcomes: BTreeMap<&str, Vec<Outcome>> = BTreeMap::new();
-    for _ in 0..options.runs.max(1) {
+    let runs = options.runs.max(1);
+    let progress = Progress::new("hol", options.contestants.len() * runs as usize);
+    let expected = Duration::from_secs((options.seconds + options.seconds / 2).into());
+    for run in 1..=runs {
         for contestant in &options.contestants {
+            let name = contestant.name();
+            progress.step(&format!("{name}, run {run} of {runs}"), Some(expected));
             match run_one(*contestant, &options).await {
-                Ok(outcome) => outcomes.entry(contestant.name()).or_default().push(outcome),
-                Err(error) => lines.push(format!("skipped: {}: {error:#}", contestant.name())),
+                Ok(outcome) => {
+                    found.versions.extend(contestant.versions());
+                    outcomes.entry(name).or_default().push(outcome);
+                }
+                Err(error) => match error.downcast_ref::<NetError>() {
+                    Some(missing @ NetError::Missing { .. }) => {
+                        found.lines.push(format!("skipped: {name}: {missing}"));
+                    }
+                    _ => return Err(error.context(name)),
+                },
             }
         }
     }
+    drop(progress);
     for (name, outcomes) in &outcomes {
         for outcome in outcomes {
-            lines.push(format!("{name}: slowest alarms:{}", slowest(outcome)));
+            found.lines.push(format!("{name}: slowest alarms:{}", slowest(outcome)));
         }
     }
     for (name, outcomes) in &outcomes {
-        lines.extend(figures(name, outcomes));
+        found.lines.extend(figures(name, outcomes));
     }
-    Ok(lines)
+    let names = options.contestants.iter().map(|contestant| contestant.name());
+    let names: Vec<&str> = names.filter(|name| outcomes.contains_key(name)).collect();
+    found.plots = plots(&names, &outcomes);
+    Ok(found)
+}
+
+/// Latency of alarms: all of them as a distribution, and over time.
+fn plots(names: &[&str], outcomes: &BTreeMap<&str, Vec<Outcome>>) -> Vec<Plot> {
+    let alarm = alarm();
+    let tallies = |name: &str| outcomes[name].iter().filter_map(|one| one.tallies.get(&alarm.name));
+    let cdf = |name: &&str| {
+        let mut all: Vec<f64> = tallies(name).flat_map(Tally::sorted_ms).collect();
+        all.sort_by(f64::total_cmp);
+        Curve::cdf(name, &all)
+    };
+    let series = |name: &&str| {
+        let due = |(seq, latency)| (seq as f64 / f64::from(alarm.per_second), latency);
+        let last = tallies(name).next_back().map(Tally::by_place).unwrap_or_default();
+        Curve::new(name, Mark::Line, last.into_iter().map(due).collect())
+    };
+    let latency = || Axis::log("latency from due to received", "ms");
+    vec![
+        Plot {
+            title: "Alarms through 2 Mbit/s at 160 % load".into(),
+            x: latency(),
+            y: Axis::linear("part of the alarms that came", "1"),
+            curves: names.iter().map(cdf).collect(),
+        },
+        Plot {
+            title: "Alarms through 2 Mbit/s at 160 % load, last run".into(),
+            x: Axis::linear("when the alarm was due", "s"),
+            y: latency(),
+            curves: names.iter().map(series).collect(),
+        },
+    ]
 }
 
 async fn run_one(contestant: Contestant, options: &Options) -> anyhow::Result<Outcome> {

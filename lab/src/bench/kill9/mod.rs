@@ -21,6 +21,8 @@ use crate::net::NetError;
 use crate::net::namespace::{Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
+use crate::net::spinner::Spinners;
+use crate::progress::Progress;
 use crate::rig;
 use crate::rig::brokers::lab;
 
@@ -61,7 +63,11 @@ pub async fn run(options: Options) -> anyhow::Result<Vec<String>> {
     )];
     let mut figures = Vec::new();
     let mut is_kept = true;
+    let _awake = Spinners::start()?;
+    let progress = Progress::new("kill9", options.contestants.len());
     for &contestant in &options.contestants {
+        let expected = faults::expected(&options);
+        progress.step(contestant.name(), Some(expected));
         match one(contestant, &options).await {
             Ok(result) => {
                 is_kept &= contestant != Contestant::Tidegate || result.lost() == 0;

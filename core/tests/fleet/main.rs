@@ -1,0 +1,3 @@
+//! The fleet: what holds for every matching, every load and every fault.
+
+mod matching;
