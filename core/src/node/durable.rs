@@ -12,7 +12,7 @@ use crate::io::{Event, OutputId};
 use crate::log::{
     Checkpoint, Chunk, Destinations, Entry, LoggedRecord, Run, SegmentId, StreamName, StreamState,
 };
-use crate::queue::{DeliveryKey, RecordKey};
+use crate::queue::{DeliveryKey, Place, RecordKey};
 use crate::record::{Body, DropReason, Fate, Record, RefuseReason, StreamId};
 use crate::units::{Size, Time};
 
@@ -260,7 +260,8 @@ impl Node {
         self.check_drained();
     }
 
-    /// The log does not hold these. What is queued stays so; senders are told that nothing is promised.
+    /// The log does not hold these. Senders are told that nothing is promised; what is queued stays so, for
+    /// not all of them send again.
     pub(super) fn append_failed(&mut self, now: Time, appends: &[u64], reason: RefuseReason) {
         let mut is_news = false;
         for &number in appends {
@@ -275,7 +276,12 @@ impl Node {
                     if let Some(logged) = logged {
                         store.settle(logged.segment, 1);
                     }
-                    self.answer(reply, Err(reason));
+                    // One that has its fates already needs no log.
+                    let is_held = self.held.contains_key(record);
+                    if is_held && reply.is_some_and(|reply| reply.packet.is_some()) {
+                        self.withdraw(now, record);
+                    }
+                    self.answer(reply, if is_held { Err(reason) } else { Ok(()) });
                 }
                 Some(Unappended::Left(left)) => {
                     store.settle(left.segment, 1);
@@ -296,6 +302,26 @@ impl Node {
         }
         self.made_log_room();
         self.check_drained();
+    }
+
+    /// Takes a record out of its queues that its sender, who is refused, will send again (QoS 2): it would come
+    /// twice. What is under way already goes on.
+    fn withdraw(&mut self, now: Time, record: RecordKey) {
+        let held = &self.held[record];
+        let Some(owed) = &held.owed else { return };
+        let legs: Vec<DeliveryKey> = owed.legs.iter().map(|leg| leg.delivery).collect();
+        let waits = |key: &DeliveryKey| {
+            let delivery = self.queues.get(*key);
+            delivery.is_some_and(|delivery| matches!(delivery.place(), Place::Waiting(_)))
+        };
+        let rule = self.options.rules.get(self.streams.get(held.stream).rule);
+        if legs.len() < rule.to.len() || !legs.iter().all(waits) {
+            return;
+        }
+        for key in legs {
+            self.queues.take(key);
+            self.finish(now, key, Fate::Dropped(DropReason::Storage));
+        }
     }
 
     /// People hear when the log begins to fail, and when it works again.

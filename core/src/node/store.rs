@@ -21,8 +21,10 @@ use crate::rules::RuleId;
 use crate::status::LogStatus;
 use crate::units::{Size, Time};
 
-/// A segment is at least so many times as large as the checkpoint that it begins with.
+/// A segment is at least so many times as large as the checkpoint that it begins with; in a log that is
+/// nearly full less will do, for only with the next one does anything of it go.
 const CHECKPOINT_PART: u64 = 8;
+const CHECKPOINT_PART_FULL: u64 = 2;
 
 /// What waits for its way into the log.
 #[derive(Debug)]
@@ -158,15 +160,29 @@ impl Store {
 
     /// Whether a log that was full may be filled again: a part of it is free.
     pub(super) fn has_much_room(&self) -> bool {
-        self.unappended.len() <= UNAPPENDED_MAX / 2 && self.bytes.0 <= self.options.bound.0 / 8 * 6
+        self.unappended.len() <= UNAPPENDED_MAX / 2 && !self.is_nearly_full()
     }
 
     /// Whether the next entry must begin a segment.
     pub(super) fn is_segment_due(&self) -> bool {
         let current =
             self.segments.get(&self.last_segment).map_or(Size::ZERO, |segment| segment.bytes);
-        let least = Size(self.checkpoint_size.0 * CHECKPOINT_PART).min(LOG_SEGMENT_MAX);
+        let part = if self.is_nearly_full() { CHECKPOINT_PART_FULL } else { CHECKPOINT_PART };
+        let least = Size(self.checkpoint_size.0 * part).min(LOG_SEGMENT_MAX);
         self.must_begin || current >= self.options.segment.max(least)
+    }
+
+    fn is_nearly_full(&self) -> bool {
+        self.bytes.0 > self.options.bound.0 / 8 * 6
+    }
+
+    /// Whether the log has no room because of its present segment, of which nothing is needed any more: no
+    /// record would ever come that begins the next one.
+    fn is_stuck(&self) -> bool {
+        let current = self.segments.get(&self.last_segment);
+        self.is_nearly_full()
+            && current.is_some_and(|segment| segment.live == 0)
+            && self.is_segment_due()
     }
 
     /// Begins a segment with all that holds now.
@@ -326,7 +342,8 @@ impl Store {
             Some(at) => at <= now,
             None => {
                 let is_owed = self.fates_due.is_some();
-                self.fates_due.is_some_and(|at| at <= now) || is_owed && !self.appends.is_empty()
+                let is_free = is_owed && !self.appends.is_empty();
+                self.fates_due.is_some_and(|at| at <= now) || is_free || self.is_stuck()
             }
         }
     }

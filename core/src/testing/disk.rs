@@ -26,6 +26,8 @@ pub struct Disk {
     pub files: BTreeMap<SegmentId, File>,
     /// Bytes that fit on it; nothing can be written while they are less than there are.
     pub capacity: usize,
+    /// Whether a spool that failed takes back what it wrote of the failed entries.
+    pub undoes: bool,
     keys: Vec<Key>,
     writer: Writer,
     /// Numbers written and not yet safe.
@@ -37,7 +39,7 @@ impl Disk {
     pub fn new(name: LogName, keys: Vec<Key>) -> Self {
         let writer = Writer::new(name, &keys);
         let (files, unsynced) = (BTreeMap::new(), Vec::new());
-        Disk { files, capacity: usize::MAX, keys, writer, unsynced }
+        Disk { files, capacity: usize::MAX, undoes: true, keys, writer, unsynced }
     }
 
     /// The same files, written by another process.
@@ -71,6 +73,10 @@ impl Disk {
             return Vec::new();
         }
         self.writer.fail();
+        if self.undoes {
+            self.files.values_mut().for_each(|file| file.bytes.truncate(file.synced));
+            self.files.retain(|_, file| !file.bytes.is_empty());
+        }
         std::mem::take(&mut self.unsynced)
     }
 

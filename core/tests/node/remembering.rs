@@ -137,6 +137,34 @@ fn a_publish_that_the_log_refuses_leaves_no_trace() {
 }
 
 #[test]
+fn a_refused_publish_that_is_not_under_way_is_not_sent() {
+    let mut wire = with_session();
+    wire.up();
+    wire.carry();
+    wire.forget_history();
+    publish(&mut wire, 9);
+    assert_eq!(wire.keys().len(), 1, "it is on its way before the log has it");
+    wire.confirm_all();
+    let fail = |wire: &mut Wire| {
+        let appends = wire.appends.iter().map(|append| append.number).collect();
+        let reason = tidegate_core::record::RefuseReason::Storage;
+        wire.handle(Input::AppendFailed { appends, reason });
+    };
+    fail(&mut wire);
+    assert_eq!(wire.verdicts(), [(9, Ok(()))], "what has arrived is accepted");
+    wire.advance(LOG_RETRY);
+    wire.sync();
+    let path = lane(LS);
+    wire.path(path, tidegate_core::io::PathState::Down);
+    wire.forget_history();
+    publish(&mut wire, 10);
+    assert_eq!(wire.node.held(), 1);
+    fail(&mut wire);
+    assert!(wire.verdicts()[0].1.is_err());
+    assert_eq!(wire.node.held(), 0, "its client sends it again");
+}
+
+#[test]
 fn a_release_while_the_log_fails_waits_for_it() {
     let mut wire = with_session();
     wire.disk.capacity = wire.disk.used();
