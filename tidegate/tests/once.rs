@@ -53,7 +53,7 @@ impl Folder {
         // A kill may leave half a line, which comes again as a whole.
         let lines = lines.lines().filter_map(|line| serde_json::from_str(line).ok());
         for line in lines.collect::<Vec<serde_json::Value>>() {
-            let bytes = match (line["payload"].as_str(), line["base64"].as_str()) {
+            let bytes = match (line["text"].as_str(), line["base64"].as_str()) {
                 (Some(text), _) => text.as_bytes().to_vec(),
                 (None, Some(coded)) => STANDARD.decode(coded).unwrap(),
                 (None, None) => continue,

@@ -82,7 +82,7 @@ pub struct Recovery {
     pub last_stream: u64,
     /// Every stream.
     pub streams: BTreeMap<StreamId, RecoveredStream>,
-    /// Sessions. Where the log is not certain, no packet identifier is known.
+    /// Sessions. Where bytes are damaged as no crash does it, no packet identifier is known.
     pub sessions: Sessions,
     /// Whether nothing is missing that was ever safe, as far as one can see: no bytes are corrupt, and the
     /// last segment begins with a whole checkpoint. Where it is not, numbers of streams may have been
@@ -164,7 +164,15 @@ pub fn recover(parts: &[Part<'_>], keys: &Keys) -> Result<Recovery, LogError> {
     }
     let is_torn = |damage: &Damage| damage.verdict == Verdict::Torn;
     recovery.is_certain = opened.last().is_some_and(begins) && recovery.damage.iter().all(is_torn);
-    if !recovery.is_certain {
+    // A crash leaves torn ends, and a last segment of which the beginning is not whole. What else is missing
+    // may have been the last word about a session.
+    let last = parts.last().map(|part| part.segment);
+    let is_of_crash = |damage: &Damage| match damage.verdict {
+        Verdict::Torn => true,
+        Verdict::Header => Some(damage.segment) == last,
+        Verdict::Corrupt => false,
+    };
+    if recovery.more_damage > 0 || !recovery.damage.iter().all(is_of_crash) {
         recovery.sessions.doubt();
     }
     for stream in recovery.streams.values_mut() {

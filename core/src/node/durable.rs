@@ -12,7 +12,7 @@ use crate::io::{Event, OutputId};
 use crate::log::{
     Checkpoint, Chunk, Destinations, Entry, LoggedRecord, Run, SegmentId, StreamName, StreamState,
 };
-use crate::queue::{DeliveryKey, Place, RecordKey};
+use crate::queue::{DeliveryKey, RecordKey};
 use crate::record::{Body, DropReason, Fate, Record, RefuseReason, StreamId};
 use crate::units::{Size, Time};
 
@@ -241,14 +241,21 @@ impl Node {
             match what {
                 Unappended::Checkpoint(segment, promises) => {
                     self.store.iter_mut().for_each(|store| store.begun(segment));
+                    self.sessions.settled();
                     promises.into_iter().for_each(|promise| self.keep_promise(promise));
                 }
                 Unappended::Promise(promise) => self.keep_promise(*promise),
-                Unappended::Held { reply, .. } => self.answer(reply, Ok(())),
+                Unappended::Held { record, reply, .. } => {
+                    self.let_go(record);
+                    self.answer(reply, Ok(()));
+                }
                 Unappended::Left(left) => {
                     self.answer(left.reply, Ok(()));
                     let class = self.options.rules.get(left.rule).class;
-                    self.backlog.add(&left, class);
+                    let to = self.backlog.add(&left, class);
+                    let count = u64::from(left.destinations.count());
+                    self.streams.get_mut(left.stream).left -= count;
+                    self.count_left(left.stream, to, left.size, count);
                 }
                 Unappended::Other => {}
             }
@@ -278,7 +285,7 @@ impl Node {
                     }
                     // One that has its fates already needs no log.
                     let is_held = self.held.contains_key(record);
-                    if is_held && reply.is_some_and(|reply| reply.packet.is_some()) {
+                    if self.waits_for_log(record) {
                         self.withdraw(now, record);
                     }
                     self.answer(reply, if is_held { Err(reason) } else { Ok(()) });
@@ -304,21 +311,32 @@ impl Node {
         self.check_drained();
     }
 
-    /// Takes a record out of its queues that its sender, who is refused, will send again (QoS 2): it would come
-    /// twice. What is under way already goes on.
-    fn withdraw(&mut self, now: Time, record: RecordKey) {
-        let held = &self.held[record];
-        let Some(owed) = &held.owed else { return };
-        let legs: Vec<DeliveryKey> = owed.legs.iter().map(|leg| leg.delivery).collect();
-        let waits = |key: &DeliveryKey| {
-            let delivery = self.queues.get(*key);
-            delivery.is_some_and(|delivery| matches!(delivery.place(), Place::Waiting(_)))
-        };
-        let rule = self.options.rules.get(self.streams.get(held.stream).rule);
-        if legs.len() < rule.to.len() || !legs.iter().all(waits) {
+    /// Whether a record must be in the log before it is sent, and is not yet.
+    pub(super) fn waits_for_log(&self, record: RecordKey) -> bool {
+        let owed = self.held.get(record).and_then(|held| held.owed.as_ref());
+        owed.is_some_and(|owed| owed.after_log)
+    }
+
+    fn legs_of(&self, record: RecordKey) -> Vec<DeliveryKey> {
+        let owed = self.held.get(record).and_then(|held| held.owed.as_ref());
+        owed.into_iter().flat_map(|owed| &owed.legs).map(|leg| leg.delivery).collect()
+    }
+
+    /// The log has a record that waited for it.
+    fn let_go(&mut self, record: RecordKey) {
+        if !self.waits_for_log(record) {
             return;
         }
-        for key in legs {
+        if let Some(owed) = &mut self.held[record].owed {
+            owed.after_log = false;
+        }
+        self.legs_of(record).into_iter().for_each(|key| self.make_ready(key));
+    }
+
+    /// Takes a record out of its queues that the log does not have and that waited for it. Its sender is
+    /// refused and sends it again.
+    fn withdraw(&mut self, now: Time, record: RecordKey) {
+        for key in self.legs_of(record) {
             self.queues.take(key);
             self.finish(now, key, Fate::Dropped(DropReason::Storage));
         }
@@ -335,6 +353,26 @@ impl Node {
     /// Whether durable records are refused for now.
     pub(super) fn is_log_failing(&self) -> bool {
         self.store.as_ref().is_some_and(|store| store.is_failing())
+    }
+
+    /// What only the log holds of a record counts with the other records of its log's stream.
+    pub(super) fn count_left(
+        &mut self,
+        from: StreamKey,
+        to: StreamKey,
+        size: Size,
+        deliveries: u64,
+    ) {
+        let [old, new] = [from, to].map(|stream| self.streams.get(stream).rule);
+        self.tally.moved(old, new, deliveries);
+        let stream = self.streams.get_mut(from);
+        stream.bytes -= size;
+        stream.held -= deliveries;
+        let stream = self.streams.get_mut(to);
+        stream.bytes += size;
+        stream.held += deliveries;
+        stream.left += deliveries;
+        self.streams.note_idle(from);
     }
 
     /// A stream holds less on disk.

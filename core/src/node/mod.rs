@@ -80,6 +80,8 @@ struct Owed {
     legs: Vec<Leg>,
     /// Where the log has it, or will have it.
     logged: Option<Logged>,
+    /// Whether it is not sent before the log has it: its sender may send it again, and it must not come twice.
+    after_log: bool,
     /// The class that it was read back for, if it was.
     ahead: Option<ClassId>,
 }

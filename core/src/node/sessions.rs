@@ -1,6 +1,9 @@
 //! Sessions of publishers: which of their QoS 2 publishes the log has and they have not released, so that
 //! one that comes again after a crash is known.
 //!
+//! Such a record is not sent before the log has it: a crash in between would let it come twice, for its
+//! client sends it again, and the next process gives it another name.
+//!
 //! A packet identifier goes to the log with its record and leaves it by an entry of its own, before the
 //! client may use it again. A session is written down before its first such record, and ended in the log
 //! before a client that wants a new one is let in: else a crash would bring back identifiers that mean
@@ -57,6 +60,8 @@ struct Known {
     ends: Option<WallTime>,
     /// Whether the log's last word is that its client is away.
     is_away_in_log: bool,
+    /// The log failed to take an identifier of it, and may show it nevertheless.
+    is_doubtful: bool,
     /// It ended, and the log may not know yet.
     is_over: bool,
     /// With each, whether it was released: then the log may not know yet.
@@ -99,6 +104,11 @@ impl Sessions {
         std::mem::take(&mut self.owed)
     }
 
+    /// The log holds a checkpoint: what failed before it counts no more.
+    pub(super) fn settled(&mut self) {
+        self.known.values_mut().for_each(|known| known.is_doubtful = false);
+    }
+
     /// The log does not hold it: the next checkpoint will.
     pub(super) fn failed(&mut self, promises: impl IntoIterator<Item = Promise>) {
         self.owed.extend(promises);
@@ -108,6 +118,7 @@ impl Sessions {
     pub(super) fn untake(&mut self, taken: Option<Taken>) {
         let Some(Taken { session, packet }) = taken else { return };
         if let Some(known) = self.known.get_mut(session) {
+            known.is_doubtful = true;
             self.packets -= usize::from(known.packets.remove(&packet).is_some());
         }
     }
@@ -118,7 +129,8 @@ impl Sessions {
         let is_away_in_log = ends.is_some();
         let packets = packets.into_iter().map(|packet| (packet, false)).collect();
         let name = client.clone();
-        let known = Known { client, lasts, ends, is_away_in_log, is_over: false, packets };
+        let (is_doubtful, is_over) = (false, false);
+        let known = Known { client, lasts, ends, is_away_in_log, is_doubtful, is_over, packets };
         let key = self.known.insert(known);
         self.names.insert(name, key);
         key
@@ -185,7 +197,7 @@ impl Node {
         let is_news = known.lasts != lasts || known.is_away_in_log;
         (known.lasts, known.ends, known.is_away_in_log) = (lasts, None, false);
         let state = known.state();
-        if is_news && !self.is_log_failing() {
+        if is_news && self.takes_entries() {
             self.write_of_session(Entry::Session(state), Unappended::Other);
         }
         self.outbox.push_back(Output::SessionReady(source));
@@ -204,13 +216,13 @@ impl Node {
     /// could harm: identifiers of the old session might come back.
     fn end_session(&mut self, key: SessionKey, who: Option<Who>) {
         let known = &self.sessions.known[key];
-        let is_harmless = known.packets.is_empty() && !known.is_over;
+        let is_harmless = known.packets.is_empty() && !known.is_over && !known.is_doubtful;
         let client = known.client.clone();
         self.sessions.clear(key);
         if let Some(store) = &mut self.store {
             store.forget_positions(&client);
         }
-        if !self.is_log_failing() {
+        if self.takes_entries() {
             let promise = Unappended::Promise(Promise::Over(key, who).into());
             return self.write_of_session(Entry::Session(SessionState::over(client)), promise);
         }
@@ -222,6 +234,12 @@ impl Node {
             who => who,
         };
         self.sessions.failed([Promise::Over(key, who)]);
+    }
+
+    /// Whether an entry can be written now: the log works, or is being tried with a checkpoint, behind which it
+    /// stands.
+    fn takes_entries(&self) -> bool {
+        self.store.as_ref().is_none_or(|store| !store.must_begin() || !store.is_failing())
     }
 
     fn write_of_session(&mut self, entry: Entry, unappended: Unappended) {
@@ -275,6 +293,15 @@ impl Node {
         })
     }
 
+    /// Whether an offer is to be taken once: its sender's session outlives its connection, and knows it by a
+    /// packet identifier.
+    pub(super) fn is_once(&self, reply: Option<ReplyTo>) -> bool {
+        let Some(ReplyTo { source, life, packet: Some(_), .. }) = reply else { return false };
+        let Some(state) = self.sources.get(source) else { return false };
+        let speaker = self.sessions.speakers.get(&state.name);
+        speaker.is_some_and(|(who, _)| *who == Who { source, life })
+    }
+
     /// The packet identifier that goes to the log with a record, if its sender's session outlives its
     /// connection; the log has heard of the session before.
     pub(super) fn take_packet(&mut self, reply: Option<ReplyTo>) -> Option<Taken> {
@@ -325,7 +352,7 @@ impl Node {
             return;
         }
         let promise = Promise::Released(key, who, packets.clone());
-        if self.is_log_failing() {
+        if !self.takes_entries() {
             return self.sessions.failed([promise]);
         }
         let entry = Entry::Released(Released { client, packets });

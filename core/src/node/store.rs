@@ -150,6 +150,11 @@ impl Store {
         self.failed.is_some()
     }
 
+    /// Whether the next entry must be a checkpoint.
+    pub(super) fn must_begin(&self) -> bool {
+        self.must_begin
+    }
+
     /// Whether a record finds room in the log, of which `ahead` bytes at most may be on their way.
     pub(super) fn has_room(&self, size: Size, ahead: Size) -> bool {
         let records = self.options.bound.0 / 8 * 7;

@@ -62,6 +62,11 @@ impl Disk {
             is_good &= self.writer.push(*number, entry).is_ok();
         }
         for write in self.writer.take() {
+            if write.is_new {
+                // A spool makes a segment safe before it begins the next one: its checkpoint speaks of what
+                // is there.
+                self.files.values_mut().for_each(|file| file.synced = file.bytes.len());
+            }
             let free = self.capacity.saturating_sub(self.used());
             let fits = write.bytes.len().min(free);
             is_good &= fits == write.bytes.len();

@@ -206,6 +206,10 @@ impl Life {
                 let rules = self.make.changed_rules(self.variant, change);
                 // What is under way to an output that a rule has left is finished there.
                 self.allow_all_unconfirmed();
+                // What is still owed to an output that no rule names any more goes to another one, which may
+                // have it.
+                let is_moved = self.changes & MOVED > 0;
+                self.may_repeat += if is_moved { self.wire.node.held() } else { 0 };
                 self.wire.control(Control::Rules(rules.into()));
                 let is_good = |event: &Event| !matches!(event, Event::RulesRefused(_));
                 assert!(self.wire.events.iter().all(is_good), "{:?}", self.wire.events);
@@ -333,12 +337,13 @@ impl Life {
     fn note_answers(&mut self) {
         let [_, seen, _] = &mut self.seen;
         let is_exact = self.faults == Faults::Honest;
+        let forgets = self.changes & FORGETFUL > 0 || self.make.drops_newest();
         for &(source, token, result) in &self.wire.answers[*seen..] {
             let name = token.0;
             match result {
                 // A rule that is not durable promises nothing over a crash; what a full stream takes and
                 // drops in the same breath is in no log either, and counted as dropped.
-                Ok(()) if self.changes & FORGETFUL > 0 && !self.book.logged.contains(&name) => {}
+                Ok(()) if forgets && !self.book.logged.contains(&name) => {}
                 Ok(()) => {
                     let is_new = self.accepted.insert(name);
                     assert!(is_new || !is_exact, "{token:?} is accepted twice");

@@ -1,7 +1,7 @@
 //! A publisher with QoS 2, and what its listener knows of it: that ends with the process, and comes back
 //! from the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tidegate_core::io::{Control, Input};
@@ -37,19 +37,22 @@ pub(crate) struct Publisher {
     is_in: bool,
     /// What the listener knows: packet identifiers, and whether the node has accepted their records.
     known: BTreeMap<u16, bool>,
+    /// Those that were released by the present connection.
+    released: BTreeSet<u16>,
 }
 
 impl Publisher {
     pub(crate) fn new(source: u32) -> Self {
-        let (flights, known) = (BTreeMap::new(), BTreeMap::new());
+        let (flights, known, released) = Default::default();
         let client = format!("sensor {source}");
-        Publisher { source, client, flights, is_new: true, is_in: false, known }
+        Publisher { source, client, flights, is_new: true, is_in: false, known, released }
     }
 
     /// The connection that is open speaks for it from now on.
     pub(crate) fn connect(&mut self, wire: &mut Wire) {
         let source = SourceId(self.source);
         self.is_in = false;
+        self.released.clear();
         if self.is_new {
             self.known.clear();
         }
@@ -123,8 +126,11 @@ impl Publisher {
                 break;
             }
             if self.flights[&packet].is_received {
-                let (source, packets) = (SourceId(self.source), vec![packet]);
-                wire.control(Control::Release { source, packets });
+                // One answer is enough.
+                if self.released.insert(packet) {
+                    let (source, packets) = (SourceId(self.source), vec![packet]);
+                    wire.control(Control::Release { source, packets });
+                }
             } else {
                 accepted.extend(self.publish(wire, packet));
             }
@@ -177,7 +183,7 @@ impl Publisher {
 
     /// An identifier may be used again. The PUBCOMP may get lost.
     pub(crate) fn freed(&mut self, random: &mut Random, source: SourceId, packet: u16) {
-        if source.0 != self.source {
+        if source.0 != self.source || !self.released.remove(&packet) {
             return;
         }
         self.known.remove(&packet);

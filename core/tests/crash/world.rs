@@ -90,6 +90,11 @@ impl Make {
         }
     }
 
+    /// Whether what a full stream cannot hold is accepted and dropped at once.
+    pub(crate) fn drops_newest(&self) -> bool {
+        self.full == FullPolicy::DropNewest
+    }
+
     /// The options of a process; `variant` changes what an operator may change between two of them.
     pub(crate) fn options(&self, boot: u64, variant: u64) -> NodeOptions {
         let classes = Classes::new(default_classes()).expect("the paper's classes");

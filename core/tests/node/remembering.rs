@@ -137,31 +137,39 @@ fn a_publish_that_the_log_refuses_leaves_no_trace() {
 }
 
 #[test]
-fn a_refused_publish_that_is_not_under_way_is_not_sent() {
+fn a_publish_that_must_come_once_is_sent_when_the_log_has_it() {
     let mut wire = with_session();
     wire.up();
     wire.carry();
     wire.forget_history();
     publish(&mut wire, 9);
-    assert_eq!(wire.keys().len(), 1, "it is on its way before the log has it");
-    wire.confirm_all();
-    let fail = |wire: &mut Wire| {
-        let appends = wire.appends.iter().map(|append| append.number).collect();
-        let reason = tidegate_core::record::RefuseReason::Storage;
-        wire.handle(Input::AppendFailed { appends, reason });
-    };
-    fail(&mut wire);
-    assert_eq!(wire.verdicts(), [(9, Ok(()))], "what has arrived is accepted");
-    wire.advance(LOG_RETRY);
+    wire.offer("lt/b", 1);
+    assert_eq!(wire.keys(), ["lt/b"], "others do not wait");
     wire.sync();
-    let path = lane(LS);
-    wire.path(path, tidegate_core::io::PathState::Down);
-    wire.forget_history();
+    wire.carry();
+    assert_eq!(
+        (wire.keys(), wire.verdicts()),
+        (vec!["lt/b".into(), "ls/a".into()], vec![(9, Ok(()))])
+    );
+    // Refused, it is not sent: its client sends it again.
     publish(&mut wire, 10);
-    assert_eq!(wire.node.held(), 1);
-    fail(&mut wire);
-    assert!(wire.verdicts()[0].1.is_err());
-    assert_eq!(wire.node.held(), 0, "its client sends it again");
+    let appends = wire.appends.iter().map(|append| append.number).collect();
+    let reason = tidegate_core::record::RefuseReason::Storage;
+    wire.handle(Input::AppendFailed { appends, reason });
+    assert_eq!(wire.verdicts()[1..], [(10, Err(reason))]);
+    assert_eq!(wire.node.held(), 0);
+    assert_eq!(wire.node.counts().dropped[tidegate_core::record::DropReason::Storage.index()], 1);
+}
+
+#[test]
+fn what_has_arrived_is_accepted_though_the_log_fails() {
+    let mut wire = up(durable_node());
+    wire.ask(0, 1, "ls/a", 1);
+    wire.confirm_all();
+    let appends = wire.appends.iter().map(|append| append.number).collect();
+    let reason = tidegate_core::record::RefuseReason::Storage;
+    wire.handle(Input::AppendFailed { appends, reason });
+    assert_eq!(wire.verdicts(), [(1, Ok(()))]);
 }
 
 #[test]

@@ -109,8 +109,8 @@ impl Afterlife {
                         Some(Notice::Accept(token, result)) => self.memory.answer(token, result),
                         Some(Notice::Pause) => *paused = true,
                         Some(Notice::Resume) => *paused = false,
-                        Some(Notice::Released(ids)) => self.memory.released(&ids),
-                        Some(Notice::Ready) => {}
+                        // A release whose answer the client did not hear comes again.
+                        Some(Notice::Released(_) | Notice::Ready) => {}
                         None => return,
                     }
                     continue;

@@ -238,8 +238,7 @@ impl Session {
     /// Answers PUBRELs: their identifiers are free.
     pub(super) fn released(&mut self, ids: &[u16], out: &mut Vec<u8>) {
         for &id in ids {
-            self.answers.memory.forget(id);
-            if self.phase != Phase::Closed {
+            if self.answers.memory.released(id) {
                 write::taken(out, write::PUBCOMP, id);
             }
         }

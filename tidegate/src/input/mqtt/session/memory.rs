@@ -70,11 +70,6 @@ impl Memory {
         }
     }
 
-    /// Books that the node knows of releases whose answers the client did not hear.
-    pub fn released(&mut self, packets: &[u16]) {
-        packets.iter().for_each(|&id| self.forget(id));
-    }
-
     /// Forgets the publishes whose answers nobody will hear: they are offered again when they come
     /// again.
     pub fn forgive(&mut self) {
@@ -145,6 +140,16 @@ impl Memory {
                 Released::Done
             }
         }
+    }
+
+    /// The node knows of a release: the identifier is free. False where the present connection released no such
+    /// one: the answer is to an earlier connection, and the identifier may be in use again.
+    pub(crate) fn released(&mut self, id: u16) -> bool {
+        let is_released = self.ids.get(&id).is_some_and(|id| id.is_released);
+        if is_released {
+            self.forget(id);
+        }
+        is_released
     }
 
     /// What an earlier process knew: publishes that it accepted and that were not released.

@@ -101,8 +101,9 @@ impl Session {
     /// Answers PUBRELs: their identifiers are free.
     pub fn released(&mut self, ids: &[u16], out: &mut Vec<u8>) {
         for &id in ids {
-            self.answers.memory.forget(id);
-            write::taken(out, write::PUBCOMP, id);
+            if self.answers.memory.released(id) {
+                write::taken(out, write::PUBCOMP, id);
+            }
         }
     }
 
