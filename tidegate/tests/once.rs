@@ -194,16 +194,12 @@ fn paho_is_heard_once_by_a_killed_node() {
         let folder = Folder::new(&name);
         let port = free_port();
         let config = folder.config(&format!("mqtt = {{ listen = \"127.0.0.1:{port}\" }}"));
-        // It wants a node to begin with.
-        let mut first = Node::start(&name, &config);
-        first.wait_for("ready");
         let mut client = Insisting::new(move || {
             let mut command = Command::new(python);
             command.arg(script("paho_client.py")).arg(port.to_string());
             command.args([version, 2, COUNT].map(|number| number.to_string()));
             command
         });
-        drop(first);
         let (kills, node) = killed_until(&name, &config, || client.is_done());
         println!("paho, version {version}: {COUNT} publishes, the node killed {kills} times");
         assert_eq!(client.starts, 1, "paho gave up");

@@ -231,7 +231,8 @@ impl Default for Checkpoint {
 pub struct StreamState {
     /// Its row in the table.
     pub name: StreamName,
-    /// The last sequence number that it gave; 0 for none.
+    /// The last sequence number that it gave; 0 for none, all ones if it may give no more: damage may have
+    /// eaten the last word about it.
     pub last_seq: u64,
     /// Its records without a fate, by segment, rising.
     pub live: Vec<(SegmentId, Chunk)>,

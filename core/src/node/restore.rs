@@ -14,6 +14,9 @@ use crate::record::{DropReason, StreamId};
 use crate::rules::{Rule, RuleId};
 use crate::units::Time;
 
+/// The last number of a stream of which no more may be given.
+const ENDED: u64 = u64::MAX;
+
 impl Node {
     /// Continues the streams of a log and counts what it still owes; nothing is read yet.
     pub(super) fn restore(&mut self, recovery: Recovery) {
@@ -55,7 +58,10 @@ impl Node {
         let named = self.options.rules.iter().find(is_named).map(|(id, _)| id);
         let last = self.options.rules.len().checked_sub(1)?;
         let rule = named.unwrap_or(RuleId(last as u16));
+        // One that was ended by damage is never continued, whatever a later log says.
+        let is_certain = is_certain && stream.last_seq != ENDED;
         let last_seq = stream.last_seq.saturating_add(UNAPPENDED_MAX as u64);
+        let last_seq = if is_certain { last_seq } else { ENDED };
         self.backlog.names.insert(id, (stream.name.clone(), last_seq));
         let source: Arc<str> = stream.name.source.clone();
         if let Some(known) = self.streams.find(rule, &source) {

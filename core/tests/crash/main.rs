@@ -89,12 +89,12 @@ fn named_seeds() {
         live(seed, Faults::Honest, Scope::Narrow, None);
         live(seed, Faults::Flips, Scope::Narrow, None);
     }
-}
-
-#[test]
-#[ignore = "debug"]
-fn debug_seed() {
-    let seed = std::env::var("SEED").unwrap().parse().unwrap();
-    let at = std::env::var("AT").ok().map(|at| at.parse().unwrap());
-    live(seed, Faults::Honest, Scope::Wide, at);
+    for seed in [12, 15, 18, 21, 146, 409] {
+        live(seed, Faults::Honest, Scope::Wide, None);
+    }
+    for (seed, step) in [(1, 0), (3, 175), (4, 63), (8, 81)] {
+        live(seed, Faults::Honest, Scope::Wide, Some(step));
+    }
+    live(1052, Faults::Holes, Scope::Wide, None);
+    live(4618, Faults::Flips, Scope::Wide, None);
 }

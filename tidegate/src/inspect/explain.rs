@@ -199,7 +199,10 @@ impl Book<'_> {
         } else if let Some(stream) = recovery.streams.get(&wanted.stream) {
             let (rule, source) = (&stream.name.rule, &stream.name.source);
             let last = stream.last_seq;
-            let reason = if wanted.seq > last {
+            let reason = if last == u64::MAX {
+                "it was ended where the log was damaged, and this one may have stood there"
+                    .to_owned()
+            } else if wanted.seq > last {
                 format!(
                     "the last number of it that the log shows is {last}: this one came later or never"
                 )
