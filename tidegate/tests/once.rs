@@ -186,7 +186,7 @@ fn a_killed_node_takes_each_publish_once() {
 /// paho goes on by itself with what it holds in memory.
 #[test]
 fn paho_is_heard_once_by_a_killed_node() {
-    const COUNT: u32 = 1500;
+    const COUNT: u32 = 6000;
     let needs = "paho for python3 (python3-paho-mqtt)";
     let Some(python) = python("import paho.mqtt.client", needs) else { return };
     for version in [4, 5] {
