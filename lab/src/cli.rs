@@ -309,7 +309,8 @@ impl Bench {
             #[cfg(feature = "stores")]
             Bench::Spool { directory: Some(folder), only: Some(only), group, seconds, .. } => {
                 let time = Duration::from_secs(seconds);
-                print(vec![spool::one(only, group[0], time, &folder).await?]);
+                say(&spool::one(only, group[0], time, &folder).await?);
+                Ok(None)
             }
             #[cfg(feature = "stores")]
             Bench::Spool { directory, group, seconds, runs, .. } => {
