@@ -7,7 +7,7 @@ TIME ?= 60
 CARGO ?= cargo
 LAB = $(CARGO) run --release --locked --quiet -p tidegate-lab --
 
-.PHONY: help run demo check test setup sim lab bench report deb cross fuzz docs deny
+.PHONY: help run demo check test setup rivals sim lab bench report deb cross fuzz docs deny
 help:
 	@sed -n 's/^\([a-z]*\): ## /\1\t/p' Makefile
 run: ## the demo: alarms and bulk through a 2 Mbit/s uplink (needs Rust and a C compiler)
@@ -16,6 +16,8 @@ check: ## format and lints
 	scripts/check.sh
 test: ## all that CI runs; installs what the tests need and says so
 	scripts/test.sh
+rivals: ## installs the rivals that Debian has not, or only old ones: NATS by Go, zenoh by pip
+	scripts/rivals.sh
 setup: ## only installs what the tests need
 	scripts/setup.sh
 demo: ## real sensor data to RabbitMQ over 2 Mbit/s, every record verified (needs root)

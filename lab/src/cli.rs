@@ -16,6 +16,7 @@ use crate::net::play::{self, Foreground};
 use crate::net::{NetError, selftest, spinner, wire};
 use crate::progress::Progress;
 use crate::report::{self, Archive, Findings, HISTORY, PageOptions, Run};
+use crate::rig::versions::Program;
 use crate::world::World;
 use crate::{demo, rig, sim};
 
@@ -33,7 +34,7 @@ from the variable TIDEGATE or from beside this program.
 Examples:
   lab sim node-hol --seed 7      alarms and bulk over an emulated 2 Mbit/s link, in virtual time
   lab demo                       real sensor data to RabbitMQ, every record verified
-  lab bench hol --runs 3         the same link for Tidegate and for Mosquitto's bridge
+  lab bench hol --runs 3         the same link for Tidegate and for its rivals
   lab bench ingest               CPU of accepting a record, beside Mosquitto
   lab bench kill9                every acknowledged record arrives, however often the node is killed
   lab net selftest               how exact emulated links are on this machine
@@ -98,7 +99,7 @@ struct DemoOptions {
 
 #[derive(Debug, Subcommand)]
 enum Bench {
-    /// Alarms beside bulk over 2 Mbit/s at 160 % load: Tidegate, its FIFO, Mosquitto's bridge
+    /// Alarms beside bulk over 2 Mbit/s at 160 % load: Tidegate, its FIFO, and its rivals
     Hol {
         /// How long the load is on
         #[arg(long, default_value_t = 30)]
@@ -109,7 +110,8 @@ enum Bench {
         /// Runs of each, in turn; figures are medians
         #[arg(long, default_value_t = 1)]
         runs: u32,
-        /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge
+        /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge,
+        /// mosquitto-forwarder, nats-leaf, nats-stream, zenoh
         #[arg(long, value_parser = contestant)]
         only: Vec<hol::Contestant>,
     },
@@ -290,7 +292,9 @@ impl Bench {
                 options.runs = runs.unwrap_or(options.runs);
                 options.connections = connections.unwrap_or(options.connections);
                 let found = tokio::task::spawn_blocking(move || ingest::run(&options)).await??;
-                Ok(Some(found.into()))
+                let versions = Program::all_with_versions(&[Program::Tidegate, Program::Mosquitto]);
+                let versions = versions.into_iter().collect();
+                Ok(Some(Findings { versions, ..found.into() }))
             }
             Bench::Kill9 { only, kills, restarts, cuts, per_second, records, seed } => {
                 let all = kill9::Contestant::ALL.to_vec();

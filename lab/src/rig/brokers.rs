@@ -35,20 +35,18 @@ pub async fn mosquitto(
     Ok(process)
 }
 
-/// Starts NATS with JetStream and an MQTT listener, and waits until it serves.
+/// Starts NATS with this configuration and waits until it serves.
 ///
 /// # Errors
 /// It is not installed, or does not start.
-pub async fn nats(link: &Link, side: Side, scratch: &Scratch) -> Result<Process, NetError> {
+pub async fn nats(
+    link: &Link,
+    side: Side,
+    scratch: &Scratch,
+    configuration: &str,
+) -> Result<Process, NetError> {
     let program = Program::Nats.path()?;
-    let (address, folder) = (side.address(), scratch.path().join("jetstream"));
-    let text = format!(
-        "server_name: {side:?}\nlisten: \"127.0.0.1:4222\"\n\
-         jetstream {{ store_dir: \"{}\" }}\n\
-         mqtt {{ host: \"{address}\", port: {MQTT_PORT}, max_ack_pending: 1000 }}\n",
-        folder.display()
-    );
-    let file = scratch.file(&format!("nats-{side:?}.conf"), &text)?;
+    let file = scratch.file(&format!("nats-{side:?}.conf"), configuration)?;
     let mut command = link.command(side, program);
     command.arg("-c").arg(file);
     let mut process = Process::start("nats-server", command)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::load::{ConsumeAmqp, Job, READY};
+use crate::load::{Job, READY, Source};
 use crate::net::namespace::{Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
@@ -23,16 +23,27 @@ pub fn edge_listener() -> SocketAddr {
     (Side::Edge.address(), MQTT_PORT).into()
 }
 
-/// The exchange of the private RabbitMQ that the node publishes to, and everything in it.
-pub fn everything(is_whole: bool) -> ConsumeAmqp {
-    ConsumeAmqp {
+/// The exchange of the private RabbitMQ that everybody publishes to.
+pub const EXCHANGE: &str = "amq.topic";
+
+/// Everything that comes to the private RabbitMQ, in a queue that goes with its consumer.
+pub fn everything() -> Source {
+    Source::Amqp {
         address: (Side::Cloud.address(), AMQP_PORT).into(),
         user: USER.into(),
-        password: USER.into(),
-        exchange: "amq.topic".into(),
+        exchange: EXCHANGE.into(),
         key: "#".into(),
         queue: None,
-        is_whole,
+    }
+}
+
+/// The same in a durable queue.
+pub fn durable(queue: &str) -> Source {
+    match everything() {
+        Source::Amqp { address, user, exchange, key, .. } => {
+            Source::Amqp { address, user, exchange, key, queue: Some(queue.into()) }
+        }
+        other => other,
     }
 }
 
@@ -41,9 +52,17 @@ pub fn everything(is_whole: bool) -> ConsumeAmqp {
 /// # Errors
 /// It cannot be started, or does not reach its broker.
 pub async fn client(link: &Link, job: Job) -> anyhow::Result<Process> {
-    let mut command = lab(link, Side::Cloud)?;
+    client_at(link, Side::Cloud, job).await
+}
+
+/// Starts a client of the lab at a side and waits until it is ready.
+///
+/// # Errors
+/// It cannot be started, or does not reach its broker.
+pub async fn client_at(link: &Link, side: Side, job: Job) -> anyhow::Result<Process> {
+    let mut command = lab(link, side)?;
     job.add_to(&mut command);
-    let mut process = Process::start("consumer", command)?;
+    let mut process = Process::start("client", command)?;
     process.says(READY, CONNECT).await?;
     Ok(process)
 }
@@ -80,7 +99,7 @@ pub fn start_tidegate(
         "[node]\nname = \"edge\"\nscheduler = \"{scheduler}\"\n\
          [[input]]\nmqtt = {{ listen = \"{listen}\" }}\n{streams}\
          [[output]]\nname = \"cloud\"\nrate = \"auto\"\n\
-         amqp = {{ url = \"amqp://{cloud}:{AMQP_PORT}\", exchange = \"amq.topic\", \
+         amqp = {{ url = \"amqp://{cloud}:{AMQP_PORT}\", exchange = \"{EXCHANGE}\", \
          user = \"{USER}\", password_file = \"{}\" }}\n",
         password.display()
     );
