@@ -6,6 +6,7 @@ pub mod demo;
 pub mod link;
 pub mod load;
 pub mod net;
+pub mod play;
 pub mod rig;
 pub mod sim;
 pub mod world;

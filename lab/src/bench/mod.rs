@@ -6,6 +6,7 @@ pub mod ingest;
 pub mod kill9;
 #[cfg(feature = "stores")]
 pub mod spool;
+pub mod world;
 
 /// One line of a result, as every `lab` command prints them at its end.
 pub fn figure(name: &str, value: f64, unit: &str) -> String {
