@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "stores")]
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::ensure;
 use clap::{Args, Parser, Subcommand};
 
 #[cfg(feature = "stores")]
 use crate::bench::spool;
-use crate::bench::{self, core, hol, ingest, kill9};
+use crate::bench::{self, core, hol, ingest, kill9, world};
 use crate::load::Job;
 use crate::net::namespace::Link;
-use crate::net::play::{self, Foreground};
 use crate::net::{NetError, selftest, spinner, wire};
+use crate::play::{self, Foreground};
 use crate::progress::Progress;
 use crate::report::{self, Archive, Findings, HISTORY, PageOptions, Run};
 use crate::rig::versions::Program;
@@ -36,6 +36,8 @@ Examples:
   lab demo                       real sensor data to RabbitMQ, every record verified
   lab bench hol --runs 3         the same link for Tidegate and for its rivals
   lab bench ingest               CPU of accepting a record, beside Mosquitto
+  lab sim lab/worlds/hol.toml    a file with hosts, links, processes, records, faults and checks,
+  lab bench lab/worlds/hol.toml  in virtual time and with real processes
   lab bench kill9                every acknowledged record arrives, however often the node is killed
   lab net selftest               how exact emulated links are on this machine
   lab net run FILE.toml          any program on emulated links
@@ -170,6 +172,9 @@ enum Bench {
         #[arg(long, default_value_t = 3)]
         runs: usize,
     },
+    /// A world with real processes, beside the same file in virtual time: lab bench FILE.toml
+    #[command(external_subcommand)]
+    World(Vec<String>),
     /// Nanoseconds per record through a node with 10,000 queues
     Core {
         /// Records in one input (may be given again)
@@ -328,6 +333,19 @@ impl Bench {
                     "built without the stores: cargo run --features stores -p tidegate-lab"
                 );
             }
+            Bench::World(words) => {
+                let [file] = &words[..] else {
+                    anyhow::bail!("one FILE.toml, and no options: {words:?}")
+                };
+                ensure!(
+                    file.ends_with(".toml"),
+                    "no benchmark is called {file}: see `lab bench --help`, or give a FILE.toml"
+                );
+                if !is_skipped(wire::probe()) {
+                    return Ok(Some(world::run(Path::new(file), say).await?));
+                }
+                Ok(None)
+            }
             Bench::Core { batch } => {
                 let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
                 Ok(Some(found.into()))
@@ -345,15 +363,18 @@ impl Net {
             },
             Net::Selftest { .. } => Ok(None),
             Net::Run { file, on, command } => {
-                let text = std::fs::read_to_string(&file);
-                let text = text.with_context(|| format!("cannot read {}", file.display()))?;
-                let world = World::parse(&text).with_context(|| file.display().to_string())?;
-                let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+                let (world, folder) = World::read(&file)?;
                 let host = on.unwrap_or_else(|| world.hosts[0].clone());
                 let program = Foreground { host, words: command };
                 let program = (!program.words.is_empty()).then_some(program);
                 if !is_skipped(wire::probe()) {
-                    print(&play::play(&world, &folder, program, say).await?);
+                    let played = play::play(&world, &folder, program, say).await?;
+                    if !world.source.is_empty() {
+                        print(&crate::world::figures(&world, &played.records));
+                    }
+                    print(&played.figures);
+                    let broken = played.broken.join("; ");
+                    ensure!(broken.is_empty(), "does not hold: {broken}");
                 }
                 Ok(None)
             }

@@ -6,6 +6,7 @@ pub mod ingest;
 pub mod kill9;
 #[cfg(feature = "stores")]
 pub mod spool;
+pub mod world;
 
 pub use crate::report::figure;
 

@@ -6,7 +6,6 @@
 pub mod crowd;
 pub mod host;
 pub mod namespace;
-pub mod play;
 pub mod probe;
 pub mod process;
 pub mod pump;
