@@ -1,23 +1,22 @@
 //! The command line of the lab.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 #[cfg(feature = "stores")]
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 
+use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
-use crate::bench::{self, core, hol, ingest, kill9};
+use crate::bench::{self, core, hol, ingest, kill9, load, overhead};
 use crate::load::Job;
+use crate::net::command::{self as net, is_skipped};
 use crate::net::namespace::Link;
-use crate::net::play::{self, Foreground};
-use crate::net::{NetError, selftest, spinner, wire};
+use crate::net::{spinner, usage};
 use crate::progress::Progress;
 use crate::report::{self, Archive, Findings, HISTORY, PageOptions, Run};
 use crate::rig::versions::Program;
-use crate::world::World;
 use crate::{demo, rig, sim};
 
 /// What the lab can do.
@@ -69,7 +68,7 @@ enum Command {
     Bench(Bench),
     /// Emulated links between hosts of this machine, for any program
     #[command(subcommand)]
-    Net(Net),
+    Net(net::Net),
     /// One page of Markdown, with plots, of the last run of each command
     Report {
         /// The page; report.md in the folder of results otherwise
@@ -113,7 +112,7 @@ enum Bench {
         /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge,
         /// mosquitto-forwarder, nats-leaf, nats-stream, zenoh
         #[arg(long, value_parser = contestant)]
-        only: Vec<hol::Contestant>,
+        only: Vec<Contestant>,
     },
     /// CPU per accepted record and memory per connection, beside Mosquitto
     Ingest {
@@ -151,6 +150,10 @@ enum Bench {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Thousands of MQTT publishers, arrivals even, random or recorded, through a node to any destination
+    Load(load::Options),
+    /// CPU and memory of each component at the edge, at given rates, beside Mosquitto's
+    Overhead(overhead::Options),
     /// Durable records a second, beside embedded stores and a plain file (cargo feature `stores`)
     Spool {
         /// A folder on the disk that is meant
@@ -174,49 +177,8 @@ enum Bench {
     },
 }
 
-#[derive(Debug, Subcommand)]
-enum Net {
-    /// How exact emulated links are on this machine: rate, delay and loss of one and of three
-    Selftest {
-        /// How long each load is on
-        #[arg(long, default_value_t = 5)]
-        seconds: u32,
-    },
-    /// Brings up the hosts and links of a file, runs what is in it, and says what became of it
-    #[command(after_help = NET_RUN_HELP)]
-    Run {
-        /// The world, in TOML
-        file: PathBuf,
-        /// Host on which COMMAND runs; the first one otherwise
-        #[arg(long, value_name = "HOST")]
-        on: Option<String>,
-        /// Program to run in the foreground, until it ends; {HOST} and {HOST.LINK} are addresses
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        command: Vec<String>,
-    },
-}
-
-const NET_RUN_HELP: &str = "The smallest world, two hosts and a link:
-
-  name = \"slow\"
-  hosts = [\"edge\", \"cloud\"]
-  [[link]]
-  name = \"lte\"
-  ends = [\"edge\", \"cloud\"]                       # the uplink goes from the first to the second
-  uplink = { rate = \"2mbit\", delay = \"50ms\", queue = \"64KB\" }
-  downlink = { trace = \"recorded.down\", delay = \"50ms\" }     # without it like the uplink
-
-Ways know rate, steps, trace, delay, jitter, queue, red, loss, bursts and cross. A world also has
-processes, loads, faults and checks: docs/LAB.md tells all, lab/worlds/two-paths.toml shows it.
-
-Examples:
-  lab net run lab/worlds/two-paths.toml                      to its end, with a table
-  lab net run slow.toml -- ping -c 3 {cloud}                 one program on its first host
-  lab net run slow.toml --on cloud -- bash                   a shell on a host
-  lab net run slow.toml                                      until Ctrl-C; says how to get in";
-
-fn contestant(name: &str) -> Result<hol::Contestant, String> {
-    let found = hol::Contestant::ALL.into_iter().find(|one| one.name() == name);
+fn contestant(name: &str) -> Result<Contestant, String> {
+    let found = hol::contestants().into_iter().find(|one| one.name() == name);
     found.ok_or_else(|| format!("no contestant is called {name}"))
 }
 
@@ -231,6 +193,7 @@ impl Cli {
     /// # Errors
     /// What the command says, a promise that was broken in the run, or a signal that ends it.
     pub async fn run(self) -> anyhow::Result<()> {
+        usage::raise_open_files();
         let words: Vec<String> = std::env::args().skip(1).collect();
         let folder = self.results.unwrap_or_else(Archive::folder_of_target);
         let archive = Archive { folder, history: self.record.then(|| HISTORY.into()) };
@@ -306,6 +269,8 @@ impl Bench {
                 };
                 on_links(kill9::run(options)).await
             }
+            Bench::Load(options) => on_links(load::run(options)).await,
+            Bench::Overhead(options) => on_links(overhead::run(options)).await,
             #[cfg(feature = "stores")]
             Bench::Spool { directory, group, seconds, runs } => {
                 let time = Duration::from_secs(seconds);
@@ -326,31 +291,6 @@ impl Bench {
     }
 }
 
-impl Net {
-    async fn run(self) -> anyhow::Result<Option<Findings>> {
-        match self {
-            Net::Selftest { seconds } if !is_skipped(wire::probe()) => tokio::select! {
-                lines = selftest::run(seconds, say) => Ok(Some(lines?.into())),
-                stopped = bench::interrupted() => stopped.map(|()| None),
-            },
-            Net::Selftest { .. } => Ok(None),
-            Net::Run { file, on, command } => {
-                let text = std::fs::read_to_string(&file);
-                let text = text.with_context(|| format!("cannot read {}", file.display()))?;
-                let world = World::parse(&text).with_context(|| file.display().to_string())?;
-                let folder = file.parent().unwrap_or(Path::new("")).to_owned();
-                let host = on.unwrap_or_else(|| world.hosts[0].clone());
-                let program = Foreground { host, words: command };
-                let program = (!program.words.is_empty()).then_some(program);
-                if !is_skipped(wire::probe()) {
-                    print(&play::play(&world, &folder, program, say).await?);
-                }
-                Ok(None)
-            }
-        }
-    }
-}
-
 /// Runs what needs links, unless links cannot be made here; a signal ends it and cleans up.
 async fn on_links<F: Into<Findings>>(
     run: impl Future<Output = anyhow::Result<F>>,
@@ -364,21 +304,13 @@ async fn on_links<F: Into<Findings>>(
     }
 }
 
-/// Whether something is missing here; says what.
-fn is_skipped(probe: Result<(), NetError>) -> bool {
-    if let Err(reason) = &probe {
-        say(&format!("skipped: {reason}"));
-    }
-    probe.is_err()
-}
-
 #[expect(clippy::print_stdout, reason = "a command for people")]
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     println!("{line}");
 }
 
 #[expect(clippy::print_stdout, reason = "a command for people")]
-fn print(lines: &[String]) {
+pub(crate) fn print(lines: &[String]) {
     lines.iter().for_each(|line| println!("{line}"));
 }
 

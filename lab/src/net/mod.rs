@@ -3,6 +3,7 @@
 //! It works by the programs `ip`, `tc` and `chrt`, and by TUN devices between which `pump` emulates a link.
 //! Everything that is made is removed on drop, and what a killed run left behind by the next run.
 
+pub mod command;
 pub mod crowd;
 pub mod host;
 pub mod namespace;
@@ -17,6 +18,7 @@ pub mod spinner;
 pub mod stage;
 pub mod tun;
 pub mod urgent;
+pub mod usage;
 pub mod wire;
 
 use std::process::{Command, Stdio};

@@ -11,9 +11,10 @@ use std::time::Duration;
 use anyhow::Context;
 
 use self::disk::Written;
-use super::{figure, resident_kib};
+use super::figure;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
+use crate::net::usage::resident_kib;
 use crate::progress::Progress;
 
 /// Payload of every record.
@@ -93,7 +94,7 @@ async fn measure(options: &Options, root: &Path) -> anyhow::Result<Vec<String>> 
     let mut figures = Vec::new();
     let steps = options.groups.len() * options.runs * Contestant::ALL.len();
     let progress = Progress::new("spool", steps);
-    let memory = resident_kib(std::process::id())?;
+    let memory = resident_kib(std::process::id())?[0];
     for &group in &options.groups {
         let mut runs = Contestant::ALL.map(|_| Vec::new());
         let mut syncs = Vec::new();
@@ -122,7 +123,7 @@ async fn measure(options: &Options, root: &Path) -> anyhow::Result<Vec<String>> 
             figures.push(figure(&format!("spool_{name}_{group}_written"), amplification, "B/B"));
         }
     }
-    let grown = resident_kib(std::process::id())?.saturating_sub(memory) as f64 / 1024.0;
+    let grown = resident_kib(std::process::id())?[0].saturating_sub(memory) as f64 / 1024.0;
     figures.push(figure("spool_resident_growth_of_all", grown, "MiB"));
     table.append(&mut figures);
     Ok(table)
