@@ -11,7 +11,7 @@ use self::bench::Bench;
 use crate::bench::interrupted;
 use crate::load::Job;
 use crate::net::namespace::Link;
-use crate::net::{NetError, selftest, spinner, wire};
+use crate::net::{NetError, selftest, spinner, usage, wire};
 use crate::play::{self, Foreground};
 use crate::progress::Progress;
 use crate::report::{self, Archive, Findings, HISTORY, PageOptions, Run};
@@ -144,6 +144,7 @@ impl Cli {
     /// # Errors
     /// What the command says, a promise that was broken in the run, or a signal that ends it.
     pub async fn run(self) -> anyhow::Result<()> {
+        usage::raise_open_files();
         let words: Vec<String> = std::env::args().skip(1).collect();
         let folder = self.results.unwrap_or_else(Archive::folder_of_target);
         let archive = Archive { folder, history: self.record.then(|| HISTORY.into()) };

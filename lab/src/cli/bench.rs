@@ -8,9 +8,10 @@ use anyhow::ensure;
 use clap::Subcommand;
 
 use super::{is_skipped, on_links, say};
+use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
-use crate::bench::{core, hol, ingest, kill9, world};
+use crate::bench::{core, hol, ingest, kill9, load, overhead, world};
 use crate::net::wire;
 use crate::report::Findings;
 use crate::rig::{self, versions::Program};
@@ -31,7 +32,7 @@ pub(super) enum Bench {
         /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge,
         /// mosquitto-forwarder, nats-leaf, nats-stream, zenoh
         #[arg(long, value_parser = contestant)]
-        only: Vec<hol::Contestant>,
+        only: Vec<Contestant>,
     },
     /// CPU per accepted record and memory per connection, beside Mosquitto
     Ingest {
@@ -69,6 +70,10 @@ pub(super) enum Bench {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Thousands of MQTT publishers, arrivals even, random or recorded, through a node to any destination
+    Load(load::Options),
+    /// CPU and memory of each component at the edge, at given rates, beside Mosquitto's
+    Overhead(overhead::Options),
     /// Durable records a second, beside embedded stores and a plain file (cargo feature `stores`)
     Spool {
         /// A folder on the disk that is meant
@@ -99,8 +104,8 @@ pub(super) enum Bench {
     },
 }
 
-fn contestant(name: &str) -> Result<hol::Contestant, String> {
-    let found = hol::Contestant::ALL.into_iter().find(|one| one.name() == name);
+fn contestant(name: &str) -> Result<Contestant, String> {
+    let found = hol::contestants().into_iter().find(|one| one.name() == name);
     found.ok_or_else(|| format!("no contestant is called {name}"))
 }
 
@@ -141,6 +146,8 @@ impl Bench {
                 };
                 on_links(kill9::run(options)).await
             }
+            Bench::Load(options) => on_links(load::run(options)).await,
+            Bench::Overhead(options) => on_links(overhead::run(options)).await,
             #[cfg(feature = "stores")]
             Bench::Spool { directory: Some(folder), only: Some(only), group, seconds, .. } => {
                 let time = Duration::from_secs(seconds);

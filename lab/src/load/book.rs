@@ -1,19 +1,21 @@
 //! What publishers were promised, and what a consumer got: one book for every run.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::time::{Instant, timeout_at};
 
 use super::stamp::Stamp;
-use super::{Acked, READY, Tally};
+use super::{Acked, BEGAN, READY, Tally};
 use crate::net::process::Process;
 
 /// Both sides of every stream, by group: the streams `alarm.0`, `alarm.1` are of the group `alarm`.
 #[derive(Clone, Debug)]
 pub struct Book {
-    /// End of the load, in nanoseconds since 1970.
-    end_ns: u64,
+    load: Duration,
+    /// When the load began, in nanoseconds since 1970, once a publisher has said so.
+    began_ns: Option<u64>,
     acked: BTreeMap<String, Acked>,
     tallies: BTreeMap<String, Tally>,
     accepted: u64,
@@ -38,9 +40,21 @@ pub struct Account {
 }
 
 impl Book {
-    /// An empty book. Records that come until then, in nanoseconds since 1970, come while the load is on.
-    pub fn new(end_ns: u64) -> Book {
-        Book { end_ns, acked: BTreeMap::new(), tallies: BTreeMap::new(), accepted: 0, got: 0 }
+    /// An empty book of a load of this length.
+    pub fn new(load: Duration) -> Book {
+        let (acked, tallies) = (BTreeMap::new(), BTreeMap::new());
+        Book { load, began_ns: None, acked, tallies, accepted: 0, got: 0 }
+    }
+
+    /// When the load began, in nanoseconds since 1970; 0 while no publisher has said so.
+    pub fn began_ns(&self) -> u64 {
+        self.began_ns.unwrap_or(0)
+    }
+
+    /// End of the load: never, while nobody knows when it began.
+    fn end_ns(&self) -> u64 {
+        let load = u64::try_from(self.load.as_nanos()).unwrap_or(u64::MAX);
+        self.began_ns.map_or(u64::MAX, |began| began.saturating_add(load))
     }
 
     /// Takes a line of a consumer: what came.
@@ -54,23 +68,29 @@ impl Book {
         let stamp: Stamp = line.parse()?;
         let received = line.rsplit(' ').next().unwrap_or_default();
         let received = received.parse().with_context(|| format!("no time of arrival: {line}"))?;
+        let end_ns = self.end_ns();
         // Looked up first: a key is made once a group, not once a record.
         let is_first = match self.tallies.get_mut(stamp.group()) {
-            Some(tally) => tally.take(&stamp, received, self.end_ns),
+            Some(tally) => tally.take(&stamp, received, end_ns),
             None => {
                 let tally = self.tallies.entry(stamp.group().to_owned()).or_default();
-                tally.take(&stamp, received, self.end_ns)
+                tally.take(&stamp, received, end_ns)
             }
         };
         self.got += u64::from(is_first);
         Ok(())
     }
 
-    /// Takes a line of a publisher that has ended: what it was promised.
+    /// Takes a line of a publisher: when it began, or when it has ended, what it was promised.
     ///
     /// # Errors
     /// Not such a line.
     pub fn promise(&mut self, line: &str) -> anyhow::Result<()> {
+        if let Some(began) = line.strip_prefix(BEGAN) {
+            let began = began.trim().parse().with_context(|| format!("a publisher says {line}"))?;
+            self.began_ns = self.began_ns.or(Some(began));
+            return Ok(());
+        }
         let acked: Acked =
             serde_json::from_str(line).with_context(|| format!("a publisher says {line}"))?;
         self.accepted += acked.accepted;
@@ -159,25 +179,31 @@ impl Book {
     }
 
     /// Keeps the book until the publisher has ended and everything accepted has come, or the time is over:
-    /// that is a result, not a failure.
+    /// that is a result, not a failure. Without a consumer nothing is to come.
     ///
     /// # Errors
     /// As [`Book::keep`].
     pub async fn follow(
         &mut self,
         publisher: &mut Process,
-        consumer: &mut Process,
+        mut consumer: Option<&mut Process>,
         until: Instant,
     ) -> anyhow::Result<()> {
-        let mut is_publishing = true;
+        let (mut is_publishing, is_heard) = (true, consumer.is_some());
         let book = async {
-            while is_publishing || !self.is_complete() {
+            while is_publishing || (is_heard && !self.is_complete()) {
+                let heard = async {
+                    match &mut consumer {
+                        Some(consumer) => consumer.line().await,
+                        None => std::future::pending().await,
+                    }
+                };
                 tokio::select! {
                     line = publisher.line(), if is_publishing => match line {
                         Some(line) => self.promise(&line)?,
                         None => is_publishing = false,
                     },
-                    line = consumer.line() => self.hear(line)?,
+                    line = heard => self.hear(line)?,
                 }
             }
             anyhow::Ok(())
@@ -202,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_single_lost_record_among_many_streams_is_found() {
-        let mut book = Book::new(u64::MAX);
+        let mut book = Book::new(Duration::MAX);
         assert!(book.is_complete(), "nothing is promised");
         for publisher in 0..3 {
             book.promise(&acked(&format!("alarm.{publisher}"), 10, &[], &[])).unwrap();
@@ -230,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_was_refused_or_not_answered_hides_no_loss() {
-        let mut book = Book::new(0);
+        let mut book = Book::new(Duration::ZERO);
         book.promise(&acked("a", 4, &[0], &[1])).unwrap();
         for seq in [0, 1, 2] {
             book.take(&format!("a {seq} 5 9")).unwrap();
@@ -241,11 +267,22 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_while_the_load_is_on_is_told_apart() {
+        let mut book = Book::new(Duration::from_nanos(100));
+        book.take("a 0 5 9999").unwrap();
+        book.promise("began 1000").unwrap();
+        for (seq, received) in [(1, 1099), (2, 1100), (3, 1101)] {
+            book.take(&format!("a {seq} 5 {received}")).unwrap();
+        }
+        assert_eq!((book.began_ns(), book.tally("a").unwrap().in_time), (1000, 3));
+    }
+
+    #[test]
     fn strange_lines_are_told() {
-        let mut book = Book::new(0);
+        let mut book = Book::new(Duration::ZERO);
         for line in ["Traceback", "a 1 2 then", "a 1"] {
             assert!(book.take(line).is_err(), "{line}");
         }
-        assert!(book.promise("{}").is_err());
+        assert!(book.promise("{}").is_err() && book.promise("began soon").is_err());
     }
 }

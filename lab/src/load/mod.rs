@@ -39,6 +39,8 @@ pub use tally::Tally;
 pub const COMMAND: &str = "client";
 /// What a consumer prints when everything published from now on will reach it.
 pub const READY: &str = "ready";
+/// How a publisher's line begins that says when its load began, in nanoseconds since 1970.
+pub const BEGAN: &str = "began ";
 
 /// What a client process is for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::arrivals::{Arrivals, Schedule, Share};
 use super::mqtt::{self, Hello, Packet, Reader, Version, Writer};
-use super::say;
 use super::stamp::{Stamp, wall_ns};
+use super::{BEGAN, say};
 
 /// Name of the user property with the time at which a record was due, in nanoseconds since 1970.
 pub const DUE_PROPERTY: &str = "source-time-ns";
@@ -62,6 +62,8 @@ pub struct Stream {
     pub publishers: u32,
     /// When records are due.
     pub arrivals: Arrivals,
+    /// For contestants whose publishers say themselves what is urgent.
+    pub is_urgent: bool,
 }
 
 /// What the records of a stream carry.
@@ -126,6 +128,7 @@ impl Publish {
         }
         let load = Duration::from_secs(self.seconds.into());
         let (start, start_ns) = (Instant::now(), wall_ns());
+        say(&format!("{BEGAN}{start_ns}"));
         let end = start + load;
         let last = end + Duration::from_secs(self.patience.into());
         let mut running = JoinSet::new();

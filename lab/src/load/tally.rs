@@ -70,9 +70,12 @@ impl Tally {
         // A histogram that grows by itself takes every value.
         let _ = self.latencies.record(latency);
         self.keep_point(stamp.due_ns, latency);
-        self.slowest.push((latency, stamp.due_ns));
-        self.slowest.sort_unstable_by(|a, b| b.cmp(a));
-        self.slowest.truncate(SLOWEST);
+        let is_slow = self.slowest.last().is_none_or(|(least, _)| latency > *least);
+        if is_slow || self.slowest.len() < SLOWEST {
+            self.slowest.push((latency, stamp.due_ns));
+            self.slowest.sort_unstable_by(|a, b| b.cmp(a));
+            self.slowest.truncate(SLOWEST);
+        }
         true
     }
 

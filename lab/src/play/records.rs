@@ -226,6 +226,7 @@ fn publish(source: &Source, world: &World, stage: &Stage) -> anyhow::Result<(Job
         payload: Payload::Stamped(size),
         per_second: source.per_second,
         publishers: 1,
+        is_urgent: false,
         arrivals: match source.arrivals {
             world::Arrivals::Constant => Arrivals::Constant,
             world::Arrivals::Poisson => Arrivals::Poisson,

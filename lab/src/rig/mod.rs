@@ -93,15 +93,39 @@ pub fn start_tidegate(
     scheduler: &str,
     streams: &str,
 ) -> anyhow::Result<Process> {
-    let (listen, cloud) = (edge_listener(), Side::Cloud.address());
-    let password = scratch.file("password", USER)?;
-    let configuration = format!(
-        "[node]\nname = \"edge\"\nscheduler = \"{scheduler}\"\n\
-         [[input]]\nmqtt = {{ listen = \"{listen}\" }}\n{streams}\
-         [[output]]\nname = \"cloud\"\nrate = \"auto\"\n\
+    let output = to_rabbitmq(scratch)?;
+    let tables = format!("{streams}[[output]]\nname = \"cloud\"\n{output}");
+    start_node(link, scratch, scheduler, &tables)
+}
+
+/// Keys of an `[[output]]` to the private RabbitMQ.
+///
+/// # Errors
+/// The file with its password cannot be written.
+pub fn to_rabbitmq(scratch: &Scratch) -> anyhow::Result<String> {
+    let (cloud, password) = (Side::Cloud.address(), scratch.file("password", USER)?);
+    Ok(format!(
+        "rate = \"auto\"\n\
          amqp = {{ url = \"amqp://{cloud}:{AMQP_PORT}\", exchange = \"{EXCHANGE}\", \
          user = \"{USER}\", password_file = \"{}\" }}\n",
         password.display()
+    ))
+}
+
+/// Starts Tidegate at the edge side with an MQTT listener and these tables, and waits for nothing.
+///
+/// # Errors
+/// It is not built.
+pub fn start_node(
+    link: &Link,
+    scratch: &Scratch,
+    scheduler: &str,
+    tables: &str,
+) -> anyhow::Result<Process> {
+    let listen = edge_listener();
+    let configuration = format!(
+        "[node]\nname = \"edge\"\nscheduler = \"{scheduler}\"\n\
+         [[input]]\nmqtt = {{ listen = \"{listen}\" }}\n{tables}"
     );
     let file = scratch.file("node.toml", &configuration)?;
     let mut command = link.command(Side::Edge, tidegate_program()?);

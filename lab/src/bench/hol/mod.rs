@@ -3,27 +3,21 @@
 //! Each contestant in turn stands in the edge namespace behind a link of 2 Mbit/s and carries the same
 //! load, 160 % of the link, to a consumer in the cloud namespace. All processes share one clock.
 
-mod contestants;
-mod mosquitto;
-mod nats;
 mod verdict;
-mod zenoh;
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use self::verdict::Outcomes;
-use crate::load::Book;
-use crate::load::stamp::wall_ns;
+use super::contestants::{Contestant, Destination, NodeRig};
+use crate::load::{Book, Payload, Publish, Stream};
 use crate::net::NetError;
 use crate::net::namespace::{Limit, Link, Side};
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::Findings;
-
-pub use contestants::Contestant;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -40,9 +34,33 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { contestants: Contestant::ALL.to_vec(), seconds: 30, drain: 60, runs: 1 }
+        Options { contestants: contestants(), seconds: 30, drain: 60, runs: 1 }
     }
 }
+
+/// Who can take part.
+pub fn contestants() -> Vec<Contestant> {
+    let node = |name, scheduler| {
+        let to = Destination::RabbitMq;
+        Contestant::Tidegate(NodeRig { name, scheduler, has_log: false, to, streams: STREAMS })
+    };
+    vec![
+        node(OURS, "tidegate"),
+        // One queue for everything: what the order of service alone brings.
+        node("tidegate-native", "native"),
+        Contestant::MosquittoBridge,
+        Contestant::MosquittoForwarder,
+        Contestant::NatsLeaf,
+        Contestant::NatsStream,
+        Contestant::Zenoh,
+    ]
+}
+
+/// The contestant that the target is about.
+const OURS: &str = "tidegate";
+/// What a node is told about the streams.
+const STREAMS: &str = "[[stream]]\ntopics = [\"plant/alarm\"]\nlatency = \"50ms\"\n\
+                       [[stream]]\ntopics = [\"plant/bulk\"]\nlatency = \"1s\"\n";
 
 /// Small and rare.
 const ALARM: Load = Load { name: "alarm", size: 200, per_second: 5, is_urgent: true };
@@ -60,8 +78,15 @@ struct Load {
 }
 
 impl Load {
-    fn topic(&self) -> String {
-        format!("plant/{}", self.name)
+    fn stream(&self) -> Stream {
+        Stream {
+            name: self.name.into(),
+            topic: format!("plant/{}", self.name),
+            payload: Payload::Stamped(self.size),
+            per_second: self.per_second.into(),
+            is_urgent: self.is_urgent,
+            ..Stream::default()
+        }
     }
 }
 
@@ -69,8 +94,6 @@ impl Load {
 #[derive(Clone, Debug)]
 struct Outcome {
     book: Book,
-    /// When the load began, in nanoseconds since 1970.
-    start_ns: u64,
     /// Payload bytes of a link without headers, while the load was on.
     link_bytes: f64,
 }
@@ -91,7 +114,7 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
         for contestant in &options.contestants {
             let name = contestant.name();
             progress.step(&format!("{name}, run {run} of {runs}"), Some(expected));
-            match run_one(*contestant, &options).await {
+            match run_one(contestant, &options).await {
                 Ok(outcome) => outcomes.entry(name).or_default().push(outcome),
                 Err(error) => match error.downcast_ref::<NetError>() {
                     Some(missing @ NetError::Missing { .. }) => {
@@ -109,19 +132,20 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     Ok(found)
 }
 
-async fn run_one(contestant: Contestant, options: &Options) -> anyhow::Result<Outcome> {
+async fn run_one(contestant: &Contestant, options: &Options) -> anyhow::Result<Outcome> {
     let link = Link::new()?;
     link.limit(Side::Edge, Limit::TWO_MEGABIT)?;
     let scratch = Scratch::new()?;
     let mut rig = contestant.start(&link, &scratch).await?;
     let Options { seconds, drain, .. } = *options;
-    let mut publisher = rig.entrance.publish(&link, &[ALARM, BULK], seconds, drain)?;
+    let streams = [ALARM, BULK].iter().map(Load::stream).collect();
+    let job = Publish { streams, seconds, patience: drain, ..Publish::default() };
+    let mut publisher = rig.entrance.publish(&link, job)?;
     let load = Duration::from_secs(seconds.into());
-    let start_ns = wall_ns();
     let until = Instant::now() + load + Duration::from_secs(drain.into());
-    let mut book = Book::new(start_ns + u64::try_from(load.as_nanos())?);
-    book.follow(&mut publisher, &mut rig.consumer, until).await?;
-    drop(rig.servers);
+    let mut book = Book::new(load);
+    book.follow(&mut publisher, rig.consumer.as_mut(), until).await?;
+    drop(rig);
     let bits = Limit::TWO_MEGABIT.bits_per_second as f64;
-    Ok(Outcome { book, start_ns, link_bytes: bits / 8.0 * load.as_secs_f64() })
+    Ok(Outcome { book, link_bytes: bits / 8.0 * load.as_secs_f64() })
 }

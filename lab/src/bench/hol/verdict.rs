@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{ALARM, BULK, Contestant, Outcome};
+use super::{ALARM, BULK, Contestant, OURS, Outcome};
 use crate::load::{Account, Tally};
 use crate::report::{Axis, Curve, Findings, Mark, Plot, figure};
 
@@ -16,8 +16,8 @@ pub(super) type Outcomes = BTreeMap<&'static str, Vec<Outcome>>;
 
 /// Everything that is printed and kept.
 pub(super) fn findings(contestants: &[Contestant], outcomes: &Outcomes) -> Findings {
-    let took_part: Vec<Contestant> =
-        contestants.iter().copied().filter(|one| outcomes.contains_key(one.name())).collect();
+    let took_part: Vec<&Contestant> =
+        contestants.iter().filter(|one| outcomes.contains_key(one.name())).collect();
     let mut found = Findings::default();
     found.lines.push(format!(
         "{:<20}{:>11}{:>11}{:>11}{:>11}{:>12}{:>12}{:>9}",
@@ -61,15 +61,14 @@ fn broken(name: &str, outcomes: &[Outcome]) -> Vec<String> {
 }
 
 /// The best rival that loses nothing in any run, and how Tidegate stands beside it.
-fn target(took_part: &[Contestant], outcomes: &Outcomes) -> Vec<String> {
-    let p99 =
-        |one: &Contestant| median(&outcomes[one.name()], &|outcome| ms(&alarm(outcome), 0.99));
+fn target(took_part: &[&Contestant], outcomes: &Outcomes) -> Vec<String> {
+    let p99 = |one: &Contestant| median(&outcomes[one.name()], &|run| ms(&alarm(run), 0.99));
     let keeps_all = |one: &&Contestant| {
         outcomes[one.name()].iter().all(|outcome| outcome.book.account("").lost == 0)
     };
-    let rivals = took_part.iter().filter(|one| one.is_rival()).filter(keeps_all);
+    let rivals = took_part.iter().copied().filter(|one| one.is_rival()).filter(keeps_all);
     let best = rivals.min_by(|a, b| p99(a).total_cmp(&p99(b)));
-    let ours = took_part.iter().find(|one| **one == Contestant::Tidegate);
+    let ours = took_part.iter().copied().find(|one| one.name() == OURS);
     let (Some(best), Some(ours)) = (best, ours) else { return Vec::new() };
     let (best_p99, p99) = (p99(best), p99(ours));
     let part = p99 / best_p99;
@@ -106,7 +105,7 @@ fn row(name: &str, outcomes: &[Outcome]) -> String {
 fn slowest(outcome: &Outcome) -> String {
     let Some(tally) = outcome.book.tally(ALARM.name) else { return " none came".into() };
     let show = |(latency, due_ns): (Duration, u64)| {
-        let due = due_ns.saturating_sub(outcome.start_ns) as f64 / 1e9;
+        let due = due_ns.saturating_sub(outcome.book.began_ns()) as f64 / 1e9;
         format!(" {} ms (due at {due:.1} s)", latency.as_millis())
     };
     tally.slowest().map(show).collect()
@@ -148,17 +147,17 @@ fn goodput(outcome: &Outcome) -> f64 {
 }
 
 /// Latency of alarms: all of them as a distribution, and over time.
-fn plots(took_part: &[Contestant], outcomes: &Outcomes) -> Vec<Plot> {
-    let tallies = |one: &Contestant| outcomes[one.name()].iter().map(alarm);
-    let cdf = |one: &Contestant| {
+fn plots(took_part: &[&Contestant], outcomes: &Outcomes) -> Vec<Plot> {
+    let tallies = |one: &&Contestant| outcomes[one.name()].iter().map(alarm);
+    let cdf = |one: &&Contestant| {
         let mut all = Tally::default();
         tallies(one).for_each(|tally| all.add_latencies(&tally));
         Curve::new(one.name(), Mark::Steps, all.distribution())
     };
-    let series = |one: &Contestant| {
+    let series = |one: &&Contestant| {
         let last = &outcomes[one.name()].last();
         let points = last.map_or(Vec::new(), |outcome| {
-            let due = |due_ns: u64| due_ns.saturating_sub(outcome.start_ns) as f64 / 1e9;
+            let due = |due_ns: u64| due_ns.saturating_sub(outcome.book.began_ns()) as f64 / 1e9;
             alarm(outcome).series().into_iter().map(|(at, late)| (due(at), late)).collect()
         });
         Curve::new(one.name(), Mark::Line, points)
@@ -201,7 +200,7 @@ mod tests {
 
     /// An outcome of one alarm that came so late, of two that were accepted where one is lost.
     fn outcome(latency_us: u64, is_lost: bool) -> Outcome {
-        let mut book = Book::new(u64::MAX);
+        let mut book = Book::new(Duration::MAX);
         book.take(&format!("alarm 1 0 {}", latency_us * 1000)).unwrap();
         let accepted = if is_lost { 2 } else { 1 };
         let acked = Acked {
@@ -212,7 +211,7 @@ mod tests {
             ..Acked::default()
         };
         book.promise(&serde_json::to_string(&acked).unwrap()).unwrap();
-        Outcome { book, start_ns: 0, link_bytes: 2000.0 }
+        Outcome { book, link_bytes: 2000.0 }
     }
 
     fn has(lines: &[String], line: &str) {
@@ -237,7 +236,7 @@ mod tests {
             ("nats-leaf", vec![outcome(1_000, false), outcome(1_000, true)]),
         ]
         .into();
-        let found = findings(&Contestant::ALL, &outcomes);
+        let found = findings(&super::super::contestants(), &outcomes);
         assert_eq!(found.broken, [""; 0], "a rival's loss is a finding");
         has(&found.lines, "FIGURE hol_alarm_p99_of_best_rival 0.05 1");
         assert!(found.lines.iter().any(|line| line.starts_with("target kept: alarm p99 20 ms")));
@@ -247,7 +246,7 @@ mod tests {
     #[test]
     fn a_record_that_our_node_lost_breaks_the_run() {
         let outcomes: Outcomes = [("tidegate", vec![outcome(1, false), outcome(1, true)])].into();
-        let found = findings(&Contestant::ALL, &outcomes);
+        let found = findings(&super::super::contestants(), &outcomes);
         assert_eq!(found.broken.len(), 1);
         assert!(found.broken[0].starts_with("tidegate, run 2: 1 accepted"), "{:?}", found.broken);
     }

@@ -121,7 +121,7 @@ async fn one(contestant: Contestant, options: &Options) -> anyhow::Result<Outcom
         }
     };
     let publishers = publishers(contestant, options, &link)?;
-    let mut book = Book::new(u64::MAX);
+    let mut book = Book::new(Duration::MAX);
     let faults = faults::all(contestant, options, &link, &scratch, cloud);
     let survivors = book.during(&mut consumer, faults).await?;
     for line in book.during(&mut consumer, acknowledged(publishers)).await? {

@@ -96,6 +96,7 @@ def publish(job):
     while start.n_waiting < len(threads):
         time.sleep(0.01)
     start_ns[0] = time.time_ns()
+    say(f"began {start_ns[0]}")
     start.wait()
     for thread in threads:
         thread.join()

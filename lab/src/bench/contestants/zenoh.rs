@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::Load;
-use super::contestants::{Entrance, Rig};
+use super::{Component, Entrance, Rig};
+use crate::load::{Payload, Publish, Stream};
 use crate::net::namespace::{Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
@@ -17,7 +17,7 @@ const PORT: u16 = 7447;
 const SCRIPT: &str = include_str!("zenoh_clients.py");
 
 /// Publishers, ready to be started.
-pub(super) struct Clients {
+pub(in crate::bench) struct Clients {
     script: PathBuf,
 }
 
@@ -33,27 +33,26 @@ impl Clients {
     }
 
     /// Starts one publisher a stream, each a session of its own at the router of the edge.
-    pub(super) fn publish(
-        &self,
-        link: &Link,
-        loads: &[Load],
-        seconds: u32,
-    ) -> anyhow::Result<Process> {
-        let streams: Vec<Value> = loads.iter().map(stream).collect();
+    pub(super) fn publish(&self, link: &Link, job: &Publish) -> anyhow::Result<Process> {
+        let streams: anyhow::Result<Vec<Value>> = job.streams.iter().map(stream).collect();
         let job = json!({
-            "do": "publish", "connect": address(Side::Edge), "seconds": seconds, "streams": streams,
+            "do": "publish", "connect": address(Side::Edge), "seconds": job.seconds,
+            "streams": streams?,
         });
         self.start(link, Side::Edge, "publisher", &job)
     }
 }
 
-fn stream(load: &Load) -> Value {
+fn stream(stream: &Stream) -> anyhow::Result<Value> {
+    let Payload::Stamped(size) = stream.payload else {
+        anyhow::bail!("zenoh's publisher has no rows of files");
+    };
     // Its most and its least urgent one for data.
-    let priority = if load.is_urgent { "REAL_TIME" } else { "DATA_LOW" };
-    json!({
-        "name": load.name, "key": load.topic(), "size": load.size,
-        "per_second": load.per_second, "priority": priority,
-    })
+    let priority = if stream.is_urgent { "REAL_TIME" } else { "DATA_LOW" };
+    Ok(json!({
+        "name": stream.name, "key": stream.topic, "size": size,
+        "per_second": stream.per_second, "priority": priority,
+    }))
 }
 
 pub(super) async fn routers(link: &Link, scratch: &Scratch) -> anyhow::Result<Rig> {
@@ -64,12 +63,13 @@ pub(super) async fn routers(link: &Link, scratch: &Scratch) -> anyhow::Result<Ri
         let job = json!({ "do": "route", "listen": address(side), "connect": connect });
         let mut router = clients.start(link, side, "zenoh-router", &job)?;
         router.says("ready", CONNECT).await?;
-        anyhow::Ok(router.quietly())
+        anyhow::Ok(router)
     };
     let cloud = router(Side::Cloud, None).await?;
     let edge = router(Side::Edge, Some(address(Side::Cloud))).await?;
     let job = json!({ "do": "consume", "connect": address(Side::Cloud), "key": "plant/*" });
     let mut consumer = clients.start(link, Side::Cloud, "consumer", &job)?;
     consumer.says("ready", CONNECT).await?;
-    Ok(Rig { entrance: Entrance::Zenoh(clients), consumer, servers: vec![edge, cloud] })
+    let (entrance, edge) = (Entrance::Zenoh(clients), vec![Component::new("zenoh router", edge)]);
+    Ok(Rig { entrance, consumer: Some(consumer), edge, elsewhere: vec![cloud.quietly()] })
 }

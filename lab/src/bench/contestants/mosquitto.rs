@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::contestants::{Entrance, Rig};
+use super::{Component, Entrance, Rig};
 use crate::load::mqtt::Version;
 use crate::load::{Consume, Forward, Job, Source};
 use crate::net::namespace::{Link, Side};
@@ -11,11 +11,19 @@ use crate::rig::brokers::{self, AMQP_PORT, MQTT_PORT, USER};
 use crate::rig::{self, CONNECT};
 
 /// A listener without a limit of waiting records: the usual thousand would be a loss by configuration.
-fn listener(side: Side) -> String {
+pub(super) fn listener(side: Side) -> String {
     format!(
         "listener {MQTT_PORT} {}\nallow_anonymous true\npersistence false\nmax_queued_messages 0\n",
         side.address()
     )
+}
+
+/// Takes records and forgets them.
+pub(super) async fn alone(link: &Link, scratch: &Scratch) -> anyhow::Result<Rig> {
+    let broker = brokers::mosquitto(link, Side::Edge, scratch, &listener(Side::Edge)).await?;
+    let entrance = Entrance::Mqtt(rig::edge_listener(), Version::V5);
+    let edge = vec![Component::new("mosquitto", broker)];
+    Ok(Rig { entrance, consumer: None, edge, elsewhere: Vec::new() })
 }
 
 pub(super) async fn bridge(link: &Link, scratch: &Scratch) -> anyhow::Result<Rig> {
@@ -30,8 +38,9 @@ pub(super) async fn bridge(link: &Link, scratch: &Scratch) -> anyhow::Result<Rig
     );
     let edge = brokers::mosquitto(link, Side::Edge, scratch, &bridge).await?;
     cloud.says(&format!("connected from {}", Side::Edge.address()), CONNECT).await?;
-    let servers = vec![edge.quietly(), cloud.quietly()];
-    Ok(Rig { entrance: Entrance::Mqtt(rig::edge_listener(), Version::V5), consumer, servers })
+    let entrance = Entrance::Mqtt(rig::edge_listener(), Version::V5);
+    let edge = vec![Component::new("mosquitto", edge)];
+    Ok(Rig { entrance, consumer: Some(consumer), edge, elsewhere: vec![cloud.quietly()] })
 }
 
 pub(super) async fn forwarder(link: &Link, scratch: &Scratch) -> anyhow::Result<Rig> {
@@ -46,6 +55,7 @@ pub(super) async fn forwarder(link: &Link, scratch: &Scratch) -> anyhow::Result<
         exchange: rig::EXCHANGE.into(),
     };
     let forwarder = rig::client_at(link, Side::Edge, Job::Forward(forward)).await?;
-    let servers = vec![forwarder.quietly(), broker.quietly(), rabbitmq.quietly()];
-    Ok(Rig { entrance: Entrance::Mqtt(rig::edge_listener(), Version::V5), consumer, servers })
+    let entrance = Entrance::Mqtt(rig::edge_listener(), Version::V5);
+    let edge = vec![Component::new("mosquitto", broker), Component::new("forwarder", forwarder)];
+    Ok(Rig { entrance, consumer: Some(consumer), edge, elsewhere: vec![rabbitmq.quietly()] })
 }

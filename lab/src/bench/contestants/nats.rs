@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde_json::json;
 
-use super::contestants::{Entrance, Rig};
+use super::{Component, Entrance, Rig};
 use crate::load::mqtt::Version;
 use crate::load::{Ask, Consume, Job, Source};
 use crate::net::namespace::{Link, Side};
@@ -45,11 +45,12 @@ fn server(side: Side) -> SocketAddr {
 }
 
 /// A consumer of a subject in the cloud.
-async fn rig(link: &Link, servers: [Process; 2], subject: &str) -> anyhow::Result<Rig> {
+async fn rig(link: &Link, [below, above]: [Process; 2], subject: &str) -> anyhow::Result<Rig> {
     let from = Source::Nats { address: server(Side::Cloud), subject: subject.into() };
     let consumer = rig::client(link, Job::Consume(Consume::once(from))).await?;
-    let servers = servers.map(Process::quietly).into();
-    Ok(Rig { entrance: Entrance::Mqtt(rig::edge_listener(), Version::V311), consumer, servers })
+    let entrance = Entrance::Mqtt(rig::edge_listener(), Version::V311);
+    let edge = vec![Component::new("nats-server", below)];
+    Ok(Rig { entrance, consumer: Some(consumer), edge, elsewhere: vec![above.quietly()] })
 }
 
 /// What is published at the edge comes to a subscription in the cloud: nothing is stored on the way.
