@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::load::stamp::{Stamp, wall_ns};
 use crate::load::{
-    self, Acked, Arrivals, Consume, Insist, Job, Payload, Publish, READY, Stream, mqtt,
+    self, Acked, Arrivals, BEGAN, Consume, Insist, Job, Payload, Publish, READY, Stream, mqtt,
 };
 use crate::net::process::Process;
 use crate::net::stage::Stage;
@@ -109,6 +109,9 @@ impl Book {
                 tokio::time::sleep(wait).await;
                 let mut publisher = Process::start("publisher", command)?;
                 while let Some(line) = publisher.line().await {
+                    if line.starts_with(BEGAN) {
+                        continue;
+                    }
                     let acked: Acked = serde_json::from_str(&line).with_context(|| {
                         format!("a publisher says:\n{}", publisher.last_lines())
                     })?;
