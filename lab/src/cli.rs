@@ -1,23 +1,22 @@
 //! The command line of the lab.
 
-use std::path::PathBuf;
-#[cfg(feature = "stores")]
-use std::time::Duration;
+mod bench;
 
+use std::path::PathBuf;
+
+use anyhow::ensure;
 use clap::{Args, Parser, Subcommand};
 
-use crate::bench::contestants::Contestant;
-#[cfg(feature = "stores")]
-use crate::bench::spool;
-use crate::bench::{self, core, hol, ingest, kill9, load, overhead};
+use self::bench::Bench;
+use crate::bench::interrupted;
 use crate::load::Job;
-use crate::net::command::{self as net, is_skipped};
 use crate::net::namespace::Link;
-use crate::net::{spinner, usage};
+use crate::net::{NetError, selftest, spinner, usage, wire};
+use crate::play::{self, Foreground};
 use crate::progress::Progress;
 use crate::report::{self, Archive, Findings, HISTORY, PageOptions, Run};
-use crate::rig::versions::Program;
-use crate::{demo, rig, sim};
+use crate::world::World;
+use crate::{demo, sim};
 
 /// What the lab can do.
 #[derive(Debug, Parser)]
@@ -35,6 +34,8 @@ Examples:
   lab demo                       real sensor data to RabbitMQ, every record verified
   lab bench hol --runs 3         the same link for Tidegate and for its rivals
   lab bench ingest               CPU of accepting a record, beside Mosquitto
+  lab sim lab/worlds/hol.toml    a file with hosts, links, processes, records, faults and checks,
+  lab bench lab/worlds/hol.toml  in virtual time and with real processes
   lab bench kill9                every acknowledged record arrives, however often the node is killed
   lab net selftest               how exact emulated links are on this machine
   lab net run FILE.toml          any program on emulated links
@@ -68,7 +69,7 @@ enum Command {
     Bench(Bench),
     /// Emulated links between hosts of this machine, for any program
     #[command(subcommand)]
-    Net(net::Net),
+    Net(Net),
     /// One page of Markdown, with plots, of the last run of each command
     Report {
         /// The page; report.md in the folder of results otherwise
@@ -97,95 +98,45 @@ struct DemoOptions {
 }
 
 #[derive(Debug, Subcommand)]
-enum Bench {
-    /// Alarms beside bulk over 2 Mbit/s at 160 % load: Tidegate, its FIFO, and its rivals
-    Hol {
-        /// How long the load is on
-        #[arg(long, default_value_t = 30)]
+enum Net {
+    /// How exact emulated links are on this machine: rate, delay and loss of one and of three
+    Selftest {
+        /// How long each load is on
+        #[arg(long, default_value_t = 5)]
         seconds: u32,
-        /// How long to wait afterwards for what still waits, in seconds
-        #[arg(long, default_value_t = 60)]
-        drain: u32,
-        /// Runs of each, in turn; figures are medians
-        #[arg(long, default_value_t = 1)]
-        runs: u32,
-        /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge,
-        /// mosquitto-forwarder, nats-leaf, nats-stream, zenoh
-        #[arg(long, value_parser = contestant)]
-        only: Vec<Contestant>,
     },
-    /// CPU per accepted record and memory per connection, beside Mosquitto
-    Ingest {
-        /// Records of each run
-        #[arg(long)]
-        records: Option<u64>,
-        /// Runs of each, in turn; figures are medians
-        #[arg(long)]
-        runs: Option<usize>,
-        /// Idle connections
-        #[arg(long)]
-        connections: Option<usize>,
-    },
-    /// Killed again and again while publishers insist: does all that was acknowledged arrive?
-    Kill9 {
-        /// tidegate, mosquitto or nats (may be given again); all of them if left out
-        #[arg(long, value_parser = killed)]
-        only: Vec<kill9::Contestant>,
-        /// How often the contestant is killed
-        #[arg(long, default_value_t = 40)]
-        kills: u32,
-        /// How often the broker in the cloud is killed and started again
-        #[arg(long, default_value_t = 4)]
-        restarts: u32,
-        /// How often the link is cut for 3 s
-        #[arg(long, default_value_t = 2)]
-        cuts: u32,
-        /// Records a second
-        #[arg(long, default_value_t = 2000)]
-        per_second: u32,
-        /// Records in all
-        #[arg(long, default_value_t = 100_000)]
-        records: u64,
-        /// Of the times of the kills
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-    },
-    /// Thousands of MQTT publishers, arrivals even, random or recorded, through a node to any destination
-    Load(load::Options),
-    /// CPU and memory of each component at the edge, at given rates, beside Mosquitto's
-    Overhead(overhead::Options),
-    /// Durable records a second, beside embedded stores and a plain file (cargo feature `stores`)
-    Spool {
-        /// A folder on the disk that is meant
-        #[arg(long)]
-        directory: Option<PathBuf>,
-        /// Records of a commit (may be given again)
-        #[arg(long, default_values_t = [1, 64, 256])]
-        group: Vec<usize>,
-        /// Seconds of each measurement
-        #[arg(long, default_value_t = 3)]
-        seconds: u64,
-        /// Measurements of each, in turn
-        #[arg(long, default_value_t = 3)]
-        runs: usize,
-    },
-    /// Nanoseconds per record through a node with 10,000 queues
-    Core {
-        /// Records in one input (may be given again)
-        #[arg(long, default_values_t = [1, 64])]
-        batch: Vec<usize>,
+    /// Brings up the hosts and links of a file, runs what is in it, and says what became of it
+    #[command(after_help = NET_RUN_HELP)]
+    Run {
+        /// The world, in TOML
+        file: PathBuf,
+        /// Host on which COMMAND runs; the first one otherwise
+        #[arg(long, value_name = "HOST")]
+        on: Option<String>,
+        /// Program to run in the foreground, until it ends; {HOST} and {HOST.LINK} are addresses
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
     },
 }
 
-fn contestant(name: &str) -> Result<Contestant, String> {
-    let found = hol::contestants().into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no contestant is called {name}"))
-}
+const NET_RUN_HELP: &str = "The smallest world, two hosts and a link:
 
-fn killed(name: &str) -> Result<kill9::Contestant, String> {
-    let found = kill9::Contestant::ALL.into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no contestant is called {name}"))
-}
+  name = \"slow\"
+  hosts = [\"edge\", \"cloud\"]
+  [[link]]
+  name = \"lte\"
+  ends = [\"edge\", \"cloud\"]                       # the uplink goes from the first to the second
+  uplink = { rate = \"2mbit\", delay = \"50ms\", queue = \"64KB\" }
+  downlink = { trace = \"recorded.down\", delay = \"50ms\" }     # without it like the uplink
+
+Ways know rate, steps, trace, delay, jitter, queue, red, loss, bursts and cross. A world also has
+processes, loads, faults and checks: docs/LAB.md tells all, lab/worlds/two-paths.toml shows it.
+
+Examples:
+  lab net run lab/worlds/two-paths.toml                      to its end, with a table
+  lab net run slow.toml -- ping -c 3 {cloud}                 one program on its first host
+  lab net run slow.toml --on cloud -- bash                   a shell on a host
+  lab net run slow.toml                                      until Ctrl-C; says how to get in";
 
 impl Cli {
     /// Does what the command line asks for, and keeps what was found.
@@ -240,55 +191,29 @@ impl Command {
     }
 }
 
-impl Bench {
+impl Net {
     async fn run(self) -> anyhow::Result<Option<Findings>> {
         match self {
-            Bench::Hol { seconds, drain, runs, only } => {
-                let all = hol::Options::default().contestants;
-                let contestants = if only.is_empty() { all } else { only };
-                on_links(hol::run(hol::Options { contestants, seconds, drain, runs })).await
-            }
-            Bench::Ingest { records, runs, connections } => {
-                let mut options = ingest::Options::new(rig::tidegate_program()?);
-                options.records = records.unwrap_or(options.records);
-                options.runs = runs.unwrap_or(options.runs);
-                options.connections = connections.unwrap_or(options.connections);
-                let found = tokio::task::spawn_blocking(move || ingest::run(&options)).await??;
-                let versions = Program::all_with_versions(&[Program::Tidegate, Program::Mosquitto]);
-                let versions = versions.into_iter().collect();
-                Ok(Some(Findings { versions, ..found.into() }))
-            }
-            Bench::Kill9 { only, kills, restarts, cuts, per_second, records, seed } => {
-                let all = kill9::Contestant::ALL.to_vec();
-                let contestants = if only.is_empty() { all } else { only };
-                let options = kill9::Options {
-                    contestants,
-                    kills,
-                    restarts,
-                    cuts,
-                    per_second,
-                    records,
-                    seed,
-                };
-                on_links(kill9::run(options)).await
-            }
-            Bench::Load(options) => on_links(load::run(options)).await,
-            Bench::Overhead(options) => on_links(overhead::run(options)).await,
-            #[cfg(feature = "stores")]
-            Bench::Spool { directory, group, seconds, runs } => {
-                let time = Duration::from_secs(seconds);
-                let options = spool::Options { directory, groups: group, time, runs };
-                Ok(Some(spool::run(&options).await?.into()))
-            }
-            #[cfg(not(feature = "stores"))]
-            Bench::Spool { .. } => {
-                anyhow::bail!(
-                    "built without the stores: cargo run --features stores -p tidegate-lab"
-                );
-            }
-            Bench::Core { batch } => {
-                let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
-                Ok(Some(found.into()))
+            Net::Selftest { seconds } if !is_skipped(wire::probe()) => tokio::select! {
+                lines = selftest::run(seconds, say) => Ok(Some(lines?.into())),
+                stopped = interrupted() => stopped.map(|()| None),
+            },
+            Net::Selftest { .. } => Ok(None),
+            Net::Run { file, on, command } => {
+                let (world, folder) = World::read(&file)?;
+                let host = on.unwrap_or_else(|| world.hosts[0].clone());
+                let program = Foreground { host, words: command };
+                let program = (!program.words.is_empty()).then_some(program);
+                if !is_skipped(wire::probe()) {
+                    let played = play::play(&world, &folder, program, say).await?;
+                    if !world.source.is_empty() {
+                        print(&crate::world::figures(&world, &played.records));
+                    }
+                    print(&played.figures);
+                    let broken = played.broken.join("; ");
+                    ensure!(broken.is_empty(), "does not hold: {broken}");
+                }
+                Ok(None)
             }
         }
     }
@@ -303,17 +228,25 @@ async fn on_links<F: Into<Findings>>(
     }
     tokio::select! {
         found = run => Ok(Some(found?.into())),
-        stopped = bench::interrupted() => stopped.map(|()| None),
+        stopped = interrupted() => stopped.map(|()| None),
     }
 }
 
+/// Whether something is missing here; says what.
+fn is_skipped(probe: Result<(), NetError>) -> bool {
+    if let Err(reason) = &probe {
+        say(&format!("skipped: {reason}"));
+    }
+    probe.is_err()
+}
+
 #[expect(clippy::print_stdout, reason = "a command for people")]
-pub(crate) fn say(line: &str) {
+fn say(line: &str) {
     println!("{line}");
 }
 
 #[expect(clippy::print_stdout, reason = "a command for people")]
-pub(crate) fn print(lines: &[String]) {
+fn print(lines: &[String]) {
     lines.iter().for_each(|line| println!("{line}"));
 }
 

@@ -9,6 +9,7 @@ pub mod load;
 pub mod overhead;
 #[cfg(feature = "stores")]
 pub mod spool;
+pub mod world;
 
 pub use crate::report::figure;
 

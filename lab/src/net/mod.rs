@@ -3,11 +3,9 @@
 //! It works by the programs `ip`, `tc` and `chrt`, and by TUN devices between which `pump` emulates a link.
 //! Everything that is made is removed on drop, and what a killed run left behind by the next run.
 
-pub mod command;
 pub mod crowd;
 pub mod host;
 pub mod namespace;
-pub mod play;
 pub mod probe;
 pub mod process;
 pub mod pump;
