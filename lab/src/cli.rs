@@ -152,6 +152,9 @@ impl Cli {
         let run = Run::begin(&words);
         let Some(findings) = self.command.run(&archive).await? else { return Ok(()) };
         print(&findings.lines);
+        if !findings.versions.is_empty() {
+            say(&format!("with {}", report::versions_text(&findings.versions)));
+        }
         let file = archive.keep(&run.end(&findings))?;
         eprintln!("lab: kept as {}", file.display());
         anyhow::ensure!(findings.broken.is_empty(), "{}", findings.broken.join("\n"));

@@ -21,6 +21,8 @@ use crate::report::{Findings, figure};
 
 /// Connections that the records come over.
 const PUBLISHERS: u32 = 100;
+/// A contestant that does less of the load than this while it is on does not keep up with it.
+const KEEPS_UP: f64 = 0.95;
 /// From the load's begin until counting begins: buffers have their size then.
 const WARM_UP: Duration = Duration::from_secs(2);
 
@@ -60,6 +62,17 @@ struct Used {
     resident: [f64; 2],
 }
 
+/// What came of one run.
+#[derive(Clone, Debug, PartialEq)]
+struct Run {
+    used: Vec<Used>,
+    /// Records that were done while the load was on, as a part of all: what costs too little because it
+    /// is not done says nothing.
+    in_time: f64,
+    /// Accepted records that did not come.
+    lost: u64,
+}
+
 /// Who is measured.
 fn contestants() -> Vec<Contestant> {
     let node = |name, to, has_log| {
@@ -96,18 +109,20 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     ));
     let mut figures = Vec::new();
     for &rate in &options.rates {
-        let mut all: Vec<Vec<Vec<Used>>> = vec![Vec::new(); contestants.len()];
+        let mut all: Vec<Vec<Run>> = vec![Vec::new(); contestants.len()];
         for _ in 0..runs {
             for (contestant, all) in contestants.iter().zip(&mut all) {
                 let name = contestant.name();
                 let expected = WARM_UP + Duration::from_secs(options.seconds.into());
                 progress.step(&format!("{name}, {rate} a second"), Some(expected));
                 match one(contestant, rate, &options).await {
-                    Ok((used, broken)) => {
-                        all.push(used);
+                    Ok(run) => {
                         found.versions.extend(contestant.versions());
-                        let broken = broken.filter(|_| !contestant.is_rival());
-                        found.broken.extend(broken.map(|what| format!("{name}, {rate}/s: {what}")));
+                        if run.lost > 0 && !contestant.is_rival() {
+                            let lost = run.lost;
+                            found.broken.push(format!("{name}, {rate}/s: {lost} accepted lost"));
+                        }
+                        all.push(run);
                     }
                     Err(error) => match error.downcast_ref::<NetError>() {
                         Some(missing @ NetError::Missing { .. }) => {
@@ -129,12 +144,8 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     Ok(found)
 }
 
-/// One run: what each component used, and what is wrong with it.
-async fn one(
-    contestant: &Contestant,
-    rate: u32,
-    options: &Options,
-) -> anyhow::Result<(Vec<Used>, Option<String>)> {
+/// One run of one contestant.
+async fn one(contestant: &Contestant, rate: u32, options: &Options) -> anyhow::Result<Run> {
     const DRAIN: Duration = Duration::from_secs(20);
     let (link, scratch) = (Link::new()?, Scratch::new()?);
     let mut rig = contestant.start(&link, &scratch).await?;
@@ -161,14 +172,13 @@ async fn one(
     let until = Instant::now() + load + 2 * DRAIN;
     let follow = book.follow(&mut publisher, rig.consumer.as_mut(), until);
     let (used, ()) = tokio::try_join!(count, follow)?;
-    let Account { sent, accepted, refused, unanswered, lost, .. } = book.account("");
-    let lost = if rig.consumer.is_some() { lost } else { 0 };
-    let is_short = accepted < sent || lost > 0;
-    let broken = format!(
-        "of {sent} records {accepted} were accepted ({refused} refused, {unanswered} without an answer), \
-         {lost} of these lost"
-    );
-    Ok((used, is_short.then_some(broken)))
+    let Account { sent, accepted, lost, .. } = book.account("");
+    let (done, lost) = match rig.consumer {
+        Some(_) => (book.tally("load").map_or(0, |tally| tally.in_time), lost),
+        // Nothing is to come.
+        None => (accepted, 0),
+    };
+    Ok(Run { used, in_time: done as f64 / sent.max(1) as f64, lost })
 }
 
 /// What components, by name and process, use for so long after the warm-up.
@@ -188,10 +198,10 @@ async fn count(components: &[(&'static str, u32)], counted: Duration) -> anyhow:
 }
 
 /// A line and the figures of each component, and of all together where there are several.
-fn told(name: &str, rate: u32, runs: &[Vec<Used>]) -> (Vec<String>, Vec<String>) {
+fn told(name: &str, rate: u32, runs: &[Run]) -> (Vec<String>, Vec<String>) {
     let (mut lines, mut figures) = (Vec::new(), Vec::new());
     let mut add = |component: &str, of: &dyn Fn(&[Used]) -> [f64; 3]| {
-        let values: Vec<[f64; 3]> = runs.iter().map(|run| of(run)).collect();
+        let values: Vec<[f64; 3]> = runs.iter().map(|run| of(&run.used)).collect();
         let at = |place: usize| median(values.iter().map(|value| value[place]).collect());
         let [processor, now, most] = [at(0), at(1), at(2)];
         let each_us = processor / f64::from(rate) * 1e6;
@@ -206,7 +216,7 @@ fn told(name: &str, rate: u32, runs: &[Vec<Used>]) -> (Vec<String>, Vec<String>)
         figures.push(figure(&format!("{key}_resident"), now, "MiB"));
         figures.push(figure(&format!("{key}_resident_most"), most, "MiB"));
     };
-    let components: Vec<&'static str> = runs[0].iter().map(|used| used.component).collect();
+    let components: Vec<&'static str> = runs[0].used.iter().map(|used| used.component).collect();
     for (place, component) in components.iter().enumerate() {
         add(component, &|run| {
             let Used { processor, resident, .. } = &run[place];
@@ -223,6 +233,13 @@ fn told(name: &str, rate: u32, runs: &[Vec<Used>]) -> (Vec<String>, Vec<String>)
             ]
         });
     }
+    let in_time = median(runs.iter().map(|run| run.in_time).collect());
+    let key = format!("overhead_{}_{rate}_done_in_time", name.replace('-', "_"));
+    figures.push(figure(&key, in_time, "1"));
+    if in_time < KEEPS_UP {
+        let part = in_time * 100.0;
+        lines.push(format!("{:>9} {name} did not keep up: {part:.0} % was done in time", ""));
+    }
     (lines, figures)
 }
 
@@ -238,10 +255,15 @@ mod tests {
     #[test]
     fn components_stand_by_themselves_and_together() {
         let used = |component, processor| Used { component, processor, resident: [8.0, 9.0] };
-        let run = |a, b| vec![used("mosquitto", a), used("forwarder", b)];
+        let run = |a, b| Run {
+            used: vec![used("mosquitto", a), used("forwarder", b)],
+            in_time: 0.5,
+            lost: 0,
+        };
         let (lines, figures) =
             told("mosquitto-forwarder", 1000, &[run(0.01, 0.02), run(0.03, 0.04), run(0.02, 0.03)]);
-        assert_eq!(lines.len(), 3);
+        assert_eq!(lines.len(), 4);
+        assert!(lines[3].ends_with("did not keep up: 50 % was done in time"), "{lines:#?}");
         for expected in [
             "FIGURE overhead_mosquitto_forwarder_mosquitto_1000_cpu 2 %",
             "FIGURE overhead_mosquitto_forwarder_forwarder_1000_cpu_each 30 us",
