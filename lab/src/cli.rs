@@ -81,7 +81,7 @@ enum Command {
     Client { job: String },
     /// Keeps a processor awake
     #[command(name = spinner::COMMAND, hide = true)]
-    Spin,
+    Spin { parent: u32 },
 }
 
 #[derive(Debug, Args)]
@@ -166,7 +166,7 @@ impl Command {
     /// Runs it; `None` where nothing was found: it was skipped, or is not for finding anything.
     async fn run(self, archive: &Archive) -> anyhow::Result<Option<Findings>> {
         match self {
-            Command::Spin => spinner::spin(),
+            Command::Spin { parent } => spinner::spin(parent),
             Command::Client { job } => Job::run(&job).await?,
             Command::Sim { words } => {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
