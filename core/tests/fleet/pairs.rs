@@ -8,7 +8,7 @@ use crate::support::{Leader, at, beat};
 /// what they carry, it loses. Runs for some seconds; answers with the grants once a second.
 fn play(shared: &[u64], providers: &[u64], seconds: u64) -> Vec<Vec<u64>> {
     let mut leader = Leader::new(1, FleetOptions::default());
-    let mut carried = vec![0_u64; 6];
+    let mut carried = [0_u64; 6];
     let mut history = Vec::new();
     for step in 0..seconds * 5 {
         let now = at(step * 200);

@@ -18,8 +18,8 @@ use super::world::{Outcome, World};
 use crate::bench::figure;
 
 /// The scenarios.
-const NAMES: &str =
-    "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, fleet-scale";
+const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, fleet-scale, \
+     fleet-damping";
 
 /// What `lab sim` is asked for.
 #[derive(Clone, Debug)]
@@ -106,6 +106,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "node-janus" => lab.paper(paper::node_janus(options.seed)?),
         "mismatch" => lab.paper(paper::fig_2(options.seed)?),
         "node-optimum" => optimum::run(options.seed),
+        "fleet-damping" => fleet::damping(options.seed),
         "fleet-scale" => lab.fleet(fleet::scale(options.seed)),
         file if file.ends_with(".toml") => lab.file(options, file)?,
         other => bail!("no scenario is called {other}: there are {NAMES}"),
