@@ -1,7 +1,6 @@
 //! What a leader knows: its members, and every grant between them.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use super::grants::{Entry, Grants, Key, key};
 use super::members::{Member, Members, News};
 use super::message::{Beat, Directive, Fence, Held};
 use super::{Amount, FleetOptions, Grant, NodeId, Problem, Redirection, Token, Tuple};
@@ -32,30 +31,11 @@ pub struct GrantStatus {
     pub since: Time,
 }
 
-/// A grant in the ledger.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) grant: Grant,
-    pub(super) carried: Amount,
-    pub(super) since: Time,
-    /// The directives that told of it first.
-    round: u64,
-    /// The last decision that wanted it.
-    wanted: u64,
-}
-
-/// Receiver, provider and class: there is one grant of a kind.
-type Key = (NodeId, NodeId, ClassId);
-
-fn key(grant: &Grant) -> Key {
-    (grant.receiver, grant.provider, grant.class)
-}
-
 /// Members and grants.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) members: Members,
-    grants: BTreeMap<Key, Entry>,
+    pub(super) grants: Grants,
     /// Grants of this leader so far.
     granted: u64,
     /// What grants have changed by since [`Ledger::take_changed`].
@@ -63,22 +43,6 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn grants(&self) -> impl Iterator<Item = &Entry> + '_ {
-        self.grants.values()
-    }
-
-    /// The grants of a receiver and a provider.
-    pub(super) fn between(
-        &self,
-        receiver: NodeId,
-        provider: NodeId,
-    ) -> impl Iterator<Item = &Entry> {
-        let (first, last) = (ClassId(0), ClassId(u8::MAX));
-        self.grants
-            .range((receiver, provider, first)..=(receiver, provider, last))
-            .map(|(_, entry)| entry)
-    }
-
     /// The sum of all changes of amounts since the last call.
     pub(super) fn take_changed(&mut self) -> Amount {
         std::mem::take(&mut self.changed)
@@ -94,7 +58,7 @@ impl Ledger {
         let node = beat.node;
         for &Held { grant, carried } in &beat.held {
             let is_lent = grant.provider == node;
-            match self.grants.get_mut(&key(&grant)) {
+            match self.grants.get_mut(key(&grant)) {
                 Some(entry) if entry.grant.token >= grant.token => {
                     if is_lent && entry.grant.token == grant.token {
                         entry.carried = carried;
@@ -108,31 +72,34 @@ impl Ledger {
             let is_true = is_lent || grant.receiver == node && provider.is_none();
             let is_earlier = grant.token.revision < revision && grant.class.index() < classes;
             if news == News::First && is_true && is_earlier {
-                let entry = Entry { grant, carried, since: now, round: 0, wanted: 0 };
-                self.grants.insert(key(&grant), entry);
+                self.grants.insert(Entry { grant, carried, since: now, round: 0, wanted: 0 });
             }
         }
         let lists = |token: Token| beat.held.iter().any(|held| held.grant.token == token);
         // A first beat of a life has heard nothing of this leader, and holds all that it will.
         let heard = if beat.heard.revision == revision { beat.heard.round } else { 0 };
-        self.end_where(|entry| {
+        let is_over = |entry: &&Entry| {
             let is_told = entry.round <= heard || news == News::First;
-            entry.grant.provider == node && is_told && !lists(entry.grant.token)
-        });
+            is_told && !lists(entry.grant.token)
+        };
+        let over: Vec<Key> =
+            self.grants.lent_by(node).filter(is_over).map(|entry| key(&entry.grant)).collect();
+        self.end(over);
         news
     }
 
     /// Ends grants; those who hold them must hear of it.
-    pub(super) fn end_where(&mut self, is_over: impl Fn(&Entry) -> bool) {
-        let Ledger { members, grants, changed, .. } = self;
-        grants.retain(|_, entry| {
-            let stays = !is_over(entry);
-            if !stays {
-                *changed += entry.grant.amount;
-                tell(members, [entry.grant.provider, entry.grant.receiver]);
-            }
-            stays
-        });
+    pub(super) fn end(&mut self, keys: Vec<Key>) {
+        for key in keys {
+            let Some(entry) = self.grants.remove(key) else { continue };
+            self.changed += entry.grant.amount;
+            tell(&mut self.members, [entry.grant.provider, entry.grant.receiver]);
+        }
+    }
+
+    fn where_is(&self, is_over: impl Fn(&Entry) -> bool) -> Vec<Key> {
+        let over = self.grants.iter().filter(|entry| is_over(entry));
+        over.map(|entry| key(&entry.grant)).collect()
     }
 
     /// Nodes that have said nothing for too long are gone, and with them their grants; so are grants whose
@@ -143,19 +110,18 @@ impl Ledger {
             self.members.iter().filter(is_silent).map(|one| one.node).collect();
         for node in silent {
             self.members.remove(node);
-            self.end_where(|entry| [entry.grant.provider, entry.grant.receiver].contains(&node));
+            let its = self.grants.lent_by(node).chain(self.grants.borrowed_by(node));
+            let its = its.map(|entry| key(&entry.grant)).collect();
+            self.end(its);
         }
-        let lonely = |entry: &&Entry| {
-            let Grant { provider, receiver, .. } = entry.grant;
-            let is_missing =
-                [provider, receiver].iter().any(|one| self.members.get(*one).is_none());
-            is_missing && now.since(entry.since) >= options.silence
-        };
-        let lonely: BTreeSet<Key> =
-            self.grants().filter(lonely).map(|entry| key(&entry.grant)).collect();
-        if !lonely.is_empty() {
-            self.end_where(|entry| lonely.contains(&key(&entry.grant)));
-        }
+        let lonely = self.where_is(|entry| {
+            now.since(entry.since) >= options.silence && !self.is_between_members(&entry.grant)
+        });
+        self.end(lonely);
+    }
+
+    fn is_between_members(&self, grant: &Grant) -> bool {
+        [grant.provider, grant.receiver].iter().all(|node| self.members.place(*node).is_some())
     }
 
     /// The fleet as a matching sees it, grants in force included. A grant whose other side this leader has
@@ -168,7 +134,7 @@ impl Ledger {
         let mut lent = vec![Amount::ZERO; nodes];
         let (mut pinned_wants, mut pinned) = (holds.clone(), lent.clone());
         let mut held = Vec::with_capacity(self.grants.len());
-        for Entry { grant, .. } in self.grants() {
+        for Entry { grant, .. } in self.grants.iter() {
             let request = |place: usize| place * classes + grant.class.index();
             match (self.members.place(grant.receiver), self.members.place(grant.provider)) {
                 (Some(receiver), Some(provider)) => {
@@ -217,7 +183,7 @@ impl Ledger {
             };
             let (provider, receiver) = (node(redirection.provider), node(redirection.receiver));
             let (class, amount) = (ClassId(redirection.class), redirection.amount);
-            let before = match self.grants.get_mut(&(receiver, provider, class)) {
+            let before = match self.grants.get_mut((receiver, provider, class)) {
                 Some(entry) => {
                     entry.wanted = round;
                     std::mem::replace(&mut entry.grant.amount, amount)
@@ -228,7 +194,7 @@ impl Ledger {
                     let grant = Grant { token, provider, receiver, class, amount };
                     let carried = Amount::ZERO;
                     let entry = Entry { grant, carried, since: now, round, wanted: round };
-                    self.grants.insert(key(&grant), entry);
+                    self.grants.insert(entry);
                     new.push(grant);
                     Amount::ZERO
                 }
@@ -238,16 +204,9 @@ impl Ledger {
                 tell(&mut self.members, [provider, receiver]);
             }
         }
-        let is_heard = |node| self.members.get(node).is_some();
-        let is_over = |entry: &&Entry| {
-            let Grant { provider, receiver, .. } = entry.grant;
-            entry.wanted != round && is_heard(provider) && is_heard(receiver)
-        };
-        let over: BTreeSet<Key> =
-            self.grants().filter(is_over).map(|entry| key(&entry.grant)).collect();
-        if !over.is_empty() {
-            self.end_where(|entry| over.contains(&key(&entry.grant)));
-        }
+        let over =
+            self.where_is(|entry| entry.wanted != round && self.is_between_members(&entry.grant));
+        self.end(over);
         new
     }
 
@@ -260,7 +219,7 @@ impl Ledger {
         options: &FleetOptions,
     ) -> Vec<Directive> {
         let mut grants = vec![Vec::new(); self.members.rows().len()];
-        for Entry { grant, .. } in self.grants.values() {
+        for Entry { grant, .. } in self.grants.iter() {
             for node in [grant.provider, grant.receiver] {
                 let place = self.members.place(node);
                 place.into_iter().for_each(|place| grants[place].push(*grant));

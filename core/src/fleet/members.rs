@@ -177,7 +177,8 @@ impl Members {
         for member in &self.rows {
             row.clear();
             if let Some(Member { node, reach, .. }) = member {
-                let is_open = |peer: &&Reach| pairs.may_try(now, *node, peer.node);
+                let may_try = pairs.open_to(now, *node);
+                let is_open = |peer: &&Reach| may_try(peer.node);
                 let peer = |reach: &Reach| {
                     let place = *self.places.get(&reach.node)?;
                     Some(Peer { place, distance: reach.distance })

@@ -12,6 +12,8 @@ mod agent;
 mod audit;
 mod candidates;
 mod credit;
+mod custody;
+mod grants;
 mod ledger;
 #[path = "match/mod.rs"]
 mod matching;
@@ -35,6 +37,7 @@ pub use self::agent::{Agent, AgentInput, AgentOutput, Holding, Measured};
 pub use self::audit::{ClassAudit, MatchingAudit};
 pub use self::candidates::{Candidates, Peer};
 pub use self::credit::{Borrower, Lender};
+pub use self::custody::{Entrusted, Relayed};
 pub use self::ledger::{GrantStatus, MemberStatus};
 pub use self::matching::MatchingName;
 pub use self::message::{Beat, Directive, Fence, Held, Reach};
@@ -44,7 +47,7 @@ pub use self::orchestrator::{Orchestrator, OrchestratorInput, OrchestratorOutput
 pub use self::pairs::PairState;
 pub use self::problem::{Problem, Redirection};
 pub use self::reserve::{Reserve, ReserveError, Shift};
-pub use self::tuple::Tuple;
+pub use self::tuple::{Tuple, gross_demand};
 use crate::class::ClassId;
 use crate::units::Rate;
 

@@ -46,7 +46,7 @@ impl Default for FleetOptions {
             classes: 3,
             matching: MatchingName::default(),
             headroom: Ratio::new(0.05),
-            slack: Ratio::new(0.05),
+            slack: Ratio::new(0.1),
             smoothing: Duration::from_secs(1),
             beats: (Duration::from_secs(1), Duration::from_millis(200)),
             change: Ratio::new(0.1),

@@ -6,11 +6,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::ledger::{Entry, GrantStatus, Ledger, MemberStatus};
+use super::grants::{Entry, key};
+use super::ledger::{GrantStatus, Ledger, MemberStatus};
 use super::members::{Member, News};
 use super::message::{Beat, Directive};
 use super::pairs::{PairState, Pairs};
-use super::{Amount, FleetOptions, Grant, NodeId, sticky};
+use super::{Amount, FleetOptions, NodeId, sticky};
 use crate::units::Time;
 
 /// What a driver tells an orchestrator.
@@ -146,7 +147,7 @@ impl Orchestrator {
 
     /// Every grant.
     pub fn grants(&self) -> impl Iterator<Item = GrantStatus> + '_ {
-        self.ledger.grants().map(|entry: &Entry| GrantStatus {
+        self.ledger.grants.iter().map(|entry: &Entry| GrantStatus {
             grant: entry.grant,
             carried: entry.carried,
             since: entry.since,
@@ -194,9 +195,9 @@ impl Orchestrator {
         self.outputs.extend(directives.into_iter().map(OrchestratorOutput::Directive));
         self.round = Round {
             number: round.1,
-            granted: self.ledger.grants().map(|entry| entry.grant.amount).sum(),
+            granted: self.ledger.grants.iter().map(|entry| entry.grant.amount).sum(),
             changed: self.ledger.take_changed(),
-            grants: self.ledger.grants().count(),
+            grants: self.ledger.grants.len(),
             new: new.len(),
             wanted,
         };
@@ -206,9 +207,10 @@ impl Orchestrator {
     /// Revokes what does not help.
     fn judge(&mut self, now: Time) {
         let (failed, has_changed) = self.pairs.judge(now, &self.ledger, &self.options);
-        if !failed.is_empty() {
-            let is_failed = |grant: &Grant| failed.contains(&(grant.receiver, grant.provider));
-            self.ledger.end_where(|entry| is_failed(&entry.grant));
+        for (receiver, provider) in failed {
+            let grants = self.ledger.grants.between(receiver, provider);
+            let keys = grants.map(|entry| key(&entry.grant)).collect();
+            self.ledger.end(keys);
         }
         if has_changed {
             self.ledger.members.reshape();

@@ -6,7 +6,7 @@
 //! which one failed: those that a loss could be the fault of become suspects, and each has a trial for
 //! itself, one at a time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::ledger::Ledger;
@@ -19,6 +19,8 @@ const PROVEN: Duration = Duration::from_secs(600);
 const GAIN: f64 = 0.5;
 /// Part of what is granted that the receiver must still be short of, or it would not use it.
 const NEEDED: f64 = 0.5;
+/// Trials that an undecided suspect may take.
+const PATIENCE: u32 = 5;
 /// What is granted on trial, as a part of the receiver's own uplink: less is lost in its noise.
 const TELLING: f64 = 0.1;
 
@@ -68,22 +70,38 @@ impl Pairs {
         self.0.range(all).map(|(pair, state)| (*pair, *state))
     }
 
-    /// Whether the pair may be matched: a suspect when nothing else of its receiver is on trial, and
-    /// nothing new beside a suspect's trial.
-    pub(super) fn may_try(&self, now: Time, receiver: NodeId, provider: NodeId) -> bool {
-        let mut all = self.of_receiver(receiver);
-        match self.of(receiver, provider) {
-            Some(PairState::Apart { until }) if until > now => false,
-            Some(PairState::Suspect { .. }) => !all.any(|(pair, state)| match state {
-                PairState::Suspect { .. } => pair.1 < provider,
-                PairState::Trial { .. } => true,
-                _ => false,
-            }),
-            Some(PairState::Trial { .. } | PairState::Proven { .. }) => true,
-            None | Some(PairState::Apart { .. }) => {
-                !all.any(|(_, state)| matches!(state, PairState::Trial { is_alone: true, .. }))
+    /// The providers that a receiver may be matched with: a suspect when nothing else of it is on trial,
+    /// one at a time; nothing new beside a suspect's trial.
+    pub(super) fn open_to(&self, now: Time, receiver: NodeId) -> impl Fn(NodeId) -> bool {
+        let known: Vec<(NodeId, PairState)> =
+            self.of_receiver(receiver).map(|(pair, state)| (pair.1, state)).collect();
+        let is_trial = |state: &PairState| matches!(state, PairState::Trial { .. });
+        let is_lonely =
+            |state: &PairState| matches!(state, PairState::Trial { is_alone: true, .. });
+        let has_trials = known.iter().any(|(_, state)| is_trial(state));
+        let has_lonely = known.iter().any(|(_, state)| is_lonely(state));
+        let is_suspect =
+            |(_, state): &&(NodeId, PairState)| matches!(state, PairState::Suspect { .. });
+        let suspect = known.iter().find(is_suspect).map(|(provider, _)| *provider);
+        move |provider| {
+            let state = known.iter().find(|(node, _)| *node == provider).map(|(_, state)| *state);
+            match state {
+                Some(PairState::Apart { until }) if until > now => false,
+                Some(PairState::Suspect { .. }) => !has_trials && suspect == Some(provider),
+                Some(PairState::Trial { .. } | PairState::Proven { .. }) => true,
+                None | Some(PairState::Apart { .. }) => !has_lonely,
             }
         }
+    }
+
+    fn is_old(&self, now: Time, pair: &Pair, options: &FleetOptions) -> bool {
+        let Some(PairState::Trial { since, .. }) = self.0.get(pair) else { return false };
+        now.since(*since) >= options.trial * PATIENCE
+    }
+
+    /// Whether somebody waits for the trials of a receiver to end.
+    fn has_suspects(&self, receiver: NodeId) -> bool {
+        self.of_receiver(receiver).any(|(_, state)| matches!(state, PairState::Suspect { .. }))
     }
 
     /// A pair has a grant. Answers with whether what may be matched has changed.
@@ -95,10 +113,9 @@ impl Pairs {
             Some(PairState::Proven { until }) => (until <= now).then_some((before, false)),
             Some(PairState::Trial { .. }) => None,
         };
-        if let Some((before, is_alone)) = trial {
-            self.0.insert(pair, PairState::Trial { since: now, before, is_alone });
-        }
-        trial.is_some()
+        let Some((before, is_alone)) = trial else { return false };
+        self.0.insert(pair, PairState::Trial { since: now, before, is_alone });
+        is_alone || self.has_suspects(pair.0)
     }
 
     /// Judges those whose time has come; answers with the pairs whose grants are to be revoked, and
@@ -108,25 +125,37 @@ impl Pairs {
         now: Time,
         ledger: &Ledger,
         options: &FleetOptions,
-    ) -> (BTreeSet<Pair>, bool) {
-        let before = self.0.len();
+    ) -> (Vec<Pair>, bool) {
+        let mut has_changed = false;
         self.0.retain(|_, state| match state {
-            PairState::Apart { until } | PairState::Proven { until } => *until > now,
+            PairState::Apart { until } => {
+                has_changed |= *until <= now;
+                *until > now
+            }
+            PairState::Proven { until } => *until > now,
             PairState::Trial { .. } | PairState::Suspect { .. } => true,
         });
-        let mut has_changed = self.0.len() != before;
-        let mut failed = BTreeSet::new();
+        let mut failed = Vec::new();
         let is_due = |state: &PairState| matches!(state, PairState::Trial { since, .. } if now.since(*since) >= options.trial);
         let due: Vec<Pair> =
             self.0.iter().filter(|(_, state)| is_due(state)).map(|(pair, _)| *pair).collect();
         for of_one in due.chunk_by(|a, b| a.0 == b.0) {
-            let trials = Trials::new(self, ledger, of_one[0].0);
+            let receiver = of_one[0].0;
+            let trials = Trials::new(self, ledger, receiver);
             for pair in of_one {
                 let state = match trials.verdict(pair) {
-                    Verdict::Open => continue,
+                    // A suspect keeps others from being tried: it is not waited for without end.
+                    Verdict::Small if trials.is_alone(pair) && self.is_old(now, pair, options) => {
+                        PairState::Apart { until: now + options.apart }
+                    }
+                    Verdict::Small | Verdict::Open => continue,
+                    // A suspect stays one.
+                    Verdict::Gone if trials.is_alone(pair) => {
+                        PairState::Suspect { before: trials.before }
+                    }
                     Verdict::Gone => {
                         self.0.remove(pair);
-                        has_changed = true;
+                        has_changed |= self.has_suspects(receiver);
                         continue;
                     }
                     Verdict::Helps => PairState::Proven { until: now + PROVEN },
@@ -135,11 +164,12 @@ impl Pairs {
                     }
                     Verdict::Fails => PairState::Suspect { before: trials.before },
                 };
+                has_changed |= trials.is_alone(pair) || self.has_suspects(receiver);
                 if !matches!(state, PairState::Proven { .. }) {
-                    failed.insert(*pair);
+                    failed.push(*pair);
+                    has_changed = true;
                 }
                 self.0.insert(*pair, state);
-                has_changed = true;
             }
         }
         (failed, has_changed)
@@ -149,8 +179,10 @@ impl Pairs {
 enum Verdict {
     /// The grants are over: nothing is known.
     Gone,
-    /// Too little is granted or needed to tell: wait.
+    /// The receiver does not need it now: wait.
     Open,
+    /// Too little is granted to tell: wait.
+    Small,
     Helps,
     Fails,
 }
@@ -179,8 +211,9 @@ impl Trials {
         let mut before = Amount::ZERO;
         for (pair, state) in states.of_receiver(receiver) {
             let PairState::Trial { before: own, is_alone, .. } = state else { continue };
-            let granted = ledger.between(pair.0, pair.1).map(|entry| entry.grant.amount).sum();
-            let carried = ledger.between(pair.0, pair.1).map(|entry| entry.carried).sum();
+            let granted =
+                ledger.grants.between(pair.0, pair.1).map(|entry| entry.grant.amount).sum();
+            let carried = ledger.grants.between(pair.0, pair.1).map(|entry| entry.carried).sum();
             all.push(Trial { pair, granted, carried, is_alone });
             before = before.max(own);
         }
@@ -192,7 +225,11 @@ impl Trials {
 
     /// Whether the pair is the only one that can have failed.
     fn is_single(&self, pair: &Pair) -> bool {
-        self.all.len() == 1 || self.all.iter().any(|trial| trial.pair == *pair && trial.is_alone)
+        self.all.len() == 1 || self.is_alone(pair)
+    }
+
+    fn is_alone(&self, pair: &Pair) -> bool {
+        self.all.iter().any(|trial| trial.pair == *pair && trial.is_alone)
     }
 
     /// Nobody knows whose fault a loss is: only who helps even if all of it is its own is cleared.
@@ -204,8 +241,11 @@ impl Trials {
         if trial.granted.is_zero() {
             return Verdict::Gone;
         }
-        if self.short < granted.times(NEEDED) || granted < self.before.times(TELLING) {
+        if self.short < granted.times(NEEDED) {
             return Verdict::Open;
+        }
+        if granted < self.before.times(TELLING) {
+            return Verdict::Small;
         }
         let gain = trial.carried.saturating_sub(self.lost);
         if gain >= trial.granted.times(GAIN) { Verdict::Helps } else { Verdict::Fails }

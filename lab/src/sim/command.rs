@@ -21,8 +21,8 @@ use crate::bench::figure;
 use crate::world;
 
 /// The scenarios.
-const NAMES: &str =
-    "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, fleet-scale";
+const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, fleet-scale, \
+     fleet-damping";
 
 /// What `lab sim` is asked for.
 #[derive(Clone, Debug)]
@@ -115,6 +115,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "mismatch" => lab.paper(paper::fig_2(options.seed())?),
         "node-optimum" => optimum::run(options.seed()),
         "fleet-scale" => lab.fleet(fleet::scale(options.seed())),
+        "fleet-damping" => fleet::damping(options.seed()),
         file if file.ends_with(".toml") => lab.file(options, Path::new(file))?,
         other => bail!("no scenario is called {other}: there are {NAMES}"),
     };
