@@ -48,6 +48,10 @@ case "${1:-short}" in
     lab bench ingest
     lab bench spool
     lab bench hol --runs 3
+    for world in hol van; do
+      lab sim "lab/worlds/$world.toml"
+      lab bench "lab/worlds/$world.toml"
+    done
     lab bench kill9
     for to in rabbitmq mosquitto files; do
       lab bench load --to "$to" --publishers 5000 --per-second 5000
