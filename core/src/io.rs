@@ -4,15 +4,19 @@
 //! the node again at `Node::next_timeout()`. Nothing else passes between the two, but for reading a
 //! record that an output names (`Node::record`).
 
+mod control;
+mod event;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::class::ClassId;
+pub use self::control::Control;
+pub use self::event::Event;
 pub use crate::log::{Append, Fetch};
-use crate::log::{Fetched, SegmentId, SessionPosition};
+use crate::log::{Fetched, SegmentId};
 use crate::record::{
     DeliveryId, DropReason, FrameId, LogPosition, Offered, RefuseReason, SourceId, Token, WorkId,
 };
@@ -122,6 +126,13 @@ pub enum Input {
         path: PathId,
         /// The figures.
         sample: PathSample,
+    },
+    /// What is below an output has found its own capacity: a link, over all its paths.
+    Capacity {
+        /// Which output.
+        output: OutputId,
+        /// Bytes/s that it carries.
+        rate: Rate,
     },
     /// A path came up or went down.
     PathState {
@@ -332,108 +343,4 @@ pub enum Trigger {
     Timer,
     /// A metric it watches changed.
     Metric,
-}
-
-/// Orders from people, other nodes and the orchestrator.
-#[derive(Clone, Debug)]
-pub enum Control {
-    /// A connection of an input begins. The name (client id, file, camera) is what its streams are
-    /// called by: a client that comes back continues its streams.
-    Open {
-        /// The driver's number for it.
-        source: SourceId,
-        /// Its name.
-        name: Arc<str>,
-    },
-    /// A connection of an input ended.
-    Close(SourceId),
-    /// A connection speaks for the client of its name, whose session outlives it. QoS 2 publishes that come
-    /// by it are known again after a crash. The answer is `Output::SessionReady`.
-    Session {
-        /// The connection.
-        source: SourceId,
-        /// How long the session lasts once its client is away; zero: it ends with the connection.
-        lasts: Duration,
-        /// Whether nothing of an earlier session counts.
-        is_new: bool,
-    },
-    /// The session of a client that is away is over.
-    SessionOver(Arc<str>),
-    /// A client has released QoS 2 packet identifiers; the answer is `Output::Released`.
-    Release {
-        /// Its connection.
-        source: SourceId,
-        /// Which ones.
-        packets: Vec<u16>,
-    },
-    /// A reader has got so far in a stream: `Node::position` knows it after a crash, if the log had time to
-    /// take it (`limits::FATES_DELAY`).
-    Position(SessionPosition),
-    /// Accept nothing more; `Event::Drained` comes when nothing is held.
-    Stop,
-    /// Give up what is still held (reason `stopped`): the end of a stop without a log.
-    Discard,
-    /// A lease on a peer's spare bandwidth.
-    Grant {
-        /// Who provides.
-        peer: PeerId,
-        /// For which class.
-        class: ClassId,
-        /// How much.
-        amount: Rate,
-        /// For how long from now.
-        lease: Duration,
-        /// Fencing token: (leader revision, grant id).
-        token: (u64, u64),
-    },
-    /// New rules; the stored backlog is re-classed.
-    Rules(Arc<crate::rules::Rules>),
-    /// A local subscriber wants what matches.
-    Subscribe {
-        /// Who.
-        session: SessionId,
-        /// MQTT topic filter.
-        filter: Arc<str>,
-    },
-    /// A local subscriber no longer wants it.
-    Unsubscribe {
-        /// Who.
-        session: SessionId,
-        /// MQTT topic filter.
-        filter: Arc<str>,
-    },
-}
-
-/// What people and metrics should know. State changes only, never one per record.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// A destination came up or went down.
-    Destination {
-        /// Which one.
-        destination: Destination,
-        /// Its state from now on.
-        up: bool,
-    },
-    /// The log fails (true) or works again (false): durable records are refused while it fails.
-    LogFailing(bool),
-    /// A stream reached its bound (true) or has room again (false).
-    Full {
-        /// The rule's place in the list.
-        rule: usize,
-        /// Its state from now on.
-        full: bool,
-    },
-    /// New rules are in force: so many records that waited belong to another stream or queue now.
-    NewRules {
-        /// Records in memory.
-        moved: u64,
-    },
-    /// New rules are not in force, and why.
-    RulesRefused(crate::options::OptionsError),
-    /// An input that this version refuses; the driver should not have sent it.
-    Unsupported(&'static str),
-    /// After `Control::Stop`: nothing is held any more.
-    Drained,
-    /// So many reports were lost because the driver did not poll.
-    Overflow(u64),
 }

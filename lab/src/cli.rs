@@ -1,23 +1,22 @@
 //! The command line of the lab.
 
-use std::path::{Path, PathBuf};
-#[cfg(feature = "stores")]
-use std::time::Duration;
+mod bench;
 
-use anyhow::Context;
+use std::path::PathBuf;
+
+use anyhow::ensure;
 use clap::{Args, Parser, Subcommand};
 
-#[cfg(feature = "stores")]
-use crate::bench::spool;
-use crate::bench::{self, core, hol, ingest, kill9};
+use self::bench::Bench;
+use crate::bench::interrupted;
 use crate::load::Job;
 use crate::net::namespace::Link;
-use crate::net::play::{self, Foreground};
-use crate::net::{NetError, selftest, spinner, wire};
+use crate::net::{NetError, selftest, spinner, usage, wire};
+use crate::play::{self, Foreground};
 use crate::progress::Progress;
 use crate::report::{self, Archive, Findings, HISTORY, PageOptions, Run};
 use crate::world::World;
-use crate::{demo, rig, sim};
+use crate::{demo, sim};
 
 /// What the lab can do.
 #[derive(Debug, Parser)]
@@ -33,8 +32,10 @@ from the variable TIDEGATE or from beside this program.
 Examples:
   lab sim node-hol --seed 7      alarms and bulk over an emulated 2 Mbit/s link, in virtual time
   lab demo                       real sensor data to RabbitMQ, every record verified
-  lab bench hol --runs 3         the same link for Tidegate and for Mosquitto's bridge
+  lab bench hol --runs 3         the same link for Tidegate and for its rivals
   lab bench ingest               CPU of accepting a record, beside Mosquitto
+  lab sim lab/worlds/hol.toml    a file with hosts, links, processes, records, faults and checks,
+  lab bench lab/worlds/hol.toml  in virtual time and with real processes
   lab bench kill9                every acknowledged record arrives, however often the node is killed
   lab net selftest               how exact emulated links are on this machine
   lab net run FILE.toml          any program on emulated links
@@ -80,7 +81,7 @@ enum Command {
     Client { job: String },
     /// Keeps a processor awake
     #[command(name = spinner::COMMAND, hide = true)]
-    Spin,
+    Spin { parent: u32 },
 }
 
 #[derive(Debug, Args)]
@@ -94,86 +95,6 @@ struct DemoOptions {
     /// How long to wait afterwards for what still waits, in seconds
     #[arg(long, default_value_t = 60)]
     drain: u32,
-}
-
-#[derive(Debug, Subcommand)]
-enum Bench {
-    /// Alarms beside bulk over 2 Mbit/s at 160 % load: Tidegate, its FIFO, Mosquitto's bridge
-    Hol {
-        /// How long the load is on
-        #[arg(long, default_value_t = 30)]
-        seconds: u32,
-        /// How long to wait afterwards for what still waits, in seconds
-        #[arg(long, default_value_t = 60)]
-        drain: u32,
-        /// Runs of each, in turn; figures are medians
-        #[arg(long, default_value_t = 1)]
-        runs: u32,
-        /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge
-        #[arg(long, value_parser = contestant)]
-        only: Vec<hol::Contestant>,
-    },
-    /// CPU per accepted record and memory per connection, beside Mosquitto
-    Ingest {
-        /// Records of each run
-        #[arg(long)]
-        records: Option<u64>,
-        /// Runs of each, in turn; figures are medians
-        #[arg(long)]
-        runs: Option<usize>,
-        /// Idle connections
-        #[arg(long)]
-        connections: Option<usize>,
-    },
-    /// Killed again and again while publishers insist: does all that was acknowledged arrive?
-    Kill9 {
-        /// tidegate, mosquitto or nats (may be given again); all of them if left out
-        #[arg(long, value_parser = killed)]
-        only: Vec<kill9::Contestant>,
-        /// How often the contestant is killed
-        #[arg(long, default_value_t = 40)]
-        kills: u32,
-        /// How often the broker in the cloud is killed and started again
-        #[arg(long, default_value_t = 4)]
-        restarts: u32,
-        /// How often the link is cut for 3 s
-        #[arg(long, default_value_t = 2)]
-        cuts: u32,
-        /// Records a second
-        #[arg(long, default_value_t = 2000)]
-        per_second: u32,
-        /// Records in all
-        #[arg(long, default_value_t = 100_000)]
-        records: u64,
-        /// Of the times of the kills
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-    },
-    /// Durable records a second, beside embedded stores and a plain file (cargo feature `stores`)
-    Spool {
-        /// A folder on the disk that is meant
-        #[arg(long)]
-        directory: Option<PathBuf>,
-        /// One measurement of this contestant in this process, as the benchmark itself starts it
-        #[cfg(feature = "stores")]
-        #[arg(long, hide = true, requires = "directory")]
-        only: Option<spool::Contestant>,
-        /// Records of a commit (may be given again)
-        #[arg(long, default_values_t = [1, 64, 256])]
-        group: Vec<usize>,
-        /// Seconds of each measurement
-        #[arg(long, default_value_t = 3)]
-        seconds: u64,
-        /// Measurements of each, in turn
-        #[arg(long, default_value_t = 3)]
-        runs: usize,
-    },
-    /// Nanoseconds per record through a node with 10,000 queues
-    Core {
-        /// Records in one input (may be given again)
-        #[arg(long, default_values_t = [1, 64])]
-        batch: Vec<usize>,
-    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -217,22 +138,13 @@ Examples:
   lab net run slow.toml --on cloud -- bash                   a shell on a host
   lab net run slow.toml                                      until Ctrl-C; says how to get in";
 
-fn contestant(name: &str) -> Result<hol::Contestant, String> {
-    let found = hol::Contestant::ALL.into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no contestant is called {name}"))
-}
-
-fn killed(name: &str) -> Result<kill9::Contestant, String> {
-    let found = kill9::Contestant::ALL.into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no contestant is called {name}"))
-}
-
 impl Cli {
     /// Does what the command line asks for, and keeps what was found.
     ///
     /// # Errors
     /// What the command says, a promise that was broken in the run, or a signal that ends it.
     pub async fn run(self) -> anyhow::Result<()> {
+        usage::raise_open_files();
         let words: Vec<String> = std::env::args().skip(1).collect();
         let folder = self.results.unwrap_or_else(Archive::folder_of_target);
         let archive = Archive { folder, history: self.record.then(|| HISTORY.into()) };
@@ -240,6 +152,9 @@ impl Cli {
         let run = Run::begin(&words);
         let Some(findings) = self.command.run(&archive).await? else { return Ok(()) };
         print(&findings.lines);
+        if !findings.versions.is_empty() {
+            say(&format!("with {}", report::versions_text(&findings.versions)));
+        }
         let file = archive.keep(&run.end(&findings))?;
         eprintln!("lab: kept as {}", file.display());
         anyhow::ensure!(findings.broken.is_empty(), "{}", findings.broken.join("\n"));
@@ -251,7 +166,7 @@ impl Command {
     /// Runs it; `None` where nothing was found: it was skipped, or is not for finding anything.
     async fn run(self, archive: &Archive) -> anyhow::Result<Option<Findings>> {
         match self {
-            Command::Spin => spinner::spin(),
+            Command::Spin { parent } => spinner::spin(parent),
             Command::Client { job } => Job::run(&job).await?,
             Command::Sim { words } => {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -276,79 +191,27 @@ impl Command {
     }
 }
 
-impl Bench {
-    async fn run(self) -> anyhow::Result<Option<Findings>> {
-        match self {
-            Bench::Hol { seconds, drain, runs, only } => {
-                let all = hol::Options::default().contestants;
-                let contestants = if only.is_empty() { all } else { only };
-                on_links(hol::run(hol::Options { contestants, seconds, drain, runs })).await
-            }
-            Bench::Ingest { records, runs, connections } => {
-                let mut options = ingest::Options::new(rig::tidegate_program()?);
-                options.records = records.unwrap_or(options.records);
-                options.runs = runs.unwrap_or(options.runs);
-                options.connections = connections.unwrap_or(options.connections);
-                let found = tokio::task::spawn_blocking(move || ingest::run(&options)).await??;
-                Ok(Some(found.into()))
-            }
-            Bench::Kill9 { only, kills, restarts, cuts, per_second, records, seed } => {
-                let all = kill9::Contestant::ALL.to_vec();
-                let contestants = if only.is_empty() { all } else { only };
-                let options = kill9::Options {
-                    contestants,
-                    kills,
-                    restarts,
-                    cuts,
-                    per_second,
-                    records,
-                    seed,
-                };
-                on_links(kill9::run(options)).await
-            }
-            #[cfg(feature = "stores")]
-            Bench::Spool { directory: Some(folder), only: Some(only), group, seconds, .. } => {
-                let time = Duration::from_secs(seconds);
-                print(vec![spool::one(only, group[0], time, &folder).await?]);
-            }
-            #[cfg(feature = "stores")]
-            Bench::Spool { directory, group, seconds, runs, .. } => {
-                let time = Duration::from_secs(seconds);
-                let options = spool::Options { directory, groups: group, time, runs };
-                Ok(Some(spool::run(&options).await?.into()))
-            }
-            #[cfg(not(feature = "stores"))]
-            Bench::Spool { .. } => {
-                anyhow::bail!(
-                    "built without the stores: cargo run --features stores -p tidegate-lab"
-                );
-            }
-            Bench::Core { batch } => {
-                let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
-                Ok(Some(found.into()))
-            }
-        }
-    }
-}
-
 impl Net {
     async fn run(self) -> anyhow::Result<Option<Findings>> {
         match self {
             Net::Selftest { seconds } if !is_skipped(wire::probe()) => tokio::select! {
                 lines = selftest::run(seconds, say) => Ok(Some(lines?.into())),
-                stopped = bench::interrupted() => stopped.map(|()| None),
+                stopped = interrupted() => stopped.map(|()| None),
             },
             Net::Selftest { .. } => Ok(None),
             Net::Run { file, on, command } => {
-                let text = std::fs::read_to_string(&file);
-                let text = text.with_context(|| format!("cannot read {}", file.display()))?;
-                let world = World::parse(&text).with_context(|| file.display().to_string())?;
-                let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+                let (world, folder) = World::read(&file)?;
                 let host = on.unwrap_or_else(|| world.hosts[0].clone());
                 let program = Foreground { host, words: command };
                 let program = (!program.words.is_empty()).then_some(program);
                 if !is_skipped(wire::probe()) {
-                    print(&play::play(&world, &folder, program, say).await?);
+                    let played = play::play(&world, &folder, program, say).await?;
+                    if !world.source.is_empty() {
+                        print(&crate::world::figures(&world, &played.records));
+                    }
+                    print(&played.figures);
+                    let broken = played.broken.join("; ");
+                    ensure!(broken.is_empty(), "does not hold: {broken}");
                 }
                 Ok(None)
             }
@@ -365,7 +228,7 @@ async fn on_links<F: Into<Findings>>(
     }
     tokio::select! {
         found = run => Ok(Some(found?.into())),
-        stopped = bench::interrupted() => stopped.map(|()| None),
+        stopped = interrupted() => stopped.map(|()| None),
     }
 }
 

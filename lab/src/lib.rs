@@ -6,6 +6,7 @@ pub mod demo;
 pub mod link;
 pub mod load;
 pub mod net;
+pub mod play;
 pub mod progress;
 pub mod report;
 pub mod rig;

@@ -1,5 +1,6 @@
 //! Which driver stands behind each kind of input and output.
 
+mod link;
 mod log;
 
 use std::net::SocketAddr;
@@ -7,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use tidegate_core::link::accepted::Accepted;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -29,23 +31,35 @@ pub(crate) use log::{key_of_file, log_key, log_keys};
 /// Drivers at work; one that fails ends with its error.
 pub type Tasks = JoinSet<anyhow::Result<()>>;
 
-/// Starts an input, which offers by `intake`; the clients of all inputs are in one table. Returns the
-/// addresses that it listens on.
+/// What inputs come in by.
+#[derive(Debug)]
+pub struct Door {
+    /// Where records are offered.
+    pub intake: Intake,
+    /// The MQTT clients of all inputs.
+    pub clients: Arc<Clients>,
+    /// What the node accepted from other nodes before it started.
+    pub accepted: Accepted,
+}
+
+/// Starts an input at the door of a node. Returns the addresses that it listens on.
 ///
 /// # Errors
 /// An address cannot be bound, or a file cannot be opened.
 pub async fn start_input(
     input: &InputConfig,
     config: &Config,
-    (intake, clients): (Intake, Arc<Clients>),
+    door: &Door,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
+    let Door { intake, clients, accepted } = door;
+    let intake = intake.clone();
     if let Some(mqtt) = &input.mqtt {
         let listen = mqtt.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
         let files = mqtt.tls.as_ref().and_then(TlsConfig::files);
         let options = MqttOptions {
             access: Arc::new(mqtt.access()?),
-            clients,
+            clients: clients.clone(),
             tls: files.map(|files| tls::server(&files)).transpose()?,
             max_packet_size: max_packet_size(config),
             connections_max: config.limits.connections as usize,
@@ -74,11 +88,15 @@ pub async fn start_input(
     }
     if let Some(client) = &input.mqtt_client {
         let options = client_options(client, config)?;
+        let clients = clients.clone();
         tasks.spawn(async move {
             client::run(options, intake, clients).await;
             Ok(())
         });
         return Ok(Vec::new());
+    }
+    if let Some(link) = &input.link {
+        return link::start_input(link, (intake, accepted.clone()), tasks);
     }
     let replay = input.replay.as_ref().context("an [[input]] has no kind")?;
     let options = replay_options(replay)?;
@@ -192,6 +210,10 @@ fn output_options(output: &OutputConfig, config: &Config) -> anyhow::Result<Outp
             let client_id = mqtt.client_id.clone().unwrap_or_else(name);
             let options = mqtt_options(mqtt, client_id, classes)?;
             OutputOptions::Mqtt(output::mqtt::MqttOptions { tls, ..options })
+        }
+        OutputKind::Link(link) => {
+            let tls = tls.context("ca, certificate and key are missing")?;
+            OutputOptions::Link(Box::new(link::output_options(link, tls, output, config)?))
         }
         OutputKind::Sink(SinkConfig { discard: true, .. }) => {
             OutputOptions::Sink(SinkOptions::Discard)

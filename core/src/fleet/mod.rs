@@ -3,28 +3,51 @@
 //! Nodes say what they want and what they have ([`Tuple`]); a [`Problem`] is what that means for the
 //! whole fleet at one time; a matching (`match/`, chosen by name) answers with [`Redirection`]s.
 //! Everything here is a rate: whole bytes/s, so that matchings are exact ([`Amount`]).
+//!
+//! Two state machines without I/O hold it together: the [`Agent`] of each node, and the [`Orchestrator`]
+//! that leads. What they say to each other ([`Beat`], [`Directive`]) is always the whole state, so that a
+//! lost message is repaired by the next one. Grants live in the agents, on their own clocks.
 
+mod agent;
 mod audit;
 mod candidates;
+mod credit;
+mod custody;
+mod grants;
+mod ledger;
 #[path = "match/mod.rs"]
 mod matching;
+mod members;
+mod message;
 mod objective;
+mod options;
+mod orchestrator;
+mod pairs;
 mod problem;
 mod reserve;
+mod smooth;
+mod sticky;
 mod tuple;
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
-use std::time::Duration;
 
+pub use self::agent::{Agent, AgentInput, AgentOutput, Holding, Measured};
 pub use self::audit::{ClassAudit, MatchingAudit};
 pub use self::candidates::{Candidates, Peer};
+pub use self::credit::{Borrower, Lender};
+pub use self::custody::{Entrusted, Relayed};
+pub use self::ledger::{GrantStatus, MemberStatus};
 pub use self::matching::MatchingName;
+pub use self::message::{Beat, Directive, Fence, Held, Reach};
 pub use self::objective::{NetworkNode, NetworkObjective, network_objective};
+pub use self::options::FleetOptions;
+pub use self::orchestrator::{Orchestrator, OrchestratorInput, OrchestratorOutput, Round};
+pub use self::pairs::PairState;
 pub use self::problem::{Problem, Redirection};
 pub use self::reserve::{Reserve, ReserveError, Shift};
-pub use self::tuple::Tuple;
+pub use self::tuple::{Tuple, gross_demand};
 use crate::class::ClassId;
 use crate::units::Rate;
 
@@ -120,10 +143,10 @@ pub struct Token {
     pub id: u64,
 }
 
-/// A lease on a part of a provider's uplink.
+/// A part of a provider's uplink, lent for as long as it is renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Its name, and what keeps a deposed leader's grants out.
+    /// Its name.
     pub token: Token,
     /// Whose uplink is lent.
     pub provider: NodeId,
@@ -133,10 +156,4 @@ pub struct Grant {
     pub class: ClassId,
     /// How much.
     pub amount: Amount,
-    /// How long from now, on the clock of whoever is told. The provider adds [`PROVIDER_EXTRA`].
-    pub lease: Duration,
 }
-
-/// By how much a provider's lease outlives the receiver's: what the receiver sent at its end still has a
-/// place.
-pub const PROVIDER_EXTRA: Duration = Duration::from_secs(1);

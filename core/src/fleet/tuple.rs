@@ -1,8 +1,20 @@
 //! What a node says of itself: its uplink's capacity and what each class wants of it, never net of what
 //! is redirected already. JANUS §V-B.1; Alg. 2, `BWRequest`.
 
+use std::time::Duration;
+
 use super::Amount;
-use crate::units::Ratio;
+use crate::units::{Rate, Ratio, Size};
+
+/// Time in which a backlog is to be gone at the least: JANUS's bound of 50 ms would ask for twenty times
+/// what a short backlog needs, and it is gone before anybody has answered.
+const CLEARING: Duration = Duration::from_secs(1);
+
+/// What a class wants, whoever carries it: its arrivals, and what clears its backlog within its bound, but
+/// a second at least. input: bytes/s; backlog: bytes; bound > 0. JANUS Eq. 22 in our reading.
+pub fn gross_demand(input: Rate, backlog: Size, bound: Duration) -> Rate {
+    input + Rate::of(backlog, bound.max(CLEARING))
+}
 
 /// The tuple of a heartbeat.
 ///
@@ -57,6 +69,15 @@ mod tests {
         assert_eq!((shortage(&busy), shortage(&idle)), (vec![0, 0, 5], vec![0, 0, 0]));
         assert_eq!((busy.spare(Ratio::ZERO), idle.spare(Ratio::ZERO)), (Amount(0), Amount(8)));
         assert_eq!(idle.spare(Ratio::new(0.1)), Amount(5));
+    }
+
+    #[test]
+    fn a_short_backlog_of_the_most_urgent_does_not_ask_for_the_world() {
+        // 134 records of 100 bytes: in 50 ms they would want 268 kB/s.
+        let demand = |bound| {
+            gross_demand(Rate::new(3000.0), Size(13_400), Duration::from_millis(bound)).as_f64()
+        };
+        assert_eq!([demand(50), demand(1000), demand(2000)], [16_400.0, 16_400.0, 9700.0]);
     }
 
     #[test]

@@ -5,11 +5,13 @@
 //! (`receive`). After each call, and at `next_timeout` (`tick`), it sends what `poll_transmit` gives
 //! for each path until that is nothing, and takes every `poll_event`.
 
+pub mod accepted;
 mod codec;
 mod control;
 pub mod delay;
 pub mod envelope;
 pub mod failure;
+pub mod handover;
 mod in_flight;
 mod options;
 mod outbox;
@@ -136,6 +138,11 @@ impl Link {
         let wanted: f64 = self.backlogs(self.now).into_iter().map(|(_, wanted)| wanted).sum();
         let queued: Size = self.paths.iter().map(Path::queued).sum();
         Size(wanted as u64).saturating_sub(queued + self.outbox.unassigned())
+    }
+
+    /// Bytes that were offered and that no path has taken yet, what goes again included.
+    pub fn waiting(&self) -> Size {
+        self.outbox.unassigned()
     }
 
     /// Takes a packet that came by `path`.

@@ -17,6 +17,7 @@ use super::seal::Keys;
 use super::session::Sessions;
 use super::{Defect, LogError, Run, SegmentId};
 use crate::limits::LOG_DAMAGES_MAX;
+use crate::link::accepted::Accepted;
 use crate::record::StreamId;
 use crate::units::Size;
 
@@ -84,6 +85,9 @@ pub struct Recovery {
     pub streams: BTreeMap<StreamId, RecoveredStream>,
     /// Sessions. Where bytes are damaged as no crash does it, no packet identifier is known.
     pub sessions: Sessions,
+    /// Names of records of other nodes that were accepted: those of the segments that were read, which is
+    /// what their senders may not have heard of.
+    pub accepted: Accepted,
     /// Whether nothing is missing that was ever safe, as far as one can see: no bytes are corrupt, and the
     /// last segment begins with a whole checkpoint. Where it is not, numbers of streams may have been
     /// given that the log does not show.
@@ -263,6 +267,9 @@ impl Recovery {
     }
 
     fn apply_record(&mut self, segment: SegmentId, names: &[usize], record: &LoggedRecord) {
+        if let Some(name) = &record.foreign {
+            self.accepted.insert(name);
+        }
         let destinations = translate(names, record.destinations);
         self.stream(record.stream);
         let Some(stream) = self.streams.get_mut(&record.stream) else { return };

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::store::Left;
 use super::streams::StreamKey;
+use super::unappended::Left;
 use crate::class::ClassId;
 use crate::log::{Chunk, SegmentId, StreamName};
 use crate::options::BacklogOrder;

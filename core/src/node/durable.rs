@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::Node;
 use super::sessions::Taken;
 use super::sources::ReplyTo;
-use super::store::{Left, Unappended};
 use super::streams::StreamKey;
+use super::unappended::{Left, Unappended};
 use crate::io::{Event, OutputId};
 use crate::log::{
     Checkpoint, Chunk, Destinations, Entry, LoggedRecord, Run, SegmentId, StreamName, StreamState,

@@ -26,6 +26,7 @@ mod stop;
 mod store;
 mod streams;
 mod tally;
+mod unappended;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -230,6 +231,7 @@ impl Node {
                 self.refused(now, destination, &ids, reason);
             }
             Input::PathSample { path, sample } => self.path_sample(now, path, &sample),
+            Input::Capacity { output, rate } => self.capacity_told(output, rate),
             Input::PathState { path, state } => self.path_state(now, path, state),
             Input::DestinationState { destination, up } => {
                 self.destination_state(now, destination, up);

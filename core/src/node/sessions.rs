@@ -18,7 +18,7 @@ use slotmap::SlotMap;
 
 use super::Node;
 use super::sources::ReplyTo;
-use super::store::Unappended;
+use super::unappended::Unappended;
 use crate::io::Output;
 use crate::limits::{LOG_PACKETS_MAX, LOG_SESSIONS_MAX};
 use crate::log::{Entry, Released, SessionState, WallTime};

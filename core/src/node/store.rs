@@ -5,19 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::sessions::{Promise, Taken};
-use super::sources::ReplyTo;
-use super::streams::StreamKey;
+use super::sessions::Promise;
+use super::unappended::Unappended;
 use crate::io::Append;
 use crate::limits::{FATES_DELAY, FATES_MAX, LOG_SEGMENT_MAX, LOG_SESSIONS_MAX, UNAPPENDED_MAX};
 use crate::log::{
-    Checkpoint, Destinations, Entry, FRAME, FateRun, Fated, Recovery, Run, SegmentId,
-    SessionPosition, TAG_LENGTH, WallTime,
+    Checkpoint, Entry, FRAME, FateRun, Fated, Recovery, Run, SegmentId, SessionPosition,
+    TAG_LENGTH, WallTime,
 };
 use crate::options::LogOptions;
-use crate::queue::RecordKey;
 use crate::record::{Fate, StreamId};
-use crate::rules::RuleId;
 use crate::status::LogStatus;
 use crate::units::{Size, Time};
 
@@ -25,35 +22,6 @@ use crate::units::{Size, Time};
 /// nearly full less will do, for only with the next one does anything of it go.
 const CHECKPOINT_PART: u64 = 8;
 const CHECKPOINT_PART_FULL: u64 = 2;
-
-/// What waits for its way into the log.
-#[derive(Debug)]
-pub(super) enum Unappended {
-    /// The beginning of a segment, and what is kept with it.
-    Checkpoint(SegmentId, Vec<Promise>),
-    /// A record that is held in memory, or was.
-    Held { record: RecordKey, size: Size, reply: Option<ReplyTo>, taken: Option<Taken> },
-    /// A record that only the log is to hold.
-    Left(Box<Left>),
-    /// What somebody waits for.
-    Promise(Box<Promise>),
-    /// Fates, rows of the table of streams, sessions, positions.
-    Other,
-}
-
-/// A record that only the log holds.
-#[derive(Debug)]
-pub(super) struct Left {
-    pub(super) stream: StreamKey,
-    pub(super) id: StreamId,
-    pub(super) seq: u64,
-    pub(super) destinations: Destinations,
-    pub(super) segment: SegmentId,
-    pub(super) size: Size,
-    pub(super) rule: RuleId,
-    pub(super) reply: Option<ReplyTo>,
-    pub(super) taken: Option<Taken>,
-}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Segment {
@@ -406,15 +374,5 @@ impl Store {
         let unix_ns = (unix_ns + at.since(then).as_nanos() as u64)
             .saturating_sub(then.since(at).as_nanos() as u64);
         Some(WallTime { unix_ns, uncertainty })
-    }
-}
-
-impl Unappended {
-    fn size(&self) -> Size {
-        match self {
-            Unappended::Held { size, .. } => *size,
-            Unappended::Left(left) => left.size,
-            Unappended::Checkpoint(..) | Unappended::Promise(_) | Unappended::Other => Size::ZERO,
-        }
     }
 }

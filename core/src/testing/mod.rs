@@ -1,6 +1,7 @@
 //! What tests of a node share: a driver that checks every step, and random operations with a model that
 //! knows what must hold after each. Only with the feature `testing`.
 
+mod cut;
 mod disk;
 mod hostile;
 mod link;
@@ -13,13 +14,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+pub use self::cut::Cut;
 pub use self::disk::{Disk, File};
 pub use self::hostile::hear;
 pub use self::link::{LinkWorld, NAME, OVERHEAD, Seeded, Way};
 pub use self::log::scan_log;
 pub use self::steps::NodeOp;
 pub use self::trial::{Trial, run};
-pub use self::wire::{Answer, Cut, Wire};
+pub use self::wire::{Answer, Wire};
 
 use crate::capacity::LawName;
 use crate::class::{Classes, default_classes};

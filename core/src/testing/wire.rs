@@ -2,9 +2,9 @@
 //! what any driver may rely on.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
 use std::time::Duration;
 
+use super::cut::Cut;
 use super::disk::Disk;
 use crate::io::{
     Append, Control, Destination, Event, Fetch, Input, Output, OutputId, PathId, PathSample,
@@ -19,30 +19,6 @@ use crate::units::{Size, Time};
 
 /// More outputs than this in one go are an endless loop.
 const POLLS_MAX: usize = 1_000_000;
-
-/// One `Transmit`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// By which way.
-    pub path: PathId,
-    /// Of which delivery.
-    pub id: DeliveryId,
-    /// The record's key.
-    pub key: String,
-    /// Which part.
-    pub range: Range<u64>,
-    /// Of how much.
-    pub size: u64,
-    /// Whether an earlier attempt may have arrived.
-    pub again: bool,
-}
-
-impl Cut {
-    /// Whether the record is whole with it.
-    pub fn is_last(&self) -> bool {
-        self.range.end == self.size
-    }
-}
 
 /// An answer to an offer.
 pub type Answer = (SourceId, Token, Result<(), RefuseReason>);

@@ -1,7 +1,5 @@
 //! The log: what is promised, what a full or broken disk does, and what a restart finds.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::time::Duration;
 
 use tidegate_core::io::{Event, Input, OutputId};

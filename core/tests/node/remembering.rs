@@ -1,7 +1,5 @@
 //! Sessions in the log: QoS 2 publishes that come once through any crash, and readers that go on.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -48,6 +48,12 @@ impl Figure {
     }
 }
 
+/// Programs and their versions in one line.
+pub fn versions_text(versions: &BTreeMap<String, String>) -> String {
+    let all = versions.iter().map(|(name, version)| format!("{name} {version}"));
+    all.collect::<Vec<_>>().join(", ")
+}
+
 /// All that a run found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {

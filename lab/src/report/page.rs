@@ -68,8 +68,7 @@ fn head(kept: &Kept) -> String {
     text += &format!("{}, took {} s, seed {}\\\n", run.started, run.took_seconds, run.seed);
     text += &format!("{}\\\n{}\n\n", run.machine.text(), run.build.text());
     if !run.versions.is_empty() {
-        let versions = run.versions.iter().map(|(name, version)| format!("{name} {version}"));
-        text += &format!("With {}.\n\n", versions.collect::<Vec<_>>().join(", "));
+        text += &format!("With {}.\n\n", super::versions_text(&run.versions));
     }
     for broken in &run.broken {
         text += &format!("**Broken: {broken}**\n\n");

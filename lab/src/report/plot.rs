@@ -65,7 +65,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// A curve of at most [`POINTS_MAX`] of these points; of a longer list every n-th and the last one are
+    /// A curve of at most `POINTS_MAX` of these points; of a longer list every n-th and the last one are
     /// left, and of a time series the highest of each n.
     pub fn new(name: &str, mark: Mark, points: Vec<(f64, f64)>) -> Curve {
         let each = points.len().div_ceil(POINTS_MAX).max(1);

@@ -35,20 +35,18 @@ pub async fn mosquitto(
     Ok(process)
 }
 
-/// Starts NATS with JetStream and an MQTT listener, and waits until it serves.
+/// Starts NATS with this configuration and waits until it serves.
 ///
 /// # Errors
 /// It is not installed, or does not start.
-pub async fn nats(link: &Link, side: Side, scratch: &Scratch) -> Result<Process, NetError> {
+pub async fn nats(
+    link: &Link,
+    side: Side,
+    scratch: &Scratch,
+    configuration: &str,
+) -> Result<Process, NetError> {
     let program = Program::Nats.path()?;
-    let (address, folder) = (side.address(), scratch.path().join("jetstream"));
-    let text = format!(
-        "server_name: {side:?}\nlisten: \"127.0.0.1:4222\"\n\
-         jetstream {{ store_dir: \"{}\" }}\n\
-         mqtt {{ host: \"{address}\", port: {MQTT_PORT}, max_ack_pending: 1000 }}\n",
-        folder.display()
-    );
-    let file = scratch.file(&format!("nats-{side:?}.conf"), &text)?;
+    let file = scratch.file(&format!("nats-{side:?}.conf"), configuration)?;
     let mut command = link.command(side, program);
     command.arg("-c").arg(file);
     let mut process = Process::start("nats-server", command)?;
@@ -59,14 +57,32 @@ pub async fn nats(link: &Link, side: Side, scratch: &Scratch) -> Result<Process,
 /// Starts RabbitMQ at the cloud side and waits until it serves. Its user is [`USER`], with the same
 /// word as password: it is reachable from inside the namespaces only.
 pub async fn rabbitmq(link: &Link, scratch: &Scratch) -> Result<Process, NetError> {
+    let mut command = link.command(Side::Cloud, Program::RabbitMq.path()?);
+    set_up_rabbitmq(&mut command, "", scratch)?;
+    let mut process = Process::start("rabbitmq", command)?;
+    process.says(RABBITMQ_READY, START).await?;
+    Ok(process)
+}
+
+/// What RabbitMQ says when it serves.
+pub const RABBITMQ_READY: &str = "Server startup complete";
+
+/// Gives RabbitMQ folders of its own, [`USER`], and these lines at the end of its configuration.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn set_up_rabbitmq(
+    command: &mut Command,
+    settings: &str,
+    scratch: &Scratch,
+) -> Result<(), NetError> {
     let settings = format!(
         "listeners.tcp.1 = 0.0.0.0:{AMQP_PORT}\n\
          default_user = {USER}\ndefault_pass = {USER}\nloopback_users = none\n\
-         log.console = true\nlog.console.level = info\nlog.file = false\n"
+         log.console = true\nlog.console.level = info\nlog.file = false\n{settings}"
     );
     let file = scratch.file("rabbitmq.conf", &settings)?;
     let plugins = scratch.file("enabled_plugins", "[].\n")?;
-    let mut command = link.command(Side::Cloud, Program::RabbitMq.path()?);
     let folder = |name: &str| scratch.path().join(name);
     command.env("HOME", scratch.path()).env("RABBITMQ_CONFIG_FILE", file);
     command.env("RABBITMQ_ENABLED_PLUGINS_FILE", plugins);
@@ -77,9 +93,7 @@ pub async fn rabbitmq(link: &Link, scratch: &Scratch) -> Result<Process, NetErro
     command.env("RABBITMQ_GENERATED_CONFIG_DIR", folder("config"));
     // The virtual machine's schedulers spin while idle, which would take CPU from the contestants.
     command.env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "+sbwt none +sbwtdcpu none +sbwtdio none");
-    let mut process = Process::start("rabbitmq", command)?;
-    process.says("Server startup complete", START).await?;
-    Ok(process)
+    Ok(())
 }
 
 /// The lab's own program inside a side, for a client's job.

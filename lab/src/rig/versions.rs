@@ -63,6 +63,11 @@ impl Program {
         }
     }
 
+    /// Names and versions of some, as a result has them.
+    pub fn all_with_versions(programs: &[Program]) -> Vec<(String, String)> {
+        programs.iter().map(|program| (program.name().to_owned(), program.version())).collect()
+    }
+
     /// What it says of itself; "unknown" where it does not.
     pub fn version(self) -> String {
         let Ok(path) = self.path() else { return "missing".into() };

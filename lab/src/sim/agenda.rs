@@ -11,8 +11,10 @@ use tidegate_core::units::Time;
 pub(super) enum Event {
     /// A source offers.
     Offer(usize),
-    /// Something comes out of the link.
-    Link,
+    /// Something comes out of the uplink.
+    Uplink,
+    /// Something comes out of the downlink.
+    Downlink,
     /// A connection hears acknowledgements.
     Hear(usize, u32),
     /// The far end's confirmation is here.

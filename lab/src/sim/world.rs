@@ -4,8 +4,6 @@
 
 mod network;
 
-use std::time::Duration;
-
 use tidegate_core::io::{
     Control, Destination, Event as Report, Input, Output, OutputId, PathId, PathState,
 };
@@ -20,11 +18,11 @@ use super::build;
 use super::connection::{Connection, Piece};
 use super::feedback::Shape;
 use super::ledger::Ledger;
-use super::link::{self, Packet};
+use super::link::{Packet, Reply};
 use super::load::Load;
 use super::random::Random;
 use super::reno::Reno;
-use super::scenario::{Feedback, Order, Scenario, Window};
+use super::scenario::{ConnectionSpec, Feedback, Order, Scenario, Window};
 use crate::link::Direction;
 
 /// What happened, for the report and for checkers.
@@ -35,6 +33,8 @@ pub(super) struct Outcome {
     pub(super) ended: Time,
     /// (accepted, refused, unanswered) offers of each load.
     pub(super) answers: Vec<(u64, u64, u64)>,
+    /// Bytes that the uplink had carried when the loads ended, headers included.
+    pub(super) carried: u64,
 }
 
 /// The world.
@@ -50,11 +50,10 @@ pub(super) struct World<'s> {
     loads: Vec<Load>,
     /// (accepted, refused) offers of each load.
     answers: Vec<(u64, u64)>,
-    link: Direction<Packet>,
-    /// When the link is looked at next.
-    look: Time,
-    /// Propagation of what comes back.
-    delay: Duration,
+    uplink: Direction<Packet>,
+    downlink: Direction<Reply>,
+    /// When each way is looked at next.
+    looks: [Time; 2],
     /// The node's lanes first, then one for each competitor.
     connections: Vec<Connection>,
     lanes: usize,
@@ -80,12 +79,13 @@ impl<'s> World<'s> {
         let lane = |flow| {
             let reno = (spec.window == Window::Reno).then(Reno::new);
             let shape = Shape::new(spec.feedback, random(100 + flow as u64));
-            Connection::new(flow, spec.order, reno, shape)
+            Connection::new(flow, *spec, reno, shape)
         };
         // Every competitor has a connection, so that flows and connections have the same numbers.
         let competitor = |flow| {
             let shape = Shape::new(Feedback::Each, random(100 + flow as u64));
-            Connection::new(flow, Order::Kept, Some(Reno::new()), shape)
+            let spec = ConnectionSpec { order: Order::Kept, ..*spec };
+            Connection::new(flow, spec, Some(Reno::new()), shape)
         };
         let flows = lanes + scenario.flow.len();
         let length = scenario.length.0;
@@ -99,9 +99,9 @@ impl<'s> World<'s> {
             busy_until: Time::ZERO,
             loads: scenario.load.iter().enumerate().map(load).collect(),
             answers: vec![(0, 0); scenario.load.len()],
-            link: link::uplink(&scenario.link, seed)?,
-            look: Time::FAR,
-            delay: scenario.link.delay.0,
+            uplink: Direction::new(scenario.link.uplink.clone(), seed),
+            downlink: Direction::new(scenario.link.downlink.clone(), seed ^ BACK),
+            looks: [Time::FAR; 2],
             connections: (0..lanes).map(lane).chain((lanes..flows).map(competitor)).collect(),
             lanes,
             competing: vec![false; scenario.flow.len()],
@@ -147,7 +147,11 @@ impl<'s> World<'s> {
     pub(super) fn run(mut self) -> Outcome {
         let length = Time::ZERO + self.scenario.length.0;
         let end = length + self.scenario.drain.0;
+        let mut carried = None;
         while let Some((at, event)) = self.agenda.next() {
+            if at >= length && carried.is_none() {
+                carried = Some(self.uplink.counts().arrived_bytes);
+            }
             let is_done = at >= length && self.node.held() == 0;
             if at > end || is_done {
                 break;
@@ -167,13 +171,18 @@ impl<'s> World<'s> {
             status: self.node.status(self.now),
             ledger: self.ledger,
             ended: self.now,
+            carried: carried.unwrap_or_else(|| self.uplink.counts().arrived_bytes),
         }
     }
 
     /// Whether the node hears of it.
     fn concerns_node(&self, event: &Event) -> bool {
         match event {
-            Event::Link | Event::Constant(_) | Event::Compete(..) | Event::Timeout(..) => false,
+            Event::Uplink
+            | Event::Downlink
+            | Event::Constant(_)
+            | Event::Compete(..)
+            | Event::Timeout(..) => false,
             Event::Hear(flow, _) => *flow < self.lanes,
             Event::Offer(_) | Event::Confirm(..) | Event::Step(_) => true,
             // One that was planned before an earlier one took its place says nothing.
@@ -184,7 +193,8 @@ impl<'s> World<'s> {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Offer(place) => self.offer(place),
-            Event::Link if self.look == self.now => self.look_at_link(),
+            Event::Uplink if self.looks[0] == self.now => self.look_at_uplink(),
+            Event::Downlink if self.looks[1] == self.now => self.look_at_downlink(),
             Event::Hear(flow, epoch) if self.is_alive(flow, epoch) => self.hear(flow),
             Event::Confirm(id, flow, epoch) if self.is_alive(flow, epoch) => {
                 let destination = Destination::Output(OutputId(0));
@@ -197,10 +207,11 @@ impl<'s> World<'s> {
                 }
                 self.pump(flow);
             }
-            Event::Hear(..) | Event::Confirm(..) | Event::Timeout(..) | Event::Link => {}
+            Event::Hear(..) | Event::Confirm(..) | Event::Timeout(..) => {}
+            Event::Uplink | Event::Downlink => {}
             Event::Constant(place) => self.send_constant(place),
             Event::Compete(place, is_on) => self.compete(place, is_on),
-            Event::Step(place) => self.step(self.scenario.step[place].change),
+            Event::Step(place) => self.step(&self.scenario.step[place].change),
             Event::Wake if self.wake == self.now => self.wake = Time::FAR,
             Event::Wake => {}
         }
@@ -276,8 +287,8 @@ impl<'s> World<'s> {
                 Some(record) => {
                     let name = record.key.as_ref();
                     let load =
-                        self.scenario.load.iter().position(|load| load.name.as_bytes() == name);
-                    let load = load.expect("keys are the loads' names");
+                        self.scenario.load.iter().position(|load| load.key.as_bytes() == name);
+                    let load = load.expect("keys are those of loads");
                     self.ledger.picked(self.now, id, (load, &record), size, (path, again));
                 }
                 None => self.ledger.complain(self.now, format!("{id:?} has no record")),
@@ -310,6 +321,9 @@ impl<'s> World<'s> {
         }
     }
 }
+
+/// Makes the downlink's seed of the uplink's.
+const BACK: u64 = 1 << 40;
 
 fn path(lane: usize) -> PathId {
     PathId { output: OutputId(0), lane: lane as u8 }

@@ -14,9 +14,10 @@ use anyhow::Context;
 use clap::ValueEnum;
 
 use self::disk::Written;
-use super::{Memory, figure, memory_kib};
+use super::figure;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
+use crate::net::usage::resident_kib;
 use crate::progress::Progress;
 
 /// Payload of every record.
@@ -191,7 +192,8 @@ pub async fn one(
         Contestant::Redb => stores::redb(folder, group, time)?,
         Contestant::Fjall => stores::fjall(folder, group, time)?,
     };
-    let peak = memory_kib(std::process::id(), Memory::Peak)? as f64 / 1024.0;
+    let [_, peak] = resident_kib(std::process::id())?;
+    let peak = peak as f64 / 1024.0;
     Ok(format!("{rate} {peak}"))
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tidegate_core::fleet::{MatchingAudit, MatchingName, Redirection, network_objective};
 
 use super::random::{BULKY, Fleet, Kind, Shape, URGENT};
+use super::traffic;
 use crate::bench::figure;
 use crate::sim::random::Random;
 
@@ -102,7 +103,9 @@ pub(in crate::sim) fn run(seed: u64) -> (Vec<String>, Vec<String>) {
             }
         }
     }
-    lines.extend(figures);
+    let (told, more) = traffic::run(SIZES.into_iter().map(|(nodes, _)| nodes), seed);
+    lines.extend(told);
+    lines.extend(figures.into_iter().chain(more));
     (lines, broken)
 }
 

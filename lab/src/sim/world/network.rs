@@ -1,18 +1,15 @@
 //! The world below the node: connections, the link that they share, and who else is on it.
 
-use std::time::Duration;
-
 use tidegate_core::io::{Input, PathState};
 use tidegate_core::units::{Size, Time};
 
 use super::super::agenda::Event;
 use super::super::connection::Piece;
-use super::super::link::Packet;
+use super::super::link::{Packet, REPLY, Reply};
 use super::super::reno::PACKET;
 use super::super::scenario::{Change, FlowKind};
 use super::{World, path};
-use crate::link::{Change as LinkChange, Loss, Outcome, Profile, Service};
-use crate::world::bits;
+use crate::link::Outcome;
 
 /// Number of the packets of a flow that has no connection.
 const UNCONNECTED: u64 = u64::MAX;
@@ -38,27 +35,41 @@ impl World<'_> {
         }
     }
 
-    /// A packet comes to the link.
+    /// A packet comes to the uplink.
     pub(super) fn cross(&mut self, packet: Packet) {
-        self.link.offer(self.now, packet.bytes, packet);
-        self.plan_look();
+        let headers = self.scenario.connection.headers;
+        self.uplink.offer(self.now, packet.bytes + headers, packet);
+        self.plan_looks();
     }
 
-    pub(super) fn look_at_link(&mut self) {
-        self.look = Time::FAR;
-        while let Some(fate) = self.link.poll(self.now) {
+    pub(super) fn look_at_uplink(&mut self) {
+        self.looks[0] = Time::FAR;
+        while let Some(outcome) = self.uplink.poll(self.now) {
             // Nobody is told of what is lost.
-            if let Outcome::Arrived { item, .. } = fate {
+            if let Outcome::Arrived { item, .. } = outcome {
                 self.arrive(item);
             }
         }
-        self.plan_look();
+        self.plan_looks();
     }
 
-    fn plan_look(&mut self) {
-        if let Some(at) = self.link.next_timeout().filter(|at| *at < self.look) {
-            self.look = at.max(self.now);
-            self.plan(self.look, Event::Link);
+    pub(super) fn look_at_downlink(&mut self) {
+        self.looks[1] = Time::FAR;
+        while let Some(outcome) = self.downlink.poll(self.now) {
+            if let Outcome::Arrived { item, .. } = outcome {
+                self.replied(item);
+            }
+        }
+        self.plan_looks();
+    }
+
+    fn plan_looks(&mut self) {
+        let next = [self.uplink.next_timeout(), self.downlink.next_timeout()];
+        for (way, event) in [Event::Uplink, Event::Downlink].into_iter().enumerate() {
+            if let Some(at) = next[way].filter(|at| *at < self.looks[way]) {
+                self.looks[way] = at.max(self.now);
+                self.plan(at, event);
+            }
         }
     }
 
@@ -72,14 +83,25 @@ impl World<'_> {
         if number == UNCONNECTED || !self.is_alive(flow, epoch) {
             return;
         }
-        let back = self.now + self.delay;
-        let (pieces, heard) = self.connections[flow].arrive(packet, back);
-        self.plan(heard, Event::Hear(flow, epoch));
-        for piece in pieces {
+        for piece in self.connections[flow].arrive(packet) {
             let Some(id) = piece.delivery else { continue };
             if self.ledger.received(self.now, id, piece.bytes) {
-                self.plan(back, Event::Confirm(id, flow, epoch));
+                self.connections[flow].complete(id);
             }
+        }
+        self.downlink.offer(self.now, REPLY, self.connections[flow].reply());
+        self.plan_looks();
+    }
+
+    fn replied(&mut self, reply: Reply) {
+        let Reply { flow, epoch, .. } = reply;
+        if !self.is_alive(flow, epoch) {
+            return;
+        }
+        let (confirmed, heard) = self.connections[flow].replied(self.now, reply);
+        self.plan(heard, Event::Hear(flow, epoch));
+        for id in confirmed {
+            self.plan(self.now, Event::Confirm(id, flow, epoch));
         }
     }
 
@@ -110,25 +132,20 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn step(&mut self, change: Change) {
+    pub(super) fn step(&mut self, change: &Change) {
         match change {
-            Change::Rate(speed) => {
-                let rate = Profile::constant(bits(speed));
-                self.change_link(LinkChange::Service(Service::Rate(rate)));
+            Change::Link([up, down], change) => {
+                if *up {
+                    self.uplink.change(self.now, change.clone());
+                }
+                if *down {
+                    self.downlink.change(self.now, change.clone());
+                }
+                self.plan_looks();
             }
-            Change::Delay(delay) => {
-                self.delay = delay.0;
-                self.change_link(LinkChange::Delay(delay.0, Duration::ZERO));
-            }
-            Change::Loss(loss) => self.change_link(LinkChange::Loss(Loss::Random(loss))),
             Change::Down => self.set_paths(PathState::Down),
             Change::Up => self.set_paths(PathState::Up),
         }
-    }
-
-    fn change_link(&mut self, change: LinkChange) {
-        self.link.change(self.now, change);
-        self.plan_look();
     }
 
     pub(super) fn set_paths(&mut self, state: PathState) {

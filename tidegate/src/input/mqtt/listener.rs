@@ -12,10 +12,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::complaints::Complaints;
 use super::connection;
 use super::options::MqttOptions;
 use super::session::{End, Limits};
+use crate::input::complaints::Complaints;
 use crate::port::Intake;
 use crate::tls::Stream;
 
