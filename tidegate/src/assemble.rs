@@ -215,6 +215,14 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
         None => vec![OutputId(0)],
     };
     let topics = stream.topics.as_deref().unwrap_or_default();
+    let accept = match stream.accept {
+        Some(Accept::Durable) => AcceptMode::Durable,
+        None if config.log.directory.is_some() => AcceptMode::Durable,
+        Some(Accept::Memory) | None => AcceptMode::Memory,
+        Some(Accept::Confirmed) => AcceptMode::Confirmed,
+    };
+    let memory = stream.memory.0;
+    let stored = stream.stored.as_ref().unwrap_or(&config.log.bound).0;
     Ok(Rule {
         name: stream.label().into(),
         filters: topics.iter().map(|topic| Filter::new(topic)).collect::<Result<_, _>>()?,
@@ -233,14 +241,10 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
             Full::Reject => FullPolicy::Reject,
             Full::Block => FullPolicy::Block(stream.block_max.0),
         },
-        bound: stream.memory.0,
+        bound: if accept == AcceptMode::Durable { stored } else { memory },
+        memory,
         ttl: stream.ttl.map(|ttl| ttl.0),
-        accept: match stream.accept {
-            Some(Accept::Durable) => AcceptMode::Durable,
-            None if config.log.directory.is_some() => AcceptMode::Durable,
-            Some(Accept::Memory) | None => AcceptMode::Memory,
-            Some(Accept::Confirmed) => AcceptMode::Confirmed,
-        },
+        accept,
     })
 }
 

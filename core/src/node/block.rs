@@ -71,9 +71,11 @@ impl Node {
     /// does not end the fullness for which it was.
     pub(super) fn made_room(&mut self, key: StreamKey, is_relief: bool) {
         let stream = self.streams.get(key);
-        let bound = self.options.rules.get(stream.rule).bound;
+        let rule = self.options.rules.get(stream.rule);
         let is_full = stream.full_for == Some(Room::Stream(key));
-        if is_relief && is_full && stream.bytes <= with_head_room(bound) {
+        let has_room = stream.bytes <= with_head_room(rule.bound)
+            && (rule.can_leave() || stream.in_memory() <= with_head_room(rule.memory));
+        if is_relief && is_full && has_room {
             self.no_longer_full(key);
         }
         if is_relief && !self.full_for_memory.is_empty() {

@@ -254,7 +254,9 @@ impl Node {
                     let class = self.options.rules.get(left.rule).class;
                     let to = self.backlog.add(&left, class);
                     let count = u64::from(left.destinations.count());
-                    self.streams.get_mut(left.stream).left -= count;
+                    let stream = self.streams.get_mut(left.stream);
+                    stream.left -= count;
+                    stream.left_bytes -= left.size;
                     self.count_left(left.stream, to, left.size, count);
                 }
                 Unappended::Other => {}
@@ -370,6 +372,7 @@ impl Node {
         stream.held -= deliveries;
         let stream = self.streams.get_mut(to);
         stream.bytes += size;
+        stream.left_bytes += size;
         stream.held += deliveries;
         stream.left += deliveries;
         self.streams.note_idle(from);
@@ -379,6 +382,7 @@ impl Node {
     pub(super) fn forget_left(&mut self, key: StreamKey, size: Size, deliveries: u64) {
         let stream = self.streams.get_mut(key);
         stream.bytes -= size;
+        stream.left_bytes -= size;
         stream.held -= deliveries;
         stream.left -= deliveries;
         self.made_room(key, true);

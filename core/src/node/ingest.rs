@@ -80,6 +80,7 @@ impl Node {
         if keep == Keep::InLog {
             let deliveries = rule.to.len();
             stream.held += deliveries as u64;
+            stream.left_bytes += size;
             stream.left += deliveries as u64;
             self.tally.accepted(stream.rule, deliveries, size);
             self.append_left(key, seq, &record, size, reply);

@@ -105,6 +105,7 @@ impl Node {
             }
             let state = self.streams.get_mut(key);
             state.bytes += chunk.bytes;
+            state.left_bytes += chunk.bytes;
             state.held += deliveries;
             state.left += deliveries;
             self.backlog.deliveries += deliveries;

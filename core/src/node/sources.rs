@@ -19,19 +19,12 @@ use crate::units::Time;
 pub(super) enum Room {
     /// The node's memory, as far as this class may fill it.
     Memory(ClassId),
-    /// The bound of its stream.
+    /// One of the bounds of its stream.
     Stream(StreamKey),
     /// The node's inbound limit: time gives it, and patience has no part in it.
     Inbound,
     /// The log.
     Log,
-}
-
-impl Room {
-    /// Whether it is memory.
-    pub(super) fn is_memory(self) -> bool {
-        matches!(self, Room::Memory(_))
-    }
 }
 
 /// A wait for room.

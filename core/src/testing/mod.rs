@@ -118,7 +118,9 @@ pub fn changed_rules(classes: &Classes, change: u8) -> Rules {
 fn trial_rules(classes: &Classes) -> Rules {
     let rule = |name: &str, latency, to: &[u16], bound| {
         let to = to.iter().map(|&output| OutputId(output)).collect();
-        let all = Rule { bound: Size(bound), ..Rule::catch_all(classes, to) };
+        // Where more is stored than held in memory, the log has the rest.
+        let all =
+            Rule { bound: Size(bound), memory: Size(bound / 2), ..Rule::catch_all(classes, to) };
         let latency = Duration::from_millis(latency);
         all.for_topics(classes, name, &[&format!("{name}/#")], latency)
             .unwrap_or_else(|error| panic!("{error}"))

@@ -171,6 +171,7 @@ impl Make {
                 },
                 full: if is(8) { FullPolicy::Reject } else { self.full },
                 bound: Size(if is(16) { 2_000 } else { 1 << 20 }),
+                memory: Size([2_500, 1 << 20][usize::from(number == 1)]),
                 strict_order: name == "strict" && !is(32),
                 discipline: if (number == 1) == is(4) {
                     Discipline::Fifo

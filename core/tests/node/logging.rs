@@ -385,6 +385,28 @@ fn one_log_takes_a_bounded_part_ahead() {
 }
 
 #[test]
+fn a_stream_holds_more_in_the_log_than_in_memory() {
+    let bounds = Rule { bound: Size(10_000), memory: Size(1_000), ..durable(rule("lt", 1000)) };
+    let mut wire = down(options(vec![bounds, rule("nm", 500)]));
+    wire.ask(0, 0, "lt/a", 100);
+    let size = wire.status().held_bytes.0;
+    for token in 1..100 {
+        wire.sync();
+        wire.ask(0, token, "lt/a", 100);
+    }
+    wire.sync();
+    let accepted = wire.verdicts().iter().filter(|(_, verdict)| verdict.is_ok()).count() as u64;
+    assert_eq!(accepted, 10_000 / size, "as many as its bound in all takes");
+    assert_eq!(wire.status().held_bytes.0 / size, 1_000 / size);
+    wire.up();
+    drain(&mut wire);
+    assert_eq!(wire.status().counts.confirmed, accepted);
+    wire.ask(0, 1_000, "lt/a", 100);
+    wire.sync();
+    assert_eq!(wire.verdicts().last().unwrap().1, Ok(()), "there is room again");
+}
+
+#[test]
 fn a_disk_that_fails_from_the_start_is_told_of() {
     let mut wire = Wire::new(Node::new(options(all_durable())).unwrap());
     wire.disk.capacity = 0;

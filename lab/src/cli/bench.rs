@@ -11,10 +11,11 @@ use super::{is_skipped, on_links, say};
 use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
-use crate::bench::{core, hol, ingest, kill9, load, overhead, world};
+use crate::bench::{backlog, core, hol, ingest, kill9, load, overhead, world};
 use crate::net::wire;
 use crate::report::Findings;
 use crate::rig::{self, versions::Program};
+use crate::sim::Amount;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Bench {
@@ -69,6 +70,15 @@ pub(super) enum Bench {
         /// Of the times of the kills
         #[arg(long, default_value_t = 1)]
         seed: u64,
+    },
+    /// A node that was killed with a large backlog in its log: when do live records go, and how fast?
+    Backlog {
+        /// Payload in the log
+        #[arg(long, default_value = "1GiB")]
+        size: Amount,
+        /// For how long live records are measured
+        #[arg(long, default_value_t = 30)]
+        seconds: u32,
     },
     /// Thousands of MQTT publishers, arrivals even, random or recorded, through a node to any destination
     Load(load::Options),
@@ -145,6 +155,12 @@ impl Bench {
                     seed,
                 };
                 on_links(kill9::run(options)).await
+            }
+            Bench::Backlog { size, seconds } => {
+                if is_skipped(wire::probe()) {
+                    return Ok(None);
+                }
+                on_links(backlog::run(backlog::Options { bytes: size.0, seconds })).await
             }
             Bench::Load(options) => on_links(load::run(options)).await,
             Bench::Overhead(options) => on_links(overhead::run(options)).await,
