@@ -182,23 +182,24 @@ impl Bench {
                     "built without the stores: cargo run --features stores -p tidegate-lab"
                 );
             }
-            Bench::World(words) => {
-                let [file] = &words[..] else {
-                    anyhow::bail!("one FILE.toml, and no options: {words:?}")
-                };
-                ensure!(
-                    file.ends_with(".toml"),
-                    "no benchmark is called {file}: see `lab bench --help`, or give a FILE.toml"
-                );
-                if !is_skipped(wire::probe()) {
-                    return Ok(Some(world::run(Path::new(file), say).await?));
-                }
-                Ok(None)
-            }
+            Bench::World(words) => play(&words).await,
             Bench::Core { batch } => {
                 let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
                 Ok(Some(found.into()))
             }
         }
     }
+}
+
+/// Plays the file that the words name.
+async fn play(words: &[String]) -> anyhow::Result<Option<Findings>> {
+    let [file] = words else { anyhow::bail!("one FILE.toml, and no options: {words:?}") };
+    ensure!(
+        file.ends_with(".toml"),
+        "no benchmark is called {file}: see `lab bench --help`, or give a FILE.toml"
+    );
+    if is_skipped(wire::probe()) {
+        return Ok(None);
+    }
+    Ok(Some(world::run(Path::new(file), say).await?))
 }
