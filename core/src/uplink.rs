@@ -115,7 +115,7 @@ impl Uplink {
         let window = self.law.window();
         if let Some(path) = urgent {
             let own = self.paths[path].picked + self.paths[path].below;
-            return in_flight + piece <= window + self.cut() || own + piece <= window;
+            return in_flight + piece <= window + self.cut() || own + piece <= window.max(Size(crate::capacity::knob("URG", 14600.0) as u64));
         }
         in_flight + piece <= window && self.pacer.next_free(now, self.pace()) <= now
     }

@@ -19,6 +19,7 @@ mod trial;
 mod unlimited;
 pub(crate) mod windowed;
 
+pub(crate) use self::tide::k as knob;
 use std::str::FromStr;
 use std::time::Duration;
 

@@ -17,6 +17,8 @@ pub(super) struct RoundTrips {
     recent: Windowed,
     jitter: f64,
     heard_at: Time,
+    gaps: Windowed,
+    pub(super) gap: f64,
 }
 
 impl RoundTrips {
@@ -26,6 +28,8 @@ impl RoundTrips {
             recent: Windowed::new(Extreme::Min),
             jitter: 0.0,
             heard_at: Time::ZERO,
+            gaps: Windowed::new(Extreme::Max),
+            gap: 0.0,
         }
     }
 
@@ -34,7 +38,16 @@ impl RoundTrips {
     pub(super) fn push(&mut self, now: Time, rtt: f64, lump: f64) {
         let least = self.least.map_or(rtt, |least| least.min(rtt));
         self.least = Some(least);
-        let window = Duration::from_secs_f64(least / 2.0);
+        let gap = now.since(self.heard_at).as_secs_f64();
+        let gap = gap.min(super::tide::k("GAPM", 0.1));
+        if super::tide::k("GAPW", 1.0) > 0.0 {
+            self.gap += (gap - self.gap) * (gap / super::tide::k("GAPP", 1.0)).min(1.0);
+        } else {
+            self.gaps.push(now.as_nanos(), (super::tide::k("GAPP", 1.0) * 1e9) as u64, gap);
+            self.gap = self.gaps.get().unwrap_or(0.0);
+        }
+        let gap = self.gap;
+        let window = Duration::from_secs_f64((least / 2.0).max((super::tide::k("GAP", 2.5) * gap).min(super::tide::k("GAPL", 2.0) * least)));
         self.recent.push(now.as_nanos(), window.as_nanos() as u64, rtt);
         let deviation = rtt - self.recent.get().unwrap_or(rtt) + lump;
         // Weighted by time, so that a lump counts the same whether it comes as one or as many.

@@ -1,6 +1,6 @@
 //! `lab sim NAME`: which scenarios a name stands for, and which figures they give.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -15,12 +15,14 @@ use super::quantity::Span;
 use super::report::{self, Alarm, Row};
 use super::scenario::{Feedback, Scenario};
 use super::seeds;
+use super::traces;
 use super::world::{Outcome, World};
 use crate::bench::figure;
 use crate::world;
 
 /// The scenarios.
-const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum";
+const NAMES: &str =
+    "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, lte-traces";
 
 /// What `lab sim` is asked for.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub struct Options {
     law: LawName,
     /// The rivals beside the law.
     rivals: bool,
+    /// Where recordings are.
+    data: PathBuf,
     /// Whether to print how much faster than real time it went: the one line that differs from run to
     /// run.
     speed: bool,
@@ -56,7 +60,7 @@ impl Options {
         let [name, options @ ..] = words else {
             bail!(
                 "usage: lab sim NAME [--seed N] [--seeds N] [--scheduler NAME] [--law NAME|all] \
-                   [--speed]; NAME is a FILE.toml, or one of {NAMES}"
+                   [--data FOLDER] [--speed]; NAME is a FILE.toml, or one of {NAMES}"
             )
         };
         let mut parsed = Options {
@@ -66,6 +70,7 @@ impl Options {
             scheduler: None,
             law: LawName::default(),
             rivals: false,
+            data: "../shared/data".into(),
             speed: false,
         };
         let mut words = options.iter();
@@ -80,6 +85,7 @@ impl Options {
                     "all" => parsed.rivals = true,
                     name => parsed.law = name.parse().map_err(problem)?,
                 },
+                "--data" => parsed.data = value()?.into(),
                 "--speed" => parsed.speed = true,
                 _ => bail!("unknown option {option}"),
             }
@@ -111,6 +117,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "node-seeds" => lab.seeds(options)?,
         "node-janus" => lab.paper(paper::node_janus(options.seed())?),
         "mismatch" => lab.paper(paper::fig_2(options.seed())?),
+        "lte-traces" => traces::run(&options.data, options.seed(), &options.laws())?,
         "node-optimum" => optimum::run(options.seed()),
         file if file.ends_with(".toml") => lab.file(options, Path::new(file))?,
         other => bail!("no scenario is called {other}: there are {NAMES}"),
