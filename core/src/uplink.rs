@@ -15,6 +15,9 @@ const HISTORY: Duration = Duration::from_secs(10);
 /// Bound on the remembered points: one each 2 ms.
 const HISTORY_MAX: usize = 5000;
 
+/// What urgent bytes alone may always fill: what a fresh start sends (RFC 6928). A link that returns from a
+/// silence has bytes to carry at once; nothing is held up by them but what is as urgent.
+const URGENT_MIN: Size = Size(14_600);
 /// Round trip that is taken for one that is not measured yet.
 const RTT_GUESS: Duration = Duration::from_millis(100);
 
@@ -104,8 +107,8 @@ impl Uplink {
     }
 
     /// Whether a piece may go now. An urgent one, for this path, skips the pacer and may overdraw the
-    /// window: by a cut, or as far as urgent bytes alone would fill it. What is under way of others holds it
-    /// up below in any case, and here it would hold it up as well.
+    /// window: by a cut, or as far as urgent bytes alone would fill it, or a first window. What is under way
+    /// of others holds it up below in any case, and here it would hold it up as well.
     pub fn is_free(&self, now: Time, piece: Size, urgent: Option<usize>) -> bool {
         let in_flight = self.in_flight();
         if in_flight == Size::ZERO {
@@ -360,7 +363,7 @@ mod tests {
         let may_overdraw = |bytes, path| uplink.is_free(later, Size(bytes), Some(path));
         assert!(may_overdraw(2_500, 0) && !may_overdraw(2_501, 0));
         assert!(
-            may_overdraw(10_000, 1) && !may_overdraw(10_001, 1),
+            may_overdraw(14_600, 1) && !may_overdraw(14_601, 1),
             "what is under way of others does not hold them up"
         );
         assert!(!uplink.is_free(NOW, Size(500), None), "the pacer is not ready");

@@ -8,6 +8,7 @@ mod acked;
 mod bbr;
 mod capped;
 mod copa;
+mod doubt;
 mod known;
 mod ledbat;
 mod max_rate;

@@ -27,6 +27,7 @@ impl RoundTrips {
             least: None,
             recent: Windowed::new(Extreme::Min),
             jitter: 0.0,
+            gap: 0.0,
             heard_at: Time::ZERO,
             gaps: Windowed::new(Extreme::Max),
             gap: 0.0,
@@ -51,7 +52,7 @@ impl RoundTrips {
         self.recent.push(now.as_nanos(), window.as_nanos() as u64, rtt);
         let deviation = rtt - self.recent.get().unwrap_or(rtt) + lump;
         // Weighted by time, so that a lump counts the same whether it comes as one or as many.
-        let weight = now.since(self.heard_at).as_secs_f64() / (JITTER_ROUNDS * least.max(1e-4));
+        let weight = silence / (JITTER_ROUNDS * least.max(1e-4));
         self.jitter += (deviation.min(DEVIATION_MAX) - self.jitter) * weight.min(1.0);
         self.heard_at = now;
     }
@@ -61,7 +62,8 @@ impl RoundTrips {
         self.least
     }
 
-    /// What stands on the path at least: shortest round trip of the last half one, minus the path.
+    /// What stands on the path at least: shortest round trip of the last half one, or of the last few gaps
+    /// between acknowledgements, minus the path.
     pub(super) fn queue(&self) -> f64 {
         self.recent.get().zip(self.least).map_or(0.0, |(recent, least)| (recent - least).max(0.0))
     }

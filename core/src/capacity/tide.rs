@@ -9,12 +9,14 @@
 //! *is* the capacity, and everything older is forgotten. The window is what the path holds plus a target
 //! queue: long enough to keep the wire busy, short enough for an urgent record.
 //!
-//! A queue that lasts although the window follows the capacity is not ours, or it is a longer path. Then
-//! the window is halved until our bytes have left; the first round trip after that tells which.
+//! A queue that lasts although the window follows the capacity is not ours, or it is a longer path, or the
+//! link is nearly silent. Then the window is halved until our bytes have left; the round trips after that
+//! tell which.
 
 use std::time::Duration;
 
 use super::acked::Acked;
+use super::doubt::Doubt;
 use super::max_rate::MaxRate;
 use super::round_trip::RoundTrips;
 use super::standing::Standing;
@@ -221,22 +223,21 @@ impl Tide {
         self.mode = Mode::Drain(ack.delivered + ack.in_flight);
     }
 
-    /// A byte crossed the path while nearly none of ours was on it.
-    fn verified(&mut self, now: Time, ack: &Ack, since: Time) {
-        let rtt = ack.rtt.as_secs_f64();
-        if rtt - self.path() > LEFT_OVER * self.target() {
-            if k("DOUBT", 1.0) > 0.0 {
-                self.mode = Mode::Doubt(since, now + ack.rtt.mul_f64(k("DOUBT", 1.0)), rtt, rtt, 1);
+    /// Bytes crossed the path while nearly none of ours was on it.
+    fn verified(&mut self, now: Time, doubt: Doubt) {
+        let path = self.path();
+        if doubt.least() - path > LEFT_OVER * self.target() {
+            if !doubt.is_over(now) {
+                self.mode = Mode::Doubt(doubt);
                 return;
             }
+            // The queue is not ours, or the path became longer: either way it takes so long now. If it is
+            // the path, the rate fell for want of a window; if the link was silent, it did fall.
             let before = self.standing.rate_before().unwrap_or(self.sound_rate);
-            self.trips.restart(rtt);
-            self.rate.restart(now, before.max(self.rate.get()));
+            let rate = if doubt.is_agreed(path) { before } else { 0.0 };
+            self.trips.restart(doubt.least());
+            self.rate.restart(now, rate.max(self.rate.get()));
         }
-        self.cleared(now);
-    }
-
-    fn cleared(&mut self, now: Time) {
         self.standing.clear();
         self.mode = Mode::Steady;
         self.looked_at = now;
