@@ -7,6 +7,8 @@ pub mod link;
 pub mod load;
 pub mod net;
 pub mod play;
+pub mod progress;
+pub mod report;
 pub mod rig;
 pub mod sim;
 pub mod world;

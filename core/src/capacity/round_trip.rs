@@ -9,6 +9,13 @@ use crate::units::Time;
 const JITTER_ROUNDS: f64 = 4.0;
 /// Largest deviation that counts, in seconds: a stall is no jitter.
 const DEVIATION_MAX: f64 = 0.1;
+/// Acknowledgements that lie so many gaps back are recent. A link that serves us now and then answers in
+/// lumps: within half a round trip there may be but a late one, which would look like a queue.
+const GAPS: f64 = 2.5;
+/// Seconds over which gaps are averaged.
+const GAP_PERIOD: f64 = 1.0;
+/// Longest gap that counts, in seconds: a silence is no lump.
+const GAP_MAX: f64 = 0.1;
 
 /// Round trips of one uplink, in seconds.
 #[derive(Debug)]
@@ -17,8 +24,8 @@ pub(super) struct RoundTrips {
     recent: Windowed,
     jitter: f64,
     heard_at: Time,
-    gaps: Windowed,
-    pub(super) gap: f64,
+    /// Mean time between two acknowledgements, as one who looks at any instant sees it.
+    gap: f64,
 }
 
 impl RoundTrips {
@@ -29,8 +36,6 @@ impl RoundTrips {
             jitter: 0.0,
             gap: 0.0,
             heard_at: Time::ZERO,
-            gaps: Windowed::new(Extreme::Max),
-            gap: 0.0,
         }
     }
 
@@ -39,16 +44,10 @@ impl RoundTrips {
     pub(super) fn push(&mut self, now: Time, rtt: f64, lump: f64) {
         let least = self.least.map_or(rtt, |least| least.min(rtt));
         self.least = Some(least);
-        let gap = now.since(self.heard_at).as_secs_f64();
-        let gap = gap.min(super::tide::k("GAPM", 0.1));
-        if super::tide::k("GAPW", 1.0) > 0.0 {
-            self.gap += (gap - self.gap) * (gap / super::tide::k("GAPP", 1.0)).min(1.0);
-        } else {
-            self.gaps.push(now.as_nanos(), (super::tide::k("GAPP", 1.0) * 1e9) as u64, gap);
-            self.gap = self.gaps.get().unwrap_or(0.0);
-        }
-        let gap = self.gap;
-        let window = Duration::from_secs_f64((least / 2.0).max((super::tide::k("GAP", 2.5) * gap).min(super::tide::k("GAPL", 2.0) * least)));
+        let silence = now.since(self.heard_at).as_secs_f64();
+        let gap = silence.min(GAP_MAX);
+        self.gap += (gap - self.gap) * (gap / GAP_PERIOD).min(1.0);
+        let window = Duration::from_secs_f64((GAPS * self.gap).clamp(least / 2.0, least * 2.0));
         self.recent.push(now.as_nanos(), window.as_nanos() as u64, rtt);
         let deviation = rtt - self.recent.get().unwrap_or(rtt) + lump;
         // Weighted by time, so that a lump counts the same whether it comes as one or as many.

@@ -77,9 +77,8 @@ enum Mode {
     Drain(Size),
     /// They have left: bytes sent since then show the path as it is.
     Verify(Time),
-    /// The first of them says that it is longer: since when they were sent, until when more of them are
-    /// heard, and the shortest round trip so far. A silent link looks longer to the first byte only.
-    Doubt(Time, Time, f64, f64, u32),
+    /// The first of them say that it is longer.
+    Doubt(Doubt),
 }
 
 /// The law's state. Rates are bytes/s, round trips seconds.
@@ -140,27 +139,17 @@ impl Tide {
         let by_path = (self.path() * TARGET.0).clamp(TARGET.1, TARGET.2);
         let piece = self.pieces.get().unwrap_or_default().max(CUT_MIN.as_f64());
         let pieces = self.time_of(1.5 * piece);
-        by_path.max(pieces.min(TARGET_MAX)) + k("J", JITTER_GAIN) * self.trips.jitter() + k("GT", 0.0) * self.trips.gap
+        by_path.max(pieces.min(TARGET_MAX)) + JITTER_GAIN * self.trips.jitter()
     }
 
     /// Grows the window while no queue shows.
     fn probe(&mut self, now: Time) {
         let jitter = self.trips.jitter();
-        let none = NO_QUEUE * (self.target() - jitter);
-        if self.trips.queue() <= none && k("SEEN", 0.0) > 0.0 && self.mode == Mode::Steady {
-            self.looked_at = now;
-        }
-        if self.trips.queue() >= none + jitter {
-            self.calm = 0;
-            if k("SOFT", 0.0) <= 0.0 || self.trips.queue() >= k("FULL", 1.0) * self.target() {
-                self.boost = 1.0;
-            } else if self.boosted_at + self.rounds(1) <= now && self.mode == Mode::Steady {
-                self.boosted_at = now;
-                self.boost = (self.boost / k("DECAY", 1.05)).max(1.0);
-            }
+        if self.trips.queue() >= NO_QUEUE * (self.target() - jitter) + jitter {
+            (self.boost, self.calm) = (1.0, 0);
         } else if self.mode == Mode::Steady && self.boosted_at + self.rounds(1) <= now {
             self.boosted_at = now;
-            self.boost = (self.boost * k("B0", BOOST.0)).min(if self.calm >= CALM_ROUNDS { k("BCALM", BOOST.1) } else { BOOST.1 });
+            self.boost = (self.boost * BOOST.0).min(BOOST.1);
             self.calm = self.calm.saturating_add(1);
         }
     }
@@ -174,7 +163,7 @@ impl Tide {
     fn change_mode(&mut self, now: Time, ack: &Ack, is_too_long: bool) {
         match self.mode {
             Mode::Steady | Mode::Look(..) if is_too_long => self.drain(ack),
-            Mode::Steady if self.looked_at + LOOK_PERIOD.mul_f64(k("LOOKP", 1.0)) <= now && !ack.app_limited => {
+            Mode::Steady if self.looked_at + LOOK_PERIOD <= now && !ack.app_limited => {
                 self.looked_at = now;
                 self.mode = Mode::Look(now, self.path());
             }
@@ -184,23 +173,10 @@ impl Tide {
             Mode::Drain(end) if ack.in_flight <= self.window() || ack.delivered >= end => {
                 self.mode = Mode::Verify(now);
             }
-            Mode::Verify(since) if ack.sent_at >= since => self.verified(now, ack, since),
-            Mode::Doubt(since, until, least, most, count) if ack.sent_at >= since => {
-                let rtt = ack.rtt.as_secs_f64();
-                let (least, most, count) = (least.min(rtt), most.max(rtt), count + 1);
-                if least - self.path() <= LEFT_OVER * self.target() {
-                    self.cleared(now);
-                } else if until <= now {
-                    let steady = most - least <= k("SPREAD", 0.25) * (least - self.path()) && count >= k("COUNT", 3.0) as u32;
-                    self.trips.restart(least);
-                    let full = self.standing.rate_before().unwrap_or(self.sound_rate).max(self.rate.get());
-                    let rate = if steady { full } else { full.min(self.rate.get() * k("RESTORE", 1.0)) };
-                    self.rate.restart(now, rate);
-                    self.cleared(now);
-                } else {
-                    self.mode = Mode::Doubt(since, until, least, most, count);
-                }
+            Mode::Verify(since) if ack.sent_at >= since => {
+                self.verified(now, Doubt::new(now, since, ack.rtt));
             }
+            Mode::Doubt(doubt) if doubt.counts(ack) => self.verified(now, doubt.with(ack.rtt)),
             _ => {}
         }
     }
@@ -209,7 +185,7 @@ impl Tide {
     fn looked(&mut self, now: Time, ack: &Ack, before: f64) {
         self.mode = Mode::Steady;
         self.rest(now);
-        if self.trips.queue() > k("LEFT", LEFT_OVER) * self.target() {
+        if self.trips.queue() > LEFT_OVER * self.target() {
             self.drain(ack);
             return;
         }
@@ -259,15 +235,15 @@ impl Law for Tide {
         let round = self.rounds(1);
         self.standing.push(now, self.trips.queue(), self.target(), self.rate.get());
         let is_too_long = self.standing.is_too_long(now, round);
-        let sure = round.max(Duration::from_secs_f64(k("SURE", 0.0) * self.trips.gap));
-        let may_fall = match self.mode { Mode::Verify(_) => k("FV", 1.0) > 0.0, Mode::Doubt(..) => k("FD", 0.0) > 0.0, _ => true };
-        if may_fall && self.standing.is_sure(now, sure)
+        // While little of ours is under way, few bytes come because few were sent.
+        let may_fall = !matches!(self.mode, Mode::Doubt(_));
+        if may_fall
+            && self.standing.is_sure(now, round)
             && let Some(rate) = self.acked.rate_over(round * 2)
         {
             self.rate.restart(now, rate);
         }
         self.change_mode(now, ack, is_too_long);
-        if dbg() { eprintln!("{:.3} rtt {:.0} path {:.0} q {:.0} tgt {:.0} jit {:.0} rate {:.1} win {} fl {} boost {:.2} mode {:?} newly {} dr {:.1} ar {:.1} al {}", now.as_secs_f64(), ack.rtt.as_secs_f64()*1e3, self.path()*1e3, self.trips.queue()*1e3, self.target()*1e3, self.trips.jitter()*1e3, self.rate.get()/1e3, self.window().0, ack.in_flight.0, self.boost, self.mode, ack.newly.0, ack.delivery_rate(now).unwrap_or(0.0)/1e3, self.acked.rate_over(round*2).unwrap_or(0.0)/1e3, ack.app_limited); }
     }
 
     fn sent(&mut self, now: Time, bytes: Size, _in_flight: Size) {
@@ -293,10 +269,15 @@ impl Law for Tide {
         let content = match self.mode {
             Mode::Steady => path * self.boost + self.target(),
             Mode::Look(..) => path * LOOK_GAIN,
-            Mode::Drain(_) | Mode::Verify(_) | Mode::Doubt(..) => path * DRAIN_GAIN,
+            Mode::Drain(_) | Mode::Verify(_) | Mode::Doubt(_) => path * DRAIN_GAIN,
         };
         // In the first round trip the rate grows from one packet's to the first window's.
-        let least = if self.rate.is_young() { WINDOW_START } else if self.mode == Mode::Steady && k("MINB", 1.0) > 0.0 { WINDOW_MIN * self.boost } else { WINDOW_MIN };
+        let least = match self.mode {
+            _ if self.rate.is_young() => WINDOW_START,
+            // Where the least window is larger than what the path seems to hold, it must grow as well.
+            Mode::Steady => WINDOW_MIN * self.boost,
+            _ => WINDOW_MIN,
+        };
         Size((self.rate.get() * content).clamp(least, WINDOW_MAX) as u64)
     }
 
@@ -306,7 +287,7 @@ impl Law for Tide {
         }
         // A small window may leave in one round trip, or a low estimate would never be corrected.
         let least = WINDOW_MIN / (self.path() + self.target());
-        let gain = if self.calm < CALM_ROUNDS { k("PG", PACE_GAIN.0) } else { PACE_GAIN.1 };
+        let gain = if self.calm < CALM_ROUNDS { PACE_GAIN.0 } else { PACE_GAIN.1 };
         Rate::new(gain * self.rate.get().max(least))
     }
 
@@ -317,13 +298,4 @@ impl Law for Tide {
     fn next_timeout(&self) -> Option<Time> {
         (self.rate.get() > 0.0).then_some(self.proven_at + UNPROVEN_PERIOD)
     }
-}
-
-// DBG
-fn dbg() -> bool { static D: std::sync::OnceLock<bool> = std::sync::OnceLock::new(); *D.get_or_init(|| std::env::var("TIDE_LOG").is_ok()) }
-
-pub(crate) fn k(name: &str, default: f64) -> f64 {
-    static K: std::sync::OnceLock<std::collections::BTreeMap<String, f64>> = std::sync::OnceLock::new();
-    let map = K.get_or_init(|| std::env::var("TIDE").unwrap_or_default().split(',').filter_map(|w| { let (a, b) = w.split_once('=')?; Some((a.to_string(), b.parse().ok()?)) }).collect());
-    map.get(name).copied().unwrap_or(default)
 }

@@ -16,6 +16,7 @@ pub mod spinner;
 pub mod stage;
 pub mod tun;
 pub mod urgent;
+pub mod usage;
 pub mod wire;
 
 use std::process::{Command, Stdio};

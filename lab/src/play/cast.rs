@@ -11,7 +11,7 @@ use crate::net::process::Process;
 use crate::net::pump::Way;
 use crate::net::scratch::Scratch;
 use crate::net::stage::Stage;
-use crate::rig::{self, brokers};
+use crate::rig::{self, brokers, versions};
 use crate::world::{self, Broker, Program, Target, World};
 
 /// Time for a process to be ready: a broker's virtual machine is slow to boot on a busy machine.
@@ -97,7 +97,7 @@ impl Cast {
                 let settings = stage.fill(process.settings.as_deref().unwrap_or_default())?;
                 match broker {
                     Broker::Rabbitmq => {
-                        let mut command = host.command(brokers::rabbitmq_program()?);
+                        let mut command = host.command(versions::Program::RabbitMq.path()?);
                         brokers::set_up_rabbitmq(&mut command, &settings, scratch)?;
                         Ok(command)
                     }

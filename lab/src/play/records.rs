@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::load::stamp::{Stamp, wall_ns};
 use crate::load::{
-    Acked, ConsumeAmqp, ConsumeMqtt, Insist, Job, Payload, Publish, READY, Stream, mqtt,
+    self, Acked, Arrivals, BEGAN, Consume, Insist, Job, Payload, Publish, READY, Stream, mqtt,
 };
 use crate::net::process::Process;
 use crate::net::stage::Stage;
@@ -62,19 +62,21 @@ impl Book {
         let address = stage.address(&broker.host)?;
         let is_lasting =
             world.fault.iter().any(|fault| fault.process.as_ref() == Some(&broker.name));
-        let job = match kind {
-            Broker::Rabbitmq => Job::ConsumeAmqp(ConsumeAmqp {
+        let from = match kind {
+            Broker::Rabbitmq => load::Source::Amqp {
                 address: (address, brokers::AMQP_PORT).into(),
+                user: brokers::USER.into(),
+                exchange: rig::EXCHANGE.into(),
+                key: "#".into(),
                 queue: is_lasting.then(|| "lab".into()),
-                ..rig::everything(false)
-            }),
-            Broker::Mosquitto => Job::ConsumeMqtt(ConsumeMqtt {
+            },
+            Broker::Mosquitto => load::Source::Mqtt {
                 address: (address, brokers::MQTT_PORT).into(),
                 filter: "#".into(),
                 version: mqtt::Version::V5,
-                is_lasting,
-            }),
+            },
         };
+        let job = Job::Consume(Consume { from, is_lasting, is_whole: false });
         let mut consumer = client(stage, &broker.host, "consumer", &job)?;
         consumer.says(READY, CONNECT).await?;
         let shared = Arc::clone(&self.shared);
@@ -107,6 +109,9 @@ impl Book {
                 tokio::time::sleep(wait).await;
                 let mut publisher = Process::start("publisher", command)?;
                 while let Some(line) = publisher.line().await {
+                    if line.starts_with(BEGAN) {
+                        continue;
+                    }
                     let acked: Acked = serde_json::from_str(&line).with_context(|| {
                         format!("a publisher says:\n{}", publisher.last_lines())
                     })?;
@@ -195,15 +200,13 @@ fn publish(source: &Source, world: &World, stage: &Stage) -> anyhow::Result<(Job
     let only = "only `lab sim` can play that";
     let is_whole = |value: f64| value.fract().abs() < 1e-9 && value >= 1.0;
     let name = &source.name;
-    let is_even = source.arrivals == world::Arrivals::Constant && is_whole(source.per_second);
-    ensure!(is_even, "source {name}: not a whole number of records a second, evenly: {only}");
     let (least, most) = source.size.range();
     ensure!(least == most, "source {name}: not all of one size: {only}");
     let seconds = source.end(world)?.as_secs_f64() - source.start.as_secs_f64();
     ensure!(is_whole(seconds), "source {name}: it does not send for whole seconds: {only}");
     let to = &world.process(&source.to)?.host;
     let address: SocketAddr = (stage.address(to)?, brokers::MQTT_PORT).into();
-    let (size, per_second) = (usize::try_from(least.0)?, source.per_second as u32);
+    let size = usize::try_from(least.0)?;
     let is_killed = world.fault.iter().any(|fault| fault.process.as_ref() == Some(&source.to));
     if is_killed {
         // Its publisher comes back with what was not acknowledged.
@@ -212,6 +215,9 @@ fn publish(source: &Source, world: &World, stage: &Stage) -> anyhow::Result<(Job
             "source {name}: {} is killed, so its topic must be its name",
             source.to
         );
+        let is_even = source.arrivals == world::Arrivals::Constant && is_whole(source.per_second);
+        ensure!(is_even, "source {name}: not a whole number of records a second, evenly: {only}");
+        let per_second = source.per_second as u32;
         let records = u64::from(per_second) * seconds as u64;
         let version = mqtt::Version::V5;
         let insist = Insist { address, version, name: name.clone(), size, per_second, records };
@@ -221,10 +227,23 @@ fn publish(source: &Source, world: &World, stage: &Stage) -> anyhow::Result<(Job
         name: name.clone(),
         topic: source.topic.clone(),
         payload: Payload::Stamped(size),
-        per_second,
+        per_second: source.per_second,
+        publishers: 1,
+        is_urgent: false,
+        arrivals: match source.arrivals {
+            world::Arrivals::Constant => Arrivals::Constant,
+            world::Arrivals::Poisson => Arrivals::Poisson,
+        },
     };
     let patience = world.drain.as_secs_f64().ceil() as u32;
-    let publish = Publish { address, streams: vec![stream], seconds: seconds as u32, patience };
+    let publish = Publish {
+        address,
+        streams: vec![stream],
+        seconds: seconds as u32,
+        patience,
+        seed: world.seed,
+        ..Publish::default()
+    };
     Ok((Job::Publish(publish), source.start.0))
 }
 
@@ -252,7 +271,10 @@ mod tests {
             shared.came(line).unwrap();
         }
         shared.came("ghost 0 1 2").unwrap();
-        let acked = |accepted| Acked { name: "alarm".into(), sent: 4, accepted, refused: vec![3] };
+        let acked = |accepted| {
+            let (name, refused) = ("alarm".into(), vec![3]);
+            Acked { name, sent: 4, accepted, refused, ..Acked::default() }
+        };
         shared.acked(&acked(3));
         assert!(shared.pages().is_complete());
         shared.acked(&acked(1));

@@ -9,6 +9,7 @@ use tidegate_core::schedule::SchedulerName;
 
 use super::catalogue::{self, RIVALS};
 use super::file;
+use super::fleet;
 use super::optimum;
 use super::paper::report as paper;
 use super::quantity::Span;
@@ -21,8 +22,8 @@ use crate::bench::figure;
 use crate::world;
 
 /// The scenarios.
-const NAMES: &str =
-    "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, lte-traces";
+const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, lte-traces, \
+     fleet-scale, fleet-damping";
 
 /// What `lab sim` is asked for.
 #[derive(Clone, Debug)]
@@ -119,6 +120,8 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "mismatch" => lab.paper(paper::fig_2(options.seed())?),
         "lte-traces" => traces::run(&options.data, options.seed(), &options.laws())?,
         "node-optimum" => optimum::run(options.seed()),
+        "fleet-scale" => lab.fleet(fleet::scale(options.seed())),
+        "fleet-damping" => fleet::damping(options.seed()),
         file if file.ends_with(".toml") => lab.file(options, Path::new(file))?,
         other => bail!("no scenario is called {other}: there are {NAMES}"),
     };
@@ -235,6 +238,11 @@ impl Lab {
 
     fn paper(&mut self, (lines, lost, broken): paper::Report) -> Vec<String> {
         self.lost += lost;
+        self.broken.extend(broken);
+        lines
+    }
+
+    fn fleet(&mut self, (lines, broken): (Vec<String>, Vec<String>)) -> Vec<String> {
         self.broken.extend(broken);
         lines
     }

@@ -9,6 +9,7 @@ mod command;
 mod connection;
 mod feedback;
 mod file;
+mod fleet;
 mod ledger;
 mod link;
 mod load;
