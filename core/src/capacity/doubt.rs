@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::Ack;
 use crate::units::Time;
 
 /// Round trips of a longer path differ by no more than this part of what it became longer by; those of a
@@ -16,7 +15,8 @@ const HEARD_MIN: u32 = 3;
 /// longer to the first byte only.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Doubt {
-    since: Time,
+    /// Bytes sent since then count.
+    pub(super) since: Time,
     until: Time,
     least: f64,
     most: f64,
@@ -28,11 +28,6 @@ impl Doubt {
     pub(super) fn new(now: Time, since: Time, rtt: Duration) -> Self {
         let first = rtt.as_secs_f64();
         Doubt { since, until: now + rtt, least: first, most: first, heard: 1 }
-    }
-
-    /// Whether the byte of an acknowledgement was sent late enough.
-    pub(super) fn counts(&self, ack: &Ack) -> bool {
-        self.since <= ack.sent_at
     }
 
     /// The same with one more round trip.

@@ -75,8 +75,9 @@ enum Mode {
     Look(Time, f64),
     /// Our bytes leave the path, until so many are delivered at the latest.
     Drain(Size),
-    /// They have left: bytes sent since then show the path as it is.
-    Verify(Time),
+    /// They have left: bytes sent since then show the path as it is, unless more than so much was under
+    /// way again.
+    Verify(Time, Size),
     /// The first of them say that it is longer.
     Doubt(Doubt),
 }
@@ -171,12 +172,18 @@ impl Tide {
                 self.looked(now, ack, before);
             }
             Mode::Drain(end) if ack.in_flight <= self.window() || ack.delivered >= end => {
-                self.mode = Mode::Verify(now);
+                self.mode = Mode::Verify(now, Size(2 * self.window().0));
             }
-            Mode::Verify(since) if ack.sent_at >= since => {
+            // Urgent bytes filled the path meanwhile: what stands is ours.
+            Mode::Verify(since, full) if ack.sent_at >= since && ack.ahead() > full => {
+                self.settled(now);
+            }
+            Mode::Verify(since, _) if ack.sent_at >= since => {
                 self.verified(now, Doubt::new(now, since, ack.rtt));
             }
-            Mode::Doubt(doubt) if doubt.counts(ack) => self.verified(now, doubt.with(ack.rtt)),
+            Mode::Doubt(doubt) if ack.sent_at >= doubt.since => {
+                self.verified(now, doubt.with(ack.rtt));
+            }
             _ => {}
         }
     }
@@ -214,6 +221,11 @@ impl Tide {
             self.trips.restart(doubt.least());
             self.rate.restart(now, rate.max(self.rate.get()));
         }
+        self.settled(now);
+    }
+
+    /// The path is as long as we think.
+    fn settled(&mut self, now: Time) {
         self.standing.clear();
         self.mode = Mode::Steady;
         self.looked_at = now;
@@ -269,7 +281,7 @@ impl Law for Tide {
         let content = match self.mode {
             Mode::Steady => path * self.boost + self.target(),
             Mode::Look(..) => path * LOOK_GAIN,
-            Mode::Drain(_) | Mode::Verify(_) | Mode::Doubt(_) => path * DRAIN_GAIN,
+            Mode::Drain(_) | Mode::Verify(..) | Mode::Doubt(_) => path * DRAIN_GAIN,
         };
         // In the first round trip the rate grows from one packet's to the first window's.
         let least = match self.mode {

@@ -150,8 +150,7 @@ impl Trace {
             rate: None,
         };
         let end = Time::ZERO + self.length;
-        let bytes: u64 =
-            outcome.ledger.accounts.iter().map(|one| one.bytes(Time::ZERO, end)).sum();
+        let bytes: u64 = outcome.ledger.accounts.iter().map(|one| one.bytes(Time::ZERO, end)).sum();
         let share = bytes as f64 / scenario.link.room(&whole);
         Ok(Score { p50: ms(0.5), p99: ms(0.99), share })
     }
@@ -198,8 +197,7 @@ pub(super) fn run(data: &Path, seed: u64, laws: &[LawName]) -> anyhow::Result<Ve
     };
     let others = [Sender::Oracle, Sender::Known, Sender::Native, Sender::Law(LawName::Bbr)];
     let own = laws.iter().filter(|law| **law != LawName::Bbr && **law != LawName::Known);
-    let senders: Vec<Sender> =
-        others.into_iter().chain(own.map(|law| Sender::Law(*law))).collect();
+    let senders: Vec<Sender> = others.into_iter().chain(own.map(|law| Sender::Law(*law))).collect();
     let mut lines = vec![format!(
         "{:<26} {:<8} {:>10} {:>10} {:>7} {:>8}",
         "recording", "sender", "p50 ms", "p99 ms", "share", "of bbr"
