@@ -33,6 +33,7 @@ const ALGORITHMS: &[&str] = &[
 const NO_ALGORITHMS: &[&str] = &[
     "acked.rs",
     "capped.rs",
+    "doubt.rs",
     "judge.rs",
     "max_rate.rs",
     "mod.rs",

@@ -1,6 +1,6 @@
 //! `lab sim NAME`: which scenarios a name stands for, and which figures they give.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -16,13 +16,14 @@ use super::quantity::Span;
 use super::report::{self, Alarm, Row};
 use super::scenario::{Feedback, Scenario};
 use super::seeds;
+use super::traces;
 use super::world::{Outcome, World};
 use crate::bench::figure;
 use crate::world;
 
 /// The scenarios.
-const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, fleet-scale, \
-     fleet-damping";
+const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, lte-traces, \
+     fleet-scale, fleet-damping";
 
 /// What `lab sim` is asked for.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct Options {
     law: LawName,
     /// The rivals beside the law.
     rivals: bool,
+    /// Where recordings are.
+    data: PathBuf,
     /// Whether to print how much faster than real time it went: the one line that differs from run to
     /// run.
     speed: bool,
@@ -58,7 +61,7 @@ impl Options {
         let [name, options @ ..] = words else {
             bail!(
                 "usage: lab sim NAME [--seed N] [--seeds N] [--scheduler NAME] [--law NAME|all] \
-                   [--speed]; NAME is a FILE.toml, or one of {NAMES}"
+                   [--data FOLDER] [--speed]; NAME is a FILE.toml, or one of {NAMES}"
             )
         };
         let mut parsed = Options {
@@ -68,6 +71,7 @@ impl Options {
             scheduler: None,
             law: LawName::default(),
             rivals: false,
+            data: "../shared/data".into(),
             speed: false,
         };
         let mut words = options.iter();
@@ -82,6 +86,7 @@ impl Options {
                     "all" => parsed.rivals = true,
                     name => parsed.law = name.parse().map_err(problem)?,
                 },
+                "--data" => parsed.data = value()?.into(),
                 "--speed" => parsed.speed = true,
                 _ => bail!("unknown option {option}"),
             }
@@ -113,6 +118,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "node-seeds" => lab.seeds(options)?,
         "node-janus" => lab.paper(paper::node_janus(options.seed())?),
         "mismatch" => lab.paper(paper::fig_2(options.seed())?),
+        "lte-traces" => traces::run(&options.data, options.seed(), &options.laws())?,
         "node-optimum" => optimum::run(options.seed()),
         "fleet-scale" => lab.fleet(fleet::scale(options.seed())),
         "fleet-damping" => fleet::damping(options.seed()),
