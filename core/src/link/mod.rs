@@ -5,16 +5,19 @@
 //! (`receive`). After each call, and at `next_timeout` (`tick`), it sends what `poll_transmit` gives
 //! for each path until that is nothing, and takes every `poll_event`.
 
+pub mod accepted;
 mod codec;
 mod control;
 pub mod delay;
 pub mod envelope;
 pub mod failure;
+pub mod handover;
 mod in_flight;
 mod options;
 mod outbox;
 pub mod packet;
 mod path;
+pub mod predict;
 mod ranges;
 mod reassembly;
 mod received;
@@ -88,14 +91,12 @@ impl Link {
         assert!((1..=PATHS_MAX).contains(&options.paths), "at most PATHS_MAX paths");
         assert!(options.packet_max >= PACKET_MIN, "an acknowledgement fits in a packet");
         assert!(options.receive_window >= WINDOW_START, "peers begin with this window");
-        let decrease_factor = options.decrease_factor.as_f64();
-        let on_loss = options.decreases_on_loss.then_some(decrease_factor);
-        let paths = (0..options.paths).map(|_| Path::new(options.law, on_loss)).collect();
+        let paths = (0..options.paths).map(|_| Path::new(&options)).collect();
         let piece_max = options.packet_max - HEAD_MAX - PIECE_HEAD_MAX;
         Link {
             peer: None,
             paths,
-            scheduler: options.schedule.build(decrease_factor),
+            scheduler: options.schedule.build(options.decrease_factor.as_f64()),
             outbox: Outbox::new(options.memory, options.unsettled_max, piece_max),
             inbox: Reassembly::new(options.receive_window),
             told_limit: WINDOW_START,
@@ -137,6 +138,11 @@ impl Link {
         let wanted: f64 = self.backlogs(self.now).into_iter().map(|(_, wanted)| wanted).sum();
         let queued: Size = self.paths.iter().map(Path::queued).sum();
         Size(wanted as u64).saturating_sub(queued + self.outbox.unassigned())
+    }
+
+    /// Bytes that were offered and that no path has taken yet, what goes again included.
+    pub fn waiting(&self) -> Size {
+        self.outbox.unassigned()
     }
 
     /// Takes a packet that came by `path`.

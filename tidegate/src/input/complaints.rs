@@ -17,15 +17,15 @@ struct Window {
 
 /// Counts warnings of one listener.
 #[derive(Debug)]
-pub(super) struct Complaints(Mutex<Window>);
+pub(crate) struct Complaints(Mutex<Window>);
 
 impl Complaints {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Complaints(Mutex::new(Window { since: now, given: 0, withheld: 0 }))
     }
 
     /// Whether a warning may be given now; if so, how many were withheld since the last one.
-    pub(super) fn allow(&self, now: Instant) -> Option<u64> {
+    pub(crate) fn allow(&self, now: Instant) -> Option<u64> {
         let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if now.duration_since(window.since) >= WINDOW {
             window.since = now;

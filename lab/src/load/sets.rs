@@ -1,20 +1,23 @@
-//! What the demo replays: real sensor data where it is at hand, else a generated set of the same sizes.
+//! Sensor data to replay: real rows at their own times where they are at hand, else a generated set of the
+//! same sizes and rates.
 
 use std::path::Path;
 
 use anyhow::{Context, ensure};
 
 /// Rows of one kind of sensor, published by one client.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Set {
+#[derive(Clone, Debug, PartialEq)]
+pub struct Set {
     /// Name of the client, of the stream and of the last level of the topic.
-    pub(super) name: &'static str,
+    pub name: &'static str,
     /// Name of the class that should carry it.
-    pub(super) class: &'static str,
+    pub class: &'static str,
     /// One payload each.
-    pub(super) rows: Vec<String>,
+    pub rows: Vec<String>,
+    /// When each came, in seconds since the first.
+    pub times: Vec<f64>,
     /// Whether the rows are real.
-    pub(super) is_real: bool,
+    pub is_real: bool,
 }
 
 /// Where rows come from, and what they are like.
@@ -25,8 +28,12 @@ struct Source {
     file: &'static str,
     /// Finds the payload in a line of the file; `None` for a line that is no row.
     payload: fn(&str) -> Option<&str>,
+    /// Reads when the row of such a line came, in seconds since some moment.
+    time: fn(&str) -> Option<f64>,
     /// Mean bytes of a real payload.
     size: usize,
+    /// Real rows come so many at once, so many seconds apart.
+    burst: (usize, f64),
 }
 
 /// The alarms first.
@@ -37,10 +44,28 @@ const SOURCES: [Source; 3] = [
         class: "ls",
         file: "iot/skab_valve/valve1_0.csv",
         payload: |line| line.starts_with(char::is_numeric).then_some(line),
+        time: of_day,
         size: 95,
+        burst: (1, 1.0),
     },
-    Source { name: "sys", class: "lt", file: SYS, payload: senml, size: 366 },
-    Source { name: "taxi", class: "lt", file: TAXI, payload: senml, size: 858 },
+    Source {
+        name: "sys",
+        class: "lt",
+        file: SYS,
+        payload: senml,
+        time: epoch_ms,
+        size: 366,
+        burst: (17, 1.0),
+    },
+    Source {
+        name: "taxi",
+        class: "lt",
+        file: TAXI,
+        payload: senml,
+        time: epoch_ms,
+        size: 858,
+        burst: (4, 60.0),
+    },
 ];
 const SYS: &str = "iot/riotbench/SYS_sample_data_senml.csv";
 const TAXI: &str = "iot/riotbench/TAXI_sample_data_senml.csv";
@@ -52,11 +77,24 @@ fn senml(line: &str) -> Option<&str> {
     line.split_once(',').map(|(_, document)| document)
 }
 
+/// The milliseconds before the first comma.
+fn epoch_ms(line: &str) -> Option<f64> {
+    line.split_once(',')?.0.parse::<f64>().ok().map(|ms| ms / 1000.0)
+}
+
+/// The time of day in `2020-03-09 10:14:33;..`: the recording is of an hour of one day.
+fn of_day(line: &str) -> Option<f64> {
+    let time = line.split_once(';')?.0.split_once(' ')?.1;
+    let parts: Result<Vec<f64>, _> = time.split(':').map(str::parse).collect();
+    let parts = parts.ok().filter(|parts| parts.len() == 3)?;
+    Some(parts.into_iter().fold(0.0, |sum, part| sum * 60.0 + part))
+}
+
 /// Reads all sets from below a folder.
 ///
 /// # Errors
 /// A file is there and cannot be read, or has no rows.
-pub(super) fn load(folder: &Path) -> anyhow::Result<Vec<Set>> {
+pub fn load(folder: &Path) -> anyhow::Result<Vec<Set>> {
     SOURCES.iter().map(|source| source.load(folder)).collect()
 }
 
@@ -64,15 +102,20 @@ impl Source {
     fn load(&self, folder: &Path) -> anyhow::Result<Set> {
         let file = folder.join(self.file);
         let is_real = file.exists();
-        let rows = if is_real {
+        let (rows, times): (Vec<String>, Vec<f64>) = if is_real {
             let text = std::fs::read_to_string(&file);
             let text = text.with_context(|| format!("reading {}", file.display()))?;
-            text.lines().filter_map(self.payload).map(Into::into).collect()
+            let row = |line| Some(((self.payload)(line)?.to_owned(), (self.time)(line)?));
+            text.lines().filter_map(row).unzip()
         } else {
-            (0..GENERATED_ROWS).map(|row| self.generate(row)).collect::<Vec<String>>()
+            let (at_once, every) = self.burst;
+            let time = |row| (row / at_once) as f64 * every;
+            (0..GENERATED_ROWS).map(|row| (self.generate(row), time(row))).unzip()
         };
         ensure!(!rows.is_empty(), "no rows in {}", file.display());
-        Ok(Set { name: self.name, class: self.class, rows, is_real })
+        let first = times[0];
+        let times = times.into_iter().map(|time| time - first).collect();
+        Ok(Set { name: self.name, class: self.class, rows, times, is_real })
     }
 
     /// A SenML document near the real size, a fifth smaller or larger; the same one for the same row.
@@ -94,6 +137,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Recording;
 
     #[test]
     fn a_generated_set_has_the_sizes_of_the_real_one() {
@@ -102,6 +146,9 @@ mod tests {
             let mean = set.rows.iter().map(String::len).sum::<usize>() / set.rows.len();
             assert!(!set.is_real && mean.abs_diff(source.size) < source.size / 5, "{mean}");
             assert!(set.rows.iter().all(|row| !row.contains('\n')));
+            let rate = Recording::new(set.times.clone()).unwrap().rate();
+            let (at_once, every) = source.burst;
+            assert!((rate * every / at_once as f64 - 1.0).abs() < 0.03, "{rate}");
         }
         assert_eq!(sets, load(Path::new("/nonexistent")).unwrap());
     }
@@ -117,6 +164,16 @@ mod tests {
         let counts: Vec<usize> = sets.iter().map(|set| set.rows.len()).collect();
         assert!(counts.iter().all(|count| *count >= 999), "{counts:?}");
         assert!(sets.iter().all(|set| set.is_real));
+        let rates: Vec<f64> =
+            sets.iter().map(|set| Recording::new(set.times.clone()).unwrap().rate()).collect();
+        // What generated rows take over from them.
+        assert!(
+            rates.iter().zip(&SOURCES).all(|(rate, source)| {
+                let (at_once, every) = source.burst;
+                (rate * every / at_once as f64 - 1.0).abs() < 0.15
+            }),
+            "{rates:?}"
+        );
         assert!(sets[1].rows.iter().all(|row| row.starts_with('{') && row.ends_with('}')));
     }
 }

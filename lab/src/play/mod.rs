@@ -1,5 +1,8 @@
 //! Plays a world: starts what runs in it, sends its loads, lets its faults happen, and looks at the end.
 
+mod cast;
+mod records;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::pin::{Pin, pin};
@@ -7,22 +10,18 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::crowd::{self, Crowd};
-use super::process::Process;
-use super::pump::Way;
-use super::senders::Senders;
-use super::spinner::Spinners;
-use super::stage::Stage;
+use self::cast::Cast;
+use self::records::Book;
 use crate::bench::{figure, interrupted};
-use crate::world::{Fate, Target, World};
+use crate::net::crowd::{self, Crowd};
+use crate::net::pump::Way;
+use crate::net::senders::Senders;
+use crate::net::spinner::Spinners;
+use crate::net::stage::Stage;
+use crate::world::{self, Fate, Records, Target, World};
 
-/// Time for a process to be ready.
-const READY: Duration = Duration::from_secs(60);
-/// Lines that may wait to be printed; beyond it a process waits.
-const LINES_MAX: usize = 1024;
 /// An end that does not come by itself.
 const NEVER: Duration = Duration::from_secs(1 << 30);
 
@@ -35,18 +34,38 @@ pub struct Foreground {
     pub words: Vec<String>,
 }
 
-/// Plays a world to its end, says what happens meanwhile, and returns the lines to print. Traces are
-/// named from `folder` on. A signal ends it early, with all its tables.
+/// What a world showed.
+#[derive(Debug, Default)]
+pub struct Played {
+    /// Lines `FIGURE ..` of its loads.
+    pub figures: Vec<String>,
+    /// What became of the records of its sources.
+    pub records: Records,
+    /// How late the emulator was by its own clock, the worst p99 of all ways.
+    pub late: Duration,
+    /// Mbit/s that each link carried on each way (uplink, downlink) until the world's end, before what
+    /// was still under way; headers included.
+    pub carried: BTreeMap<String, [f64; 2]>,
+    /// Packets that the queues of its links refused.
+    pub refused: u64,
+    /// Segments that TCP sent on all hosts, and how many of them again.
+    pub segments: (u64, u64),
+    /// What does not hold.
+    pub broken: Vec<String>,
+}
+
+/// Plays a world to its end, says what happens meanwhile, and what it showed. Traces are named from
+/// `folder` on. A signal ends it early, with all its tables.
 ///
 /// # Errors
-/// It cannot be brought up, a check does not hold, the program in the foreground fails, or a signal ended
-/// what has an end of its own.
+/// It cannot be brought up, the program in the foreground fails, or a signal ended what has an end of its
+/// own.
 pub async fn play(
     world: &World,
     folder: &Path,
     foreground: Option<Foreground>,
     say: fn(&str),
-) -> anyhow::Result<Vec<String>> {
+) -> anyhow::Result<Played> {
     let has_end = world.length.is_some() || foreground.is_some();
     // One for all the time and asked first, so that no signal is missed.
     let mut stopped = pin!(interrupted());
@@ -57,11 +76,12 @@ pub async fn play(
     };
     let crowd = Crowd::start(world, &set.stage)?;
     let senders = Senders::start(world, &set.stage)?;
+    set.book.begin(world, &set.stage)?;
     let start = Instant::now();
-    let ended = set.watch(world, foreground, stopped, say).await;
-    let drained = Instant::now() + world.drain.0;
-    while let Ok(Some(line)) = tokio::time::timeout_at(drained, set.lines.recv()).await {
-        say(&line);
+    let ended = set.watch(world, foreground, stopped.as_mut(), say).await;
+    let carried = carried(world, &set.stage, start.elapsed());
+    if !matches!(ended, Ok(End::Signal)) {
+        set.drain(world, stopped, say).await?;
     }
     let fates = senders.finish()?;
     let lasted = start.elapsed();
@@ -69,24 +89,26 @@ pub async fn play(
         let rate = crowd::megabits(bytes, lasted);
         say(&format!("{name}: connections of others carried {rate:.2} Mbit/s"));
     }
-    report_links(world, &set.stage, say)?;
-    let figures = report_loads(world, &fates, say);
+    let mut played = Played { records: set.book.close(world), carried, ..Played::default() };
+    report_links(world, &set.stage, &mut played, say)?;
+    for host in &world.hosts {
+        let (sent, again) = set.stage.host(host)?.segments()?;
+        played.segments = (played.segments.0 + sent, played.segments.1 + again);
+    }
+    played.figures = report_loads(world, &fates, say);
     match ended? {
         End::Program(status) if !status.success() => bail!("the program ended with {status}"),
         End::Signal if has_end => bail!("interrupted"),
         _ => {}
     }
-    let broken: Vec<String> = world
-        .check
-        .iter()
-        .flat_map(|check| fates.get(&check.load).map(|fate| check.broken(fate)))
-        .flatten()
-        .collect();
-    if !broken.is_empty() {
-        figures.iter().for_each(|line| say(line));
-        bail!("does not hold: {}", broken.join("; "));
+    let loads = world.check.iter().filter(|check| check.load.is_some());
+    let of_loads =
+        loads.flat_map(|check| fates.get(check.subject()).map(|fate| check.broken(fate)));
+    played.broken = of_loads.flatten().chain(world::broken(world, &played.records)).collect();
+    if !world.source.is_empty() {
+        world::table(world, &played.records).iter().for_each(|line| say(line));
     }
-    Ok(figures)
+    Ok(played)
 }
 
 /// Why a world ended.
@@ -101,6 +123,7 @@ enum End {
 #[derive(Debug)]
 struct Set {
     // In this order: processes end before their hosts.
+    book: Book,
     cast: Cast,
     lines: mpsc::Receiver<String>,
     faults: Vec<(Duration, String, Target)>,
@@ -112,16 +135,38 @@ impl Set {
     async fn up(world: &World, folder: &Path, say: fn(&str)) -> anyhow::Result<Set> {
         let faults = schedule(world, folder)?;
         let stage = Stage::new(world, folder)?;
-        let (cast, lines) = Cast::new();
-        let mut set = Set { cast, lines, faults, stage, _awake: Spinners::start()? };
+        let (cast, lines) = Cast::new()?;
+        let book = Book::default();
+        let mut set = Set { book, cast, lines, faults, stage, _awake: Spinners::start()? };
         for host in &world.hosts {
             let namespace = set.stage.host(host)?.namespace();
             say(&format!("{host}: ip netns exec {namespace} COMMAND"));
         }
         for process in &world.process {
             set.cast.start(world, &set.stage, &process.name).await?;
+            set.book.read(world, &set.stage, process).await?;
         }
         Ok(set)
+    }
+
+    /// Says what is said until all that was accepted has come, or the time to drain is over.
+    async fn drain(
+        &mut self,
+        world: &World,
+        mut stopped: Pin<&mut impl Future<Output = anyhow::Result<()>>>,
+        say: fn(&str),
+    ) -> anyhow::Result<()> {
+        let drained = Instant::now() + world.drain.0;
+        let has_sources = !world.source.is_empty();
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut stopped => bail!("interrupted"),
+                () = sleep_until(drained) => return Ok(()),
+                done = self.book.complete(), if has_sources => return done,
+                Some(line) = self.lines.recv() => say(&line),
+            }
+        }
     }
 
     /// Says what is said and lets faults happen, until the end.
@@ -180,77 +225,23 @@ async fn wait(
     }
 }
 
-/// The processes of a world that run.
-#[derive(Debug)]
-struct Cast {
-    running: BTreeMap<String, Running>,
-    lines: mpsc::Sender<String>,
-}
-
-/// A process and who reads its lines. Dropping it kills the process.
-#[derive(Debug)]
-struct Running(JoinHandle<()>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl Cast {
-    fn new() -> (Cast, mpsc::Receiver<String>) {
-        let (lines, receiver) = mpsc::channel(LINES_MAX);
-        (Cast { running: BTreeMap::new(), lines }, receiver)
-    }
-
-    /// Starts a process and waits until it is ready.
-    async fn start(&mut self, world: &World, stage: &Stage, name: &str) -> anyhow::Result<()> {
-        let process = world.process.iter().find(|process| process.name == name);
-        let process = process.with_context(|| format!("no process {name:?}"))?;
-        let command = stage.command(&process.host, &process.command)?;
-        let mut running = Process::start(name, command)?;
-        if let Some(ready) = &process.ready {
-            running.says(ready, READY).await?;
-        }
-        let (lines, name) = (self.lines.clone(), name.to_owned());
-        let of_task = name.clone();
-        let task = tokio::spawn(async move {
-            while let Some(line) = running.line().await {
-                // Who listened may be gone; then the process is killed in a moment.
-                let _ = lines.send(format!("[{of_task}] {line}")).await;
-            }
-            let _ = lines.send(format!("[{of_task}] has ended")).await;
-        });
-        self.running.insert(name, Running(task));
-        Ok(())
-    }
-
-    async fn apply(&mut self, world: &World, stage: &Stage, target: Target) -> anyhow::Result<()> {
-        match target {
-            Target::Link(name, met, change) => {
-                let wire = stage.wire(&name)?;
-                for (way, is_met) in Way::ALL.into_iter().zip(met) {
-                    if is_met {
-                        wire.change(way, change.clone());
-                    }
-                }
-            }
-            Target::Kill(name) => drop(self.running.remove(&name)),
-            Target::Restart(name) => {
-                if let Some(mut old) = self.running.remove(&name) {
-                    old.0.abort();
-                    // Its ports are free when it is dropped, which is before the task is over.
-                    let _ = (&mut old.0).await;
-                }
-                self.start(world, stage, &name).await?;
-            }
-        }
-        Ok(())
-    }
+/// Mbit/s of each link and way so far.
+fn carried(world: &World, stage: &Stage, lasted: Duration) -> BTreeMap<String, [f64; 2]> {
+    let of = |link: &world::LinkSpec| {
+        let wire = stage.wire(&link.name).ok()?;
+        let bytes = |way| wire.report(way).map_or(0, |report| report.counts.arrived_bytes);
+        Some((link.name.clone(), Way::ALL.map(|way| crowd::megabits(bytes(way), lasted))))
+    };
+    world.link.iter().filter_map(of).collect()
 }
 
 /// What each way has carried. A packet that the emulator could not hand over spoils the run.
-fn report_links(world: &World, stage: &Stage, say: fn(&str)) -> anyhow::Result<()> {
+fn report_links(
+    world: &World,
+    stage: &Stage,
+    played: &mut Played,
+    say: fn(&str),
+) -> anyhow::Result<()> {
     let mut refused = 0;
     say(&format!(
         "{:<24} {:>9} {:>9} {:>9} {:>9} {:>9} {:>12}",
@@ -275,6 +266,8 @@ fn report_links(world: &World, stage: &Stage, say: fn(&str)) -> anyhow::Result<(
                 counts.lost_down
             ));
             refused += report.refused;
+            played.late = played.late.max(Duration::from_secs_f64(late / 1e3));
+            played.refused += counts.lost_queue;
         }
     }
     ensure!(refused == 0, "the hosts did not take {refused} packets: this run counts for nothing");
