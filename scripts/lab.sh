@@ -11,7 +11,7 @@ for scenario in node-hol node-steps; do
   echo "== sim $scenario, every law"
   lab sim "$scenario" --law all
 done
-for scenario in node-janus mismatch node-optimum; do
+for scenario in node-janus mismatch node-optimum fleet-scale fleet-damping; do
   echo "== sim $scenario"
   lab sim "$scenario"
 done
@@ -19,7 +19,11 @@ echo "== sim node-seeds, $SEEDS seeds"
 lab sim node-seeds --seeds "$SEEDS"
 echo "== node and log through crashes, $SEEDS seeds"
 TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet -p tidegate-core --test crash
+echo "== fleets through faults, $SEEDS seeds"
+TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet -p tidegate-core --test fleet faults::
 for name in core ingest hol kill9; do
   echo "== bench $name"
   lab bench "$name"
 done
+echo "== bench backlog, 14 GB"
+lab bench backlog --size 14GB

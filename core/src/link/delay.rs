@@ -1,23 +1,37 @@
 //! The arrival delay of a path: how long packets take to the peer, but for a constant that is the same
 //! on every path.
-//! Source: papers/fd-mvqs.txt, §4.2, Eq. 14.
-//! Inputs: sending times by our clock, receiving times by the peer's. Outputs: seconds. O(1) amortised.
-//! Deviations: the last delay in place of the chaotic prediction (docs/algorithms-link.md#delay).
-//! Limits: `WINDOW`.
+//! Source: papers/fd-mvqs.txt, §4.2, Eq. 14; the prediction is one of `core/src/link/predict/`.
+//! Inputs: sending times by our clock, receiving times by the peer's. Outputs: seconds. O(1) amortised, but for
+//! the prediction.
+//! Deviations: evenly spaced cells of 10 ms, predicted at the age of feedback (docs/algorithms-link.md#delay).
+//! Limits: `WINDOW`, `CELLS_MAX`.
 
 use std::time::Duration;
 
 use crate::capacity::windowed::{Extreme, Windowed};
 use crate::units::Time;
 
+use super::predict::{Predictor, PredictorName, Series};
+
+/// Length of a cell in nanoseconds: delays of one cell are one value of the series.
+const CELL: u64 = 10_000_000;
+/// Cells ahead that are predicted at most.
+const CELLS_MAX: u128 = 64;
 /// Time over which the least delay counts: clocks drift apart by less than a millisecond meanwhile, and
 /// a law of capacity drains the path more often.
 const WINDOW: Duration = Duration::from_secs(15);
 
 /// Delays of one path, in seconds of two clocks that run alike but began at different times.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ArrivalDelay {
     last: Option<f64>,
+    name: PredictorName,
+    predictor: Box<dyn Predictor>,
+    /// Delays beyond the first one: clocks may differ by so much that nothing else would be left.
+    series: Series,
+    first: f64,
+    /// What the predictor said at the beginning of the present cell.
+    said: f64,
     least: Windowed,
     /// Least of round trip - arrival delay: what the way back takes, on the same two clocks.
     back: Windowed,
@@ -25,9 +39,14 @@ pub struct ArrivalDelay {
 
 impl ArrivalDelay {
     /// Nothing has been measured.
-    pub fn new() -> Self {
+    pub fn new(name: PredictorName) -> Self {
         ArrivalDelay {
             last: None,
+            name,
+            predictor: name.build(),
+            series: Series::default(),
+            first: 0.0,
+            said: 0.0,
             least: Windowed::new(Extreme::Min),
             back: Windowed::new(Extreme::Min),
         }
@@ -43,11 +62,26 @@ impl ArrivalDelay {
         let (place, span) = (now.as_nanos(), WINDOW.as_nanos() as u64);
         self.least.push(place, span, delay);
         self.back.push(place, span, rtt.as_secs_f64() - delay);
+        self.predict(sent_at, delay, rtt);
     }
 
-    /// The delay of a packet that is sent now, AD; `None` before the first.
+    /// A packet that is sent now leaves a round trip after the last one that is known of.
+    fn predict(&mut self, sent_at: Time, delay: f64, rtt: Duration) {
+        if self.name == PredictorName::Last {
+            return;
+        }
+        if self.series.values().len() == 0 {
+            self.first = delay;
+        }
+        if self.series.push(sent_at.as_nanos() / CELL, delay - self.first) {
+            let cells = (rtt.as_nanos() / u128::from(CELL)).clamp(1, CELLS_MAX);
+            self.said = self.first + self.predictor.predict(&self.series, cells as usize);
+        }
+    }
+
+    /// The delay of a packet that is sent now, PAD; `None` before the first.
     pub fn predicted(&self) -> Option<f64> {
-        self.last
+        if self.name == PredictorName::Last { self.last } else { self.last.map(|_| self.said) }
     }
 
     /// The least delay of late.
@@ -68,12 +102,6 @@ impl ArrivalDelay {
     }
 }
 
-impl Default for ArrivalDelay {
-    fn default() -> Self {
-        ArrivalDelay::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,7 +112,7 @@ mod tests {
     fn clocks_that_began_at_different_times_compare_paths_all_the_same() {
         let millis = Duration::from_millis;
         for offset in [0, 7 * SECOND, 0_u64.wrapping_sub(3 * SECOND)] {
-            let [mut near, mut far] = [ArrivalDelay::new(), ArrivalDelay::new()];
+            let [mut near, mut far] = [(); 2].map(|()| ArrivalDelay::new(PredictorName::Last));
             let sent = Time::from_millis(10_000);
             let at = |ms: u64| (10_000_000 + ms * 1000).wrapping_add(offset);
             near.push(sent + millis(140), sent, at(70), millis(140));
@@ -96,8 +124,29 @@ mod tests {
     }
 
     #[test]
+    fn each_predictor_is_asked_for_the_delay_after_a_round_trip() {
+        let millis = Duration::from_millis;
+        // A wave of 300 ms: 150 ms on, which is a round trip, it stands on the other side.
+        let wave = |at: u64| 60.0 + 10.0 * (at as f64 * std::f64::consts::TAU / 300.0).sin();
+        let off = |name: PredictorName| {
+            let mut delay = ArrivalDelay::new(name);
+            for at in (1000..9075).step_by(5) {
+                let came = at * 1000 + (wave(at) * 1000.0) as u64 + 77 * SECOND;
+                delay.push(Time::from_millis(at + 150), Time::from_millis(at), came, millis(150));
+            }
+            let now = (wave(9220) + 77_000.0) / 1e3;
+            (delay.predicted().unwrap() - now).abs()
+        };
+        assert!(off(PredictorName::Last) > 0.015, "{}", off(PredictorName::Last));
+        for name in [PredictorName::Ar, PredictorName::Chaos, PredictorName::Auto] {
+            assert!(off(name) < 0.003, "{}: {}", name.name(), off(name));
+        }
+        assert_eq!(ArrivalDelay::new(PredictorName::Chaos).predicted(), None);
+    }
+
+    #[test]
     fn a_queue_on_the_way_back_is_not_seen_and_one_on_the_way_there_is() {
-        let mut delay = ArrivalDelay::new();
+        let mut delay = ArrivalDelay::new(PredictorName::Last);
         let mut push = |at: u64, there: u64, back: u64| {
             let (sent, rtt) = (Time::from_millis(at), Duration::from_millis(there + back));
             delay.push(sent + rtt, sent, (at + there) * 1000, rtt);

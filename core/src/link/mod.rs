@@ -17,6 +17,7 @@ mod options;
 mod outbox;
 pub mod packet;
 mod path;
+pub mod predict;
 mod ranges;
 mod reassembly;
 mod received;
@@ -90,14 +91,12 @@ impl Link {
         assert!((1..=PATHS_MAX).contains(&options.paths), "at most PATHS_MAX paths");
         assert!(options.packet_max >= PACKET_MIN, "an acknowledgement fits in a packet");
         assert!(options.receive_window >= WINDOW_START, "peers begin with this window");
-        let decrease_factor = options.decrease_factor.as_f64();
-        let on_loss = options.decreases_on_loss.then_some(decrease_factor);
-        let paths = (0..options.paths).map(|_| Path::new(options.law, on_loss)).collect();
+        let paths = (0..options.paths).map(|_| Path::new(&options)).collect();
         let piece_max = options.packet_max - HEAD_MAX - PIECE_HEAD_MAX;
         Link {
             peer: None,
             paths,
-            scheduler: options.schedule.build(decrease_factor),
+            scheduler: options.schedule.build(options.decrease_factor.as_f64()),
             outbox: Outbox::new(options.memory, options.unsettled_max, piece_max),
             inbox: Reassembly::new(options.receive_window),
             told_limit: WINDOW_START,

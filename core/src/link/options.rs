@@ -6,6 +6,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use super::packet::Custody;
+use super::predict::PredictorName;
 use super::schedule::ScheduleName;
 use crate::capacity::LawName;
 use crate::units::{Rate, Ratio, Size, Time};
@@ -29,6 +30,8 @@ pub struct LinkOptions {
     pub law: LawName,
     /// Which path takes the next piece.
     pub schedule: ScheduleName,
+    /// How the next arrival delay of a path is predicted.
+    pub predictor: PredictorName,
     /// η of FD-MVQS Eq. 22.
     pub decrease_factor: Ratio,
     /// Whether a loss of congestion shrinks a path's window to η for a round trip, beside what the law
@@ -51,6 +54,7 @@ impl LinkOptions {
             packet_max: 1350,
             law: LawName::Tide,
             schedule: ScheduleName::FdMvqs,
+            predictor: PredictorName::Last,
             decrease_factor: Ratio::new(0.5),
             decreases_on_loss: false,
             doubles_repeats: true,

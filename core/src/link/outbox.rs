@@ -138,6 +138,21 @@ impl Outbox {
         self.waiting_bytes + self.ready_bytes
     }
 
+    /// Bytes of records that the peer takes at most.
+    pub(super) fn peer_window(&self) -> Size {
+        self.window.record_max
+    }
+
+    /// Whether the peer's window keeps the most urgent record that waits from beginning.
+    pub(super) fn is_blocked(&self) -> bool {
+        let waiting = self.waiting.first_key_value();
+        waiting.is_some_and(|(_, outgoing)| !self.fits(outgoing))
+    }
+
+    fn fits(&self, outgoing: &Outgoing) -> bool {
+        self.begun_cost + cost(outgoing.content.len() as u32) <= self.window.limit
+    }
+
     /// The peer takes more.
     pub(super) fn widen(&mut self, window: Window) {
         self.is_window_known = true;
@@ -177,9 +192,7 @@ impl Outbox {
             let piece = self.ready.first().copied();
             let waiting = self.waiting.first_key_value();
             let begins = waiting.filter(|&(&(deadline, _), outgoing)| {
-                let cost = cost(outgoing.content.len() as u32);
-                let is_next = piece.is_none_or(|(earliest, _)| deadline < earliest);
-                is_next && self.begun_cost + cost <= self.window.limit
+                piece.is_none_or(|(earliest, _)| deadline < earliest) && self.fits(outgoing)
             });
             let Some((&key, _)) = begins else {
                 return piece.map(|key| (key, self.length(key.1)));

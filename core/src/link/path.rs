@@ -7,9 +7,10 @@ use super::control::{Control, Feedback, Mark, explains_loss};
 use super::delay::ArrivalDelay;
 use super::failure::LossRate;
 use super::in_flight::{Carried, InFlight, Sent};
-use super::options::{PathCounts, PathOptions, PathState};
+use super::options::{LinkOptions, PathCounts, PathOptions, PathState};
 use super::outbox::PieceKey;
 use super::packet::Ack;
+use super::predict::PredictorName;
 use super::received::Received;
 use super::round_trip::RoundTrip;
 use super::schedule::PathView;
@@ -47,6 +48,7 @@ pub(super) struct Path {
     pub(super) counts: PathCounts,
     law: LawName,
     decrease_factor: Option<f64>,
+    predictor: PredictorName,
     options: PathOptions,
     next_psn: u64,
     in_flight: InFlight,
@@ -71,18 +73,22 @@ pub(super) struct Path {
 
 impl Path {
     /// A path that the driver does not have yet.
-    pub(super) fn new(law: LawName, decrease_factor: Option<f64>) -> Self {
+    pub(super) fn new(options: &LinkOptions) -> Self {
+        let LinkOptions { law, predictor, .. } = *options;
+        let on_loss = options.decreases_on_loss;
+        let decrease_factor = on_loss.then_some(options.decrease_factor.as_f64());
         Path {
             state: PathState::Absent,
             received: Received::default(),
             counts: PathCounts::default(),
             law,
             decrease_factor,
+            predictor,
             options: PathOptions::default(),
             next_psn: 0,
             in_flight: InFlight::default(),
             trips: RoundTrip::default(),
-            delay: ArrivalDelay::new(),
+            delay: ArrivalDelay::new(predictor),
             loss: LossRate::default(),
             control: Control::new(law, None, None, decrease_factor),
             untold: Size::ZERO,
@@ -99,7 +105,7 @@ impl Path {
     /// The driver has the path (again). Its numbers go on; what was measured of an earlier one is void.
     pub(super) fn up(&mut self, now: Time, options: PathOptions) {
         self.options = options;
-        (self.trips, self.delay) = (RoundTrip::default(), ArrivalDelay::new());
+        (self.trips, self.delay) = (RoundTrip::default(), ArrivalDelay::new(self.predictor));
         self.loss = LossRate::default();
         self.restart(options.remembered);
         (self.state, self.timeouts, self.unanswered) = (PathState::Up, 0, 0);
@@ -340,6 +346,7 @@ impl Path {
             path,
             predicted_delay,
             srtt,
+            rtt_variation: self.trips.variation().as_secs_f64(),
             min_rtt: self.trips.least().map_or(srtt, |least| least.as_secs_f64()),
             window: self.control.window(now).as_f64(),
             window_top: self.control.window_top(),

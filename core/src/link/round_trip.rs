@@ -38,6 +38,11 @@ impl RoundTrip {
         self.smoothed.unwrap_or(RTT_GUESS)
     }
 
+    /// Mean deviation from the smoothed one.
+    pub(super) fn variation(&self) -> Duration {
+        self.variation
+    }
+
     /// The time after which a packet is taken for lost if a later one has come.
     pub(super) fn patience(&self) -> Duration {
         self.smoothed().max(self.latest) * 9 / 8 + Duration::from_millis(1)

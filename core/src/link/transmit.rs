@@ -5,7 +5,7 @@ use super::in_flight::Carried;
 use super::options::PathState;
 use super::packet::{ACK_MAX, FATE_MAX, Frame, Head, PIECE_HEAD_MAX, PING_MAX};
 use super::path::Path;
-use super::schedule::PathView;
+use super::schedule::{Choice, PathView};
 use crate::units::{Size, Time};
 
 /// What waits for a path beyond the difference in length to the longest one: enough that no timer makes
@@ -118,21 +118,16 @@ impl Link {
         Some(packet)
     }
 
-    /// Gives pieces to virtual queues, the most urgent first, as long as one has room.
+    /// Gives pieces to virtual queues, the most urgent first, as long as one has room and the scheduler does not
+    /// wait for another.
     fn assign(&mut self, now: Time) {
         let mut backlogs = self.backlogs(now);
-        let has_room = |(view, wanted): &&(PathView, f64)| view.queued < *wanted;
         while let Some((key, length)) = self.outbox.peek() {
-            let open: Vec<PathView> =
-                backlogs.iter().filter(has_room).map(|(view, _)| *view).collect();
-            if open.is_empty() {
+            let doubles = self.options.doubles_repeats && self.outbox.has_failed(key.1);
+            let copies = self.scheduler.copies().max(1 + usize::from(doubles));
+            let chosen = self.choose(now, &backlogs, length, copies);
+            if chosen.is_empty() {
                 return;
-            }
-            let mut chosen = vec![self.choose(&open, length)];
-            if self.options.doubles_repeats && self.outbox.has_failed(key.1) && open.len() > 1 {
-                let mut others = open.clone();
-                others.retain(|view| view.path != chosen[0]);
-                chosen.push(self.choose(&others, length));
             }
             self.outbox.assign(key);
             for path in chosen {
@@ -144,8 +139,33 @@ impl Link {
         }
     }
 
-    fn choose(&mut self, views: &[PathView], length: Size) -> usize {
-        views[self.scheduler.choose(views, length.as_f64())].path
+    /// The paths that a piece of this length goes by, at most so many; none where it waits.
+    fn choose(
+        &mut self,
+        now: Time,
+        backlogs: &[(PathView, f64)],
+        length: Size,
+        copies: usize,
+    ) -> Vec<usize> {
+        let has_room = |(view, wanted): &&(PathView, f64)| view.queued < *wanted;
+        let (open, full): (Vec<_>, Vec<_>) = backlogs.iter().partition(has_room);
+        let views = |of: Vec<&(PathView, f64)>| of.into_iter().map(|(view, _)| *view).collect();
+        let (mut open, full): (Vec<PathView>, Vec<PathView>) = (views(open), views(full));
+        let mut chosen = Vec::new();
+        while !open.is_empty() && chosen.len() < copies {
+            let choice = Choice {
+                now,
+                open: &open,
+                full: &full,
+                piece: length.as_f64(),
+                waiting: self.outbox.unassigned().as_f64(),
+                peer_window: self.outbox.peer_window().as_f64(),
+                is_blocked: self.outbox.is_blocked(),
+            };
+            let Some(place) = self.scheduler.choose(&choice) else { break };
+            chosen.push(open.remove(place).path);
+        }
+        chosen
     }
 
     /// The paths that data may go by, and how long their virtual queues should be, in bytes: a short path

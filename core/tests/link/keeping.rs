@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_core::capacity::LawName;
+use tidegate_core::link::predict::PredictorName;
 use tidegate_core::link::schedule::ScheduleName;
 use tidegate_core::link::{LinkOptions, PathOptions, PathState};
 use tidegate_core::testing::{LinkWorld, Seeded, Way};
@@ -26,7 +27,7 @@ fn any_way(seeded: &mut Seeded) -> Way {
 }
 
 fn any_options(seeded: &mut Seeded) -> LinkOptions {
-    let schedules = ScheduleName::ALL;
+    let (schedules, predictors) = (ScheduleName::ALL, PredictorName::ALL);
     LinkOptions {
         receive_window: Size::from_kib([128, 200, 4096][seeded.number() as usize % 3]),
         memory: Size::from_kib([200, 1024][seeded.number() as usize % 2]),
@@ -34,6 +35,7 @@ fn any_options(seeded: &mut Seeded) -> LinkOptions {
         packet_max: [600, 1350][seeded.number() as usize % 2],
         law: [LawName::Tide, LawName::Tide, LawName::Bbr][seeded.number() as usize % 3],
         schedule: schedules[seeded.number() as usize % schedules.len()],
+        predictor: predictors[seeded.number() as usize % predictors.len()],
         decreases_on_loss: seeded.number().is_multiple_of(2),
         doubles_repeats: seeded.number().is_multiple_of(2),
         ..LinkOptions::new(1, 1)

@@ -4,19 +4,15 @@
 //! Deviations: where no path has room, the least round trip (docs/algorithms-link.md#low-rtt).
 //! Limits: none.
 
-use super::{PathView, Scheduler, place_of_least};
+use super::{Choice, Scheduler, place_of_least};
 
 /// The rule.
 #[derive(Debug)]
 pub(super) struct LowRtt;
 
 impl Scheduler for LowRtt {
-    fn choose(&mut self, paths: &[PathView], piece: f64) -> usize {
-        let has_room = |path: &PathView| path.ahead(piece) <= path.window;
-        let any = paths.iter().any(has_room);
-        let cost = |path: &PathView| {
-            if any && !has_room(path) { f64::INFINITY } else { path.srtt }
-        };
-        place_of_least(paths.iter().map(cost))
+    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+        let least = || place_of_least(choice.open.iter().map(|path| path.srtt));
+        Some(choice.fastest_with_room().unwrap_or_else(least))
     }
 }

@@ -1,12 +1,18 @@
 //! Which path takes the next piece.
 
+mod blest;
+mod dpsaf;
+mod ecf;
 mod low_rtt;
 mod mvqs;
 mod mvqs_paper;
+mod redundant;
 mod round_robin;
 
 use std::fmt;
 use std::str::FromStr;
+
+use crate::units::Time;
 
 /// A path that can take a piece, as schedulers see it. Sizes are bytes, times seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,6 +24,8 @@ pub struct PathView {
     pub predicted_delay: f64,
     /// Smoothed round trip.
     pub srtt: f64,
+    /// Mean deviation of round trips from the smoothed one.
+    pub rtt_variation: f64,
     /// Round trip without queues.
     pub min_rtt: f64,
     /// What may be unacknowledged, swnd.
@@ -41,12 +49,63 @@ impl PathView {
     fn ahead(&self, piece: f64) -> f64 {
         self.in_flight + self.queued + piece
     }
+
+    /// Whether the window has room for the piece, q < swnd. An idle path always has.
+    fn has_room(&self, piece: f64) -> bool {
+        self.in_flight + self.queued <= 0.0 || self.ahead(piece) <= self.window
+    }
+}
+
+/// What a scheduler is asked: where does this piece go, of all that wait the most urgent one?
+#[derive(Clone, Copy, Debug)]
+pub struct Choice<'a> {
+    /// When.
+    pub now: Time,
+    /// Paths whose virtual queues have room for it; never empty.
+    pub open: &'a [PathView],
+    /// The other paths that work.
+    pub full: &'a [PathView],
+    /// Bytes of the piece.
+    pub piece: f64,
+    /// Bytes that wait for a path, the piece included.
+    pub waiting: f64,
+    /// Bytes of records that the peer takes at most, rwnd.
+    pub peer_window: f64,
+    /// Whether that keeps a record from beginning.
+    pub is_blocked: bool,
+}
+
+impl Choice<'_> {
+    /// The path of the least round trip, whether it is open or not.
+    fn fastest(&self) -> &PathView {
+        let mut fastest = &self.open[0];
+        for path in self.open.iter().chain(self.full) {
+            if path.srtt < fastest.srtt {
+                fastest = path;
+            }
+        }
+        fastest
+    }
+
+    /// The place of the open path of the least round trip whose window has room.
+    fn fastest_with_room(&self) -> Option<usize> {
+        let cost =
+            |path: &PathView| if path.has_room(self.piece) { path.srtt } else { f64::INFINITY };
+        let place = place_of_least(self.open.iter().map(cost));
+        self.open[place].has_room(self.piece).then_some(place)
+    }
 }
 
 /// A rule that chooses a path.
 pub trait Scheduler: fmt::Debug + Send {
-    /// The place in `paths`, which is not empty, of the one that takes a piece of so many bytes.
-    fn choose(&mut self, paths: &[PathView], piece: f64) -> usize;
+    /// The place in `choice.open` of the path that takes the piece; `None` where it should wait for another
+    /// one, which has something under way, so that an acknowledgement will come.
+    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize>;
+
+    /// On how many paths each piece goes, where so many have room.
+    fn copies(&self) -> usize {
+        1
+    }
 }
 
 /// The schedulers, by name.
@@ -59,17 +118,29 @@ pub enum ScheduleName {
     FdMvqsPaper,
     /// Least round trip that has room.
     LowRtt,
+    /// Expected rounds of a window that loss makes smaller.
+    DpsafLike,
+    /// A slower path only if it does not block the window.
+    Blest,
+    /// A slower path only if it is done before the fastest.
+    Ecf,
     /// One after the other.
     RoundRobin,
+    /// Every path that has room.
+    Redundant,
 }
 
 impl ScheduleName {
     /// Every scheduler.
-    pub const ALL: [ScheduleName; 4] = [
+    pub const ALL: [ScheduleName; 8] = [
         ScheduleName::FdMvqs,
         ScheduleName::FdMvqsPaper,
         ScheduleName::LowRtt,
+        ScheduleName::DpsafLike,
+        ScheduleName::Blest,
+        ScheduleName::Ecf,
         ScheduleName::RoundRobin,
+        ScheduleName::Redundant,
     ];
 
     /// As in configuration.
@@ -78,7 +149,11 @@ impl ScheduleName {
             ScheduleName::FdMvqs => "fd-mvqs",
             ScheduleName::FdMvqsPaper => "fd-mvqs-paper",
             ScheduleName::LowRtt => "low-rtt",
+            ScheduleName::DpsafLike => "dpsaf-like",
+            ScheduleName::Blest => "blest",
+            ScheduleName::Ecf => "ecf",
             ScheduleName::RoundRobin => "round-robin",
+            ScheduleName::Redundant => "redundant",
         }
     }
 
@@ -88,7 +163,11 @@ impl ScheduleName {
             ScheduleName::FdMvqs => Box::new(mvqs::Mvqs),
             ScheduleName::FdMvqsPaper => Box::new(mvqs_paper::MvqsPaper { decrease_factor }),
             ScheduleName::LowRtt => Box::new(low_rtt::LowRtt),
+            ScheduleName::DpsafLike => Box::new(dpsaf::DpsafLike { decrease_factor }),
+            ScheduleName::Blest => Box::new(blest::Blest::default()),
+            ScheduleName::Ecf => Box::new(ecf::Ecf::default()),
             ScheduleName::RoundRobin => Box::new(round_robin::RoundRobin::default()),
+            ScheduleName::Redundant => Box::new(redundant::Redundant),
         }
     }
 }
@@ -121,6 +200,7 @@ mod tests {
             path: 0,
             predicted_delay: 0.05,
             srtt: 0.1,
+            rtt_variation: 0.0,
             min_rtt: 0.1,
             window: 10_000.0,
             window_top: 10_000.0,
@@ -129,6 +209,19 @@ mod tests {
             pace: 0.0,
             loss_rate: 0.0,
             detection: 0.1,
+        }
+    }
+
+    /// A piece of 1000 bytes of 20,000 that wait, for a peer that takes a megabyte.
+    pub(super) fn ask<'a>(open: &'a [PathView], full: &'a [PathView]) -> Choice<'a> {
+        Choice {
+            now: Time::ZERO,
+            open,
+            full,
+            piece: 1000.0,
+            waiting: 20_000.0,
+            peer_window: 1e6,
+            is_blocked: false,
         }
     }
 
@@ -145,22 +238,25 @@ mod tests {
         let near = PathView { srtt: 0.05, ..path() };
         let full = PathView { in_flight: 10_000.0, ..near };
         let mut low_rtt = ScheduleName::LowRtt.build(0.5);
-        assert_eq!(low_rtt.choose(&[path(), near], 1000.0), 1);
-        assert_eq!(low_rtt.choose(&[path(), full], 1000.0), 0);
-        assert_eq!(low_rtt.choose(&[full, full], 1000.0), 0, "someone must take it");
+        assert_eq!(low_rtt.choose(&ask(&[path(), near], &[])), Some(1));
+        assert_eq!(low_rtt.choose(&ask(&[path(), full], &[])), Some(0));
+        assert_eq!(low_rtt.choose(&ask(&[full, full], &[])), Some(0), "someone must take it");
         let mut turns = ScheduleName::RoundRobin.build(0.5);
         let paths = [0, 2, 5].map(|number| PathView { path: number, ..path() });
-        assert_eq!([(); 4].map(|()| turns.choose(&paths, 1.0)), [0, 1, 2, 0]);
-        assert_eq!(turns.choose(&paths[2..], 1.0), 0);
+        let chosen = [(); 4].map(|()| turns.choose(&ask(&paths, &[])));
+        assert_eq!(chosen, [Some(0), Some(1), Some(2), Some(0)]);
+        assert_eq!(turns.choose(&ask(&paths[2..], &[])), Some(0));
     }
 
     #[test]
-    fn every_schedule_answers_with_a_path_that_is_there() {
+    fn every_schedule_answers_with_a_path_that_is_there_and_waits_for_none_that_is_idle() {
         let odd = PathView { window: 0.0, srtt: 0.0, pace: 0.0, loss_rate: 1.0, ..path() };
+        let busy = PathView { in_flight: 20_000.0, ..path() };
         for name in ScheduleName::ALL {
             let mut schedule = name.build(0.5);
-            assert!(schedule.choose(&[odd], 1000.0) < 1);
-            assert!(schedule.choose(&[odd, path(), odd], 1000.0) < 3);
+            assert_eq!(schedule.choose(&ask(&[odd], &[])), Some(0));
+            assert!(schedule.choose(&ask(&[odd, path(), odd], &[])).is_some_and(|place| place < 3));
+            assert!(schedule.choose(&ask(&[busy], &[busy])).is_none_or(|place| place < 1));
         }
     }
 }

@@ -5,7 +5,7 @@
 //! a time (docs/algorithms-link.md#mvqs).
 //! Limits: none.
 
-use super::{PathView, Scheduler, place_of_least};
+use super::{Choice, PathView, Scheduler, place_of_least};
 
 /// Loss at which a path is as good as none.
 const LOSS_MAX: f64 = 0.9;
@@ -37,8 +37,9 @@ fn arrival(path: &PathView, piece: f64) -> f64 {
 }
 
 impl Scheduler for Mvqs {
-    fn choose(&mut self, paths: &[PathView], piece: f64) -> usize {
-        let arrivals: Vec<f64> = paths.iter().map(|path| arrival(path, piece)).collect();
+    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+        let paths = choice.open;
+        let arrivals: Vec<f64> = paths.iter().map(|path| arrival(path, choice.piece)).collect();
         let total = |(place, path): (usize, &PathView)| {
             // A failed piece goes again, by the best of the other paths, once the failure is known.
             let others = arrivals.iter().enumerate().filter(|&(other, _)| other != place);
@@ -47,13 +48,13 @@ impl Scheduler for Mvqs {
             let loss = path.loss_rate.min(LOSS_MAX);
             arrivals[place] + loss / (1.0 - loss) * (path.detection + again.max(0.0))
         };
-        place_of_least(paths.iter().enumerate().map(total))
+        Some(place_of_least(paths.iter().enumerate().map(total)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::path;
+    use super::super::tests::{ask, path};
     use super::*;
 
     #[test]
@@ -76,8 +77,8 @@ mod tests {
     fn a_long_path_takes_over_before_the_short_one_is_full() {
         let long = PathView { predicted_delay: 0.11, ..path() };
         let short = |in_flight| PathView { in_flight, ..path() };
-        assert_eq!(Mvqs.choose(&[short(5_000.0), long], 1000.0), 0);
-        assert_eq!(Mvqs.choose(&[short(8_000.0), long], 1000.0), 1);
+        assert_eq!(Mvqs.choose(&ask(&[short(5_000.0), long], &[])), Some(0));
+        assert_eq!(Mvqs.choose(&ask(&[short(8_000.0), long], &[])), Some(1));
     }
 
     #[test]
@@ -85,7 +86,7 @@ mod tests {
         // 0.05 + 1/9 · (0.1 + 0.06) = 0.068 against 0.06.
         let lossy = PathView { loss_rate: 0.1, ..path() };
         let longer = PathView { predicted_delay: 0.06, ..path() };
-        assert_eq!(Mvqs.choose(&[lossy, longer], 1000.0), 1);
-        assert_eq!(Mvqs.choose(&[path(), longer], 1000.0), 0);
+        assert_eq!(Mvqs.choose(&ask(&[lossy, longer], &[])), Some(1));
+        assert_eq!(Mvqs.choose(&ask(&[path(), longer], &[])), Some(0));
     }
 }

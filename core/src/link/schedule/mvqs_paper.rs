@@ -6,7 +6,7 @@
 //! Limits: none.
 
 use super::super::failure::printed_factor;
-use super::{PathView, Scheduler, place_of_least};
+use super::{Choice, PathView, Scheduler, place_of_least};
 
 /// The rule.
 #[derive(Debug)]
@@ -36,14 +36,15 @@ impl MvqsPaper {
 }
 
 impl Scheduler for MvqsPaper {
-    fn choose(&mut self, paths: &[PathView], piece: f64) -> usize {
-        place_of_least(paths.iter().map(|path| self.time_factor(path, piece)))
+    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+        let time = |path: &PathView| self.time_factor(path, choice.piece);
+        Some(place_of_least(choice.open.iter().map(time)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::path;
+    use super::super::tests::{ask, path};
     use super::*;
 
     const RULE: MvqsPaper = MvqsPaper { decrease_factor: 0.5 };
@@ -69,6 +70,6 @@ mod tests {
         let lossy = PathView { loss_rate: 0.5, ..path() };
         let longer = PathView { predicted_delay: 0.051, ..path() };
         let mut rule = RULE;
-        assert_eq!(rule.choose(&[longer, lossy], 1000.0), 1);
+        assert_eq!(rule.choose(&ask(&[longer, lossy], &[])), Some(1));
     }
 }

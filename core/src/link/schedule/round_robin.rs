@@ -4,7 +4,7 @@
 //! Deviations: none.
 //! Limits: none.
 
-use super::{PathView, Scheduler};
+use super::{Choice, Scheduler};
 
 /// The rule.
 #[derive(Debug, Default)]
@@ -14,9 +14,10 @@ pub(super) struct RoundRobin {
 }
 
 impl Scheduler for RoundRobin {
-    fn choose(&mut self, paths: &[PathView], _piece: f64) -> usize {
+    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+        let paths = choice.open;
         let place = paths.iter().position(|path| path.path >= self.next).unwrap_or(0);
         self.next = paths.get(place).map_or(0, |path| path.path + 1);
-        place
+        Some(place)
     }
 }
