@@ -105,10 +105,10 @@ pub(super) enum Bench {
         #[arg(long, default_values_t = [1, 64, 256])]
         group: Vec<usize>,
         /// Seconds of each measurement
-        #[arg(long, default_value_t = 3)]
-        seconds: u64,
+        #[arg(long, default_value_t = 0.3)]
+        seconds: f64,
         /// Measurements of each, in turn
-        #[arg(long, default_value_t = 3)]
+        #[arg(long, default_value_t = 11)]
         runs: usize,
     },
     /// A world with real processes, beside the same file in virtual time: lab bench FILE.toml
@@ -207,13 +207,13 @@ impl Bench {
             Bench::Overhead(options) => on_links(overhead::run(options)).await,
             #[cfg(feature = "stores")]
             Bench::Spool { directory: Some(folder), only: Some(only), group, seconds, .. } => {
-                let time = Duration::from_secs(seconds);
+                let time = Duration::from_secs_f64(seconds);
                 say(&spool::one(only, group[0], time, &folder).await?);
                 Ok(None)
             }
             #[cfg(feature = "stores")]
             Bench::Spool { directory, group, seconds, runs, .. } => {
-                let time = Duration::from_secs(seconds);
+                let time = Duration::from_secs_f64(seconds);
                 let options = spool::Options { directory, groups: group, time, runs };
                 Ok(Some(spool::run(&options).await?.into()))
             }

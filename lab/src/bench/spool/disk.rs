@@ -33,6 +33,11 @@ impl Written {
     }
 }
 
+/// Waits until everything is written that anybody wrote to the disk under a folder.
+pub(super) fn settle(folder: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(std::fs::File::open(folder)?)?)
+}
+
 /// How often 4 KiB can be appended and made safe.
 pub(super) fn syncs_a_second(folder: &Path, time: Duration) -> io::Result<f64> {
     let path = folder.join("syncs");

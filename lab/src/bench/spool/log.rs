@@ -15,7 +15,8 @@ use tidegate_core::record::{Properties, StreamId};
 use tidegate_core::units::Time;
 use tokio::sync::mpsc;
 
-use super::{AHEAD, SIZE};
+use super::AHEAD;
+use super::payloads::Payloads;
 
 /// Records of a segment: somewhat below the 64 MiB that are the default.
 const SEGMENT_RECORDS: u64 = 150_000;
@@ -39,7 +40,7 @@ pub(super) async fn run(folder: &Path, group: usize, time: Duration) -> anyhow::
     let (sender, mut arrivals) = mpsc::channel(64);
     let spool =
         Spool::start(opened.folder, &options, name, CommitCounts::default(), sender.clone())?;
-    let mut entries = Entries::default();
+    let mut entries = Entries::new(group);
     let start = Instant::now();
     let (mut told, mut safe) = (0, 0);
     while start.elapsed() < time {
@@ -58,14 +59,18 @@ pub(super) async fn run(folder: &Path, group: usize, time: Duration) -> anyhow::
 }
 
 /// What a node would append.
-#[derive(Default)]
 struct Entries {
+    payloads: Payloads,
     number: u64,
     records: u64,
     segment: u32,
 }
 
 impl Entries {
+    fn new(group: usize) -> Entries {
+        Entries { payloads: Payloads::new(group), number: 0, records: 0, segment: 0 }
+    }
+
     /// The next records, and before them what begins a segment, if one is due.
     fn next(&mut self, group: usize) -> Vec<Append> {
         let mut appends = Vec::with_capacity(group + 1);
@@ -82,7 +87,7 @@ impl Entries {
         }
         for _ in 0..group {
             self.records += 1;
-            let record = record(self.records);
+            let record = record(self.records, self.payloads.of(self.records));
             self.push(&mut appends, Entry::Record(Box::new(record)));
         }
         appends
@@ -94,7 +99,7 @@ impl Entries {
     }
 }
 
-fn record(seq: u64) -> LoggedRecord {
+fn record(seq: u64, payload: Bytes) -> LoggedRecord {
     let arrived = Time::from_nanos(seq * 1000);
     LoggedRecord {
         stream: StreamId(1),
@@ -108,7 +113,7 @@ fn record(seq: u64) -> LoggedRecord {
         class: "bench".into(),
         key: Bytes::from_static(b"bench"),
         properties: Properties::default(),
-        payload: Bytes::from_static(&[b'x'; SIZE]),
+        payload,
         foreign: None,
         packet: None,
     }

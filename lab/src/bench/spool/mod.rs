@@ -4,6 +4,7 @@
 mod disk;
 mod log;
 mod node;
+mod payloads;
 mod stores;
 
 use std::path::{Path, PathBuf};
@@ -58,14 +59,9 @@ pub enum Contestant {
 }
 
 impl Contestant {
-    const ALL: [Contestant; 6] = [
-        Contestant::Log,
-        Contestant::Node,
-        Contestant::Open,
-        Contestant::Plain,
-        Contestant::Redb,
-        Contestant::Fjall,
-    ];
+    /// All but the plain file, with which each is compared.
+    const ALL: [Contestant; 5] =
+        [Contestant::Log, Contestant::Node, Contestant::Open, Contestant::Redb, Contestant::Fjall];
 
     fn name(self) -> &'static str {
         match self {
@@ -98,47 +94,70 @@ pub async fn run(options: &Options) -> anyhow::Result<Vec<String>> {
 async fn measure(options: &Options, root: &Path) -> anyhow::Result<Vec<String>> {
     std::fs::create_dir_all(root)?;
     let mut table = vec![format!(
-        "durable records of {SIZE} B a second; median of {} runs of {:.0} s in turn, each in a process of\n\
-         its own; in brackets bytes that the disk wrote for each byte of payload, and the most memory",
+        "durable records of {SIZE} B a second, each measurement in a process of its own; ratios to the plain\n\
+         file are those of two measurements one after the other, for a disk does not stay as fast as it is;\n\
+         medians of {} runs of {} s in turn; in brackets bytes that the disk wrote for each byte of payload,\n\
+         and the most memory",
         options.runs,
         options.time.as_secs_f64()
     )];
     let mut figures = Vec::new();
-    let steps = options.groups.len() * options.runs * Contestant::ALL.len();
+    let steps = options.groups.len() * options.runs * Contestant::ALL.len() * 2;
     let progress = Progress::new("spool", steps);
     for &group in &options.groups {
-        let mut runs = Contestant::ALL.map(|_| Vec::new());
+        let mut pairs = Contestant::ALL.map(|_| Vec::new());
         let mut syncs = Vec::new();
         for run in 0..options.runs {
-            for (runs, contestant) in runs.iter_mut().zip(Contestant::ALL) {
-                let step = format!("{}, {group} a commit", contestant.name());
-                progress.step(&step, Some(options.time));
-                let folder = root.join(format!("{}-{group}-{run}", contestant.name()));
-                std::fs::create_dir_all(&folder)?;
-                runs.push(apart(contestant, group, options.time, &folder).await?);
-                std::fs::remove_dir_all(&folder)?;
+            for turn in 0..Contestant::ALL.len() {
+                // Nobody always comes behind the same one.
+                let place = (run + turn) % Contestant::ALL.len();
+                let mut pair = Vec::new();
+                for contestant in [Contestant::Plain, Contestant::ALL[place]] {
+                    let step = format!("{}, {group} a commit", contestant.name());
+                    progress.step(&step, Some(options.time));
+                    let folder = root.join(format!("{}-{group}-{run}-{turn}", contestant.name()));
+                    std::fs::create_dir_all(&folder)?;
+                    pair.push(apart(contestant, group, options.time, &folder).await?);
+                }
+                pairs[place].push([pair[0], pair[1]]);
             }
             syncs.push(disk::syncs_a_second(root, options.time / 4)?);
         }
-        let of = |runs: &Vec<Run>, field: fn(&Run) -> f64| median(runs.iter().map(field).collect());
-        let place = Contestant::ALL.iter().position(|one| *one == Contestant::Plain);
-        let plain = of(&runs[place.context("there is a plain file")?], |run| run.rate);
+        // Not before: a disk that is told of free space is busy with it for a while.
+        std::fs::remove_dir_all(root)?;
+        std::fs::create_dir_all(root)?;
+        disk::settle(root)?;
         table.push(format!("{group} a commit; {:.0} syncs/s of 4 KiB", median(syncs)));
-        for (runs, contestant) in runs.iter().zip(Contestant::ALL) {
-            let (name, rate) = (contestant.name(), of(runs, |run| run.rate));
-            let (written, peak) = (of(runs, |run| run.written), of(runs, |run| run.peak_mib));
-            let ratio = rate / plain;
-            table.push(format!(
-                "  {name:<24}{rate:>10.0}/s {ratio:>6.2} of the plain file  [{written:.2}; {peak:.0} MiB]"
-            ));
-            figures.push(figure(&format!("spool_{name}_{group}"), rate, "records/s"));
-            figures.push(figure(&format!("spool_{name}_{group}_ratio"), ratio, "of_plain_file"));
-            figures.push(figure(&format!("spool_{name}_{group}_written"), written, "B/B"));
-            figures.push(figure(&format!("spool_{name}_{group}_peak"), peak, "MiB"));
+        let plain: Vec<Run> = pairs.iter().flatten().map(|[plain, _]| *plain).collect();
+        let itself: Vec<_> = plain.iter().map(|plain| [*plain, *plain]).collect();
+        for (pairs, contestant) in pairs.iter().zip(Contestant::ALL) {
+            rows(contestant, group, pairs, &mut table, &mut figures);
         }
+        rows(Contestant::Plain, group, &itself, &mut table, &mut figures);
     }
     table.append(&mut figures);
     Ok(table)
+}
+
+/// A line and figures of a contestant, from its measurements, each behind one of the plain file.
+fn rows(
+    contestant: Contestant,
+    group: usize,
+    pairs: &[[Run; 2]],
+    table: &mut Vec<String>,
+    figures: &mut Vec<String>,
+) {
+    let of = |field: fn(&[Run; 2]) -> f64| median(pairs.iter().map(field).collect());
+    let (name, rate) = (contestant.name(), of(|[_, own]| own.rate));
+    let ratio = of(|[plain, own]| own.rate / plain.rate);
+    let (written, peak) = (of(|[_, own]| own.written), of(|[_, own]| own.peak_mib));
+    table.push(format!(
+        "  {name:<24}{rate:>10.0}/s {ratio:>6.2} of the plain file  [{written:.2}; {peak:.0} MiB]"
+    ));
+    figures.push(figure(&format!("spool_{name}_{group}"), rate, "records/s"));
+    figures.push(figure(&format!("spool_{name}_{group}_ratio"), ratio, "of_plain_file"));
+    figures.push(figure(&format!("spool_{name}_{group}_written"), written, "B/B"));
+    figures.push(figure(&format!("spool_{name}_{group}_peak"), peak, "MiB"));
 }
 
 /// What one measurement says.
@@ -159,11 +178,12 @@ async fn apart(
     time: Duration,
     folder: &Path,
 ) -> anyhow::Result<Run> {
+    disk::settle(folder)?;
     let before = Written::now(folder)?;
     let mut command = tokio::process::Command::new(std::env::current_exe()?);
     let name = contestant.to_possible_value().context("no contestant is hidden")?;
     command.args(["bench", "spool", "--only", name.get_name(), "--group", &group.to_string()]);
-    command.args(["--seconds", &time.as_secs().to_string(), "--directory"]).arg(folder);
+    command.args(["--seconds", &time.as_secs_f64().to_string(), "--directory"]).arg(folder);
     let output = command.stderr(Stdio::inherit()).kill_on_drop(true).output().await?;
     let text = String::from_utf8(output.stdout)?;
     let mut words = text.split_whitespace().map(str::parse::<f64>);

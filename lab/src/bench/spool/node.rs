@@ -10,7 +10,8 @@ use tidegate::port::{Notice, Source};
 use tidegate::{assemble, config};
 use tidegate_core::record::{Body, Offered, Properties, Token};
 
-use super::{AHEAD, SIZE};
+use super::AHEAD;
+use super::payloads::Payloads;
 
 /// Records a second that are acknowledged as durable.
 pub(super) async fn run(
@@ -44,13 +45,13 @@ pub(super) async fn run(
 }
 
 async fn offer(source: &mut Source, group: u64, time: Duration) -> anyhow::Result<f64> {
-    let payload = Bytes::from_static(&[b'x'; SIZE]);
+    let payloads = Payloads::new(group as usize);
     let record = |source: &Source, number: u64| Offered {
         source: source.id(),
         token: Some(Token(number)),
         key: Bytes::from_static(b"bench"),
         properties: Properties::default(),
-        body: Body::Resident(payload.clone()),
+        body: Body::Resident(payloads.of(number)),
         read_at: source.now(),
         source_unix_ns: None,
         ttl: None,

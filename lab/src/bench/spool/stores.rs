@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::SIZE;
+use super::payloads::Payloads;
 
 /// Calls `commit` with the first number of each group until the time is over; records a second.
 fn rate(
@@ -25,9 +25,9 @@ fn rate(
 /// One write and one fdatasync a group; as much as any log on this disk could do.
 pub(super) fn plain(folder: &Path, group: usize, time: Duration) -> anyhow::Result<f64> {
     let mut file = OpenOptions::new().create(true).append(true).open(folder.join("plain"))?;
-    let records = vec![b'x'; SIZE * group];
-    rate(group, time, |_| {
-        file.write_all(&records)?;
+    let payloads = Payloads::new(group);
+    rate(group, time, |first| {
+        file.write_all(&payloads.of_group(first, group))?;
         Ok(file.sync_data()?)
     })
 }
@@ -35,13 +35,14 @@ pub(super) fn plain(folder: &Path, group: usize, time: Duration) -> anyhow::Resu
 /// redb: a transaction a group, of immediate durability.
 pub(super) fn redb(folder: &Path, group: usize, time: Duration) -> anyhow::Result<f64> {
     const TABLE: redb::TableDefinition<'_, u64, &[u8]> = redb::TableDefinition::new("records");
+    let payloads = Payloads::new(group);
     let store = redb::Database::create(folder.join("redb"))?;
     rate(group, time, |first| {
         let transaction = store.begin_write()?;
         {
             let mut table = transaction.open_table(TABLE)?;
             for number in first..first + group as u64 {
-                table.insert(number, &[b'x'; SIZE][..])?;
+                table.insert(number, &payloads.of(number)[..])?;
             }
         }
         Ok(transaction.commit()?)
@@ -50,12 +51,13 @@ pub(super) fn redb(folder: &Path, group: usize, time: Duration) -> anyhow::Resul
 
 /// fjall: a batch a group, then its journal is made safe by fdatasync.
 pub(super) fn fjall(folder: &Path, group: usize, time: Duration) -> anyhow::Result<f64> {
+    let payloads = Payloads::new(group);
     let store = fjall::Database::builder(folder.join("fjall")).open()?;
     let records = store.keyspace("records", fjall::KeyspaceCreateOptions::default)?;
     rate(group, time, |first| {
         let mut batch = store.batch();
         for number in first..first + group as u64 {
-            batch.insert(&records, number.to_be_bytes(), [b'x'; SIZE]);
+            batch.insert(&records, number.to_be_bytes(), &payloads.of(number)[..]);
         }
         batch.commit()?;
         Ok(store.persist(fjall::PersistMode::SyncData)?)
