@@ -170,14 +170,7 @@ impl Bench {
                 on_links(hol::run(hol::Options { contestants, seconds, drain, runs })).await
             }
             Bench::Ingest { records, runs, connections } => {
-                let mut options = ingest::Options::new(rig::tidegate_program()?);
-                options.records = records.unwrap_or(options.records);
-                options.runs = runs.unwrap_or(options.runs);
-                options.connections = connections.unwrap_or(options.connections);
-                let found = tokio::task::spawn_blocking(move || ingest::run(&options)).await??;
-                let versions = Program::all_with_versions(&[Program::Tidegate, Program::Mosquitto]);
-                let versions = versions.into_iter().collect();
-                Ok(Some(Findings { versions, ..found.into() }))
+                accepting(records, runs, connections).await
             }
             Bench::Kill9 { only, kills, restarts, cuts, per_second, records, seed } => {
                 let all = kill9::Contestant::ALL.to_vec();
@@ -243,4 +236,21 @@ async fn play(words: &[String]) -> anyhow::Result<Option<Findings>> {
         return Ok(None);
     }
     Ok(Some(world::run(Path::new(file), say).await?))
+}
+
+/// What accepting costs.
+async fn accepting(
+    records: Option<u64>,
+    runs: Option<usize>,
+    connections: Option<usize>,
+) -> anyhow::Result<Option<Findings>> {
+    let mut options = ingest::Options::new(rig::tidegate_program()?);
+    options.records = records.unwrap_or(options.records);
+    options.runs = runs.unwrap_or(options.runs);
+    options.connections = connections.unwrap_or(options.connections);
+    let found = tokio::task::spawn_blocking(move || ingest::run(&options)).await??;
+    let versions =
+        Program::all_with_versions(&[Program::Tidegate, Program::Mosquitto, Program::Nats]);
+    let versions = versions.into_iter().collect();
+    Ok(Some(Findings { versions, ..found.into() }))
 }

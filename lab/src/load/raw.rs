@@ -9,7 +9,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A CONNECT with a clean session and no keepalive.
 pub fn connect_packet(client_id: &str) -> Vec<u8> {
-    let mut body = b"\x00\x04MQTT\x04\x02\x00\x00".to_vec();
+    connect_with(0x02, client_id)
+}
+
+/// The same with these flags.
+fn connect_with(flags: u8, client_id: &str) -> Vec<u8> {
+    let mut body = b"\x00\x04MQTT\x04".to_vec();
+    body.extend([flags, 0, 0]);
     push_text(&mut body, client_id);
     packet(0x10, &body)
 }
@@ -99,10 +105,26 @@ impl Splitter {
 /// # Errors
 /// No connection, or a CONNACK that refuses.
 pub fn log_in(address: SocketAddr, client_id: &str) -> io::Result<TcpStream> {
+    connect(address, client_id, &connect_packet(client_id))
+}
+
+/// Subscribes a client whose session lasts, with QoS 1, and goes away: what it would get is kept for it.
+///
+/// # Errors
+/// As [`log_in`].
+pub fn subscribe_for_later(address: SocketAddr, client_id: &str, filter: &str) -> io::Result<()> {
+    let mut stream = connect(address, client_id, &connect_with(0, client_id))?;
+    stream.write_all(&subscribe_packet(filter, 1))?;
+    let (mut splitter, mut buffer) = (Splitter::default(), [0; 64]);
+    wait_for(&mut stream, &mut splitter, &mut buffer, 0x90, 1)?;
+    stream.write_all(&[0xe0, 0])
+}
+
+fn connect(address: SocketAddr, client_id: &str, hello: &[u8]) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(&connect_packet(client_id))?;
+    stream.write_all(hello)?;
     let mut answer = [0; 4];
     stream.read_exact(&mut answer)?;
     match answer {

@@ -1,9 +1,10 @@
 //! What accepting a record costs: CPU of the whole process a record, beside Mosquitto in the same run.
 //!
-//! Equal work on both sides: each accepts and discards, then each forwards to one local consumer. The
-//! contestants take turns; medians are printed.
+//! Equal work on both sides: each accepts and discards, then each forwards to one local consumer. Then records
+//! are kept for later, beside NATS too, each by its own promise. The contestants take turns; medians are printed.
 
 mod consumer;
+mod durable;
 mod idle;
 mod server;
 
@@ -50,7 +51,7 @@ impl Options {
 /// A process that does not start or a connection that breaks.
 pub fn run(options: &Options) -> io::Result<Vec<String>> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
-    let steps = 4 * Contestant::ALL.len() * options.runs;
+    let steps = (4 * Contestant::ALL.len() + durable::Keeper::ALL.len()) * options.runs;
     let progress = Progress::new("ingest", steps + if options.connections > 0 { 2 } else { 0 });
     let mut lines = vec![
         format!("CPU of the whole process for each of {} records of 64 B from", options.records),
@@ -69,6 +70,9 @@ pub fn run(options: &Options) -> io::Result<Vec<String>> {
             figures.push(figure(&format!("ingest_{name}_ratio"), ratio, "of_mosquitto"));
         }
     }
+    let [mut kept, mut kept_figures] = durable::run(options, &progress)?;
+    lines.append(&mut kept);
+    figures.append(&mut kept_figures);
     if options.connections > 0 {
         for contestant in Contestant::ALL {
             progress.step(&format!("{}, idle connections", contestant.name()), None);

@@ -58,22 +58,29 @@ impl Server {
         tidegate: &Path,
         keys: Option<&Keys>,
     ) -> io::Result<Self> {
-        let folder = Scratch::new().map_err(io::Error::other)?;
         let address = free_address()?;
-        let (program, text) = match contestant {
+        let (program, arguments, text): (_, &[&str], _) = match contestant {
             Contestant::Tidegate => {
-                (tidegate.to_owned(), tidegate_config(address, work, sink, keys))
+                (tidegate.to_owned(), &["run"], tidegate_config(address, work, sink, keys))
             }
-            Contestant::Mosquitto => ("mosquitto".into(), mosquitto_config(address, keys)),
+            Contestant::Mosquitto => ("mosquitto".into(), &[], mosquitto_config(address, keys)),
         };
-        let file = folder.file("config", &text).map_err(io::Error::other)?;
-        let arguments: &[&str] = match contestant {
-            Contestant::Tidegate => &["run"],
-            Contestant::Mosquitto => &[],
-        };
-        let process = spawn(&program, arguments, &file, folder.path())?;
+        Server::launch((&program, arguments), address, &text, keys.is_some())
+    }
+
+    /// Starts a program with these arguments and this configuration in a folder of its own, and waits until it
+    /// takes connections at `address`.
+    pub(super) fn launch(
+        (program, arguments): (&Path, &[&str]),
+        address: SocketAddr,
+        text: &str,
+        speaks_tls: bool,
+    ) -> io::Result<Self> {
+        let folder = Scratch::new().map_err(io::Error::other)?;
+        let file = folder.file("config", text).map_err(io::Error::other)?;
+        let process = spawn(program, arguments, &file, folder.path())?;
         let server = Server { process, address, _folder: folder };
-        wait_until_up(address, keys.is_some())?;
+        wait_until_up(address, speaks_tls)?;
         Ok(server)
     }
 
@@ -97,6 +104,7 @@ fn spawn(program: &Path, arguments: &[&str], file: &Path, folder: &Path) -> io::
         .arg("-c")
         .arg(file)
         .current_dir(folder)
+        .env("TIDEGATE_LAB_KEY", "5a".repeat(32))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

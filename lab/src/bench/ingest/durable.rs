@@ -1,0 +1,155 @@
+//! What accepting a record costs that is to be kept: nobody takes it now, and who acknowledged it must still have
+//! it later. Each contestant keeps its own promise, which the table names.
+
+use std::io;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Instant;
+
+use super::server::{Server, free_address};
+use super::{Options, PAYLOAD, PUBLISHERS, median};
+use crate::load::raw;
+use crate::progress::Progress;
+use crate::report::figure;
+use crate::rig::versions::Program;
+
+/// Topics of one level: NATS has topics of its own below others.
+const FILTER: &str = "+";
+
+/// Who keeps records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeper {
+    Tidegate,
+    /// The same, each entry sealed.
+    Sealed,
+    Mosquitto,
+    Nats,
+    /// The same with a sync for each message.
+    NatsSynced,
+}
+
+impl Keeper {
+    pub(super) const ALL: [Keeper; 5] =
+        [Keeper::Tidegate, Keeper::Sealed, Keeper::Mosquitto, Keeper::Nats, Keeper::NatsSynced];
+
+    fn name(self) -> &'static str {
+        match self {
+            Keeper::Tidegate => "tidegate",
+            Keeper::Sealed => "tidegate-sealed",
+            Keeper::Mosquitto => "mosquitto",
+            Keeper::Nats => "nats-stream",
+            Keeper::NatsSynced => "nats-stream-synced",
+        }
+    }
+
+    /// What an acknowledgement means, with this configuration and by its maker's documentation.
+    fn promise(self) -> &'static str {
+        match self {
+            Keeper::Tidegate => "it is on disk (fdatasync)",
+            Keeper::Sealed => "it is on disk, encrypted",
+            Keeper::Mosquitto => "it is in memory; all is written once a second",
+            Keeper::Nats => "it is in a file; synced every two minutes",
+            Keeper::NatsSynced => "it is on disk (sync_interval: always)",
+        }
+    }
+
+    fn program(self) -> Program {
+        match self {
+            Keeper::Tidegate | Keeper::Sealed => Program::Tidegate,
+            Keeper::Mosquitto => Program::Mosquitto,
+            Keeper::Nats | Keeper::NatsSynced => Program::Nats,
+        }
+    }
+
+    fn start(self) -> io::Result<Server> {
+        let address = free_address()?;
+        let program = self.program().path().map_err(io::Error::other)?;
+        let arguments: &[&str] = if self.program() == Program::Tidegate { &["run"] } else { &[] };
+        let text = match self {
+            Keeper::Tidegate => tidegate(address, ""),
+            Keeper::Sealed => tidegate(address, "key_env = \"TIDEGATE_LAB_KEY\"\n"),
+            Keeper::Mosquitto => format!(
+                "listener {} {}\nallow_anonymous true\nuser root\nmax_queued_messages 0\n\
+                 set_tcp_nodelay true\nlog_dest none\npersistence true\n\
+                 persistence_location ./\nautosave_interval 1\n",
+                address.port(),
+                address.ip()
+            ),
+            Keeper::Nats => nats(address, "")?,
+            Keeper::NatsSynced => nats(address, ", sync_interval: always")?,
+        };
+        let server = Server::launch((&program, arguments), address, &text, false)?;
+        if self.program() != Program::Tidegate {
+            raw::subscribe_for_later(address, "later", FILTER)?;
+        }
+        Ok(server)
+    }
+}
+
+/// A node whose output never comes up.
+fn tidegate(address: SocketAddr, key: &str) -> String {
+    format!(
+        "[node]\nname = \"bench\"\n[http]\nlisten = []\n[[input]]\nmqtt = {{ listen = \"{address}\" }}\n\
+         [[output]]\nname = \"far\"\nmqtt = {{ url = \"mqtt://127.0.0.1:1\" }}\n\
+         [log]\ndirectory = \"log\"\n{key}"
+    )
+}
+
+fn nats(address: SocketAddr, more: &str) -> io::Result<String> {
+    let clients = free_address()?;
+    Ok(format!(
+        "server_name: bench\nlisten: \"{clients}\"\njetstream {{ store_dir: \"./stream\"{more} }}\n\
+         mqtt {{ listen: \"{address}\" }}\n"
+    ))
+}
+
+/// Records a second that are acknowledged, and microseconds of CPU for each.
+fn measure(keeper: Keeper, options: &Options) -> io::Result<(f64, f64)> {
+    let server = keeper.start()?;
+    let (before, begun) = (server.cpu()?, Instant::now());
+    let each = options.records / PUBLISHERS;
+    let address = server.address;
+    let publishers = (0..PUBLISHERS).map(|number| {
+        thread::spawn(move || -> io::Result<()> {
+            let mut stream = raw::log_in(address, &format!("publisher-{number}"))?;
+            raw::saturate(&mut stream, &format!("p{number}"), 1, &PAYLOAD, each)
+        })
+    });
+    for publisher in publishers.collect::<Vec<_>>() {
+        publisher.join().expect("a publisher does not panic")?;
+    }
+    let sent = (each * PUBLISHERS) as f64;
+    let rate = sent / begun.elapsed().as_secs_f64();
+    Ok((rate, (server.cpu()? - before).as_secs_f64() * 1e6 / sent))
+}
+
+/// Measures all of them in turn; lines and figures.
+pub(super) fn run(options: &Options, progress: &Progress) -> io::Result<[Vec<String>; 2]> {
+    let mut runs = Keeper::ALL.map(|_| Vec::new());
+    let mut lines = vec![format!(
+        "kept for later, QoS 1: {:<20}{:>12}{:>10}  an acknowledgement means",
+        "", "records/s", "us CPU"
+    )];
+    let mut missing = Vec::new();
+    for _ in 0..options.runs {
+        for (runs, keeper) in runs.iter_mut().zip(Keeper::ALL) {
+            progress.step(&format!("{}, kept", keeper.name()), None);
+            match keeper.program().path() {
+                Ok(_) => runs.push(measure(keeper, options)?),
+                Err(error) => missing.push(format!("skipped: {}: {error}", keeper.name())),
+            }
+        }
+    }
+    missing.dedup();
+    let mut figures = Vec::new();
+    for (runs, keeper) in runs.iter().zip(Keeper::ALL).filter(|(runs, _)| !runs.is_empty()) {
+        let (name, promise) = (keeper.name(), keeper.promise());
+        let rate = median(runs.iter().map(|run| run.0).collect());
+        let cpu = median(runs.iter().map(|run| run.1).collect());
+        lines.push(format!("  {name:<41}{rate:>12.0}{cpu:>10.2}  {promise}"));
+        figures.push(figure(&format!("ingest_kept_{name}_rate"), rate, "records/s"));
+        figures.push(figure(&format!("ingest_kept_{name}_cpu"), cpu, "us"));
+    }
+    lines.append(&mut missing);
+    Ok([lines, figures])
+}
