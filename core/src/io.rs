@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::class::ClassId;
+use crate::fleet::Amount;
 pub use crate::log::{Append, Fetch};
 use crate::log::{Fetched, SegmentId};
 use crate::record::{
@@ -346,6 +347,8 @@ pub enum Control {
         source: SourceId,
         /// Its name.
         name: Arc<str>,
+        /// Set where all that comes by it is a neighbour's: the class that it has there.
+        relays: Option<ClassId>,
     },
     /// A connection of an input ended.
     Close(SourceId),
@@ -353,18 +356,17 @@ pub enum Control {
     Stop,
     /// Give up what is still held (reason `stopped`): the end of a stop without a log.
     Discard,
-    /// A lease on a peer's spare bandwidth.
+    /// What a neighbour's uplink carries of a class from now on, in place of what it did: nothing, where
+    /// the amount is zero.
     Grant {
-        /// Who provides.
-        peer: PeerId,
+        /// The output by which the neighbour is reached.
+        peer: OutputId,
         /// For which class.
         class: ClassId,
         /// How much.
-        amount: Rate,
+        amount: Amount,
         /// For how long from now.
         lease: Duration,
-        /// Fencing token: (leader revision, grant id).
-        token: (u64, u64),
     },
     /// New rules; the stored backlog is re-classed.
     Rules(Arc<crate::rules::Rules>),

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tidegate_core::fleet::Measured;
 use tidegate_core::io::{Control, Destination, Event, Input, Output, PathState, PrepareError};
 use tidegate_core::log::LogName;
 use tidegate_core::node::Node;
@@ -16,6 +17,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use crate::fleet::FleetBoard;
 use crate::input::counts::InputCounts;
 use crate::link::Links;
 use crate::port::{
@@ -36,6 +38,39 @@ const WALL_UNCERTAINTY: Duration = Duration::from_secs(1);
 /// No clock that was ever set shows less: the beginning of 2025, in seconds since 1970.
 const WALL_EARLIEST: Duration = Duration::from_secs(1_735_689_600);
 
+/// How the fleet's agent reaches a running node.
+#[derive(Clone, Debug)]
+pub struct FleetDoor {
+    arrivals: mpsc::Sender<Arrival>,
+    clock: Clock,
+}
+
+impl FleetDoor {
+    /// The node's clock.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// What the node carries and wants; `None` where it has no part in a fleet.
+    ///
+    /// # Errors
+    /// The node is gone.
+    pub async fn measure(&self) -> Result<Option<Measured>, Stopping> {
+        let (reply, answer) = oneshot::channel();
+        self.arrivals.send(Arrival::Measure(reply)).await.map_err(|_| Stopping)?;
+        answer.await.map_err(|_| Stopping)
+    }
+
+    /// Tells the node what it may send by whom.
+    ///
+    /// # Errors
+    /// The node is gone.
+    pub async fn control(&self, control: Control) -> Result<(), Stopping> {
+        let arrival = Arrival::Input(Input::Control(control));
+        self.arrivals.send(arrival).await.map_err(|_| Stopping)
+    }
+}
+
 /// A node that runs.
 #[derive(Debug)]
 pub struct Running {
@@ -55,6 +90,7 @@ pub struct StatusHandle {
     counts: InputCounts,
     commits: Option<CommitCounts>,
     links: Links,
+    fleet: FleetBoard,
 }
 
 impl StatusHandle {
@@ -78,6 +114,11 @@ impl StatusHandle {
         &self.links
     }
 
+    /// The node's part in its fleet.
+    pub fn fleet(&self) -> &FleetBoard {
+        &self.fleet
+    }
+
     /// What the log's commits count, if there is a log.
     pub fn commits(&self) -> Option<&CommitCounts> {
         self.commits.as_ref()
@@ -85,6 +126,11 @@ impl StatusHandle {
 }
 
 impl Running {
+    /// The door for the fleet's agent.
+    pub fn fleet_door(&self) -> FleetDoor {
+        FleetDoor { arrivals: self.arrivals.clone(), clock: self.intake.clock() }
+    }
+
     /// Waits until the log has taken its first entries: before, nothing durable is accepted. A log that
     /// takes long to say so (a full disk) is not waited for.
     pub async fn log_is_ready(&self) {
@@ -189,7 +235,13 @@ pub fn start(
     };
     let counts = intake.counts().clone();
     let running = Running {
-        status: StatusHandle { requests: status_sender, counts, commits, links },
+        status: StatusHandle {
+            requests: status_sender,
+            counts,
+            commits,
+            links,
+            fleet: FleetBoard::default(),
+        },
         intake,
         log_is_ready,
         arrivals: sender,
@@ -280,13 +332,17 @@ impl Drive {
     fn take(&mut self, arrival: Arrival) {
         let input = match arrival {
             Arrival::Input(input) => input,
-            Arrival::Open { name, notices, reply } => {
+            Arrival::Open { name, relays, notices, reply } => {
                 let source = self.free.pop().unwrap_or(SourceId(self.notices.len() as u32));
                 let place = source.0 as usize;
                 self.notices.resize_with(self.notices.len().max(place + 1), || None);
                 self.notices[place] = Some(notices);
                 let _ = reply.send(source);
-                Input::Control(Control::Open { source, name })
+                Input::Control(Control::Open { source, name, relays })
+            }
+            Arrival::Measure(reply) => {
+                let _ = reply.send(self.node.measured(self.clock.now()));
+                return;
             }
             Arrival::Close(source) => {
                 self.notices[source.0 as usize] = None;

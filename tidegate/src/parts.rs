@@ -16,6 +16,7 @@ use crate::config::{
     self, AmqpConfig, ClientVersion, Config, InputConfig, MqttClientConfig, MqttOutputConfig,
     OutputConfig, OutputKind, ReplayConfig, ReplayFormat, SinkConfig, TlsConfig, Url,
 };
+use crate::fleet::RelayCounts;
 use crate::input::mqtt::client::{self, MqttClientOptions};
 use crate::input::mqtt::{self as mqtt_input, MqttOptions, Version};
 use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
@@ -31,14 +32,25 @@ pub(crate) use log::{key_of_file, log_key, log_keys};
 /// Drivers at work; one that fails ends with its error.
 pub type Tasks = JoinSet<anyhow::Result<()>>;
 
-/// Starts an input at the door of a node; what is in `accepted` the node has accepted before. Returns the addresses that it listens on.
+/// The door of a node, for an input.
+#[derive(Debug)]
+pub struct Door<'a> {
+    /// Where records go.
+    pub intake: Intake,
+    /// What the node has accepted before.
+    pub accepted: &'a Accepted,
+    /// Where neighbours' records are counted.
+    pub relays: &'a RelayCounts,
+}
+
+/// Starts an input at the door of a node. Returns the addresses that it listens on.
 ///
 /// # Errors
 /// An address cannot be bound, or a file cannot be opened.
 pub async fn start_input(
     input: &InputConfig,
     config: &Config,
-    (intake, accepted): (Intake, &Accepted),
+    Door { intake, accepted, relays }: Door<'_>,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
     if let Some(mqtt) = &input.mqtt {
@@ -81,7 +93,8 @@ pub async fn start_input(
         return Ok(Vec::new());
     }
     if let Some(link) = &input.link {
-        return link::start_input(link, (intake, accepted.clone()), tasks);
+        let door = Door { intake, accepted, relays };
+        return link::start_input(link, door, tasks);
     }
     let replay = input.replay.as_ref().context("an [[input]] has no kind")?;
     let options = replay_options(replay)?;

@@ -12,5 +12,6 @@ mod granting;
 mod limiting;
 mod logging;
 mod preparing;
+mod redirecting;
 mod reloading;
 mod sharing;

@@ -1,6 +1,6 @@
 //! `lab sim NAME`: which scenarios a name stands for, and which figures they give.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -22,7 +22,7 @@ use crate::world;
 
 /// The scenarios.
 const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, fleet-scale, \
-     fleet-damping";
+     fleet-damping, janus-tables";
 
 /// What `lab sim` is asked for.
 #[derive(Clone, Debug)]
@@ -38,6 +38,8 @@ pub struct Options {
     /// Whether to print how much faster than real time it went: the one line that differs from run to
     /// run.
     speed: bool,
+    /// A folder of recorded uplinks.
+    traces: Option<PathBuf>,
 }
 
 /// What was simulated, for the speed.
@@ -58,7 +60,7 @@ impl Options {
         let [name, options @ ..] = words else {
             bail!(
                 "usage: lab sim NAME [--seed N] [--seeds N] [--scheduler NAME] [--law NAME|all] \
-                   [--speed]; NAME is a FILE.toml, or one of {NAMES}"
+                   [--speed] [--traces FOLDER]; NAME is a FILE.toml, or one of {NAMES}"
             )
         };
         let mut parsed = Options {
@@ -69,6 +71,7 @@ impl Options {
             law: LawName::default(),
             rivals: false,
             speed: false,
+            traces: None,
         };
         let mut words = options.iter();
         while let Some(&option) = words.next() {
@@ -83,6 +86,7 @@ impl Options {
                     name => parsed.law = name.parse().map_err(problem)?,
                 },
                 "--speed" => parsed.speed = true,
+                "--traces" => parsed.traces = Some(value()?.into()),
                 _ => bail!("unknown option {option}"),
             }
         }
@@ -116,6 +120,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "node-optimum" => optimum::run(options.seed()),
         "fleet-scale" => lab.fleet(fleet::scale(options.seed())),
         "fleet-damping" => fleet::damping(options.seed()),
+        "janus-tables" => lab.fleet(fleet::tables(options.seed(), options.traces.as_deref())?),
         file if file.ends_with(".toml") => lab.file(options, Path::new(file))?,
         other => bail!("no scenario is called {other}: there are {NAMES}"),
     };
