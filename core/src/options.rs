@@ -64,6 +64,17 @@ pub struct NodeOptions {
     pub record_max: Size,
     /// Its log; without one it cannot promise `Durable`.
     pub log: Option<LogOptions>,
+    /// Its place in a fleet, if it is part of one.
+    pub fleet: Option<FleetSeat>,
+}
+
+/// What of a node takes part in a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FleetSeat {
+    /// The output whose records neighbours may carry, and to which theirs go.
+    pub output: OutputId,
+    /// The class of neighbours' records, the last of all: what is before it is our own.
+    pub relayed: ClassId,
 }
 
 /// A node's log.
@@ -124,6 +135,9 @@ pub enum OptionsError {
     /// A durable rule without a log.
     #[error("stream {0:?} is to be durable, and the node has no log")]
     NoLog(Arc<str>),
+    /// A place in a fleet that does not exist.
+    #[error("a fleet's output must exist, and the class of neighbours' records be the last one")]
+    NoSeat,
     /// A log too small for its segments.
     #[error("a log needs room for four segments, of {LOG_SEGMENT_MAX:?} each at most")]
     LogTooSmall,
@@ -175,6 +189,13 @@ impl NodeOptions {
             return Err(OptionsError::NoInbound);
         }
         self.check_log()?;
+        let is_seat = |seat: &FleetSeat| {
+            let last = self.classes.len() - 1;
+            usize::from(seat.output.0) < self.outputs.len() && seat.relayed.index() == last
+        };
+        if self.fleet.as_ref().is_some_and(|seat| !is_seat(seat)) {
+            return Err(OptionsError::NoSeat);
+        }
         let unknown =
             |uplink: &&UplinkOptions| uplink.law == LawName::Known && uplink.cap.is_none();
         match self.uplinks.iter().find(unknown) {

@@ -76,6 +76,9 @@ pub struct Rule {
     pub ttl: Option<Duration>,
     /// When its senders are told.
     pub accept: AcceptMode,
+    /// Set for the rule of records that neighbours send here for our uplink, by their class there: it
+    /// covers all of these and nothing else.
+    pub relays: Option<ClassId>,
 }
 
 impl Rule {
@@ -96,6 +99,22 @@ impl Rule {
             memory: Size::from_mib(16),
             ttl: None,
             accept: AcceptMode::Memory,
+            relays: None,
+        }
+    }
+
+    /// The rule of neighbours' records of a class: served by `by`, which is less urgent than all of the
+    /// node's own, so that own records go first; told when the far end has them, so that the neighbour
+    /// answers for them until then.
+    pub fn relay(classes: &Classes, of: ClassId, by: ClassId, to: OutputId) -> Self {
+        Rule {
+            name: format!("relay-{}", classes.spec(of).name).into(),
+            latency: classes.spec(of).latency,
+            class: by,
+            accept: AcceptMode::Confirmed,
+            full: FullPolicy::Reject,
+            relays: Some(of),
+            ..Rule::catch_all(classes, vec![to])
         }
     }
 
@@ -191,9 +210,16 @@ impl Rules {
     /// The first rule that covers `key`.
     pub fn find(&self, key: &str) -> Option<RuleId> {
         let covers = |rule: &Rule| {
-            rule.filters.is_empty() || rule.filters.iter().any(|filter| filter.matches(key))
+            let is_covered =
+                rule.filters.is_empty() || rule.filters.iter().any(|filter| filter.matches(key));
+            is_covered && rule.relays.is_none()
         };
         self.asked.iter().copied().find(|&rule| covers(self.get(rule)))
+    }
+
+    /// The rule of neighbours' records of a class.
+    pub fn relaying(&self, class: ClassId) -> Option<RuleId> {
+        self.asked.iter().copied().find(|&rule| self.get(rule).relays == Some(class))
     }
 
     /// The rule at its place.

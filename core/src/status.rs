@@ -215,6 +215,10 @@ pub struct OutputStatus {
     pub lanes: usize,
     /// Records sent and not confirmed.
     pub unconfirmed: u64,
+    /// Records of other outputs' queues that went by it, ever.
+    pub redirected_records: u64,
+    /// Bytes of them.
+    pub redirected: Size,
 }
 
 /// The log.

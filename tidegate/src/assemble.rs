@@ -9,20 +9,25 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use tidegate_core::capacity::LawName;
-use tidegate_core::class::{ClassSpec, Classes};
+use tidegate_core::class::{ClassId, ClassSpec, Classes};
+use tidegate_core::fleet::FleetOptions;
 use tidegate_core::io::{OutputId, UplinkId};
-use tidegate_core::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_core::options::{
+    BacklogOrder, FleetSeat, LogOptions, NodeOptions, OutputOptions, UplinkOptions,
+};
 use tidegate_core::record::AcceptMode;
 use tidegate_core::rules::{Discipline, FullPolicy, Rule, Rules};
 use tidegate_core::status::NodeStatus;
 use tidegate_core::topic::Filter;
 use tidegate_core::units::{Ratio, Size};
 
+use crate::config::fleet::peer_label;
 use crate::config::{
     Accept, Backlog, ClassConfig, Config, Full, LogConfig, Order, OutputConfig, OutputKind,
-    StreamConfig,
+    PeerConfig, StreamConfig,
 };
 use crate::drive::{self, Running};
+use crate::fleet::{self, MemberOptions, Peer, RelayCounts};
 use crate::input::mqtt::Clients;
 use crate::parts::{Door, Tasks, open_log, start_input, start_output};
 use crate::port::{Clock, OutputPort};
@@ -69,6 +74,7 @@ pub async fn start_with(
     config: &Config,
     mut output: impl FnMut(&OutputConfig, OutputPort, &mut Tasks) -> anyhow::Result<()>,
 ) -> anyhow::Result<Assembled> {
+    let config = &config.with_peers();
     let mut log = open_log(config).await?;
     // What other nodes may not have heard that it was accepted.
     let accepted = log.as_mut().map(|log| std::mem::take(&mut log.opened.recovery.accepted));
@@ -86,14 +92,48 @@ pub async fn start_with(
     running.log_is_ready().await;
     let clients = Arc::new(Clients::new());
     clients.restore(std::mem::take(&mut running.sessions));
-    let door = Door { intake: running.intake.clone(), clients, accepted };
+    let relays = RelayCounts::default();
+    let door = Door { intake: running.intake.clone(), clients, accepted, relays: relays.clone() };
     let (mut listens, mut links) = (Vec::new(), Vec::new());
     for input in &config.input {
         let bound = start_input(input, config, &door, &mut inputs).await?;
         let all = if input.link.is_some() { &mut links } else { &mut listens };
         all.extend(bound);
     }
+    start_member(config, &running, (name.clone(), incarnation), relays, &mut inputs);
     Ok(Assembled { name, running, listens, links, inputs, outputs })
+}
+
+/// Starts the node's part in its fleet, if it has one.
+fn start_member(
+    config: &Config,
+    running: &Running,
+    (name, incarnation): (Arc<str>, u64),
+    relays: RelayCounts,
+    tasks: &mut Tasks,
+) {
+    let Some(tls) = config.fleet.tls().filter(|_| config.fleet.is_set()) else { return };
+    let peer = |(place, output): (usize, &OutputConfig)| {
+        let label = output.label().to_owned();
+        let of =
+            |peer: &&PeerConfig| peer.name.as_deref().is_some_and(|name| peer_label(name) == label);
+        let is_peer = output.link.as_ref().is_some_and(|link| link.is_peer);
+        let peer = config.fleet.peer.iter().find(of).filter(|_| is_peer)?;
+        let name = peer.name.clone()?;
+        Some(Peer { name, output: OutputId(u16::try_from(place).ok()?), label })
+    };
+    let options = MemberOptions {
+        name: name.to_string(),
+        // A log keeps its incarnation; what an agent holds does not outlive its process.
+        incarnation: incarnation ^ self::incarnation(),
+        orchestrators: config.fleet.orchestrators.clone(),
+        tls,
+        peers: config.output.iter().enumerate().filter_map(peer).collect(),
+        fleet: FleetOptions { classes: config.class.len(), ..FleetOptions::default() },
+    };
+    let board = running.status.fleet().clone();
+    let links = running.intake.links().clone();
+    fleet::start(options, running.fleet_door(), links, relays, board, tasks);
 }
 
 impl Assembled {
@@ -144,7 +184,7 @@ pub fn node_options(config: &Config, incarnation: u64, boot: u64) -> anyhow::Res
     let options = NodeOptions {
         name: config.node.name().into(),
         incarnation,
-        classes: classes(config)?,
+        classes: all_classes(config)?,
         rules: rules(config)?,
         uplinks,
         outputs,
@@ -153,13 +193,45 @@ pub fn node_options(config: &Config, incarnation: u64, boot: u64) -> anyhow::Res
         inbound: None,
         record_max: config.limits.record_max.0,
         log: log_options(&config.log, boot),
+        fleet: seat(config)?,
     };
     options.check().context("[[output]]")?;
     Ok(options)
 }
 
+/// The node's own classes.
 fn classes(config: &Config) -> anyhow::Result<Classes> {
     Classes::new(config.class.iter().map(class).collect()).context("[[class]]")
+}
+
+/// How much later than the last of the node's own classes that of neighbours' records is.
+const RELAYED_LATER: Duration = Duration::from_secs(1);
+
+/// The classes of the node, that of neighbours' records with them: the last one.
+fn all_classes(config: &Config) -> anyhow::Result<Classes> {
+    let mut specs: Vec<ClassSpec> = config.class.iter().map(class).collect();
+    if config.fleet.is_set() {
+        let last = specs.last().map(|spec| spec.latency).unwrap_or_default();
+        let relayed = ClassSpec::new("neighbours", last + RELAYED_LATER);
+        specs.push(ClassSpec { min_share: Ratio::ZERO, ..relayed });
+    }
+    Classes::new(specs).context("[[class]]")
+}
+
+/// Latency bound of each class, the most urgent first.
+pub(crate) fn bounds(config: &Config) -> Vec<Duration> {
+    let all = all_classes(config);
+    all.map(|all| all.iter().map(|(_, spec)| spec.latency).collect()).unwrap_or_default()
+}
+
+/// The node's place in its fleet.
+fn seat(config: &Config) -> anyhow::Result<Option<FleetSeat>> {
+    if !config.fleet.is_set() {
+        return Ok(None);
+    }
+    let output = config.fleet.seat(&config.output).context("[fleet]: no such output")?;
+    let relayed = ClassId(u8::try_from(config.class.len())?);
+    Ok(Some(FleetSeat { output: OutputId(u16::try_from(output)?), relayed }))
 }
 
 /// The rules of the node. `config` is completed and has no error.
@@ -172,6 +244,11 @@ pub fn rules(config: &Config) -> anyhow::Result<Rules> {
     for stream in &config.stream {
         let rule = rule(stream, config, &classes);
         rules.push(rule.with_context(|| format!("[[stream]] {:?}", stream.label()))?);
+    }
+    if let Some(FleetSeat { output, relayed }) = seat(config)? {
+        let all = all_classes(config)?;
+        rules
+            .extend((0..relayed.0).map(|class| Rule::relay(&all, ClassId(class), relayed, output)));
     }
     Rules::new(rules).context("[[stream]]")
 }
@@ -245,6 +322,7 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
         memory,
         ttl: stream.ttl.map(|ttl| ttl.0),
         accept,
+        relays: None,
     })
 }
 
@@ -285,7 +363,6 @@ mod tests {
     use std::time::Duration;
 
     use tidegate_core::capacity::LawName;
-    use tidegate_core::class::ClassId;
     use tidegate_core::rules::RuleId;
     use tidegate_core::units::Rate;
 

@@ -1,5 +1,6 @@
 //! The command line: what can be asked for, and the help that teaches it.
 
+pub mod fleet;
 pub mod log;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use tidegate_core::units::Rate;
 
+use self::fleet::{FleetArguments, OrchestrateArguments};
 use self::log::{ExplainArguments, LogCommand};
 use crate::config::Scheduler;
 use crate::config::units::{BitRate, Period, Quantity};
@@ -36,6 +38,8 @@ Examples:
   tidegate top                         its classes, live
   tidegate log ls -c node.toml         what its log holds; also cat, verify, export
   tidegate explain IDENTITY -c node.toml   what became of a record
+  tidegate orchestrate -c fleet.toml   lead a fleet of nodes
+  tidegate fleet status                who borrows whose uplink
   tidegate user add users plc-7        a user of its MQTT listener
   tidegate keys init pki               a private authority for TLS
 
@@ -81,6 +85,12 @@ pub enum Command {
     /// Tell what became of a record, from the log
     #[command(after_help = log::EXPLAIN_HELP)]
     Explain(ExplainArguments),
+    /// Lead a fleet: match nodes that need bandwidth with nodes that have some
+    #[command(after_help = fleet::ORCHESTRATE_HELP)]
+    Orchestrate(OrchestrateArguments),
+    /// Ask an orchestrator: its nodes, its grants, and why
+    #[command(after_help = fleet::FLEET_HELP)]
+    Fleet(FleetArguments),
     /// Users of an MQTT listener and their passwords
     #[command(after_help = USER_HELP)]
     User {
@@ -275,7 +285,18 @@ mod tests {
     #[test]
     fn help_teaches() {
         insta::assert_snapshot!("help", Cli::command().render_help().to_string());
-        for name in ["run", "check", "demo", "top", "log", "explain", "user", "keys"] {
+        for name in [
+            "run",
+            "check",
+            "demo",
+            "top",
+            "log",
+            "explain",
+            "user",
+            "keys",
+            "orchestrate",
+            "fleet",
+        ] {
             let mut command = Cli::command();
             let command = command.find_subcommand_mut(name).unwrap();
             insta::assert_snapshot!(format!("help_{name}"), command.render_help().to_string());

@@ -9,6 +9,7 @@ mod access;
 pub mod check;
 mod clients;
 mod files;
+pub mod fleet;
 mod links;
 mod log;
 mod nearest;
@@ -29,6 +30,7 @@ use tidegate_core::units::Size;
 
 pub use access::{AllowConfig, TlsConfig, UserFrom};
 pub use clients::{ClientVersion, MqttClientConfig};
+pub use fleet::{FleetConfig, OrchestrateConfig, OrchestratorConfig, PeerConfig};
 pub use links::{LinkInputConfig, LinkOutputConfig, Tcp};
 pub use log::{Backlog, LogConfig};
 pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
@@ -56,6 +58,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// `[log]`.
     pub log: LogConfig,
+    /// `[fleet]`.
+    pub fleet: FleetConfig,
 }
 
 impl Config {

@@ -2,121 +2,35 @@
 //!
 //! Everything that decides is in core; everything that waits for the world is in inputs and outputs.
 
+mod running;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::io::{Control, Destination, Event, Input, Output, PathState, PrepareError};
-use tidegate_core::log::{LogName, SessionState};
+use tidegate_core::log::LogName;
 use tidegate_core::node::Node;
 use tidegate_core::options::{NodeOptions, OptionsError};
 use tidegate_core::record::SourceId;
-use tidegate_core::rules::Rules;
 use tidegate_core::status::NodeStatus;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use crate::input::counts::InputCounts;
-use crate::link::Links;
-use crate::port::{
-    Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Stopping, Transmit,
-};
+pub use self::running::{FleetDoor, Running, StatusHandle};
+use crate::fleet::FleetBoard;
+use crate::port::{Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Transmit};
 use crate::spool::{self, CommitCounts, Spool, SpoolOptions};
 
 /// Arrivals that may wait for the loop: a few batches, so that an input feels back-pressure early.
 const ARRIVALS_MAX: usize = 64;
 /// Arrivals taken before the node is polled again: bounds how long a free wire can wait.
 const BATCH_MAX: usize = 16;
-/// How long a start waits for the log's first commit.
-const LOG_READY: Duration = Duration::from_secs(5);
 /// How often the node hears what time it is in the world.
 const WALL_PERIOD: Duration = Duration::from_secs(60);
 /// How far off a clock may be that is kept by the system.
 const WALL_UNCERTAINTY: Duration = Duration::from_secs(1);
 /// No clock that was ever set shows less: the beginning of 2025, in seconds since 1970.
 const WALL_EARLIEST: Duration = Duration::from_secs(1_735_689_600);
-
-/// A node that runs.
-#[derive(Debug)]
-pub struct Running {
-    /// The door for inputs.
-    pub intake: Intake,
-    /// Its status.
-    pub status: StatusHandle,
-    /// Sessions of clients that the log knows, each with how long it still lasts.
-    pub sessions: Vec<SessionState>,
-    log_is_ready: Option<watch::Receiver<bool>>,
-    arrivals: mpsc::Sender<Arrival>,
-    task: JoinHandle<NodeStatus>,
-}
-
-/// Asks a running node for its status. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct StatusHandle {
-    requests: mpsc::Sender<oneshot::Sender<NodeStatus>>,
-    counts: InputCounts,
-    commits: Option<CommitCounts>,
-    links: Links,
-}
-
-impl StatusHandle {
-    /// A snapshot of now.
-    ///
-    /// # Errors
-    /// The node is gone.
-    pub async fn get(&self) -> Result<NodeStatus, Stopping> {
-        let (reply, answer) = oneshot::channel();
-        self.requests.send(reply).await.map_err(|_| Stopping)?;
-        answer.await.map_err(|_| Stopping)
-    }
-
-    /// What the node's inputs count.
-    pub fn counts(&self) -> &InputCounts {
-        &self.counts
-    }
-
-    /// What the node's links look like.
-    pub fn links(&self) -> &Links {
-        &self.links
-    }
-
-    /// What the log's commits count, if there is a log.
-    pub fn commits(&self) -> Option<&CommitCounts> {
-        self.commits.as_ref()
-    }
-}
-
-impl Running {
-    /// Waits until the log has taken its first entries: before, nothing durable is accepted. A log that
-    /// takes long to say so (a full disk) is not waited for.
-    pub async fn log_is_ready(&self) {
-        let Some(mut ready) = self.log_is_ready.clone() else { return };
-        if tokio::time::timeout(LOG_READY, ready.wait_for(|ready| *ready)).await.is_err() {
-            tracing::warn!(
-                "the log has written nothing yet: durable records are refused until it can"
-            );
-        }
-    }
-
-    /// Puts new rules in force; what comes of it is logged.
-    pub async fn set_rules(&self, rules: Rules) {
-        let rules = Input::Control(Control::Rules(rules.into()));
-        // A send fails only when the loop has ended already.
-        let _ = self.arrivals.send(Arrival::Input(rules)).await;
-    }
-
-    /// Accepts nothing more and waits until everything held has its fate, or until `patience` ends:
-    /// then what is left is dropped (`stopped`). Returns the last status.
-    pub async fn stop(mut self, patience: std::time::Duration) -> NodeStatus {
-        // A send fails only when the loop has ended already.
-        let _ = self.arrivals.send(Arrival::Input(Input::Control(Control::Stop))).await;
-        if let Ok(status) = tokio::time::timeout(patience, &mut self.task).await {
-            return status.expect("the loop does not panic");
-        }
-        let _ = self.arrivals.send(Arrival::Input(Input::Control(Control::Discard))).await;
-        self.task.await.expect("the loop does not panic")
-    }
-}
 
 /// A log that is open, and how it is written.
 #[derive(Debug)]
@@ -194,7 +108,13 @@ pub fn start(
     let sessions = drive.node.sessions(clock.now()).collect();
     let counts = intake.counts().clone();
     let running = Running {
-        status: StatusHandle { requests: status_sender, counts, commits, links },
+        status: StatusHandle {
+            requests: status_sender,
+            counts,
+            commits,
+            links,
+            fleet: FleetBoard::default(),
+        },
         intake,
         sessions,
         log_is_ready,
@@ -286,13 +206,17 @@ impl Drive {
     fn take(&mut self, arrival: Arrival) {
         let input = match arrival {
             Arrival::Input(input) => input,
-            Arrival::Open { name, notices, reply } => {
+            Arrival::Open { name, relays, notices, reply } => {
                 let source = self.free.pop().unwrap_or(SourceId(self.notices.len() as u32));
                 let place = source.0 as usize;
                 self.notices.resize_with(self.notices.len().max(place + 1), || None);
                 self.notices[place] = Some(notices);
                 let _ = reply.send(source);
-                Input::Control(Control::Open { source, name })
+                Input::Control(Control::Open { source, name, relays })
+            }
+            Arrival::Measure(reply) => {
+                let _ = reply.send(self.node.measured(self.clock.now()));
+                return;
             }
             Arrival::Close(source) => {
                 self.notices[source.0 as usize] = None;

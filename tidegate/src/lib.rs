@@ -7,6 +7,7 @@ pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod drive;
+pub mod fleet;
 pub mod http;
 pub mod input;
 pub mod inspect;

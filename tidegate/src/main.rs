@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use tidegate::cli::{Cli, Command};
 use tidegate::config::reference;
+use tidegate::fleet::ask;
 use tidegate::{demo, inspect, logs, run, secrets, top};
 
 fn main() -> ExitCode {
@@ -33,6 +34,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Top(arguments) => wait(top::top(&arguments)),
         Command::Log { command } => inspect::log(&command),
         Command::Explain(arguments) => inspect::explain(&arguments),
+        Command::Orchestrate(arguments) => wait(run::orchestrate(&arguments.config)),
+        Command::Fleet(arguments) => wait(ask::fleet(&arguments)),
         Command::User { command } => secrets::user(&command),
         Command::Keys { command } => secrets::keys(&command),
     }

@@ -5,6 +5,7 @@
 //! configuration, and no client or topic is ever a label. What a class did is the sum over its
 //! streams: `sum by (class) (...)`.
 
+mod fleet;
 mod inputs;
 mod links;
 mod log;
@@ -165,7 +166,7 @@ const UNCONFIRMED: Metric =
     Metric::gauge("tidegate_output_unconfirmed_records", "Records sent and not confirmed.");
 
 /// Every metric.
-pub const ALL: [Metric; 55] = [
+pub const ALL: [Metric; 66] = [
     INFO,
     UPTIME,
     HELD,
@@ -221,6 +222,17 @@ pub const ALL: [Metric; 55] = [
     log::ENTRIES,
     log::COMMIT,
     log::DAMAGED,
+    fleet::LEADER,
+    fleet::PEERS_UP,
+    fleet::LENT,
+    fleet::BORROWED,
+    fleet::RELAYED,
+    fleet::BEATS,
+    fleet::OBEYED,
+    fleet::REFUSED,
+    fleet::TAKEOVERS,
+    fleet::REDIRECTED,
+    fleet::REDIRECTED_BYTES,
 ];
 
 /// Upper edges of the stage histograms: from a scheduler's own cost to a long outage, with the default
@@ -255,6 +267,7 @@ pub fn encode(snapshot: &Snapshot, counts: &Counts) -> String {
     outputs(status, &mut text);
     links::encode(&snapshot.links, &mut text);
     log::encode(status, snapshot.commits.as_ref(), &mut text);
+    fleet::encode(status, snapshot.fleet.as_ref(), &mut text);
     text.finish()
 }
 

@@ -16,6 +16,7 @@ use crate::config::{
     self, AmqpConfig, ClientVersion, Config, InputConfig, MqttClientConfig, MqttOutputConfig,
     OutputConfig, OutputKind, ReplayConfig, ReplayFormat, SinkConfig, TlsConfig, Url,
 };
+use crate::fleet::RelayCounts;
 use crate::input::mqtt::client::{self, MqttClientOptions};
 use crate::input::mqtt::{self as mqtt_input, Clients, MqttOptions, Version};
 use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
@@ -40,6 +41,8 @@ pub struct Door {
     pub clients: Arc<Clients>,
     /// What the node accepted from other nodes before it started.
     pub accepted: Accepted,
+    /// Where neighbours' records are counted.
+    pub relays: RelayCounts,
 }
 
 /// Starts an input at the door of a node. Returns the addresses that it listens on.
@@ -52,7 +55,7 @@ pub async fn start_input(
     door: &Door,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
-    let Door { intake, clients, accepted } = door;
+    let Door { intake, clients, .. } = door;
     let intake = intake.clone();
     if let Some(mqtt) = &input.mqtt {
         let listen = mqtt.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
@@ -96,7 +99,7 @@ pub async fn start_input(
         return Ok(Vec::new());
     }
     if let Some(link) = &input.link {
-        return link::start_input(link, (intake, accepted.clone()), tasks);
+        return link::start_input(link, door, tasks);
     }
     let replay = input.replay.as_ref().context("an [[input]] has no kind")?;
     let options = replay_options(replay)?;

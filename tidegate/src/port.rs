@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_core::class::ClassId;
+use tidegate_core::fleet::Measured;
 use tidegate_core::io::{
     Control, Destination, Input, OutputId, PathId, PathSample, PathState, Refusal,
 };
@@ -53,6 +54,8 @@ pub enum Arrival {
     Open {
         /// What its streams are called by.
         name: Arc<str>,
+        /// Set where all that comes by it is a neighbour's: the class that it has there.
+        relays: Option<ClassId>,
         /// Where its notices go.
         notices: mpsc::UnboundedSender<Notice>,
         /// The answer.
@@ -60,6 +63,8 @@ pub enum Arrival {
     },
     /// A connection ended.
     Close(SourceId),
+    /// The fleet's agent asks what the node carries and wants.
+    Measure(oneshot::Sender<Option<Measured>>),
 }
 
 /// What an input's connection hears from the node. The channel is not bounded, but an input never has
@@ -132,9 +137,21 @@ impl Intake {
     /// # Errors
     /// The loop is gone.
     pub async fn open(&self, name: Arc<str>) -> Result<Source, Stopping> {
+        self.open_for(name, None).await
+    }
+
+    /// The same for a neighbour's records, by their class there.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn open_for(
+        &self,
+        name: Arc<str>,
+        relays: Option<ClassId>,
+    ) -> Result<Source, Stopping> {
         let (notices, inbox) = mpsc::unbounded_channel();
         let (reply, answer) = oneshot::channel();
-        let open = Arrival::Open { name, notices, reply };
+        let open = Arrival::Open { name, relays, notices, reply };
         self.sender.send(open).await.map_err(|_| Stopping)?;
         let id = answer.await.map_err(|_| Stopping)?;
         Ok(Source { id, inbox, intake: self.clone() })

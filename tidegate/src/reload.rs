@@ -104,7 +104,7 @@ fn look(file: &Path) -> Look {
 
 /// Sections other than `[[stream]]` that are not the same.
 fn differences(old: &Config, new: &Config) -> Vec<&'static str> {
-    let Config { node, input, class, stream: _, output, http, limits, log } = old;
+    let Config { node, input, class, stream: _, output, http, limits, log, fleet } = old;
     let sections = [
         ("[node]", *node != new.node),
         ("[[input]]", *input != new.input),
@@ -113,6 +113,7 @@ fn differences(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[http]", *http != new.http),
         ("[limits]", *limits != new.limits),
         ("[log]", *log != new.log),
+        ("[fleet]", *fleet != new.fleet),
     ];
     sections.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }

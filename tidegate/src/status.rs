@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::drive::StatusHandle;
+use crate::fleet::FleetFigures;
 use crate::input::counts::InputCounts;
 use crate::link::LinkFigures;
 use crate::port::Stopping;
@@ -32,6 +33,8 @@ pub struct Snapshot {
     pub commits: Option<Commits>,
     /// What its links look like.
     pub links: Vec<LinkFigures>,
+    /// Its part in a fleet; `None` without one.
+    pub fleet: Option<FleetFigures>,
 }
 
 /// Where status comes from. Cheap to clone; all clones share one snapshot.
@@ -68,7 +71,8 @@ impl StatusSource {
         let now = Arc::new(self.handle.get().await?);
         let commits = self.handle.commits().map(CommitCounts::read);
         let links = self.handle.links().read();
-        let snapshot = Snapshot { now, before, commits, links };
+        let fleet = self.handle.fleet().read();
+        let snapshot = Snapshot { now, before, commits, links, fleet };
         *kept = Some((Instant::now(), snapshot.clone()));
         Ok(snapshot)
     }

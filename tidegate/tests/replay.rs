@@ -38,7 +38,7 @@ impl Node {
         let intake = Intake::new(sender, Clock::start());
         let running = tokio::spawn(replay::run(options, intake, stopped));
         match soon(arrivals.recv()).await {
-            Some(Arrival::Open { name, notices, reply }) => {
+            Some(Arrival::Open { name, notices, reply, .. }) => {
                 reply.send(SourceId(5)).unwrap();
                 Node { arrivals, notices, name: name.to_string(), stop, running }
             }

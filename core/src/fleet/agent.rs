@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::message::{Beat, Directive, Fence, Held, Reach};
 use super::smooth::{Flow, Smooth};
 use super::{Amount, FleetOptions, Grant, NodeId, Token, Tuple};
+use crate::class::ClassId;
 use crate::units::{Rate, Size, Time};
 
 /// Beats of which the time of sending is known: more than are under way in any lease.
@@ -176,6 +177,26 @@ impl Agent {
     /// Grants by which records go from here.
     pub fn borrowed(&self) -> impl Iterator<Item = &Holding> + '_ {
         self.held.values().filter(|holding| holding.grant.receiver == self.node)
+    }
+
+    /// What it may send by each provider now, by class, and until when: all grants of a pair and a class
+    /// together.
+    pub fn borrowing(&self) -> BTreeMap<(NodeId, ClassId), (Amount, Time)> {
+        let mut all = BTreeMap::new();
+        for holding in self.borrowed() {
+            let key = (holding.grant.provider, holding.grant.class);
+            let (amount, until) = all.entry(key).or_insert((Amount::ZERO, Time::ZERO));
+            *amount += holding.usable;
+            *until = holding.until.max(*until);
+        }
+        all
+    }
+
+    /// The grant by which records of a receiver and a class come here, if there is one.
+    pub fn lent_to(&self, receiver: NodeId, class: ClassId) -> Option<Token> {
+        let is_its =
+            |holding: &&Holding| holding.grant.receiver == receiver && holding.grant.class == class;
+        self.lent().find(is_its).map(|holding| holding.grant.token)
     }
 
     /// What the next beat would say of it.

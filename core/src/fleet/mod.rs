@@ -28,6 +28,7 @@ mod reserve;
 mod smooth;
 mod sticky;
 mod tuple;
+mod way;
 
 use std::fmt;
 use std::iter::Sum;
@@ -48,6 +49,7 @@ pub use self::pairs::PairState;
 pub use self::problem::{Problem, Redirection};
 pub use self::reserve::{Reserve, ReserveError, Shift};
 pub use self::tuple::{Tuple, gross_demand};
+pub use self::way::Way;
 use crate::class::ClassId;
 use crate::units::Rate;
 

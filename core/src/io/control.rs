@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{PeerId, SessionId};
+use super::{OutputId, SessionId};
 use crate::class::ClassId;
+use crate::fleet::Amount;
 use crate::log::SessionPosition;
 use crate::record::SourceId;
 use crate::rules::Rules;
-use crate::units::Rate;
 
 /// Orders from people, other nodes and the orchestrator.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub enum Control {
         source: SourceId,
         /// Its name.
         name: Arc<str>,
+        /// Set where all that comes by it is a neighbour's: the class that it has there.
+        relays: Option<ClassId>,
     },
     /// A connection of an input ended.
     Close(SourceId),
@@ -49,18 +51,17 @@ pub enum Control {
     Stop,
     /// Give up what is still held (reason `stopped`): the end of a stop without a log.
     Discard,
-    /// A lease on a peer's spare bandwidth.
+    /// What a neighbour's uplink carries of a class from now on, in place of what it did: nothing, where
+    /// the amount is zero.
     Grant {
-        /// Who provides.
-        peer: PeerId,
+        /// The output by which the neighbour is reached.
+        peer: OutputId,
         /// For which class.
         class: ClassId,
         /// How much.
-        amount: Rate,
+        amount: Amount,
         /// For how long from now.
         lease: Duration,
-        /// Fencing token: (leader revision, grant id).
-        token: (u64, u64),
     },
     /// New rules; the stored backlog is re-classed.
     Rules(Arc<Rules>),

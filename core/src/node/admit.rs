@@ -7,6 +7,7 @@ use super::Node;
 use super::ingest::Keep;
 use super::sources::Room;
 use super::streams::StreamKey;
+use crate::class::ClassId;
 use crate::io::{Output, OutputId};
 use crate::queue::{DeliveryKey, Place, QueueKey, QueueSpec};
 use crate::record::{AcceptMode, DropReason, Fate, Offered, RefuseReason, SourceId};
@@ -51,8 +52,8 @@ impl Node {
     /// Accepts, drops or refuses one offer of an open connection, or says that it must wait for room.
     pub(super) fn admit(&mut self, now: Time, offered: Offered) -> Admission {
         let size = size_of(&offered);
-        let rule =
-            std::str::from_utf8(&offered.key).ok().and_then(|key| self.options.rules.find(key));
+        let relays = self.sources.get(offered.source).and_then(|source| source.relays);
+        let rule = self.rule_of(&offered.key, relays);
         let found = match rule {
             _ if self.is_stopping => Err(RefuseReason::Stopping),
             None => Err(RefuseReason::NoRule),
@@ -85,6 +86,15 @@ impl Node {
                 Admission::Done
             }
             Err(room) => self.apply_full_policy(now, offered, stream, room),
+        }
+    }
+
+    /// The rule of a key, or that of a neighbour's records of a class.
+    pub(super) fn rule_of(&self, key: &[u8], relays: Option<ClassId>) -> Option<RuleId> {
+        let rules = &self.options.rules;
+        match relays {
+            Some(class) => rules.relaying(class),
+            None => std::str::from_utf8(key).ok().and_then(|key| rules.find(key)),
         }
     }
 

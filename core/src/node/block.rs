@@ -19,10 +19,16 @@ fn with_head_room(bound: Size) -> Size {
 }
 
 impl Node {
-    pub(super) fn open_source(&mut self, now: Time, source: SourceId, name: Arc<str>) {
+    pub(super) fn open_source(
+        &mut self,
+        now: Time,
+        source: SourceId,
+        name: Arc<str>,
+        relays: Option<ClassId>,
+    ) {
         // A driver that forgot to close it means the same.
         self.close_source(now, source);
-        if !self.sources.open(source, name) {
+        if !self.sources.open(source, name, relays) {
             self.report(Event::Unsupported("a connection with a number beyond the bound"));
         }
     }

@@ -7,7 +7,9 @@ use crate::units::Time;
 impl Node {
     pub(super) fn control(&mut self, now: Time, control: Control) {
         match control {
-            Control::Open { source, name } => self.open_source(now, source, name),
+            Control::Open { source, name, relays } => {
+                self.open_source(now, source, name, relays);
+            }
             Control::Close(source) => self.close_source(now, source),
             Control::Session { source, lasts, is_new } => self.begin_session(source, lasts, is_new),
             Control::SessionOver(client) => self.session_over(&client),
@@ -19,7 +21,9 @@ impl Node {
                 self.check_drained();
             }
             Control::Discard => self.discard(now),
-            Control::Grant { .. } => self.report(Event::Unsupported("a grant")),
+            Control::Grant { peer, class, amount, lease } => {
+                self.granted(now, peer, class, amount, lease);
+            }
             Control::Rules(rules) => self.reload(now, &rules),
             Control::Subscribe { .. } | Control::Unsubscribe { .. } => {
                 self.report(Event::Unsupported("a local subscription"));

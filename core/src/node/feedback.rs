@@ -56,6 +56,7 @@ impl Node {
         self.read_ahead_deliveries(ids);
         for &id in ids {
             if let Some(number) = self.take_unconfirmed(destination, id.into()) {
+                self.peer_answered(now, id.into());
                 self.handed(now, id.into(), number);
                 self.finish(now, id.into(), Fate::Confirmed);
             }
@@ -75,6 +76,7 @@ impl Node {
             if self.take_unconfirmed(destination, key).is_none() {
                 continue;
             }
+            self.peer_answered(now, key);
             match reason {
                 Refusal::Final(reason) => self.finish(now, key, Fate::Dropped(reason)),
                 Refusal::Retry => self.send_again(now, key, true),
@@ -134,6 +136,7 @@ impl Node {
         let uplink = self.options.outputs[usize::from(path.output.0)].uplink;
         let place = first_path + usize::from(path.lane);
         self.uplinks[usize::from(uplink.0)].uplink.path_down(place);
+        self.peer_lost(path);
         // Newest first, each to the head of its queue: so they stand in their old order again.
         if let Some((key, _)) = current {
             self.send_again(now, key, true);

@@ -46,11 +46,18 @@ pub(super) struct OutputState {
     pub(super) first_path: usize,
     /// Set by the driver where the whole destination is known to be down.
     pub(super) is_down: bool,
+    /// Records and bytes that went by it though their queue is another output's.
+    pub(super) redirected: (u64, Size),
 }
 
 impl OutputState {
     pub(super) fn new(lanes: usize, first_path: usize) -> Self {
-        let mut state = OutputState { lanes: Vec::new(), first_path, is_down: false };
+        let mut state = OutputState {
+            lanes: Vec::new(),
+            first_path,
+            is_down: false,
+            redirected: Default::default(),
+        };
         state.lanes.resize_with(lanes, LaneState::default);
         state
     }

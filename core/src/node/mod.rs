@@ -17,6 +17,7 @@ mod forward;
 mod ingest;
 mod prepare;
 mod reallocate;
+mod redirect;
 mod reload;
 mod report;
 mod restore;
@@ -36,6 +37,7 @@ use slotmap::SlotMap;
 use self::backlog::Backlog;
 use self::durable::{Leg, Logged};
 use self::forward::OutputState;
+use self::redirect::Redirect;
 use self::sessions::Sessions;
 use self::sources::{ReplyTo, Sources};
 use self::store::Store;
@@ -135,6 +137,8 @@ pub struct Node {
     last_order: u64,
     inbound: Inbound,
     processing: ProcessingDelay,
+    /// What neighbours carry.
+    redirect: Redirect,
     tally: Tally,
     outbox: VecDeque<Output>,
     reports: VecDeque<Event>,
@@ -204,6 +208,7 @@ impl Node {
             last_order: 0,
             inbound: Inbound::new(options.inbound),
             processing: ProcessingDelay::default(),
+            redirect: Redirect::default(),
             outbox: VecDeque::new(),
             reports: VecDeque::new(),
             lost_reports: 0,
@@ -260,7 +265,7 @@ impl Node {
         }
         let transmit =
             (0..self.uplinks.len()).find_map(|place| self.forward(now, UplinkId(place as u16)));
-        let transmit = transmit.or_else(|| self.next_fetch());
+        let transmit = transmit.or_else(|| self.redirect(now)).or_else(|| self.next_fetch());
         transmit.or_else(|| self.next_report().map(Output::Report))
     }
 
@@ -282,7 +287,7 @@ impl Node {
             [state.wake, state.uplink.next_timeout(), state.scheduler.next_reallocation()]
         });
         let log = self.store.as_ref().and_then(|store| store.next_timeout());
-        uplinks.chain([expiry, patience, log]).flatten().min()
+        uplinks.chain([expiry, patience, log, self.redirect.wake]).flatten().min()
     }
 
     /// The record of a delivery; `None` for a stale handle.

@@ -92,8 +92,8 @@ impl Node {
         let waiting: Vec<DeliveryKey> =
             deliveries.iter().copied().filter(|&key| self.waits(key)).collect();
         let is_free = waiting.len() == held.left as usize;
-        let rule = std::str::from_utf8(&key).ok().and_then(|key| self.options.rules.find(key));
-        let rule = rule.filter(|_| is_free);
+        let relays = self.options.rules.get(self.streams.get(from).rule).relays;
+        let rule = self.rule_of(&key, relays).filter(|_| is_free);
         let to = rule.and_then(|rule| self.stream_under(from, rule)).unwrap_or(from);
         let is_seated = |key: &DeliveryKey| {
             let queue = self.queues.get(*key).map(|delivery| delivery.queue);

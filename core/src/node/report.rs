@@ -189,6 +189,8 @@ impl Node {
                 lanes_up: state.lanes.iter().filter(|lane| lane.is_up).count(),
                 lanes: state.lanes.len(),
                 unconfirmed: state.unconfirmed() as u64,
+                redirected_records: state.redirected.0,
+                redirected: state.redirected.1,
             }
         };
         self.options.outputs.iter().zip(&self.outputs).map(status).collect()

@@ -52,6 +52,8 @@ pub(super) struct ReplyTo {
 #[derive(Debug)]
 pub(super) struct SourceState {
     pub(super) name: Arc<str>,
+    /// The class of a neighbour's records, if it brings these.
+    pub(super) relays: Option<ClassId>,
     life: u64,
     /// The stream that it fed last, and all that it feeds.
     last: Option<(RuleId, StreamKey)>,
@@ -119,7 +121,12 @@ pub(super) struct Sources {
 
 impl Sources {
     /// A connection begins; false where its number is beyond the bound.
-    pub(super) fn open(&mut self, source: SourceId, name: Arc<str>) -> bool {
+    pub(super) fn open(
+        &mut self,
+        source: SourceId,
+        name: Arc<str>,
+        relays: Option<ClassId>,
+    ) -> bool {
         let place = source.0 as usize;
         if place >= SOURCES_MAX {
             return false;
@@ -130,6 +137,7 @@ impl Sources {
         self.last_life += 1;
         self.sources[place] = Some(SourceState {
             name,
+            relays,
             life: self.last_life,
             last: None,
             streams: Vec::new(),

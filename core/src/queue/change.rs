@@ -1,6 +1,7 @@
 //! Changes of deliveries that wait: their turn, their queue, their size.
 
 use super::{Delivery, DeliveryKey, End, Place, QueueKey, Queues, Timing, Turn};
+use crate::io::OutputId;
 use crate::units::{Size, Time};
 
 impl Queues {
@@ -30,6 +31,13 @@ impl Queues {
         (delivery.queue, delivery.spec, delivery.deadline) = (queue, spec, deadline);
         self.link(key, if is_late { Timing::Late } else { Timing::Live }, End::Back);
         true
+    }
+
+    /// A taken delivery goes by another output than that of its queue, until it is put back.
+    pub fn divert(&mut self, key: DeliveryKey, output: OutputId) {
+        let delivery = &mut self.deliveries[key];
+        assert_eq!(delivery.place, Place::Taken, "only a taken delivery can be diverted");
+        delivery.spec.output = output;
     }
 
     /// Changes the size of a waiting delivery (a replaced or re-encoded body) and marks it ready.

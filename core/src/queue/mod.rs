@@ -178,9 +178,11 @@ impl Queues {
 
     /// Puts a taken delivery back as the next of its queue. Late ones stay late.
     pub fn put_back(&mut self, key: DeliveryKey, now: Time) {
-        let delivery = &self.deliveries[key];
+        let delivery = &mut self.deliveries[key];
         assert_eq!(delivery.place, Place::Taken, "only a taken delivery can be put back");
         let queue = &self.queues[delivery.queue];
+        delivery.spec = queue.spec;
+        let delivery = &self.deliveries[key];
         let is_late = self.is_past(delivery.deadline, now);
         let timing = if is_late && !queue.spec.strict_order { Timing::Late } else { Timing::Live };
         self.link(key, timing, queue.next_end());

@@ -76,6 +76,7 @@ pub fn trial_options(setup: u8) -> NodeOptions {
         memory: Size(12_000),
         record_max: Size(1_900),
         log: Some(log),
+        fleet: None,
     }
 }
 

@@ -229,7 +229,7 @@ impl Wire {
 
     /// Opens a connection.
     pub fn open(&mut self, source: u32, name: &str) {
-        self.control(Control::Open { source: SourceId(source), name: name.into() });
+        self.control(Control::Open { source: SourceId(source), name: name.into(), relays: None });
     }
 
     /// An order of people.

@@ -125,6 +125,7 @@ impl Make {
             inbound: None,
             record_max: Size(600),
             log: Some(LogOptions { boot, bound, segment, backlog }),
+            fleet: None,
         }
     }
 

@@ -226,7 +226,7 @@ fn what_was_about_to_be_said_to_a_closed_connection_is_not_said() {
     // The driver takes several arrivals before it polls.
     wire.node.handle(now, Input::Arrived(vec![ask(1), ask(2)]));
     wire.node.handle(now, Input::Control(Control::Close(SourceId(0))));
-    let next = Control::Open { source: SourceId(0), name: "another".into() };
+    let next = Control::Open { source: SourceId(0), name: "another".into(), relays: None };
     wire.node.handle(now, Input::Control(next));
     wire.poll();
     assert_eq!((wire.verdicts(), wire.pauses.len()), (vec![], 0));

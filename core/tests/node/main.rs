@@ -12,6 +12,7 @@ mod granting;
 mod limiting;
 mod logging;
 mod preparing;
+mod redirecting;
 mod reloading;
 mod remembering;
 mod sharing;

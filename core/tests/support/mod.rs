@@ -71,6 +71,7 @@ pub fn options(rules: Vec<Rule>) -> NodeOptions {
         inbound: None,
         record_max: Size::from_mib(1),
         log: Some(log()),
+        fleet: None,
     }
 }
 

@@ -105,7 +105,7 @@ impl Bench {
         };
         for source in 0..SOURCES {
             let name = format!("sensor-{source}").into();
-            let open = Control::Open { source: SourceId(source), name };
+            let open = Control::Open { source: SourceId(source), name, relays: None };
             bench.node.handle(bench.now, Input::Control(open));
         }
         bench
@@ -222,6 +222,7 @@ fn options() -> NodeOptions {
         memory: Size::from_mib(256),
         inbound: None,
         record_max: Size::from_mib(1),
+        fleet: None,
         log: None,
     }
 }

@@ -67,6 +67,11 @@ impl Agenda {
         self.events.push(Planned { at, number: self.planned, event });
     }
 
+    /// When the next event is.
+    pub(super) fn next_time(&self) -> Option<Time> {
+        self.events.peek().map(|planned| planned.at)
+    }
+
     /// The next event and its time.
     pub(super) fn next(&mut self) -> Option<(Time, Event)> {
         self.events.pop().map(|planned| (planned.at, planned.event))

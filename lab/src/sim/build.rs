@@ -60,5 +60,6 @@ pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
         inbound: None,
         record_max: Size::from_mib(16),
         log: None,
+        fleet: None,
     })
 }

@@ -23,7 +23,7 @@ use crate::world;
 
 /// The scenarios.
 const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, lte-traces, \
-     fleet-scale, fleet-damping";
+     fleet-scale, fleet-damping, janus-tables";
 
 /// What `lab sim` is asked for.
 #[derive(Clone, Debug)]
@@ -41,6 +41,8 @@ pub struct Options {
     /// Whether to print how much faster than real time it went: the one line that differs from run to
     /// run.
     speed: bool,
+    /// A folder of recorded uplinks.
+    traces: Option<PathBuf>,
 }
 
 /// What was simulated, for the speed.
@@ -61,7 +63,7 @@ impl Options {
         let [name, options @ ..] = words else {
             bail!(
                 "usage: lab sim NAME [--seed N] [--seeds N] [--scheduler NAME] [--law NAME|all] \
-                   [--data FOLDER] [--speed]; NAME is a FILE.toml, or one of {NAMES}"
+                   [--data FOLDER] [--speed] [--traces FOLDER]; NAME is a FILE.toml, or one of {NAMES}"
             )
         };
         let mut parsed = Options {
@@ -73,6 +75,7 @@ impl Options {
             rivals: false,
             data: "../shared/data".into(),
             speed: false,
+            traces: None,
         };
         let mut words = options.iter();
         while let Some(&option) = words.next() {
@@ -88,6 +91,7 @@ impl Options {
                 },
                 "--data" => parsed.data = value()?.into(),
                 "--speed" => parsed.speed = true,
+                "--traces" => parsed.traces = Some(value()?.into()),
                 _ => bail!("unknown option {option}"),
             }
         }
@@ -122,6 +126,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "node-optimum" => optimum::run(options.seed()),
         "fleet-scale" => lab.fleet(fleet::scale(options.seed())),
         "fleet-damping" => fleet::damping(options.seed()),
+        "janus-tables" => lab.fleet(fleet::tables(options.seed(), options.traces.as_deref())?),
         file if file.ends_with(".toml") => lab.file(options, Path::new(file))?,
         other => bail!("no scenario is called {other}: there are {NAMES}"),
     };

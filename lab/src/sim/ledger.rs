@@ -52,6 +52,8 @@ struct Open {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) accounts: Vec<Account>,
+    /// How many of them are of the node's own loads.
+    own: usize,
     open: BTreeMap<DeliveryId, Open>,
     /// Broken promises, the first few.
     pub(super) broken: Vec<String>,
@@ -61,9 +63,10 @@ pub(super) struct Ledger {
 const BROKEN_MAX: usize = 10;
 
 impl Ledger {
-    pub(super) fn new(loads: usize) -> Self {
-        let accounts = (0..loads).map(|_| Account::default()).collect();
-        Ledger { accounts, ..Ledger::default() }
+    /// For so many loads of the node, and of other nodes.
+    pub(super) fn new(own: usize, others: usize) -> Self {
+        let accounts = (0..own + others).map(|_| Account::default()).collect();
+        Ledger { accounts, own, ..Ledger::default() }
     }
 
     pub(super) fn complain(&mut self, now: Time, what: String) {
@@ -82,8 +85,9 @@ impl Ledger {
         (path, again): (PathId, bool),
     ) {
         let seq = record.identity.seq;
+        let is_own = load < self.own;
         let account = &mut self.accounts[load];
-        if now < record.deadline && !again {
+        if now < record.deadline && !again && is_own {
             if seq <= account.newest_live {
                 let newest = account.newest_live;
                 self.complain(now, format!("live record {seq} of load {load} after {newest}"));
@@ -91,7 +95,9 @@ impl Ledger {
             let account = &mut self.accounts[load];
             account.newest_live = account.newest_live.max(seq);
         }
-        let (arrived, payload) = (record.arrived, record.body.size().0);
+        // The sources of the lab say when a record came to its first node.
+        let arrived = record.source_unix_ns.map_or(record.arrived, Time::from_nanos);
+        let payload = record.body.size().0;
         self.open.insert(id, Open { load, seq, arrived, payload, left: size, again, path });
     }
 

@@ -3,6 +3,7 @@
 //! The same scenario and seed give the same run to the byte.
 
 mod network;
+pub(super) mod peers;
 
 use tidegate_core::io::{
     Control, Destination, Event as Report, Input, Output, OutputId, PathId, PathState,
@@ -13,6 +14,7 @@ use tidegate_core::record::{DeliveryId, SourceId};
 use tidegate_core::status::NodeStatus;
 use tidegate_core::units::{Size, Time};
 
+use self::peers::Peers;
 use super::agenda::{Agenda, Event};
 use super::build;
 use super::connection::{Connection, Piece};
@@ -64,6 +66,8 @@ pub(super) struct World<'s> {
     is_strict: bool,
     /// What could be in flight before the node was last asked.
     allowed: Size,
+    /// What goes to and comes from other nodes of a fleet.
+    peers: Peers,
 }
 
 impl<'s> World<'s> {
@@ -75,6 +79,7 @@ impl<'s> World<'s> {
         let random = |part| Random::new(seed, part);
         let options = build::options(scenario)?;
         let lanes = usize::from(options.scheduler.lanes(&options.classes));
+        let is_fleet = options.fleet.is_some();
         let spec = &scenario.connection;
         let lane = |flow| {
             let reno = (spec.window == Window::Reno).then(Reno::new);
@@ -105,9 +110,14 @@ impl<'s> World<'s> {
             connections: (0..lanes).map(lane).chain((lanes..flows).map(competitor)).collect(),
             lanes,
             competing: vec![false; scenario.flow.len()],
-            ledger: Ledger::new(scenario.load.len()),
+            // The same loads once more, of other nodes.
+            ledger: Ledger::new(
+                scenario.load.len(),
+                if is_fleet { scenario.load.len() } else { 0 },
+            ),
             is_strict: false,
             allowed: Size::ZERO,
+            peers: Peers::default(),
         };
         world.begin();
         Ok(world)
@@ -123,7 +133,8 @@ impl<'s> World<'s> {
         for place in 0..self.loads.len() {
             let source = SourceId(place as u32);
             let name = self.scenario.load[place].name.as_str().into();
-            self.node.handle(self.now, Input::Control(Control::Open { source, name }));
+            self.node
+                .handle(self.now, Input::Control(Control::Open { source, name, relays: None }));
             let first = self.loads[place].first();
             self.plan(first, Event::Offer(place));
         }
@@ -156,13 +167,13 @@ impl<'s> World<'s> {
             if at > end || is_done {
                 break;
             }
-            self.now = at;
-            let concerns_node = self.concerns_node(&event);
-            self.happen(event);
-            if concerns_node {
-                self.drive();
-            }
+            self.happen_at(at, event);
         }
+        self.outcome(carried)
+    }
+
+    /// What happened so far.
+    fn outcome(mut self, carried: Option<u64>) -> Outcome {
         let unanswered = |(load, (accepted, refused)): (&Load, (u64, u64))| {
             (accepted, refused, load.offered - accepted - refused)
         };
@@ -172,6 +183,15 @@ impl<'s> World<'s> {
             ledger: self.ledger,
             ended: self.now,
             carried: carried.unwrap_or_else(|| self.uplink.counts().arrived_bytes),
+        }
+    }
+
+    fn happen_at(&mut self, at: Time, event: Event) {
+        self.now = at;
+        let concerns_node = self.concerns_node(&event);
+        self.happen(event);
+        if concerns_node {
+            self.drive();
         }
     }
 
@@ -239,6 +259,9 @@ impl<'s> World<'s> {
             Output::Transmit { path, id, range, again, .. } => {
                 self.transmit(path, id, range.start, range.end, again);
             }
+            Output::Accept { source, token, result } if source.0 as usize >= self.loads.len() => {
+                self.peers.answered(token, result);
+            }
             Output::Accept { source, result, .. } => {
                 let (accepted, refused) = &mut self.answers[source.0 as usize];
                 *if result.is_ok() { accepted } else { refused } += 1;
@@ -278,6 +301,9 @@ impl<'s> World<'s> {
     }
 
     fn transmit(&mut self, path: PathId, id: DeliveryId, start: u64, end: u64, again: bool) {
+        if path.output != OutputId(0) {
+            return self.hand_over(path, id, Size(end - start));
+        }
         let flow = usize::from(path.lane);
         let bytes = end - start;
         if start == 0 {
@@ -289,6 +315,8 @@ impl<'s> World<'s> {
                     let load =
                         self.scenario.load.iter().position(|load| load.key.as_bytes() == name);
                     let load = load.expect("keys are those of loads");
+                    let is_own = record.identity.origin.node == self.node.options().name;
+                    let load = if is_own { load } else { load + self.loads.len() };
                     self.ledger.picked(self.now, id, (load, &record), size, (path, again));
                 }
                 None => self.ledger.complain(self.now, format!("{id:?} has no record")),

@@ -5,6 +5,7 @@
 //! (`crate::wire_up` relies on it).
 
 mod brokers;
+mod fleet;
 mod links;
 mod log;
 mod security;
@@ -70,6 +71,7 @@ pub fn check(config: &Config) -> Vec<Finding> {
     log::check(config, &mut findings);
     brokers::check(config, &mut findings);
     links::check(config, &mut findings);
+    fleet::check(config, &mut findings);
     findings.0
 }
 

@@ -30,6 +30,9 @@ pub struct LinkOutputConfig {
     pub schedule: Option<String>,
     /// Whether TCP stands in.
     pub tcp: Tcp,
+    /// Whether it leads to a neighbour that relays (`[[fleet.peer]]`).
+    #[serde(skip)]
+    pub is_peer: bool,
 }
 
 /// `tcp` of a `link`.
@@ -106,6 +109,9 @@ pub struct LinkInputConfig {
     pub window: ByteSize,
     /// Whether TCP is listened on too.
     pub tcp: bool,
+    /// Whether neighbours' records come by it (`[fleet] listen`).
+    #[serde(skip)]
+    pub relays: bool,
 }
 
 impl Default for LinkInputConfig {
@@ -118,6 +124,7 @@ impl Default for LinkInputConfig {
             from: None,
             window: ByteSize(Size::from_mib(16)),
             tcp: true,
+            relays: false,
         }
     }
 }

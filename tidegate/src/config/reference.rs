@@ -27,6 +27,7 @@ pub fn render() -> String {
     outputs::outputs(&mut file);
     http_and_limits(&mut file);
     log(&mut file);
+    fleet(&mut file);
     file.0
 }
 
@@ -218,6 +219,35 @@ fn log(file: &mut File) {
         &standby.to_string(),
         "Whether to wait while another process uses the log, and to take over when it ends.",
     );
+}
+
+fn fleet(file: &mut File) {
+    file.section(
+        "[fleet]",
+        "Neighbours carry what the uplink cannot, and the other way round. Without an orchestrator named\n\
+         here the node is part of no fleet; while none answers it goes on alone.",
+    );
+    file.key(
+        "orchestrators",
+        "[\"orch-1.example:7400\"]",
+        "Host and port of every orchestrator. Default: none, and no fleet.",
+    );
+    file.key(
+        "output",
+        "\"cloud\"",
+        "The output whose records neighbours may carry, and to which theirs go. Default: the first.",
+    );
+    file.key("listen", "\"0.0.0.0:7444\"", "Where neighbours dial, by UDP and TCP. Required.");
+    file.key("ca", "\"/etc/tidegate/pki/ca.pem\"", "Authorities of all certificates. Required.");
+    file.key(
+        "certificate",
+        "\"/etc/tidegate/pki/gate-7.pem\"",
+        "The certificate of this node; its common name is the node's name. Required.",
+    );
+    file.key("key", "\"/etc/tidegate/pki/gate-7.key\"", "Its private key. Required.");
+    file.section("[[fleet.peer]]", "A neighbour: it may carry records for us, and we for it.");
+    file.key("name", "\"gate-8\"", "Its name, as in its certificate. Required.");
+    file.key("to", "\"gate-8.example:7444\"", "Host and port of its [fleet] listen. Required.");
 }
 
 fn quoted(value: impl std::fmt::Display) -> String {

@@ -3,22 +3,20 @@
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use tidegate_core::link::accepted::Accepted;
 use tidegate_core::link::schedule::ScheduleName;
 use tokio::sync::watch;
 
-use super::{Tasks, available};
-use crate::assemble::unconfirmed_max;
+use super::{Door, Tasks, available};
+use crate::assemble::{bounds, unconfirmed_max};
 use crate::config::{Config, LinkInputConfig, LinkOutputConfig, OutputConfig, Tcp};
 use crate::input::link::{self, LinkInputOptions};
 use crate::output::link::{Fallback, LinkOptionsOut};
-use crate::port::Intake;
 use crate::tls::{self, ClientTls};
 
 /// Starts the listening end. Returns the addresses that it listens on.
 pub(super) fn start_input(
     link: &LinkInputConfig,
-    (intake, accepted): (Intake, Accepted),
+    Door { intake, accepted, relays, .. }: &Door,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
     let listen = link.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
@@ -32,7 +30,9 @@ pub(super) fn start_input(
         window: link.window.0,
         tcp: link.tcp,
         schedule: ScheduleName::default(),
+        relays: link.relays.then(|| relays.clone()),
     };
+    let (intake, accepted) = (intake.clone(), accepted.clone());
     let listener = link::bind(options)?;
     let addresses = listener.local_addrs();
     tasks.spawn(async move {
@@ -58,7 +58,6 @@ pub(super) fn output_options(
     config: &Config,
 ) -> anyhow::Result<LinkOptionsOut> {
     let (host, port) = link.far().map_err(anyhow::Error::msg)?;
-    let bounds = config.class.iter().map(|class| class.latency.unwrap_or_default().0).collect();
     Ok(LinkOptionsOut {
         name: output.label().into(),
         host,
@@ -71,7 +70,8 @@ pub(super) fn output_options(
             Tcp::Never => Fallback::Never,
             Tcp::Always => Fallback::Always,
         },
-        bounds,
+        bounds: bounds(config),
+        is_peer: link.is_peer,
         unconfirmed_max: unconfirmed_max(output),
     })
 }

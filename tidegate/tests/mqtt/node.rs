@@ -162,7 +162,7 @@ async fn stand_in(
                 None => return,
             },
             arrival = arrivals.recv() => match arrival {
-                Some(Arrival::Open { name, notices, reply }) => {
+                Some(Arrival::Open { name, notices, reply, .. }) => {
                     let source = SourceId(sources.len() as u32);
                     sources.push(notices);
                     let _ = report.send(Seen::Open(source, name));
@@ -185,7 +185,7 @@ async fn stand_in(
                     Control::SessionOver(_) => {}
                     other => panic!("no input orders this: {other:?}"),
                 },
-                Some(Arrival::Input(other)) => panic!("no input says this: {other:?}"),
+                Some(other) => panic!("no input says this: {other:?}"),
                 None => return,
             },
         }

@@ -1,11 +1,15 @@
-//! Whole fleets: matchings at scale (`fleet-scale`), grants over time (`fleet-damping`).
+//! Whole fleets: matchings at scale (`fleet-scale`), grants over time (`fleet-damping`),
+//! and whole nodes that redirect (`janus-tables`).
 
 mod damping;
 mod fluid;
+mod nodes;
 mod random;
 mod scale;
+mod tables;
 mod tally;
 mod traffic;
 
 pub(in crate::sim) use self::damping::run as damping;
 pub(in crate::sim) use self::scale::run as scale;
+pub(in crate::sim) use self::tables::run as tables;

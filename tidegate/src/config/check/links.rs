@@ -14,7 +14,11 @@ use crate::tls;
 const WINDOW_MIN: Size = Size::from_kib(128);
 
 /// All three files are needed: both ends of a link prove who they are.
-fn files([ca, certificate, key]: [&Option<PathBuf>; 3], place: &Place, findings: &mut Findings) {
+pub(super) fn files(
+    [ca, certificate, key]: [&Option<PathBuf>; 3],
+    place: &Place,
+    findings: &mut Findings,
+) {
     let all = [("ca", ca), ("certificate", certificate), ("key", key)];
     let missing: Vec<&str> =
         all.iter().filter(|(_, file)| file.is_none()).map(|(name, _)| *name).collect();

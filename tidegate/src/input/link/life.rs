@@ -144,7 +144,8 @@ impl State<'_> {
                 let cost = content.len() as u64 + RECORD_COST;
                 self.held += cost;
                 let settled = self.sender.clone();
-                self.life.streams.take(envelope, Ticket { record, cost, settled });
+                let from = self.life.peer.clone();
+                self.life.streams.take(envelope, Ticket { from, record, cost, settled });
             }
             Err(error) => {
                 tracing::warn!(from = %self.life.peer, "a record that cannot be read: {error}");

@@ -184,10 +184,11 @@ impl LinkListener {
         let LinkListener { endpoints, listeners, options } = self;
         let mut tls = (*options.tls).clone();
         tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+        let streams = Streams::new(intake.clone(), accepted, options.relays.clone());
         let shared = Arc::new(Shared {
             options: Arc::new(options),
             tls: Arc::new(tls),
-            streams: Streams::new(intake.clone(), accepted),
+            streams,
             intake,
             lives: Mutex::default(),
             handshakes: Semaphore::new(HANDSHAKES_MAX),

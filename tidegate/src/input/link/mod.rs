@@ -15,6 +15,8 @@ use rustls::ServerConfig;
 use tidegate_core::link::schedule::ScheduleName;
 use tidegate_core::units::Size;
 
+use crate::fleet::RelayCounts;
+
 pub use self::listener::{LinkError, LinkListener, bind};
 
 /// What a link input is.
@@ -34,4 +36,6 @@ pub struct LinkInputOptions {
     pub tcp: bool,
     /// For what we send: acknowledgements only, at present.
     pub schedule: ScheduleName,
+    /// Set where neighbours' records come, for our uplink: they are counted here.
+    pub relays: Option<RelayCounts>,
 }

@@ -9,15 +9,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidegate_core::class::ClassId;
 use tidegate_core::link::accepted::{Accepted, STREAMS_MAX, StreamName};
-use tidegate_core::link::envelope::Envelope;
+use tidegate_core::link::envelope::{Envelope, GrantId};
 use tidegate_core::link::packet::Custody;
 use tidegate_core::record::{
     Body, DropReason, Fate, Identity, Offered, Properties, RefuseReason, Token,
 };
+use tidegate_core::units::Size;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use crate::fleet::RelayCounts;
 use crate::output::backoff::Backoff;
 use crate::output::headers;
 use crate::port::{Intake, Notice, Source, Stopping};
@@ -43,6 +46,8 @@ pub(super) struct Settled {
 /// Whom to tell about a record.
 #[derive(Debug)]
 pub(super) struct Ticket {
+    /// The node that it came from.
+    pub(super) from: Arc<str>,
     pub(super) record: u64,
     pub(super) cost: u64,
     pub(super) settled: mpsc::UnboundedSender<Settled>,
@@ -50,7 +55,7 @@ pub(super) struct Ticket {
 
 impl Ticket {
     pub(super) fn settle(self, custody: Option<Custody>) {
-        let Ticket { record, cost, settled } = self;
+        let Ticket { record, cost, settled, .. } = self;
         // The life may be over: then another one asks.
         let _ = settled.send(Settled { record, custody, cost });
     }
@@ -67,22 +72,37 @@ struct Item {
 #[derive(Clone, Debug)]
 pub(super) struct Streams {
     intake: Intake,
-    tasks: Arc<Mutex<BTreeMap<StreamName, mpsc::UnboundedSender<Item>>>>,
+    tasks: Tasks,
     accepted: Arc<Mutex<Accepted>>,
+    relays: Option<RelayCounts>,
 }
+
+/// The stream, and its class where it is a neighbour's for our uplink.
+type TaskName = (StreamName, Option<ClassId>);
+type Tasks = Arc<Mutex<BTreeMap<TaskName, mpsc::UnboundedSender<Item>>>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Streams {
-    pub(super) fn new(intake: Intake, accepted: Accepted) -> Self {
-        Streams { intake, tasks: Arc::default(), accepted: Arc::new(Mutex::new(accepted)) }
+    pub(super) fn new(intake: Intake, accepted: Accepted, relays: Option<RelayCounts>) -> Self {
+        let accepted = Arc::new(Mutex::new(accepted));
+        Streams { intake, tasks: Arc::default(), accepted, relays }
+    }
+
+    /// The class of a neighbour's record, as its grant names it; a record without one is ours by our own
+    /// rules.
+    fn class_of(&self, envelope: &Envelope) -> Option<ClassId> {
+        self.relays.as_ref()?;
+        let GrantId(class) = envelope.grant?;
+        Some(ClassId(u8::try_from(class).unwrap_or(u8::MAX)))
     }
 
     /// Hands a record to its stream. Bounded by what the lives hold.
     pub(super) fn take(&self, envelope: Envelope, ticket: Ticket) {
         let name = (envelope.identity.origin.clone(), envelope.identity.stream);
+        let name = (name, self.class_of(&envelope));
         let mut tasks = lock(&self.tasks);
         let item = Item { envelope, ticket };
         let item = match tasks.get(&name) {
@@ -124,7 +144,7 @@ struct Pending {
 }
 
 struct Stream {
-    name: StreamName,
+    name: TaskName,
     streams: Streams,
     inbox: mpsc::UnboundedReceiver<Item>,
     /// What is to be offered, by its place in the order of arrival.
@@ -140,9 +160,9 @@ struct Stream {
 
 impl Stream {
     async fn run(mut self) {
-        let (origin, stream) = &self.name;
+        let ((origin, stream), relays) = &self.name;
         let name: Arc<str> = format!("{}/{}", origin.node, stream.0).into();
-        let Ok(source) = self.streams.intake.open(name).await else { return };
+        let Ok(source) = self.streams.intake.open_for(name, *relays).await else { return };
         // It ends when it is idle, or with our node.
         let _: Result<(), Stopping> = self.serve(source).await;
     }
@@ -233,7 +253,12 @@ impl Stream {
             Ok(()) => {
                 self.waits.reset();
                 lock(&self.streams.accepted).insert(&pending.envelope.identity);
+                self.count(&pending);
                 Some(Custody::Final(Fate::Confirmed))
+            }
+            // Its node answers for it, and has an uplink of its own.
+            Err(reason) if self.name.1.is_some() && reason != RefuseReason::Stopping => {
+                Some(Custody::Final(Fate::Dropped(DropReason::Full)))
             }
             Err(reason) => match verdict(reason) {
                 Verdict::Never(reason) => Some(Custody::Final(Fate::Dropped(reason))),
@@ -247,6 +272,17 @@ impl Stream {
             },
         };
         pending.tickets.into_iter().for_each(|ticket| ticket.settle(custody));
+    }
+}
+
+impl Stream {
+    /// The far end has a neighbour's record.
+    fn count(&self, pending: &Pending) {
+        let Some((relays, class)) = self.streams.relays.as_ref().zip(self.name.1) else { return };
+        if let Some(ticket) = pending.tickets.first() {
+            let size = Size(pending.envelope.payload.len() as u64);
+            relays.count(&ticket.from, class, size);
+        }
     }
 }
 

@@ -36,6 +36,8 @@ pub use crate::link::dial::Fallback;
 /// A link without any connection for so long is over: what it holds goes back to the node, which may
 /// decide anew.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The same of a neighbour: our own uplink can carry it.
+const PEER_PATIENCE: Duration = Duration::from_secs(3);
 /// How long connections may take to end politely.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Orders and packets taken in one turn.
@@ -64,6 +66,8 @@ pub struct LinkOptionsOut {
     pub bounds: Vec<Duration>,
     /// Records that the far node may owe an answer for: those of the node.
     pub unconfirmed_max: usize,
+    /// Whether the far node relays for us: its own records go first, and we answer for ours.
+    pub is_peer: bool,
 }
 
 /// Serves the output until it is told to stop.
@@ -252,6 +256,10 @@ impl Sender {
             Custody::Held | Custody::Final(Fate::Confirmed) => {
                 self.port.feedback.confirmed(vec![id]).await
             }
+            // A neighbour does not take it, whatever the reason: it goes by our own uplink.
+            Custody::Final(Fate::Dropped(_)) if self.options.is_peer => {
+                self.port.feedback.refused(vec![id], Refusal::Retry).await
+            }
             Custody::Final(Fate::Dropped(reason)) => {
                 self.port.feedback.refused(vec![id], Refusal::Final(reason)).await
             }
@@ -275,7 +283,7 @@ impl Sender {
         }
         let now = self.port.feedback.now();
         let deadline = self.handover.deadline(now, order.class);
-        let offered = match record::outgoing(&order, now, deadline) {
+        let offered = match record::outgoing(&order, now, deadline, self.options.is_peer) {
             Some(outgoing) => self.offer(id, outgoing),
             None => Err(DropReason::Refused),
         };
@@ -325,7 +333,8 @@ impl Sender {
             return Ok(());
         }
         let since = *self.alone_since.get_or_insert(Instant::now());
-        if self.is_up && since.elapsed() >= PATIENCE {
+        let patience = if self.options.is_peer { PEER_PATIENCE } else { PATIENCE };
+        if self.is_up && since.elapsed() >= patience {
             return self.begin_anew("no path is connected").await;
         }
         Ok(())

@@ -2,15 +2,21 @@
 
 use bytes::Bytes;
 use tidegate_core::link::Outgoing;
-use tidegate_core::link::envelope::{Envelope, HOPS_MAX};
+use tidegate_core::link::envelope::{Envelope, GrantId, HOPS_MAX};
 use tidegate_core::record::{Body, Properties, Record};
 use tidegate_core::units::Time;
 
 use crate::output::headers;
 use crate::port::Transmit;
 
-/// The record of an order, to be there by `deadline`; `None` for one that goes in circles.
-pub(super) fn outgoing(order: &Transmit, now: Time, deadline: Time) -> Option<Outgoing> {
+/// The record of an order, to be there by `deadline`; `None` for one that goes in circles. For a neighbour
+/// that relays it, the grant is named by its class: there is one of each at a time.
+pub(super) fn outgoing(
+    order: &Transmit,
+    now: Time,
+    deadline: Time,
+    is_peer: bool,
+) -> Option<Outgoing> {
     let record = &order.record;
     let hop = headers::hop(&record.properties);
     if hop > HOPS_MAX {
@@ -20,7 +26,7 @@ pub(super) fn outgoing(order: &Transmit, now: Time, deadline: Time) -> Option<Ou
     let envelope = Envelope {
         identity: record.identity.clone(),
         hop,
-        grant: None,
+        grant: is_peer.then_some(GrantId(order.class.0.into())),
         left: record.deadline.since(now),
         ttl: record.expires.map(|expires| expires.since(now)),
         source_unix_ns: record.source_unix_ns,

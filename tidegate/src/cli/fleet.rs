@@ -1,0 +1,77 @@
+//! The commands of a fleet.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// Arguments of `orchestrate`.
+#[derive(Clone, Debug, Args)]
+pub struct OrchestrateArguments {
+    /// Its configuration
+    #[arg(short, long, value_name = "FILE")]
+    pub config: PathBuf,
+}
+
+pub(super) const ORCHESTRATE_HELP: &str = "\
+A file for it:
+  [orchestrator]
+  listen = [\"0.0.0.0:7400\", \"[::]:7400\"]
+  ca = \"/etc/tidegate/pki/ca.pem\"
+  certificate = \"/etc/tidegate/pki/orchestrator.pem\"
+  key = \"/etc/tidegate/pki/orchestrator.key\"
+  operators = [\"ops\"]          # who may drain nodes; default: every certificate
+  classes = 3                  # those of every node
+  matching = \"augment\"         # how shortage meets spare bandwidth
+
+Nothing is stored: a new process hears from the nodes what they hold. Without one, nodes go on
+alone. SIGINT or SIGTERM stops it.";
+
+/// Arguments of `fleet`.
+#[derive(Clone, Debug, Args)]
+pub struct FleetArguments {
+    /// The orchestrator
+    #[arg(long, value_name = "HOST:PORT", global = true, default_value = "localhost:7400")]
+    pub at: String,
+    /// Authorities that signed its certificate
+    #[arg(long, value_name = "FILE", global = true, default_value = "/etc/tidegate/pki/ca.pem")]
+    pub ca: PathBuf,
+    /// Your certificate
+    #[arg(long, value_name = "FILE", global = true, default_value = "/etc/tidegate/pki/ops.pem")]
+    pub certificate: PathBuf,
+    /// Its key
+    #[arg(long, value_name = "FILE", global = true, default_value = "/etc/tidegate/pki/ops.key")]
+    pub key: PathBuf,
+    #[command(subcommand)]
+    /// What to ask.
+    pub command: FleetCommand,
+}
+
+/// What can be asked.
+#[derive(Clone, Debug, Subcommand)]
+pub enum FleetCommand {
+    /// Every node: what its uplink carries, what it wants, lends and borrows
+    Status,
+    /// Every grant, and what is carried of it
+    Grants,
+    /// Why a node borrows and lends what it does
+    Explain {
+        /// The node's name
+        node: String,
+    },
+    /// Let a node lend nothing, and its borrowers leave it: before maintenance
+    Drain {
+        /// The node's name
+        node: String,
+        /// Let it take part again
+        #[arg(long)]
+        undo: bool,
+    },
+}
+
+pub(super) const FLEET_HELP: &str = "\
+Examples:
+  tidegate fleet status --at orch-1.example:7400
+  tidegate fleet explain gate-3          why its records go where they go
+  tidegate fleet drain gate-2            before it is taken down; --undo afterwards
+
+You prove who you are by a certificate of the fleet's authority: tidegate keys issue pki ops";

@@ -1,0 +1,261 @@
+//! A node's part: the task that holds its agent.
+//!
+//! Ten times a second it asks the node what it carries and wants, looks which peers it reaches and what it
+//! has carried for them, and tells the node what it may send by whom. Without a leader the grants run out,
+//! and the node goes on alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::class::ClassId;
+use tidegate_core::fleet::{
+    Agent, AgentInput, AgentOutput, Amount, FleetOptions, Grant, NodeId, Reach,
+};
+use tidegate_core::io::{Control, OutputId};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::attend::{self, Heard};
+use super::board::{FleetBoard, FleetFigures};
+use super::channel::FleetTls;
+use super::node_id;
+use super::relays::RelayCounts;
+use super::wire::BeatMessage;
+use crate::drive::FleetDoor;
+use crate::link::Links;
+use crate::port::Clock;
+
+/// Time between two looks at the node.
+const LOOK: Duration = Duration::from_millis(100);
+/// What is heard and not yet taken.
+const HEARD_MAX: usize = 64;
+
+/// A node that carries records for us, and for which we do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its name, as in its certificate.
+    pub name: String,
+    /// The output by which it is reached, and its name.
+    pub output: OutputId,
+    /// The output's name.
+    pub label: String,
+}
+
+/// What a node's part is made of.
+#[derive(Clone, Debug)]
+pub struct MemberOptions {
+    /// The node's name, as in its certificate.
+    pub name: String,
+    /// New whenever the process is new.
+    pub incarnation: u64,
+    /// `host:port` of every orchestrator.
+    pub orchestrators: Vec<String>,
+    /// What it shows them.
+    pub tls: FleetTls,
+    /// Its peers.
+    pub peers: Vec<Peer>,
+    /// How it behaves; the number of classes is its own.
+    pub fleet: FleetOptions,
+}
+
+/// Starts the task; it ends with the node.
+pub fn start(
+    options: MemberOptions,
+    door: FleetDoor,
+    links: Links,
+    relays: RelayCounts,
+    board: FleetBoard,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+) {
+    let (sender, heard) = mpsc::channel(HEARD_MAX);
+    let (tls, orchestrators) = (options.tls.clone(), options.orchestrators.clone());
+    let attending = attend::run(tls, orchestrators, sender);
+    let agent = Agent::new(node_id(&options.name), options.incarnation, options.fleet.clone());
+    let member = Member {
+        clock: door.clock(),
+        agent,
+        door,
+        links,
+        relays,
+        board,
+        leader: None,
+        up: BTreeSet::new(),
+        told: BTreeSet::new(),
+        figures: FleetFigures::default(),
+        options,
+    };
+    tasks.spawn(async move {
+        // The stream ends when nobody listens any more.
+        tokio::join!(attending, member.run(heard));
+        Ok(())
+    });
+}
+
+struct Member {
+    options: MemberOptions,
+    clock: Clock,
+    agent: Agent,
+    door: FleetDoor,
+    links: Links,
+    relays: RelayCounts,
+    board: FleetBoard,
+    /// The way to the leader, if there is one.
+    leader: Option<mpsc::Sender<BeatMessage>>,
+    /// Peers that are reached.
+    up: BTreeSet<NodeId>,
+    /// What the node was told that it may send.
+    told: BTreeSet<(OutputId, ClassId)>,
+    figures: FleetFigures,
+}
+
+impl Member {
+    async fn run(mut self, mut heard: mpsc::Receiver<Heard>) {
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                next = heard.recv() => match next {
+                    Some(next) => self.hear(next),
+                    None => return,
+                },
+                _ = look.tick() => {
+                    self.look_at_peers();
+                    let Ok(measured) = self.door.measure().await else { return };
+                    let input = measured.map_or(AgentInput::Timeout, AgentInput::Measured);
+                    self.handle(input);
+                }
+            }
+            if self.grant().await.is_err() {
+                return;
+            }
+            self.tell();
+        }
+    }
+
+    fn handle(&mut self, input: AgentInput) {
+        self.agent.handle(self.clock.now(), input);
+        while let Some(output) = self.agent.poll() {
+            match output {
+                AgentOutput::Beat(beat) => {
+                    self.figures.beats += 1;
+                    if let Some(way) = &self.leader {
+                        attend::send(way, &beat);
+                    }
+                }
+                AgentOutput::Granted(grant) => self.note(&grant, "granted"),
+                AgentOutput::Ended(grant) => self.note(&grant, "over"),
+            }
+        }
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        match heard {
+            Heard::Leader(way) => {
+                self.leader = Some(way);
+                self.figures.takeovers += 1;
+                self.handle(AgentInput::Leader(true));
+            }
+            Heard::Alone => {
+                self.leader = None;
+                self.handle(AgentInput::Leader(false));
+            }
+            Heard::Directive(directive) => {
+                let before = self.agent.heard();
+                self.handle(AgentInput::Directive(directive));
+                let is_obeyed = self.agent.heard() != before;
+                let count =
+                    if is_obeyed { &mut self.figures.obeyed } else { &mut self.figures.refused };
+                *count += 1;
+            }
+        }
+    }
+
+    fn note(&mut self, grant: &Grant, what: &'static str) {
+        let is_lent = grant.receiver != node_id(&self.options.name);
+        let other = if is_lent { grant.receiver } else { grant.provider };
+        let peer = self.name_of(other);
+        let (class, amount) = (grant.class.0, grant.amount.to_string());
+        if is_lent {
+            tracing::info!(to = %peer, class, amount, "our uplink is lent: {what}");
+        } else {
+            tracing::info!(from = %peer, class, amount, "an uplink is borrowed: {what}");
+        }
+    }
+
+    fn name_of(&self, node: NodeId) -> String {
+        let known = self.options.peers.iter().find(|peer| node_id(&peer.name) == node);
+        known.map_or_else(|| format!("{:016x}", node.0), |peer| peer.name.clone())
+    }
+
+    /// Which peers are reached, and what was carried for them.
+    fn look_at_peers(&mut self) {
+        let links = self.links.read();
+        let is_up = |peer: &&Peer| {
+            let link = links.iter().find(|link| link.is_output && link.name == peer.label);
+            link.is_some_and(|link| link.paths.iter().any(|path| path.state_name() == "up"))
+        };
+        let up: BTreeSet<NodeId> =
+            self.options.peers.iter().filter(is_up).map(|peer| node_id(&peer.name)).collect();
+        if up != self.up {
+            for lost in self.up.difference(&up).copied().collect::<Vec<_>>() {
+                self.handle(AgentInput::PeerLost(lost));
+            }
+            let reach = |node: &NodeId| Reach { node: *node, distance: 1 };
+            self.handle(AgentInput::Peers(up.iter().map(reach).collect()));
+            self.up = up;
+        }
+        for ((name, class), size) in self.relays.take() {
+            self.figures.relayed += size.0;
+            if let Some(token) = self.agent.lent_to(node_id(&name), class) {
+                self.handle(AgentInput::Carried(token, size));
+            }
+        }
+    }
+
+    /// Tells the node what it may send by others.
+    async fn grant(&mut self) -> Result<(), crate::port::Stopping> {
+        let now = self.clock.now();
+        let mut over = std::mem::take(&mut self.told);
+        let mut orders = Vec::new();
+        for ((provider, class), (amount, until)) in self.agent.borrowing() {
+            let peer = self.options.peers.iter().find(|peer| node_id(&peer.name) == provider);
+            let Some(peer) = peer.map(|peer| peer.output) else { continue };
+            over.remove(&(peer, class));
+            self.told.insert((peer, class));
+            orders.push(Control::Grant { peer, class, amount, lease: until.since(now) });
+        }
+        for (peer, class) in over {
+            orders.push(Control::Grant { peer, class, amount: Amount::ZERO, lease: LOOK });
+        }
+        for order in orders {
+            self.door.control(order).await?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self) {
+        let sum = |amounts: &mut dyn Iterator<Item = Amount>| amounts.sum::<Amount>().0;
+        let mut figures = FleetFigures {
+            has_leader: self.leader.is_some(),
+            peers_up: self.up.len(),
+            peers: self.options.peers.len(),
+            lent: sum(&mut self.agent.lent().map(|one| one.usable)),
+            borrowed: sum(&mut self.agent.borrowed().map(|one| one.usable)),
+            grants: Vec::new(),
+            ..self.figures.clone()
+        };
+        let mut by_peer: BTreeMap<(Arc<str>, ClassId, bool), u64> = BTreeMap::new();
+        for one in self.agent.lent() {
+            let name = self.name_of(one.grant.receiver).into();
+            *by_peer.entry((name, one.grant.class, true)).or_default() += one.usable.0;
+        }
+        for one in self.agent.borrowed() {
+            let name = self.name_of(one.grant.provider).into();
+            *by_peer.entry((name, one.grant.class, false)).or_default() += one.usable.0;
+        }
+        figures.grants = by_peer.into_iter().collect();
+        self.board.tell(figures);
+    }
+}

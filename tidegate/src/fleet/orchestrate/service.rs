@@ -1,0 +1,152 @@
+//! What gRPC calls: who a caller is, and what it may.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tidegate_core::fleet::Beat;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+use tonic::server::{Grpc, StreamingService, UnaryService};
+use tonic::{Request, Response, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use super::hub::Hub;
+use crate::fleet::node_id;
+use crate::fleet::wire::{
+    ATTEND, BeatMessage, DESCRIBE, DRAIN, DescribeRequest, Description, DirectiveMessage,
+    DrainReply, DrainRequest,
+};
+use crate::tls::Certificate;
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// The service. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct FleetService {
+    hub: Hub,
+    operators: Arc<[String]>,
+}
+
+impl FleetService {
+    pub(super) fn new(hub: Hub, operators: Vec<String>) -> Self {
+        FleetService { hub, operators: operators.into() }
+    }
+}
+
+impl Service<http::Request<Body>> for FleetService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Boxed<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move {
+            Ok(match request.uri().path() {
+                ATTEND => {
+                    let codec = ProstCodec::<DirectiveMessage, BeatMessage>::default();
+                    Grpc::new(codec).streaming(Attend(service), request).await
+                }
+                DESCRIBE => {
+                    let codec = ProstCodec::<Description, DescribeRequest>::default();
+                    Grpc::new(codec).unary(Describe(service), request).await
+                }
+                DRAIN => {
+                    let codec = ProstCodec::<DrainReply, DrainRequest>::default();
+                    Grpc::new(codec).unary(Drain(service), request).await
+                }
+                _ => Status::unimplemented("no such method").into_http(),
+            })
+        })
+    }
+}
+
+/// The name in the caller's certificate.
+fn name_of<T>(request: &Request<T>) -> Result<Arc<str>, Status> {
+    let certificates = request.peer_certs();
+    let first = certificates.as_ref().and_then(|all| all.first());
+    let read = first.and_then(|der| Certificate::read(der).ok());
+    let name = read.and_then(|certificate| certificate.common_name);
+    name.map(Into::into)
+        .ok_or_else(|| Status::unauthenticated("your certificate has no common name"))
+}
+
+struct Attend(FleetService);
+
+impl StreamingService<BeatMessage> for Attend {
+    type Response = DirectiveMessage;
+    type ResponseStream = ReceiverStream<Result<DirectiveMessage, Status>>;
+    type Future = Boxed<Result<Response<Self::ResponseStream>, Status>>;
+
+    fn call(&mut self, request: Request<Streaming<BeatMessage>>) -> Self::Future {
+        let hub = self.0.hub.clone();
+        Box::pin(async move {
+            let name = name_of(&request)?;
+            let node = node_id(&name);
+            let mut beats = request.into_inner();
+            let directives = hub.join(name.clone()).await?;
+            tokio::spawn(async move {
+                let why = loop {
+                    let beat = match beats.message().await {
+                        Ok(Some(message)) => Beat::try_from(message),
+                        Ok(None) => break "it closed the stream".to_owned(),
+                        Err(status) => break status.message().to_owned(),
+                    };
+                    match beat {
+                        // A node speaks for itself only.
+                        Ok(beat) if beat.node == node => {
+                            if hub.beat(beat).await.is_err() {
+                                break "the orchestrator is stopping".to_owned();
+                            }
+                        }
+                        Ok(_) => break "it speaks for another node".to_owned(),
+                        Err(error) => break format!("a beat that makes no sense: {error}"),
+                    }
+                };
+                tracing::info!(node = %name, "a node is gone: {why}");
+            });
+            Ok(Response::new(ReceiverStream::new(directives)))
+        })
+    }
+}
+
+struct Describe(FleetService);
+
+impl UnaryService<DescribeRequest> for Describe {
+    type Response = Description;
+    type Future = Boxed<Result<Response<Description>, Status>>;
+
+    fn call(&mut self, _: Request<DescribeRequest>) -> Self::Future {
+        let hub = self.0.hub.clone();
+        Box::pin(async move { Ok(Response::new(hub.describe().await?)) })
+    }
+}
+
+struct Drain(FleetService);
+
+impl UnaryService<DrainRequest> for Drain {
+    type Response = DrainReply;
+    type Future = Boxed<Result<Response<DrainReply>, Status>>;
+
+    fn call(&mut self, request: Request<DrainRequest>) -> Self::Future {
+        let FleetService { hub, operators } = self.0.clone();
+        Box::pin(async move {
+            let caller = name_of(&request)?;
+            if !operators.is_empty() && !operators.iter().any(|name| **name == *caller) {
+                let text = format!("{caller} is none of the operators of this orchestrator");
+                return Err(Status::permission_denied(text));
+            }
+            let DrainRequest { name, is_drained } = request.into_inner();
+            tracing::info!(node = %name, is_drained, by = %caller, "drain");
+            let is_known = hub.drain(node_id(&name), is_drained).await?;
+            Ok(Response::new(DrainReply { is_known }))
+        })
+    }
+}

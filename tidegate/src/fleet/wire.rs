@@ -1,0 +1,390 @@
+//! What nodes, orchestrators and people say, as protocol buffers: `tidegate/proto/fleet.proto`, package
+//! `tidegate.fleet.v1`. Written by hand, for it is short; a test holds its bytes.
+
+use std::time::Duration;
+
+use tidegate_core::class::ClassId;
+use tidegate_core::fleet::{
+    Amount, Beat, Directive, Fence, Grant, Held, NodeId, Reach, Token, Tuple,
+};
+
+/// A node's stream: beats there, directives back.
+pub const ATTEND: &str = "/tidegate.fleet.v1.Fleet/Attend";
+/// What the leader knows.
+pub const DESCRIBE: &str = "/tidegate.fleet.v1.Fleet/Describe";
+/// A node is to lend nothing, or to take part again.
+pub const DRAIN: &str = "/tidegate.fleet.v1.Fleet/Drain";
+
+/// What a message says makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is missing or out of range")]
+pub struct WireError(&'static str);
+
+/// `Fence`.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct FenceMessage {
+    /// Of the leader's election.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+    /// Of the leader's directives.
+    #[prost(uint64, tag = "2")]
+    pub round: u64,
+}
+
+/// `Grant`, with what its provider carries of it.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct GrantMessage {
+    /// First part of its token.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+    /// Second part of its token.
+    #[prost(uint64, tag = "2")]
+    pub id: u64,
+    /// Number of the node whose uplink is lent.
+    #[prost(fixed64, tag = "3")]
+    pub provider: u64,
+    /// Number of the node whose records go by it.
+    #[prost(fixed64, tag = "4")]
+    pub receiver: u64,
+    /// Class, 0 the most urgent.
+    #[prost(uint32, tag = "5")]
+    pub class: u32,
+    /// Bytes/s.
+    #[prost(uint64, tag = "6")]
+    pub amount: u64,
+    /// Bytes/s that its provider carries.
+    #[prost(uint64, tag = "7")]
+    pub carried: u64,
+}
+
+/// `Reach`.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct ReachMessage {
+    /// Number of the peer.
+    #[prost(fixed64, tag = "1")]
+    pub node: u64,
+    /// How far it is.
+    #[prost(uint32, tag = "2")]
+    pub distance: u32,
+}
+
+/// `Peers`: absent and empty are different things.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct PeersMessage {
+    /// All peers that the node reaches.
+    #[prost(message, repeated, tag = "1")]
+    pub peers: Vec<ReachMessage>,
+}
+
+/// `Beat`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct BeatMessage {
+    /// Number of the node.
+    #[prost(fixed64, tag = "1")]
+    pub node: u64,
+    /// New whenever its process is new.
+    #[prost(fixed64, tag = "2")]
+    pub incarnation: u64,
+    /// From 1.
+    #[prost(uint64, tag = "3")]
+    pub number: u64,
+    /// The newest directive that it obeyed.
+    #[prost(message, optional, tag = "4")]
+    pub heard: Option<FenceMessage>,
+    /// Bytes/s of its uplink.
+    #[prost(uint64, tag = "5")]
+    pub capacity: u64,
+    /// Bytes/s that each class wants, most urgent first.
+    #[prost(uint64, repeated, tag = "6")]
+    pub demand: Vec<u64>,
+    /// Bytes/s that its own records use.
+    #[prost(uint64, tag = "7")]
+    pub output: u64,
+    /// The peers that it reaches, where they are told.
+    #[prost(message, optional, tag = "8")]
+    pub peers: Option<PeersMessage>,
+    /// What it holds.
+    #[prost(message, repeated, tag = "9")]
+    pub held: Vec<GrantMessage>,
+}
+
+/// `Directive`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct DirectiveMessage {
+    /// Number of the node.
+    #[prost(fixed64, tag = "1")]
+    pub node: u64,
+    /// To which life of it.
+    #[prost(fixed64, tag = "2")]
+    pub incarnation: u64,
+    /// Its place among all directives.
+    #[prost(message, optional, tag = "3")]
+    pub fence: Option<FenceMessage>,
+    /// The newest beat that the leader had.
+    #[prost(uint64, tag = "4")]
+    pub beat: u64,
+    /// How long the grants last, milliseconds.
+    #[prost(uint64, tag = "5")]
+    pub lease_ms: u64,
+    /// All grants of the node.
+    #[prost(message, repeated, tag = "6")]
+    pub grants: Vec<GrantMessage>,
+}
+
+/// `DescribeRequest`.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct DescribeRequest {}
+
+/// `Member`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct MemberMessage {
+    /// Its number.
+    #[prost(fixed64, tag = "1")]
+    pub node: u64,
+    /// Its name.
+    #[prost(string, tag = "2")]
+    pub name: String,
+    /// Bytes/s of its uplink.
+    #[prost(uint64, tag = "3")]
+    pub capacity: u64,
+    /// Bytes/s that each class wants.
+    #[prost(uint64, repeated, tag = "4")]
+    pub demand: Vec<u64>,
+    /// Milliseconds since its newest beat.
+    #[prost(uint64, tag = "5")]
+    pub silent_ms: u64,
+    /// Whether it lends nothing.
+    #[prost(bool, tag = "6")]
+    pub is_drained: bool,
+}
+
+/// `Description`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Description {
+    /// Of the leader's election; 0 where it does not lead.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+    /// Decisions so far.
+    #[prost(uint64, tag = "2")]
+    pub decisions: u64,
+    /// Bytes/s that all requests want.
+    #[prost(uint64, tag = "3")]
+    pub wanted: u64,
+    /// Bytes/s granted.
+    #[prost(uint64, tag = "4")]
+    pub granted: u64,
+    /// Every node that it hears.
+    #[prost(message, repeated, tag = "5")]
+    pub members: Vec<MemberMessage>,
+    /// Every grant.
+    #[prost(message, repeated, tag = "6")]
+    pub grants: Vec<GrantMessage>,
+    /// Pairs that are left alone, for they did not help each other: receiver and provider, by turns.
+    #[prost(fixed64, repeated, tag = "7")]
+    pub apart: Vec<u64>,
+}
+
+/// `DrainRequest`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct DrainRequest {
+    /// Name of the node.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// Whether it is to lend nothing.
+    #[prost(bool, tag = "2")]
+    pub is_drained: bool,
+}
+
+/// `DrainReply`.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct DrainReply {
+    /// Whether the leader hears the node.
+    #[prost(bool, tag = "1")]
+    pub is_known: bool,
+}
+
+impl From<Fence> for FenceMessage {
+    fn from(Fence { revision, round }: Fence) -> Self {
+        FenceMessage { revision, round }
+    }
+}
+
+impl From<FenceMessage> for Fence {
+    fn from(FenceMessage { revision, round }: FenceMessage) -> Self {
+        Fence { revision, round }
+    }
+}
+
+impl GrantMessage {
+    /// A grant, and what its provider carries of it.
+    pub fn new(grant: &Grant, carried: Amount) -> Self {
+        GrantMessage {
+            revision: grant.token.revision,
+            id: grant.token.id,
+            provider: grant.provider.0,
+            receiver: grant.receiver.0,
+            class: grant.class.0.into(),
+            amount: grant.amount.0,
+            carried: carried.0,
+        }
+    }
+
+    /// The grant.
+    ///
+    /// # Errors
+    /// A class that cannot be.
+    pub fn grant(&self) -> Result<Grant, WireError> {
+        Ok(Grant {
+            token: Token { revision: self.revision, id: self.id },
+            provider: NodeId(self.provider),
+            receiver: NodeId(self.receiver),
+            class: ClassId(u8::try_from(self.class).map_err(|_| WireError("class"))?),
+            amount: Amount(self.amount),
+        })
+    }
+}
+
+impl From<&Beat> for BeatMessage {
+    fn from(beat: &Beat) -> Self {
+        let reach = |reach: &Reach| ReachMessage { node: reach.node.0, distance: reach.distance };
+        let peers = |peers: &Vec<Reach>| PeersMessage { peers: peers.iter().map(reach).collect() };
+        BeatMessage {
+            node: beat.node.0,
+            incarnation: beat.incarnation,
+            number: beat.number,
+            heard: Some(beat.heard.into()),
+            capacity: beat.tuple.capacity.0,
+            demand: beat.tuple.demand.iter().map(|amount| amount.0).collect(),
+            output: beat.output.0,
+            peers: beat.peers.as_ref().map(peers),
+            held: beat.held.iter().map(|one| GrantMessage::new(&one.grant, one.carried)).collect(),
+        }
+    }
+}
+
+impl TryFrom<BeatMessage> for Beat {
+    type Error = WireError;
+
+    fn try_from(message: BeatMessage) -> Result<Self, WireError> {
+        let reach =
+            |reach: &ReachMessage| Reach { node: NodeId(reach.node), distance: reach.distance };
+        let held =
+            |held: &GrantMessage| Ok(Held { grant: held.grant()?, carried: Amount(held.carried) });
+        let demand = message.demand.iter().map(|&amount| Amount(amount)).collect();
+        Ok(Beat {
+            node: NodeId(message.node),
+            incarnation: message.incarnation,
+            number: message.number,
+            heard: message.heard.unwrap_or_default().into(),
+            tuple: Tuple { capacity: Amount(message.capacity), demand },
+            output: Amount(message.output),
+            peers: message.peers.map(|all| all.peers.iter().map(reach).collect()),
+            held: message.held.iter().map(held).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl From<&Directive> for DirectiveMessage {
+    fn from(directive: &Directive) -> Self {
+        let grant = |grant| GrantMessage::new(grant, Amount::ZERO);
+        DirectiveMessage {
+            node: directive.node.0,
+            incarnation: directive.incarnation,
+            fence: Some(directive.fence.into()),
+            beat: directive.beat,
+            lease_ms: u64::try_from(directive.lease.as_millis()).unwrap_or(u64::MAX),
+            grants: directive.grants.iter().map(grant).collect(),
+        }
+    }
+}
+
+/// Longest lease that is believed.
+const LEASE_MAX: Duration = Duration::from_secs(60);
+
+impl TryFrom<DirectiveMessage> for Directive {
+    type Error = WireError;
+
+    fn try_from(message: DirectiveMessage) -> Result<Self, WireError> {
+        Ok(Directive {
+            node: NodeId(message.node),
+            incarnation: message.incarnation,
+            fence: message.fence.ok_or(WireError("fence"))?.into(),
+            beat: message.beat,
+            lease: Duration::from_millis(message.lease_ms).min(LEASE_MAX),
+            grants: message.grants.iter().map(GrantMessage::grant).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+
+    fn grant() -> Grant {
+        Grant {
+            token: Token { revision: 7, id: 3 },
+            provider: NodeId(1),
+            receiver: NodeId(2),
+            class: ClassId(2),
+            amount: Amount(300),
+        }
+    }
+
+    fn beat() -> Beat {
+        Beat {
+            node: NodeId(2),
+            incarnation: 9,
+            number: 4,
+            heard: Fence { revision: 7, round: 1 },
+            tuple: Tuple { capacity: Amount(1000), demand: vec![Amount(1), Amount(0), Amount(2)] },
+            output: Amount(5),
+            peers: Some(vec![Reach { node: NodeId(1), distance: 1 }]),
+            held: vec![Held { grant: grant(), carried: Amount(250) }],
+        }
+    }
+
+    #[test]
+    fn what_is_said_is_heard() {
+        for peers in [None, Some(vec![]), beat().peers] {
+            let said = Beat { peers, ..beat() };
+            let bytes = BeatMessage::from(&said).encode_to_vec();
+            let heard = BeatMessage::decode(&*bytes).unwrap();
+            assert_eq!(Beat::try_from(heard), Ok(said));
+        }
+        let said = Directive {
+            node: NodeId(2),
+            incarnation: 9,
+            fence: Fence { revision: 7, round: 2 },
+            beat: 4,
+            lease: Duration::from_secs(5),
+            grants: vec![grant()],
+        };
+        let bytes = DirectiveMessage::from(&said).encode_to_vec();
+        let heard = DirectiveMessage::decode(&*bytes).unwrap();
+        assert_eq!(Directive::try_from(heard), Ok(said));
+    }
+
+    /// Bytes of version 1, by hand from `proto/fleet.proto`.
+    #[test]
+    fn version_1_stays_as_it_is() {
+        let grant = "08071003190100000000000000210200000000000000280230ac0238fa01";
+        let beat = "090200000000000000110900000000000000180422040807100128e80732030100023805420d0a0b09010000\
+                    00000000001001";
+        let hex =
+            |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let message = BeatMessage::from(&super::tests::beat());
+        assert_eq!(hex(message.held[0].encode_to_vec()), grant);
+        let whole = hex(message.encode_to_vec());
+        assert_eq!(whole, format!("{beat}4a1e{grant}"));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let grant = GrantMessage { class: 256, ..GrantMessage::default() };
+        assert_eq!(grant.grant(), Err(WireError("class")));
+        let message = DirectiveMessage::default();
+        assert_eq!(Directive::try_from(message), Err(WireError("fence")));
+    }
+}

@@ -1,0 +1,13 @@
+//! A fleet over loopback: an orchestrator, and nodes whose uplinks carry each other's records.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../support/certificates.rs"]
+mod certificates;
+mod gate;
+mod together;
+
+use std::time::Duration;
+
+/// Long enough for a busy machine; reached only where a test fails.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

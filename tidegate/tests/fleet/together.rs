@@ -1,0 +1,168 @@
+//! Borrowing, and going on alone.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::Duration;
+
+use tidegate::fleet::orchestrate::{self, OrchestrateOptions, Orchestrating};
+use tidegate_core::fleet::FleetOptions;
+use tidegate_core::record::Identity;
+use tokio::time::{interval, timeout};
+
+use crate::PATIENCE;
+use crate::gate::{Gate, Load, Plan, tls};
+
+/// Between two records of a busy node: twice what its uplink carries.
+const PERIOD: Duration = Duration::from_millis(5);
+
+async fn lead(plan: &Plan) -> Orchestrating {
+    let options = OrchestrateOptions {
+        listen: vec![([127, 0, 0, 1], plan.orchestrator).into()],
+        tls: tls(&plan.authority, &plan.authority.issue("orchestrator")),
+        operators: vec!["ops".into()],
+        fleet: FleetOptions::default(),
+    };
+    orchestrate::start(options).await.unwrap()
+}
+
+/// Keeps a node busy until a neighbour has carried so many of its records. Answers with all that arrived.
+async fn busy_until_carried(
+    busy: &mut Gate,
+    idle: &mut Gate,
+    load: &mut Load,
+    carried: usize,
+) -> Vec<Identity> {
+    let mut arrived = Vec::new();
+    let mut by_idle = 0;
+    let mut period = interval(PERIOD);
+    let all = async {
+        while by_idle < carried {
+            tokio::select! {
+                _ = period.tick() => load.send("bulk/1").await,
+                record = busy.carried.recv() => arrived.push(record.unwrap().identity.clone()),
+                record = idle.carried.recv() => {
+                    by_idle += 1;
+                    arrived.push(record.unwrap().identity.clone());
+                }
+            }
+        }
+    };
+    timeout(PATIENCE, all).await.expect("a neighbour carries records in time");
+    arrived
+}
+
+/// What a person is told.
+fn ask(plan: &Plan, words: &[&str]) -> (bool, String) {
+    let own = plan.authority.issue("ops");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.arg("fleet").args(words);
+    command.args(["--at", &format!("localhost:{}", plan.orchestrator)]);
+    command.arg("--ca").arg(plan.authority.ca());
+    command.arg("--certificate").arg(own.certificate).arg("--key").arg(own.key);
+    let output = command.output().unwrap();
+    let text = if output.status.success() { output.stdout } else { output.stderr };
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_node_borrows_an_uplink_and_every_record_arrives_once() {
+    let plan = Plan::new("fleet-borrow", &["gate-1", "gate-2"]);
+    let leader = lead(&plan).await;
+    let mut idle = Gate::start(&plan, "gate-2").await;
+    let mut busy = Gate::start(&plan, "gate-1").await;
+    let mut load = Load::open(&busy).await;
+    let mut arrived = busy_until_carried(&mut busy, &mut idle, &mut load, 100).await;
+
+    let (_, status) = ask(&plan, &["status"]);
+    assert!(status.contains("gate-1") && status.contains("gate-2"), "{status}");
+    let (_, grants) = ask(&plan, &["grants"]);
+    assert!(
+        grants.lines().any(|line| line.starts_with("gate-1") && line.contains("gate-2")),
+        "{grants}"
+    );
+    let (_, why) = ask(&plan, &["explain", "gate-1"]);
+    assert!(why.contains("Records of class 2 go through gate-2"), "{why}");
+
+    // Without a leader they go on, by what they hold and then alone.
+    leader.stop().await;
+    for _ in 0..50 {
+        load.send("bulk/1").await;
+    }
+    let rest = async {
+        while (arrived.len() as u64) < load.sent {
+            let record = tokio::select! {
+                record = busy.record() => record,
+                record = idle.carried.recv() => record.unwrap(),
+            };
+            arrived.push(record.identity.clone());
+        }
+    };
+    timeout(PATIENCE, rest).await.expect("all arrive in time");
+    let distinct: BTreeSet<&Identity> = arrived.iter().collect();
+    assert_eq!((distinct.len() as u64, arrived.len() as u64), (load.sent, load.sent));
+    let status = busy.node.stop(PATIENCE).await;
+    assert_eq!((status.counts.confirmed, status.held), (load.sent, 0));
+    assert!(status.outputs[1].redirected_records >= 100);
+    idle.node.stop(PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_neighbour_that_dies_gives_its_records_back() {
+    let plan = Plan::new("fleet-death", &["gate-1", "gate-2"]);
+    let leader = lead(&plan).await;
+    let mut idle = Gate::start(&plan, "gate-2").await;
+    let mut busy = Gate::start(&plan, "gate-1").await;
+    let mut load = Load::open(&busy).await;
+    let mut arrived = busy_until_carried(&mut busy, &mut idle, &mut load, 30).await;
+    // Its process ends with redirected records in hand.
+    let Gate { node, mut carried } = idle;
+    node.stop(Duration::ZERO).await;
+    let mut distinct: BTreeSet<Identity> = arrived.drain(..).collect();
+    while let Ok(record) = carried.try_recv() {
+        distinct.insert(record.identity.clone());
+    }
+    let rest = async {
+        while (distinct.len() as u64) < load.sent {
+            let record = busy.record().await;
+            distinct.insert(record.identity.clone());
+        }
+    };
+    timeout(PATIENCE, rest).await.expect("what the neighbour had goes by its own uplink");
+    let status = busy.node.stop(PATIENCE).await;
+    assert_eq!((status.counts.confirmed, status.held), (load.sent, 0));
+    leader.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_orchestrators_are_away_works_alone() {
+    let plan = Plan::new("fleet-alone", &["gate-1", "gate-2"]);
+    let mut gate = Gate::start(&plan, "gate-1").await;
+    let mut load = Load::open(&gate).await;
+    for _ in 0..20 {
+        load.send("alarm/1").await;
+        gate.record().await;
+    }
+    let (is_answered, why) = ask(&plan, &["status"]);
+    assert!(!is_answered && why.contains("no orchestrator answers"), "{why}");
+    gate.node.stop(PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_node_lends_nothing_and_strangers_drain_nobody() {
+    let plan = Plan::new("fleet-drain", &["gate-1", "gate-2"]);
+    let leader = lead(&plan).await;
+    let idle = Gate::start(&plan, "gate-2").await;
+    let known = async {
+        while !ask(&plan, &["drain", "gate-2"]).0 {
+            tokio::time::sleep(PERIOD).await;
+        }
+    };
+    timeout(PATIENCE, known).await.expect("the orchestrator hears the node");
+    let (_, why) = ask(&plan, &["explain", "gate-2"]);
+    assert!(why.contains("It is drained"), "{why}");
+    assert!(ask(&plan, &["drain", "gate-2", "--undo"]).0);
+    let (is_answered, why) = ask(&plan, &["drain", "gate-9"]);
+    assert!(!is_answered && why.contains("hears no node called \"gate-9\""), "{why}");
+    idle.node.stop(PATIENCE).await;
+    leader.stop().await;
+}
