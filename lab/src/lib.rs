@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod cli;
 pub mod demo;
+pub mod janus;
 pub mod link;
 pub mod load;
 pub mod net;

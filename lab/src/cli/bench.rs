@@ -12,6 +12,7 @@ use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
 use crate::bench::{core, hol, ingest, kill9, load, overhead, world};
+use crate::janus;
 use crate::net::wire;
 use crate::report::Findings;
 use crate::rig::{self, versions::Program};
@@ -96,6 +97,9 @@ pub(super) enum Bench {
     /// A world with real processes, beside the same file in virtual time: lab bench FILE.toml
     #[command(external_subcommand)]
     World(Vec<String>),
+    /// The paper's busy node on its 4G link, the link being the limit: each scheduler in turn, real processes
+    #[command(name = "janus-4g")]
+    Janus4g(janus::Options),
     /// Nanoseconds per record through a node with 10,000 queues
     Core {
         /// Records in one input (may be given again)
@@ -112,6 +116,19 @@ fn contestant(name: &str) -> Result<Contestant, String> {
 fn killed(name: &str) -> Result<kill9::Contestant, String> {
     let found = kill9::Contestant::ALL.into_iter().find(|one| one.name() == name);
     found.ok_or_else(|| format!("no contestant is called {name}"))
+}
+
+/// `lab bench FILE.toml`.
+async fn file(words: &[String]) -> anyhow::Result<Option<Findings>> {
+    let [file] = words else { anyhow::bail!("one FILE.toml, and no options: {words:?}") };
+    ensure!(
+        file.ends_with(".toml"),
+        "no benchmark is called {file}: see `lab bench --help`, or give a FILE.toml"
+    );
+    if is_skipped(wire::probe()) {
+        return Ok(None);
+    }
+    Ok(Some(world::run(Path::new(file), say).await?))
 }
 
 impl Bench {
@@ -166,19 +183,9 @@ impl Bench {
                     "built without the stores: cargo run --features stores -p tidegate-lab"
                 );
             }
-            Bench::World(words) => {
-                let [file] = &words[..] else {
-                    anyhow::bail!("one FILE.toml, and no options: {words:?}")
-                };
-                ensure!(
-                    file.ends_with(".toml"),
-                    "no benchmark is called {file}: see `lab bench --help`, or give a FILE.toml"
-                );
-                if !is_skipped(wire::probe()) {
-                    return Ok(Some(world::run(Path::new(file), say).await?));
-                }
-                Ok(None)
-            }
+            Bench::World(words) => file(&words).await,
+            Bench::Janus4g(_) if is_skipped(wire::probe()) => Ok(None),
+            Bench::Janus4g(options) => Ok(Some(janus::really(&options, say).await?)),
             Bench::Core { batch } => {
                 let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
                 Ok(Some(found.into()))

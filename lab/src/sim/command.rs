@@ -19,11 +19,13 @@ use super::seeds;
 use super::traces;
 use super::world::{Outcome, World};
 use crate::bench::figure;
+use crate::janus;
+use crate::report::Findings;
 use crate::world;
 
 /// The scenarios.
-const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, lte-traces, \
-     fleet-scale, fleet-damping";
+const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, janus-4g, \
+     lte-traces, fleet-scale, fleet-damping";
 
 /// What `lab sim` is asked for.
 #[derive(Clone, Debug)]
@@ -117,6 +119,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "node-steps" => lab.steps(options)?,
         "node-seeds" => lab.seeds(options)?,
         "node-janus" => lab.paper(paper::node_janus(options.seed())?),
+        "janus-4g" => lab.overload(janus::virtually(options.seed)?),
         "mismatch" => lab.paper(paper::fig_2(options.seed())?),
         "lte-traces" => traces::run(&options.data, options.seed(), &options.laws())?,
         "node-optimum" => optimum::run(options.seed()),
@@ -240,6 +243,11 @@ impl Lab {
         self.lost += lost;
         self.broken.extend(broken);
         lines
+    }
+
+    fn overload(&mut self, found: Findings) -> Vec<String> {
+        self.broken.extend(found.broken);
+        found.lines
     }
 
     fn fleet(&mut self, (lines, broken): (Vec<String>, Vec<String>)) -> Vec<String> {
