@@ -14,6 +14,7 @@ use crate::bench::spool;
 use crate::bench::{core, hol, ingest, kill9, load, overhead, world};
 use crate::janus;
 use crate::net::wire;
+use crate::recorded;
 use crate::report::Findings;
 use crate::rig::{self, versions::Program};
 
@@ -100,6 +101,8 @@ pub(super) enum Bench {
     /// The paper's busy node on its 4G link, the link being the limit: each scheduler in turn, real processes
     #[command(name = "janus-4g")]
     Janus4g(janus::Options),
+    /// Recorded LTE and UMTS links: one FIFO, BBR and tide in turn, real processes
+    LteTraces(recorded::Options),
     /// Nanoseconds per record through a node with 10,000 queues
     Core {
         /// Records in one input (may be given again)
@@ -184,8 +187,9 @@ impl Bench {
                 );
             }
             Bench::World(words) => file(&words).await,
-            Bench::Janus4g(_) if is_skipped(wire::probe()) => Ok(None),
+            Bench::Janus4g(_) | Bench::LteTraces(_) if is_skipped(wire::probe()) => Ok(None),
             Bench::Janus4g(options) => Ok(Some(janus::really(&options, say).await?)),
+            Bench::LteTraces(options) => Ok(Some(recorded::run(&options, say).await?)),
             Bench::Core { batch } => {
                 let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
                 Ok(Some(found.into()))
