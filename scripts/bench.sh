@@ -60,6 +60,7 @@ case "${1:-short}" in
     lab bench janus-4g
     lab bench lte-traces
     lab bench kill9
+    lab bench backlog
     for to in rabbitmq mosquitto files; do
       lab bench load --to "$to" --publishers 5000 --per-second 5000
     done

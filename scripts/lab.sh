@@ -19,7 +19,11 @@ echo "== sim node-seeds, $SEEDS seeds"
 lab sim node-seeds --seeds "$SEEDS"
 echo "== node and log through crashes, $SEEDS seeds"
 TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet -p tidegate-core --test crash
+echo "== fleets through faults, $SEEDS seeds"
+TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet -p tidegate-core --test fleet faults::
 for name in core ingest hol kill9; do
   echo "== bench $name"
   lab bench "$name"
 done
+echo "== bench backlog, 14 GB"
+lab bench backlog --size 14GB

@@ -23,7 +23,8 @@ use crate::config::{
     StreamConfig,
 };
 use crate::drive::{self, Running};
-use crate::parts::{Tasks, open_log, start_input, start_output};
+use crate::input::mqtt::Clients;
+use crate::parts::{Door, Tasks, open_log, start_input, start_output};
 use crate::port::{Clock, OutputPort};
 
 /// Records sent and not confirmed at once where the configuration does not say: enough to fill a
@@ -76,17 +77,19 @@ pub async fn start_with(
     let boot = log.as_ref().map_or(0, |log| log.opened.boot);
     let options = node_options(config, incarnation, boot)?;
     let name = options.name.clone();
-    let (running, ports) = drive::start(options, Clock::start(), log)?;
+    let (mut running, ports) = drive::start(options, Clock::start(), log)?;
     let (mut inputs, mut outputs) = (Tasks::new(), Tasks::new());
     for (spec, port) in config.output.iter().zip(ports) {
         output(spec, port, &mut outputs)
             .with_context(|| format!("[[output]] {:?}", spec.label()))?;
     }
     running.log_is_ready().await;
+    let clients = Arc::new(Clients::new());
+    clients.restore(std::mem::take(&mut running.sessions));
+    let door = Door { intake: running.intake.clone(), clients, accepted };
     let (mut listens, mut links) = (Vec::new(), Vec::new());
     for input in &config.input {
-        let intake = running.intake.clone();
-        let bound = start_input(input, config, (intake, &accepted), &mut inputs).await?;
+        let bound = start_input(input, config, &door, &mut inputs).await?;
         let all = if input.link.is_some() { &mut links } else { &mut listens };
         all.extend(bound);
     }
@@ -212,6 +215,14 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
         None => vec![OutputId(0)],
     };
     let topics = stream.topics.as_deref().unwrap_or_default();
+    let accept = match stream.accept {
+        Some(Accept::Durable) => AcceptMode::Durable,
+        None if config.log.directory.is_some() => AcceptMode::Durable,
+        Some(Accept::Memory) | None => AcceptMode::Memory,
+        Some(Accept::Confirmed) => AcceptMode::Confirmed,
+    };
+    let memory = stream.memory.0;
+    let stored = stream.stored.as_ref().unwrap_or(&config.log.bound).0;
     Ok(Rule {
         name: stream.label().into(),
         filters: topics.iter().map(|topic| Filter::new(topic)).collect::<Result<_, _>>()?,
@@ -230,14 +241,10 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
             Full::Reject => FullPolicy::Reject,
             Full::Block => FullPolicy::Block(stream.block_max.0),
         },
-        bound: stream.memory.0,
+        bound: if accept == AcceptMode::Durable { stored } else { memory },
+        memory,
         ttl: stream.ttl.map(|ttl| ttl.0),
-        accept: match stream.accept {
-            Some(Accept::Durable) => AcceptMode::Durable,
-            None if config.log.directory.is_some() => AcceptMode::Durable,
-            Some(Accept::Memory) | None => AcceptMode::Memory,
-            Some(Accept::Confirmed) => AcceptMode::Confirmed,
-        },
+        accept,
     })
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::io::{Control, Destination, Event, Input, Output, PathState, PrepareError};
-use tidegate_core::log::LogName;
+use tidegate_core::log::{LogName, SessionState};
 use tidegate_core::node::Node;
 use tidegate_core::options::{NodeOptions, OptionsError};
 use tidegate_core::record::SourceId;
@@ -43,6 +43,8 @@ pub struct Running {
     pub intake: Intake,
     /// Its status.
     pub status: StatusHandle,
+    /// Sessions of clients that the log knows, each with how long it still lasts.
+    pub sessions: Vec<SessionState>,
     log_is_ready: Option<watch::Receiver<bool>>,
     arrivals: mpsc::Sender<Arrival>,
     task: JoinHandle<NodeStatus>,
@@ -177,7 +179,7 @@ pub fn start(
     }
     let log_is_ready = spool.as_ref().map(Spool::is_ready);
     let commits = spool.as_ref().map(Spool::commits);
-    let drive = Drive {
+    let mut drive = Drive {
         node,
         spool,
         clock,
@@ -187,10 +189,14 @@ pub fn start(
         notices: Vec::new(),
         free: Vec::new(),
     };
+    // Sessions end by the time in the world: it must be known before they are.
+    drive.tell_wall_time();
+    let sessions = drive.node.sessions(clock.now()).collect();
     let counts = intake.counts().clone();
     let running = Running {
         status: StatusHandle { requests: status_sender, counts, commits, links },
         intake,
+        sessions,
         log_is_ready,
         arrivals: sender,
         task: tokio::spawn(drive.run()),
@@ -305,6 +311,8 @@ impl Drive {
             Output::Accept { source, token, result } => {
                 self.notify(source, Notice::Accept(token, result));
             }
+            Output::SessionReady(source) => self.notify(source, Notice::Ready),
+            Output::Released(source, packets) => self.notify(source, Notice::Released(packets)),
             Output::PauseInput(source) => self.notify(source, Notice::Pause),
             Output::ResumeInput(source) => self.notify(source, Notice::Resume),
             Output::Transmit { path, id, range, again, .. } => {

@@ -17,7 +17,7 @@ use crate::config::{
     OutputConfig, OutputKind, ReplayConfig, ReplayFormat, SinkConfig, TlsConfig, Url,
 };
 use crate::input::mqtt::client::{self, MqttClientOptions};
-use crate::input::mqtt::{self as mqtt_input, MqttOptions, Version};
+use crate::input::mqtt::{self as mqtt_input, Clients, MqttOptions, Version};
 use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
 use crate::output::amqp::AmqpOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
@@ -31,21 +31,35 @@ pub(crate) use log::{key_of_file, log_key, log_keys};
 /// Drivers at work; one that fails ends with its error.
 pub type Tasks = JoinSet<anyhow::Result<()>>;
 
-/// Starts an input at the door of a node; what is in `accepted` the node has accepted before. Returns the addresses that it listens on.
+/// What inputs come in by.
+#[derive(Debug)]
+pub struct Door {
+    /// Where records are offered.
+    pub intake: Intake,
+    /// The MQTT clients of all inputs.
+    pub clients: Arc<Clients>,
+    /// What the node accepted from other nodes before it started.
+    pub accepted: Accepted,
+}
+
+/// Starts an input at the door of a node. Returns the addresses that it listens on.
 ///
 /// # Errors
 /// An address cannot be bound, or a file cannot be opened.
 pub async fn start_input(
     input: &InputConfig,
     config: &Config,
-    (intake, accepted): (Intake, &Accepted),
+    door: &Door,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
+    let Door { intake, clients, accepted } = door;
+    let intake = intake.clone();
     if let Some(mqtt) = &input.mqtt {
         let listen = mqtt.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
         let files = mqtt.tls.as_ref().and_then(TlsConfig::files);
         let options = MqttOptions {
             access: Arc::new(mqtt.access()?),
+            clients: clients.clone(),
             tls: files.map(|files| tls::server(&files)).transpose()?,
             max_packet_size: max_packet_size(config),
             connections_max: config.limits.connections as usize,
@@ -74,8 +88,9 @@ pub async fn start_input(
     }
     if let Some(client) = &input.mqtt_client {
         let options = client_options(client, config)?;
+        let clients = clients.clone();
         tasks.spawn(async move {
-            client::run(options, intake).await;
+            client::run(options, intake, clients).await;
             Ok(())
         });
         return Ok(Vec::new());

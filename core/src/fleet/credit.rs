@@ -2,7 +2,8 @@
 //!
 //! The provider's own records go first, so what it lends may stop at any time. Without a limit the
 //! receiver would go on for a control delay, and all of that would wait. A limit is a count of bytes since
-//! the grant began: a credit that is lost or comes twice does no harm.
+//! the grant began: a credit that is lost or comes twice does no harm. It may be overdrawn by a record, or
+//! a small grant would never carry a large one.
 
 use std::time::Duration;
 
@@ -18,9 +19,9 @@ pub struct Lender {
 }
 
 impl Lender {
-    /// A record of the receiver came. Whether it was within the limit; beyond it, it is not to be taken.
+    /// A record of the receiver came. Whether there was credit left; without, it is not to be taken.
     pub fn take(&mut self, size: Size) -> bool {
-        let is_within = self.taken + size <= self.limit;
+        let is_within = self.taken < self.limit;
         if is_within {
             self.taken += size;
         }
@@ -57,14 +58,14 @@ impl Borrower {
         self.limit = self.limit.max(limit);
     }
 
-    /// What may go now.
+    /// What may go now: where it is not zero, one record of any size.
     pub fn room(&self) -> Size {
         self.limit.saturating_sub(self.sent)
     }
 
-    /// A record goes. Panics beyond the limit: whoever asks knows the room.
+    /// A record goes. Panics without room: whoever asks knows it.
     pub fn send(&mut self, size: Size) {
-        assert!(size <= self.room(), "a receiver keeps to its credit");
+        assert!(self.room() > Size::ZERO, "a receiver keeps to its credit");
         self.sent += size;
     }
 }
@@ -82,14 +83,16 @@ mod tests {
         borrower.allow(lender.limit(amount, WINDOW));
         assert_eq!(borrower.room(), Size(1000));
         borrower.send(Size(900));
-        assert!(lender.take(Size(900)) && !lender.take(Size(200)));
-        assert_eq!((borrower.room(), lender.waiting()), (Size(100), Size(900)));
-        lender.sent(Size(600));
+        borrower.send(Size(300));
+        assert_eq!(borrower.room(), Size::ZERO, "overdrawn by 200");
+        assert!(lender.take(Size(900)) && lender.take(Size(300)) && !lender.take(Size(1)));
+        assert_eq!(lender.waiting(), Size(1200));
+        lender.sent(Size(900));
         let limit = lender.limit(amount, WINDOW);
         // It comes late and twice, after a newer one.
         borrower.allow(limit);
         borrower.allow(Size(1000));
-        assert_eq!((borrower.room(), limit), (Size(700), Size(1600)));
+        assert_eq!((borrower.room(), limit), (Size(700), Size(1900)));
     }
 
     #[test]

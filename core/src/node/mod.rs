@@ -20,11 +20,13 @@ mod reallocate;
 mod reload;
 mod report;
 mod restore;
+mod sessions;
 mod sources;
 mod stop;
 mod store;
 mod streams;
 mod tally;
+mod unappended;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -34,6 +36,7 @@ use slotmap::SlotMap;
 use self::backlog::Backlog;
 use self::durable::{Leg, Logged};
 use self::forward::OutputState;
+use self::sessions::Sessions;
 use self::sources::{ReplyTo, Sources};
 use self::store::Store;
 use self::streams::{StreamKey, Streams};
@@ -78,6 +81,8 @@ struct Owed {
     legs: Vec<Leg>,
     /// Where the log has it, or will have it.
     logged: Option<Logged>,
+    /// Whether it is not sent before the log has it: its sender may send it again, and it must not come twice.
+    after_log: bool,
     /// The class that it was read back for, if it was.
     ahead: Option<ClassId>,
 }
@@ -107,6 +112,7 @@ pub struct Node {
     store: Option<Box<Store>>,
     backlog: Backlog,
     sources: Sources,
+    sessions: Sessions,
     /// Streams that lost a record since somebody waits.
     freed: Vec<StreamKey>,
     /// Streams that are full for want of memory, the most urgent class first.
@@ -183,6 +189,7 @@ impl Node {
             backlog: Backlog::default(),
             outputs,
             sources: Sources::default(),
+            sessions: Sessions::default(),
             freed: Vec::new(),
             full_for_memory: BTreeSet::new(),
             full_for_log: BTreeSet::new(),

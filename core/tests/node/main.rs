@@ -13,4 +13,5 @@ mod limiting;
 mod logging;
 mod preparing;
 mod reloading;
+mod remembering;
 mod sharing;

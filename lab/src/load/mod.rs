@@ -25,6 +25,7 @@ use std::process::Command;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use crate::bench::link::{ReceiveRecords, SendRecords};
 pub use arrivals::{Arrivals, Recording};
 pub use book::{Account, Book};
 pub use consume::{Arrival, Consume, Delivery, Source};
@@ -57,6 +58,10 @@ pub enum Job {
     Ask(Ask),
     /// Print the status of the node whose HTTP server listens at this address, in one line.
     Status(String),
+    /// Send records of the link's benchmarks.
+    SendRecords(SendRecords),
+    /// Receive them.
+    ReceiveRecords(ReceiveRecords),
 }
 
 impl Job {
@@ -83,6 +88,9 @@ impl Job {
                 say(&serde_json::to_string(&view)?);
                 Ok(())
             }
+            // These block, and have their process for themselves.
+            Job::SendRecords(job) => job.run(),
+            Job::ReceiveRecords(job) => job.run(),
         }
     }
 }

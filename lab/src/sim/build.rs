@@ -9,8 +9,8 @@ use tidegate_core::units::Size;
 use super::quantity::Span;
 use super::scenario::{Arrivals, LoadSpec, Scenario};
 
-/// Memory of the node: enough that no scenario but the backlogged ones meets a bound.
-const MEMORY: Size = Size::from_mib(512);
+/// Memory of the node: enough that no scenario but the backlogged ones meets a bound. Payloads share theirs.
+const MEMORY: Size = Size::from_mib(16 * 1024);
 /// What a backlogged stream holds: a few seconds of the fastest link in the scenarios.
 const BACKLOG: Size = Size::from_mib(4);
 

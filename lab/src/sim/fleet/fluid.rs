@@ -328,7 +328,9 @@ impl Fluid {
             let queue = &mut own[usize::from(grant.class.0)];
             let sent = queue.take(most, |chunk| sends.push((grant, chunk)));
             way.pace -= sent;
-            way.borrower.send(Size(sent.round() as u64));
+            if sent > 0.0 {
+                way.borrower.send(Size(sent.round() as u64));
+            }
         }
         for (grant, chunk) in sends {
             let to = grant.provider.0 as usize;

@@ -63,7 +63,7 @@ pub(in crate::sim) struct Case {
     /// Records/s of `lt`.
     pub(in crate::sim) bulk: f64,
     pub(in crate::sim) limit: Limit,
-    /// Latency and records count from then on, seconds.
+    /// What comes from then on counts, seconds.
     pub(in crate::sim) warm_up: u64,
 }
 
@@ -176,17 +176,16 @@ impl Case {
         let warm = Time::ZERO + Duration::from_secs(self.warm_up);
         let classes = [0, 1, 2].map(|place| {
             let account = &outcome.ledger.accounts[place];
-            let counts = || account.received.iter().filter(|one| warm <= one.arrived);
-            let took = counts().map(|one| one.took.as_secs_f64());
             let came = account.received.iter().filter(|one| warm <= one.arrived + one.took);
+            let mut took: Vec<f64> = came.map(|one| one.took.as_secs_f64()).collect();
+            took.sort_by(f64::total_cmp);
             let stage = &outcome.status.rules[place].stages.residence;
             let waiting = &outcome.status.classes[place];
-            let p99 = account.quantile(0.99, warm, end);
             let late = outcome.status.rules[place].counts.violated;
             ClassMeasured {
-                records: came.count() as f64 / end.since(warm).as_secs_f64(),
-                mean: took.sum::<f64>() / counts().count().max(1) as f64,
-                p99: p99.unwrap_or_default().as_secs_f64(),
+                records: took.len() as f64 / end.since(warm).as_secs_f64(),
+                mean: took.iter().sum::<f64>() / took.len().max(1) as f64,
+                p99: took.get(took.len() * 99 / 100).copied().unwrap_or_default(),
                 sent: stage.count(),
                 late,
                 violated: late + waiting.late_records,

@@ -136,11 +136,9 @@ pub(in crate::sim) fn tables(data: &Path, seed: u64, runs: u64) -> anyhow::Resul
 }
 
 fn cases(mode: &Mode) -> Vec<Case> {
-    let of = |bulk| {
-        let pairs = NETWORKS.into_iter().zip(mode.limits);
-        pairs.map(move |(network, limit)| Case { network, bulk, limit, warm_up: mode.warm_up })
-    };
-    BULK.into_iter().flat_map(of).collect()
+    let warm_up = mode.warm_up;
+    let of = |(network, limit)| BULK.map(|bulk| Case { network, bulk, limit, warm_up });
+    NETWORKS.into_iter().zip(mode.limits).flat_map(of).collect()
 }
 
 /// Runs each case under each scheduler with each seed.
@@ -185,11 +183,11 @@ fn mode_lines(mode: &Mode, cells: &[Cell]) -> Vec<String> {
 /// A row for each case, a column for each scheduler.
 fn by_rate(title: &str, cells: &[Cell], show: impl Fn(&Cell) -> String) -> Vec<String> {
     let heads = SCHEDULERS.map(|scheduler| format!("{:>20}", scheduler.name())).concat();
-    let mut lines = vec![title.to_owned(), format!("  {:<12}{:>6}{heads}", "", "lt/s")];
+    let mut lines = vec![title.to_owned(), format!("  {:<24}{:>6}{heads}", "", "lt/s")];
     for row in cells.chunks(SCHEDULERS.len()) {
         let columns = row.iter().map(|cell| format!("{:>20}", show(cell))).collect::<String>();
         let Case { network, bulk, .. } = row[0].case;
-        lines.push(format!("  {:<12}{bulk:>6}{columns}", network.name));
+        lines.push(format!("  {:<24}{bulk:>6}{columns}", network.name));
     }
     lines
 }
