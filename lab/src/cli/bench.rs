@@ -231,9 +231,8 @@ impl Bench {
                 );
             }
             Bench::World(words) => play(&words).await,
-            Bench::Janus4g(_) | Bench::LteTraces(_) if is_skipped(wire::probe()) => Ok(None),
-            Bench::Janus4g(options) => Ok(Some(janus::really(&options, say).await?)),
-            Bench::LteTraces(options) => Ok(Some(recorded::run(&options, say).await?)),
+            Bench::Janus4g(options) => on_wires(janus::really(&options, say)).await,
+            Bench::LteTraces(options) => on_wires(recorded::run(&options, say)).await,
             Bench::Core { batch } => {
                 let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
                 Ok(Some(found.into()))
@@ -249,8 +248,15 @@ async fn play(words: &[String]) -> anyhow::Result<Option<Findings>> {
         file.ends_with(".toml"),
         "no benchmark is called {file}: see `lab bench --help`, or give a FILE.toml"
     );
+    on_wires(world::run(Path::new(file), say)).await
+}
+
+/// Runs what needs emulated links, unless they cannot be made here.
+async fn on_wires(
+    run: impl Future<Output = anyhow::Result<Findings>>,
+) -> anyhow::Result<Option<Findings>> {
     if is_skipped(wire::probe()) {
         return Ok(None);
     }
-    Ok(Some(world::run(Path::new(file), say).await?))
+    Ok(Some(run.await?))
 }
