@@ -27,6 +27,7 @@ case "${1:-short}" in
   short)
     lab sim node-hol
     lab sim node-steps
+    lab sim janus-4g
     lab net selftest --seconds 3
     lab bench core
     lab bench ingest --records 100000 --runs 1 --connections 2000
@@ -43,6 +44,11 @@ case "${1:-short}" in
     lab sim node-janus
     lab sim mismatch
     lab sim node-optimum
+    lab sim janus-4g
+    lab sim node-tables
+    lab sim janus-tables
+    lab sim lte-traces
+    lab sim held-out
     lab net selftest
     lab bench core
     lab bench ingest
@@ -52,6 +58,8 @@ case "${1:-short}" in
       lab sim "lab/worlds/$world.toml"
       lab bench "lab/worlds/$world.toml"
     done
+    lab bench janus-4g
+    lab bench lte-traces
     lab bench kill9
     lab bench backlog
     for to in rabbitmq mosquitto files; do

@@ -36,6 +36,9 @@ Examples:
   lab bench ingest               CPU of accepting a record, beside Mosquitto
   lab sim lab/worlds/hol.toml    a file with hosts, links, processes, records, faults and checks,
   lab bench lab/worlds/hol.toml  in virtual time and with real processes
+  lab sim janus-4g               JANUS's busy node on its 4G link, under each scheduler,
+  lab bench janus-4g             in virtual time and with real processes
+  lab sim lte-traces             recorded LTE links, beside BBR and what nobody can beat
   lab bench kill9                every acknowledged record arrives, however often the node is killed
   lab bench link-h               three lossy paths: a link between nodes, and kernel MPTCP
   lab net selftest               how exact emulated links are on this machine

@@ -3,11 +3,13 @@
 pub mod bench;
 pub mod cli;
 pub mod demo;
+pub mod janus;
 pub mod link;
 pub mod load;
 pub mod net;
 pub mod play;
 pub mod progress;
+pub mod recorded;
 pub mod report;
 pub mod rig;
 pub mod sim;

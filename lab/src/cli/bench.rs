@@ -12,7 +12,9 @@ use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
 use crate::bench::{backlog, core, hol, ingest, kill9, link, load, overhead, world};
+use crate::janus;
 use crate::net::wire;
+use crate::recorded;
 use crate::report::Findings;
 use crate::rig::{self, versions::Program};
 use crate::sim::Amount;
@@ -114,6 +116,11 @@ pub(super) enum Bench {
     /// A world with real processes, beside the same file in virtual time: lab bench FILE.toml
     #[command(external_subcommand)]
     World(Vec<String>),
+    /// The paper's busy node on its 4G link, the link being the limit: each scheduler in turn, real processes
+    #[command(name = "janus-4g")]
+    Janus4g(janus::Options),
+    /// Recorded LTE and UMTS links: one FIFO, BBR and tide in turn, real processes
+    LteTraces(recorded::Options),
     /// Nanoseconds per record through a node with 10,000 queues
     Core {
         /// Records in one input (may be given again)
@@ -217,6 +224,8 @@ impl Bench {
                 );
             }
             Bench::World(words) => play(&words).await,
+            Bench::Janus4g(options) => on_wires(janus::really(&options, say)).await,
+            Bench::LteTraces(options) => on_wires(recorded::run(&options, say)).await,
             Bench::Core { batch } => {
                 let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
                 Ok(Some(found.into()))
@@ -232,10 +241,17 @@ async fn play(words: &[String]) -> anyhow::Result<Option<Findings>> {
         file.ends_with(".toml"),
         "no benchmark is called {file}: see `lab bench --help`, or give a FILE.toml"
     );
+    on_wires(world::run(Path::new(file), say)).await
+}
+
+/// Runs what needs emulated links, unless they cannot be made here.
+async fn on_wires(
+    run: impl Future<Output = anyhow::Result<Findings>>,
+) -> anyhow::Result<Option<Findings>> {
     if is_skipped(wire::probe()) {
         return Ok(None);
     }
-    Ok(Some(world::run(Path::new(file), say).await?))
+    Ok(Some(run.await?))
 }
 
 /// What accepting costs.

@@ -56,6 +56,8 @@ pub enum Job {
     Forward(Forward),
     /// Set something up at a NATS server.
     Ask(Ask),
+    /// Print the status of the node whose HTTP server listens at this address, in one line.
+    Status(String),
     /// Send records of the link's benchmarks.
     SendRecords(SendRecords),
     /// Receive them.
@@ -81,6 +83,11 @@ impl Job {
             Job::Consume(job) => job.run().await,
             Job::Forward(job) => job.run().await,
             Job::Ask(job) => job.run().await,
+            Job::Status(address) => {
+                let view = tidegate::top::fetch(&address).await?;
+                say(&serde_json::to_string(&view)?);
+                Ok(())
+            }
             // These block, and have their process for themselves.
             Job::SendRecords(job) => job.run(),
             Job::ReceiveRecords(job) => job.run(),

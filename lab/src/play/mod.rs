@@ -20,7 +20,7 @@ use crate::net::pump::Way;
 use crate::net::senders::Senders;
 use crate::net::spinner::Spinners;
 use crate::net::stage::Stage;
-use crate::world::{self, Fate, Records, Target, World};
+use crate::world::{self, Fate, Program, Records, Target, Violated, World};
 
 /// An end that does not come by itself.
 const NEVER: Duration = Duration::from_secs(1 << 30);
@@ -41,6 +41,8 @@ pub struct Played {
     pub figures: Vec<String>,
     /// What became of the records of its sources.
     pub records: Records,
+    /// How many missed their bound at their node, by `[[stream]]`.
+    pub violated: Violated,
     /// How late the emulator was by its own clock, the worst p99 of all ways.
     pub late: Duration,
     /// Mbit/s that each link carried on each way (uplink, downlink) until the world's end, before what
@@ -83,13 +85,21 @@ pub async fn play(
     if !matches!(ended, Ok(End::Signal)) {
         set.drain(world, stopped, say).await?;
     }
+    let mut violated = Violated::new();
+    for process in &world.process {
+        if matches!(process.program(), Program::Tidegate(_)) && !world.source.is_empty() {
+            let own = records::violated(&set.stage, &process.host).await?;
+            violated.extend(own.unwrap_or_default());
+        }
+    }
     let fates = senders.finish()?;
     let lasted = start.elapsed();
     for (name, bytes) in crowd.finish() {
         let rate = crowd::megabits(bytes, lasted);
         say(&format!("{name}: connections of others carried {rate:.2} Mbit/s"));
     }
-    let mut played = Played { records: set.book.close(world), carried, ..Played::default() };
+    let records = set.book.close(world);
+    let mut played = Played { records, violated, carried, ..Played::default() };
     report_links(world, &set.stage, &mut played, say)?;
     for host in &world.hosts {
         let (sent, again) = set.stage.host(host)?.segments()?;

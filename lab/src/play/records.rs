@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use tidegate::status::view::{NodeView, StreamView};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -16,7 +17,7 @@ use crate::load::{
 use crate::net::process::Process;
 use crate::net::stage::Stage;
 use crate::rig::{self, CONNECT, brokers};
-use crate::world::{self, Broker, Came, Delivered, Program, Records, Source, World};
+use crate::world::{self, Broker, Came, Delivered, Program, Records, Source, Violated, World};
 
 /// What publishers and consumers say, and they themselves. Dropping it ends them.
 #[derive(Debug, Default)]
@@ -245,6 +246,24 @@ fn publish(source: &Source, world: &World, stage: &Stage) -> anyhow::Result<(Job
         ..Publish::default()
     };
     Ok((Job::Publish(publish), source.start.0))
+}
+
+/// Where the HTTP server of a node listens, unless its configuration says otherwise.
+const STATUS: &str = "127.0.0.1:7070";
+
+/// Deliveries of each `[[stream]]` of a node that missed their bound, sent or still waiting; `None` where
+/// it has no status to show.
+pub(super) async fn violated(stage: &Stage, host: &str) -> anyhow::Result<Option<Violated>> {
+    let mut asking = client(stage, host, "status", &Job::Status(STATUS.into()))?;
+    let Some(line) = asking.line().await else { return Ok(None) };
+    let Ok(view) = serde_json::from_str::<NodeView>(&line) else { return Ok(None) };
+    let late = |class: &str| {
+        let class = view.classes.iter().find(|one| one.name == class);
+        class.map_or(0, |class| class.late_records)
+    };
+    let of =
+        |stream: &StreamView| (stream.name.clone(), stream.counts.violated + late(&stream.class));
+    Ok(Some(view.streams.iter().map(of).collect()))
 }
 
 fn client(stage: &Stage, host: &str, name: &str, job: &Job) -> anyhow::Result<Process> {

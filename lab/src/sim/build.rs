@@ -9,8 +9,8 @@ use tidegate_core::units::Size;
 use super::quantity::Span;
 use super::scenario::{Arrivals, LoadSpec, Scenario};
 
-/// Memory of the node: enough that no scenario but the backlogged ones meets a bound.
-const MEMORY: Size = Size::from_mib(512);
+/// Memory of the node: enough that no scenario but the backlogged ones meets a bound. Payloads share theirs.
+const MEMORY: Size = Size::from_mib(16 * 1024);
 /// What a backlogged stream holds: a few seconds of the fastest link in the scenarios.
 const BACKLOG: Size = Size::from_mib(4);
 
@@ -27,11 +27,11 @@ pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
         let all = Rule::catch_all(&classes, vec![OutputId(0)]);
         let mut rule =
             all.for_topics(&classes, &load.name, &[load.key.as_str()], load.latency.0)?;
-        rule.bound = MEMORY;
+        (rule.bound, rule.memory) = (MEMORY, MEMORY);
         if load.arrivals == Arrivals::Backlogged {
             // Its source waits for as long as it takes.
             rule.full = FullPolicy::Block(Span::seconds(1_000_000).0);
-            rule.bound = BACKLOG;
+            (rule.bound, rule.memory) = (BACKLOG, BACKLOG);
         }
         Ok(rule)
     };

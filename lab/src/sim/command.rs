@@ -11,7 +11,7 @@ use super::catalogue::{self, RIVALS};
 use super::file;
 use super::fleet;
 use super::optimum;
-use super::paper::report as paper;
+use super::paper::{report as paper, tables};
 use super::quantity::Span;
 use super::report::{self, Alarm, Row};
 use super::scenario::{Feedback, Scenario};
@@ -19,11 +19,17 @@ use super::seeds;
 use super::traces;
 use super::world::{Outcome, World};
 use crate::bench::figure;
+use crate::janus;
+use crate::report::Findings;
 use crate::world;
 
 /// The scenarios.
-const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, lte-traces, \
-     fleet-scale, fleet-damping, janus-tables";
+const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, janus-4g, \
+     node-tables, lte-traces, held-out, fleet-scale, fleet-damping, janus-tables";
+
+/// Random worlds of `node-seeds`, and runs of each case of `node-tables` (as many as the paper's).
+const SEEDS: u64 = 100;
+const RUNS: u64 = 5;
 
 /// What `lab sim` is asked for.
 #[derive(Clone, Debug)]
@@ -31,7 +37,8 @@ pub struct Options {
     name: String,
     /// 1, or that of a world's file, without.
     seed: Option<u64>,
-    seeds: u64,
+    /// How many seeds: [`SEEDS`] or [`RUNS`] without.
+    seeds: Option<u64>,
     scheduler: Option<SchedulerName>,
     law: LawName,
     /// The rivals beside the law.
@@ -69,7 +76,7 @@ impl Options {
         let mut parsed = Options {
             name: (*name).into(),
             seed: None,
-            seeds: 100,
+            seeds: None,
             scheduler: None,
             law: LawName::default(),
             rivals: false,
@@ -83,7 +90,9 @@ impl Options {
             let problem = |error: String| anyhow::anyhow!(error);
             match option {
                 "--seed" => parsed.seed = Some(value()?.parse().context("--seed needs a number")?),
-                "--seeds" => parsed.seeds = value()?.parse().context("--seeds needs a number")?,
+                "--seeds" => {
+                    parsed.seeds = Some(value()?.parse().context("--seeds needs a number")?);
+                }
                 "--scheduler" => parsed.scheduler = Some(value()?.parse().map_err(problem)?),
                 "--law" => match *value()? {
                     "all" => parsed.rivals = true,
@@ -121,7 +130,13 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "node-steps" => lab.steps(options)?,
         "node-seeds" => lab.seeds(options)?,
         "node-janus" => lab.paper(paper::node_janus(options.seed())?),
+        "node-tables" => {
+            let runs = options.seeds.unwrap_or(RUNS);
+            lab.paper(tables::tables(&options.data, options.seed(), runs)?)
+        }
+        "janus-4g" => lab.overload(janus::virtually(options.seed)?),
         "mismatch" => lab.paper(paper::fig_2(options.seed())?),
+        "held-out" => traces::held_out::run(&options.data, options.seed(), options.law)?,
         "lte-traces" => traces::run(&options.data, options.seed(), &options.laws())?,
         "node-optimum" => optimum::run(options.seed()),
         "fleet-scale" => lab.fleet(fleet::scale(options.seed())),
@@ -222,7 +237,8 @@ impl Lab {
     fn seeds(&mut self, options: &Options) -> anyhow::Result<Vec<String>> {
         let mut lines = Vec::new();
         let mut failed = 0;
-        for seed in options.seed()..options.seed() + options.seeds {
+        let seeds = options.seeds.unwrap_or(SEEDS);
+        for seed in options.seed()..options.seed() + seeds {
             let scenario = seeds::scenario(seed);
             let outcome = World::new(&scenario, seed)?.strict().run();
             let (lost, broken) = seeds::check(&scenario, &outcome);
@@ -235,7 +251,7 @@ impl Lab {
                 self.broken.push(format!("seed {seed}: {}", broken[0]));
             }
         }
-        lines.push(figure("seeds_run", options.seeds as f64, "worlds"));
+        lines.push(figure("seeds_run", seeds as f64, "worlds"));
         lines.push(figure("seeds_failed", f64::from(failed), "worlds"));
         lines.push(figure("lost_accepted", self.lost as f64, "records"));
         Ok(lines)
@@ -245,6 +261,11 @@ impl Lab {
         self.lost += lost;
         self.broken.extend(broken);
         lines
+    }
+
+    fn overload(&mut self, found: Findings) -> Vec<String> {
+        self.broken.extend(found.broken);
+        found.lines
     }
 
     fn fleet(&mut self, (lines, broken): (Vec<String>, Vec<String>)) -> Vec<String> {

@@ -20,7 +20,9 @@ use super::scenario::{
 };
 use super::world::{Outcome, World};
 use crate::net::wire;
-use crate::world::{self, Came, Delivered, Fault, Process, Program, Records, Source, Target, fill};
+use crate::world::{
+    self, Came, Delivered, Fault, Process, Program, Records, Source, Target, Violated, fill,
+};
 
 /// Payload and headers of a packet of TCP over IPv4 with time stamps.
 const PACKET: (u64, u64) = (1448, 52);
@@ -35,6 +37,8 @@ const ONLY: &str = "only `lab bench` can play that: virtual time has one node, o
 pub struct Played {
     /// What became of the records.
     pub records: Records,
+    /// How many missed their bound at the node, by `[[stream]]`.
+    pub violated: Violated,
     /// The node's link, and the Mbit/s that left on it while the sources sent, headers included.
     pub carried: (String, f64),
     /// Promises that the node broke: then the run is no evidence.
@@ -58,7 +62,8 @@ pub fn play(world: &world::World, folder: &Path, seed: Option<u64>) -> anyhow::R
     let simulated = outcome.ended.since(tidegate_core::units::Time::ZERO);
     let carried = outcome.carried as f64 * 8e-6 / scenario.length.as_secs_f64();
     let carried = (link, carried);
-    Ok(Played { records: records(world, &outcome), carried, broken, simulated })
+    let (records, violated) = (records(world, &outcome), violated(&outcome));
+    Ok(Played { records, violated, carried, broken, simulated })
 }
 
 /// The scenario of a world, and the name of its link.
@@ -235,6 +240,15 @@ fn steps(
         Target::Restart(name) if name == broker => vec![step(Change::Down), step(Change::Up)],
         _ => bail!("{fault}: {ONLY}"),
     })
+}
+
+fn violated(outcome: &Outcome) -> Violated {
+    let late = |class: &str| {
+        let class = outcome.status.classes.iter().find(|one| &*one.name == class);
+        class.map_or(0, |class| class.late_records)
+    };
+    let rules = outcome.status.rules.iter();
+    rules.map(|rule| (rule.name.to_string(), rule.counts.violated + late(&rule.class))).collect()
 }
 
 fn records(world: &world::World, outcome: &Outcome) -> Records {

@@ -15,6 +15,7 @@ mod link;
 mod load;
 mod optimum;
 mod paper;
+mod parallel;
 mod quantity;
 pub(crate) mod random;
 mod reno;
@@ -27,3 +28,6 @@ mod world;
 pub use self::command::{Options, run};
 pub use self::file::{Played, play};
 pub use self::quantity::{Amount, QuantityError, Span, Speed};
+pub(crate) use self::traces::{
+    FOLDER as RECORDED, absent as no_recorded_links, traces as recorded_links,
+};

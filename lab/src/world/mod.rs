@@ -25,7 +25,7 @@ pub(crate) use self::link::bits;
 pub use self::link::{BurstSpec, CrossSpec, LinkSpec, RedSpec, WaySpec};
 pub use self::load::Load;
 pub use self::process::{Broker, Process, Program, fill};
-pub use self::report::{Came, Delivered, Records, broken, figures, table};
+pub use self::report::{Came, Delivered, Records, Violated, broken, figures, table};
 pub use self::source::{Arrivals, Sizes, Source};
 
 /// Everything that a run is made of.

@@ -38,11 +38,29 @@ pub struct Delivered {
 /// The same of all sources, by name.
 pub type Records = BTreeMap<String, Delivered>;
 
+/// Records that missed their bound at their node, sent or still waiting, by `[[stream]]`. Streams of one
+/// class share its waiting ones.
+pub type Violated = BTreeMap<String, u64>;
+
 impl Delivered {
     /// The latency that this part (0..=1) of what came keeps; `None` where nothing did.
     pub fn quantile(&self, part: f64) -> Option<Duration> {
         let latencies = self.latencies(Duration::ZERO, Duration::MAX);
         Fate { latencies, ..Fate::default() }.quantile(part).map(|Span(took)| took)
+    }
+
+    /// The mean latency of what came; `None` where nothing did.
+    pub fn mean(&self) -> Option<Duration> {
+        let all: Duration = self.came.iter().map(|came| came.took).sum();
+        let count = u32::try_from(self.came.len()).ok().filter(|&count| count > 0)?;
+        Some(all / count)
+    }
+
+    /// Records that arrived in [from, until), a second.
+    pub fn rate(&self, from: Duration, until: Duration) -> f64 {
+        let at = |came: &&Came| (from..until).contains(&(came.due + came.took));
+        let count = self.came.iter().filter(at).count();
+        count as f64 / until.saturating_sub(from).as_secs_f64().max(1e-9)
     }
 
     /// Times of records that were due in [from, until), sorted.

@@ -5,12 +5,14 @@
 //! given multiple of what the link carries; beside that a node whose processor is the limit.
 
 pub(in crate::sim) mod report;
+pub(in crate::sim) mod tables;
 
 use std::time::Duration;
 
 use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::Time;
 
+use crate::link;
 use crate::sim::quantity::{Amount, Span, Speed};
 use crate::sim::scenario::{Arrivals, ConnectionSpec, LinkSpec, LoadSpec, NodeSpec, Scenario};
 use crate::sim::world::{Outcome, World};
@@ -48,8 +50,10 @@ pub(in crate::sim) const NETWORKS: [Network; 3] = [
 pub(in crate::sim) enum Limit {
     /// The link, which is offered so many times what it carries.
     Link(f64),
-    /// The processor, which forwards [`PROCESSOR`] records a second.
-    Processor,
+    /// The link, with records of so many bytes.
+    Size(u64),
+    /// The processor, which forwards so many records a second.
+    Processor(f64),
 }
 
 /// One cell of the evaluation.
@@ -59,6 +63,8 @@ pub(in crate::sim) struct Case {
     /// Records/s of `lt`.
     pub(in crate::sim) bulk: f64,
     pub(in crate::sim) limit: Limit,
+    /// What comes from then on counts, seconds.
+    pub(in crate::sim) warm_up: u64,
 }
 
 impl Case {
@@ -69,15 +75,18 @@ impl Case {
             Limit::Link(demand) => {
                 (self.network.megabits * 1e6 / 8.0 * demand / records).round() as u64
             }
-            Limit::Processor => SMALL,
+            Limit::Size(bytes) => bytes,
+            Limit::Processor(_) => SMALL,
         }
     }
 
     /// Whether more comes than can leave.
     pub(in crate::sim) fn is_overload(&self) -> bool {
+        let records = URGENT.iter().sum::<f64>() + self.bulk;
         match self.limit {
             Limit::Link(demand) => demand > 1.0,
-            Limit::Processor => URGENT.iter().sum::<f64>() + self.bulk > PROCESSOR,
+            Limit::Size(bytes) => records * bytes as f64 * 8e-6 > self.network.megabits,
+            Limit::Processor(most) => records > most,
         }
     }
 
@@ -85,10 +94,15 @@ impl Case {
     pub(in crate::sim) fn label(&self) -> String {
         let limit = match self.limit {
             Limit::Link(demand) => format!("{demand}"),
-            Limit::Processor => "cpu".into(),
+            Limit::Size(_) => String::new(),
+            Limit::Processor(_) => "cpu".into(),
         };
         let Case { network, bulk, .. } = self;
         format!("{:<5}{bulk:>5}{limit:>5}{:>6}", network.name, self.size())
+    }
+
+    fn length(&self) -> Span {
+        Span(LENGTH.0 + Duration::from_secs(self.warm_up))
     }
 
     fn scenario(&self, scheduler: SchedulerName) -> Scenario {
@@ -103,12 +117,12 @@ impl Case {
         };
         let loads = [("ls", 50, URGENT[0]), ("nm", 500, URGENT[1]), ("lt", 1000, self.bulk)];
         let cost = match self.limit {
-            Limit::Link(_) => 0.0,
-            Limit::Processor => 1.0 / PROCESSOR,
+            Limit::Link(_) | Limit::Size(_) => 0.0,
+            Limit::Processor(most) => 1.0 / most,
         };
         let base = Scenario {
             name: self.label(),
-            length: LENGTH,
+            length: self.length(),
             drain: Span::default(),
             node: NodeSpec { cost: Span(Duration::from_secs_f64(cost)), ..NodeSpec::default() },
             connection: ConnectionSpec::default(),
@@ -134,38 +148,55 @@ impl Case {
         scheduler: SchedulerName,
         seed: u64,
     ) -> anyhow::Result<Measured> {
-        let scenario = self.scenario(scheduler);
-        let outcome = World::new(&scenario, seed)?.run();
-        Ok(self.measure(&scenario, &outcome))
+        self.play(&self.scenario(scheduler), seed)
+    }
+
+    /// One run over an uplink of another kind.
+    ///
+    /// # Errors
+    /// None that a case of ours can have.
+    pub(in crate::sim) fn run_over(
+        &self,
+        uplink: &link::Options,
+        scheduler: SchedulerName,
+        seed: u64,
+    ) -> anyhow::Result<Measured> {
+        let mut scenario = self.scenario(scheduler);
+        scenario.link.uplink = uplink.clone();
+        self.play(&scenario, seed)
+    }
+
+    fn play(&self, scenario: &Scenario, seed: u64) -> anyhow::Result<Measured> {
+        let outcome = World::new(scenario, seed)?.run();
+        Ok(self.measure(scenario, &outcome))
     }
 
     fn measure(&self, scenario: &Scenario, outcome: &Outcome) -> Measured {
-        let (from, end) = (Time::ZERO + Span::seconds(FOUND).0, Time::ZERO + LENGTH.0);
+        let (from, end) = (Time::ZERO + Span::seconds(FOUND).0, Time::ZERO + scenario.length.0);
+        let warm = Time::ZERO + Duration::from_secs(self.warm_up);
         let classes = [0, 1, 2].map(|place| {
             let account = &outcome.ledger.accounts[place];
-            let took = account.received.iter().map(|one| one.took.as_secs_f64());
-            let records = account.received.len();
+            let came = account.received.iter().filter(|one| warm <= one.arrived + one.took);
+            let mut took: Vec<f64> = came.map(|one| one.took.as_secs_f64()).collect();
+            took.sort_by(f64::total_cmp);
             let stage = &outcome.status.rules[place].stages.residence;
             let waiting = &outcome.status.classes[place];
-            let p99 = account.quantile(0.99, Time::ZERO, end);
+            let late = outcome.status.rules[place].counts.violated;
             ClassMeasured {
-                records: records as f64 / LENGTH.as_secs_f64(),
-                mean: took.sum::<f64>() / records.max(1) as f64,
-                p99: p99.unwrap_or_default().as_secs_f64(),
+                records: took.len() as f64 / end.since(warm).as_secs_f64(),
+                mean: took.iter().sum::<f64>() / took.len().max(1) as f64,
+                p99: took.get(took.len() * 99 / 100).copied().unwrap_or_default(),
                 sent: stage.count(),
-                violated: outcome.status.rules[place].counts.violated + waiting.late_records,
+                late,
+                violated: late + waiting.late_records,
             }
         });
         let bytes: u64 =
             outcome.ledger.accounts.iter().map(|account| account.bytes(from, end)).sum();
-        let span = end.since(from).as_secs_f64();
+        let found = Duration::from_secs(FOUND);
+        let room = scenario.link.uplink.service.room(found, scenario.length.0);
         let (lost, broken) = crate::sim::report::audit(scenario, outcome);
-        Measured {
-            classes,
-            share: bytes as f64 / span / (self.network.megabits * 1e6 / 8.0),
-            lost,
-            broken,
-        }
+        Measured { classes, share: bytes as f64 / room, lost, broken }
     }
 }
 
@@ -179,7 +210,9 @@ pub(in crate::sim) struct ClassMeasured {
     pub(in crate::sim) p99: f64,
     /// Records handed to the wire.
     pub(in crate::sim) sent: u64,
-    /// Records whose residence was longer than their bound, and waiting ones past it.
+    /// Of these, after their bound.
+    pub(in crate::sim) late: u64,
+    /// The same, and waiting ones past it.
     pub(in crate::sim) violated: u64,
 }
 
@@ -199,18 +232,20 @@ pub(in crate::sim) fn evaluation() -> Vec<Case> {
     for network in NETWORKS {
         for bulk in [1000.0, 3000.0, 5000.0] {
             for demand in [0.5, 1.0, 2.0, 3.0] {
-                cases.push(Case { network, bulk, limit: Limit::Link(demand) });
+                cases.push(Case { network, bulk, limit: Limit::Link(demand), warm_up: 0 });
             }
         }
     }
-    let processor = |bulk| Case { network: NETWORKS[0], bulk, limit: Limit::Processor };
+    let limit = Limit::Processor(PROCESSOR);
+    let processor = |bulk| Case { network: NETWORKS[0], bulk, limit, warm_up: 0 };
     cases.extend([1000.0, 3000.0, 5000.0].map(processor));
     cases
 }
 
 /// Fig. 2: a node that gets twice what it can forward at most, as its `lt` grows.
 pub(in crate::sim) fn mismatch() -> Vec<Case> {
-    let processor = |bulk| Case { network: NETWORKS[0], bulk, limit: Limit::Processor };
+    let limit = Limit::Processor(PROCESSOR);
+    let processor = |bulk| Case { network: NETWORKS[0], bulk, limit, warm_up: 0 };
     (1..=5).map(|thousand| processor(f64::from(thousand) * 1000.0)).collect()
 }
 
@@ -226,7 +261,7 @@ mod tests {
 
     #[test]
     fn sizes_make_the_demand() {
-        let case = Case { network: MODEM, bulk: 1000.0, limit: Limit::Link(2.0) };
+        let case = Case { network: MODEM, bulk: 1000.0, limit: Limit::Link(2.0), warm_up: 0 };
         assert_eq!(case.size(), 147); // 195 kB/s over 1,330 records/s
         assert!(case.is_overload());
         assert!(!Case { limit: Limit::Link(1.0), ..case }.is_overload());
@@ -235,7 +270,7 @@ mod tests {
 
     #[test]
     fn under_overload_no_alarm_is_late_and_the_link_is_full() {
-        let case = Case { network: MODEM, bulk: 1000.0, limit: Limit::Link(2.0) };
+        let case = Case { network: MODEM, bulk: 1000.0, limit: Limit::Link(2.0), warm_up: 0 };
         let ours = short(case, SchedulerName::Tidegate);
         assert_eq!((ours.classes[0].violated, ours.lost, &*ours.broken), (0, 0, &[][..]));
         assert!(ours.share >= 0.97, "{}", ours.share);
@@ -245,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_processor_forwards_so_many_records() {
-        let case = Case { network: NETWORKS[0], bulk: 5000.0, limit: Limit::Processor };
+        let case = mismatch()[4];
         let ours = short(case, SchedulerName::Tidegate);
         let all: f64 = ours.classes.iter().map(|class| class.records).sum();
         assert!((all / PROCESSOR - 1.0).abs() < 0.02, "{all}");

@@ -1,11 +1,10 @@
 //! The evaluation's tables, and how each scheduler fares against the targets.
 
-use std::thread;
-
 use tidegate_core::schedule::SchedulerName;
 
 use super::{Case, ClassMeasured, Limit, Measured, evaluation, mismatch};
 use crate::bench::figure;
+use crate::sim::parallel;
 
 /// In the order of the tables.
 const SCHEDULERS: [SchedulerName; 4] = SchedulerName::ALL;
@@ -25,7 +24,7 @@ pub(in crate::sim) type Report = (Vec<String>, i128, Vec<String>);
 /// # Errors
 /// A case that cannot be built.
 pub(in crate::sim) fn node_janus(seed: u64) -> anyhow::Result<Report> {
-    let rows = run(evaluation(), seed)?;
+    let rows = run(&evaluation(), seed)?;
     let mut lines = vec![
         "mean / p99 in ms from arrival at the node to the far end, of what came within 30 s;"
             .into(),
@@ -48,7 +47,7 @@ pub(in crate::sim) fn node_janus(seed: u64) -> anyhow::Result<Report> {
 /// # Errors
 /// A case that cannot be built.
 pub(in crate::sim) fn fig_2(seed: u64) -> anyhow::Result<Report> {
-    let rows = run(mismatch(), seed)?;
+    let rows = run(&mismatch(), seed)?;
     let mut lines = vec![heading()];
     for row in &rows {
         lines.extend(table(row));
@@ -66,23 +65,13 @@ pub(in crate::sim) fn fig_2(seed: u64) -> anyhow::Result<Report> {
     Ok(with_audit(lines, &rows))
 }
 
-/// Runs every case with every scheduler, as many at once as there are processors.
-fn run(cases: Vec<Case>, seed: u64) -> anyhow::Result<Vec<Row>> {
+/// Runs every case with every scheduler.
+fn run(cases: &[Case], seed: u64) -> anyhow::Result<Vec<Row>> {
     let work = |case: &Case| {
         let all = SCHEDULERS.into_iter().map(|scheduler| case.run(scheduler, seed));
         Ok((*case, all.collect::<anyhow::Result<_>>()?))
     };
-    let at_once = thread::available_parallelism().map_or(1, usize::from);
-    let mut rows = Vec::new();
-    thread::scope(|scope| {
-        for some in cases.chunks(at_once) {
-            let running: Vec<_> = some.iter().map(|case| scope.spawn(move || work(case))).collect();
-            for one in running {
-                rows.push(one.join().expect("a world that panics is a mistake of ours"));
-            }
-        }
-    });
-    rows.into_iter().collect()
+    parallel::map(cases, work).into_iter().collect()
 }
 
 fn with_audit(mut lines: Vec<String>, rows: &[Row]) -> Report {
@@ -158,8 +147,9 @@ fn plain(scheduler: SchedulerName) -> String {
 /// the link.
 fn figures(rows: &[Row], place: usize, scheduler: SchedulerName) -> Vec<String> {
     let late: u64 = rows.iter().map(|(_, all)| all[place].classes[0].violated).sum();
-    let overloaded =
-        rows.iter().filter(|(case, _)| case.is_overload() && case.limit != Limit::Processor);
+    let overloaded = rows
+        .iter()
+        .filter(|(case, _)| case.is_overload() && !matches!(case.limit, Limit::Processor(_)));
     let share = overloaded.map(|(_, all)| all[place].share).fold(1.0, f64::min);
     let name = plain(scheduler);
     vec![

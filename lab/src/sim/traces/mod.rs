@@ -4,6 +4,7 @@
 //! FIFO over a kernel's connection, a pacer that knows the rate around now, and priority inside the modem,
 //! which no sender below can beat. Outages set the p99: there is no absolute bound.
 
+pub(super) mod held_out;
 mod reference;
 
 use std::path::Path;
@@ -15,20 +16,20 @@ use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::Time;
 
 use super::quantity::{Amount, Span, Speed};
-use super::report;
 use super::scenario::{
     Arrivals, ConnectionSpec, LinkSpec, LoadSpec, NodeSpec, Phase, Scenario, Window,
 };
 use super::world::World;
+use super::{parallel, report};
 use crate::bench::figure;
 use crate::link::{Options, Service, trace};
 
 /// Where the recordings are, inside the folder of data.
-const FOLDER: &str = "net/mahimahi";
+pub(crate) const FOLDER: &str = "net/mahimahi";
 /// Propagation, one way.
-const DELAY: Duration = Duration::from_millis(30);
+pub(super) const DELAY: Duration = Duration::from_millis(30);
 /// A modem's buffer: deep.
-const QUEUE: u64 = 4_000_000;
+pub(super) const QUEUE: u64 = 4_000_000;
 /// No more than this of a recording is played.
 const LENGTH_MAX: Duration = Duration::from_secs(300);
 /// Time for what waits at the end of a recording; its alarms count as well.
@@ -42,12 +43,12 @@ const SHARE_OF_BBR: f64 = 0.9;
 
 /// A recording.
 #[derive(Clone, Debug)]
-pub(super) struct Trace {
+pub(crate) struct Trace {
     /// As its file.
-    pub(super) name: String,
-    pub(super) service: Service,
+    pub(crate) name: String,
+    pub(crate) service: Service,
     /// How much of it is played.
-    pub(super) length: Duration,
+    pub(crate) length: Duration,
 }
 
 /// Who sends.
@@ -171,7 +172,7 @@ impl Sender {
 ///
 /// # Errors
 /// A file that cannot be read, or is no recording.
-pub(super) fn traces(data: &Path) -> anyhow::Result<Option<Vec<Trace>>> {
+pub(crate) fn traces(data: &Path) -> anyhow::Result<Option<Vec<Trace>>> {
     let Ok(entries) = data.join(FOLDER).read_dir() else { return Ok(None) };
     let mut files = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
     files.sort();
@@ -185,15 +186,25 @@ pub(super) fn traces(data: &Path) -> anyhow::Result<Option<Vec<Trace>>> {
     Ok(Some(traces))
 }
 
+/// Whether a score reaches the target beside BBR's.
+fn keeps(score: &Score, bbr: &Score) -> bool {
+    score.share >= SHARE_OF_BBR * bbr.share && score.p50 < bbr.p50 && score.p99 < bbr.p99
+}
+
+/// What is said where there are none.
+pub(crate) fn absent(data: &Path) -> String {
+    let folder = data.join(FOLDER);
+    let what = "recorded LTE and UMTS links: give the folder above net with --data";
+    format!("skipped: needs {} ({what}), not found", folder.display())
+}
+
 /// Plays all recordings with all senders; answers with the lines to print.
 ///
 /// # Errors
 /// A recording that is none, or a broken promise.
 pub(super) fn run(data: &Path, seed: u64, laws: &[LawName]) -> anyhow::Result<Vec<String>> {
     let Some(traces) = traces(data)? else {
-        let folder = data.join(FOLDER);
-        let what = "recorded LTE and UMTS links: give the folder above net with --data";
-        return Ok(vec![format!("skipped: needs {} ({what}), not found", folder.display())]);
+        return Ok(vec![absent(data)]);
     };
     let others = [Sender::Oracle, Sender::Known, Sender::Native, Sender::Law(LawName::Bbr)];
     let own = laws.iter().filter(|law| **law != LawName::Bbr && **law != LawName::Known);
@@ -205,7 +216,8 @@ pub(super) fn run(data: &Path, seed: u64, laws: &[LawName]) -> anyhow::Result<Ve
     let mut figures = Vec::new();
     for trace in &traces {
         let play = |sender: &Sender| trace.play(*sender, seed);
-        let scores = senders.iter().map(play).collect::<anyhow::Result<Vec<Score>>>()?;
+        let scores = parallel::map(&senders, play);
+        let scores = scores.into_iter().collect::<anyhow::Result<Vec<Score>>>()?;
         let bbr = scores[3];
         let mut name = format!("{} ({:.0} s)", trace.name, trace.length.as_secs_f64());
         for (sender, score) in senders.iter().zip(&scores) {
@@ -223,10 +235,7 @@ pub(super) fn run(data: &Path, seed: u64, laws: &[LawName]) -> anyhow::Result<Ve
             figures.push(figure(&of("share"), share, "1"));
         }
         for (sender, score) in senders.iter().zip(&scores).skip(others.len()) {
-            let keeps = score.share >= SHARE_OF_BBR * bbr.share
-                && score.p50 < bbr.p50
-                && score.p99 < bbr.p99;
-            let verdict = if keeps { "keeps" } else { "MISSES" };
+            let verdict = if keeps(score, &bbr) { "keeps" } else { "MISSES" };
             lines.push(format!(
                 "{:<26} {} {verdict} {SHARE_OF_BBR} of bbr's share at lower p50 and p99",
                 "",
