@@ -5,15 +5,20 @@
 //! (`receive`). After each call, and at `next_timeout` (`tick`), it sends what `poll_transmit` gives
 //! for each path until that is nothing, and takes every `poll_event`.
 
+mod assign;
+mod begun;
+mod code;
 mod codec;
 mod control;
 pub mod delay;
 pub mod envelope;
 pub mod failure;
+mod guard;
 mod in_flight;
 mod options;
 mod outbox;
 pub mod packet;
+mod part;
 mod path;
 pub mod predict;
 mod ranges;
@@ -28,11 +33,13 @@ use std::collections::VecDeque;
 
 use thiserror::Error;
 
+pub use self::guard::GuardName;
 pub use self::options::{
     Event, LinkCounts, LinkOptions, OfferError, Outgoing, PathCounts, PathOptions, PathState,
     PathStatus,
 };
 
+use self::guard::Guard;
 use self::in_flight::Carried;
 use self::outbox::{Outbox, WINDOW_START};
 use self::packet::{Custody, Frame, HEAD_MAX, Head, PIECE_HEAD_MAX};
@@ -71,6 +78,7 @@ pub struct Link {
     peer: Option<u32>,
     paths: Vec<Path>,
     scheduler: Box<dyn Scheduler>,
+    guard: Guard,
     outbox: Outbox,
     inbox: Reassembly,
     /// The window that the peer surely heard of, or will.
@@ -94,6 +102,7 @@ impl Link {
         Link {
             peer: None,
             paths,
+            guard: Guard::new(options.guard, options.guard_share.as_f64()),
             scheduler: options.schedule.build(options.decrease_factor.as_f64()),
             outbox: Outbox::new(options.memory, options.unsettled_max, piece_max),
             inbox: Reassembly::new(options.receive_window),
@@ -133,9 +142,8 @@ impl Link {
     /// Bytes that may be offered now without waiting here longer than the paths differ in length: what
     /// is not offered can still be overtaken.
     pub fn room(&self) -> Size {
-        let wanted: f64 = self.backlogs(self.now).into_iter().map(|(_, wanted)| wanted).sum();
-        let queued: Size = self.paths.iter().map(Path::queued).sum();
-        Size(wanted as u64).saturating_sub(queued + self.outbox.unassigned())
+        let unfilled = self.unfilled(&self.backlogs(self.now));
+        Size(unfilled as u64).saturating_sub(self.outbox.unassigned())
     }
 
     /// Takes a packet that came by `path`.
@@ -164,7 +172,7 @@ impl Link {
         let mut asks = false;
         let mut is_refused = false;
         for frame in frames {
-            asks |= matches!(frame, Frame::Ping { .. } | Frame::Piece(_) | Frame::Custody { .. });
+            asks |= !matches!(frame, Frame::Ack(_) | Frame::Window(_));
             is_refused |= !self.take(frame, is_mine);
         }
         if is_refused {
@@ -181,6 +189,11 @@ impl Link {
             Frame::Ping { .. } => {}
             Frame::Piece(piece) => match self.inbox.push(&piece) {
                 Taken::New => self.counts.arrived += Size(piece.data.len() as u64),
+                Taken::Duplicate => self.counts.duplicates += 1,
+                Taken::Refused => return false,
+            },
+            Frame::Repair(repair) => match self.inbox.push_repair(&repair) {
+                Taken::New => self.counts.repairs += 1,
                 Taken::Duplicate => self.counts.duplicates += 1,
                 Taken::Refused => return false,
             },
@@ -216,18 +229,15 @@ impl Link {
 
     fn settle_outcome(&mut self, outcome: Outcome) {
         for carried in outcome.arrived {
-            if let Carried::Piece(dsn) = carried
-                && let Some(token) = self.outbox.arrived(dsn)
+            if let Carried::Part(part) = carried
+                && let Some(token) = self.outbox.arrived(part)
             {
                 self.events.push_back(Event::Delivered { token });
             }
         }
         for carried in outcome.failed {
             match carried {
-                Carried::Piece(dsn) => {
-                    self.counts.repeated += 1;
-                    self.outbox.fail(dsn);
-                }
+                Carried::Part(part) => self.counts.repeated += self.outbox.fail(part) as u64,
                 Carried::Custody(record, custody) => self.custodies.push_back((record, custody)),
                 Carried::Window => self.told_limit = Size::ZERO,
             }

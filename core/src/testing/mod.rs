@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 pub use self::disk::{Disk, File};
 pub use self::hostile::hear;
-pub use self::link::{LinkWorld, NAME, OVERHEAD, Seeded, Way};
+pub use self::link::{Came, LinkWorld, NAME, OVERHEAD, Seeded, Way};
 pub use self::log::scan_log;
 pub use self::steps::NodeOp;
 pub use self::trial::{Trial, run};

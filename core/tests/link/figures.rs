@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tidegate_core::link::schedule::ScheduleName;
-use tidegate_core::link::{LinkOptions, PathOptions, PathState};
+use tidegate_core::link::{GuardName, LinkOptions, PathOptions, PathState};
 use tidegate_core::testing::{LinkWorld, OVERHEAD, Seeded, Way};
 use tidegate_core::units::{Rate, Size, Time};
 
@@ -95,7 +95,7 @@ fn media(world: &mut LinkWorld, seeded: &mut Seeded, mbit: f64, span: f64) {
 
 /// Milliseconds of p50, p90, p99 and the slowest of what arrived from then on.
 fn latencies(world: &LinkWorld, since: Time) -> [u128; 4] {
-    [50.0, 90.0, 99.0, 100.0].map(|percent| world.latency(since, percent).as_millis())
+    [50.0, 90.0, 99.0, 100.0].map(|percent| world.latency(since, percent, None).as_millis())
 }
 
 /// Media on these paths, once their rates are known, but for the first second; and how many pieces came out
@@ -167,6 +167,46 @@ fn records_are_in_time_at_nine_tenths_of_the_sum() {
 }
 
 #[test]
+fn records_without_time_for_a_repeat_are_in_time_for_half_as_many_bytes_again() {
+    for (name, loss) in [("heavy", HEAVY), ("light", LIGHT)] {
+        for guard in GuardName::ALL {
+            let options = LinkOptions { guard, ..LinkOptions::new(1, 1) };
+            let mut world = LinkWorld::new(&options, &ways(&[0, 1, 2], loss), SEED);
+            bulk(&mut world, SEED, 2.0);
+            world.run_for(Duration::from_secs(1));
+            world.bound = Duration::from_millis(200);
+            let (since, sent, arrived) = (seconds(&world, 1.0), world.sent(0), world.arrived);
+            media(&mut world, &mut Seeded(SEED), 40.0, 8.0);
+            let figures = latencies(&world, since);
+            let cost = (world.sent(0) - sent).as_f64() / (world.arrived - arrived).as_f64();
+            let name = format!("{name} loss, guard {}", guard.name());
+            println!("{name}, 200 ms: p50/p90/p99/max {figures:?} ms for {cost:.2} of the bytes");
+            if guard == GuardName::Code {
+                assert!(figures[0] < 110 && figures[2] < 200 && cost < 1.5, "{figures:?} {cost}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_alarm_is_in_time_on_paths_that_are_full_of_records_with_time() {
+    const ALARM: u64 = 1000;
+    let mut world = world(&ways(&[0, 1, 2], HEAVY), SEED);
+    let mut seeded = Seeded(SEED);
+    media(&mut world, &mut seeded, 110.0, 2.0);
+    let (since, end) = (seconds(&world, 0.5), seconds(&world, 6.0));
+    while world.now < end {
+        world.bound = Duration::from_millis(150);
+        world.submit(0, ALARM, 200);
+        world.bound = Duration::from_secs(2);
+        media(&mut world, &mut seeded, 110.0, 0.020);
+    }
+    let alarms = [50.0, 99.0].map(|part| world.latency(since, part, Some(ALARM)).as_millis());
+    println!("alarms beside 110 Mbit/s at heavy loss: p50/p99 {alarms:?} ms of 150");
+    assert!(alarms[0] < 110 && alarms[1] < 150, "{alarms:?}");
+}
+
+#[test]
 fn a_death_costs_one_time_out_and_the_way_round() {
     let mut world = world(&ways(&[0, 1, 2], LIGHT), SEED);
     let mut seeded = Seeded(SEED);
@@ -178,13 +218,13 @@ fn a_death_costs_one_time_out_and_the_way_round() {
     world.kill(0, true);
     media(&mut world, &mut seeded, 16.0, 4.0);
     world.run_for(Duration::from_secs(2));
-    let times = world.latencies.iter().map(|(at, _)| *at).filter(|&at| at >= died && at < back);
+    let times = world.came.iter().map(|came| came.at).filter(|&at| at >= died && at < back);
     let mut times: Vec<Time> = times.collect();
     times.insert(0, died);
     let gap = times.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or_default();
     let turns: Vec<_> =
         world.turns.iter().map(|(at, path, state)| (at.since(died), path, state)).collect();
-    let slowest = world.latency(died, 100.0);
+    let slowest = world.latency(died, 100.0, None);
     println!(
         "a path dies: gap {gap:?}, slowest {slowest:?}, then {:?}, turns {turns:?}",
         latencies(&world, died)

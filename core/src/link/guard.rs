@@ -1,0 +1,300 @@
+//! How a record is guarded against a loss for whose repeat its deadline leaves no time.
+//! Source: own; the number of repairs is the least for which a binomial tail is small enough.
+//! Inputs: time left, arrival on each path, loss rates. Outputs: repairs, or copies. O(paths + repairs²) a record.
+//! Deviations: none.
+//! Limits: `code::PIECES_MAX`, `code::REPAIRS_MAX`; what it may spend (`LinkOptions::guard_share`).
+
+use std::str::FromStr;
+
+use super::begun::Protection;
+use super::code;
+use super::schedule::PathView;
+use crate::units::Time;
+
+/// Part of the guarded records that may fail all the same: a fifth of those beyond a p99, for those behind them in
+/// their streams are late with them.
+const FAILURE: f64 = 0.002;
+/// Loss below which a path counts as one that loses nothing.
+const LOSS_MIN: f64 = 0.000_1;
+/// What may be spent in one go, in bytes: a few large records.
+const CREDIT_MAX: f64 = 128.0 * 1024.0;
+/// Part of what the paths carry that may be spent whatever the records are: small ones want several copies of
+/// themselves, and cost nothing that counts.
+const FREE: f64 = 0.002;
+/// What of that may be saved, in bytes.
+const FREE_MAX: f64 = 8.0 * 1024.0;
+/// Part of the windows above whose use only what is free is spent: what is spent would delay all. Below 0.8 bursts count
+/// as a full link; above it the guard itself fills it (measured at two thirds and nine tenths of the sum).
+const USED_MAX: f64 = 0.5;
+/// Seconds over which the use of the windows counts.
+const USED_SPAN: f64 = 0.5;
+/// A loss is known when a packet that went later is acknowledged: so much of the round trip later.
+const PATIENCE: f64 = 1.125;
+
+/// How far the link may go to keep a deadline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GuardName {
+    /// What is lost is repeated, no more.
+    Off,
+    /// Records for whose repeat there is no time go by two paths.
+    Copy,
+    /// They go with repairs, as many as their paths lose.
+    #[default]
+    Code,
+}
+
+impl GuardName {
+    /// Every guard.
+    pub const ALL: [GuardName; 3] = [GuardName::Off, GuardName::Copy, GuardName::Code];
+
+    /// As in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            GuardName::Off => "off",
+            GuardName::Copy => "copy",
+            GuardName::Code => "code",
+        }
+    }
+}
+
+impl FromStr for GuardName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = GuardName::ALL.into_iter().find(|guard| guard.name() == text);
+        found.ok_or_else(|| {
+            let names = GuardName::ALL.map(GuardName::name).join(", ");
+            format!("no guard of deadlines is called {text:?}: there are {names}")
+        })
+    }
+}
+
+/// The guard of one link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guard {
+    name: GuardName,
+    /// What may be spent for each byte of a record.
+    share: f64,
+    /// What was saved and not spent, bytes: of the records' share, and of what is free.
+    credit: f64,
+    free: f64,
+    /// Part of the windows that is used, and when that was looked at last.
+    used: f64,
+    observed_at: Time,
+}
+
+/// Seconds until a part arrives that joins this path's queue now.
+pub(super) fn arrival(path: &PathView) -> f64 {
+    let wait = if path.pace > 0.0 { path.queued / path.pace } else { 0.0 };
+    path.predicted_delay + wait
+}
+
+/// Seconds until a part arrives that is lost on this path and sent again by the best of all.
+pub(super) fn arrival_after_loss(path: &PathView, paths: &[PathView]) -> f64 {
+    let again = paths.iter().map(|other| other.predicted_delay).fold(f64::INFINITY, f64::min);
+    let wait = arrival(path) - path.predicted_delay;
+    wait + PATIENCE * path.detection + again
+}
+
+/// The least number of repairs, at most `most`, with which more parts than that are lost so rarely.
+fn repairs(pieces: u32, loss: f64, most: u32) -> u32 {
+    let loss = loss.clamp(0.0, 0.5);
+    (0..most).find(|&repairs| tail(pieces + repairs, repairs, loss) <= FAILURE).unwrap_or(most)
+}
+
+/// The probability that of so many packets more than `most` are lost.
+fn tail(packets: u32, most: u32, loss: f64) -> f64 {
+    let packets = f64::from(packets);
+    let mut exactly = (1.0 - loss).powf(packets);
+    let mut sum = exactly;
+    for lost in 0..most {
+        let lost = f64::from(lost);
+        exactly *= (packets - lost) / (lost + 1.0) * loss / (1.0 - loss);
+        sum += exactly;
+    }
+    1.0 - sum
+}
+
+impl Guard {
+    /// `share`: what may be spent for each byte of a record.
+    pub(super) fn new(name: GuardName, share: f64) -> Self {
+        Guard {
+            name,
+            share,
+            credit: CREDIT_MAX,
+            free: FREE_MAX,
+            used: 0.0,
+            observed_at: Time::ZERO,
+        }
+    }
+
+    /// How a record of so many pieces, of `length` bytes each, is sent that has `left` seconds.
+    pub(super) fn protect(
+        &mut self,
+        now: Time,
+        paths: &[PathView],
+        filled: f64,
+        left: f64,
+        pieces: u32,
+        length: f64,
+    ) -> Protection {
+        let mut protection = Protection::default();
+        self.observe(now, paths, filled);
+        self.credit = (self.credit + self.share * f64::from(pieces) * length).min(CREDIT_MAX);
+        let first = paths.iter().min_by(|one, other| arrival(one).total_cmp(&arrival(other)));
+        let Some(first) = first.filter(|first| arrival(first) <= left) else { return protection };
+        if left >= arrival_after_loss(first, paths) {
+            return protection;
+        }
+        let in_time: Vec<&PathView> = paths.iter().filter(|path| arrival(path) <= left).collect();
+        let weight = |path: &&PathView| path.window.max(1.0);
+        let sum: f64 = in_time.iter().map(weight).sum();
+        let loss = in_time.iter().map(|path| weight(path) * path.loss_rate).sum::<f64>() / sum;
+        if loss < LOSS_MIN {
+            return protection;
+        }
+        let affordable = if self.used > USED_MAX { self.free } else { self.free + self.credit };
+        match self.name {
+            GuardName::Off => {}
+            GuardName::Copy => {
+                protection.is_doubled = f64::from(pieces) * length <= affordable;
+                self.spend(if protection.is_doubled { f64::from(pieces) * length } else { 0.0 });
+            }
+            GuardName::Code if pieces as usize <= code::PIECES_MAX => {
+                let most = ((affordable / length.max(1.0)) as u32).min(code::REPAIRS_MAX as u32);
+                let repairs = repairs(pieces, loss, most);
+                self.spend(f64::from(repairs) * length);
+                protection.repairs = repairs as u8;
+            }
+            GuardName::Code => {}
+        }
+        protection
+    }
+
+    /// How much of the windows is used, smoothed over `USED_SPAN`.
+    fn observe(&mut self, now: Time, paths: &[PathView], filled: f64) {
+        let span = now.since(self.observed_at).as_secs_f64();
+        let weight = 1.0 - (-span / USED_SPAN).exp();
+        self.used += weight * (filled - self.used);
+        self.observed_at = now;
+        let pace: f64 = paths.iter().map(|path| path.pace).sum();
+        self.free = (self.free + FREE * pace * span.min(1.0)).min(FREE_MAX);
+    }
+
+    fn spend(&mut self, bytes: f64) {
+        let from_free = bytes.min(self.free);
+        self.free -= from_free;
+        self.credit -= bytes - from_free;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::schedule::trial_path;
+    use super::*;
+
+    const START: Time = Time::from_millis(1000);
+
+    /// Two paths of 70 and 90 ms one way, which lose a tenth.
+    fn paths() -> [PathView; 2] {
+        let near = PathView {
+            predicted_delay: 0.070,
+            srtt: 0.140,
+            detection: 0.140,
+            loss_rate: 0.1,
+            window: 1e6,
+            pace: 1e6,
+            ..trial_path()
+        };
+        [near, PathView { path: 1, predicted_delay: 0.090, ..near }]
+    }
+
+    fn is_any(protection: Protection) -> bool {
+        protection != Protection::default()
+    }
+
+    fn protect(name: GuardName, left: f64, pieces: u32) -> Protection {
+        Guard::new(name, 0.45).protect(START, &paths(), left, pieces, 1000.0)
+    }
+
+    #[test]
+    fn the_tail_of_a_binomial_is_summed() {
+        // By hand: 1 - 0.9² and 1 - 0.9³ - 3 · 0.1 · 0.9².
+        assert!((tail(2, 0, 0.1) - 0.19).abs() < 1e-12);
+        assert!((tail(3, 1, 0.1) - 0.028).abs() < 1e-12);
+        assert!(tail(200, 100, 0.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn there_are_as_many_repairs_as_a_tail_of_two_thousandths_wants() {
+        // One piece: 0.1³ is 0.001. Ten: of 14 more than 4 are lost with 0.0092, of 15 more than 5 with 0.0022,
+        // of 16 more than 6 with 0.0005.
+        assert_eq!([repairs(1, 0.1, 99), repairs(10, 0.1, 99)], [2, 6]);
+        assert_eq!([repairs(1, 0.01, 99), repairs(1, 0.0019, 99), repairs(1, 0.1, 1)], [1, 0, 1]);
+        assert_eq!(repairs(128, 1.0, 128), 128);
+    }
+
+    #[test]
+    fn a_record_is_guarded_if_it_can_be_in_time_and_its_repeat_cannot() {
+        // A loss is known after 9/8 of 140 ms, and its repeat takes 70: 227.5 ms.
+        for (left, repairs) in [(0.060, 0), (0.071, 6), (0.227, 6), (0.228, 0), (-1.0, 0)] {
+            assert_eq!(protect(GuardName::Code, left, 10).repairs, repairs, "{left}");
+        }
+        assert!(protect(GuardName::Copy, 0.2, 10).is_doubled);
+        assert!(!is_any(protect(GuardName::Off, 0.2, 10)));
+        assert!(!is_any(protect(GuardName::Code, 0.2, 129)));
+    }
+
+    #[test]
+    fn paths_that_lose_nothing_or_are_full_guard_nothing() {
+        let sound = paths().map(|path| PathView { loss_rate: 0.0, ..path });
+        let mut guard = Guard::new(GuardName::Code, 0.45);
+        assert!(!is_any(guard.protect(START, &sound, 0.2, 10, 1e3)));
+        let full = paths().map(|path| PathView { in_flight: 0.9e6, ..path });
+        let mut guard = Guard::new(GuardName::Code, 0.45);
+        let mut at = |millis| {
+            let now = START + Duration::from_millis(millis);
+            guard.protect(now, &full, 0.2, 100, 1e3).repairs
+        };
+        assert!(at(0) > 20);
+        assert!(at(1000) < 9, "no more than what is free");
+        let mut guard = Guard::new(GuardName::Code, 0.45);
+        let later = START + Duration::from_millis(10);
+        assert!(is_any(guard.protect(START, &paths(), 0.2, 10, 1e3)));
+        assert!(is_any(guard.protect(later, &full, 0.2, 10, 1e3)), "a burst is no load");
+    }
+
+    #[test]
+    fn in_the_long_run_no_more_is_spent_than_the_share() {
+        for name in [GuardName::Code, GuardName::Copy] {
+            let mut guard = Guard::new(name, 0.3);
+            // Ten megabytes at once: nothing is earned by time.
+            let spent = |_| {
+                let protection = guard.protect(START, &paths(), 0.2, 10, 1000.0);
+                f64::from(protection.repairs) + if protection.is_doubled { 10.0 } else { 0.0 }
+            };
+            let spent: f64 = (0..1000).map(spent).sum::<f64>() * 1000.0;
+            assert!((0.9..1.05).contains(&((spent - CREDIT_MAX - FREE_MAX) / 3e6)), "{spent}");
+        }
+    }
+
+    #[test]
+    fn what_is_small_is_guarded_whatever_the_share() {
+        let mut guard = Guard::new(GuardName::Code, 0.0);
+        let guarded = |n: u64| {
+            let at = START + Duration::from_millis(100 * n);
+            guard.protect(at, &paths(), 0.2, 1, 100.0).repairs == 2
+        };
+        assert!((0..2000).all(guarded), "two megabits carry ten alarms a second twice more");
+    }
+
+    #[test]
+    fn names_are_those_of_the_configuration() {
+        for name in GuardName::ALL {
+            assert_eq!(name.name().parse(), Ok(name));
+        }
+        assert!("prayer".parse::<GuardName>().unwrap_err().contains("code"));
+    }
+}
