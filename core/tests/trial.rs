@@ -289,7 +289,6 @@ fn schedules_side_by_side() {
     }
 }
 
-
 #[test]
 fn trial() {
     let env = |name: &str, default: f64| {
@@ -331,13 +330,32 @@ fn trial() {
     }
 }
 
-
 #[test]
 fn bulks() {
-    for guard in [GuardName::Off, GuardName::Code] { for places in [&[0, 1][..], &[0, 1, 2]] {
-        let ways = ways(places, HEAVY);
-        let options = LinkOptions { guard, ..LinkOptions::new(1, 1) };
-        let each = bulk(&mut LinkWorld::new(&options, &ways, SEED), SEED, 8.0);
-        println!("seed bulk {} {places:?} {}", guard.name(), mean(&each[12..]) / payload(&ways));
-    }}
+    for guard in [GuardName::Off, GuardName::Code] {
+        for places in [&[0, 1][..], &[0, 1, 2]] {
+            let ways = ways(places, HEAVY);
+            let options = LinkOptions { guard, ..LinkOptions::new(1, 1) };
+            let mut world = LinkWorld::new(&options, &ways, SEED);
+            let each = bulk(&mut world, SEED, 8.0);
+            for p in 0..places.len() {
+                let st = world.ends[0].path_status(p);
+                println!(
+                    "seed   {p} {:.2} Mbit sent {:.2} lost {} queue {:?} queued {} win {} ",
+                    st.rate.as_bits() / 1e6,
+                    st.counts.bytes.as_f64() * 8e-6 / 8.0,
+                    st.counts.lost,
+                    st.queue_delay,
+                    st.queued.0,
+                    st.window.0
+                );
+            }
+            println!("seed   {:?} {:?}", world.ends[0].counts(), world.ends[1].counts());
+            println!(
+                "seed bulk {} {places:?} {}",
+                guard.name(),
+                mean(&each[12..]) / payload(&ways)
+            );
+        }
+    }
 }

@@ -29,11 +29,12 @@ impl Link {
         let wanted: f64 = backlogs.iter().map(|(_, wanted)| *wanted).sum();
         loop {
             let filled = 1.0 - self.unfilled(&backlogs) / wanted.max(1.0);
+            self.guard.observe(now, filled);
             let views: Vec<PathView> =
                 backlogs.iter().map(|(view, _)| self.queued(*view)).collect();
             let guard = &mut self.guard;
             let next = self.outbox.peek(|deadline, pieces, length| {
-                guard.protect(now, &views, filled, left(now, deadline), pieces, length.as_f64())
+                guard.protect(now, &views, left(now, deadline), pieces, length.as_f64())
             });
             let Some((key, length)) = next else { return };
             let chosen = self.choose(now, &backlogs, key, length);
@@ -76,11 +77,6 @@ impl Link {
             let side = if queued < wanted { &mut open } else { &mut full };
             side.push(PathView { queued, ..view });
         }
-        // A copy is worth less than whatever waits already.
-        let has_room = |path: usize| {
-            let wanted = backlogs.iter().find(|(view, _)| view.path == path);
-            wanted.is_some_and(|(_, wanted)| self.paths[path].queued().as_f64() < *wanted)
-        };
         let mut chosen = Vec::new();
         let (left, part) = (left(now, key.0), key.1);
         for _ in 0..self.copies(part) {
@@ -99,7 +95,7 @@ impl Link {
             };
             let Some(place) = self.scheduler.choose(&choice) else { break };
             let path = candidates[place].path;
-            open.retain(|view| view.path != path && has_room(view.path));
+            open.retain(|view| view.path != path);
             chosen.push(path);
         }
         chosen
@@ -108,7 +104,8 @@ impl Link {
     /// By how many paths a part goes.
     fn copies(&self, part: Part) -> usize {
         let protection = self.outbox.protection(part);
-        let is_repeat = self.options.doubles_repeats && self.outbox.has_failed(part);
+        let has_room = !self.guard.is_full();
+        let is_repeat = self.options.doubles_repeats && has_room && self.outbox.has_failed(part);
         let doubles = protection.is_doubled || is_repeat;
         self.scheduler.copies().max(1 + usize::from(doubles))
     }

@@ -23,11 +23,11 @@ const CREDIT_MAX: f64 = 128.0 * 1024.0;
 const FREE: f64 = 0.002;
 /// What of that may be saved, in bytes.
 const FREE_MAX: f64 = 8.0 * 1024.0;
-/// Part of the windows above whose use only what is free is spent: what is spent would delay all. Below 0.8 bursts count
-/// as a full link; above it the guard itself fills it (measured at two thirds and nine tenths of the sum).
-const USED_MAX: f64 = 0.5;
-/// Seconds over which the use of the windows counts.
-const USED_SPAN: f64 = 0.5;
+/// Part of the virtual queues above which only what is free is spent, and nothing goes twice: it would delay all
+/// that waits.
+const FILLED_MAX: f64 = 0.5;
+/// Seconds over which that is smoothed.
+const FILLED_SPAN: f64 = 0.5;
 /// A loss is known when a packet that went later is acknowledged: so much of the round trip later.
 const PATIENCE: f64 = 1.125;
 
@@ -78,8 +78,10 @@ pub(super) struct Guard {
     /// What was saved and not spent, bytes: of the records' share, and of what is free.
     credit: f64,
     free: f64,
-    /// Part of the windows that is used, and when that was looked at last.
-    used: f64,
+    /// When a record asked last.
+    asked_at: Time,
+    /// Part of the virtual queues that is filled, smoothed, and when that was looked at last.
+    filled: f64,
     observed_at: Time,
 }
 
@@ -123,7 +125,8 @@ impl Guard {
             share,
             credit: CREDIT_MAX,
             free: FREE_MAX,
-            used: 0.0,
+            asked_at: Time::ZERO,
+            filled: 0.0,
             observed_at: Time::ZERO,
         }
     }
@@ -133,13 +136,15 @@ impl Guard {
         &mut self,
         now: Time,
         paths: &[PathView],
-        filled: f64,
         left: f64,
         pieces: u32,
         length: f64,
     ) -> Protection {
         let mut protection = Protection::default();
-        self.observe(now, paths, filled);
+        let span = now.since(self.asked_at).as_secs_f64().min(1.0);
+        let pace: f64 = paths.iter().map(|path| path.pace).sum();
+        self.free = (self.free + FREE * pace * span).min(FREE_MAX);
+        self.asked_at = now;
         self.credit = (self.credit + self.share * f64::from(pieces) * length).min(CREDIT_MAX);
         let first = paths.iter().min_by(|one, other| arrival(one).total_cmp(&arrival(other)));
         let Some(first) = first.filter(|first| arrival(first) <= left) else { return protection };
@@ -153,7 +158,7 @@ impl Guard {
         if loss < LOSS_MIN {
             return protection;
         }
-        let affordable = if self.used > USED_MAX { self.free } else { self.free + self.credit };
+        let affordable = if self.is_full() { self.free } else { self.free + self.credit };
         match self.name {
             GuardName::Off => {}
             GuardName::Copy => {
@@ -171,14 +176,16 @@ impl Guard {
         protection
     }
 
-    /// How much of the windows is used, smoothed over `USED_SPAN`.
-    fn observe(&mut self, now: Time, paths: &[PathView], filled: f64) {
+    /// So much of the virtual queues is filled, in [0, 1].
+    pub(super) fn observe(&mut self, now: Time, filled: f64) {
         let span = now.since(self.observed_at).as_secs_f64();
-        let weight = 1.0 - (-span / USED_SPAN).exp();
-        self.used += weight * (filled - self.used);
+        self.filled += (1.0 - (-span / FILLED_SPAN).exp()) * (filled - self.filled);
         self.observed_at = now;
-        let pace: f64 = paths.iter().map(|path| path.pace).sum();
-        self.free = (self.free + FREE * pace * span.min(1.0)).min(FREE_MAX);
+    }
+
+    /// Whether the paths have no room for anything but records.
+    pub(super) fn is_full(&self) -> bool {
+        self.filled > FILLED_MAX
     }
 
     fn spend(&mut self, bytes: f64) {
@@ -248,22 +255,19 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_lose_nothing_or_are_full_guard_nothing() {
+    fn paths_that_lose_nothing_or_are_full_guard_nothing_but_what_is_small() {
+        let mut guard = Guard::new(GuardName::Code, 0.45);
         let sound = paths().map(|path| PathView { loss_rate: 0.0, ..path });
-        let mut guard = Guard::new(GuardName::Code, 0.45);
         assert!(!is_any(guard.protect(START, &sound, 0.2, 10, 1e3)));
-        let full = paths().map(|path| PathView { in_flight: 0.9e6, ..path });
-        let mut guard = Guard::new(GuardName::Code, 0.45);
-        let mut at = |millis| {
-            let now = START + Duration::from_millis(millis);
-            guard.protect(now, &full, 0.2, 100, 1e3).repairs
-        };
-        assert!(at(0) > 20);
-        assert!(at(1000) < 9, "no more than what is free");
-        let mut guard = Guard::new(GuardName::Code, 0.45);
-        let later = START + Duration::from_millis(10);
-        assert!(is_any(guard.protect(START, &paths(), 0.2, 10, 1e3)));
-        assert!(is_any(guard.protect(later, &full, 0.2, 10, 1e3)), "a burst is no load");
+        guard.observe(START, 0.0);
+        guard.observe(START + Duration::from_millis(100), 1.0);
+        assert!(!guard.is_full(), "a burst is no load");
+        assert!(guard.protect(START, &paths(), 0.2, 100, 1e3).repairs > 20);
+        guard.observe(START + Duration::from_secs(1), 1.0);
+        assert!(guard.is_full());
+        assert!(guard.protect(START + Duration::from_secs(1), &paths(), 0.2, 100, 1e3).repairs < 9);
+        let later = START + Duration::from_secs(2);
+        assert_eq!(guard.protect(later, &paths(), 0.2, 1, 100.0).repairs, 2);
     }
 
     #[test]
