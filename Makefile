@@ -7,7 +7,7 @@ TIME ?= 60
 CARGO ?= cargo
 LAB = $(CARGO) run --release --locked --quiet -p tidegate-lab --
 
-.PHONY: help run demo check test setup sim lab bench deb cross fuzz docs deny
+.PHONY: help run demo check test setup rivals sim lab bench report bench-full deb cross fuzz docs deny
 help:
 	@sed -n 's/^\([a-z]*\): ## /\1\t/p' Makefile
 run: ## the demo: alarms and bulk through a 2 Mbit/s uplink (needs Rust and a C compiler)
@@ -16,6 +16,8 @@ check: ## format and lints
 	scripts/check.sh
 test: ## all that CI runs; installs what the tests need and says so
 	scripts/test.sh
+rivals: ## installs the rivals that Debian has not, or only old ones: NATS by Go, zenoh by pip
+	scripts/rivals.sh
 setup: ## only installs what the tests need
 	scripts/setup.sh
 demo: ## real sensor data to RabbitMQ over 2 Mbit/s, every record verified (needs root)
@@ -25,8 +27,12 @@ sim: ## one scenario in virtual time: NAME, SEED
 	$(LAB) sim $(or $(NAME),node-hol) --seed $(SEED)
 lab: ## the long runs: many seeds (SEEDS), then the rivals in namespaces
 	SEEDS=$(SEEDS) scripts/lab.sh
-bench: ## one benchmark: NAME=core, ingest, hol, kill9
-	$(LAB) bench $(or $(NAME),hol)
+report: ## a page of all that was measured here: target/results/report.md
+	$(LAB) report
+bench: ## the short set of benchmarks (10 minutes), recorded; or one: NAME=core, hol, ingest, kill9, load, overhead, spool
+	scripts/bench.sh $(NAME)
+bench-full: ## all benchmarks at full length (more than an hour), recorded
+	scripts/bench.sh full
 deb: ## a Debian package of this machine's architecture, with a hardened service (TARGET=... for another one)
 	scripts/deb.sh
 cross: ## builds for aarch64 and armv7 (only builds)

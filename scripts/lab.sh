@@ -11,7 +11,7 @@ for scenario in node-hol node-steps; do
   echo "== sim $scenario, every law"
   lab sim "$scenario" --law all
 done
-for scenario in node-janus mismatch node-optimum; do
+for scenario in node-janus mismatch node-optimum fleet-scale fleet-damping; do
   echo "== sim $scenario"
   lab sim "$scenario"
 done

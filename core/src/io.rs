@@ -123,6 +123,13 @@ pub enum Input {
         /// The figures.
         sample: PathSample,
     },
+    /// What is below an output has found its own capacity: a link, over all its paths.
+    Capacity {
+        /// Which output.
+        output: OutputId,
+        /// Bytes/s that it carries.
+        rate: Rate,
+    },
     /// A path came up or went down.
     PathState {
         /// Which path.

@@ -6,6 +6,7 @@ pub mod allocate;
 pub mod capacity;
 pub mod class;
 pub mod estimate;
+pub mod fleet;
 pub mod inbound;
 pub mod io;
 pub mod limits;

@@ -37,7 +37,9 @@ pub struct Uplink {
     law: Box<dyn Law>,
     /// Bound of the pace's floor: a configured rate is a cap. Zero where the law does not estimate.
     floor_max: Rate,
-    /// No network below: nothing acknowledges bytes, so bytes handed over are gone.
+    /// No network below, or one that keeps its own count: bytes handed over are gone.
+    is_forgotten: bool,
+    /// No network below.
     is_local: bool,
     pacer: Pacer,
     paths: Vec<PathBytes>,
@@ -57,12 +59,13 @@ impl Uplink {
     /// An uplink of these options, under this law and with so many paths.
     pub fn new(options: &UplinkOptions, law: Box<dyn Law>, paths: usize) -> Self {
         let floor_max = match options.law {
-            LawName::Known | LawName::Unlimited => Rate::ZERO,
+            LawName::Known | LawName::Unlimited | LawName::Told => Rate::ZERO,
             _ => options.cap.unwrap_or(Rate::new(f64::MAX)),
         };
         Uplink {
             law,
             floor_max,
+            is_forgotten: matches!(options.law, LawName::Unlimited | LawName::Told),
             is_local: options.law == LawName::Unlimited,
             pacer: Pacer::default(),
             paths: vec![PathBytes::default(); paths],
@@ -130,7 +133,7 @@ impl Uplink {
 
     /// A piece was picked for a path.
     pub fn picked_for(&mut self, now: Time, path: usize, piece: Size) {
-        if !self.is_local && self.in_flight() == Size::ZERO {
+        if !self.is_forgotten && self.in_flight() == Size::ZERO {
             // The delivery rate is measured from here: nothing was under way before.
             self.remember(now);
         }
@@ -144,7 +147,7 @@ impl Uplink {
     pub fn handed(&mut self, path: usize, piece: Size, bytes: Size) {
         let path = &mut self.paths[path];
         path.picked = path.picked.saturating_sub(piece);
-        if !self.is_local {
+        if !self.is_forgotten {
             path.below += bytes;
         }
     }
@@ -180,6 +183,11 @@ impl Uplink {
         };
         self.remember(now);
         self.law.acked(now, &ack);
+    }
+
+    /// What is below has found its own capacity.
+    pub fn told(&mut self, rate: Rate) {
+        self.law.told(rate);
     }
 
     /// There is nothing to send. Where there is room below, what is in flight measures us and not the

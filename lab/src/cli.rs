@@ -1,21 +1,22 @@
 //! The command line of the lab.
 
-use std::path::{Path, PathBuf};
-#[cfg(feature = "stores")]
-use std::time::Duration;
+mod bench;
 
-use anyhow::Context;
+use std::path::PathBuf;
+
+use anyhow::ensure;
 use clap::{Args, Parser, Subcommand};
 
-#[cfg(feature = "stores")]
-use crate::bench::spool;
-use crate::bench::{self, core, hol, ingest, kill9};
+use self::bench::Bench;
+use crate::bench::interrupted;
 use crate::load::Job;
 use crate::net::namespace::Link;
-use crate::net::play::{self, Foreground};
-use crate::net::{NetError, selftest, spinner, wire};
+use crate::net::{NetError, selftest, spinner, usage, wire};
+use crate::play::{self, Foreground};
+use crate::progress::Progress;
+use crate::report::{self, Archive, Findings, HISTORY, PageOptions, Run};
 use crate::world::World;
-use crate::{demo, rig, sim};
+use crate::{demo, sim};
 
 /// What the lab can do.
 #[derive(Debug, Parser)]
@@ -23,20 +24,31 @@ use crate::{demo, rig, sim};
     name = "lab",
     about = "Measures Tidegate: in virtual time, in one process, on real sockets"
 )]
-#[command(after_help = "Every command ends with lines `FIGURE <name> <value> <unit>`.
+#[command(
+    after_help = "Every run ends with lines `FIGURE <name> <value> <unit>`, and is kept as JSON.
 Commands on real sockets need root, iproute2 and the program tidegate, which is taken
 from the variable TIDEGATE or from beside this program.
 
 Examples:
   lab sim node-hol --seed 7      alarms and bulk over an emulated 2 Mbit/s link, in virtual time
   lab demo                       real sensor data to RabbitMQ, every record verified
-  lab bench hol --runs 3         the same link for Tidegate and for Mosquitto's bridge
+  lab bench hol --runs 3         the same link for Tidegate and for its rivals
   lab bench ingest               CPU of accepting a record, beside Mosquitto
+  lab sim lab/worlds/hol.toml    a file with hosts, links, processes, records, faults and checks,
+  lab bench lab/worlds/hol.toml  in virtual time and with real processes
   lab bench kill9                every acknowledged record arrives, however often the node is killed
   lab net selftest               how exact emulated links are on this machine
   lab net run FILE.toml          any program on emulated links
-  lab bench core                 nanoseconds per record through a node")]
+  lab bench core                 nanoseconds per record through a node
+  lab report                     a page with tables and plots of what was run"
+)]
 pub struct Cli {
+    /// Folder where runs are kept as JSON; `results` in cargo's target folder otherwise
+    #[arg(long, global = true, value_name = "FOLDER")]
+    results: Option<PathBuf>,
+    /// Also add a line to bench/history.jsonl (before `sim`: lab --record sim ..)
+    #[arg(long, global = true)]
+    record: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -58,12 +70,18 @@ enum Command {
     /// Emulated links between hosts of this machine, for any program
     #[command(subcommand)]
     Net(Net),
+    /// One page of Markdown, with plots, of the last run of each command
+    Report {
+        /// The page; report.md in the folder of results otherwise
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
     /// A client's job, from this program to itself
     #[command(name = crate::load::COMMAND, hide = true)]
     Client { job: String },
     /// Keeps a processor awake
     #[command(name = spinner::COMMAND, hide = true)]
-    Spin,
+    Spin { parent: u32 },
 }
 
 #[derive(Debug, Args)]
@@ -77,82 +95,6 @@ struct DemoOptions {
     /// How long to wait afterwards for what still waits, in seconds
     #[arg(long, default_value_t = 60)]
     drain: u32,
-}
-
-#[derive(Debug, Subcommand)]
-enum Bench {
-    /// Alarms beside bulk over 2 Mbit/s at 160 % load: Tidegate, its FIFO, Mosquitto's bridge
-    Hol {
-        /// How long the load is on
-        #[arg(long, default_value_t = 30)]
-        seconds: u32,
-        /// How long to wait afterwards for what still waits, in seconds
-        #[arg(long, default_value_t = 60)]
-        drain: u32,
-        /// Runs of each, in turn; figures are medians
-        #[arg(long, default_value_t = 1)]
-        runs: u32,
-        /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge
-        #[arg(long, value_parser = contestant)]
-        only: Vec<hol::Contestant>,
-    },
-    /// CPU per accepted record and memory per connection, beside Mosquitto
-    Ingest {
-        /// Records of each run
-        #[arg(long)]
-        records: Option<u64>,
-        /// Runs of each, in turn; figures are medians
-        #[arg(long)]
-        runs: Option<usize>,
-        /// Idle connections
-        #[arg(long)]
-        connections: Option<usize>,
-    },
-    /// Killed again and again while publishers insist: does all that was acknowledged arrive?
-    Kill9 {
-        /// tidegate, mosquitto or nats (may be given again); all of them if left out
-        #[arg(long, value_parser = killed)]
-        only: Vec<kill9::Contestant>,
-        /// How often the contestant is killed
-        #[arg(long, default_value_t = 40)]
-        kills: u32,
-        /// How often the broker in the cloud is killed and started again
-        #[arg(long, default_value_t = 4)]
-        restarts: u32,
-        /// How often the link is cut for 3 s
-        #[arg(long, default_value_t = 2)]
-        cuts: u32,
-        /// Records a second
-        #[arg(long, default_value_t = 2000)]
-        per_second: u32,
-        /// Records in all
-        #[arg(long, default_value_t = 100_000)]
-        records: u64,
-        /// Of the times of the kills
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-    },
-    /// Durable records a second, beside embedded stores and a plain file (cargo feature `stores`)
-    Spool {
-        /// A folder on the disk that is meant
-        #[arg(long)]
-        directory: Option<PathBuf>,
-        /// Records of a commit (may be given again)
-        #[arg(long, default_values_t = [1, 64, 256])]
-        group: Vec<usize>,
-        /// Seconds of each measurement
-        #[arg(long, default_value_t = 3)]
-        seconds: u64,
-        /// Measurements of each, in turn
-        #[arg(long, default_value_t = 3)]
-        runs: usize,
-    },
-    /// Nanoseconds per record through a node with 10,000 queues
-    Core {
-        /// Records in one input (may be given again)
-        #[arg(long, default_values_t = [1, 64])]
-        batch: Vec<usize>,
-    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -196,122 +138,98 @@ Examples:
   lab net run slow.toml --on cloud -- bash                   a shell on a host
   lab net run slow.toml                                      until Ctrl-C; says how to get in";
 
-fn contestant(name: &str) -> Result<hol::Contestant, String> {
-    let found = hol::Contestant::ALL.into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no contestant is called {name}"))
-}
-
-fn killed(name: &str) -> Result<kill9::Contestant, String> {
-    let found = kill9::Contestant::ALL.into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no contestant is called {name}"))
-}
-
 impl Cli {
-    /// Does what the command line asks for.
+    /// Does what the command line asks for, and keeps what was found.
     ///
     /// # Errors
-    /// What the command says, or a signal that ends it.
+    /// What the command says, a promise that was broken in the run, or a signal that ends it.
     pub async fn run(self) -> anyhow::Result<()> {
-        match self.command {
-            Command::Spin => spinner::spin(),
-            Command::Client { job } => Job::run(&job).await?,
-            Command::Sim { words } => {
-                let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                print(sim::run(&sim::Options::parse(&words)?)?);
-            }
-            Command::Demo(DemoOptions { data, seconds, drain }) => {
-                on_links(demo::run(demo::Options { data, seconds, drain })).await?;
-            }
-            Command::Bench(bench) => bench.run().await?,
-            Command::Net(net) => net.run().await?,
+        usage::raise_open_files();
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let folder = self.results.unwrap_or_else(Archive::folder_of_target);
+        let archive = Archive { folder, history: self.record.then(|| HISTORY.into()) };
+        archive.check()?;
+        let run = Run::begin(&words);
+        let Some(findings) = self.command.run(&archive).await? else { return Ok(()) };
+        print(&findings.lines);
+        if !findings.versions.is_empty() {
+            say(&format!("with {}", report::versions_text(&findings.versions)));
         }
+        let file = archive.keep(&run.end(&findings))?;
+        eprintln!("lab: kept as {}", file.display());
+        anyhow::ensure!(findings.broken.is_empty(), "{}", findings.broken.join("\n"));
         Ok(())
     }
 }
 
-impl Bench {
-    async fn run(self) -> anyhow::Result<()> {
+impl Command {
+    /// Runs it; `None` where nothing was found: it was skipped, or is not for finding anything.
+    async fn run(self, archive: &Archive) -> anyhow::Result<Option<Findings>> {
         match self {
-            Bench::Hol { seconds, drain, runs, only } => {
-                let all = hol::Options::default().contestants;
-                let contestants = if only.is_empty() { all } else { only };
-                on_links(hol::run(hol::Options { contestants, seconds, drain, runs })).await?;
+            Command::Spin { parent } => spinner::spin(parent),
+            Command::Client { job } => Job::run(&job).await?,
+            Command::Sim { words } => {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                let options = sim::Options::parse(&words)?;
+                let progress = Progress::new(&format!("sim {}", words[0]), 0);
+                let found = sim::run(&options);
+                drop(progress);
+                return Ok(Some(found?.into()));
             }
-            Bench::Ingest { records, runs, connections } => {
-                let mut options = ingest::Options::new(rig::tidegate_program()?);
-                options.records = records.unwrap_or(options.records);
-                options.runs = runs.unwrap_or(options.runs);
-                options.connections = connections.unwrap_or(options.connections);
-                print(tokio::task::spawn_blocking(move || ingest::run(&options)).await??);
+            Command::Demo(DemoOptions { data, seconds, drain }) => {
+                return on_links(demo::run(demo::Options { data, seconds, drain })).await;
             }
-            Bench::Kill9 { only, kills, restarts, cuts, per_second, records, seed } => {
-                let all = kill9::Contestant::ALL.to_vec();
-                let contestants = if only.is_empty() { all } else { only };
-                let options = kill9::Options {
-                    contestants,
-                    kills,
-                    restarts,
-                    cuts,
-                    per_second,
-                    records,
-                    seed,
-                };
-                on_links(kill9::run(options)).await?;
-            }
-            #[cfg(feature = "stores")]
-            Bench::Spool { directory, group, seconds, runs } => {
-                let time = Duration::from_secs(seconds);
-                print(spool::run(&spool::Options { directory, groups: group, time, runs }).await?);
-            }
-            #[cfg(not(feature = "stores"))]
-            Bench::Spool { .. } => {
-                anyhow::bail!(
-                    "built without the stores: cargo run --features stores -p tidegate-lab"
-                );
-            }
-            Bench::Core { batch } => {
-                print(tokio::task::spawn_blocking(move || core::run(&batch)).await?);
+            Command::Bench(bench) => return bench.run().await,
+            Command::Net(net) => return net.run().await,
+            Command::Report { out } => {
+                let results = archive.folder.clone();
+                let page = out.unwrap_or_else(|| results.join("report.md"));
+                print(&report::page(&PageOptions { results, page })?);
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 
 impl Net {
-    async fn run(self) -> anyhow::Result<()> {
+    async fn run(self) -> anyhow::Result<Option<Findings>> {
         match self {
             Net::Selftest { seconds } if !is_skipped(wire::probe()) => tokio::select! {
-                lines = selftest::run(seconds, say) => print(lines?),
-                stopped = bench::interrupted() => return stopped,
+                lines = selftest::run(seconds, say) => Ok(Some(lines?.into())),
+                stopped = interrupted() => stopped.map(|()| None),
             },
-            Net::Selftest { .. } => {}
+            Net::Selftest { .. } => Ok(None),
             Net::Run { file, on, command } => {
-                let text = std::fs::read_to_string(&file);
-                let text = text.with_context(|| format!("cannot read {}", file.display()))?;
-                let world = World::parse(&text).with_context(|| file.display().to_string())?;
-                let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+                let (world, folder) = World::read(&file)?;
                 let host = on.unwrap_or_else(|| world.hosts[0].clone());
                 let program = Foreground { host, words: command };
                 let program = (!program.words.is_empty()).then_some(program);
                 if !is_skipped(wire::probe()) {
-                    print(play::play(&world, &folder, program, say).await?);
+                    let played = play::play(&world, &folder, program, say).await?;
+                    if !world.source.is_empty() {
+                        print(&crate::world::figures(&world, &played.records));
+                    }
+                    print(&played.figures);
+                    let broken = played.broken.join("; ");
+                    ensure!(broken.is_empty(), "does not hold: {broken}");
                 }
+                Ok(None)
             }
         }
-        Ok(())
     }
 }
 
 /// Runs what needs links, unless links cannot be made here; a signal ends it and cleans up.
-async fn on_links(run: impl Future<Output = anyhow::Result<Vec<String>>>) -> anyhow::Result<()> {
+async fn on_links<F: Into<Findings>>(
+    run: impl Future<Output = anyhow::Result<F>>,
+) -> anyhow::Result<Option<Findings>> {
     if is_skipped(Link::probe()) {
-        return Ok(());
+        return Ok(None);
     }
     tokio::select! {
-        lines = run => print(lines?),
-        stopped = bench::interrupted() => return stopped,
+        found = run => Ok(Some(found?.into())),
+        stopped = interrupted() => stopped.map(|()| None),
     }
-    Ok(())
 }
 
 /// Whether something is missing here; says what.
@@ -328,7 +246,7 @@ fn say(line: &str) {
 }
 
 #[expect(clippy::print_stdout, reason = "a command for people")]
-fn print(lines: Vec<String>) {
+fn print(lines: &[String]) {
     lines.iter().for_each(|line| println!("{line}"));
 }
 

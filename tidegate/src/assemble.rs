@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use tidegate_core::capacity::LawName;
 use tidegate_core::class::{ClassSpec, Classes};
 use tidegate_core::io::{OutputId, UplinkId};
 use tidegate_core::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
@@ -29,6 +30,10 @@ use crate::port::{Clock, OutputPort};
 /// broker's confirm window, few enough that a lost connection sends little twice.
 pub(crate) const UNCONFIRMED_MAX: u32 = 256;
 
+/// The same by a link: many small records are under way on several long paths, and what comes twice is
+/// known by its name.
+const UNCONFIRMED_BY_LINK: u32 = 16_384;
+
 /// How long outputs may take to close their connections politely.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -39,8 +44,10 @@ pub struct Assembled {
     pub name: Arc<str>,
     /// The node.
     pub running: Running,
-    /// Where its inputs listen.
+    /// Where its inputs listen for MQTT.
     pub listens: Vec<SocketAddr>,
+    /// Where they listen for links.
+    pub links: Vec<SocketAddr>,
     inputs: Tasks,
     outputs: Tasks,
 }
@@ -61,7 +68,10 @@ pub async fn start_with(
     config: &Config,
     mut output: impl FnMut(&OutputConfig, OutputPort, &mut Tasks) -> anyhow::Result<()>,
 ) -> anyhow::Result<Assembled> {
-    let log = open_log(config).await?;
+    let mut log = open_log(config).await?;
+    // What other nodes may not have heard that it was accepted.
+    let accepted = log.as_mut().map(|log| std::mem::take(&mut log.opened.recovery.accepted));
+    let accepted = accepted.unwrap_or_default();
     let incarnation = log.as_ref().map_or_else(incarnation, |log| log.opened.incarnation);
     let boot = log.as_ref().map_or(0, |log| log.opened.boot);
     let options = node_options(config, incarnation, boot)?;
@@ -73,12 +83,14 @@ pub async fn start_with(
             .with_context(|| format!("[[output]] {:?}", spec.label()))?;
     }
     running.log_is_ready().await;
-    let mut listens = Vec::new();
+    let (mut listens, mut links) = (Vec::new(), Vec::new());
     for input in &config.input {
         let intake = running.intake.clone();
-        listens.extend(start_input(input, config, intake, &mut inputs).await?);
+        let bound = start_input(input, config, (intake, &accepted), &mut inputs).await?;
+        let all = if input.link.is_some() { &mut links } else { &mut listens };
+        all.extend(bound);
     }
-    Ok(Assembled { name, running, listens, inputs, outputs })
+    Ok(Assembled { name, running, listens, links, inputs, outputs })
 }
 
 impl Assembled {
@@ -234,7 +246,8 @@ fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOpti
     let name: Arc<str> = output.uplink().into();
     let known = uplinks.iter().position(|uplink| uplink.name == name);
     let place = known.unwrap_or_else(|| {
-        let (law, cap) = (output.law().into(), output.rate.cap());
+        let law = if output.link.is_some() { LawName::Told } else { output.law().into() };
+        let cap = output.rate.cap();
         uplinks.push(UplinkOptions { name, law, cap, remembered: None });
         uplinks.len() - 1
     });
@@ -243,14 +256,21 @@ fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOpti
     let overhead = match output.kinds().next() {
         Some(OutputKind::Amqp(_)) => Size(300),
         Some(OutputKind::Mqtt(_)) => Size(200),
+        Some(OutputKind::Link(_)) => Size(40),
         Some(OutputKind::Sink(_)) | None => Size::ZERO,
     };
     OutputOptions {
         name: output.label().into(),
         uplink: UplinkId(place as u16),
         overhead,
-        unconfirmed_max: output.unconfirmed_max.unwrap_or(UNCONFIRMED_MAX) as usize,
+        unconfirmed_max: unconfirmed_max(output),
     }
+}
+
+/// Records that may be sent and not confirmed at once.
+pub(crate) fn unconfirmed_max(output: &OutputConfig) -> usize {
+    let default = if output.link.is_some() { UNCONFIRMED_BY_LINK } else { UNCONFIRMED_MAX };
+    output.unconfirmed_max.unwrap_or(default) as usize
 }
 
 #[cfg(test)]

@@ -9,12 +9,14 @@ mod access;
 pub mod check;
 mod clients;
 mod files;
+mod links;
 mod log;
 mod nearest;
 mod outputs;
 pub mod places;
 mod read;
 pub mod reference;
+mod replay;
 pub mod units;
 
 use std::net::SocketAddr;
@@ -27,9 +29,11 @@ use tidegate_core::units::Size;
 
 pub use access::{AllowConfig, TlsConfig, UserFrom};
 pub use clients::{ClientVersion, MqttClientConfig};
+pub use links::{LinkInputConfig, LinkOutputConfig, Tcp};
 pub use log::{Backlog, LogConfig};
 pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
 pub use read::{Reading, read, read_file, read_with_files};
+pub use replay::{ReplayConfig, ReplayFormat};
 use units::{BitRate, ByteSize, Listen, Period};
 
 /// A whole file.
@@ -149,6 +153,8 @@ pub struct InputConfig {
     pub mqtt: Option<MqttInputConfig>,
     /// A client of an existing broker.
     pub mqtt_client: Option<MqttClientConfig>,
+    /// Other nodes, by links.
+    pub link: Option<LinkInputConfig>,
     /// A file that is played.
     pub replay: Option<ReplayConfig>,
 }
@@ -191,51 +197,6 @@ pub enum Refused {
     Close,
     /// An acknowledgement, and the record is counted as dropped.
     Drop,
-}
-
-/// `replay` of an `[[input]]`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ReplayConfig {
-    /// The file.
-    pub file: Option<PathBuf>,
-    /// What is in it; told by the file's ending if left out.
-    pub format: Option<ReplayFormat>,
-    /// Topic of its records.
-    pub topic: Option<String>,
-    /// Column or field that says when each record was made.
-    pub time: Option<String>,
-    /// Multiple of the recorded speed.
-    pub speed: Option<f64>,
-    /// Records a second, in place of the recorded times.
-    pub records_per_second: Option<f64>,
-    /// Begin again at the end.
-    pub repeat: bool,
-}
-
-impl ReplayConfig {
-    /// The format that the file's ending tells.
-    pub fn guessed_format(&self) -> Option<ReplayFormat> {
-        let ending = self.file.as_ref()?.extension()?.to_str()?.to_ascii_lowercase();
-        match ending.as_str() {
-            "csv" => Some(ReplayFormat::Csv),
-            "jsonl" | "ndjson" => Some(ReplayFormat::Jsonl),
-            "senml" => Some(ReplayFormat::Senml),
-            _ => None,
-        }
-    }
-}
-
-/// `format` of a replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReplayFormat {
-    /// Comma-separated values with a header line.
-    Csv,
-    /// One JSON object a line.
-    Jsonl,
-    /// SenML packs (RFC 8428), one a line.
-    Senml,
 }
 
 /// `[[class]]`.

@@ -98,7 +98,8 @@ impl Stage {
     /// The near node, its time counted from `start`, when the sensors began.
     async fn view(&self, start: Instant) -> anyhow::Result<NodeView> {
         let now = Arc::new(self.gate.running.status.get().await?);
-        let view = NodeView::from(&Snapshot { now, before: None, commits: None });
+        let view =
+            NodeView::from(&Snapshot { now, before: None, commits: None, links: Vec::new() });
         Ok(NodeView { uptime_seconds: start.elapsed().as_secs_f64(), ..view })
     }
 

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::input::counts::InputCounts;
+use crate::link::Links;
 use crate::port::{
     Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Stopping, Transmit,
 };
@@ -53,6 +54,7 @@ pub struct StatusHandle {
     requests: mpsc::Sender<oneshot::Sender<NodeStatus>>,
     counts: InputCounts,
     commits: Option<CommitCounts>,
+    links: Links,
 }
 
 impl StatusHandle {
@@ -69,6 +71,11 @@ impl StatusHandle {
     /// What the node's inputs count.
     pub fn counts(&self) -> &InputCounts {
         &self.counts
+    }
+
+    /// What the node's links look like.
+    pub fn links(&self) -> &Links {
+        &self.links
     }
 
     /// What the log's commits count, if there is a log.
@@ -154,6 +161,8 @@ pub fn start(
             (node, Some(Spool::start(opened.folder, &how, name, counts, sender.clone())?))
         }
     };
+    let intake = Intake::new(sender.clone(), clock);
+    let links = intake.links().clone();
     let lanes = node.options().scheduler.lanes(&node.options().classes);
     let (status_sender, status_requests) = mpsc::channel(8);
     let mut ports = Vec::new();
@@ -162,7 +171,8 @@ pub fn start(
         let id = tidegate_core::io::OutputId(place as u16);
         let (orders, inbox) = mpsc::unbounded_channel();
         let feedback = Feedback::new(sender.clone(), id, clock);
-        ports.push(OutputPort { id, lanes, orders: inbox, feedback });
+        let links = links.clone();
+        ports.push(OutputPort { id, lanes, orders: inbox, feedback, links });
         outputs.push(OutputEnd { orders, downs: vec![0; usize::from(lanes)] });
     }
     let log_is_ready = spool.as_ref().map(Spool::is_ready);
@@ -177,10 +187,9 @@ pub fn start(
         notices: Vec::new(),
         free: Vec::new(),
     };
-    let intake = Intake::new(sender.clone(), clock);
     let counts = intake.counts().clone();
     let running = Running {
-        status: StatusHandle { requests: status_sender, counts, commits },
+        status: StatusHandle { requests: status_sender, counts, commits, links },
         intake,
         log_is_ready,
         arrivals: sender,

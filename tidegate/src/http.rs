@@ -79,8 +79,7 @@ impl Site {
             "/healthz" => text(StatusCode::OK, "alive\n"),
             "/readyz" => self.readiness(&snapshot.now),
             "/metrics" => {
-                let counts = self.status.counts().read();
-                let metrics = metrics::encode(&snapshot.now, &counts, snapshot.commits.as_ref());
+                let metrics = metrics::encode(&snapshot, &self.status.counts().read());
                 typed("text/plain; version=0.0.4", metrics)
             }
             _ => match serde_json::to_string(&NodeView::from(&snapshot)) {

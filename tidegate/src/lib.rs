@@ -10,6 +10,7 @@ pub mod drive;
 pub mod http;
 pub mod input;
 pub mod inspect;
+pub mod link;
 pub mod logs;
 pub mod metrics;
 pub mod output;

@@ -5,6 +5,8 @@
 //! configuration, and no client or topic is ever a label. What a class did is the sum over its
 //! streams: `sum by (class) (...)`.
 
+mod inputs;
+mod links;
 mod log;
 mod text;
 
@@ -15,7 +17,7 @@ use tidegate_core::status::{NodeStatus, RuleStatus, Stages};
 
 use self::text::{Labels, NONE, Text};
 use crate::input::counts::Counts;
-use crate::spool::Commits;
+use crate::status::Snapshot;
 
 /// How a metric moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,18 +76,6 @@ const LOST: Metric = Metric::gauge(
 const REFUSED: Metric = Metric::counter(
     "tidegate_node_refused_offers_total",
     "Offers refused, for whatever stream or for none.",
-);
-const INPUT_DROPPED: Metric = Metric::counter(
-    "tidegate_input_dropped_records_total",
-    "Counts a record that is not taken though its sender believes so, by the reason why.",
-);
-const INPUT_REFUSED: Metric = Metric::counter(
-    "tidegate_input_refused_records_total",
-    "Counts a record that an input refuses by itself, and says so, by the reason why.",
-);
-const INPUT_DENIED: Metric = Metric::counter(
-    "tidegate_input_denied_connections_total",
-    "Counts a connection that is not let in, by the reason why.",
 );
 const RECORDS: Metric = Metric::counter(
     "tidegate_stream_accepted_records_total",
@@ -175,7 +165,7 @@ const UNCONFIRMED: Metric =
     Metric::gauge("tidegate_output_unconfirmed_records", "Records sent and not confirmed.");
 
 /// Every metric.
-pub const ALL: [Metric; 48] = [
+pub const ALL: [Metric; 55] = [
     INFO,
     UPTIME,
     HELD,
@@ -183,9 +173,9 @@ pub const ALL: [Metric; 48] = [
     MEMORY,
     LOST,
     REFUSED,
-    INPUT_DROPPED,
-    INPUT_REFUSED,
-    INPUT_DENIED,
+    inputs::DROPPED,
+    inputs::REFUSED,
+    inputs::DENIED,
     RECORDS,
     ACCEPTED,
     ACCEPTED_BYTES,
@@ -213,6 +203,13 @@ pub const ALL: [Metric; 48] = [
     LANES,
     LANES_UP,
     UNCONFIRMED,
+    links::UP,
+    links::RATE,
+    links::RTT,
+    links::LOSS,
+    links::SENT,
+    links::LOST,
+    links::REPEATED,
     log::WORKING,
     log::BYTES,
     log::BOUND,
@@ -246,30 +243,19 @@ pub const BUCKETS: [Duration; 15] = [
     Duration::from_secs(60),
 ];
 
-/// The text that Prometheus reads (exposition format 0.0.4); `inputs` and `commits`, where there is a log,
-/// are what the runtime counts by itself.
-pub fn encode(status: &NodeStatus, inputs: &Counts, commits: Option<&Commits>) -> String {
+/// The text that Prometheus reads (exposition format 0.0.4); `counts` is what inputs count by themselves.
+pub fn encode(snapshot: &Snapshot, counts: &Counts) -> String {
+    let status = &*snapshot.now;
     let mut text = Text::default();
     node(status, &mut text);
-    counts(inputs, &mut text);
+    inputs::encode(counts, &mut text);
     streams(status, &mut text);
     classes(status, &mut text);
     uplinks(status, &mut text);
     outputs(status, &mut text);
-    log::encode(status, commits, &mut text);
+    links::encode(&snapshot.links, &mut text);
+    log::encode(status, snapshot.commits.as_ref(), &mut text);
     text.finish()
-}
-
-fn counts(counts: &Counts, text: &mut Text) {
-    let Counts { dropped, refused, denied } = counts;
-    for (metric, by_reason) in
-        [(INPUT_DROPPED, dropped), (INPUT_REFUSED, refused), (INPUT_DENIED, denied)]
-    {
-        text.head(metric);
-        for (reason, count) in by_reason {
-            text.sample(metric.name, &[("reason", reason)], *count as f64);
-        }
-    }
 }
 
 fn node(status: &NodeStatus, text: &mut Text) {

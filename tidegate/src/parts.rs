@@ -1,5 +1,6 @@
 //! Which driver stands behind each kind of input and output.
 
+mod link;
 mod log;
 
 use std::net::SocketAddr;
@@ -7,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use tidegate_core::link::accepted::Accepted;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -29,14 +31,14 @@ pub(crate) use log::{key_of_file, log_key, log_keys};
 /// Drivers at work; one that fails ends with its error.
 pub type Tasks = JoinSet<anyhow::Result<()>>;
 
-/// Starts an input. Returns the addresses that it listens on.
+/// Starts an input at the door of a node; what is in `accepted` the node has accepted before. Returns the addresses that it listens on.
 ///
 /// # Errors
 /// An address cannot be bound, or a file cannot be opened.
 pub async fn start_input(
     input: &InputConfig,
     config: &Config,
-    intake: Intake,
+    (intake, accepted): (Intake, &Accepted),
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
     if let Some(mqtt) = &input.mqtt {
@@ -77,6 +79,9 @@ pub async fn start_input(
             Ok(())
         });
         return Ok(Vec::new());
+    }
+    if let Some(link) = &input.link {
+        return link::start_input(link, (intake, accepted.clone()), tasks);
     }
     let replay = input.replay.as_ref().context("an [[input]] has no kind")?;
     let options = replay_options(replay)?;
@@ -190,6 +195,10 @@ fn output_options(output: &OutputConfig, config: &Config) -> anyhow::Result<Outp
             let client_id = mqtt.client_id.clone().unwrap_or_else(name);
             let options = mqtt_options(mqtt, client_id, classes)?;
             OutputOptions::Mqtt(output::mqtt::MqttOptions { tls, ..options })
+        }
+        OutputKind::Link(link) => {
+            let tls = tls.context("ca, certificate and key are missing")?;
+            OutputOptions::Link(Box::new(link::output_options(link, tls, output, config)?))
         }
         OutputKind::Sink(SinkConfig { discard: true, .. }) => {
             OutputOptions::Sink(SinkOptions::Discard)

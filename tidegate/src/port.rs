@@ -12,10 +12,11 @@ use tidegate_core::io::{
     Control, Destination, Input, OutputId, PathId, PathSample, PathState, Refusal,
 };
 use tidegate_core::record::{DeliveryId, Offered, Record, RefuseReason, SourceId, Token};
-use tidegate_core::units::{Size, Time};
+use tidegate_core::units::{Rate, Size, Time};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::input::counts::InputCounts;
+use crate::link::Links;
 
 /// The process's monotonic clock, as core counts it.
 #[derive(Clone, Copy, Debug)]
@@ -79,12 +80,23 @@ pub struct Intake {
     sender: mpsc::Sender<Arrival>,
     clock: Clock,
     counts: InputCounts,
+    links: Links,
 }
 
 impl Intake {
     /// A door to the loop that reads `sender`'s other end.
     pub fn new(sender: mpsc::Sender<Arrival>, clock: Clock) -> Self {
-        Intake { sender, clock, counts: InputCounts::default() }
+        Intake { sender, clock, counts: InputCounts::default(), links: Links::default() }
+    }
+
+    /// Where links tell what they look like.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// The clock itself.
+    pub fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// What the inputs of this door count.
@@ -234,6 +246,8 @@ pub struct OutputPort {
     pub orders: mpsc::UnboundedReceiver<Order>,
     /// Where to report.
     pub feedback: Feedback,
+    /// Where links tell what they look like.
+    pub links: Links,
 }
 
 /// An output's reports to the node. Cheap to clone, one for each lane.
@@ -253,6 +267,11 @@ impl Feedback {
     /// The present time.
     pub fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    /// The clock itself.
+    pub fn clock(&self) -> Clock {
+        self.clock
     }
 
     async fn send(&self, input: Input) -> Result<(), Stopping> {
@@ -295,6 +314,14 @@ impl Feedback {
     /// The loop is gone.
     pub async fn sample(&self, lane: u8, sample: PathSample) -> Result<(), Stopping> {
         self.send(Input::PathSample { path: self.path(lane), sample }).await
+    }
+
+    /// What is below carries so much together: for outputs that measure it themselves.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn capacity(&self, rate: Rate) -> Result<(), Stopping> {
+        self.send(Input::Capacity { output: self.output, rate }).await
     }
 
     /// A lane came up or went down. When it goes down, everything unconfirmed on it is sent again.

@@ -80,6 +80,9 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     for address in &node.listens {
         tracing::info!("MQTT at {address}");
     }
+    for address in &node.links {
+        tracing::info!("links at {address}");
+    }
     for output in &config.output {
         tracing::info!("records go to {}", output.destination());
     }

@@ -1,5 +1,6 @@
 //! The node's status for everybody who asks: taken at most once a second, however many ask.
 
+pub mod links;
 pub mod table;
 pub mod view;
 
@@ -12,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::drive::StatusHandle;
 use crate::input::counts::InputCounts;
+use crate::link::LinkFigures;
 use crate::port::Stopping;
 use crate::spool::{CommitCounts, Commits};
 
@@ -28,6 +30,8 @@ pub struct Snapshot {
     pub before: Option<Arc<NodeStatus>>,
     /// What the log's commits count; `None` without a log.
     pub commits: Option<Commits>,
+    /// What its links look like.
+    pub links: Vec<LinkFigures>,
 }
 
 /// Where status comes from. Cheap to clone; all clones share one snapshot.
@@ -63,7 +67,8 @@ impl StatusSource {
         let before = kept.as_ref().map(|(_, snapshot)| snapshot.now.clone());
         let now = Arc::new(self.handle.get().await?);
         let commits = self.handle.commits().map(CommitCounts::read);
-        let snapshot = Snapshot { now, before, commits };
+        let links = self.handle.links().read();
+        let snapshot = Snapshot { now, before, commits, links };
         *kept = Some((Instant::now(), snapshot.clone()));
         Ok(snapshot)
     }

@@ -273,3 +273,26 @@ fn files_are_looked_at_only_where_it_is_asked() {
         assert!(told.contains(words), "{told}");
     }
 }
+
+#[test]
+fn links_prove_who_they_are_and_name_their_paths() {
+    told_is!(
+        r#"
+[limits]
+record_max = "12MiB"
+
+[[input]]
+link = { certificate = "node.pem", window = "16MiB", from = [] }
+
+[[output]]
+name = "hq"
+law = "bbr"
+link = { to = "hq.example", paths = ["wlan0", "a network", "wlan0"] }
+
+[[output]]
+name = "beside"
+uplink = "hq"
+mqtt = { url = "mqtt://10.0.0.2" }
+"#
+    );
+}

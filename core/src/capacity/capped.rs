@@ -35,6 +35,10 @@ impl Law for Capped {
         self.law.tick(now);
     }
 
+    fn told(&mut self, rate: Rate) {
+        self.law.told(rate);
+    }
+
     fn rate(&self) -> Rate {
         self.law.rate().min(self.cap)
     }

@@ -14,6 +14,7 @@ mod max_rate;
 mod round_trip;
 mod standing;
 mod tide;
+mod told;
 #[cfg(test)]
 mod trial;
 mod unlimited;
@@ -60,6 +61,8 @@ pub trait Law: std::fmt::Debug + Send {
     fn sent(&mut self, now: Time, bytes: Size, in_flight: Size);
     /// Time passes: called at `next_timeout` at the latest.
     fn tick(&mut self, now: Time);
+    /// What is below has found its own capacity, in bytes/s. Only `told` listens.
+    fn told(&mut self, _rate: Rate) {}
     /// The estimated capacity in bytes/s; zero while nothing is known.
     fn rate(&self) -> Rate;
     /// Bytes that may be unacknowledged.
@@ -90,10 +93,12 @@ pub enum LawName {
     Known,
     /// No network below: a fixed window, no pace.
     Unlimited,
+    /// What is below measures itself: the law of a link, and of nothing else.
+    Told,
 }
 
 impl LawName {
-    /// Every law.
+    /// Every law that can be chosen.
     pub const ALL: [LawName; 6] = [
         LawName::Tide,
         LawName::Bbr,
@@ -112,6 +117,7 @@ impl LawName {
             LawName::Ledbat => "ledbat",
             LawName::Known => "known",
             LawName::Unlimited => "unlimited",
+            LawName::Told => "told",
         }
     }
 }
@@ -139,6 +145,7 @@ pub fn build(options: &UplinkOptions) -> Box<dyn Law> {
         LawName::Ledbat => Box::new(ledbat::Ledbat::new(remembered)),
         LawName::Known => Box::new(known::Known::new(options.cap.unwrap_or_default())),
         LawName::Unlimited => Box::new(unlimited::Unlimited),
+        LawName::Told => Box::new(told::Told::default()),
     };
     match options.cap {
         Some(cap) => Box::new(capped::Capped::new(law, cap)),

@@ -5,6 +5,7 @@
 //! (`receive`). After each call, and at `next_timeout` (`tick`), it sends what `poll_transmit` gives
 //! for each path until that is nothing, and takes every `poll_event`.
 
+pub mod accepted;
 mod assign;
 mod begun;
 mod code;
@@ -14,6 +15,7 @@ pub mod delay;
 pub mod envelope;
 pub mod failure;
 mod guard;
+pub mod handover;
 mod in_flight;
 mod options;
 mod outbox;
@@ -144,6 +146,11 @@ impl Link {
     pub fn room(&self) -> Size {
         let unfilled = self.unfilled(&self.backlogs(self.now));
         Size(unfilled as u64).saturating_sub(self.outbox.unassigned())
+    }
+
+    /// Bytes that were offered and that no path has taken yet, what goes again included.
+    pub fn waiting(&self) -> Size {
+        self.outbox.unassigned()
     }
 
     /// Takes a packet that came by `path`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::codec::{Malformed, Reader, Sink};
 use super::crc::crc32c;
-use super::seal::{self, Key, Keys, Nonce, TAG_LENGTH};
+use super::seal::{Key, Keys, SegmentKey, TAG_LENGTH};
 use super::{Defect, SegmentId};
 
 /// What every segment begins with.
@@ -48,16 +48,17 @@ pub struct Opened {
     /// very segment, in this very boot, is ever taken for an entry of it.
     pub salt: u32,
     /// The key that opens its entries, if they are sealed.
-    pub key: Option<Key>,
+    pub key: Option<SegmentKey>,
 }
 
 impl Header {
-    fn nonce(&self) -> Nonce {
-        Nonce { boot: self.boot, segment: self.segment, sequence: HEADER_SEQUENCE }
+    /// The key of its segment's entries.
+    pub(super) fn key(&self, key: &Key) -> SegmentKey {
+        key.of_segment(self.boot, self.segment)
     }
 
     /// Its bytes, and the salt of the segment's entries. `key` is the one that seals, if one does.
-    pub(super) fn encode(&self, key: Option<&Key>) -> (Vec<u8>, u32) {
+    pub(super) fn encode(&self, key: Option<&SegmentKey>) -> (Vec<u8>, u32) {
         let mut bytes = Vec::new();
         bytes.put(&MAGIC);
         bytes.u16(VERSION);
@@ -71,7 +72,7 @@ impl Header {
         self.outputs.iter().for_each(|name| bytes.name(name));
         let length = bytes.len() + TAG_LENGTH + 4;
         bytes[12..16].copy_from_slice(&(length as u32).to_le_bytes());
-        let tag = key.and_then(|key| seal::seal(key, self.nonce(), &bytes, &mut []));
+        let tag = key.and_then(|key| key.seal(HEADER_SEQUENCE, &bytes, &mut []));
         bytes.put(&tag.unwrap_or_default());
         let crc = crc32c(0, &bytes);
         bytes.u32(crc);
@@ -105,11 +106,14 @@ impl Header {
         let is_sealed = features & SEALED != 0;
         let header = Header::decode(reader, is_sealed).map_err(|Malformed| Defect::Damaged)?;
         let (open, tag) = rest.split_at(rest.len() - TAG_LENGTH);
-        let opens = |key: &&Key| seal::unseal(key, header.nonce(), open, tag).is_some();
+        let opens = |key: &SegmentKey| key.unseal(HEADER_SEQUENCE, open, tag).is_some();
         let key = match is_sealed {
             false => None,
             true if keys.is_empty() => return Err(Defect::NoKey),
-            true => Some(keys.iter().find(opens).ok_or(Defect::WrongKey)?.clone()),
+            true => {
+                let mut keys = keys.iter().map(|key| header.key(key));
+                Some(keys.find(opens).ok_or(Defect::WrongKey)?)
+            }
         };
         Ok(Opened { header, length, salt, key })
     }
@@ -173,7 +177,7 @@ mod tests {
         assert_eq!(newer(10, 2), Defect::Newer { version: 1, features: 2 });
         let [old, new] = [Key::new(&[1; 32]), Key::new(&[2; 32])];
         let sealed = Header { is_sealed: true, ..header() };
-        let (bytes, _) = sealed.encode(Some(&old));
+        let (bytes, _) = sealed.encode(Some(&sealed.key(&old)));
         assert_eq!(Header::open(&bytes, &[]).unwrap_err(), Defect::NoKey);
         assert_eq!(Header::open(&bytes, std::slice::from_ref(&new)).unwrap_err(), Defect::WrongKey);
         assert_eq!(Header::open(&bytes, &[new, old]).unwrap().header, sealed);

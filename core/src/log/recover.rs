@@ -17,6 +17,7 @@ use super::scan::{FOOTER_BIT, Found, Scanner};
 use super::seal::Keys;
 use super::{Defect, LogError, Run, SegmentId};
 use crate::limits::{LOG_DAMAGES_MAX, LOG_SESSIONS_MAX};
+use crate::link::accepted::Accepted;
 use crate::record::StreamId;
 use crate::units::Size;
 
@@ -86,6 +87,9 @@ pub struct Recovery {
     pub clients: BTreeMap<Arc<str>, Vec<u16>>,
     /// How far sessions have got.
     pub positions: BTreeMap<(Arc<str>, StreamId), u64>,
+    /// Names of records of other nodes that were accepted: those of the segments that were read, which is
+    /// what their senders may not have heard of.
+    pub accepted: Accepted,
     /// Whether nothing is missing that was ever safe, as far as one can see: no bytes are corrupt, and the
     /// last segment begins with a whole checkpoint. Where it is not, numbers of streams may have been
     /// given that the log does not show.
@@ -253,6 +257,9 @@ impl Recovery {
     }
 
     fn apply_record(&mut self, segment: SegmentId, names: &[usize], record: &LoggedRecord) {
+        if let Some(name) = &record.foreign {
+            self.accepted.insert(name);
+        }
         let stream = self.stream(record.stream);
         stream.last_seq = stream.last_seq.max(record.seq);
         let destinations = translate(names, record.destinations);

@@ -4,7 +4,6 @@ use super::codec::{Malformed, Reader};
 use super::crc::crc32c;
 use super::entry::{Entry, Footer};
 use super::header::Opened;
-use super::seal::{self, Nonce};
 use crate::limits::LOG_ENTRY_MAX;
 
 /// Bytes of an entry before its body: checksum, length, sequence, kind.
@@ -63,9 +62,7 @@ impl Frame<'_> {
     /// damage that somebody made.
     pub fn entry(&self, opened: &Opened) -> Option<Entry> {
         let Some(key) = &opened.key else { return Entry::decode(self.kind, self.body).ok() };
-        let (boot, segment) = (opened.header.boot, opened.header.segment);
-        let nonce = Nonce { boot, segment, sequence: self.sequence };
-        let body = seal::unseal(key, nonce, self.head, self.body)?;
+        let body = key.unseal(self.sequence, self.head, self.body)?;
         Entry::decode(self.kind, &body).ok()
     }
 }

@@ -5,10 +5,11 @@
 //! segment. Why this cipher: `docs/decisions/0011-sealed-entries.md`.
 
 use std::fmt;
+use std::sync::Arc;
 
 use chacha20::cipher::consts::U10;
 use chacha20::hchacha;
-use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 
 use super::SegmentId;
 
@@ -25,13 +26,20 @@ impl Key {
         Key(*secret)
     }
 
-    /// The cipher for nonces that begin with these bytes, and the bytes that its own nonces begin with.
-    /// XChaCha20-Poly1305 is defined so (draft-irtf-cfrg-xchacha-03, 2.3); the two halves come from the
-    /// fastest code for each.
-    fn cipher(&self, first: [u8; 16]) -> LessSafeKey {
+    /// What seals and opens in one segment of one boot: the part of the work that all its entries share.
+    pub(super) fn of_segment(&self, boot: u64, segment: SegmentId) -> SegmentKey {
+        let mut first = [0; 16];
+        first[..8].copy_from_slice(&boot.to_le_bytes());
+        first[8..12].copy_from_slice(&segment.0.to_le_bytes());
+        self.cipher(first)
+    }
+
+    /// The cipher for nonces that begin with these bytes. XChaCha20-Poly1305 is defined so
+    /// (draft-irtf-cfrg-xchacha-03, 2.3); the two halves come from the fastest code for each.
+    fn cipher(&self, first: [u8; 16]) -> SegmentKey {
         let sub_key = hchacha::<U10>(&self.0.into(), &first.into());
         let key = UnboundKey::new(&CHACHA20_POLY1305, &sub_key);
-        LessSafeKey::new(key.expect("a key of this cipher has 32 bytes"))
+        SegmentKey(Arc::new(LessSafeKey::new(key.expect("a key of this cipher has 32 bytes"))))
     }
 }
 
@@ -45,56 +53,46 @@ impl fmt::Debug for Key {
 /// put the new key first and keep the old one until its segments are gone.
 pub type Keys = [Key];
 
-/// What makes a nonce.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Nonce {
-    pub(super) boot: u64,
-    pub(super) segment: SegmentId,
-    pub(super) sequence: u64,
-}
+/// A key for the entries of one segment of one boot. It never shows itself.
+#[derive(Clone)]
+pub struct SegmentKey(Arc<LessSafeKey>);
 
-impl Nonce {
-    /// The 16 bytes that are the same in a whole segment.
-    fn first(self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.boot.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.segment.0.to_le_bytes());
-        bytes
+impl SegmentKey {
+    /// Seals `plain` in place and returns the tag; `open` bytes stay readable and are protected too. No
+    /// `sequence` may come twice. `None`: more than the cipher takes, 256 GiB.
+    pub(super) fn seal(
+        &self,
+        sequence: u64,
+        open: &[u8],
+        plain: &mut [u8],
+    ) -> Option<[u8; TAG_LENGTH]> {
+        let tag =
+            self.0.seal_in_place_separate_tag(nonce(sequence), Aad::from(open), plain).ok()?;
+        tag.as_ref().try_into().ok()
     }
 
-    fn rest(self) -> ring::aead::Nonce {
-        rest(self.sequence.to_le_bytes())
+    /// What was sealed: a body and its tag. `None` if it is not what was sealed, or the key is another
+    /// one.
+    pub(super) fn unseal(&self, sequence: u64, open: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let size = sealed.len().checked_sub(TAG_LENGTH)?;
+        let mut plain = sealed.to_vec();
+        self.0.open_in_place(nonce(sequence), Aad::from(open), &mut plain).ok()?;
+        plain.truncate(size);
+        Some(plain)
     }
 }
 
-/// The last 8 of the 24 bytes of a nonce, as the inner cipher takes them.
-fn rest(last: [u8; 8]) -> ring::aead::Nonce {
+impl fmt::Debug for SegmentKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SegmentKey(..)")
+    }
+}
+
+/// The last 8 of the 24 bytes of a nonce are the entry's sequence; the inner cipher takes 12.
+fn nonce(sequence: u64) -> Nonce {
     let mut bytes = [0; 12];
-    bytes[4..].copy_from_slice(&last);
-    ring::aead::Nonce::assume_unique_for_key(bytes)
-}
-
-/// Seals `plain` in place and returns the tag; `open` bytes stay readable and are protected too.
-/// `None`: more than the cipher takes, 256 GiB.
-pub(super) fn seal(
-    key: &Key,
-    nonce: Nonce,
-    open: &[u8],
-    plain: &mut [u8],
-) -> Option<[u8; TAG_LENGTH]> {
-    let cipher = key.cipher(nonce.first());
-    let tag = cipher.seal_in_place_separate_tag(nonce.rest(), Aad::from(open), plain).ok()?;
-    tag.as_ref().try_into().ok()
-}
-
-/// What was sealed: a body and its tag. `None` if it is not what was sealed, or the key is another one.
-pub(super) fn unseal(key: &Key, nonce: Nonce, open: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
-    let size = sealed.len().checked_sub(TAG_LENGTH)?;
-    let mut plain = sealed.to_vec();
-    let cipher = key.cipher(nonce.first());
-    cipher.open_in_place(nonce.rest(), Aad::from(open), &mut plain).ok()?;
-    plain.truncate(size);
-    Some(plain)
+    bytes[4..].copy_from_slice(&sequence.to_le_bytes());
+    Nonce::assume_unique_for_key(bytes)
 }
 
 #[cfg(test)]
@@ -111,24 +109,27 @@ mod tests {
         let mut text = *b"Ladies and Gentlemen of the class of '99: If I could offer you only one \
                           tip for the future, sunscreen would be it.";
         let key = Key::new(&secret);
-        let cipher = key.cipher(first);
-        let tag = cipher.seal_in_place_separate_tag(rest(last), Aad::from(open), &mut text);
+        let sequence = u64::from_le_bytes(last);
+        let tag = key.cipher(first).seal(sequence, &open, &mut text).unwrap();
         assert_eq!(text[..4], [0xbd, 0x6d, 0x17, 0x9d]);
-        assert_eq!(tag.unwrap().as_ref()[..4], [0xc0, 0x87, 0x59, 0x24]);
+        assert_eq!(tag[..4], [0xc0, 0x87, 0x59, 0x24]);
     }
 
     #[test]
     fn what_was_touched_does_not_open() {
-        let key = Key::new(&[7; 32]);
-        let nonce = Nonce { boot: 1, segment: SegmentId(2), sequence: 3 };
+        let of =
+            |secret, boot, segment| Key::new(&[secret; 32]).of_segment(boot, SegmentId(segment));
+        let key = of(7, 1, 2);
         let mut sealed = b"secret".to_vec();
-        let tag = seal(&key, nonce, b"open", &mut sealed).unwrap();
+        let tag = key.seal(3, b"open", &mut sealed).unwrap();
         sealed.extend(tag);
-        assert_eq!(unseal(&key, nonce, b"open", &sealed).unwrap(), b"secret");
-        assert!(unseal(&key, nonce, b"Open", &sealed).is_none());
-        assert!(unseal(&Key::new(&[8; 32]), nonce, b"open", &sealed).is_none());
-        assert!(unseal(&key, Nonce { sequence: 4, ..nonce }, b"open", &sealed).is_none());
-        assert!(unseal(&key, nonce, b"open", &sealed[..15]).is_none());
-        assert_eq!(format!("{key:?}"), "Key(..)");
+        assert_eq!(key.unseal(3, b"open", &sealed).unwrap(), b"secret");
+        assert!(key.unseal(3, b"Open", &sealed).is_none());
+        assert!(key.unseal(4, b"open", &sealed).is_none());
+        assert!(key.unseal(3, b"open", &sealed[..15]).is_none());
+        for other in [of(8, 1, 2), of(7, 2, 2), of(7, 1, 3)] {
+            assert!(other.unseal(3, b"open", &sealed).is_none());
+        }
+        assert_eq!(format!("{:?} {key:?}", Key::new(&[7; 32])), "Key(..) SegmentKey(..)");
     }
 }

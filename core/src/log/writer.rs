@@ -8,7 +8,7 @@ use super::crc::crc32c;
 use super::entry::{Entry, Footer, IndexPoint, LoggedRecord, StreamPart};
 use super::header::Header;
 use super::scan::{END_MAGIC, FOOTER_BIT, FRAME};
-use super::seal::{self, Key, Nonce};
+use super::seal::{Key, SegmentKey, TAG_LENGTH};
 use super::{Keys, SegmentId};
 use crate::limits::LOG_ENTRY_MAX;
 use crate::record::StreamId;
@@ -64,6 +64,8 @@ pub struct Writer {
 #[derive(Debug)]
 struct Open {
     segment: SegmentId,
+    /// What seals its entries, if something does.
+    key: Option<SegmentKey>,
     salt: u32,
     /// Bytes so far, those not yet taken included.
     size: usize,
@@ -84,7 +86,7 @@ impl Writer {
     /// See [`WriteError`]; nothing was encoded.
     pub fn push(&mut self, sequence: u64, entry: &Entry) -> Result<(), WriteError> {
         let size = entry.body_size();
-        if size > LOG_ENTRY_MAX - seal::TAG_LENGTH {
+        if size > LOG_ENTRY_MAX - TAG_LENGTH {
             return Err(WriteError::TooLarge(size));
         }
         if self.open.is_none() && !matches!(entry, Entry::Checkpoint(_)) {
@@ -129,9 +131,11 @@ impl Writer {
         let LogName { node, incarnation, boot, outputs } = self.name.clone();
         let is_sealed = self.key.is_some();
         let header = Header { node, incarnation, boot, segment, outputs, is_sealed };
-        let (bytes, salt) = header.encode(self.key.as_ref());
+        let key = self.key.as_ref().map(|key| header.key(key));
+        let (bytes, salt) = header.encode(key.as_ref());
         self.open = Some(Open {
             segment,
+            key,
             salt,
             size: bytes.len(),
             footer: Footer::default(),
@@ -168,32 +172,39 @@ impl Writer {
         part.records += 1;
     }
 
+    /// Puts the entry behind what is to be written: frame, body, tag.
     fn encode(&mut self, sequence: u64, entry: &Entry) {
-        let open = self.open.as_ref().expect("a segment begins with a checkpoint");
-        let nonce = Nonce { boot: self.name.boot, segment: open.segment, sequence };
-        let mut bytes = vec![0; FRAME];
-        entry.encode(&mut bytes);
-        let length = bytes.len() - FRAME + self.key.as_ref().map_or(0, |_| seal::TAG_LENGTH);
-        bytes[4..8].copy_from_slice(&(length as u32).to_le_bytes());
-        bytes[8..16].copy_from_slice(&sequence.to_le_bytes());
-        bytes[16] = entry.kind();
-        if let Some(key) = &self.key {
-            let (head, body) = bytes.split_at_mut(FRAME);
-            let tag = seal::seal(key, nonce, &head[4..], body).expect("an entry is not that large");
-            bytes.extend(tag);
+        let open = self.open.as_mut().expect("a segment begins with a checkpoint");
+        let bytes = bytes_of(&mut self.writes, open.segment);
+        let begin = bytes.len();
+        bytes.put(&[0; 8]);
+        bytes.u64(sequence);
+        bytes.u8(entry.kind());
+        entry.encode(bytes);
+        let tag = open.key.as_ref().map_or(0, |_| TAG_LENGTH);
+        let length = bytes.len() - begin - FRAME + tag;
+        bytes[begin + 4..begin + 8].copy_from_slice(&(length as u32).to_le_bytes());
+        if let Some(key) = &open.key {
+            let (head, body) = bytes[begin..].split_at_mut(FRAME);
+            let tag = key.seal(sequence, &head[4..], body).expect("an entry is not that large");
+            bytes.put(&tag);
         }
-        let crc = crc32c(open.salt, &bytes[4..]);
-        bytes[..4].copy_from_slice(&crc.to_le_bytes());
-        self.extend(&bytes);
+        let crc = crc32c(open.salt, &bytes[begin + 4..]);
+        bytes[begin..begin + 4].copy_from_slice(&crc.to_le_bytes());
+        open.size += bytes.len() - begin;
     }
 
     fn extend(&mut self, bytes: &[u8]) {
         let open = self.open.as_mut().expect("a segment begins with a checkpoint");
         open.size += bytes.len();
-        let segment = open.segment;
-        match self.writes.last_mut().filter(|write| write.segment == segment) {
-            Some(write) => write.bytes.extend_from_slice(bytes),
-            None => self.writes.push(Write { segment, is_new: false, bytes: bytes.to_vec() }),
-        }
+        bytes_of(&mut self.writes, open.segment).put(bytes);
     }
+}
+
+/// The bytes that are to be written at the end of a segment.
+fn bytes_of(writes: &mut Vec<Write>, segment: SegmentId) -> &mut Vec<u8> {
+    if writes.last().is_none_or(|write| write.segment != segment) {
+        writes.push(Write { segment, is_new: false, bytes: Vec::new() });
+    }
+    &mut writes.last_mut().expect("one was made").bytes
 }

@@ -6,7 +6,7 @@ use super::forward::{LaneState, OutputState};
 use crate::io::{Destination, Event, OutputId, PathId, PathSample, PathState, Refusal};
 use crate::queue::{Delivery, DeliveryKey, End, Place};
 use crate::record::{DeliveryId, DropReason, Fate};
-use crate::units::{Size, Time};
+use crate::units::{Rate, Size, Time};
 
 impl Node {
     /// One cut is on the wire. The delivery may have its fate already: the far end's word can overtake
@@ -161,6 +161,13 @@ impl Node {
                 let path = PathId { output: OutputId(output.0), lane: lane as u8 };
                 self.path_state(now, path, PathState::Down);
             }
+        }
+    }
+
+    /// What is below an output has found its own capacity.
+    pub(super) fn capacity_told(&mut self, output: OutputId, rate: Rate) {
+        if let Some(options) = self.options.outputs.get(usize::from(output.0)) {
+            self.uplinks[usize::from(options.uplink.0)].uplink.told(rate);
         }
     }
 

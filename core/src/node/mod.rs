@@ -224,6 +224,7 @@ impl Node {
                 self.refused(now, destination, &ids, reason);
             }
             Input::PathSample { path, sample } => self.path_sample(now, path, &sample),
+            Input::Capacity { output, rate } => self.capacity_told(output, rate),
             Input::PathState { path, state } => self.path_state(now, path, state),
             Input::DestinationState { destination, up } => {
                 self.destination_state(now, destination, up);

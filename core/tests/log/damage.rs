@@ -305,3 +305,16 @@ proptest! {
         tidegate_core::testing::scan_log(&[vec![choice], noise].concat());
     }
 }
+
+#[test]
+fn names_of_records_of_other_nodes_are_found_again() {
+    let full = full_record();
+    let name = full.foreign.clone().unwrap();
+    let entries = [checkpoint(8, vec![]), Entry::Record(full.into())];
+    let bytes = write(&[], &entries).remove(0).bytes;
+    let size = tidegate_core::units::Size(bytes.len() as u64);
+    let part = Part { segment: SegmentId(8), size, bytes: Some(&bytes) };
+    let recovery = recover(&[part], &[]).unwrap();
+    assert!(recovery.accepted.contains(&name));
+    assert_eq!(recovery.accepted.streams(), 1);
+}

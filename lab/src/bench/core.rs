@@ -18,6 +18,9 @@ use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::{Size, Time};
 
 use super::figure;
+use crate::net::NetError;
+use crate::net::spinner::Spinners;
+use crate::progress::Progress;
 
 /// Connections, each with a queue of its own.
 const SOURCES: u32 = 10_000;
@@ -31,10 +34,16 @@ const UNCONFIRMED: usize = 1_024;
 
 /// Runs it for each batch size and returns the lines to print: the median, the least and the most of
 /// several runs, in turn.
-pub fn run(batches: &[usize]) -> Vec<String> {
+///
+/// # Errors
+/// Processors cannot be kept awake.
+pub fn run(batches: &[usize]) -> Result<Vec<String>, NetError> {
+    let _awake = Spinners::start()?;
+    let progress = Progress::new("core", RUNS * batches.len());
     let mut runs = vec![Vec::new(); batches.len()];
     for _ in 0..RUNS {
         for (batch, runs) in batches.iter().zip(&mut runs) {
+            progress.step(&format!("{batch} a batch"), None);
             runs.push(Bench::new().run(*batch));
         }
     }
@@ -46,7 +55,7 @@ pub fn run(batches: &[usize]) -> Vec<String> {
         lines.push(figure(&format!("core_batch_{batch}_most"), runs[RUNS - 1].round(), "ns"));
     }
     lines.push(figure("core_queues", SOURCES.into(), "queues"));
-    lines
+    Ok(lines)
 }
 
 /// Time that this thread spent on a processor, so that neighbours on the machine count little; where the

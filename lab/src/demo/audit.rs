@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Context;
 
-use super::sets::Set;
+use crate::load::sets::Set;
 use crate::load::stamp::Stamp;
 use crate::load::{Acked, Arrival, DUE_PROPERTY, SEQ_PROPERTY, STREAM_PROPERTY, Tally};
 
@@ -22,7 +22,6 @@ pub(super) struct Audit {
     /// What the publisher says at its end.
     pub(super) acked: Option<Acked>,
     identities: BTreeSet<[String; 4]>,
-    arrived: BTreeSet<u64>,
     /// Identity, content or class that is not what it must be.
     pub(super) mistakes: u64,
     told: Vec<String>,
@@ -35,7 +34,6 @@ impl Audit {
             tally: Tally::default(),
             acked: None,
             identities: BTreeSet::new(),
-            arrived: BTreeSet::new(),
             mistakes: 0,
             told: Vec::new(),
         }
@@ -53,7 +51,8 @@ impl Audit {
         if identity.iter().any(String::is_empty) {
             self.mistake(seq, "an incomplete identity");
         }
-        let is_first = self.arrived.insert(seq);
+        let stamp = Stamp { stream: self.set.name.into(), seq, due_ns };
+        let is_first = self.tally.take(&stamp, arrival.received_ns, end_ns);
         if is_first != self.identities.insert(identity) {
             self.mistake(seq, "an identity that is not its own");
         }
@@ -68,8 +67,6 @@ impl Audit {
         if header("tidegate-class") != self.set.class {
             self.mistake(seq, "another class than it should");
         }
-        let stamp = Stamp { stream: self.set.name.into(), seq, due_ns };
-        self.tally.take(&stamp, arrival.received_ns, end_ns);
         Ok(())
     }
 
@@ -88,7 +85,8 @@ impl Audit {
     /// Records that came though their publisher was told that they are refused.
     pub(super) fn refused_and_came(&self) -> u64 {
         let refused = self.acked.iter().flat_map(|acked| &acked.refused);
-        refused.filter(|seq| self.arrived.contains(*seq)).count() as u64
+        let arrived = self.tally.stream(self.set.name);
+        refused.filter(|seq| arrived.is_some_and(|arrived| arrived.has(**seq))).count() as u64
     }
 
     /// Accepted records that have not come.
@@ -120,7 +118,7 @@ mod tests {
 
     fn audit() -> Audit {
         let rows = ["a", "b"].map(Into::into).to_vec();
-        Audit::new(Set { name: "sys", class: "lt", rows, is_real: false })
+        Audit::new(Set { name: "sys", class: "lt", rows, times: vec![0.0, 1.0], is_real: false })
     }
 
     fn arrival(seq: u64, payload: &str) -> Arrival {
@@ -147,7 +145,7 @@ mod tests {
         }
         assert_eq!((audit.mistakes, audit.tally.got(), audit.told()), (0, 3, &[][..]));
         assert!(!audit.is_complete(), "nobody has said how many there are");
-        audit.acked = Some(Acked { name: "sys".into(), sent: 3, accepted: 3, refused: vec![] });
+        audit.acked = Some(Acked { name: "sys".into(), sent: 3, accepted: 3, ..Acked::default() });
         assert!(audit.is_complete() && audit.missing() == 0);
     }
 
@@ -175,7 +173,13 @@ mod tests {
     fn what_was_refused_must_not_come() {
         let mut audit = audit();
         audit.take(&arrival(0, "a"), 9).unwrap();
-        audit.acked = Some(Acked { name: "sys".into(), sent: 3, accepted: 2, refused: vec![0] });
+        audit.acked = Some(Acked {
+            name: "sys".into(),
+            sent: 3,
+            accepted: 2,
+            refused: vec![0],
+            ..Acked::default()
+        });
         assert_eq!((audit.refused_and_came(), audit.missing()), (1, 1));
     }
 }

@@ -2,7 +2,6 @@
 //! what the line carries, with a consumer that verifies the identity, order and fate of every record.
 
 mod audit;
-mod sets;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,8 +10,9 @@ use anyhow::{Context, ensure};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
 use crate::bench::figure;
+use crate::load::sets::{self, Set};
 use crate::load::stamp::wall_ns;
-use crate::load::{Acked, Arrival, Job, Payload, Publish, Stream};
+use crate::load::{Acked, Arrival, Consume, Job, Payload, Publish, Stream};
 use crate::net::namespace::{Limit, Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
@@ -20,7 +20,6 @@ use crate::net::spinner::Spinners;
 use crate::rig;
 use crate::rig::brokers::{self, lab};
 use audit::{Audit, stream_of};
-use sets::Set;
 
 /// Alarms a second: ten machines of the kind that the set is from.
 const ALARMS_PER_SECOND: u32 = 10;
@@ -62,7 +61,8 @@ pub async fn run(options: Options) -> anyhow::Result<Vec<String>> {
     let (_awake, link, scratch) = (Spinners::start()?, Link::new()?, Scratch::new()?);
     link.limit(Side::Edge, Limit::TWO_MEGABIT)?;
     let _rabbitmq = brokers::rabbitmq(&link, &scratch).await?.quietly();
-    let mut consumer = rig::client(&link, Job::ConsumeAmqp(rig::everything(true))).await?;
+    let consume = Consume { from: rig::everything(), is_lasting: false, is_whole: true };
+    let mut consumer = rig::client(&link, Job::Consume(consume)).await?;
     let mut node = rig::tidegate(&link, &scratch, "tidegate", STREAMS).await?;
     let mut streams = Vec::new();
     for (set, rate) in sets.iter().zip(&rates) {
@@ -70,11 +70,22 @@ pub async fn run(options: Options) -> anyhow::Result<Vec<String>> {
         let part = if set.class == "ls" { "plant" } else { "city" };
         let topic = format!("{part}/{}", set.name);
         let payload = Payload::Lines(file);
-        streams.push(Stream { name: set.name.into(), topic, payload, per_second: *rate });
+        streams.push(Stream {
+            name: set.name.into(),
+            topic,
+            payload,
+            per_second: (*rate).into(),
+            ..Stream::default()
+        });
     }
     let Options { seconds, drain, .. } = options;
-    let publish =
-        Publish { address: rig::edge_listener(), streams, seconds, patience: seconds + drain };
+    let publish = Publish {
+        address: rig::edge_listener(),
+        streams,
+        seconds,
+        patience: seconds + drain,
+        ..Publish::default()
+    };
     let mut command = lab(&link, Side::Edge)?;
     Job::Publish(publish).add_to(&mut command);
     let publisher = Process::start("publisher", command)?;

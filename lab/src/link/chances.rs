@@ -77,6 +77,19 @@ impl Chances {
         }
     }
 
+    /// Bytes that the chances in [from, until) can carry.
+    pub(super) fn room(&self, from: Duration, until: Duration) -> u64 {
+        let before = |at: Duration| {
+            let at = u64::try_from(at.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+            // A round's last chance is at its end, where the next round begins.
+            let rounds = at.saturating_sub(1) / self.period();
+            let inside = at - rounds * self.period();
+            rounds * self.millis.len() as u64
+                + self.millis.partition_point(|chance| *chance < inside) as u64
+        };
+        before(until).saturating_sub(before(from)) * CHANCE
+    }
+
     fn period(&self) -> u64 {
         self.millis[self.millis.len() - 1]
     }
@@ -112,6 +125,14 @@ mod tests {
         assert_eq!(recorded.take(ms(3), 1500), Some(ms(4)));
         assert_eq!(recorded.take(ms(302), 1500), Some(ms(302)));
         assert_eq!(recorded.take(ms(303), 1500), Some(ms(303)), "a round's last chance");
+    }
+
+    #[test]
+    fn room_is_what_a_full_link_carries() {
+        let recorded = chances(&[1, 1, 4, 10]);
+        let room = |from, until| recorded.room(ms(from), ms(until)) / CHANCE;
+        assert_eq!([room(0, 1), room(0, 2), room(1, 4), room(2, 10)], [0, 2, 2, 1]);
+        assert_eq!([room(0, 10), room(10, 21), room(0, 101)], [3, 5, 40]);
     }
 
     #[test]

@@ -16,6 +16,16 @@ pub enum Service {
     Chances(Chances),
 }
 
+impl Service {
+    /// Bytes that it can carry between two times since its beginning.
+    pub fn room(&self, from: Duration, until: Duration) -> f64 {
+        match self {
+            Service::Rate(profile) => profile.work_between(from, until) as f64 / work_of(1) as f64,
+            Service::Chances(chances) => chances.room(from, until) as f64,
+        }
+    }
+}
+
 /// The packet that is being sent.
 #[derive(Clone, Copy, Debug)]
 struct Job {

@@ -1,53 +1,86 @@
-//! Prints what a broker delivers: stamp and time of arrival, one line a record.
+//! One consumer for every broker: prints what comes, a line a record, as fast as it comes.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-use super::READY;
-use super::amqp::{Consumer, Delivery, Subscription};
+use super::amqp::{Consumer, Subscription};
 use super::mqtt::{self, Hello, Packet, Version};
+use super::sink::Tail;
 use super::stamp::{Stamp, wall_ns};
+use super::{READY, nats, say};
 
 /// Before a broker that broke off is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A subscription at an MQTT broker.
+/// A consumer: it prints [`READY`] when everything published from now on will reach it, then a line for
+/// each record that comes: its stamp and the time of its arrival.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConsumeMqtt {
-    /// The broker.
-    pub address: SocketAddr,
-    /// Topic filter.
-    pub filter: String,
-    /// Which MQTT.
-    pub version: Version,
-    /// Come back after every break, to a session that the broker keeps.
+pub struct Consume {
+    /// Where records come from.
+    pub from: Source,
+    /// Come back after every break, to what the broker has kept meanwhile.
     pub is_lasting: bool,
-}
-
-/// A queue of its own at an AMQP broker.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConsumeAmqp {
-    /// The broker.
-    pub address: SocketAddr,
-    /// User.
-    pub user: String,
-    /// Password.
-    pub password: String,
-    /// Topic exchange to bind to.
-    pub exchange: String,
-    /// Binding key.
-    pub key: String,
-    /// A durable queue of this name, and come back to it after every break.
-    pub queue: Option<String>,
     /// Print every record as an [`Arrival`], not only its stamp and time.
     pub is_whole: bool,
 }
 
-/// A record that came, as [`ConsumeAmqp`] prints it.
+/// Where records come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Source {
+    /// A subscription at an MQTT broker, QoS 1.
+    Mqtt {
+        /// The broker.
+        address: SocketAddr,
+        /// Topic filter.
+        filter: String,
+        /// Which MQTT.
+        version: Version,
+    },
+    /// A queue at an AMQP broker.
+    Amqp {
+        /// The broker.
+        address: SocketAddr,
+        /// User, with the same word as password.
+        user: String,
+        /// Topic exchange to bind to.
+        exchange: String,
+        /// Binding key.
+        key: String,
+        /// A durable queue of this name; else one that goes with the connection.
+        queue: Option<String>,
+    },
+    /// A subscription at a NATS server. With an answer wanted, as JetStream does, it is given.
+    Nats {
+        /// The server.
+        address: SocketAddr,
+        /// Subject.
+        subject: String,
+    },
+    /// The files of an embedded sink.
+    Sink {
+        /// Their folder.
+        folder: PathBuf,
+    },
+}
+
+/// A record as a broker delivers it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// Under which it is acknowledged.
+    pub tag: u64,
+    /// Texts beside the payload.
+    pub headers: BTreeMap<String, String>,
+    /// What was published.
+    pub payload: Bytes,
+}
+
+/// A record that came, as a consumer of whole records prints it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// Texts beside the payload.
@@ -58,15 +91,12 @@ pub struct Arrival {
     pub received_ns: u64,
 }
 
-impl Arrival {
-    fn of(delivery: Delivery) -> Arrival {
-        let Delivery { headers, payload, .. } = delivery;
-        let payload = String::from_utf8_lossy(&payload).into_owned();
-        Arrival { headers, payload, received_ns: wall_ns() }
+impl Consume {
+    /// Prints stamps until the connection ends.
+    pub fn once(from: Source) -> Consume {
+        Consume { from, is_lasting: false, is_whole: false }
     }
-}
 
-impl ConsumeMqtt {
     /// Runs until the process is killed, or the broker ends it where nothing lasts.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         loop {
@@ -79,66 +109,101 @@ impl ConsumeMqtt {
     }
 
     async fn consume(&self) -> anyhow::Result<()> {
-        let socket = super::connect(self.address).await?;
-        let ConsumeMqtt { version, is_lasting, .. } = *self;
-        let hello = Hello { client: "lab-consumer", version, is_lasting };
-        let (mut reader, mut writer, _) = mqtt::hello(socket, hello).await?;
-        writer.subscribe(&self.filter).await?;
-        while let Some(packet) = reader.packet().await? {
-            match packet {
-                Packet::Subscribed => say(READY),
-                Packet::Publish { payload, id } => {
-                    report(&payload)?;
-                    if let Some(id) = id {
-                        writer.acknowledge(id).await?;
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-}
-
-impl ConsumeAmqp {
-    /// Runs until the process is killed, or the broker ends it where nothing lasts.
-    pub(super) async fn run(self) -> anyhow::Result<()> {
-        loop {
-            let end = self.consume().await;
-            if self.queue.is_none() {
-                return end;
-            }
-            sleep(PAUSE).await;
-        }
-    }
-
-    async fn consume(&self) -> anyhow::Result<()> {
-        let socket = super::connect(self.address).await?;
-        let ConsumeAmqp { user, password, exchange, key, queue, .. } = self;
-        let subscription = Subscription { user, password, exchange, key, queue: queue.as_deref() };
-        let mut consumer = Consumer::subscribe(socket, subscription).await?;
+        let mut subscription = self.from.open(self.is_lasting).await?;
         say(READY);
-        while let Some(delivery) = consumer.next().await? {
-            let tag = delivery.tag;
-            if self.is_whole {
-                say(&serde_json::to_string(&Arrival::of(delivery))?);
-            } else {
-                report(&delivery.payload)?;
-            }
-            consumer.acknowledge(tag).await?;
+        while let Some(delivery) = subscription.next().await? {
+            self.report(&delivery)?;
+            subscription.acknowledge(delivery.tag).await?;
+        }
+        Ok(())
+    }
+
+    fn report(&self, delivery: &Delivery) -> anyhow::Result<()> {
+        let received_ns = wall_ns();
+        if self.is_whole {
+            let payload = String::from_utf8_lossy(&delivery.payload).into_owned();
+            let headers = delivery.headers.clone();
+            say(&serde_json::to_string(&Arrival { headers, payload, received_ns })?);
+        } else {
+            let Stamp { stream, seq, due_ns } = Stamp::read(&delivery.payload)?;
+            say(&format!("{stream} {seq} {due_ns} {received_ns}"));
         }
         Ok(())
     }
 }
 
-fn report(payload: &[u8]) -> anyhow::Result<()> {
-    let received_ns = wall_ns();
-    let Stamp { stream, seq, due_ns } = Stamp::read(payload)?;
-    say(&format!("{stream} {seq} {due_ns} {received_ns}"));
-    Ok(())
+/// An open subscription of whatever kind.
+enum Open {
+    Mqtt(mqtt::Reader, mqtt::Writer),
+    Amqp(Box<Consumer>),
+    Nats(nats::Client, Option<String>),
+    Sink(Tail),
 }
 
-#[expect(clippy::print_stdout, reason = "a client tells its parent by lines")]
-fn say(line: &str) {
-    println!("{line}");
+impl Source {
+    async fn open(&self, is_lasting: bool) -> anyhow::Result<Open> {
+        Ok(match self {
+            Source::Mqtt { address, filter, version } => {
+                let socket = super::connect(*address).await?;
+                let hello = Hello { client: "lab-consumer", version: *version, is_lasting };
+                let (mut reader, mut writer, _) = mqtt::hello(socket, hello).await?;
+                writer.subscribe(filter).await?;
+                // A session that the broker kept may bring records before the answer.
+                reader.wait_for_subscription().await?;
+                Open::Mqtt(reader, writer)
+            }
+            Source::Amqp { address, user, exchange, key, queue } => {
+                let socket = super::connect(*address).await?;
+                let queue = queue.as_deref();
+                let what = Subscription { user, password: user, exchange, key, queue };
+                Open::Amqp(Box::new(Consumer::subscribe(socket, what).await?))
+            }
+            Source::Nats { address, subject } => {
+                let mut client = nats::Client::connect(super::connect(*address).await?).await?;
+                client.subscribe(subject).await?;
+                Open::Nats(client, None)
+            }
+            Source::Sink { folder } => Open::Sink(Tail::new(folder)),
+        })
+    }
+}
+
+impl Open {
+    /// The next record; `None` at the end of the connection.
+    async fn next(&mut self) -> anyhow::Result<Option<Delivery>> {
+        match self {
+            Open::Mqtt(reader, _) => loop {
+                match reader.packet().await? {
+                    Some(Packet::Publish { properties, payload, id, .. }) => {
+                        let (tag, headers) = (id.map_or(0, u64::from), properties.into_iter());
+                        let headers = headers.collect();
+                        return Ok(Some(Delivery { tag, headers, payload }));
+                    }
+                    Some(_) => {}
+                    None => return Ok(None),
+                }
+            },
+            Open::Amqp(consumer) => consumer.next().await,
+            Open::Nats(client, reply) => {
+                let Some(message) = client.next().await? else { return Ok(None) };
+                *reply = message.reply;
+                Ok(Some(Delivery { payload: message.payload, ..Delivery::default() }))
+            }
+            Open::Sink(tail) => tail.next().await.map(Some),
+        }
+    }
+
+    /// The last record is in good hands.
+    async fn acknowledge(&mut self, tag: u64) -> anyhow::Result<()> {
+        match self {
+            // Packet ids begin at 1: QoS 0 wants no answer.
+            Open::Mqtt(_, writer) if tag > 0 => Ok(writer.acknowledge(tag as u16).await?),
+            Open::Amqp(consumer) => consumer.acknowledge(tag).await,
+            Open::Nats(client, reply) => match reply.take() {
+                Some(reply) => client.acknowledge(&reply).await,
+                None => Ok(()),
+            },
+            Open::Mqtt(..) | Open::Sink(_) => Ok(()),
+        }
+    }
 }

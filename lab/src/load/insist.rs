@@ -66,12 +66,8 @@ impl Insist {
             let _ = state.publish(reader, writer, usize::from(window).min(WINDOW)).await;
         }
         let State { job, accepted, .. } = state;
-        let acked = Acked { name: job.name, sent: job.records, accepted, refused: Vec::new() };
-        let line = serde_json::to_string(&acked)?;
-        #[expect(clippy::print_stdout, reason = "a client tells its parent by lines")]
-        {
-            println!("{line}");
-        }
+        let acked = Acked { name: job.name, sent: job.records, accepted, ..Acked::default() };
+        super::say(&serde_json::to_string(&acked)?);
         Ok(())
     }
 }

@@ -4,11 +4,18 @@
 //! prints, one line each. So the same client runs in any network namespace.
 
 pub mod amqp;
+mod arrivals;
+mod book;
 mod consume;
+mod forward;
 mod insist;
 pub mod mqtt;
+pub mod nats;
 mod publish;
 pub mod raw;
+mod sequence;
+pub mod sets;
+mod sink;
 pub mod stamp;
 mod tally;
 
@@ -18,15 +25,22 @@ use std::process::Command;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-pub use consume::{Arrival, ConsumeAmqp, ConsumeMqtt};
+pub use arrivals::{Arrivals, Recording};
+pub use book::{Account, Book};
+pub use consume::{Arrival, Consume, Delivery, Source};
+pub use forward::Forward;
 pub use insist::Insist;
+pub use nats::Ask;
 pub use publish::{Acked, DUE_PROPERTY, Payload, Publish, SEQ_PROPERTY, STREAM_PROPERTY, Stream};
+pub use sequence::{Coming, Sequence};
 pub use tally::Tally;
 
 /// The hidden command of the lab's program that does a job.
 pub const COMMAND: &str = "client";
 /// What a consumer prints when everything published from now on will reach it.
 pub const READY: &str = "ready";
+/// How a publisher's line begins that says when its load began, in nanoseconds since 1970.
+pub const BEGAN: &str = "began ";
 
 /// What a client process is for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,10 +49,12 @@ pub enum Job {
     Publish(Publish),
     /// Publish a stream over MQTT whatever happens.
     Insist(Insist),
-    /// Print what an MQTT broker delivers.
-    ConsumeMqtt(ConsumeMqtt),
-    /// Print what an AMQP broker delivers.
-    ConsumeAmqp(ConsumeAmqp),
+    /// Print what comes, wherever it comes from.
+    Consume(Consume),
+    /// Forward from an MQTT broker to RabbitMQ.
+    Forward(Forward),
+    /// Set something up at a NATS server.
+    Ask(Ask),
 }
 
 impl Job {
@@ -57,10 +73,17 @@ impl Job {
         match job {
             Job::Publish(job) => job.run().await,
             Job::Insist(job) => job.run().await,
-            Job::ConsumeMqtt(job) => job.run().await,
-            Job::ConsumeAmqp(job) => job.run().await,
+            Job::Consume(job) => job.run().await,
+            Job::Forward(job) => job.run().await,
+            Job::Ask(job) => job.run().await,
         }
     }
+}
+
+/// Tells the parent a line.
+#[expect(clippy::print_stdout, reason = "a client tells its parent by lines")]
+fn say(line: &str) {
+    println!("{line}");
 }
 
 /// Connects as soon as somebody listens.

@@ -2,6 +2,8 @@
 //!
 //! Its own codec on purpose: a mistake that the node's codec makes must not cancel out here.
 
+use std::collections::VecDeque;
+
 use anyhow::{Context, bail};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
@@ -20,6 +22,10 @@ const FAILURE: u8 = 0x80;
 pub enum Packet {
     /// A record, and the id under which QoS 1 wants it acknowledged.
     Publish {
+        /// Where it was published to.
+        topic: String,
+        /// User properties, which only MQTT 5 has.
+        properties: Vec<(String, String)>,
         /// Its payload.
         payload: Bytes,
         /// For [`Writer::acknowledge`].
@@ -91,7 +97,8 @@ impl<'a> Hello<'a> {
 /// The broker refuses, or does not know this version.
 pub async fn hello(socket: TcpStream, hello: Hello<'_>) -> anyhow::Result<(Reader, Writer, u16)> {
     let (version, (read, write)) = (hello.version, socket.into_split());
-    let mut reader = Reader { socket: read, buffer: BytesMut::new(), version };
+    let mut reader =
+        Reader { socket: read, buffer: BytesMut::new(), version, early: VecDeque::new() };
     let mut writer = Writer { socket: write, version };
     writer.send(0x10, &hello.body()).await?;
     let (kind, mut answer) = reader.frame().await?.context("closed instead of CONNACK")?;
@@ -186,6 +193,8 @@ pub struct Reader {
     socket: OwnedReadHalf,
     buffer: BytesMut,
     version: Version,
+    /// What came before it was waited for.
+    early: VecDeque<Packet>,
 }
 
 impl Reader {
@@ -194,8 +203,29 @@ impl Reader {
     /// # Errors
     /// The connection broke, or the packet is malformed.
     pub async fn packet(&mut self) -> anyhow::Result<Option<Packet>> {
+        if let Some(early) = self.early.pop_front() {
+            return Ok(Some(early));
+        }
         let Some((kind, body)) = self.frame().await? else { return Ok(None) };
         decode(self.version, kind, body).map(Some)
+    }
+
+    /// Waits until the subscription stands. Records of a session that the broker kept may come before
+    /// that: they wait to be read.
+    ///
+    /// # Errors
+    /// The broker refuses, or ends the connection.
+    pub async fn wait_for_subscription(&mut self) -> anyhow::Result<()> {
+        let mut early = Vec::new();
+        loop {
+            match self.packet().await?.context("closed instead of SUBACK")? {
+                Packet::Subscribed => break,
+                publish @ Packet::Publish { .. } => early.push(publish),
+                _ => {}
+            }
+        }
+        self.early.extend(early);
+        Ok(())
     }
 
     async fn frame(&mut self) -> anyhow::Result<Option<(u8, Bytes)>> {
@@ -228,14 +258,14 @@ fn split_frame(buffer: &mut BytesMut) -> anyhow::Result<Option<(u8, Bytes)>> {
 fn decode(version: Version, kind: u8, mut body: Bytes) -> anyhow::Result<Packet> {
     match kind >> 4 {
         3 => {
-            let topic = take(&mut body, 2)?.get_u16();
-            take(&mut body, usize::from(topic))?;
+            let topic = take_text(&mut body)?;
             let id = if kind & 0x06 == 0 { None } else { Some(take(&mut body, 2)?.get_u16()) };
+            let mut properties = Vec::new();
             if version == Version::V5 {
                 let size = take_length(&mut body)?.context("a PUBLISH without properties")?;
-                take(&mut body, size)?;
+                properties = user_properties(take(&mut body, size)?)?;
             }
-            Ok(Packet::Publish { payload: body, id })
+            Ok(Packet::Publish { topic, properties, payload: body, id })
         }
         4 => {
             let id = take(&mut body, 2)?.get_u16();
@@ -253,24 +283,51 @@ fn receive_maximum(mut properties: Bytes) -> anyhow::Result<u16> {
     let length = take_length(&mut properties)?.unwrap_or(0);
     let mut rest = take(&mut properties, length)?;
     while rest.has_remaining() {
-        // Sizes of the properties that a CONNACK may carry (MQTT 5.0, 3.2.2.3); 0 is a text.
-        let size = match rest.get_u8() {
+        match rest.get_u8() {
             RECEIVE_MAXIMUM => return Ok(take(&mut rest, 2)?.get_u16()),
-            0x11 | 0x27 => 4,
-            0x13 | 0x22 => 2,
-            0x24 | 0x25 | 0x28 | 0x29 | 0x2a => 1,
-            0x12 | 0x15 | 0x16 | 0x1a | 0x1c | 0x1f => 0,
-            USER_PROPERTY => {
-                let name = take(&mut rest, 2)?.get_u16();
-                take(&mut rest, usize::from(name))?;
-                0
-            }
-            other => bail!("CONNACK with property {other:#x}"),
-        };
-        let size = if size == 0 { usize::from(take(&mut rest, 2)?.get_u16()) } else { size };
-        take(&mut rest, size)?;
+            other => skip_property(&mut rest, other)?,
+        }
     }
     Ok(u16::MAX)
+}
+
+/// The user properties among those of a PUBLISH.
+fn user_properties(mut rest: Bytes) -> anyhow::Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    while rest.has_remaining() {
+        match rest.get_u8() {
+            USER_PROPERTY => found.push((take_text(&mut rest)?, take_text(&mut rest)?)),
+            other => skip_property(&mut rest, other)?,
+        }
+    }
+    Ok(found)
+}
+
+/// Passes over the value of a property that a CONNACK or a PUBLISH may carry (MQTT 5.0, 2.2.2.2).
+fn skip_property(rest: &mut Bytes, property: u8) -> anyhow::Result<()> {
+    let size = match property {
+        0x02 | 0x11 | 0x27 => 4,
+        RECEIVE_MAXIMUM | 0x13 | 0x22 | 0x23 => 2,
+        0x01 | 0x24 | 0x25 | 0x28 | 0x29 | 0x2a => 1,
+        0x03 | 0x08 | 0x09 | 0x12 | 0x15 | 0x16 | 0x1a | 0x1c | 0x1f => {
+            usize::from(take(rest, 2)?.get_u16())
+        }
+        0x0b => {
+            take_length(rest)?;
+            0
+        }
+        USER_PROPERTY => {
+            take_text(rest)?;
+            usize::from(take(rest, 2)?.get_u16())
+        }
+        other => bail!("a packet with property {other:#x}"),
+    };
+    take(rest, size).map(drop)
+}
+
+fn take_text(bytes: &mut Bytes) -> anyhow::Result<String> {
+    let size = take(bytes, 2)?.get_u16();
+    Ok(String::from_utf8(take(bytes, usize::from(size))?.to_vec())?)
 }
 
 fn take(bytes: &mut Bytes, length: usize) -> anyhow::Result<Bytes> {
@@ -343,12 +400,18 @@ mod tests {
 
     #[test]
     fn a_publish_is_read_past_its_properties() {
-        let body =
-            [&[0, 1, b'a', 0, 9, 7, USER_PROPERTY, 0, 1, b'k', 0, 1, b'v'][..], b"x"].concat();
+        let properties = [0x0b, 0x80, 1, 0x01, 1, USER_PROPERTY, 0, 1, b'k', 0, 1, b'v'];
+        let body = [&[0, 1, b'a', 0, 9, 12][..], &properties, b"x"].concat();
+        let publish = |properties| Packet::Publish {
+            topic: "a".into(),
+            properties,
+            payload: Bytes::from_static(b"x"),
+            id: Some(9),
+        };
         let old = decode(Version::V311, 0x32, Bytes::from_static(b"\0\x01a\0\x09x")).unwrap();
+        assert_eq!(old, publish(vec![]));
         let packet = decode(Version::V5, 0x32, body.into()).unwrap();
-        assert_eq!(old, packet);
-        assert_eq!(packet, Packet::Publish { payload: Bytes::from_static(b"x"), id: Some(9) });
+        assert_eq!(packet, publish(vec![("k".into(), "v".into())]));
         assert!(decode(Version::V5, 0x32, Bytes::from_static(&[0, 9, b'a'])).is_err());
     }
 

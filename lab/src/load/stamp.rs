@@ -7,6 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 
+/// What fills a payload behind its stamp: text, as some consumers want it.
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 /// The head of a payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamp {
@@ -20,11 +23,28 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// A payload of `size` bytes; more if the stamp does not fit.
+    /// A payload of `size` bytes; more if the stamp does not fit. It is filled with text in which nothing
+    /// repeats: a contestant that compresses would else carry next to nothing.
     pub fn payload(&self, size: usize) -> Vec<u8> {
         let mut payload = format!("{} {} {} ", self.stream, self.seq, self.due_ns).into_bytes();
-        payload.resize(payload.len().max(size), b'.');
+        let mut random = oorandom::Rand64::new((self.due_ns ^ self.seq << 40).into());
+        while payload.len() < size {
+            let word = random.rand_u64().to_be_bytes();
+            let left = size - payload.len();
+            let letters = word.iter().map(|byte| LETTERS[usize::from(byte % 64)]);
+            payload.extend(letters.take(left));
+        }
         payload
+    }
+
+    /// The group of its stream.
+    pub fn group(&self) -> &str {
+        Stamp::group_of(&self.stream)
+    }
+
+    /// The group of a stream by its name: of `alarm.17`, the eighteenth publisher's, it is `alarm`.
+    pub fn group_of(stream: &str) -> &str {
+        stream.split_once('.').map_or(stream, |(group, _)| group)
     }
 
     /// Reads the head of a payload.
@@ -68,6 +88,10 @@ mod tests {
         let payload = stamp.payload(200);
         assert_eq!(payload.len(), 200);
         assert_eq!(Stamp::read(&payload).unwrap(), stamp);
+        assert!(payload.is_ascii() && stamp.payload(0).len() < 50);
+        let long = stamp.payload(20_000);
+        let four: std::collections::BTreeSet<&[u8]> = long[50..].windows(4).collect();
+        assert!(four.len() > 19_900, "{} of 19,947 are different", four.len());
         assert!(Stamp::read(b"hello").is_err() && Stamp::read(b"a b c").is_err());
     }
 }

@@ -75,6 +75,15 @@ impl Host {
         self.inside("forward packets", || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"))
     }
 
+    /// Segments that its TCP has sent so far, and how many of them again.
+    ///
+    /// # Errors
+    /// Not permitted.
+    pub fn segments(&self) -> Result<(u64, u64), NetError> {
+        let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
+        Ok(segments(&self.inside("read counters", read)?))
+    }
+
     /// Does something in a thread that is on this host: sockets that it makes are the host's.
     pub(super) fn inside<T: Send>(
         &self,
@@ -107,6 +116,17 @@ impl Drop for Host {
     fn drop(&mut self) {
         remove(&self.namespace);
     }
+}
+
+/// OutSegs and RetransSegs of Linux's table: a line of names, then one of values.
+fn segments(table: &str) -> (u64, u64) {
+    let mut lines = table.lines().filter(|line| line.starts_with("Tcp:"));
+    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let value = |wanted: &str| {
+        let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+        pairs.find(|(name, _)| *name == wanted).and_then(|(_, value)| value.parse().ok())
+    };
+    (value("OutSegs").unwrap_or(0), value("RetransSegs").unwrap_or(0))
 }
 
 /// Worlds of one process are numbered, so that tests can run beside each other.
@@ -152,6 +172,12 @@ fn owner_of(namespace: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn segments_are_found_by_their_names() {
+        let table = "Ip: A\nIp: 1\nTcp: InSegs OutSegs RetransSegs\nTcp: 9 70 3\nUdp: B\n";
+        assert_eq!((segments(table), segments("")), ((70, 3), (0, 0)));
+    }
 
     #[test]
     fn only_our_own_namespaces_are_taken_for_stale() {

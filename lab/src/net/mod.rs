@@ -6,7 +6,6 @@
 pub mod crowd;
 pub mod host;
 pub mod namespace;
-pub mod play;
 pub mod probe;
 pub mod process;
 pub mod pump;
@@ -17,6 +16,7 @@ pub mod spinner;
 pub mod stage;
 pub mod tun;
 pub mod urgent;
+pub mod usage;
 pub mod wire;
 
 use std::process::{Command, Stdio};

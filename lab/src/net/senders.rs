@@ -102,7 +102,7 @@ fn fate(sent: u64, arrivals: &[Arrival]) -> Fate {
     }
     let mut latencies: Vec<Duration> = first.into_values().map(Duration::from_nanos).collect();
     latencies.sort_unstable();
-    Fate { sent, latencies }
+    Fate { sent, latencies, ..Fate::default() }
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ impl Spinners {
         for _ in 0..count {
             let mut command = Command::new("chrt");
             command.args(["--idle", "0"]).arg(&program).arg(COMMAND).stdin(Stdio::null());
+            command.arg(std::process::id().to_string());
             let missing = |_| NetError::Missing { program: "chrt", package: "util-linux" };
             spinners.0.push(command.spawn().map_err(missing)?);
         }
@@ -45,14 +46,25 @@ impl Drop for Spinners {
     }
 }
 
-/// Spins until the process that started it is gone: a killed benchmark must not leave it behind.
-pub fn spin() {
+/// Spins until the process that started it, `parent`, is gone: a killed benchmark must not leave it behind.
+/// It is told who that is: by the time it looks, another one may have inherited it.
+pub fn spin(parent: u32) {
     /// Some tens of milliseconds between looks.
     const ROUNDS: u64 = 1 << 26;
-    let parent = std::os::unix::process::parent_id();
     while std::os::unix::process::parent_id() == parent {
         for round in 0..ROUNDS {
             std::hint::black_box(round);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_inherited_before_it_looked_ends_at_once() {
+        let own = std::os::unix::process::parent_id();
+        spin(own + 1);
     }
 }

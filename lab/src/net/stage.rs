@@ -70,12 +70,29 @@ impl Stage {
         self.wires.get(name).with_context(|| format!("no link {name:?}"))
     }
 
+    /// A text with addresses filled in.
+    ///
+    /// # Errors
+    /// An address of nothing.
+    pub fn fill(&self, text: &str) -> anyhow::Result<String> {
+        fill(text, &self.addresses)
+    }
+
+    /// A host's address.
+    ///
+    /// # Errors
+    /// No such host, or one without a link.
+    pub fn address(&self, host: &str) -> anyhow::Result<Ipv4Addr> {
+        let address = self.addresses.get(host).copied();
+        address.with_context(|| format!("host {host:?} has no address: it has no link"))
+    }
+
     /// A command that will run on a host, addresses filled in.
     ///
     /// # Errors
     /// No such host, or an address of nothing.
     pub fn command(&self, host: &str, words: &[String]) -> anyhow::Result<std::process::Command> {
-        let filled = words.iter().map(|word| fill(word, &self.addresses));
+        let filled = words.iter().map(|word| self.fill(word));
         let filled = filled.collect::<anyhow::Result<Vec<String>>>()?;
         let (program, arguments) = filled.split_first().context("needs a command")?;
         let mut command = self.host(host)?.command(program);

@@ -1,6 +1,5 @@
 //! Brokers as processes of our own: private folders, private ports, no service of the system.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use crate::net::NetError;
 use crate::net::namespace::{Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
+use crate::rig::versions::Program;
 
 /// MQTT's port; the namespaces are private, so it is free.
 pub const MQTT_PORT: u16 = 1883;
@@ -28,30 +28,25 @@ pub async fn mosquitto(
 ) -> Result<Process, NetError> {
     let name = format!("mosquitto-{side:?}");
     let file = scratch.file(&format!("{name}.conf"), configuration)?;
-    let mut command = link.command(side, "mosquitto");
+    let mut command = link.command(side, Program::Mosquitto.path()?);
     command.arg("-c").arg(file);
     let mut process = Process::start(&name, command)?;
     process.says("running", START).await?;
     Ok(process)
 }
 
-/// Starts NATS with JetStream and an MQTT listener, and waits until it serves.
+/// Starts NATS with this configuration and waits until it serves.
 ///
 /// # Errors
 /// It is not installed, or does not start.
-pub async fn nats(link: &Link, side: Side, scratch: &Scratch) -> Result<Process, NetError> {
-    let program = Path::new("/usr/sbin/nats-server");
-    if !program.is_file() {
-        return Err(NetError::Missing { program: "nats-server", package: "nats-server" });
-    }
-    let (address, folder) = (side.address(), scratch.path().join("jetstream"));
-    let text = format!(
-        "server_name: {side:?}\nlisten: \"127.0.0.1:4222\"\n\
-         jetstream {{ store_dir: \"{}\" }}\n\
-         mqtt {{ host: \"{address}\", port: {MQTT_PORT}, max_ack_pending: 1000 }}\n",
-        folder.display()
-    );
-    let file = scratch.file(&format!("nats-{side:?}.conf"), &text)?;
+pub async fn nats(
+    link: &Link,
+    side: Side,
+    scratch: &Scratch,
+    configuration: &str,
+) -> Result<Process, NetError> {
+    let program = Program::Nats.path()?;
+    let file = scratch.file(&format!("nats-{side:?}.conf"), configuration)?;
     let mut command = link.command(side, program);
     command.arg("-c").arg(file);
     let mut process = Process::start("nats-server", command)?;
@@ -62,14 +57,32 @@ pub async fn nats(link: &Link, side: Side, scratch: &Scratch) -> Result<Process,
 /// Starts RabbitMQ at the cloud side and waits until it serves. Its user is [`USER`], with the same
 /// word as password: it is reachable from inside the namespaces only.
 pub async fn rabbitmq(link: &Link, scratch: &Scratch) -> Result<Process, NetError> {
+    let mut command = link.command(Side::Cloud, Program::RabbitMq.path()?);
+    set_up_rabbitmq(&mut command, "", scratch)?;
+    let mut process = Process::start("rabbitmq", command)?;
+    process.says(RABBITMQ_READY, START).await?;
+    Ok(process)
+}
+
+/// What RabbitMQ says when it serves.
+pub const RABBITMQ_READY: &str = "Server startup complete";
+
+/// Gives RabbitMQ folders of its own, [`USER`], and these lines at the end of its configuration.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn set_up_rabbitmq(
+    command: &mut Command,
+    settings: &str,
+    scratch: &Scratch,
+) -> Result<(), NetError> {
     let settings = format!(
         "listeners.tcp.1 = 0.0.0.0:{AMQP_PORT}\n\
          default_user = {USER}\ndefault_pass = {USER}\nloopback_users = none\n\
-         log.console = true\nlog.console.level = info\nlog.file = false\n"
+         log.console = true\nlog.console.level = info\nlog.file = false\n{settings}"
     );
     let file = scratch.file("rabbitmq.conf", &settings)?;
     let plugins = scratch.file("enabled_plugins", "[].\n")?;
-    let mut command = link.command(Side::Cloud, rabbitmq_program()?);
     let folder = |name: &str| scratch.path().join(name);
     command.env("HOME", scratch.path()).env("RABBITMQ_CONFIG_FILE", file);
     command.env("RABBITMQ_ENABLED_PLUGINS_FILE", plugins);
@@ -80,17 +93,7 @@ pub async fn rabbitmq(link: &Link, scratch: &Scratch) -> Result<Process, NetErro
     command.env("RABBITMQ_GENERATED_CONFIG_DIR", folder("config"));
     // The virtual machine's schedulers spin while idle, which would take CPU from the contestants.
     command.env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "+sbwt none +sbwtdcpu none +sbwtdio none");
-    let mut process = Process::start("rabbitmq", command)?;
-    process.says("Server startup complete", START).await?;
-    Ok(process)
-}
-
-/// RabbitMQ's own script. Debian's wrapper in the path changes to the system's user and folders.
-fn rabbitmq_program() -> Result<&'static Path, NetError> {
-    const PLACES: [&str; 2] =
-        ["/usr/lib/rabbitmq/bin/rabbitmq-server", "/usr/local/sbin/rabbitmq-server"];
-    let found = PLACES.iter().map(Path::new).find(|path| path.is_file());
-    found.ok_or(NetError::Missing { program: "rabbitmq-server", package: "rabbitmq-server" })
+    Ok(())
 }
 
 /// The lab's own program inside a side, for a client's job.

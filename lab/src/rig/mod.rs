@@ -1,6 +1,7 @@
 //! Real processes on both sides of a link: the product, brokers, clients.
 
 pub mod brokers;
+pub mod versions;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::load::{ConsumeAmqp, Job, READY};
+use crate::load::{Job, READY, Source};
 use crate::net::namespace::{Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
@@ -22,16 +23,27 @@ pub fn edge_listener() -> SocketAddr {
     (Side::Edge.address(), MQTT_PORT).into()
 }
 
-/// The exchange of the private RabbitMQ that the node publishes to, and everything in it.
-pub fn everything(is_whole: bool) -> ConsumeAmqp {
-    ConsumeAmqp {
+/// The exchange of the private RabbitMQ that everybody publishes to.
+pub const EXCHANGE: &str = "amq.topic";
+
+/// Everything that comes to the private RabbitMQ, in a queue that goes with its consumer.
+pub fn everything() -> Source {
+    Source::Amqp {
         address: (Side::Cloud.address(), AMQP_PORT).into(),
         user: USER.into(),
-        password: USER.into(),
-        exchange: "amq.topic".into(),
+        exchange: EXCHANGE.into(),
         key: "#".into(),
         queue: None,
-        is_whole,
+    }
+}
+
+/// The same in a durable queue.
+pub fn durable(queue: &str) -> Source {
+    match everything() {
+        Source::Amqp { address, user, exchange, key, .. } => {
+            Source::Amqp { address, user, exchange, key, queue: Some(queue.into()) }
+        }
+        other => other,
     }
 }
 
@@ -40,9 +52,17 @@ pub fn everything(is_whole: bool) -> ConsumeAmqp {
 /// # Errors
 /// It cannot be started, or does not reach its broker.
 pub async fn client(link: &Link, job: Job) -> anyhow::Result<Process> {
-    let mut command = lab(link, Side::Cloud)?;
+    client_at(link, Side::Cloud, job).await
+}
+
+/// Starts a client of the lab at a side and waits until it is ready.
+///
+/// # Errors
+/// It cannot be started, or does not reach its broker.
+pub async fn client_at(link: &Link, side: Side, job: Job) -> anyhow::Result<Process> {
+    let mut command = lab(link, side)?;
     job.add_to(&mut command);
-    let mut process = Process::start("consumer", command)?;
+    let mut process = Process::start("client", command)?;
     process.says(READY, CONNECT).await?;
     Ok(process)
 }
@@ -73,15 +93,39 @@ pub fn start_tidegate(
     scheduler: &str,
     streams: &str,
 ) -> anyhow::Result<Process> {
-    let (listen, cloud) = (edge_listener(), Side::Cloud.address());
-    let password = scratch.file("password", USER)?;
-    let configuration = format!(
-        "[node]\nname = \"edge\"\nscheduler = \"{scheduler}\"\n\
-         [[input]]\nmqtt = {{ listen = \"{listen}\" }}\n{streams}\
-         [[output]]\nname = \"cloud\"\nrate = \"auto\"\n\
-         amqp = {{ url = \"amqp://{cloud}:{AMQP_PORT}\", exchange = \"amq.topic\", \
+    let output = to_rabbitmq(scratch)?;
+    let tables = format!("{streams}[[output]]\nname = \"cloud\"\n{output}");
+    start_node(link, scratch, scheduler, &tables)
+}
+
+/// Keys of an `[[output]]` to the private RabbitMQ.
+///
+/// # Errors
+/// The file with its password cannot be written.
+pub fn to_rabbitmq(scratch: &Scratch) -> anyhow::Result<String> {
+    let (cloud, password) = (Side::Cloud.address(), scratch.file("password", USER)?);
+    Ok(format!(
+        "rate = \"auto\"\n\
+         amqp = {{ url = \"amqp://{cloud}:{AMQP_PORT}\", exchange = \"{EXCHANGE}\", \
          user = \"{USER}\", password_file = \"{}\" }}\n",
         password.display()
+    ))
+}
+
+/// Starts Tidegate at the edge side with an MQTT listener and these tables, and waits for nothing.
+///
+/// # Errors
+/// It is not built.
+pub fn start_node(
+    link: &Link,
+    scratch: &Scratch,
+    scheduler: &str,
+    tables: &str,
+) -> anyhow::Result<Process> {
+    let listen = edge_listener();
+    let configuration = format!(
+        "[node]\nname = \"edge\"\nscheduler = \"{scheduler}\"\n\
+         [[input]]\nmqtt = {{ listen = \"{listen}\" }}\n{tables}"
     );
     let file = scratch.file("node.toml", &configuration)?;
     let mut command = link.command(Side::Edge, tidegate_program()?);

@@ -6,17 +6,15 @@ use std::collections::BinaryHeap;
 use tidegate_core::record::DeliveryId;
 use tidegate_core::units::Time;
 
-use super::link::Packet;
-
 /// Something that is going to happen.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Event {
     /// A source offers.
     Offer(usize),
-    /// The link has sent what it began.
-    Depart,
-    /// A packet is at the far end.
-    Arrive(Packet),
+    /// Something comes out of the uplink.
+    Uplink,
+    /// Something comes out of the downlink.
+    Downlink,
     /// A connection hears acknowledgements.
     Hear(usize, u32),
     /// The far end's confirmation is here.

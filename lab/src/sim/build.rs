@@ -1,6 +1,5 @@
 //! From a scenario to the options of its node.
 
-use anyhow::anyhow;
 use tidegate_core::class::{Classes, default_classes};
 use tidegate_core::io::{OutputId, UplinkId};
 use tidegate_core::options::{NodeOptions, OutputOptions, UplinkOptions};
@@ -15,16 +14,19 @@ const MEMORY: Size = Size::from_mib(512);
 /// What a backlogged stream holds: a few seconds of the fastest link in the scenarios.
 const BACKLOG: Size = Size::from_mib(4);
 
-/// The node of a scenario: the default classes, one output without framing, a rule for each load.
+/// The node of a scenario: its own, or the default classes, one output without framing, a rule for each load.
 ///
 /// # Errors
-/// A law or a scheduler that does not exist, a load whose name is no topic filter.
+/// A load whose key is no topic filter.
 pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
+    if let Some(options) = &scenario.node.options {
+        return Ok((**options).clone());
+    }
     let classes = Classes::new(default_classes())?;
     let rule = |load: &LoadSpec| -> anyhow::Result<Rule> {
         let all = Rule::catch_all(&classes, vec![OutputId(0)]);
         let mut rule =
-            all.for_topics(&classes, &load.name, &[load.name.as_str()], load.latency.0)?;
+            all.for_topics(&classes, &load.name, &[load.key.as_str()], load.latency.0)?;
         rule.bound = MEMORY;
         if load.arrivals == Arrivals::Backlogged {
             // Its source waits for as long as it takes.
@@ -36,7 +38,7 @@ pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
     let rules = scenario.load.iter().map(rule).collect::<anyhow::Result<Vec<Rule>>>()?;
     let uplink = UplinkOptions {
         name: "uplink".into(),
-        law: scenario.law().map_err(|error| anyhow!(error))?,
+        law: scenario.node.law,
         cap: scenario.node.rate.map(|speed| speed.0),
         remembered: None,
     };
@@ -53,7 +55,7 @@ pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
         rules: Rules::new(rules)?,
         uplinks: vec![uplink],
         outputs: vec![output],
-        scheduler: scenario.scheduler().map_err(|error| anyhow!(error))?,
+        scheduler: scenario.node.scheduler,
         memory: MEMORY,
         inbound: None,
         record_max: Size::from_mib(16),

@@ -7,6 +7,7 @@ use super::scenario::{
     Arrivals, Change, ConnectionSpec, Feedback, FlowKind, FlowSpec, LinkSpec, LoadSpec, NodeSpec,
     Order, Phase, Scenario, Step, Window,
 };
+use crate::link::Loss;
 
 /// The laws that stand beside ours.
 pub(super) const RIVALS: [LawName; 4] =
@@ -15,6 +16,7 @@ pub(super) const RIVALS: [LawName; 4] =
 fn load(name: &str, latency: u64, size: u64, arrivals: Arrivals) -> LoadSpec {
     LoadSpec {
         name: name.into(),
+        key: name.into(),
         latency: Span::millis(latency),
         size: (Amount(size), Amount(size)),
         arrivals,
@@ -24,13 +26,7 @@ fn load(name: &str, latency: u64, size: u64, arrivals: Arrivals) -> LoadSpec {
 }
 
 fn link(megabits: f64, delay: u64) -> LinkSpec {
-    LinkSpec {
-        rate: Speed::megabits(megabits),
-        trace: None,
-        delay: Span::millis(delay),
-        queue: Amount(256 * 1024),
-        loss: 0.0,
-    }
+    LinkSpec::new(Speed::megabits(megabits), Span::millis(delay), Amount(256 * 1024))
 }
 
 fn phase(name: &str, from: f64, until: f64, megabits: f64) -> Phase {
@@ -92,8 +88,8 @@ pub(super) fn steps(offset: u64) -> Scenario {
     Scenario {
         length: Span::millis((end * 1e3) as u64),
         step: vec![
-            Step { at: at(STEPS.0), change: Change::Rate(Speed::megabits(1.0)) },
-            Step { at: at(STEPS.1), change: Change::Rate(Speed::megabits(8.0)) },
+            Step { at: at(STEPS.0), change: Change::rate(Speed::megabits(1.0)) },
+            Step { at: at(STEPS.1), change: Change::rate(Speed::megabits(8.0)) },
         ],
         phase: vec![
             phase("8 Mbit/s", 0.0, down, 8.0),
@@ -127,12 +123,12 @@ pub(super) fn disturbances() -> Vec<Scenario> {
     };
     let lossy = |name: &str, order, window| {
         let mut scenario = busy(name, 8.0, 50);
-        scenario.link.loss = 0.01;
-        scenario.connection = ConnectionSpec { order, window, feedback: Feedback::Each };
+        scenario.link.uplink.loss = Loss::Random(0.01);
+        scenario.connection = ConnectionSpec { order, window, ..ConnectionSpec::default() };
         scenario
     };
     let longer = |name: &str, before: u64, after: u64| Scenario {
-        step: vec![step(20, Change::Delay(Span::millis(after)))],
+        step: vec![step(20, Change::delay(Span::millis(after)))],
         phase: vec![
             phase("before", 3.0, 20.0, 8.0),
             phase("first 3 s", 20.0, 23.0, 8.0),
@@ -175,7 +171,7 @@ fn idle_then_burst(falls_to: Option<f64>) -> Scenario {
     scenario.load = vec![alarms, trickle, burst];
     scenario.length = Span::millis((end * 1e3) as u64);
     scenario.step =
-        falls_to.iter().map(|&rate| step(60, Change::Rate(Speed::megabits(rate)))).collect();
+        falls_to.iter().map(|&rate| step(60, Change::rate(Speed::megabits(rate)))).collect();
     scenario.phase = vec![
         phase("idle", 3.0, quiet, rate),
         phase("first 2 s", quiet, quiet + 2.0, rate),

@@ -1,5 +1,6 @@
 //! `lab sim NAME`: which scenarios a name stands for, and which figures they give.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -7,6 +8,8 @@ use tidegate_core::capacity::LawName;
 use tidegate_core::schedule::SchedulerName;
 
 use super::catalogue::{self, RIVALS};
+use super::file;
+use super::fleet;
 use super::optimum;
 use super::paper::report as paper;
 use super::quantity::Span;
@@ -15,15 +18,18 @@ use super::scenario::{Feedback, Scenario};
 use super::seeds;
 use super::world::{Outcome, World};
 use crate::bench::figure;
+use crate::world;
 
 /// The scenarios.
-const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum";
+const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, fleet-scale, \
+     fleet-damping";
 
 /// What `lab sim` is asked for.
 #[derive(Clone, Debug)]
 pub struct Options {
     name: String,
-    seed: u64,
+    /// 1, or that of a world's file, without.
+    seed: Option<u64>,
     seeds: u64,
     scheduler: Option<SchedulerName>,
     law: LawName,
@@ -57,7 +63,7 @@ impl Options {
         };
         let mut parsed = Options {
             name: (*name).into(),
-            seed: 1,
+            seed: None,
             seeds: 100,
             scheduler: None,
             law: LawName::default(),
@@ -69,7 +75,7 @@ impl Options {
             let mut value = || words.next().with_context(|| format!("{option} needs a value"));
             let problem = |error: String| anyhow::anyhow!(error);
             match option {
-                "--seed" => parsed.seed = value()?.parse().context("--seed needs a number")?,
+                "--seed" => parsed.seed = Some(value()?.parse().context("--seed needs a number")?),
                 "--seeds" => parsed.seeds = value()?.parse().context("--seeds needs a number")?,
                 "--scheduler" => parsed.scheduler = Some(value()?.parse().map_err(problem)?),
                 "--law" => match *value()? {
@@ -82,6 +88,10 @@ impl Options {
         }
         ensure!(parsed.law != LawName::Unlimited, "unlimited is for outputs without a network");
         Ok(parsed)
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed.unwrap_or(1)
     }
 
     fn laws(&self) -> Vec<LawName> {
@@ -101,10 +111,12 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "node-hol" => lab.hol(options)?,
         "node-steps" => lab.steps(options)?,
         "node-seeds" => lab.seeds(options)?,
-        "node-janus" => lab.paper(paper::node_janus(options.seed)?),
-        "mismatch" => lab.paper(paper::fig_2(options.seed)?),
-        "node-optimum" => optimum::run(options.seed),
-        file if file.ends_with(".toml") => lab.file(options, file)?,
+        "node-janus" => lab.paper(paper::node_janus(options.seed())?),
+        "mismatch" => lab.paper(paper::fig_2(options.seed())?),
+        "node-optimum" => optimum::run(options.seed()),
+        "fleet-scale" => lab.fleet(fleet::scale(options.seed())),
+        "fleet-damping" => fleet::damping(options.seed()),
+        file if file.ends_with(".toml") => lab.file(options, Path::new(file))?,
         other => bail!("no scenario is called {other}: there are {NAMES}"),
     };
     if options.speed {
@@ -134,7 +146,7 @@ impl Lab {
     }
 
     fn hol(&mut self, options: &Options) -> anyhow::Result<Vec<String>> {
-        let seed = options.seed;
+        let seed = options.seed();
         let base = catalogue::hol().with_law(options.law);
         let mut figures = Vec::new();
         let schedulers = match options.scheduler {
@@ -177,7 +189,7 @@ impl Lab {
                 if offset > 0 {
                     scenario.name = format!("steps, {offset} ms later");
                 }
-                let rows = self.play(&scenario, options.seed)?;
+                let rows = self.play(&scenario, options.seed())?;
                 if law == options.law {
                     worst.take(&rows);
                 }
@@ -186,7 +198,7 @@ impl Lab {
         let mut figures = worst.figures();
         for disturbance in catalogue::disturbances() {
             for law in options.laws() {
-                let rows = self.play(&disturbance.clone().with_law(law), options.seed)?;
+                let rows = self.play(&disturbance.clone().with_law(law), options.seed())?;
                 if law == options.law {
                     rows.iter().for_each(|row| figures.extend(row_figures(row)));
                 }
@@ -199,7 +211,7 @@ impl Lab {
     fn seeds(&mut self, options: &Options) -> anyhow::Result<Vec<String>> {
         let mut lines = Vec::new();
         let mut failed = 0;
-        for seed in options.seed..options.seed + options.seeds {
+        for seed in options.seed()..options.seed() + options.seeds {
             let scenario = seeds::scenario(seed);
             let outcome = World::new(&scenario, seed)?.strict().run();
             let (lost, broken) = seeds::check(&scenario, &outcome);
@@ -224,16 +236,24 @@ impl Lab {
         lines
     }
 
-    fn file(&mut self, options: &Options, path: &str) -> anyhow::Result<Vec<String>> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
-        let mut scenario: Scenario = toml::from_str(&text).with_context(|| path.to_string())?;
-        if let Some(scheduler) = options.scheduler {
-            scenario = scenario.with_scheduler(scheduler);
-        }
-        let rows = self.play(&scenario, options.seed)?;
-        let mut figures: Vec<String> = rows.iter().flat_map(row_figures).collect();
-        figures.push(figure("lost_accepted", self.lost as f64, "records"));
-        Ok(self.lines(figures))
+    fn fleet(&mut self, (lines, broken): (Vec<String>, Vec<String>)) -> Vec<String> {
+        self.broken.extend(broken);
+        lines
+    }
+
+    fn file(&mut self, options: &Options, path: &Path) -> anyhow::Result<Vec<String>> {
+        ensure!(
+            options.scheduler.is_none() && !options.rivals && options.law == LawName::default(),
+            "a world's node has a configuration: give scheduler and law there"
+        );
+        let (world, folder) = world::World::read(path)?;
+        let played = file::play(&world, &folder, options.seed);
+        let played = played.with_context(|| path.display().to_string())?;
+        self.simulated += played.simulated;
+        self.broken.extend(played.broken);
+        self.broken.extend(world::broken(&world, &played.records));
+        let lines = world::table(&world, &played.records).into_iter();
+        Ok(lines.chain(world::figures(&world, &played.records)).collect())
     }
 
     fn lines(&self, figures: Vec<String>) -> Vec<String> {

@@ -12,9 +12,9 @@ use tidegate_core::record::DeliveryId;
 use tidegate_core::units::{Size, Time};
 
 use super::feedback::Shape;
-use super::link::Packet;
+use super::link::{Packet, Reply};
 use super::reno::{PACKET, Reno};
-use super::scenario::Order;
+use super::scenario::{ConnectionSpec, Order};
 
 /// Later packets that must be acknowledged before one is taken for lost.
 const REORDER: u64 = 3;
@@ -47,7 +47,7 @@ pub(super) struct Connection {
     flow: usize,
     pub(super) epoch: u32,
     pub(super) is_up: bool,
-    order: Order,
+    spec: ConnectionSpec,
     reno: Option<Reno>,
     shape: Shape,
     segments: VecDeque<Segment>,
@@ -69,6 +69,11 @@ pub(super) struct Connection {
     /// The far end: the next number in order, and what came before its turn.
     expected: u64,
     early: BTreeMap<u64, Piece>,
+    /// What its replies say, until one is there: the reply, number and place of a copy that came.
+    said: VecDeque<(u64, u64, u64)>,
+    /// Deliveries that are complete since a reply.
+    confirmed: VecDeque<(u64, DeliveryId)>,
+    replies: u64,
     progress_at: Time,
     srtt: Duration,
     backoff: u32,
@@ -77,12 +82,12 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(flow: usize, order: Order, reno: Option<Reno>, shape: Shape) -> Self {
+    pub(super) fn new(flow: usize, spec: ConnectionSpec, reno: Option<Reno>, shape: Shape) -> Self {
         Connection {
             flow,
             epoch: 0,
             is_up: true,
-            order,
+            spec,
             reno,
             shape,
             segments: VecDeque::new(),
@@ -98,6 +103,9 @@ impl Connection {
             acks: VecDeque::new(),
             expected: 0,
             early: BTreeMap::new(),
+            said: VecDeque::new(),
+            confirmed: VecDeque::new(),
+            replies: 0,
             progress_at: Time::ZERO,
             srtt: Duration::ZERO,
             backoff: 0,
@@ -110,14 +118,14 @@ impl Connection {
         let reno = self.reno.as_ref().map(|_| Reno::new());
         let shape = std::mem::replace(&mut self.shape, Shape::idle());
         let epoch = self.epoch + 1;
-        *self = Connection { epoch, ..Connection::new(self.flow, self.order, reno, shape) };
+        *self = Connection { epoch, ..Connection::new(self.flow, self.spec, reno, shape) };
     }
 
     /// Takes bytes of a delivery.
     pub(super) fn hand(&mut self, now: Time, piece: Piece) {
         let mut left = piece.bytes;
         while left > 0 {
-            let bytes = left.min(PACKET);
+            let bytes = left.min(self.spec.segment);
             left -= bytes;
             let piece = Piece { bytes, ..piece };
             self.segments.push_back(Segment { piece, handed: now, sent: None, is_acked: false });
@@ -156,29 +164,52 @@ impl Connection {
         Packet { flow: self.flow, epoch: self.epoch, number, sent, bytes }
     }
 
-    /// A packet reached the far end; answers with what is complete in order, and when the sender hears
-    /// of the packet. `back`: when its acknowledgement reaches the sender's side.
-    pub(super) fn arrive(&mut self, packet: Packet, back: Time) -> (Vec<Piece>, Time) {
-        let heard = self.shape.heard(back);
+    /// A packet reached the far end; answers with what is complete in order. A reply is due.
+    pub(super) fn arrive(&mut self, packet: Packet) -> Vec<Piece> {
         let Packet { number, sent, .. } = packet;
-        self.acks.push_back((heard, number, sent));
+        self.replies += 1;
+        self.said.push_back((self.replies, number, sent));
         let is_known = number < self.expected || self.early.contains_key(&number);
         let kept = number.checked_sub(self.base).and_then(|at| self.segments.get(at as usize));
         let Some(piece) = kept.map(|segment| segment.piece).filter(|_| !is_known) else {
-            return (Vec::new(), heard);
+            return Vec::new();
         };
         let mut complete = Vec::new();
         self.early.insert(number, piece);
         while let Some(piece) = self.early.remove(&self.expected) {
             self.expected += 1;
-            if self.order == Order::Kept {
+            if self.spec.order == Order::Kept {
                 complete.push(piece);
             }
         }
-        if self.order == Order::None {
+        if self.spec.order == Order::None {
             complete.push(piece);
         }
-        (complete, heard)
+        complete
+    }
+
+    /// The far end has all of a delivery; the reply that is due says so as well.
+    pub(super) fn complete(&mut self, id: DeliveryId) {
+        self.confirmed.push_back((self.replies, id));
+    }
+
+    /// What the far end replies now.
+    pub(super) fn reply(&self) -> Reply {
+        Reply { flow: self.flow, epoch: self.epoch, number: self.replies }
+    }
+
+    /// A reply is here; answers with the deliveries that it confirms, and when the sender hears of its
+    /// acknowledgements. One that was lost is made good by the next.
+    pub(super) fn replied(&mut self, now: Time, reply: Reply) -> (Vec<DeliveryId>, Time) {
+        let heard = self.shape.heard(now);
+        while let Some((_, number, sent)) = self.said.pop_front_if(|said| said.0 <= reply.number) {
+            self.acks.push_back((heard, number, sent));
+        }
+        let mut confirmed = Vec::new();
+        while let Some((_, id)) = self.confirmed.pop_front_if(|said| said.0 <= reply.number) {
+            confirmed.push(id);
+        }
+        (confirmed, heard)
     }
 
     /// Hears all that is to be heard by now; answers with the sample that a sender takes, and with what
@@ -201,7 +232,7 @@ impl Connection {
             let segment = self.segments.pop_front().expect("there is a front");
             self.base += 1;
             self.ahead -= 1;
-            if self.order == Order::Kept {
+            if self.spec.order == Order::Kept {
                 self.delivered += segment.piece.bytes;
                 newest = newest.max(Some(segment.handed));
             }
@@ -236,7 +267,7 @@ impl Connection {
         segment.is_acked = true;
         self.ahead += 1;
         self.under_way = self.under_way.saturating_sub(segment.piece.bytes);
-        if self.order == Order::Kept {
+        if self.spec.order == Order::Kept {
             return None;
         }
         self.delivered += segment.piece.bytes;

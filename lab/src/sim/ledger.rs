@@ -13,8 +13,8 @@ const BIN: Duration = Duration::from_millis(100);
 /// One load's records.
 #[derive(Debug, Default)]
 pub(super) struct Account {
-    /// (arrival at the node, time to the far end) of each record, in the order of arrival there.
-    pub(super) latencies: Vec<(Time, Duration)>,
+    /// Each record that is at the far end, in the order of arrival there.
+    pub(super) received: Vec<Received>,
     /// Bytes that reached the far end in each bin.
     bins: Vec<u64>,
     /// Copies received of each record, by its place in the stream.
@@ -23,12 +23,26 @@ pub(super) struct Account {
     newest_live: u64,
 }
 
+/// A record at the far end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Received {
+    /// Its arrival at the node.
+    pub(super) arrived: Time,
+    /// From then to the far end.
+    pub(super) took: Duration,
+    /// Its payload.
+    pub(super) payload: u64,
+    /// Its place in its stream.
+    pub(super) seq: u64,
+}
+
 /// A transmission under way.
 #[derive(Debug)]
 struct Open {
     load: usize,
     seq: u64,
     arrived: Time,
+    payload: u64,
     left: u64,
     again: bool,
     path: PathId,
@@ -77,8 +91,8 @@ impl Ledger {
             let account = &mut self.accounts[load];
             account.newest_live = account.newest_live.max(seq);
         }
-        let open = Open { load, seq, arrived: record.arrived, left: size, again, path };
-        self.open.insert(id, open);
+        let (arrived, payload) = (record.arrived, record.body.size().0);
+        self.open.insert(id, Open { load, seq, arrived, payload, left: size, again, path });
     }
 
     /// Bytes of a delivery are at the far end; answers whether that was the last of them.
@@ -97,7 +111,7 @@ impl Ledger {
         if open.left > 0 {
             return false;
         }
-        let Open { load, seq, arrived, again, .. } =
+        let Open { load, seq, arrived, payload, again, .. } =
             self.open.remove(&id).expect("it was just found");
         let account = &mut self.accounts[load];
         let place = seq as usize;
@@ -107,7 +121,8 @@ impl Ledger {
         account.copies[place] = account.copies[place].saturating_add(1);
         let copies = account.copies[place];
         if copies == 1 {
-            account.latencies.push((arrived, now.since(arrived)));
+            let took = now.since(arrived);
+            account.received.push(Received { arrived, took, payload, seq });
         } else if !again {
             self.complain(now, format!("record {seq} of load {load} came again, unmarked"));
         }
@@ -117,6 +132,11 @@ impl Ledger {
     /// A connection broke: what was begun on it is void.
     pub(super) fn broke(&mut self, path: PathId) {
         self.open.retain(|_, open| open.path != path);
+    }
+
+    /// Copies after the first that the far end has of a load's records.
+    pub(super) fn further(&self, load: usize) -> u64 {
+        self.accounts[load].copies.iter().map(|copies| u64::from(copies.saturating_sub(1))).sum()
     }
 
     /// Records of a load that the far end has.
@@ -129,8 +149,8 @@ impl Account {
     /// The `share` quantile of the time to the far end, over records that arrived at the node in
     /// [from, until); `None` where there was none.
     pub(super) fn quantile(&self, share: f64, from: Time, until: Time) -> Option<Duration> {
-        let inside = self.latencies.iter().filter(|(at, _)| (from..until).contains(at));
-        let mut taken: Vec<Duration> = inside.map(|&(_, took)| took).collect();
+        let inside = self.received.iter().filter(|one| (from..until).contains(&one.arrived));
+        let mut taken: Vec<Duration> = inside.map(|one| one.took).collect();
         taken.sort_unstable();
         let place = ((taken.len() as f64 * share) as usize).min(taken.len().saturating_sub(1));
         taken.get(place).copied()

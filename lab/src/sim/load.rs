@@ -79,7 +79,7 @@ impl Load {
         Offered {
             source: self.source,
             token: Some(Token(self.offered)),
-            key: Bytes::from(self.spec.name.clone()),
+            key: Bytes::from(self.spec.key.clone()),
             properties: Properties::default(),
             body: Body::Resident(self.payload.slice(..(size as usize).min(self.payload.len()))),
             read_at: now,
@@ -98,6 +98,7 @@ mod tests {
     fn count(arrivals: Arrivals) -> u64 {
         let spec = LoadSpec {
             name: "alarm".into(),
+            key: "alarm".into(),
             latency: Span::millis(50),
             size: (Amount(100), Amount(200)),
             arrivals,

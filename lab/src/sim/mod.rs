@@ -8,6 +8,8 @@ mod catalogue;
 mod command;
 mod connection;
 mod feedback;
+mod file;
+mod fleet;
 mod ledger;
 mod link;
 mod load;
@@ -22,8 +24,5 @@ mod seeds;
 mod world;
 
 pub use self::command::{Options, run};
+pub use self::file::{Played, play};
 pub use self::quantity::{Amount, QuantityError, Span, Speed};
-pub use self::scenario::{
-    Arrivals, Change, ConnectionSpec, Feedback, FlowKind, FlowSpec, LinkSpec, LoadSpec, NodeSpec,
-    Order, Phase, Scenario, Step, Window,
-};

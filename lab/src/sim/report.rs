@@ -1,5 +1,6 @@
 //! What a run showed: rows of a table for people, from which the figures are taken.
 
+use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::Time;
 
 use super::quantity::Span;
@@ -49,8 +50,7 @@ fn row(scenario: &Scenario, outcome: &Outcome, phase: &Phase) -> Row {
         let millis = |share| quantile(share).map(|took| took.as_secs_f64() * 1e3);
         Some(Alarm { p50: millis(0.5)?, p99: millis(0.99)?, worst: millis(1.0)? })
     });
-    let rate = phase.rate.unwrap_or(scenario.link.rate).0.as_f64();
-    let room = rate * (phase.until.as_secs_f64() - phase.from.as_secs_f64());
+    let room = scenario.link.room(phase);
     let share = |wanted: &dyn Fn(usize) -> bool| {
         let own = accounts().filter(|(place, _)| wanted(*place));
         let bytes: u64 = own.map(|(_, account)| account.bytes(from, until)).sum();
@@ -68,9 +68,10 @@ fn row(scenario: &Scenario, outcome: &Outcome, phase: &Phase) -> Row {
 
 /// What decides in a scenario's node: the law, and the scheduler where it is not ours.
 fn label(scenario: &Scenario) -> String {
-    match scenario.node.scheduler.as_str() {
-        "tidegate" => scenario.node.law.clone(),
-        other => format!("{}/{other}", scenario.node.law),
+    let (law, scheduler) = (scenario.node.law.name(), scenario.node.scheduler);
+    match scheduler {
+        SchedulerName::Tidegate => law.into(),
+        other => format!("{law}/{}", other.name()),
     }
 }
 

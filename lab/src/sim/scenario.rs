@@ -1,85 +1,84 @@
 //! A scenario: a node, its loads, the link below it, and a list of described steps.
 
-use serde::{Deserialize, Serialize};
 use tidegate_core::capacity::LawName;
+use tidegate_core::options::NodeOptions;
 use tidegate_core::schedule::SchedulerName;
+use tidegate_core::units::Rate;
 
 use super::quantity::{Amount, Span, Speed};
+use crate::link;
 
 /// Everything that a run is made of; the seed comes beside it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Scenario {
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
     /// Label in tables and figures.
-    pub name: String,
+    pub(super) name: String,
     /// How long the loads last.
-    pub length: Span,
+    pub(super) length: Span,
     /// How long the node may go on afterwards to deliver what it holds.
-    #[serde(default)]
-    pub drain: Span,
+    pub(super) drain: Span,
     /// The node.
-    #[serde(default)]
-    pub node: NodeSpec,
+    pub(super) node: NodeSpec,
     /// Its connections.
-    #[serde(default)]
-    pub connection: ConnectionSpec,
+    pub(super) connection: ConnectionSpec,
     /// The link that all share.
-    pub link: LinkSpec,
+    pub(super) link: LinkSpec,
     /// What the node is offered.
-    pub load: Vec<LoadSpec>,
+    pub(super) load: Vec<LoadSpec>,
     /// Who else uses the link.
-    #[serde(default)]
-    pub flow: Vec<FlowSpec>,
+    pub(super) flow: Vec<FlowSpec>,
     /// What happens, and when.
-    #[serde(default)]
-    pub step: Vec<Step>,
+    pub(super) step: Vec<Step>,
     /// Parts of the run with a row of their own in the table; without one, the whole.
-    #[serde(default)]
-    pub phase: Vec<Phase>,
+    pub(super) phase: Vec<Phase>,
 }
 
 /// The node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct NodeSpec {
-    /// Its scheduler, by name.
-    pub scheduler: String,
-    /// Its law of capacity, by name.
-    pub law: String,
+#[derive(Clone, Debug, Default)]
+pub(super) struct NodeSpec {
+    /// Its scheduler.
+    pub(super) scheduler: SchedulerName,
+    /// Its law of capacity.
+    pub(super) law: LawName,
     /// A configured rate.
-    pub rate: Option<Speed>,
+    pub(super) rate: Option<Speed>,
     /// What a record that it sends costs its only processor; nothing else costs anything.
-    pub cost: Span,
+    pub(super) cost: Span,
+    /// All of a node that has a configuration of its own; scheduler, law and rate are of no use then.
+    pub(super) options: Option<Box<NodeOptions>>,
 }
 
-impl Default for NodeSpec {
+/// How the node's connections behave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ConnectionSpec {
+    /// In which order bytes reach the far end.
+    pub(super) order: Order,
+    /// Whether something below the node limits what is in flight.
+    pub(super) window: Window,
+    /// How acknowledgements come back.
+    pub(super) feedback: Feedback,
+    /// Payload of a packet.
+    pub(super) segment: u64,
+    /// Headers of a packet, as the link counts it.
+    pub(super) headers: u64,
+}
+
+impl Default for ConnectionSpec {
+    /// Without headers, so that a share of the link is one of payload.
     fn default() -> Self {
-        let scheduler = SchedulerName::default().name().into();
-        NodeSpec {
-            scheduler,
-            law: LawName::default().name().into(),
-            rate: None,
-            cost: Span::default(),
+        ConnectionSpec {
+            order: Order::default(),
+            window: Window::default(),
+            feedback: Feedback::default(),
+            segment: 1460,
+            headers: 0,
         }
     }
 }
 
-/// How the node's connections behave.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct ConnectionSpec {
-    /// In which order bytes reach the far end.
-    pub order: Order,
-    /// Whether something below the node limits what is in flight.
-    pub window: Window,
-    /// How acknowledgements come back.
-    pub feedback: Feedback,
-}
-
 /// In which order bytes reach the far end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Order {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Order {
     /// As they were sent: what is lost holds up the rest of its connection (TCP).
     #[default]
     Kept,
@@ -88,9 +87,8 @@ pub enum Order {
 }
 
 /// Whether something below the node limits what is in flight.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Window {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Window {
     /// Nothing: the node alone decides.
     #[default]
     Open,
@@ -99,9 +97,8 @@ pub enum Window {
 }
 
 /// How acknowledgements come back to the sender.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Feedback {
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Feedback {
     /// Each packet's at once.
     #[default]
     Each,
@@ -113,54 +110,60 @@ pub enum Feedback {
     Polled(Span),
 }
 
-/// The link that all share: one first-in-first-out queue that drops what does not fit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct LinkSpec {
-    /// Its rate; ignored with a trace.
-    #[serde(default)]
-    pub rate: Speed,
-    /// A file in mahimahi's format: a line a chance to send 1500 bytes, in milliseconds.
-    #[serde(default)]
-    pub trace: Option<String>,
-    /// Propagation, one way.
-    pub delay: Span,
-    /// Bytes that its queue holds.
-    #[serde(default = "default_queue")]
-    pub queue: Amount,
-    /// Part of the packets that is lost at random.
-    #[serde(default)]
-    pub loss: f64,
+/// The link that all share.
+#[derive(Clone, Debug)]
+pub(super) struct LinkSpec {
+    /// From the node to the far end.
+    pub(super) uplink: link::Options,
+    /// The way of acknowledgements.
+    pub(super) downlink: link::Options,
 }
 
-fn default_queue() -> Amount {
-    Amount(256 * 1024)
+/// Bits a second of a way on which nothing ever waits.
+const FREE: u64 = 1_000_000_000_000_000;
+
+impl LinkSpec {
+    /// A constant rate, a queue that drops what does not fit, and the same propagation back; there
+    /// acknowledgements never wait.
+    pub(super) fn new(speed: Speed, delay: Span, queue: Amount) -> Self {
+        LinkSpec {
+            uplink: link::Options::new(crate::world::bits(speed), delay.0, queue.0),
+            downlink: link::Options::new(FREE, delay.0, u64::MAX),
+        }
+    }
+
+    /// What the uplink could carry in a part of the run that begins with it, in bytes.
+    pub(super) fn room(&self, phase: &Phase) -> f64 {
+        let (from, until) = (phase.from.0, phase.until.0);
+        match phase.rate {
+            Some(Speed(rate)) => rate.as_f64() * until.saturating_sub(from).as_secs_f64(),
+            None => self.uplink.service.room(from, until),
+        }
+    }
 }
 
 /// What one source offers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct LoadSpec {
-    /// Its name, and the first level of its keys.
-    pub name: String,
-    /// Bound on residence.
-    pub latency: Span,
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LoadSpec {
+    /// Its name.
+    pub(super) name: String,
+    /// Key of its records.
+    pub(super) key: String,
+    /// Bound on residence, where the node has no configuration that says it.
+    pub(super) latency: Span,
     /// Payload, from and to (evenly distributed).
-    pub size: (Amount, Amount),
+    pub(super) size: (Amount, Amount),
     /// When records come.
-    pub arrivals: Arrivals,
+    pub(super) arrivals: Arrivals,
     /// First record.
-    #[serde(default)]
-    pub from: Span,
+    pub(super) from: Span,
     /// Last record; without it the end of the run.
-    #[serde(default)]
-    pub until: Option<Span>,
+    pub(super) until: Option<Span>,
 }
 
 /// When records come.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Arrivals {
     /// So many a second, evenly.
     Constant(f64),
     /// So many a second on average, independently.
@@ -170,23 +173,19 @@ pub enum Arrivals {
 }
 
 /// Somebody else on the link.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct FlowSpec {
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct FlowSpec {
     /// What it does.
-    pub kind: FlowKind,
+    pub(super) kind: FlowKind,
     /// From when.
-    #[serde(default)]
-    pub from: Span,
+    pub(super) from: Span,
     /// Until when; without it the end of the run.
-    #[serde(default)]
-    pub until: Option<Span>,
+    pub(super) until: Option<Span>,
 }
 
 /// What a competing flow does.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FlowKind {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum FlowKind {
     /// A constant rate.
     Constant(Speed),
     /// A loss-based flow without end.
@@ -194,75 +193,78 @@ pub enum FlowKind {
 }
 
 /// Something that happens.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Step {
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Step {
     /// When.
-    pub at: Span,
+    pub(super) at: Span,
     /// What.
-    pub change: Change,
+    pub(super) change: Change,
 }
 
 /// What a step changes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Change {
-    /// The link's rate; 0 for an outage that no connection notices.
-    Rate(Speed),
-    /// The link's propagation, one way.
-    Delay(Span),
-    /// The part of the packets that is lost.
-    Loss(f64),
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Change {
+    /// Something of the link, on each way (uplink, downlink) or one.
+    Link([bool; 2], link::Change),
     /// All connections break.
     Down,
     /// They are there again.
     Up,
 }
 
+impl Change {
+    /// The uplink's rate; 0 for an outage that no connection notices.
+    pub(super) fn rate(speed: Speed) -> Self {
+        let profile = link::Profile::constant(crate::world::bits(speed));
+        Change::Link([true, false], link::Change::Service(link::Service::Rate(profile)))
+    }
+
+    /// The link's propagation, one way.
+    pub(super) fn delay(delay: Span) -> Self {
+        Change::Link([true, true], link::Change::Delay(delay.0, std::time::Duration::ZERO))
+    }
+
+    /// The part of the uplink's packets that is lost.
+    pub(super) fn loss(part: f64) -> Self {
+        Change::Link([true, false], link::Change::Loss(link::Loss::Random(part)))
+    }
+}
+
 /// A part of the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Phase {
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Phase {
     /// Label in the table.
-    pub name: String,
+    pub(super) name: String,
     /// From when.
-    pub from: Span,
+    pub(super) from: Span,
     /// Until when.
-    pub until: Span,
-    /// The link's rate in it, for shares; without it the link's first rate.
-    #[serde(default)]
-    pub rate: Option<Speed>,
+    pub(super) until: Span,
+    /// The link's rate in it, for shares; without it what the link began with.
+    pub(super) rate: Option<Speed>,
 }
 
 impl Scenario {
-    /// The law of its node.
-    ///
-    /// # Errors
-    /// No such law.
-    pub fn law(&self) -> Result<LawName, String> {
-        self.node.law.parse()
-    }
-
-    /// The scheduler of its node.
-    ///
-    /// # Errors
-    /// No such scheduler.
-    pub fn scheduler(&self) -> Result<SchedulerName, String> {
-        self.node.scheduler.parse()
-    }
-
-    /// The same with another law; `known` knows the link's first rate.
+    /// The same with another law; `known` knows the mean of what the link carries.
     #[must_use]
-    pub fn with_law(mut self, law: LawName) -> Self {
-        self.node.law = law.name().into();
-        self.node.rate = (law == LawName::Known).then_some(self.link.rate).or(self.node.rate);
+    pub(super) fn with_law(mut self, law: LawName) -> Self {
+        self.node.law = law;
+        if law == LawName::Known {
+            let whole = Phase {
+                name: String::new(),
+                from: Span::default(),
+                until: self.length,
+                rate: None,
+            };
+            let mean = self.link.room(&whole) / self.length.as_secs_f64();
+            self.node.rate = Some(Speed(Rate::new(mean)));
+        }
         self
     }
 
     /// The same with another scheduler.
     #[must_use]
-    pub fn with_scheduler(mut self, scheduler: SchedulerName) -> Self {
-        self.node.scheduler = scheduler.name().into();
+    pub(super) fn with_scheduler(mut self, scheduler: SchedulerName) -> Self {
+        self.node.scheduler = scheduler;
         self
     }
 }

@@ -1,6 +1,8 @@
 //! Random worlds: links, loads and faults from a seed, and what must hold in every one of them.
 
+use tidegate_core::capacity::LawName;
 use tidegate_core::record::DropReason;
+use tidegate_core::schedule::SchedulerName;
 
 use super::quantity::{Amount, Span, Speed};
 use super::random::Random;
@@ -10,6 +12,7 @@ use super::scenario::{
     Order, Scenario, Step, Window,
 };
 use super::world::Outcome;
+use crate::link::Loss;
 
 /// How long a world lives, and how long its node may take to deliver the rest.
 const LENGTH: Span = Span::seconds(20);
@@ -17,15 +20,14 @@ const DRAIN: Span = Span::seconds(3600);
 
 /// The world of a seed.
 pub(super) fn scenario(seed: u64) -> Scenario {
+    use LawName::{Bbr, Copa, Ledbat, Tide};
+    use SchedulerName::{Native, Tidegate as Ours};
     let random = &mut Random::new(seed, 7);
     let megabits = random.pick(&[0.1, 0.5, 1.0, 2.0, 5.0, 20.0]);
-    let link = LinkSpec {
-        rate: Speed::megabits(megabits),
-        trace: None,
-        delay: Span::millis(random.between(1, 200)),
-        queue: Amount(random.pick(&[8, 32, 256, 1024]) * 1024),
-        loss: random.pick(&[0.0, 0.0, 0.0, 0.005, 0.03]),
-    };
+    let delay = Span::millis(random.between(1, 200));
+    let queue = Amount(random.pick(&[8, 32, 256, 1024]) * 1024);
+    let mut link = LinkSpec::new(Speed::megabits(megabits), delay, queue);
+    link.uplink.loss = Loss::Random(random.pick(&[0.0, 0.0, 0.0, 0.005, 0.03]));
     let (five, twenty) = (Span::millis(5), Span::millis(20));
     let connection = ConnectionSpec {
         order: random.pick(&[Order::Kept, Order::Kept, Order::None]),
@@ -36,12 +38,13 @@ pub(super) fn scenario(seed: u64) -> Scenario {
             Feedback::Batched(five, twenty),
             Feedback::Held(Span::millis(40), Span::millis(100)),
         ]),
+        ..ConnectionSpec::default()
     };
     let node = NodeSpec {
-        scheduler: random.pick(&["tidegate", "tidegate", "tidegate", "native"]).into(),
-        law: random.pick(&["tide", "tide", "tide", "bbr", "copa", "ledbat"]).into(),
+        scheduler: random.pick(&[Ours, Ours, Ours, Native]),
+        law: random.pick(&[Tide, Tide, Tide, Bbr, Copa, Ledbat]),
         rate: random.happens(0.2).then(|| Speed::megabits(megabits * 0.8)),
-        cost: Span::default(),
+        ..NodeSpec::default()
     };
     Scenario {
         name: format!("seed {seed}"),
@@ -67,6 +70,7 @@ fn loads(random: &mut Random, megabits: f64) -> Vec<LoadSpec> {
         let per_second = (megabits * 1e6 / 8.0 * random.share() / mean).clamp(0.1, 400.0);
         LoadSpec {
             name: format!("load{place}"),
+            key: format!("load{place}"),
             latency: Span::millis(random.pick(&[20, 50, 200, 500, 1000, 5000])),
             size: (Amount(small), Amount(large)),
             arrivals: match random.between(0, 5) {
@@ -95,13 +99,13 @@ fn steps(random: &mut Random, megabits: f64) -> Vec<Step> {
         at += random.between(1, 4000);
         let mut push = |at, change| steps.push(Step { at: Span::millis(at), change });
         match random.between(0, 4) {
-            0 => push(at, Change::Rate(Speed::megabits(megabits * random.share().max(0.05)))),
-            1 => push(at, Change::Delay(Span::millis(random.between(1, 200)))),
-            2 => push(at, Change::Loss(random.share() * 0.05)),
+            0 => push(at, Change::rate(Speed::megabits(megabits * random.share().max(0.05)))),
+            1 => push(at, Change::delay(Span::millis(random.between(1, 200)))),
+            2 => push(at, Change::loss(random.share() * 0.05)),
             3 => {
-                push(at, Change::Rate(Speed::megabits(0.0)));
+                push(at, Change::rate(Speed::megabits(0.0)));
                 at += random.between(1, 2000);
-                push(at, Change::Rate(Speed::megabits(megabits)));
+                push(at, Change::rate(Speed::megabits(megabits)));
             }
             _ => {
                 push(at, Change::Down);
@@ -111,8 +115,8 @@ fn steps(random: &mut Random, megabits: f64) -> Vec<Step> {
         }
     }
     // In the end the link is what it was, so that what is held can be delivered within `DRAIN`.
-    steps.push(Step { at: LENGTH, change: Change::Rate(Speed::megabits(megabits)) });
-    steps.push(Step { at: LENGTH, change: Change::Loss(0.0) });
+    steps.push(Step { at: LENGTH, change: Change::rate(Speed::megabits(megabits)) });
+    steps.push(Step { at: LENGTH, change: Change::loss(0.0) });
     steps
 }
 
@@ -124,7 +128,7 @@ pub(super) fn check(scenario: &Scenario, outcome: &Outcome) -> (i128, Vec<String
         broken.push(format!("{lost} accepted records have no fate"));
     }
     // A rival may stop in a path that became longer or a queue that is too short: that is its own affair.
-    if status.held > 0 && scenario.node.law == "tide" {
+    if status.held > 0 && scenario.node.law == LawName::Tide {
         let waited = outcome.ended.as_secs_f64();
         broken.push(format!("{} records still held after {waited:.0} s", status.held));
     }

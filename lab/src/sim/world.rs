@@ -2,6 +2,8 @@
 //!
 //! The same scenario and seed give the same run to the byte.
 
+mod network;
+
 use tidegate_core::io::{
     Control, Destination, Event as Report, Input, Output, OutputId, PathId, PathState,
 };
@@ -16,11 +18,12 @@ use super::build;
 use super::connection::{Connection, Piece};
 use super::feedback::Shape;
 use super::ledger::Ledger;
-use super::link::{Link, Packet};
+use super::link::{Packet, Reply};
 use super::load::Load;
 use super::random::Random;
-use super::reno::{PACKET, Reno};
-use super::scenario::{Change, Feedback, FlowKind, Order, Scenario, Window};
+use super::reno::Reno;
+use super::scenario::{ConnectionSpec, Feedback, Order, Scenario, Window};
+use crate::link::Direction;
 
 /// What happened, for the report and for checkers.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub(super) struct Outcome {
     pub(super) ended: Time,
     /// (accepted, refused, unanswered) offers of each load.
     pub(super) answers: Vec<(u64, u64, u64)>,
+    /// Bytes that the uplink had carried when the loads ended, headers included.
+    pub(super) carried: u64,
 }
 
 /// The world.
@@ -45,7 +50,10 @@ pub(super) struct World<'s> {
     loads: Vec<Load>,
     /// (accepted, refused) offers of each load.
     answers: Vec<(u64, u64)>,
-    link: Link,
+    uplink: Direction<Packet>,
+    downlink: Direction<Reply>,
+    /// When each way is looked at next.
+    looks: [Time; 2],
     /// The node's lanes first, then one for each competitor.
     connections: Vec<Connection>,
     lanes: usize,
@@ -71,12 +79,13 @@ impl<'s> World<'s> {
         let lane = |flow| {
             let reno = (spec.window == Window::Reno).then(Reno::new);
             let shape = Shape::new(spec.feedback, random(100 + flow as u64));
-            Connection::new(flow, spec.order, reno, shape)
+            Connection::new(flow, *spec, reno, shape)
         };
         // Every competitor has a connection, so that flows and connections have the same numbers.
         let competitor = |flow| {
             let shape = Shape::new(Feedback::Each, random(100 + flow as u64));
-            Connection::new(flow, Order::Kept, Some(Reno::new()), shape)
+            let spec = ConnectionSpec { order: Order::Kept, ..*spec };
+            Connection::new(flow, spec, Some(Reno::new()), shape)
         };
         let flows = lanes + scenario.flow.len();
         let length = scenario.length.0;
@@ -90,7 +99,9 @@ impl<'s> World<'s> {
             busy_until: Time::ZERO,
             loads: scenario.load.iter().enumerate().map(load).collect(),
             answers: vec![(0, 0); scenario.load.len()],
-            link: Link::new(&scenario.link, random(1))?,
+            uplink: Direction::new(scenario.link.uplink.clone(), seed),
+            downlink: Direction::new(scenario.link.downlink.clone(), seed ^ BACK),
+            looks: [Time::FAR; 2],
             connections: (0..lanes).map(lane).chain((lanes..flows).map(competitor)).collect(),
             lanes,
             competing: vec![false; scenario.flow.len()],
@@ -136,7 +147,11 @@ impl<'s> World<'s> {
     pub(super) fn run(mut self) -> Outcome {
         let length = Time::ZERO + self.scenario.length.0;
         let end = length + self.scenario.drain.0;
+        let mut carried = None;
         while let Some((at, event)) = self.agenda.next() {
+            if at >= length && carried.is_none() {
+                carried = Some(self.uplink.counts().arrived_bytes);
+            }
             let is_done = at >= length && self.node.held() == 0;
             if at > end || is_done {
                 break;
@@ -156,14 +171,18 @@ impl<'s> World<'s> {
             status: self.node.status(self.now),
             ledger: self.ledger,
             ended: self.now,
+            carried: carried.unwrap_or_else(|| self.uplink.counts().arrived_bytes),
         }
     }
 
     /// Whether the node hears of it.
     fn concerns_node(&self, event: &Event) -> bool {
         match event {
-            Event::Depart | Event::Arrive(_) | Event::Constant(_) | Event::Compete(..) => false,
-            Event::Timeout(..) => false,
+            Event::Uplink
+            | Event::Downlink
+            | Event::Constant(_)
+            | Event::Compete(..)
+            | Event::Timeout(..) => false,
             Event::Hear(flow, _) => *flow < self.lanes,
             Event::Offer(_) | Event::Confirm(..) | Event::Step(_) => true,
             // One that was planned before an earlier one took its place says nothing.
@@ -174,15 +193,8 @@ impl<'s> World<'s> {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Offer(place) => self.offer(place),
-            Event::Depart => {
-                for (packet, arrival) in self.link.depart(self.now) {
-                    if let Some(at) = arrival {
-                        self.plan(at, Event::Arrive(packet));
-                    }
-                }
-                self.begin_link();
-            }
-            Event::Arrive(packet) => self.arrive(packet),
+            Event::Uplink if self.looks[0] == self.now => self.look_at_uplink(),
+            Event::Downlink if self.looks[1] == self.now => self.look_at_downlink(),
             Event::Hear(flow, epoch) if self.is_alive(flow, epoch) => self.hear(flow),
             Event::Confirm(id, flow, epoch) if self.is_alive(flow, epoch) => {
                 let destination = Destination::Output(OutputId(0));
@@ -191,14 +203,15 @@ impl<'s> World<'s> {
             Event::Timeout(flow, epoch) if self.is_alive(flow, epoch) => {
                 self.connections[flow].has_timer = false;
                 if let Some(packet) = self.connections[flow].timed_out(self.now) {
-                    self.link.offer(packet);
+                    self.cross(packet);
                 }
                 self.pump(flow);
             }
             Event::Hear(..) | Event::Confirm(..) | Event::Timeout(..) => {}
+            Event::Uplink | Event::Downlink => {}
             Event::Constant(place) => self.send_constant(place),
             Event::Compete(place, is_on) => self.compete(place, is_on),
-            Event::Step(place) => self.step(self.scenario.step[place].change),
+            Event::Step(place) => self.step(&self.scenario.step[place].change),
             Event::Wake if self.wake == self.now => self.wake = Time::FAR,
             Event::Wake => {}
         }
@@ -274,8 +287,8 @@ impl<'s> World<'s> {
                 Some(record) => {
                     let name = record.key.as_ref();
                     let load =
-                        self.scenario.load.iter().position(|load| load.name.as_bytes() == name);
-                    let load = load.expect("keys are the loads' names");
+                        self.scenario.load.iter().position(|load| load.key.as_bytes() == name);
+                    let load = load.expect("keys are those of loads");
                     self.ledger.picked(self.now, id, (load, &record), size, (path, again));
                 }
                 None => self.ledger.complain(self.now, format!("{id:?} has no record")),
@@ -307,110 +320,10 @@ impl<'s> World<'s> {
             self.ledger.complain(self.now, what);
         }
     }
-
-    /// Sends what a connection may send.
-    fn pump(&mut self, flow: usize) {
-        if let Some(place) = flow.checked_sub(self.lanes) {
-            // A competitor always has more to send.
-            while self.competing[place] && self.connections[flow].waiting() < PACKET {
-                let bytes = 16 * PACKET;
-                self.connections[flow].hand(self.now, Piece { delivery: None, bytes });
-            }
-        }
-        while let Some(packet) = self.connections[flow].send(self.now) {
-            self.link.offer(packet);
-        }
-        self.begin_link();
-        let connection = &mut self.connections[flow];
-        if let Some(at) = connection.timeout().filter(|_| !connection.has_timer) {
-            connection.has_timer = true;
-            let epoch = connection.epoch;
-            self.plan(at, Event::Timeout(flow, epoch));
-        }
-    }
-
-    fn begin_link(&mut self) {
-        if let Some(at) = self.link.begin(self.now) {
-            self.plan(at, Event::Depart);
-        }
-    }
-
-    fn is_alive(&self, flow: usize, epoch: u32) -> bool {
-        let connection = &self.connections[flow];
-        connection.is_up && connection.epoch == epoch
-    }
-
-    fn arrive(&mut self, packet: Packet) {
-        let Packet { flow, epoch, number, .. } = packet;
-        if number == UNCONNECTED || !self.is_alive(flow, epoch) {
-            return;
-        }
-        let back = self.now + self.link.delay();
-        let (pieces, heard) = self.connections[flow].arrive(packet, back);
-        self.plan(heard, Event::Hear(flow, epoch));
-        for piece in pieces {
-            let Some(id) = piece.delivery else { continue };
-            if self.ledger.received(self.now, id, piece.bytes) {
-                self.plan(back, Event::Confirm(id, flow, epoch));
-            }
-        }
-    }
-
-    fn hear(&mut self, flow: usize) {
-        let (sample, again) = self.connections[flow].hear(self.now);
-        again.into_iter().for_each(|packet| self.link.offer(packet));
-        self.pump(flow);
-        if let Some(sample) = sample.filter(|_| flow < self.lanes) {
-            self.node.handle(self.now, Input::PathSample { path: path(flow), sample });
-        }
-    }
-
-    fn compete(&mut self, place: usize, is_on: bool) {
-        self.competing[place] = is_on;
-        match self.scenario.flow[place].kind {
-            FlowKind::Constant(_) if is_on => self.plan(self.now, Event::Constant(place)),
-            FlowKind::Constant(_) => {}
-            FlowKind::Reno => self.pump(self.lanes + place),
-        }
-    }
-
-    fn send_constant(&mut self, place: usize) {
-        let FlowKind::Constant(speed) = self.scenario.flow[place].kind else { return };
-        if self.competing[place] {
-            let flow = self.lanes + place;
-            self.link.offer(Packet { flow, epoch: 0, number: UNCONNECTED, sent: 0, bytes: PACKET });
-            self.begin_link();
-            self.plan(self.now + speed.0.time_for(Size(PACKET)), Event::Constant(place));
-        }
-    }
-
-    fn step(&mut self, change: Change) {
-        match change {
-            Change::Rate(speed) => {
-                self.link.set_rate(speed.0);
-                self.begin_link();
-            }
-            Change::Delay(delay) => self.link.set_delay(delay.0),
-            Change::Loss(loss) => self.link.set_loss(loss),
-            Change::Down => self.set_paths(PathState::Down),
-            Change::Up => self.set_paths(PathState::Up),
-        }
-    }
-
-    fn set_paths(&mut self, state: PathState) {
-        for lane in 0..self.lanes {
-            if state == PathState::Down {
-                self.connections[lane].restart();
-                self.ledger.broke(path(lane));
-            }
-            self.connections[lane].is_up = state == PathState::Up;
-            self.node.handle(self.now, Input::PathState { path: path(lane), state });
-        }
-    }
 }
 
-/// Number of the packets of a flow that has no connection.
-const UNCONNECTED: u64 = u64::MAX;
+/// Makes the downlink's seed of the uplink's.
+const BACK: u64 = 1 << 40;
 
 fn path(lane: usize) -> PathId {
     PathId { output: OutputId(0), lane: lane as u8 }

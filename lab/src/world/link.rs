@@ -222,7 +222,7 @@ impl CrossSpec {
 }
 
 /// Whole bits a second, as the emulator counts.
-pub(super) fn bits(rate: Speed) -> u64 {
+pub(crate) fn bits(rate: Speed) -> u64 {
     Rate::as_bits(rate.0).round() as u64
 }
 

@@ -1,15 +1,18 @@
 //! A world: hosts, the links between them, what runs there, what goes wrong, and what must hold.
 //!
-//! It is data, read from a TOML file. `net` brings it up with namespaces and real processes; what a file
-//! says of links, loads, faults and checks is meant for virtual time as well.
+//! It is data, read from a TOML file. `net` brings it up with namespaces and real processes, `sim` plays
+//! its node, its sources and their link in virtual time; each says what it cannot play.
 
 mod check;
 mod fault;
 mod link;
 mod load;
 mod process;
+mod report;
+mod source;
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
@@ -18,9 +21,12 @@ use crate::sim::Span;
 
 pub use self::check::{Check, Fate};
 pub use self::fault::{ChangeSpec, Fault, LinkChange, Target, WayName};
+pub(crate) use self::link::bits;
 pub use self::link::{BurstSpec, CrossSpec, LinkSpec, RedSpec, WaySpec};
 pub use self::load::Load;
-pub use self::process::{Process, fill};
+pub use self::process::{Broker, Process, Program, fill};
+pub use self::report::{Came, Delivered, Records, broken, figures, table};
+pub use self::source::{Arrivals, Sizes, Source};
 
 /// Everything that a run is made of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,15 +51,33 @@ pub struct World {
     /// What runs on them, in the order of their start.
     #[serde(default)]
     pub process: Vec<Process>,
-    /// What is sent.
+    /// Datagrams that are sent.
     #[serde(default)]
     pub load: Vec<Load>,
+    /// Records that are published.
+    #[serde(default)]
+    pub source: Vec<Source>,
+    /// Parts of it with figures of their own.
+    #[serde(default)]
+    pub phase: Vec<Phase>,
     /// What happens, and when.
     #[serde(default)]
     pub fault: Vec<Fault>,
     /// What must hold at the end.
     #[serde(default)]
     pub check: Vec<Check>,
+}
+
+/// A part of a world, by when records were due.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Phase {
+    /// Its name in tables and figures.
+    pub name: String,
+    /// From when.
+    pub from: Span,
+    /// Until when.
+    pub until: Span,
 }
 
 fn second() -> Span {
@@ -71,9 +95,29 @@ impl World {
         Ok(world)
     }
 
+    /// Reads the file of a world; answers with the folder from which on its traces are named.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no world.
+    pub fn read(file: &Path) -> anyhow::Result<(World, PathBuf)> {
+        let text = std::fs::read_to_string(file);
+        let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+        let world = World::parse(&text).with_context(|| file.display().to_string())?;
+        Ok((world, file.parent().unwrap_or(Path::new("")).to_owned()))
+    }
+
     /// The link of a name.
     pub fn link(&self, name: &str) -> Option<&LinkSpec> {
         self.link.iter().find(|link| link.name == name)
+    }
+
+    /// The process of a name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn process(&self, name: &str) -> anyhow::Result<&Process> {
+        let found = self.process.iter().find(|process| process.name == name);
+        found.with_context(|| format!("no process {name:?}"))
     }
 
     fn validate(&self) -> anyhow::Result<()> {
@@ -83,7 +127,8 @@ impl World {
         unique("host", self.hosts.iter())?;
         unique("link", links)?;
         unique("process", processes)?;
-        unique("load", loads)?;
+        unique("load or source", loads.chain(self.source.iter().map(|source| &source.name)))?;
+        unique("phase", self.phase.iter().map(|phase| &phase.name))?;
         ensure!(!self.hosts.is_empty(), "a world needs at least one host");
         for link in &self.link {
             let place = || format!("link {}", link.name);
@@ -95,6 +140,12 @@ impl World {
         }
         for load in &self.load {
             load.validate(self).with_context(|| format!("load {}", load.name))?;
+        }
+        for source in &self.source {
+            source.validate(self).with_context(|| format!("source {}", source.name))?;
+        }
+        for phase in &self.phase {
+            ensure!(phase.from < phase.until, "phase {}: it ends before it begins", phase.name);
         }
         for (number, fault) in self.fault.iter().enumerate() {
             fault.validate(self).with_context(|| format!("fault {}", number + 1))?;

@@ -3,30 +3,75 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::World;
 
-/// The program. Processes start in their order and end with their world.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+/// The program: one of `command`, `tidegate` and `broker`. Processes start in their order and end with
+/// their world.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Process {
     /// Its name, before each of its lines.
     pub name: String,
     /// Where it runs.
     pub host: String,
-    /// The program and its arguments. `{HOST}` is a host's address, `{HOST.LINK}` the one on that link.
+    /// Any program and its arguments. `{HOST}` is a host's address, `{HOST.LINK}` the one on that link.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// What it says when it can serve; the next process starts then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The configuration of a node, as for `tidegate run -c`, with addresses as in a command. The
+    /// password of a broker is in the variable `BROKER_PASSWORD`, its user is `tidegate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tidegate: Option<String>,
+    /// A broker that listens on all addresses of its host, at its protocol's port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broker: Option<Broker>,
+    /// Lines for the end of a broker's configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settings: Option<String>,
+    /// What it says when it can serve; the next process starts then. Nodes and brokers need none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
 }
 
+/// A broker that is set up for a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Broker {
+    /// RabbitMQ, for AMQP.
+    Rabbitmq,
+    /// Mosquitto, for MQTT.
+    Mosquitto,
+}
+
+/// What a process is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Program<'p> {
+    /// Any program and its arguments.
+    Command(&'p [String]),
+    /// A node of this configuration.
+    Tidegate(&'p str),
+    /// A broker.
+    Broker(Broker),
+}
+
 impl Process {
+    /// What it is.
+    pub fn program(&self) -> Program<'_> {
+        match (&self.tidegate, self.broker) {
+            (Some(configuration), _) => Program::Tidegate(configuration),
+            (None, Some(broker)) => Program::Broker(broker),
+            (None, None) => Program::Command(&self.command),
+        }
+    }
+
     pub(super) fn validate(&self, world: &World) -> anyhow::Result<()> {
         world.has_host(&self.host)?;
-        ensure!(!self.command.is_empty(), "needs a command");
+        let given = [!self.command.is_empty(), self.tidegate.is_some(), self.broker.is_some()];
+        let given = given.into_iter().filter(|is_given| *is_given).count();
+        ensure!(given == 1, "needs one of command, tidegate and broker");
+        ensure!(self.settings.is_none() || self.broker.is_some(), "settings are a broker's");
         Ok(())
     }
 }
@@ -39,20 +84,26 @@ pub fn fill(word: &str, addresses: &BTreeMap<String, Ipv4Addr>) -> anyhow::Resul
     let mut filled = String::new();
     let mut rest = word;
     while let Some((before, after)) = rest.split_once('{') {
-        let Some((name, after)) = after.split_once('}') else { break };
+        filled.push_str(before);
         let is_name =
             |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '.';
-        filled.push_str(before);
-        match addresses.get(name) {
-            Some(address) => filled.push_str(&address.to_string()),
-            None if !name.is_empty() && name.chars().all(is_name) => {
-                let known: Vec<&str> = addresses.keys().map(String::as_str).collect();
-                bail!("{{{name}}} is no address; there are {}", known.join(", "))
+        let end = after.find(|char| !is_name(char)).unwrap_or(after.len());
+        let (name, after_name) = after.split_at(end);
+        rest = match after_name.strip_prefix('}').filter(|_| !name.is_empty()) {
+            Some(after_name) => {
+                let address = addresses.get(name).with_context(|| {
+                    let known: Vec<&str> = addresses.keys().map(String::as_str).collect();
+                    format!("{{{name}}} is no address; there are {}", known.join(", "))
+                })?;
+                filled.push_str(&address.to_string());
+                after_name
             }
-            // Braces of somebody else, as in JSON.
-            None => filled.push_str(&format!("{{{name}}}")),
-        }
-        rest = after;
+            // Braces of somebody else, as in JSON and TOML.
+            None => {
+                filled.push('{');
+                after
+            }
+        };
     }
     filled.push_str(rest);
     Ok(filled)
@@ -72,6 +123,7 @@ mod tests {
             Ok("tcp://10.212.1.2:1883/10.212.1.2".into())
         );
         assert_eq!(filled("{\"a\": 1} {}"), Ok("{\"a\": 1} {}".into()));
+        assert_eq!(filled("{ at = '{cloud}' }"), Ok("{ at = '10.212.1.2' }".into()));
         assert_eq!(
             filled("{moon}"),
             Err("{moon} is no address; there are cloud, cloud.lte".into())

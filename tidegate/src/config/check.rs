@@ -5,6 +5,7 @@
 //! (`crate::wire_up` relies on it).
 
 mod brokers;
+mod links;
 mod log;
 mod security;
 mod streams;
@@ -68,6 +69,7 @@ pub fn check(config: &Config) -> Vec<Finding> {
     streams::check(config, &mut findings);
     log::check(config, &mut findings);
     brokers::check(config, &mut findings);
+    links::check(config, &mut findings);
     findings.0
 }
 
@@ -124,6 +126,9 @@ fn one_kind(given: &[&str], kinds: &str, place: &Place, findings: &mut Findings)
     }
 }
 
+/// What an input can be.
+const KINDS: &str = "mqtt = {...}, mqtt_client = {...}, link = {...} or replay = {...}";
+
 fn inputs(config: &Config, findings: &mut Findings) {
     for (index, input) in config.input.iter().enumerate() {
         let place = Place::section("input").to(index);
@@ -140,11 +145,15 @@ fn inputs(config: &Config, findings: &mut Findings) {
             given.push("mqtt_client");
             brokers::client(client, &place.to("mqtt_client"), findings);
         }
+        if let Some(link) = &input.link {
+            given.push("link");
+            links::listener(link, &place.to("link"), findings);
+        }
         if let Some(replay) = &input.replay {
             given.push("replay");
             replay_is_good(replay, &place.to("replay"), findings);
         }
-        one_kind(&given, "mqtt = {...}, mqtt_client = {...} or replay = {...}", &place, findings);
+        one_kind(&given, KINDS, &place, findings);
     }
 }
 
@@ -248,7 +257,12 @@ fn outputs(config: &Config, findings: &mut Findings) {
     for (index, output) in config.output.iter().enumerate() {
         let place = section.to(index);
         let given: Vec<&str> = output.kinds().map(OutputKind::name).collect();
-        one_kind(&given, "amqp = {...}, mqtt = {...} or sink = {...}", &place, findings);
+        one_kind(
+            &given,
+            "amqp = {...}, mqtt = {...}, link = {...} or sink = {...}",
+            &place,
+            findings,
+        );
         output.kinds().for_each(|kind| destination(kind, &place, findings));
         if let Some(name) = &output.name {
             name_is_good(name, place.to("name"), findings);
@@ -292,6 +306,7 @@ fn destination(kind: OutputKind<'_>, output: &Place, findings: &mut Findings) {
             }
             &mqtt.url
         }
+        OutputKind::Link(link) => return links::output(link, &place, findings),
         OutputKind::Sink(sink) => {
             if sink.files == 0 {
                 findings.error(place.to("files"), "nothing could be kept: give at least 1");
@@ -337,7 +352,10 @@ fn uplinks(config: &Config, findings: &mut Findings) {
             let text = "\"known\" needs to know the rate: give rate = \"18mbit\", or another law";
             findings.error(place.to("law"), text);
         }
-        let shares = |other: &&OutputConfig| other.uplink() == output.uplink();
+        let is_link = |output: &OutputConfig| output.link.is_some();
+        let shares = |other: &&OutputConfig| {
+            other.uplink() == output.uplink() && !is_link(other) && !is_link(output)
+        };
         let Some(other) = config.output[..index].iter().find(shares) else { continue };
         for (key, differs) in
             [("rate", other.rate != output.rate), ("law", other.law() != output.law())]
@@ -368,9 +386,12 @@ fn listeners(config: &Config, findings: &mut Findings) {
         listen(address, Place::section("http").to("listen"), findings);
     }
     for (index, input) in config.input.iter().enumerate() {
-        let place = Place::section("input").to(index).to("mqtt").to("listen");
+        let place = Place::section("input").to(index);
         for address in input.mqtt.iter().flat_map(|mqtt| &mqtt.listen).flat_map(|list| &list.0) {
-            listen(address, place.clone(), findings);
+            listen(address, place.to("mqtt").to("listen"), findings);
+        }
+        for address in input.link.iter().flat_map(|link| &link.listen).flat_map(|list| &list.0) {
+            listen(address, place.to("link").to("listen"), findings);
         }
     }
 }

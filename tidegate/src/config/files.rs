@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::check::{Finding, Findings};
 use super::places::Place;
-use super::{Config, MqttClientConfig};
+use super::{Config, LinkInputConfig, MqttClientConfig};
 use crate::access::users::Users;
 use crate::tls::{self, Certificate, ClientFiles};
 
@@ -35,6 +35,16 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
         let place = Place::section("input").to(index).to("mqtt_client");
         let files = input.mqtt_client.as_ref().and_then(MqttClientConfig::tls_files);
         far_end(files, place, &mut findings);
+    }
+    for (index, input) in config.input.iter().enumerate() {
+        let place = Place::section("input").to(index).to("link");
+        let Some(files) = input.link.as_ref().and_then(LinkInputConfig::tls_files) else {
+            continue;
+        };
+        match tls::server(&files) {
+            Ok(_) => validity(&files.certificate, &place.to("certificate"), &mut findings),
+            Err(error) => findings.error(place, error.to_string()),
+        }
     }
     for (index, output) in config.output.iter().enumerate() {
         let Some(kind) = output.kinds().next() else { continue };

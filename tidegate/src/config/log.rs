@@ -18,7 +18,7 @@ pub struct LogConfig {
     pub bound: ByteSize,
     /// Bytes at which a segment is finished.
     pub segment: ByteSize,
-    /// Entries that one commit takes at most.
+    /// Records that one commit takes at most.
     pub commit_max: usize,
     /// How long a commit waits for more than its first entry.
     pub commit_delay: Period,

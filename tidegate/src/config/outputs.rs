@@ -6,6 +6,7 @@ use serde::Deserialize;
 use tidegate_core::capacity::LawName;
 use tidegate_core::units::Size;
 
+use super::LinkOutputConfig;
 use super::units::{ByteSize, OutputRate};
 use crate::tls::ClientFiles;
 
@@ -19,6 +20,8 @@ pub struct OutputConfig {
     pub amqp: Option<AmqpConfig>,
     /// An MQTT broker, or another node.
     pub mqtt: Option<MqttOutputConfig>,
+    /// Another node, by several paths at once.
+    pub link: Option<LinkOutputConfig>,
     /// Files on this machine, or nothing.
     pub sink: Option<SinkConfig>,
     /// `"auto"`, or a cap on what is measured.
@@ -38,6 +41,8 @@ pub enum OutputKind<'a> {
     Amqp(&'a AmqpConfig),
     /// `mqtt`.
     Mqtt(&'a MqttOutputConfig),
+    /// `link`.
+    Link(&'a LinkOutputConfig),
     /// `sink`.
     Sink(&'a SinkConfig),
 }
@@ -48,6 +53,7 @@ impl OutputKind<'_> {
         match self {
             OutputKind::Amqp(_) => "amqp",
             OutputKind::Mqtt(_) => "mqtt",
+            OutputKind::Link(_) => "link",
             OutputKind::Sink(_) => "sink",
         }
     }
@@ -78,6 +84,7 @@ impl<'a> OutputKind<'a> {
         let (ca, certificate, key) = match self {
             OutputKind::Amqp(amqp) => (&amqp.ca, &amqp.certificate, &amqp.key),
             OutputKind::Mqtt(mqtt) => (&mqtt.ca, &mqtt.certificate, &mqtt.key),
+            OutputKind::Link(link) => (&link.ca, &link.certificate, &link.key),
             OutputKind::Sink(_) => return None,
         };
         Some(TlsKeys { ca: ca.as_ref(), certificate: certificate.as_ref(), key: key.as_ref() })
@@ -85,6 +92,9 @@ impl<'a> OutputKind<'a> {
 
     /// The files of its TLS, if it speaks TLS and is right.
     pub fn tls_files(self) -> Option<ClientFiles> {
+        if let OutputKind::Link(link) = self {
+            return link.tls_files();
+        }
         let (OutputKind::Amqp(AmqpConfig { url, .. })
         | OutputKind::Mqtt(MqttOutputConfig { url, .. })) = self
         else {
@@ -99,8 +109,9 @@ impl OutputConfig {
     pub fn kinds(&self) -> impl Iterator<Item = OutputKind<'_>> {
         let amqp = self.amqp.as_ref().map(OutputKind::Amqp);
         let mqtt = self.mqtt.as_ref().map(OutputKind::Mqtt);
+        let link = self.link.as_ref().map(OutputKind::Link);
         let sink = self.sink.as_ref().map(OutputKind::Sink);
-        [amqp, mqtt, sink].into_iter().flatten()
+        [amqp, mqtt, link, sink].into_iter().flatten()
     }
 
     /// The given name, or the name of its kind.
@@ -117,6 +128,11 @@ impl OutputConfig {
                 format!("{}, exchange {}", url(&amqp.url), amqp.exchange)
             }
             Some(OutputKind::Mqtt(mqtt)) => url(&mqtt.url),
+            Some(OutputKind::Link(link)) => {
+                let paths = link.paths.clone().unwrap_or_else(|| vec!["auto".into()]);
+                let to = link.to.as_deref().unwrap_or_default();
+                format!("{to}, by {}", paths.join(", "))
+            }
             Some(OutputKind::Sink(SinkConfig { discard: true, .. })) => "nowhere".into(),
             Some(OutputKind::Sink(sink)) => format!("files in {}", sink.directory.display()),
             None => "nowhere".into(),
@@ -124,13 +140,13 @@ impl OutputConfig {
         format!("{} ({place})", self.label())
     }
 
-    /// The uplink it is on: the given one; for a sink its own, since it has no network below; for the
-    /// others the one that they share.
+    /// The uplink it is on: the given one; for a sink its own, since it has no network below, and for a link,
+    /// since it has several; for the others the one that they share.
     pub fn uplink(&self) -> &str {
-        match (&self.uplink, &self.sink) {
-            (Some(name), _) => name,
-            (None, Some(_)) => self.label(),
-            (None, None) => "uplink",
+        match &self.uplink {
+            Some(name) => name,
+            None if self.sink.is_some() || self.link.is_some() => self.label(),
+            None => "uplink",
         }
     }
 
@@ -315,7 +331,7 @@ impl Url {
 }
 
 /// Splits `host`, `host:port`, `[v6]` and `[v6]:port`.
-fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
+pub(super) fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']')?;

@@ -175,7 +175,7 @@ fn log(file: &mut File) {
         &quoted(segment),
         "Bytes at which a segment is finished; a quarter of bound at most.",
     );
-    file.key("commit_max", &commit_max.to_string(), "Entries that one commit takes at most.");
+    file.key("commit_max", &commit_max.to_string(), "Records that one commit takes at most.");
     file.key(
         "commit_delay",
         &quoted(commit_delay),

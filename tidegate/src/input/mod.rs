@@ -4,6 +4,8 @@
 //! `Pause` and `Resume`. No input queues records: what the node does not take stays where it came from,
 //! in a socket or a file.
 
+pub(crate) mod complaints;
 pub mod counts;
+pub mod link;
 pub mod mqtt;
 pub mod replay;

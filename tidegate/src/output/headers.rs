@@ -2,7 +2,7 @@
 //! every protocol, so that a consumer can measure latency, find gaps and drop duplicates.
 
 use bytes::Bytes;
-use tidegate_core::record::Record;
+use tidegate_core::record::{Properties, Record};
 
 /// The node that accepted the record first.
 pub const NODE: &str = "tidegate-node";
@@ -22,6 +22,15 @@ pub const SOURCE_TIME: &str = "source-time-ns";
 pub const RETAIN: &str = "retain";
 /// `1` where an earlier attempt may have arrived.
 pub const AGAIN: &str = "tidegate-again";
+
+/// Links that the record has crossed.
+pub const HOP: &str = "tidegate-hop";
+
+/// Links that a record with these properties has crossed.
+pub(crate) fn hop(properties: &Properties) -> u8 {
+    let text = properties.find(HOP).and_then(|value| std::str::from_utf8(value).ok());
+    text.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
 
 /// The names and values for one record: its own properties first, then ours.
 pub(super) fn of(record: &Record, class: &str, again: bool) -> Vec<(String, String)> {

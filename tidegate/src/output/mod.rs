@@ -12,6 +12,7 @@ pub mod headers;
 mod lane;
 #[cfg(test)]
 mod lane_tests;
+pub mod link;
 pub mod mqtt;
 mod outgoing;
 pub mod protocol;
@@ -31,6 +32,7 @@ use tokio::task::JoinSet;
 use self::amqp::AmqpOptions;
 use self::lane::Lane;
 pub(crate) use self::lane::{Complaint, connect};
+use self::link::LinkOptionsOut;
 use self::mqtt::MqttOptions;
 use self::protocol::Protocol;
 use self::sink::SinkOptions;
@@ -44,6 +46,8 @@ pub enum OutputOptions {
     Amqp(AmqpOptions),
     /// An MQTT 5 broker, or another node.
     Mqtt(MqttOptions),
+    /// Another node, by several paths at once.
+    Link(Box<LinkOptionsOut>),
     /// Files on this machine, or nothing.
     Sink(SinkOptions),
 }
@@ -59,6 +63,7 @@ pub async fn run(options: OutputOptions, port: OutputPort) {
             let far = Far::new(&options.host, options.port, options.tls.as_ref());
             lanes(far, port, |lane| mqtt::Session::new(options.clone(), lane)).await;
         }
+        OutputOptions::Link(options) => link::run(*options, port).await,
         OutputOptions::Sink(options) => sink::run(options, port).await,
     }
 }

@@ -33,7 +33,7 @@ pub struct SpoolOptions {
     pub directory: PathBuf,
     /// The first key seals, each of them opens; none: nothing is sealed.
     pub keys: Vec<Key>,
-    /// Entries that one commit takes at most.
+    /// Records that one commit takes at most; other entries go along.
     pub commit_max: usize,
     /// How long a commit waits for more entries than the first. What comes while the disk is busy goes
     /// together in any case.

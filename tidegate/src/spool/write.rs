@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use tidegate_core::io::Input;
-use tidegate_core::log::{Append, SegmentId, Write, Writer};
+use tidegate_core::log::{Append, Entry, SegmentId, Write, Writer};
 use tidegate_core::record::RefuseReason;
 use tokio::sync::{mpsc, watch};
 
@@ -48,7 +48,7 @@ impl Writing {
             match command {
                 Command::Append(appends) => {
                     let appends = self.gather(appends, commands, &mut next);
-                    appends.chunks(self.commit_max).for_each(|commit| self.commit(commit));
+                    commits(&appends, self.commit_max).for_each(|commit| self.commit(commit));
                 }
                 Command::Release(segments) => self.release(&segments),
                 Command::Finish => {
@@ -72,7 +72,7 @@ impl Writing {
         next: &mut Option<Command>,
     ) -> Vec<Append> {
         let until = Instant::now() + self.commit_delay;
-        while appends.len() < self.commit_max {
+        while records(&appends) < self.commit_max {
             let wait = until.saturating_duration_since(Instant::now());
             match commands.recv_timeout(wait) {
                 Ok(Command::Append(more)) => appends.extend(more),
@@ -157,5 +157,75 @@ impl Writing {
             }
             _ => {}
         }
+    }
+}
+
+/// How many of the entries somebody waits for.
+fn records(appends: &[Append]) -> usize {
+    appends.iter().filter(|append| is_record(append)).count()
+}
+
+fn is_record(append: &Append) -> bool {
+    matches!(append.entry, Entry::Record(_))
+}
+
+/// The entries in commits of so many records at most. What the node writes beside them, fates above all,
+/// goes along: it is not worth a sync of its own.
+fn commits(mut appends: &[Append], most: usize) -> impl Iterator<Item = &[Append]> {
+    std::iter::from_fn(move || {
+        let one_too_many = appends.iter().enumerate().filter(|(_, append)| is_record(append));
+        let end = one_too_many.map(|(place, _)| place).nth(most).unwrap_or(appends.len());
+        let (commit, rest) = appends.split_at(end);
+        appends = rest;
+        (!commit.is_empty()).then_some(commit)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tidegate_core::log::{Destinations, LoggedRecord};
+    use tidegate_core::record::{Properties, StreamId};
+    use tidegate_core::units::Time;
+
+    use super::*;
+
+    fn record() -> Entry {
+        Entry::Record(Box::new(LoggedRecord {
+            stream: StreamId(1),
+            seq: 1,
+            destinations: Destinations(1),
+            arrived: Time::ZERO,
+            deadline: Time::ZERO,
+            expires: None,
+            wall: None,
+            source_unix_ns: None,
+            class: "ls".into(),
+            key: Bytes::new(),
+            properties: Properties::default(),
+            payload: Bytes::new(),
+            foreign: None,
+        }))
+    }
+
+    #[test]
+    fn what_is_beside_records_costs_no_commit() {
+        let entries = [
+            Entry::Fates(Vec::new()),
+            record(),
+            record(),
+            Entry::Fates(Vec::new()),
+            record(),
+            record(),
+            record(),
+            Entry::Fates(Vec::new()),
+        ];
+        let append = |(number, entry)| Append { number, entry };
+        let appends: Vec<Append> = (1..).zip(entries).map(append).collect();
+        let of = |most| commits(&appends, most).map(<[Append]>::len).collect::<Vec<_>>();
+        assert_eq!(records(&appends), 5);
+        assert_eq!((of(1), of(2)), (vec![2, 2, 1, 1, 2], vec![4, 2, 2]));
+        assert_eq!((of(5), of(9)), (vec![8], vec![8]));
+        assert_eq!(commits(&[], 1).count(), 0);
     }
 }

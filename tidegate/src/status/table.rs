@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::links;
 use super::view::{NodeView, TimesView, UplinkView};
 
 /// What the far end of the demo measured for a class, printed beside the node's own figures.
@@ -38,7 +39,7 @@ pub fn render(view: &NodeView, end_to_end: Option<&[EndToEnd]>) -> String {
         });
         rows.push(row);
     }
-    summary(view) + &align(&rows)
+    summary(view) + &align(&rows) + &links::render(&view.links)
 }
 
 fn head(has_end_to_end: bool) -> Vec<String> {

@@ -11,6 +11,7 @@ use tidegate_core::status::{
 };
 
 use super::Snapshot;
+use super::links::LinkView;
 use crate::spool::Commits;
 
 /// The whole node.
@@ -42,6 +43,9 @@ pub struct NodeView {
     pub uplinks: Vec<UplinkView>,
     /// In the order of the configuration.
     pub outputs: Vec<OutputView>,
+    /// Links, those of outputs and those that came to inputs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkView>,
     /// The log, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogView>,
@@ -238,6 +242,7 @@ impl From<&Snapshot> for NodeView {
             streams: now.rules.iter().enumerate().map(stream).collect(),
             uplinks: now.uplinks.iter().map(Into::into).collect(),
             outputs: now.outputs.iter().map(Into::into).collect(),
+            links: snapshot.links.iter().map(Into::into).collect(),
             log: now.log.as_ref().map(|log| log_view(log, snapshot.commits.as_ref())),
         }
     }

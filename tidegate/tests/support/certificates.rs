@@ -53,10 +53,19 @@ impl Authority {
         self.issue_until(name, 2048)
     }
 
+    /// One for another address beside loopback.
+    pub(crate) fn issue_for(&self, name: &str, address: &str) -> Issued {
+        self.sign(name, 2048, &["127.0.0.1", "::1", address])
+    }
+
     /// A certificate that is good until the first day of `year`.
     pub(crate) fn issue_until(&self, name: &str, year: i32) -> Issued {
+        self.sign(name, year, &["127.0.0.1", "::1"])
+    }
+
+    fn sign(&self, name: &str, year: i32, addresses: &[&str]) -> Issued {
         let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
-        for address in ["127.0.0.1", "::1"] {
+        for address in addresses {
             let address: IpAddr = address.parse().unwrap();
             params.subject_alt_names.push(SanType::IpAddress(address));
         }

@@ -1,8 +1,9 @@
 //! What the product logs, for tests that wait for its words.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
+use tracing::Dispatch;
 use tracing::subscriber::DefaultGuard;
 
 /// Everything that is logged on this thread while it lives.
@@ -11,9 +12,14 @@ pub(crate) struct Logs {
     _guard: DefaultGuard,
 }
 
+/// A second collector that hears nothing. While there is only one, `tracing` asks the thread that comes to a
+/// line first whether anybody listens to it, and keeps the answer for all threads.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(tracing_subscriber::registry()));
+
 impl Logs {
     /// Collects from now on. The test's runtime must have one thread.
     pub(crate) fn collect() -> Logs {
+        LazyLock::force(&SECOND);
         let text = Arc::new(Mutex::new(String::new()));
         let writer = text.clone();
         let subscriber = tracing_subscriber::fmt()

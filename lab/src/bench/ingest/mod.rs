@@ -16,6 +16,8 @@ use self::idle::Held;
 use self::server::{Contestant, Server, Work};
 use super::figure;
 use crate::load::raw;
+use crate::net::spinner::Spinners;
+use crate::progress::Progress;
 
 /// Publishing connections.
 const PUBLISHERS: u64 = 4;
@@ -47,6 +49,9 @@ impl Options {
 /// # Errors
 /// A process that does not start or a connection that breaks.
 pub fn run(options: &Options) -> io::Result<Vec<String>> {
+    let _awake = Spinners::start().map_err(io::Error::other)?;
+    let steps = 4 * Contestant::ALL.len() * options.runs;
+    let progress = Progress::new("ingest", steps + if options.connections > 0 { 2 } else { 0 });
     let mut lines = vec![
         format!("CPU of the whole process for each of {} records of 64 B from", options.records),
         format!("{PUBLISHERS} publishers, us; median of {} runs in turn", options.runs),
@@ -55,7 +60,7 @@ pub fn run(options: &Options) -> io::Result<Vec<String>> {
     let mut figures = Vec::new();
     for (work, name) in [(Work::Discard, "discard"), (Work::Forward, "forward")] {
         for qos in [0, 1] {
-            let [(ours, our_part), (theirs, their_part)] = compare(work, qos, options)?;
+            let [(ours, our_part), (theirs, their_part)] = compare(work, qos, options, &progress)?;
             let (name, ratio) = (format!("{name}_qos{qos}"), ours / theirs);
             lines.push(format!(
                 "{name:<16}{ours:>10.2}{theirs:>11.2}{ratio:>8.2}  {our_part:.3} {their_part:.3}"
@@ -66,6 +71,7 @@ pub fn run(options: &Options) -> io::Result<Vec<String>> {
     }
     if options.connections > 0 {
         for contestant in Contestant::ALL {
+            progress.step(&format!("{}, idle connections", contestant.name()), None);
             let (name, mebi) = (contestant.name(), 1024.0 * 1024.0);
             let Held { alone, each } = idle::plain(contestant, options)?;
             let (alone, over_tls) = (alone / mebi, idle::over_tls(contestant, options)?.each);
@@ -82,10 +88,16 @@ pub fn run(options: &Options) -> io::Result<Vec<String>> {
 }
 
 /// Median CPU and least part arrived of each contestant, in turn.
-fn compare(work: Work, qos: u8, options: &Options) -> io::Result<[(f64, f64); 2]> {
+fn compare(
+    work: Work,
+    qos: u8,
+    options: &Options,
+    progress: &Progress,
+) -> io::Result<[(f64, f64); 2]> {
     let mut runs = [Vec::new(), Vec::new()];
     for _ in 0..options.runs {
         for (runs, contestant) in runs.iter_mut().zip(Contestant::ALL) {
+            progress.step(&format!("{}, QoS {qos}", contestant.name()), None);
             runs.push(measure(contestant, work, qos, options)?);
         }
     }

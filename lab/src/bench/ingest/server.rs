@@ -8,12 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::idle::Keys;
-use crate::bench::resident_kib;
 use crate::load::raw;
 use crate::net::scratch::Scratch;
-
-/// Kernel ticks a second in `/proc`: fixed in the ABI of Linux on every common platform.
-const TICKS_PER_SECOND: f64 = 100.0;
+use crate::net::usage::{on_processor, resident_kib};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contestant {
@@ -80,22 +77,14 @@ impl Server {
         Ok(server)
     }
 
-    /// User and system time of the process so far.
+    /// Processor time of the process so far.
     pub(super) fn cpu(&self) -> io::Result<Duration> {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
-        let after_name = text.rsplit(')').next().unwrap_or_default();
-        let ticks = |place: usize| {
-            after_name.split_whitespace().nth(place).and_then(|field| field.parse::<f64>().ok())
-        };
-        let (Some(user), Some(system)) = (ticks(11), ticks(12)) else {
-            return Err(io::Error::other("/proc has no CPU times"));
-        };
-        Ok(Duration::from_secs_f64((user + system) / TICKS_PER_SECOND))
+        on_processor(self.process.id())
     }
 
     /// Resident memory in KiB.
     pub(super) fn resident_kib(&self) -> io::Result<u64> {
-        resident_kib(self.process.id())
+        Ok(resident_kib(self.process.id())?[0])
     }
 }
 

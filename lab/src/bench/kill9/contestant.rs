@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 
 use crate::load::mqtt::Version;
-use crate::load::{ConsumeAmqp, ConsumeMqtt, Job};
+use crate::load::{Consume, Job, Source};
 use crate::net::NetError;
 use crate::net::namespace::{Link, Side};
 use crate::net::process::{Process, Quiet};
 use crate::net::scratch::Scratch;
+use crate::rig::versions::Program;
 use crate::rig::{self, CONNECT, brokers};
 
 /// A program at the edge that promises to keep what it acknowledges.
@@ -36,6 +37,15 @@ impl Contestant {
         }
     }
 
+    /// The programs that take part, by name, with their versions.
+    pub(super) fn versions(self) -> Vec<(String, String)> {
+        Program::all_with_versions(match self {
+            Contestant::Tidegate => &[Program::Tidegate, Program::RabbitMq],
+            Contestant::Mosquitto => &[Program::Mosquitto],
+            Contestant::Nats => &[Program::Nats],
+        })
+    }
+
     /// The MQTT that it speaks with publishers.
     pub(super) fn version(self) -> Version {
         match self {
@@ -47,18 +57,15 @@ impl Contestant {
     /// What prints all that arrives in the cloud.
     pub(super) fn consumer(self) -> Job {
         let mqtt = |address: SocketAddr| {
-            let (version, is_lasting) = (self.version(), true);
             // Topics of one level: NATS has topics of its own below others.
-            Job::ConsumeMqtt(ConsumeMqtt { address, filter: "+".into(), version, is_lasting })
+            Source::Mqtt { address, filter: "+".into(), version: self.version() }
         };
-        match self {
-            Contestant::Tidegate => Job::ConsumeAmqp(ConsumeAmqp {
-                queue: Some("kill9".into()),
-                ..rig::everything(false)
-            }),
+        let from = match self {
+            Contestant::Tidegate => rig::durable("kill9"),
             Contestant::Mosquitto => mqtt((Side::Cloud.address(), brokers::MQTT_PORT).into()),
             Contestant::Nats => mqtt(rig::edge_listener()),
-        }
+        };
+        Job::Consume(Consume { from, is_lasting: true, is_whole: false })
     }
 
     /// Whether a broker stands in the cloud, which can be killed too.
@@ -113,7 +120,17 @@ impl Contestant {
                 );
                 Ok(brokers::mosquitto(link, Side::Edge, scratch, &bridge).await?)
             }
-            Contestant::Nats => brokers::nats(link, Side::Edge, scratch).await.map_err(Into::into),
+            Contestant::Nats => {
+                let folder = scratch.path().join("jetstream");
+                let text = format!(
+                    "server_name: edge\nlisten: \"127.0.0.1:4222\"\n\
+                     jetstream {{ store_dir: \"{}\" }}\n\
+                     mqtt {{ listen: \"{}\", max_ack_pending: 1000 }}\n",
+                    folder.display(),
+                    rig::edge_listener()
+                );
+                Ok(brokers::nats(link, Side::Edge, scratch, &text).await?)
+            }
         }
     }
 }

@@ -16,6 +16,13 @@ const PEACE: Duration = Duration::from_secs(6);
 /// How long the link is cut.
 const CUT: Duration = Duration::from_secs(3);
 
+/// How long the load and the kills should take, one contestant.
+pub(super) fn expected(options: &Options) -> Duration {
+    let load = options.records as f64 / f64::from(options.per_second.max(1));
+    let life = Duration::from_millis(u64::from(LIVES.start + LIVES.end) / 2);
+    (life * options.kills).max(Duration::from_secs_f64(load))
+}
+
 /// What remains when all faults are over.
 pub(super) struct Survivors {
     /// The contestant's last life.

@@ -4,23 +4,25 @@
 //! Beside that the broker in the cloud is killed and started again, and the link is cut. Publishers speak
 //! QoS 1 and publish again what was not acknowledged.
 
-mod book;
 mod contestant;
 mod faults;
 
 use std::time::Duration;
 
+use anyhow::Context;
 use tokio::time::Instant;
 
-use self::book::{Book, acknowledged};
 pub use self::contestant::Contestant;
 use self::faults::Survivors;
 use super::figure;
-use crate::load::{Acked, Insist, Job};
+use crate::load::{Account, Book, Insist, Job};
 use crate::net::NetError;
 use crate::net::namespace::{Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
+use crate::net::spinner::Spinners;
+use crate::progress::Progress;
+use crate::report::Findings;
 use crate::rig;
 use crate::rig::brokers::lab;
 
@@ -50,21 +52,31 @@ pub struct Options {
     pub seed: u64,
 }
 
-/// Runs it and returns the lines to print.
+/// Runs it and returns what was found; a record that Tidegate acknowledged and that did not arrive breaks the
+/// run.
 ///
 /// # Errors
-/// Something cannot be started, or a record that Tidegate acknowledged did not arrive.
-pub async fn run(options: Options) -> anyhow::Result<Vec<String>> {
+/// Something cannot be started.
+pub async fn run(options: Options) -> anyhow::Result<Findings> {
     let mut table = vec![format!(
         "{:<11}{:>6}{:>10}{:>10}{:>10}{:>8}{:>12}{:>12}",
         "", "kills", "sent", "accepted", "arrived", "lost", "duplicates", "start p50"
     )];
     let mut figures = Vec::new();
-    let mut is_kept = true;
+    let mut found = Findings::default();
+    let _awake = Spinners::start()?;
+    let progress = Progress::new("kill9", options.contestants.len());
     for &contestant in &options.contestants {
+        let expected = faults::expected(&options);
+        progress.step(contestant.name(), Some(expected));
         match one(contestant, &options).await {
             Ok(result) => {
-                is_kept &= contestant != Contestant::Tidegate || result.lost() == 0;
+                if contestant == Contestant::Tidegate && result.lost > 0 {
+                    found
+                        .broken
+                        .push(format!("tidegate lost {} acknowledged records", result.lost));
+                }
+                found.versions.extend(contestant.versions());
                 table.push(result.row(contestant, &options));
                 figures.extend(result.figures(contestant));
             }
@@ -77,8 +89,8 @@ pub async fn run(options: Options) -> anyhow::Result<Vec<String>> {
         }
     }
     table.append(&mut figures);
-    anyhow::ensure!(is_kept, "{}\nacknowledged records did not arrive", table.join("\n"));
-    Ok(table)
+    found.lines = table;
+    Ok(found)
 }
 
 /// What came of one contestant.
@@ -86,6 +98,7 @@ struct Outcome {
     sent: u64,
     accepted: u64,
     arrived: u64,
+    lost: u64,
     duplicates: u64,
     start: Duration,
 }
@@ -108,18 +121,30 @@ async fn one(contestant: Contestant, options: &Options) -> anyhow::Result<Outcom
         }
     };
     let publishers = publishers(contestant, options, &link)?;
-    let mut book = Book::default();
+    let mut book = Book::new(Duration::MAX);
     let faults = faults::all(contestant, options, &link, &scratch, cloud);
     let survivors = book.during(&mut consumer, faults).await?;
-    let acked = book.during(&mut consumer, acknowledged(publishers)).await?;
-    let sum = |of: fn(&Acked) -> u64| acked.iter().map(of).sum::<u64>();
-    let (sent, accepted) = (sum(|acked| acked.sent), sum(|acked| acked.accepted));
+    for line in book.during(&mut consumer, acknowledged(publishers)).await? {
+        book.promise(&line)?;
+    }
+    let Account { sent, accepted, .. } = book.account("");
     book.keep(&mut consumer, Instant::now() + DRAIN, accepted).await?;
+    let lost = book.account("").lost;
     let Survivors { contestant: _alive, cloud: _serving, mut starts } = survivors;
     starts.sort_unstable();
     let start = starts.get(starts.len() / 2).copied().unwrap_or_default();
     let (arrived, duplicates) = (book.got(), book.duplicates());
-    Ok(Outcome { sent, accepted, arrived, duplicates, start })
+    Ok(Outcome { sent, accepted, arrived, lost, duplicates, start })
+}
+
+/// What all publishers were told, when they have ended.
+async fn acknowledged(publishers: Vec<Process>) -> anyhow::Result<Vec<String>> {
+    let mut all = Vec::new();
+    for mut publisher in publishers {
+        let line = publisher.line().await;
+        all.push(line.with_context(|| format!("a publisher ended:\n{}", publisher.last_lines()))?);
+    }
+    Ok(all)
 }
 
 fn publishers(
@@ -145,17 +170,12 @@ fn publishers(
 }
 
 impl Outcome {
-    fn lost(&self) -> u64 {
-        self.accepted.saturating_sub(self.arrived)
-    }
-
     fn row(&self, contestant: Contestant, options: &Options) -> String {
-        let Outcome { sent, accepted, arrived, duplicates, start } = self;
+        let Outcome { sent, accepted, arrived, lost, duplicates, start } = self;
         format!(
-            "{:<11}{:>6}{sent:>10}{accepted:>10}{arrived:>10}{:>8}{duplicates:>12}{:>9.0} ms",
+            "{:<11}{:>6}{sent:>10}{accepted:>10}{arrived:>10}{lost:>8}{duplicates:>12}{:>9.0} ms",
             contestant.name(),
             options.kills,
-            self.lost(),
             start.as_secs_f64() * 1e3,
         )
     }
@@ -169,7 +189,7 @@ impl Outcome {
             records("arrived", self.arrived),
             records("duplicates", self.duplicates),
             figure(&name("start_p50"), self.start.as_secs_f64() * 1e3, "ms"),
-            records("lost_accepted", self.lost()),
+            records("lost_accepted", self.lost),
         ]
     }
 }

@@ -2,21 +2,29 @@
 //! plain file, and the disk's own syncs; each at the same group commits, in turn, in one run.
 
 mod disk;
+mod log;
 mod node;
 mod stores;
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::ValueEnum;
 
 use self::disk::Written;
-use super::{figure, resident_kib};
+use super::figure;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
+use crate::net::usage::resident_kib;
+use crate::progress::Progress;
 
 /// Payload of every record.
 const SIZE: usize = 256;
+/// Groups that are offered and not acknowledged at once: while one is on its way to the disk, the next
+/// one gathers.
+const AHEAD: u64 = 2;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -32,8 +40,10 @@ pub struct Options {
 }
 
 /// A way to make records safe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Contestant {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Contestant {
+    /// The log alone, sealed: what the stores beside it are.
+    Log,
     /// A whole node: records are offered, sealed, committed, acknowledged, delivered to a sink that
     /// discards them, and their fates are committed too.
     Node,
@@ -41,12 +51,15 @@ enum Contestant {
     Open,
     /// One write and one fdatasync a group.
     Plain,
+    /// A transaction a group.
     Redb,
+    /// A batch a group.
     Fjall,
 }
 
 impl Contestant {
-    const ALL: [Contestant; 5] = [
+    const ALL: [Contestant; 6] = [
+        Contestant::Log,
         Contestant::Node,
         Contestant::Open,
         Contestant::Plain,
@@ -56,8 +69,9 @@ impl Contestant {
 
     fn name(self) -> &'static str {
         match self {
-            Contestant::Node => "tidegate",
-            Contestant::Open => "tidegate_unsealed",
+            Contestant::Log => "tidegate_log",
+            Contestant::Node => "tidegate_node",
+            Contestant::Open => "tidegate_node_unsealed",
             Contestant::Plain => "plain_file",
             Contestant::Redb => "redb",
             Contestant::Fjall => "fjall",
@@ -84,62 +98,103 @@ pub async fn run(options: &Options) -> anyhow::Result<Vec<String>> {
 async fn measure(options: &Options, root: &Path) -> anyhow::Result<Vec<String>> {
     std::fs::create_dir_all(root)?;
     let mut table = vec![format!(
-        "durable records of {SIZE} B a second; median of {} runs of {:.0} s in turn; in brackets bytes\n\
-         that the disk wrote for each byte of payload",
+        "durable records of {SIZE} B a second; median of {} runs of {:.0} s in turn, each in a process of\n\
+         its own; in brackets bytes that the disk wrote for each byte of payload, and the most memory",
         options.runs,
         options.time.as_secs_f64()
     )];
     let mut figures = Vec::new();
-    let memory = resident_kib(std::process::id())?;
+    let steps = options.groups.len() * options.runs * Contestant::ALL.len();
+    let progress = Progress::new("spool", steps);
     for &group in &options.groups {
         let mut runs = Contestant::ALL.map(|_| Vec::new());
         let mut syncs = Vec::new();
         for run in 0..options.runs {
             for (runs, contestant) in runs.iter_mut().zip(Contestant::ALL) {
+                let step = format!("{}, {group} a commit", contestant.name());
+                progress.step(&step, Some(options.time));
                 let folder = root.join(format!("{}-{group}-{run}", contestant.name()));
                 std::fs::create_dir_all(&folder)?;
-                runs.push(one(contestant, group, options.time, &folder).await?);
+                runs.push(apart(contestant, group, options.time, &folder).await?);
                 std::fs::remove_dir_all(&folder)?;
             }
             syncs.push(disk::syncs_a_second(root, options.time / 4)?);
         }
-        let plain = median(runs[2].iter().map(|run| run.0).collect());
+        let of = |runs: &Vec<Run>, field: fn(&Run) -> f64| median(runs.iter().map(field).collect());
+        let place = Contestant::ALL.iter().position(|one| *one == Contestant::Plain);
+        let plain = of(&runs[place.context("there is a plain file")?], |run| run.rate);
         table.push(format!("{group} a commit; {:.0} syncs/s of 4 KiB", median(syncs)));
         for (runs, contestant) in runs.iter().zip(Contestant::ALL) {
-            let rate = median(runs.iter().map(|run| run.0).collect());
-            let amplification = median(runs.iter().map(|run| run.1).collect());
-            let (name, ratio) = (contestant.name(), rate / plain);
+            let (name, rate) = (contestant.name(), of(runs, |run| run.rate));
+            let (written, peak) = (of(runs, |run| run.written), of(runs, |run| run.peak_mib));
+            let ratio = rate / plain;
             table.push(format!(
-                "  {name:<18}{rate:>10.0}/s {ratio:>6.2} of the plain file  [{amplification:.2}]"
+                "  {name:<24}{rate:>10.0}/s {ratio:>6.2} of the plain file  [{written:.2}; {peak:.0} MiB]"
             ));
             figures.push(figure(&format!("spool_{name}_{group}"), rate, "records/s"));
             figures.push(figure(&format!("spool_{name}_{group}_ratio"), ratio, "of_plain_file"));
-            figures.push(figure(&format!("spool_{name}_{group}_written"), amplification, "B/B"));
+            figures.push(figure(&format!("spool_{name}_{group}_written"), written, "B/B"));
+            figures.push(figure(&format!("spool_{name}_{group}_peak"), peak, "MiB"));
         }
     }
-    let grown = resident_kib(std::process::id())?.saturating_sub(memory) as f64 / 1024.0;
-    figures.push(figure("spool_resident_growth_of_all", grown, "MiB"));
     table.append(&mut figures);
     Ok(table)
 }
 
-/// Records a second, and bytes that the disk wrote for each byte of payload.
-async fn one(
+/// What one measurement says.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// Records a second.
+    rate: f64,
+    /// Bytes that the disk wrote for each byte of payload.
+    written: f64,
+    /// The most memory that the process ever had.
+    peak_mib: f64,
+}
+
+/// Measures in a process of its own, so that nobody uses memory that another one left.
+async fn apart(
     contestant: Contestant,
     group: usize,
     time: Duration,
     folder: &Path,
-) -> anyhow::Result<(f64, f64)> {
+) -> anyhow::Result<Run> {
     let before = Written::now(folder)?;
+    let mut command = tokio::process::Command::new(std::env::current_exe()?);
+    let name = contestant.to_possible_value().context("no contestant is hidden")?;
+    command.args(["bench", "spool", "--only", name.get_name(), "--group", &group.to_string()]);
+    command.args(["--seconds", &time.as_secs().to_string(), "--directory"]).arg(folder);
+    let output = command.stderr(Stdio::inherit()).kill_on_drop(true).output().await?;
+    let text = String::from_utf8(output.stdout)?;
+    let mut words = text.split_whitespace().map(str::parse::<f64>);
+    let (Some(Ok(rate)), Some(Ok(peak_mib))) = (words.next(), words.next()) else {
+        anyhow::bail!("{} did not end well: {text:?}", contestant.name());
+    };
+    let payload = rate * time.as_secs_f64() * SIZE as f64;
+    Ok(Run { rate, written: before.since(folder)? / payload, peak_mib })
+}
+
+/// One measurement in this process: records a second, and the most memory that it ever had, in MiB.
+///
+/// # Errors
+/// The disk or a store says no.
+pub async fn one(
+    contestant: Contestant,
+    group: usize,
+    time: Duration,
+    folder: &Path,
+) -> anyhow::Result<String> {
     let rate = match contestant {
+        Contestant::Log => log::run(folder, group, time).await?,
         Contestant::Node => node::run(folder, group, time, true).await?,
         Contestant::Open => node::run(folder, group, time, false).await?,
         Contestant::Plain => stores::plain(folder, group, time)?,
         Contestant::Redb => stores::redb(folder, group, time)?,
         Contestant::Fjall => stores::fjall(folder, group, time)?,
     };
-    let payload = rate * time.as_secs_f64() * SIZE as f64;
-    Ok((rate, before.since(folder)? / payload))
+    let [_, peak] = resident_kib(std::process::id())?;
+    let peak = peak as f64 / 1024.0;
+    Ok(format!("{rate} {peak}"))
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

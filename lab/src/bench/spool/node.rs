@@ -10,11 +10,7 @@ use tidegate::port::{Notice, Source};
 use tidegate::{assemble, config};
 use tidegate_core::record::{Body, Offered, Properties, Token};
 
-use super::SIZE;
-
-/// Groups that are offered and not acknowledged at once: while one is on its way to the disk, the next
-/// one gathers.
-const AHEAD: u64 = 2;
+use super::{AHEAD, SIZE};
 
 /// Records a second that are acknowledged as durable.
 pub(super) async fn run(

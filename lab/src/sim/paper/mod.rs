@@ -12,7 +12,7 @@ use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::Time;
 
 use crate::sim::quantity::{Amount, Span, Speed};
-use crate::sim::scenario::{Arrivals, LinkSpec, LoadSpec, NodeSpec, Scenario};
+use crate::sim::scenario::{Arrivals, ConnectionSpec, LinkSpec, LoadSpec, NodeSpec, Scenario};
 use crate::sim::world::{Outcome, World};
 
 /// How long a run lasts. Reading of Table IV: the paper's native latency is half of the overload's share
@@ -94,6 +94,7 @@ impl Case {
     fn scenario(&self, scheduler: SchedulerName) -> Scenario {
         let load = |(name, latency, per_second): (&str, u64, f64)| LoadSpec {
             name: name.into(),
+            key: name.into(),
             latency: Span::millis(latency),
             size: (Amount(self.size()), Amount(self.size())),
             arrivals: Arrivals::Poisson(per_second),
@@ -110,14 +111,12 @@ impl Case {
             length: LENGTH,
             drain: Span::default(),
             node: NodeSpec { cost: Span(Duration::from_secs_f64(cost)), ..NodeSpec::default() },
-            connection: crate::sim::ConnectionSpec::default(),
-            link: LinkSpec {
-                rate: Speed::megabits(self.network.megabits),
-                trace: None,
-                delay: Span::millis(self.network.delay),
-                queue: Amount(1 << 20),
-                loss: 0.0,
-            },
+            connection: ConnectionSpec::default(),
+            link: LinkSpec::new(
+                Speed::megabits(self.network.megabits),
+                Span::millis(self.network.delay),
+                Amount(1 << 20),
+            ),
             load: loads.map(load).to_vec(),
             flow: Vec::new(),
             step: Vec::new(),
@@ -144,8 +143,8 @@ impl Case {
         let (from, end) = (Time::ZERO + Span::seconds(FOUND).0, Time::ZERO + LENGTH.0);
         let classes = [0, 1, 2].map(|place| {
             let account = &outcome.ledger.accounts[place];
-            let took = account.latencies.iter().map(|(_, took)| took.as_secs_f64());
-            let records = account.latencies.len();
+            let took = account.received.iter().map(|one| one.took.as_secs_f64());
+            let records = account.received.len();
             let stage = &outcome.status.rules[place].stages.residence;
             let waiting = &outcome.status.classes[place];
             let p99 = account.quantile(0.99, Time::ZERO, end);

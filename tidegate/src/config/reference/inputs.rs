@@ -1,8 +1,8 @@
 //! The keys of inputs.
 
-use super::outputs::tls;
+use super::outputs::{link_files, tls};
 use super::{File, quoted};
-use crate::config::MqttInputConfig;
+use crate::config::{LinkInputConfig, MqttInputConfig};
 
 pub(super) fn inputs(file: &mut File) {
     file.section(
@@ -14,7 +14,31 @@ pub(super) fn inputs(file: &mut File) {
     file.section("[[input]]", "");
     mqtt_client(file);
     file.section("[[input]]", "");
+    link(file);
+    file.section("[[input]]", "");
     replay(file);
+}
+
+fn link(file: &mut File) {
+    let LinkInputConfig { window, tcp, .. } = LinkInputConfig::default();
+    file.table("link", "Other nodes of Tidegate, by several paths each: they have a link output.");
+    file.key(
+        "link.listen",
+        "[\"0.0.0.0:7443\", \"[::]:7443\"]",
+        "One address or a list, of UDP, and of TCP for those whose UDP is blocked. Required.",
+    );
+    link_files(file);
+    file.note(
+        "link.from",
+        "[\"gate-7\"]",
+        "Names in certificates that may come. Default: all whose certificate is from ca.",
+    );
+    file.key(
+        "link.window",
+        &quoted(window),
+        "Bytes of records of one node that are on their way or not accepted yet.",
+    );
+    file.key("link.tcp", &tcp.to_string(), "Whether to listen on TCP as well.");
 }
 
 /// The listener.

@@ -1,5 +1,7 @@
 //! The keys of outputs.
 
+use tidegate_core::link::schedule::ScheduleName;
+
 use super::{File, quoted};
 use crate::config::SinkConfig;
 
@@ -36,6 +38,9 @@ pub(super) fn outputs(file: &mut File) {
     file.section("[[output]]", "");
     file.key("name", "\"site\"", "");
     mqtt(file);
+    file.section("[[output]]", "");
+    file.key("name", "\"hq\"", "");
+    link(file);
     file.section("[[output]]", "");
     file.key("name", "\"archive\"", "");
     sink(file);
@@ -87,6 +92,38 @@ fn mqtt(file: &mut File) {
     file.note("mqtt.user", "\"gate\"", "User name. Default: none.");
     file.note("mqtt.password_env", "\"SITE_PASSWORD\"", "Environment variable with the password.");
     file.note("mqtt.password_file", "\"/etc/tidegate/site\"", "File with the password.");
+}
+
+fn link(file: &mut File) {
+    file.table("link", "Another node of Tidegate, by several paths at once: it has a link input.");
+    file.key("link.to", "\"hq.example:7443\"", "host:port of its link input. Required.");
+    link_files(file);
+    file.key(
+        "link.paths",
+        "[\"wlan0\", \"wwan0\"]",
+        "Interfaces, which may come and go, or addresses of them. Default: one path by the routing\n\
+         table (\"auto\").",
+    );
+    file.key(
+        "link.schedule",
+        &quoted(ScheduleName::default().name()),
+        &format!(
+            "Which path takes the next packet: {}.",
+            ScheduleName::ALL.map(|name| quoted(name.name())).join(", ")
+        ),
+    );
+    file.key(
+        "link.tcp",
+        "\"auto\"",
+        "TCP in place of UDP: \"auto\" (where UDP is blocked), \"never\" or \"always\".",
+    );
+}
+
+/// Keys of what both ends of a link prove.
+pub(super) fn link_files(file: &mut File) {
+    file.key("link.ca", "\"ca.pem\"", "Authorities of the other end's certificate. Required.");
+    file.key("link.certificate", "\"node.pem\"", "The certificate of this node. Required.");
+    file.key("link.key", "\"node.key\"", "Its private key. Required.");
 }
 
 fn sink(file: &mut File) {

@@ -3,8 +3,9 @@
 use serde::de::{Deserializer, Visitor};
 
 use super::super::{
-    AllowConfig, AmqpConfig, ClassConfig, InputConfig, MqttClientConfig, MqttInputConfig,
-    MqttOutputConfig, OutputConfig, ReplayConfig, SinkConfig, TlsConfig, read,
+    AllowConfig, AmqpConfig, ClassConfig, InputConfig, LinkInputConfig, LinkOutputConfig,
+    MqttClientConfig, MqttInputConfig, MqttOutputConfig, OutputConfig, ReplayConfig, SinkConfig,
+    TlsConfig, read,
 };
 use super::*;
 
@@ -57,7 +58,7 @@ fn every_key_is_explained() {
         let is_there = stands(format!("[{section}]")) || stands(format!("[[{section}]]"));
         assert!(is_there, "[{section}] is not explained");
     }
-    let kinds = ["mqtt", "mqtt_client", "replay", "amqp", "sink"];
+    let kinds = ["mqtt", "mqtt_client", "link", "replay", "amqp", "sink"];
     let plain = [
         fields::<NodeConfig>(),
         fields::<InputConfig>(),
@@ -77,6 +78,8 @@ fn every_key_is_explained() {
     let inner = [
         ("mqtt", fields::<MqttInputConfig>()),
         ("mqtt_client", fields::<MqttClientConfig>()),
+        ("link", fields::<LinkInputConfig>()),
+        ("link", fields::<LinkOutputConfig>()),
         ("replay", fields::<ReplayConfig>()),
         ("amqp", fields::<AmqpConfig>()),
         ("mqtt", fields::<MqttOutputConfig>()),
@@ -97,7 +100,7 @@ fn commented_keys_are_right_where_they_may_stand() {
         let text = format!("{lone}{key} = {value}\n");
         assert_eq!(read(&text).render("reference.toml", &text), "");
     }
-    assert_eq!(commented_keys().len(), 29);
+    assert_eq!(commented_keys().len(), 30);
 }
 
 /// What must stand before a key for it to be right.
@@ -109,6 +112,9 @@ fn beside(key: &str) -> String {
         None if key == "cap" => "[[class]]\nname = \"x\"\nlatency = \"1s\"\n".into(),
         None if key.contains("key_") => "[log]\ndirectory = \"d\"\n".into(),
         None => "[[stream]]\n".into(),
+        Some(("link", _)) => "[[input]]\nlink.listen = \"[::]:7443\"\nlink.ca = \"a\"\n\
+             link.certificate = \"b\"\nlink.key = \"c\"\n"
+            .into(),
         Some(("replay", _)) => "[[input]]\nreplay.file = \"a.csv\"\n".into(),
         Some(("mqtt", "anonymous" | "allow")) => {
             "[[input]]\nmqtt.listen = \"127.0.0.1:1883\"\nmqtt.users = \"users\"\n".into()

@@ -12,10 +12,10 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::clients::Clients;
-use super::complaints::Complaints;
 use super::connection;
 use super::options::MqttOptions;
 use super::session::{End, Limits};
+use crate::input::complaints::Complaints;
 use crate::port::Intake;
 use crate::tls::Stream;
 

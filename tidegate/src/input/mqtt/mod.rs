@@ -35,7 +35,6 @@ mod afterlife;
 mod buffer;
 pub mod client;
 mod clients;
-mod complaints;
 mod connection;
 mod listener;
 mod options;

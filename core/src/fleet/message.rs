@@ -1,0 +1,138 @@
+//! What agents and the orchestrator say to each other.
+//!
+//! Each message is the sender's whole state. It may be lost, come twice or come late: numbers tell an
+//! older one, and the next one repairs it.
+
+use std::time::Duration;
+
+use super::{Amount, Grant, NodeId, Tuple};
+
+/// The order of directives: of a later leader, or a later one of the same leader. What is not above the
+/// newest that was obeyed comes from the past or from a deposed leader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence {
+    /// Of the leader's election.
+    pub revision: u64,
+    /// Of the leader's directives, from 1.
+    pub round: u64,
+}
+
+/// A peer that a node reaches over a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Which.
+    pub node: NodeId,
+    /// How far it is, in any measure that adds up.
+    pub distance: u32,
+}
+
+/// A grant that a node holds, as provider or as receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// As it was granted.
+    pub grant: Grant,
+    /// What the provider carries of it, measured; what the receiver tells is nothing.
+    pub carried: Amount,
+}
+
+/// A node's heartbeat: on change, and once a second.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// Who.
+    pub node: NodeId,
+    /// New whenever its process is new.
+    pub incarnation: u64,
+    /// From 1, in each incarnation.
+    pub number: u64,
+    /// The newest directive that it obeyed.
+    pub heard: Fence,
+    /// What it has and wants, gross.
+    pub tuple: Tuple,
+    /// What its own records use of its own uplink, measured.
+    pub output: Amount,
+    /// The peers that it reaches; absent where the leader has them from an earlier beat.
+    pub peers: Option<Vec<Reach>>,
+    /// What it holds.
+    pub held: Vec<Held>,
+}
+
+/// What the leader tells a node: all of its grants. A grant that is not in it is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directive {
+    /// To whom.
+    pub node: NodeId,
+    /// To which life of it.
+    pub incarnation: u64,
+    /// Its place among all directives.
+    pub fence: Fence,
+    /// The newest beat that the leader had: a receiver's leases count from when it sent that.
+    pub beat: u64,
+    /// How long the grants last unless they are renewed.
+    pub lease: Duration,
+    /// As provider and as receiver.
+    pub grants: Vec<Grant>,
+}
+
+/// Bytes of a number in the usual encoding of seven bits a byte, with its tag.
+fn number(value: u64) -> usize {
+    1 + (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Bytes of something inside something else: a tag, a length, and it.
+fn nested(size: usize) -> usize {
+    number(size as u64) + size
+}
+
+impl Grant {
+    fn encoded_size(&self) -> usize {
+        let numbers = [self.token.revision, self.token.id, self.provider.0, self.receiver.0];
+        let numbers = numbers.into_iter().map(number).sum::<usize>();
+        numbers + number(u64::from(self.class.0)) + number(self.amount.0)
+    }
+}
+
+impl Beat {
+    /// Bytes of it as a protocol buffer, without what carries it.
+    pub fn encoded_size(&self) -> usize {
+        let head = [self.node.0, self.incarnation, self.number, self.heard.revision];
+        let head = head.into_iter().map(number).sum::<usize>() + number(self.heard.round);
+        let amounts = self.tuple.demand.iter().map(|amount| number(amount.0) - 1).sum();
+        let reach = |reach: &Reach| nested(number(reach.node.0) + number(reach.distance.into()));
+        let peers = self.peers.iter().flatten().map(reach).sum::<usize>();
+        let held = |held: &Held| nested(held.grant.encoded_size() + number(held.carried.0));
+        head + number(self.tuple.capacity.0)
+            + nested(amounts)
+            + number(self.output.0)
+            + peers
+            + self.held.iter().map(held).sum::<usize>()
+    }
+}
+
+impl Directive {
+    /// Bytes of it as a protocol buffer, without what carries it.
+    pub fn encoded_size(&self) -> usize {
+        let head =
+            [self.node.0, self.incarnation, self.fence.revision, self.fence.round, self.beat];
+        let head = head.into_iter().map(number).sum::<usize>();
+        let grants = self.grants.iter().map(|grant| nested(grant.encoded_size()));
+        head + number(self.lease.as_millis() as u64) + grants.sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_take_seven_bits_a_byte() {
+        assert_eq!([0, 127, 128, 16_383, 16_384, u64::MAX].map(number), [2, 2, 3, 3, 4, 11]);
+        assert_eq!(nested(10), 12);
+    }
+
+    #[test]
+    fn directives_of_a_later_leader_come_later() {
+        let fence = |revision, round| Fence { revision, round };
+        assert!(fence(2, 1) > fence(1, 900) && fence(1, 2) > fence(1, 1));
+        assert!(Fence::default() < fence(1, 0));
+    }
+}

@@ -1,0 +1,159 @@
+//! The fleet: a node whose uplink cannot carry everything borrows its neighbours' uplinks.
+//!
+//! Nodes say what they want and what they have ([`Tuple`]); a [`Problem`] is what that means for the
+//! whole fleet at one time; a matching (`match/`, chosen by name) answers with [`Redirection`]s.
+//! Everything here is a rate: whole bytes/s, so that matchings are exact ([`Amount`]).
+//!
+//! Two state machines without I/O hold it together: the [`Agent`] of each node, and the [`Orchestrator`]
+//! that leads. What they say to each other ([`Beat`], [`Directive`]) is always the whole state, so that a
+//! lost message is repaired by the next one. Grants live in the agents, on their own clocks.
+
+mod agent;
+mod audit;
+mod candidates;
+mod credit;
+mod custody;
+mod grants;
+mod ledger;
+#[path = "match/mod.rs"]
+mod matching;
+mod members;
+mod message;
+mod objective;
+mod options;
+mod orchestrator;
+mod pairs;
+mod problem;
+mod reserve;
+mod smooth;
+mod sticky;
+mod tuple;
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+
+pub use self::agent::{Agent, AgentInput, AgentOutput, Holding, Measured};
+pub use self::audit::{ClassAudit, MatchingAudit};
+pub use self::candidates::{Candidates, Peer};
+pub use self::credit::{Borrower, Lender};
+pub use self::custody::{Entrusted, Relayed};
+pub use self::ledger::{GrantStatus, MemberStatus};
+pub use self::matching::MatchingName;
+pub use self::message::{Beat, Directive, Fence, Held, Reach};
+pub use self::objective::{NetworkNode, NetworkObjective, network_objective};
+pub use self::options::FleetOptions;
+pub use self::orchestrator::{Orchestrator, OrchestratorInput, OrchestratorOutput, Round};
+pub use self::pairs::PairState;
+pub use self::problem::{Problem, Redirection};
+pub use self::reserve::{Reserve, ReserveError, Shift};
+pub use self::tuple::{Tuple, gross_demand};
+use crate::class::ClassId;
+use crate::units::Rate;
+
+/// Nodes of one fleet: places are 32 bits wide, and one orchestrator serves no more.
+pub const NODES_MAX: usize = 65_536;
+/// Peers that a node names as candidates: those of its site, and the nearest of others.
+pub const CANDIDATES_MAX: usize = 64;
+
+/// A node of the fleet: given once, the same at every orchestrator, never given again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u64);
+
+/// A rate in whole bytes/s: sums and differences are exact, so no crumbs are granted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Amount(pub u64);
+
+impl Amount {
+    /// Nothing.
+    pub const ZERO: Amount = Amount(0);
+
+    /// The largest whole amount within `rate`.
+    pub fn of(rate: Rate) -> Self {
+        Amount(rate.as_f64() as u64)
+    }
+
+    /// As the rest of core counts.
+    pub fn rate(self) -> Rate {
+        Rate::new(self.0 as f64)
+    }
+
+    /// Whether it is nothing.
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    /// `self - other`, or nothing.
+    pub const fn saturating_sub(self, other: Amount) -> Amount {
+        Amount(self.0.saturating_sub(other.0))
+    }
+
+    /// The amount times a factor >= 0, rounded down.
+    pub fn times(self, factor: f64) -> Amount {
+        Amount::of(self.rate().times(factor))
+    }
+}
+
+impl Add for Amount {
+    type Output = Amount;
+    fn add(self, other: Amount) -> Amount {
+        Amount(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Amount {
+    fn add_assign(&mut self, other: Amount) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Amount {
+    type Output = Amount;
+    /// Panics in every build on underflow: a negative amount is an accounting mistake of ours.
+    fn sub(self, other: Amount) -> Amount {
+        Amount(self.0.checked_sub(other.0).expect("amounts never go below zero"))
+    }
+}
+
+impl SubAssign for Amount {
+    fn sub_assign(&mut self, other: Amount) {
+        *self = *self - other;
+    }
+}
+
+impl Sum for Amount {
+    fn sum<I: Iterator<Item = Amount>>(amounts: I) -> Amount {
+        amounts.fold(Amount::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for Amount {
+    /// Network notation, as in configuration: `2.00 Mbit/s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.rate().fmt(f)
+    }
+}
+
+/// What no two grants share: the revision under which the granting leader was elected, and its count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token {
+    /// Of the leader that granted it.
+    pub revision: u64,
+    /// From 1, for each leader.
+    pub id: u64,
+}
+
+/// A part of a provider's uplink, lent for as long as it is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Its name.
+    pub token: Token,
+    /// Whose uplink is lent.
+    pub provider: NodeId,
+    /// Whose records go by it.
+    pub receiver: NodeId,
+    /// For which class of records.
+    pub class: ClassId,
+    /// How much.
+    pub amount: Amount,
+}

@@ -1,0 +1,219 @@
+//! The leader of a fleet: hears beats, decides who borrows from whom, and tells them.
+//!
+//! It can be lost at any time. Grants live in the nodes; a new leader hears from them what they hold and
+//! goes on from there. What a deposed one still says comes before the fence of its successor.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::grants::{Entry, key};
+use super::ledger::{GrantStatus, Ledger, MemberStatus};
+use super::members::{Member, News};
+use super::message::{Beat, Directive};
+use super::pairs::{PairState, Pairs};
+use super::{Amount, FleetOptions, NodeId, sticky};
+use crate::units::Time;
+
+/// What a driver tells an orchestrator.
+#[derive(Clone, Debug)]
+pub enum OrchestratorInput {
+    /// It leads from now on. The revision is larger than that of every leader before.
+    Elected {
+        /// Of its election.
+        revision: u64,
+    },
+    /// It no longer leads.
+    Deposed,
+    /// From a node.
+    Beat(Beat),
+    /// A node is to lend nothing and to be left by its borrowers, or to take part again.
+    Drain(NodeId, bool),
+    /// How long the last decision took: the next one waits twice that at least.
+    Took(Duration),
+    /// Time has come.
+    Timeout,
+}
+
+/// What an orchestrator tells its driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OrchestratorOutput {
+    /// To be sent to the node that it names.
+    Directive(Directive),
+}
+
+/// What the last decision did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Decisions of this leader so far.
+    pub number: u64,
+    /// Amounts granted, all together.
+    pub granted: Amount,
+    /// What of that differs from the decision before: new, larger, smaller and over.
+    pub changed: Amount,
+    /// Grants.
+    pub grants: usize,
+    /// Grants that are new.
+    pub new: usize,
+    /// What all requests want.
+    pub wanted: Amount,
+}
+
+/// The state machine of an orchestrator, leading or not.
+#[derive(Debug)]
+pub struct Orchestrator {
+    options: FleetOptions,
+    revision: Option<u64>,
+    ledger: Ledger,
+    pairs: Pairs,
+    round: Round,
+    decided: Option<Time>,
+    took: Duration,
+    has_news: bool,
+    outputs: VecDeque<OrchestratorOutput>,
+}
+
+impl Orchestrator {
+    /// One that does not lead.
+    pub fn new(options: FleetOptions) -> Self {
+        Orchestrator {
+            options,
+            revision: None,
+            ledger: Ledger::default(),
+            pairs: Pairs::default(),
+            round: Round::default(),
+            decided: None,
+            took: Duration::ZERO,
+            has_news: false,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Something happened.
+    pub fn handle(&mut self, now: Time, input: OrchestratorInput) {
+        match input {
+            OrchestratorInput::Elected { revision } => {
+                self.clear();
+                self.revision = Some(revision);
+            }
+            OrchestratorInput::Deposed => self.clear(),
+            OrchestratorInput::Beat(beat) => self.hear(now, &beat),
+            OrchestratorInput::Drain(node, is_drained) => {
+                if let Some(member) = self.ledger.members.get_mut(node) {
+                    self.has_news |= member.is_drained != is_drained;
+                    member.is_drained = is_drained;
+                }
+            }
+            OrchestratorInput::Took(took) => self.took = took,
+            OrchestratorInput::Timeout => {}
+        }
+        if self.next_timeout().is_some_and(|due| due <= now) {
+            self.decide(now);
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<OrchestratorOutput> {
+        self.outputs.pop_front()
+    }
+
+    /// When the next decision is due: at once on news, but not too soon after the last one.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.revision?;
+        let Some(decided) = self.decided else { return self.has_news.then_some(Time::ZERO) };
+        let is_empty = self.ledger.members.iter().next().is_none();
+        let pause = self.options.decisions.max(self.took * 2);
+        (self.has_news || !is_empty).then_some(decided + pause)
+    }
+
+    /// The revision under which it leads.
+    pub fn revision(&self) -> Option<u64> {
+        self.revision
+    }
+
+    /// What the last decision did.
+    pub fn round(&self) -> Round {
+        self.round
+    }
+
+    /// Every node that it hears.
+    pub fn members(&self) -> impl Iterator<Item = MemberStatus> + '_ {
+        self.ledger.members.iter().map(|member: &Member| MemberStatus {
+            node: member.node,
+            tuple: member.tuple.clone(),
+            heard: member.heard,
+            is_drained: member.is_drained,
+        })
+    }
+
+    /// Every grant.
+    pub fn grants(&self) -> impl Iterator<Item = GrantStatus> + '_ {
+        self.ledger.grants.iter().map(|entry: &Entry| GrantStatus {
+            grant: entry.grant,
+            carried: entry.carried,
+            since: entry.since,
+        })
+    }
+
+    /// What is known of a pair of a receiver and a provider.
+    pub fn pair(&self, receiver: NodeId, provider: NodeId) -> Option<PairState> {
+        self.pairs.of(receiver, provider)
+    }
+
+    fn clear(&mut self) {
+        self.revision = None;
+        self.ledger = Ledger::default();
+        self.pairs = Pairs::default();
+        self.round = Round::default();
+        (self.decided, self.has_news) = (None, false);
+        self.outputs.clear();
+    }
+
+    fn hear(&mut self, now: Time, beat: &Beat) {
+        let Some(revision) = self.revision else { return };
+        let news = self.ledger.hear(now, beat, revision, self.options.classes);
+        self.has_news |= news != News::Old;
+    }
+
+    fn decide(&mut self, now: Time) {
+        let Some(revision) = self.revision else { return };
+        let round = (revision, self.round.number + 1);
+        self.ledger.silence(now, &self.options);
+        self.judge(now);
+        self.ledger.members.refresh(now, &self.pairs);
+        let problem = self.ledger.problem(&self.options);
+        let wanted = problem.wanted().iter().copied().sum();
+        let redirections = sticky::solve(self.options.matching, &problem, round.1);
+        let new = self.ledger.apply(now, &redirections, round);
+        for grant in &new {
+            let member = self.ledger.members.get(grant.receiver);
+            let output = member.map_or(Amount::ZERO, |member| member.output);
+            if self.pairs.granted(now, (grant.receiver, grant.provider), output) {
+                self.ledger.members.reshape();
+            }
+        }
+        let directives = self.ledger.directives(now, round, &self.options);
+        self.outputs.extend(directives.into_iter().map(OrchestratorOutput::Directive));
+        self.round = Round {
+            number: round.1,
+            granted: self.ledger.grants.iter().map(|entry| entry.grant.amount).sum(),
+            changed: self.ledger.take_changed(),
+            grants: self.ledger.grants.len(),
+            new: new.len(),
+            wanted,
+        };
+        (self.decided, self.has_news) = (Some(now), false);
+    }
+
+    /// Revokes what does not help.
+    fn judge(&mut self, now: Time) {
+        let (failed, has_changed) = self.pairs.judge(now, &self.ledger, &self.options);
+        for (receiver, provider) in failed {
+            let grants = self.ledger.grants.between(receiver, provider);
+            let keys = grants.map(|entry| key(&entry.grant)).collect();
+            self.ledger.end(keys);
+        }
+        if has_changed {
+            self.ledger.members.reshape();
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What a node costs at a given rate: CPU and memory of each component at the edge, beside Mosquitto's.
+//! JANUS, section VII.B.4.
+//!
+//! The link is not the limit. What a component of a node costs is the difference between two nodes: one that
+//! accepts and discards, one that sends, one that makes records safe first.
+
+use std::time::Duration;
+
+use clap::Args;
+use tokio::time::{Instant, sleep};
+
+use super::contestants::{Contestant, Destination, NodeRig};
+use crate::load::{Account, Book, Payload, Publish, Stream};
+use crate::net::NetError;
+use crate::net::namespace::Link;
+use crate::net::scratch::Scratch;
+use crate::net::spinner::Spinners;
+use crate::net::usage::{on_processor, resident_kib};
+use crate::progress::Progress;
+use crate::report::{Findings, figure};
+
+/// Connections that the records come over.
+const PUBLISHERS: u32 = 100;
+/// A contestant that does less of the load than this while it is on does not keep up with it.
+const KEEPS_UP: f64 = 0.95;
+/// From the load's begin until counting begins: buffers have their size then.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// What to run.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Records a second (may be given again)
+    #[arg(long = "rate", default_values_t = [1000, 5000])]
+    pub rates: Vec<u32>,
+    /// Payload bytes
+    #[arg(long, default_value_t = 256)]
+    pub size: usize,
+    /// How long is counted, in seconds
+    #[arg(long, default_value_t = 10)]
+    pub seconds: u32,
+    /// Runs of each, in turn; figures are medians
+    #[arg(long, default_value_t = 1)]
+    pub runs: u32,
+    /// Only this one (may be given again): tidegate-accepts, tidegate-sends, tidegate-keeps-and-sends,
+    /// mosquitto-alone, mosquitto-bridge, mosquitto-forwarder
+    #[arg(long, value_parser = contestant)]
+    pub only: Vec<Contestant>,
+}
+
+fn contestant(name: &str) -> Result<Contestant, String> {
+    let found = contestants().into_iter().find(|one| one.name() == name);
+    found.ok_or_else(|| format!("no contestant is called {name}"))
+}
+
+/// What a component used.
+#[derive(Clone, Debug, PartialEq)]
+struct Used {
+    component: &'static str,
+    /// Part of one processor.
+    processor: f64,
+    /// MiB: at the end, and the most.
+    resident: [f64; 2],
+}
+
+/// What came of one run.
+#[derive(Clone, Debug, PartialEq)]
+struct Run {
+    used: Vec<Used>,
+    /// Records that were done while the load was on, as a part of all: what costs too little because it
+    /// is not done says nothing.
+    in_time: f64,
+    /// Accepted records that did not come.
+    lost: u64,
+}
+
+/// Who is measured.
+fn contestants() -> Vec<Contestant> {
+    let node = |name, to, has_log| {
+        Contestant::Tidegate(NodeRig { name, scheduler: "tidegate", has_log, to, streams: "" })
+    };
+    vec![
+        node("tidegate-accepts", Destination::Nothing, false),
+        node("tidegate-sends", Destination::RabbitMq, false),
+        node("tidegate-keeps-and-sends", Destination::RabbitMq, true),
+        Contestant::MosquittoAlone,
+        Contestant::MosquittoBridge,
+        Contestant::MosquittoForwarder,
+    ]
+}
+
+/// Runs it and returns what was found.
+///
+/// # Errors
+/// Links cannot be made here, or a contestant that is there does not work.
+pub async fn run(options: Options) -> anyhow::Result<Findings> {
+    let _awake = Spinners::start()?;
+    let contestants = if options.only.is_empty() { contestants() } else { options.only.clone() };
+    let runs = options.runs.max(1);
+    let progress =
+        Progress::new("overhead", options.rates.len() * contestants.len() * runs as usize);
+    let mut found = Findings::default();
+    found.lines.push(format!(
+        "{} B each from {PUBLISHERS} publishers, {} s, median of {runs} runs in turn",
+        options.size, options.seconds
+    ));
+    found.lines.push(format!(
+        "{:>9} {:<26}{:<14}{:>10}{:>14}{:>12}{:>12}",
+        "records/s", "", "component", "CPU", "a record", "resident", "at most"
+    ));
+    let mut figures = Vec::new();
+    for &rate in &options.rates {
+        let mut all: Vec<Vec<Run>> = vec![Vec::new(); contestants.len()];
+        for _ in 0..runs {
+            for (contestant, all) in contestants.iter().zip(&mut all) {
+                let name = contestant.name();
+                let expected = WARM_UP + Duration::from_secs(options.seconds.into());
+                progress.step(&format!("{name}, {rate} a second"), Some(expected));
+                match one(contestant, rate, &options).await {
+                    Ok(run) => {
+                        found.versions.extend(contestant.versions());
+                        if run.lost > 0 && !contestant.is_rival() {
+                            let lost = run.lost;
+                            found.broken.push(format!("{name}, {rate}/s: {lost} accepted lost"));
+                        }
+                        all.push(run);
+                    }
+                    Err(error) => match error.downcast_ref::<NetError>() {
+                        Some(missing @ NetError::Missing { .. }) => {
+                            found.lines.push(format!("skipped: {name}: {missing}"));
+                        }
+                        _ => return Err(error.context(name)),
+                    },
+                }
+            }
+        }
+        for (contestant, runs) in contestants.iter().zip(&all).filter(|(_, runs)| !runs.is_empty())
+        {
+            let (lines, some) = told(contestant.name(), rate, runs);
+            found.lines.extend(lines);
+            figures.extend(some);
+        }
+    }
+    found.lines.append(&mut figures);
+    Ok(found)
+}
+
+/// One run of one contestant.
+async fn one(contestant: &Contestant, rate: u32, options: &Options) -> anyhow::Result<Run> {
+    const DRAIN: Duration = Duration::from_secs(20);
+    let (link, scratch) = (Link::new()?, Scratch::new()?);
+    let mut rig = contestant.start(&link, &scratch).await?;
+    let load = WARM_UP + Duration::from_secs(options.seconds.into());
+    let stream = Stream {
+        name: "load".into(),
+        topic: "plant/load".into(),
+        payload: Payload::Stamped(options.size),
+        per_second: rate.into(),
+        publishers: PUBLISHERS,
+        ..Stream::default()
+    };
+    let job = Publish {
+        streams: vec![stream],
+        seconds: u32::try_from(load.as_secs())?,
+        patience: u32::try_from(DRAIN.as_secs())?,
+        ..Publish::default()
+    };
+    let components: Vec<(&'static str, u32)> =
+        rig.edge.iter().map(|component| (component.name, component.id)).collect();
+    let mut publisher = rig.entrance.publish(&link, job)?;
+    let count = count(&components, Duration::from_secs(options.seconds.into()));
+    let mut book = Book::new(load);
+    let until = Instant::now() + load + 2 * DRAIN;
+    let follow = book.follow(&mut publisher, rig.consumer.as_mut(), until);
+    let (used, ()) = tokio::try_join!(count, follow)?;
+    let Account { sent, accepted, lost, .. } = book.account("");
+    let (done, lost) = match rig.consumer {
+        Some(_) => (book.tally("load").map_or(0, |tally| tally.in_time), lost),
+        // Nothing is to come.
+        None => (accepted, 0),
+    };
+    Ok(Run { used, in_time: done as f64 / sent.max(1) as f64, lost })
+}
+
+/// What components, by name and process, use for so long after the warm-up.
+async fn count(components: &[(&'static str, u32)], counted: Duration) -> anyhow::Result<Vec<Used>> {
+    let used = || components.iter().map(|(_, id)| on_processor(*id)).collect::<Result<Vec<_>, _>>();
+    sleep(WARM_UP).await;
+    let (begin, before) = (Instant::now(), used()?);
+    sleep(counted).await;
+    let (took, after) = (begin.elapsed().as_secs_f64(), used()?);
+    let mut all = Vec::new();
+    for ((component, id), (before, after)) in components.iter().zip(before.iter().zip(after)) {
+        let resident = resident_kib(*id)?.map(|kib| kib as f64 / 1024.0);
+        let processor = (after - *before).as_secs_f64() / took;
+        all.push(Used { component, processor, resident });
+    }
+    Ok(all)
+}
+
+/// A line and the figures of each component, and of all together where there are several.
+fn told(name: &str, rate: u32, runs: &[Run]) -> (Vec<String>, Vec<String>) {
+    let (mut lines, mut figures) = (Vec::new(), Vec::new());
+    let mut add = |component: &str, of: &dyn Fn(&[Used]) -> [f64; 3]| {
+        let values: Vec<[f64; 3]> = runs.iter().map(|run| of(&run.used)).collect();
+        let at = |place: usize| median(values.iter().map(|value| value[place]).collect());
+        let [processor, now, most] = [at(0), at(1), at(2)];
+        let each_us = processor / f64::from(rate) * 1e6;
+        lines.push(format!(
+            "{rate:>9} {name:<26}{component:<14}{:>8.2} %{each_us:>11.2} us{now:>8.1} MiB{most:>8.1} MiB",
+            processor * 100.0
+        ));
+        let plain = |text: &str| text.replace(['-', ' '], "_");
+        let key = format!("overhead_{}_{}_{rate}", plain(name), plain(component));
+        figures.push(figure(&format!("{key}_cpu"), processor * 100.0, "%"));
+        figures.push(figure(&format!("{key}_cpu_each"), each_us, "us"));
+        figures.push(figure(&format!("{key}_resident"), now, "MiB"));
+        figures.push(figure(&format!("{key}_resident_most"), most, "MiB"));
+    };
+    let components: Vec<&'static str> = runs[0].used.iter().map(|used| used.component).collect();
+    for (place, component) in components.iter().enumerate() {
+        add(component, &|run| {
+            let Used { processor, resident, .. } = &run[place];
+            [*processor, resident[0], resident[1]]
+        });
+    }
+    if components.len() > 1 {
+        let sum = |run: &[Used], of: fn(&Used) -> f64| run.iter().map(of).sum::<f64>();
+        add("together", &|run| {
+            [
+                sum(run, |one| one.processor),
+                sum(run, |one| one.resident[0]),
+                sum(run, |one| one.resident[1]),
+            ]
+        });
+    }
+    let in_time = median(runs.iter().map(|run| run.in_time).collect());
+    let key = format!("overhead_{}_{rate}_done_in_time", name.replace('-', "_"));
+    figures.push(figure(&key, in_time, "1"));
+    if in_time < KEEPS_UP {
+        let part = in_time * 100.0;
+        lines.push(format!("{:>9} {name} did not keep up: {part:.0} % was done in time", ""));
+    }
+    (lines, figures)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_stand_by_themselves_and_together() {
+        let used = |component, processor| Used { component, processor, resident: [8.0, 9.0] };
+        let run = |a, b| Run {
+            used: vec![used("mosquitto", a), used("forwarder", b)],
+            in_time: 0.5,
+            lost: 0,
+        };
+        let (lines, figures) =
+            told("mosquitto-forwarder", 1000, &[run(0.01, 0.02), run(0.03, 0.04), run(0.02, 0.03)]);
+        assert_eq!(lines.len(), 4);
+        assert!(lines[3].ends_with("did not keep up: 50 % was done in time"), "{lines:#?}");
+        for expected in [
+            "FIGURE overhead_mosquitto_forwarder_mosquitto_1000_cpu 2 %",
+            "FIGURE overhead_mosquitto_forwarder_forwarder_1000_cpu_each 30 us",
+            "FIGURE overhead_mosquitto_forwarder_together_1000_cpu 5 %",
+            "FIGURE overhead_mosquitto_forwarder_together_1000_resident_most 18 MiB",
+        ] {
+            assert!(figures.iter().any(|line| line == expected), "{expected}: {figures:#?}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The command line of the benchmarks.
+
+use std::path::{Path, PathBuf};
+#[cfg(feature = "stores")]
+use std::time::Duration;
+
+use anyhow::ensure;
+use clap::Subcommand;
+
+use super::{is_skipped, on_links, say};
+use crate::bench::contestants::Contestant;
+#[cfg(feature = "stores")]
+use crate::bench::spool;
+use crate::bench::{core, hol, ingest, kill9, load, overhead, world};
+use crate::net::wire;
+use crate::report::Findings;
+use crate::rig::{self, versions::Program};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Bench {
+    /// Alarms beside bulk over 2 Mbit/s at 160 % load: Tidegate, its FIFO, and its rivals
+    Hol {
+        /// How long the load is on
+        #[arg(long, default_value_t = 30)]
+        seconds: u32,
+        /// How long to wait afterwards for what still waits, in seconds
+        #[arg(long, default_value_t = 60)]
+        drain: u32,
+        /// Runs of each, in turn; figures are medians
+        #[arg(long, default_value_t = 1)]
+        runs: u32,
+        /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge,
+        /// mosquitto-forwarder, nats-leaf, nats-stream, zenoh
+        #[arg(long, value_parser = contestant)]
+        only: Vec<Contestant>,
+    },
+    /// CPU per accepted record and memory per connection, beside Mosquitto
+    Ingest {
+        /// Records of each run
+        #[arg(long)]
+        records: Option<u64>,
+        /// Runs of each, in turn; figures are medians
+        #[arg(long)]
+        runs: Option<usize>,
+        /// Idle connections
+        #[arg(long)]
+        connections: Option<usize>,
+    },
+    /// Killed again and again while publishers insist: does all that was acknowledged arrive?
+    Kill9 {
+        /// tidegate, mosquitto or nats (may be given again); all of them if left out
+        #[arg(long, value_parser = killed)]
+        only: Vec<kill9::Contestant>,
+        /// How often the contestant is killed
+        #[arg(long, default_value_t = 40)]
+        kills: u32,
+        /// How often the broker in the cloud is killed and started again
+        #[arg(long, default_value_t = 4)]
+        restarts: u32,
+        /// How often the link is cut for 3 s
+        #[arg(long, default_value_t = 2)]
+        cuts: u32,
+        /// Records a second
+        #[arg(long, default_value_t = 2000)]
+        per_second: u32,
+        /// Records in all
+        #[arg(long, default_value_t = 100_000)]
+        records: u64,
+        /// Of the times of the kills
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Thousands of MQTT publishers, arrivals even, random or recorded, through a node to any destination
+    Load(load::Options),
+    /// CPU and memory of each component at the edge, at given rates, beside Mosquitto's
+    Overhead(overhead::Options),
+    /// Durable records a second, beside embedded stores and a plain file (cargo feature `stores`)
+    Spool {
+        /// A folder on the disk that is meant
+        #[arg(long)]
+        directory: Option<PathBuf>,
+        /// One measurement of this contestant in this process, as the benchmark itself starts it
+        #[cfg(feature = "stores")]
+        #[arg(long, hide = true, requires = "directory")]
+        only: Option<spool::Contestant>,
+        /// Records of a commit (may be given again)
+        #[arg(long, default_values_t = [1, 64, 256])]
+        group: Vec<usize>,
+        /// Seconds of each measurement
+        #[arg(long, default_value_t = 3)]
+        seconds: u64,
+        /// Measurements of each, in turn
+        #[arg(long, default_value_t = 3)]
+        runs: usize,
+    },
+    /// A world with real processes, beside the same file in virtual time: lab bench FILE.toml
+    #[command(external_subcommand)]
+    World(Vec<String>),
+    /// Nanoseconds per record through a node with 10,000 queues
+    Core {
+        /// Records in one input (may be given again)
+        #[arg(long, default_values_t = [1, 64])]
+        batch: Vec<usize>,
+    },
+}
+
+fn contestant(name: &str) -> Result<Contestant, String> {
+    let found = hol::contestants().into_iter().find(|one| one.name() == name);
+    found.ok_or_else(|| format!("no contestant is called {name}"))
+}
+
+fn killed(name: &str) -> Result<kill9::Contestant, String> {
+    let found = kill9::Contestant::ALL.into_iter().find(|one| one.name() == name);
+    found.ok_or_else(|| format!("no contestant is called {name}"))
+}
+
+impl Bench {
+    pub(super) async fn run(self) -> anyhow::Result<Option<Findings>> {
+        match self {
+            Bench::Hol { seconds, drain, runs, only } => {
+                let all = hol::Options::default().contestants;
+                let contestants = if only.is_empty() { all } else { only };
+                on_links(hol::run(hol::Options { contestants, seconds, drain, runs })).await
+            }
+            Bench::Ingest { records, runs, connections } => {
+                let mut options = ingest::Options::new(rig::tidegate_program()?);
+                options.records = records.unwrap_or(options.records);
+                options.runs = runs.unwrap_or(options.runs);
+                options.connections = connections.unwrap_or(options.connections);
+                let found = tokio::task::spawn_blocking(move || ingest::run(&options)).await??;
+                let versions = Program::all_with_versions(&[Program::Tidegate, Program::Mosquitto]);
+                let versions = versions.into_iter().collect();
+                Ok(Some(Findings { versions, ..found.into() }))
+            }
+            Bench::Kill9 { only, kills, restarts, cuts, per_second, records, seed } => {
+                let all = kill9::Contestant::ALL.to_vec();
+                let contestants = if only.is_empty() { all } else { only };
+                let options = kill9::Options {
+                    contestants,
+                    kills,
+                    restarts,
+                    cuts,
+                    per_second,
+                    records,
+                    seed,
+                };
+                on_links(kill9::run(options)).await
+            }
+            Bench::Load(options) => on_links(load::run(options)).await,
+            Bench::Overhead(options) => on_links(overhead::run(options)).await,
+            #[cfg(feature = "stores")]
+            Bench::Spool { directory: Some(folder), only: Some(only), group, seconds, .. } => {
+                let time = Duration::from_secs(seconds);
+                say(&spool::one(only, group[0], time, &folder).await?);
+                Ok(None)
+            }
+            #[cfg(feature = "stores")]
+            Bench::Spool { directory, group, seconds, runs, .. } => {
+                let time = Duration::from_secs(seconds);
+                let options = spool::Options { directory, groups: group, time, runs };
+                Ok(Some(spool::run(&options).await?.into()))
+            }
+            #[cfg(not(feature = "stores"))]
+            Bench::Spool { .. } => {
+                anyhow::bail!(
+                    "built without the stores: cargo run --features stores -p tidegate-lab"
+                );
+            }
+            Bench::World(words) => {
+                let [file] = &words[..] else {
+                    anyhow::bail!("one FILE.toml, and no options: {words:?}")
+                };
+                ensure!(
+                    file.ends_with(".toml"),
+                    "no benchmark is called {file}: see `lab bench --help`, or give a FILE.toml"
+                );
+                if !is_skipped(wire::probe()) {
+                    return Ok(Some(world::run(Path::new(file), say).await?));
+                }
+                Ok(None)
+            }
+            Bench::Core { batch } => {
+                let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
+                Ok(Some(found.into()))
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Programs of others that the lab runs: where they are, and which version of each is here.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::net::NetError;
+
+/// A program that takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The product.
+    Tidegate,
+    /// The MQTT broker.
+    Mosquitto,
+    /// The AMQP broker.
+    RabbitMq,
+    /// The NATS server.
+    Nats,
+    /// zenoh, as the package for Python has it.
+    Zenoh,
+}
+
+/// Where Debian's packages put servers; not in everybody's path.
+const PLACES: [&str; 4] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"];
+/// Debian's wrapper of RabbitMQ changes to the system's user and folders: this is the script itself.
+const RABBITMQ: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
+
+impl Program {
+    /// As in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Program::Tidegate => "tidegate",
+            Program::Mosquitto => "mosquitto",
+            Program::RabbitMq => "rabbitmq",
+            Program::Nats => "nats-server",
+            Program::Zenoh => "eclipse-zenoh",
+        }
+    }
+
+    /// Its executable: in the folder of rivals that `scripts/rivals.sh` fills, or the system's.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub fn path(self) -> Result<PathBuf, NetError> {
+        let missing = |package| NetError::Missing { program: self.name(), package };
+        let own = rivals();
+        match self {
+            Program::Tidegate => super::tidegate_program().map_err(|_| missing("tidegate")),
+            Program::Mosquitto => on_system("mosquitto").ok_or(missing("mosquitto")),
+            Program::RabbitMq => {
+                let script = Some(PathBuf::from(RABBITMQ)).filter(|path| path.is_file());
+                script.or_else(|| on_system("rabbitmq-server")).ok_or(missing("rabbitmq-server"))
+            }
+            Program::Nats => {
+                let own = own.map(|folder| folder.join("bin/nats-server"));
+                let found = own.filter(|path| path.is_file()).or_else(|| on_system("nats-server"));
+                found.ok_or(missing("nats-server, or scripts/rivals.sh"))
+            }
+            Program::Zenoh => {
+                let own = own.map(|folder| folder.join("python/bin/python3"));
+                own.filter(|path| path.is_file()).ok_or(missing("scripts/rivals.sh"))
+            }
+        }
+    }
+
+    /// Names and versions of some, as a result has them.
+    pub fn all_with_versions(programs: &[Program]) -> Vec<(String, String)> {
+        programs.iter().map(|program| (program.name().to_owned(), program.version())).collect()
+    }
+
+    /// What it says of itself; "unknown" where it does not.
+    pub fn version(self) -> String {
+        let Ok(path) = self.path() else { return "missing".into() };
+        let said = match self {
+            Program::Tidegate => said(&path, &["--version"]),
+            Program::Mosquitto => said(&path, &["-h"]),
+            Program::Nats => said(&path, &["--version"]),
+            // Asking it would start a virtual machine: its folder has the version in its name.
+            Program::RabbitMq => folder_of_rabbitmq(&path),
+            Program::Zenoh => {
+                let ask = "from importlib.metadata import version; print(version('eclipse-zenoh'))";
+                said(&path, &["-c", ask])
+            }
+        };
+        number(&said).unwrap_or("unknown").to_owned()
+    }
+}
+
+/// The folder that `scripts/rivals.sh` fills, in cargo's target folder.
+fn rivals() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?;
+    let above = own.ancestors().map(|folder| folder.join("rivals"));
+    above.into_iter().skip(1).take(3).find(|folder| folder.is_dir())
+}
+
+fn on_system(name: &str) -> Option<PathBuf> {
+    PLACES.iter().map(|place| Path::new(place).join(name)).find(|path| path.is_file())
+}
+
+fn said(program: &Path, words: &[&str]) -> String {
+    let output = Command::new(program).args(words).output();
+    output.map_or_else(
+        |_| String::new(),
+        |output| String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),
+    )
+}
+
+fn folder_of_rabbitmq(script: &Path) -> String {
+    let root = script.parent().and_then(Path::parent).unwrap_or(Path::new(""));
+    let entries = std::fs::read_dir(root.join("lib")).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.into_iter().find(|name| name.starts_with("rabbitmq_server-")).unwrap_or_default()
+}
+
+/// The first number with dots in a text.
+fn number(text: &str) -> Option<&str> {
+    let words = text.split(|sign: char| sign.is_whitespace() || sign == '-' || sign == ':');
+    let words = words.map(|word| word.trim_start_matches('v'));
+    words
+        .into_iter()
+        .find(|word| word.starts_with(|sign: char| sign.is_ascii_digit()) && word.contains('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_what_programs_say() {
+        assert_eq!(number("mosquitto version 2.0.11\n\nmosquitto is"), Some("2.0.11"));
+        assert_eq!(number("nats-server: v2.15.2\n"), Some("2.15.2"));
+        assert_eq!(number("rabbitmq_server-3.10.8"), Some("3.10.8"));
+        assert_eq!(number("tidegate 0.1.0"), Some("0.1.0"));
+        assert_eq!(number("no such program"), None);
+    }
+}

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs the rivals that no Debian package has in a version of today, into target/rivals: the NATS server by
+# Go, zenoh by pip. One that cannot be installed is left out, and the benchmarks say so. Mosquitto and
+# RabbitMQ are Debian's: scripts/setup.sh.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+: "${NATS:=v2.15.2}" "${ZENOH:=1.10.2}"
+folder="$PWD/target/rivals"
+mkdir -p "$folder"
+
+if [ -x "$folder/bin/nats-server" ]; then
+  echo "rivals: $("$folder/bin/nats-server" --version)"
+elif command -v go >/dev/null; then
+  echo "rivals: building nats-server $NATS (some minutes)"
+  GOBIN="$folder/bin" go install "github.com/nats-io/nats-server/v2@$NATS" ||
+    echo "rivals: go failed: NATS is skipped, or Debian's older one is used" >&2
+else
+  echo "rivals: go is missing: NATS is skipped, or Debian's older one is used" >&2
+fi
+
+if [ -x "$folder/python/bin/python3" ] && "$folder/python/bin/python3" -c 'import zenoh' 2>/dev/null; then
+  echo "rivals: zenoh is there"
+elif python3 -m venv "$folder/python" 2>/dev/null &&
+  "$folder/python/bin/pip" install --quiet --disable-pip-version-check "eclipse-zenoh==$ZENOH"; then
+  echo "rivals: installed zenoh $ZENOH"
+else
+  # Half a folder would look like a whole one.
+  rm -rf "$folder/python"
+  echo "rivals: no venv or pip: zenoh is skipped" >&2
+fi

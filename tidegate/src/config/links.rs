@@ -1,0 +1,131 @@
+//! The `link` tables of the configuration: of an `[[output]]` that dials, and of an `[[input]]` that
+//! listens.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use tidegate_core::link::schedule::ScheduleName;
+use tidegate_core::units::Size;
+
+use super::units::{ByteSize, Listen};
+use crate::link::Binding;
+use crate::tls::{ClientFiles, ServerFiles};
+
+/// `link` of an `[[output]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinkOutputConfig {
+    /// `host:port` of the far node's link input.
+    pub to: Option<String>,
+    /// Interfaces or addresses, one a path; one path by the routing table if left out.
+    pub paths: Option<Vec<String>>,
+    /// PEM file with the authorities of which one must have signed the far node's certificate.
+    pub ca: Option<PathBuf>,
+    /// PEM file with the certificate of this node.
+    pub certificate: Option<PathBuf>,
+    /// PEM file with its private key.
+    pub key: Option<PathBuf>,
+    /// Which path takes the next packet.
+    pub schedule: Option<String>,
+    /// Whether TCP stands in.
+    pub tcp: Tcp,
+}
+
+/// `tcp` of a `link`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tcp {
+    /// Where UDP is blocked.
+    #[default]
+    Auto,
+    /// Not at all.
+    Never,
+    /// In place of UDP.
+    Always,
+}
+
+impl LinkOutputConfig {
+    /// Host and port.
+    ///
+    /// # Errors
+    /// What is wrong and what would be right.
+    pub fn far(&self) -> Result<(String, u16), String> {
+        const EXAMPLE: &str =
+            "write \"host:port\", as in \"hq.example:7443\" or \"[2001:db8::1]:7443\"";
+        let text = self.to.as_deref().ok_or("no far node: give to = \"hq.example:7443\"")?;
+        match super::outputs::host_and_port(text) {
+            Some((host, Some(port))) => Ok((host.into(), port)),
+            Some((_, None)) => Err(format!("{text:?} has no port: {EXAMPLE}")),
+            None => Err(format!("{text:?} is no host and port: {EXAMPLE}")),
+        }
+    }
+
+    /// Its paths, in order.
+    ///
+    /// # Errors
+    /// The place of the first that is none, and what is wrong.
+    pub fn bindings(&self) -> Result<Vec<Binding>, (usize, String)> {
+        let Some(paths) = &self.paths else { return Ok(vec![Binding::Route]) };
+        let binding = |(place, text): (usize, &String)| {
+            Binding::from_str(text).map_err(|error| (place, error))
+        };
+        paths.iter().enumerate().map(binding).collect()
+    }
+
+    /// Which path takes the next packet.
+    ///
+    /// # Errors
+    /// No schedule has the name.
+    pub fn schedule(&self) -> Result<ScheduleName, String> {
+        self.schedule.as_deref().map_or(Ok(ScheduleName::default()), str::parse)
+    }
+
+    /// The files of its TLS, if all are given.
+    pub fn tls_files(&self) -> Option<ClientFiles> {
+        let own = self.certificate.clone().zip(self.key.clone())?;
+        Some(ClientFiles { ca: self.ca.clone()?, own: Some(own) })
+    }
+}
+
+/// `link` of an `[[input]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinkInputConfig {
+    /// Where other nodes dial, by UDP and TCP.
+    pub listen: Option<Listen>,
+    /// PEM file with the authorities of which one must have signed the other nodes' certificates.
+    pub ca: Option<PathBuf>,
+    /// PEM file with the certificate of this node.
+    pub certificate: Option<PathBuf>,
+    /// PEM file with its private key.
+    pub key: Option<PathBuf>,
+    /// Names in certificates that may come; all if left out.
+    pub from: Option<Vec<String>>,
+    /// Bytes of records of one node that are on their way or not accepted yet.
+    pub window: ByteSize,
+    /// Whether TCP is listened on too.
+    pub tcp: bool,
+}
+
+impl Default for LinkInputConfig {
+    fn default() -> Self {
+        LinkInputConfig {
+            listen: None,
+            ca: None,
+            certificate: None,
+            key: None,
+            from: None,
+            window: ByteSize(Size::from_mib(16)),
+            tcp: true,
+        }
+    }
+}
+
+impl LinkInputConfig {
+    /// The files of its TLS, if all are given.
+    pub fn tls_files(&self) -> Option<ServerFiles> {
+        let (certificate, key) = (self.certificate.clone()?, self.key.clone()?);
+        Some(ServerFiles { certificate, key, client_ca: Some(self.ca.clone()?) })
+    }
+}

@@ -1,0 +1,156 @@
+//! One life of another node's link, over all of its paths.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::link::envelope::Envelope;
+use tidegate_core::link::packet::Custody;
+use tidegate_core::link::{Event, LinkOptions, PATHS_MAX};
+use tidegate_core::record::{DropReason, Fate};
+use tidegate_core::units::{Rate, Size};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::LinkInputOptions;
+use super::streams::{Settled, Streams, Ticket};
+use crate::link::board::PERIOD;
+use crate::link::engine::Engine;
+use crate::link::wire::Heard;
+use crate::link::{self, LinkFigures, Links, PACKET_MAX};
+use crate::port::Clock;
+
+/// A life without any connection for so long is over. Longer than a dialing end waits before it begins
+/// another one.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Packets and answers taken in one turn.
+const BATCH_MAX: usize = 256;
+/// What a record costs beside its bytes.
+const RECORD_COST: u64 = 256;
+/// We send acknowledgements only: a path need not be shown what it carries, in bytes/s.
+const ANSWERS: f64 = 6250.0;
+
+/// What a life is made of.
+pub(super) struct Life {
+    /// Name of the node.
+    pub(super) peer: Arc<str>,
+    /// Tells it from others of the same name.
+    pub(super) incarnation: u32,
+    pub(super) options: Arc<LinkInputOptions>,
+    pub(super) streams: Streams,
+    pub(super) links: Links,
+    pub(super) clock: Clock,
+}
+
+impl Life {
+    /// Serves until it has no connection for long, or nobody can send it any.
+    pub(super) async fn run(self, mut heard: mpsc::Receiver<Heard>) {
+        let (sender, mut answers) = mpsc::unbounded_channel();
+        let mut state = State { engine: self.engine(), held: 0, sender, life: &self };
+        let mut packets = Vec::with_capacity(BATCH_MAX);
+        let mut settled = Vec::with_capacity(BATCH_MAX);
+        let mut period = tokio::time::interval(PERIOD);
+        let timer = sleep_until(Instant::now());
+        tokio::pin!(timer);
+        let mut alone_since = None;
+        loop {
+            let wake = state.engine.wake();
+            if let Some(at) = wake {
+                timer.as_mut().reset(at.into());
+            }
+            tokio::select! {
+                count = heard.recv_many(&mut packets, BATCH_MAX) => {
+                    if count == 0 {
+                        break;
+                    }
+                    packets.drain(..).for_each(|heard| state.engine.take(heard));
+                }
+                _ = answers.recv_many(&mut settled, BATCH_MAX) => {
+                    settled.drain(..).for_each(|settled| state.settle(&settled));
+                }
+                () = &mut timer, if wake.is_some() => {}
+                _ = period.tick() => {
+                    self.tell(&state.engine);
+                    if state.engine.is_connected() {
+                        alone_since = None;
+                    } else if alone_since.get_or_insert(Instant::now()).elapsed() >= PATIENCE {
+                        break;
+                    }
+                }
+            }
+            state.turn();
+        }
+        self.links.forget(self.incarnation.into(), &self.peer);
+    }
+
+    fn engine(&self) -> Engine {
+        let options = LinkOptions {
+            receive_window: self.options.window,
+            packet_max: PACKET_MAX,
+            schedule: self.options.schedule,
+            ..LinkOptions::new(link::new_incarnation(), PATHS_MAX)
+        };
+        let mut engine = Engine::new(options, self.clock);
+        engine.remember(vec![Some(Rate::new(ANSWERS)); PATHS_MAX]);
+        engine
+    }
+
+    fn tell(&self, engine: &Engine) {
+        let [repeated, duplicates, strange] = engine.counts();
+        let (name, paths) = (self.peer.to_string(), engine.figures(&[]));
+        let figures = LinkFigures { name, is_output: false, paths, repeated, duplicates, strange };
+        self.links.tell(self.incarnation.into(), figures);
+    }
+}
+
+struct State<'a> {
+    life: &'a Life,
+    engine: Engine,
+    /// Cost of the records that came and have no answer.
+    held: u64,
+    sender: mpsc::UnboundedSender<Settled>,
+}
+
+impl State<'_> {
+    fn settle(&mut self, settled: &Settled) {
+        self.held -= settled.cost;
+        if let Some(custody) = settled.custody {
+            self.engine.settle(settled.record, custody);
+        }
+    }
+
+    /// Sends what may go, and takes what has come while there is room for it: what is not taken holds the
+    /// sender's window.
+    fn turn(&mut self) {
+        while Size(self.held) < self.life.options.window
+            && let Some(event) = self.engine.poll_event()
+        {
+            match event {
+                Event::Arrived { record, content } => self.arrived(record, &content),
+                // The other end tells, by its name.
+                Event::Path { .. }
+                | Event::Delivered { .. }
+                | Event::Custody { .. }
+                | Event::Expired { .. }
+                | Event::Restarted { .. } => {}
+            }
+        }
+        self.engine.pump();
+    }
+
+    fn arrived(&mut self, record: u64, content: &Bytes) {
+        match Envelope::decode(content) {
+            Ok(envelope) => {
+                let cost = content.len() as u64 + RECORD_COST;
+                self.held += cost;
+                let settled = self.sender.clone();
+                self.life.streams.take(envelope, Ticket { record, cost, settled });
+            }
+            Err(error) => {
+                tracing::warn!(from = %self.life.peer, "a record that cannot be read: {error}");
+                let custody = Custody::Final(Fate::Dropped(DropReason::Refused));
+                self.engine.settle(record, custody);
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The far end of links: records of other nodes, taken over by this one.
+//!
+//! `listener` takes connections, `life` is one life of one node's link over all of its paths, and
+//! `streams` offers the records of each stream to our node, and answers for them when it has accepted
+//! them by its own rules: in its log, where they are durable.
+
+mod life;
+mod listener;
+mod streams;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use tidegate_core::link::schedule::ScheduleName;
+use tidegate_core::units::Size;
+
+pub use self::listener::{LinkError, LinkListener, bind};
+
+/// What a link input is.
+#[derive(Clone, Debug)]
+pub struct LinkInputOptions {
+    /// Where other nodes dial, by UDP and TCP.
+    pub listen: Vec<SocketAddr>,
+    /// What we prove, and whose proof we believe.
+    pub tls: Arc<ServerConfig>,
+    /// The same after a restart, and known to nobody else.
+    pub secret: Vec<u8>,
+    /// Names of the nodes that may come; all with a certificate if empty.
+    pub from: Vec<String>,
+    /// Bytes of records of one node that are on their way or not accepted yet.
+    pub window: Size,
+    /// Whether TCP is listened on as well.
+    pub tcp: bool,
+    /// For what we send: acknowledgements only, at present.
+    pub schedule: ScheduleName,
+}

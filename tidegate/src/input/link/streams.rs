@@ -1,0 +1,290 @@
+//! The streams of other nodes: a task for each, so that none waits for another.
+//!
+//! A record is offered to our node under the name that it has, and the sender hears of it when the node
+//! has accepted it. What the node cannot take now is offered again; what it has accepted before is answered
+//! for at once.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::link::accepted::{Accepted, STREAMS_MAX, StreamName};
+use tidegate_core::link::envelope::Envelope;
+use tidegate_core::link::packet::Custody;
+use tidegate_core::record::{
+    Body, DropReason, Fate, Identity, Offered, Properties, RefuseReason, Token,
+};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use crate::output::backoff::Backoff;
+use crate::output::headers;
+use crate::port::{Intake, Notice, Source, Stopping};
+
+/// A stream that is silent for so long has no task.
+const IDLE: Duration = Duration::from_secs(60);
+/// Waits before what was refused for now is offered again.
+const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// Records offered at once.
+const BATCH_MAX: usize = 64;
+
+/// The answer about a record, for the life that it came by.
+#[derive(Debug)]
+pub(super) struct Settled {
+    /// Its name there.
+    pub(super) record: u64,
+    /// The answer; `None`: none is given, for the node is stopping.
+    pub(super) custody: Option<Custody>,
+    /// What it cost.
+    pub(super) cost: u64,
+}
+
+/// Whom to tell about a record.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    pub(super) record: u64,
+    pub(super) cost: u64,
+    pub(super) settled: mpsc::UnboundedSender<Settled>,
+}
+
+impl Ticket {
+    pub(super) fn settle(self, custody: Option<Custody>) {
+        let Ticket { record, cost, settled } = self;
+        // The life may be over: then another one asks.
+        let _ = settled.send(Settled { record, custody, cost });
+    }
+}
+
+/// A record that came.
+#[derive(Debug)]
+struct Item {
+    envelope: Envelope,
+    ticket: Ticket,
+}
+
+/// The streams of an input. Cheap to clone; all clones are the same.
+#[derive(Clone, Debug)]
+pub(super) struct Streams {
+    intake: Intake,
+    tasks: Arc<Mutex<BTreeMap<StreamName, mpsc::UnboundedSender<Item>>>>,
+    accepted: Arc<Mutex<Accepted>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Streams {
+    pub(super) fn new(intake: Intake, accepted: Accepted) -> Self {
+        Streams { intake, tasks: Arc::default(), accepted: Arc::new(Mutex::new(accepted)) }
+    }
+
+    /// Hands a record to its stream. Bounded by what the lives hold.
+    pub(super) fn take(&self, envelope: Envelope, ticket: Ticket) {
+        let name = (envelope.identity.origin.clone(), envelope.identity.stream);
+        let mut tasks = lock(&self.tasks);
+        let item = Item { envelope, ticket };
+        let item = match tasks.get(&name) {
+            Some(task) => match task.send(item) {
+                Ok(()) => return,
+                // It ended with our node.
+                Err(mpsc::error::SendError(item)) => item,
+            },
+            None => item,
+        };
+        if tasks.len() >= STREAMS_MAX {
+            return item.ticket.settle(Some(Custody::Final(Fate::Dropped(DropReason::Refused))));
+        }
+        let (sender, inbox) = mpsc::unbounded_channel();
+        let _ = sender.send(item);
+        tasks.insert(name.clone(), sender);
+        drop(tasks);
+        let stream = Stream {
+            name,
+            streams: self.clone(),
+            inbox,
+            waiting: BTreeMap::new(),
+            offered: BTreeMap::new(),
+            last: 0,
+            is_paused: false,
+            again_at: None,
+            waits: Backoff::within(WAITS.0, WAITS.1),
+        };
+        tokio::spawn(stream.run());
+    }
+}
+
+/// A record that is offered.
+#[derive(Debug)]
+struct Pending {
+    envelope: Envelope,
+    /// Several, where it came again before it was answered.
+    tickets: Vec<Ticket>,
+}
+
+struct Stream {
+    name: StreamName,
+    streams: Streams,
+    inbox: mpsc::UnboundedReceiver<Item>,
+    /// What is to be offered, by its place in the order of arrival.
+    waiting: BTreeMap<u64, Pending>,
+    /// What is offered, by the same place, which is its token as well.
+    offered: BTreeMap<u64, Pending>,
+    last: u64,
+    is_paused: bool,
+    /// When what was refused for now is offered again.
+    again_at: Option<Instant>,
+    waits: Backoff,
+}
+
+impl Stream {
+    async fn run(mut self) {
+        let (origin, stream) = &self.name;
+        let name: Arc<str> = format!("{}/{}", origin.node, stream.0).into();
+        let Ok(source) = self.streams.intake.open(name).await else { return };
+        // It ends when it is idle, or with our node.
+        let _: Result<(), Stopping> = self.serve(source).await;
+    }
+
+    async fn serve(&mut self, mut source: Source) -> Result<(), Stopping> {
+        loop {
+            self.offer(&source).await?;
+            let idle_at = Instant::now() + IDLE;
+            let wake = self.again_at.unwrap_or(idle_at);
+            tokio::select! {
+                Some(item) = self.inbox.recv() => {
+                    self.came(item);
+                    while let Ok(item) = self.inbox.try_recv() {
+                        self.came(item);
+                    }
+                }
+                notice = source.notice() => {
+                    let mut next = Some(notice.ok_or(Stopping)?);
+                    while let Some(notice) = next {
+                        self.heard(notice);
+                        next = source.try_notice();
+                    }
+                }
+                () = sleep_until(wake) => {
+                    if self.again_at.take().is_none() && self.is_over() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether nothing is left; then nothing more can come.
+    fn is_over(&mut self) -> bool {
+        let mut tasks = lock(&self.streams.tasks);
+        let is_over = self.waiting.is_empty() && self.offered.is_empty() && self.inbox.is_empty();
+        if is_over {
+            tasks.remove(&self.name);
+        }
+        is_over
+    }
+
+    fn came(&mut self, item: Item) {
+        let Item { envelope, ticket } = item;
+        if lock(&self.streams.accepted).contains(&envelope.identity) {
+            return ticket.settle(Some(Custody::Final(Fate::Confirmed)));
+        }
+        let is_same = |pending: &&mut Pending| pending.envelope.identity == envelope.identity;
+        let mut known = self.offered.values_mut().chain(self.waiting.values_mut());
+        if let Some(pending) = known.find(is_same) {
+            pending.tickets.push(ticket);
+            return;
+        }
+        self.last += 1;
+        self.waiting.insert(self.last, Pending { envelope, tickets: vec![ticket] });
+    }
+
+    /// Offers what waits, in order.
+    async fn offer(&mut self, source: &Source) -> Result<(), Stopping> {
+        while !self.is_paused && self.again_at.is_none() && !self.waiting.is_empty() {
+            let mut batch = Vec::new();
+            while batch.len() < BATCH_MAX
+                && let Some((place, pending)) = self.waiting.pop_first()
+            {
+                batch.push(offered(source, place, &pending.envelope));
+                self.offered.insert(place, pending);
+            }
+            source.offer(batch).await?;
+        }
+        Ok(())
+    }
+
+    fn heard(&mut self, notice: Notice) {
+        match notice {
+            Notice::Pause => self.is_paused = true,
+            Notice::Resume => self.is_paused = false,
+            Notice::Accept(Token(place), result) => {
+                let Some(pending) = self.offered.remove(&place) else { return };
+                self.answer(place, pending, result);
+            }
+        }
+    }
+
+    fn answer(&mut self, place: u64, pending: Pending, result: Result<(), RefuseReason>) {
+        let custody = match result {
+            Ok(()) => {
+                self.waits.reset();
+                lock(&self.streams.accepted).insert(&pending.envelope.identity);
+                Some(Custody::Final(Fate::Confirmed))
+            }
+            Err(reason) => match verdict(reason) {
+                Verdict::Never(reason) => Some(Custody::Final(Fate::Dropped(reason))),
+                Verdict::Stopping => None,
+                Verdict::Later => {
+                    self.waiting.insert(place, pending);
+                    let wait = self.waits.next();
+                    self.again_at.get_or_insert_with(|| Instant::now() + wait);
+                    return;
+                }
+            },
+        };
+        pending.tickets.into_iter().for_each(|ticket| ticket.settle(custody));
+    }
+}
+
+/// What a refusal means for the sender.
+enum Verdict {
+    Never(DropReason),
+    Later,
+    Stopping,
+}
+
+fn verdict(reason: RefuseReason) -> Verdict {
+    match reason {
+        RefuseReason::NoRule => Verdict::Never(DropReason::Unroutable),
+        RefuseReason::Forbidden => Verdict::Never(DropReason::Refused),
+        RefuseReason::Oversize => Verdict::Never(DropReason::Oversize),
+        RefuseReason::Dropped(reason) => Verdict::Never(reason),
+        RefuseReason::Full | RefuseReason::TooManyStreams | RefuseReason::Storage => Verdict::Later,
+        RefuseReason::Stopping => Verdict::Stopping,
+    }
+}
+
+fn offered(source: &Source, place: u64, envelope: &Envelope) -> Offered {
+    let Envelope { identity, hop, ttl, source_unix_ns, key, properties, payload, .. } = envelope;
+    Offered {
+        source: source.id(),
+        token: Some(Token(place)),
+        key: key.clone(),
+        properties: with_hop(properties, hop + 1),
+        body: Body::Resident(payload.clone()),
+        read_at: source.now(),
+        source_unix_ns: *source_unix_ns,
+        ttl: *ttl,
+        identity: Some(Identity::clone(identity)),
+    }
+}
+
+/// The properties, and how many links the record has crossed: the next link reads it.
+fn with_hop(properties: &Properties, hop: u8) -> Properties {
+    let is_other = |(name, _): &&(Bytes, Bytes)| name != headers::HOP.as_bytes();
+    let mut all: Vec<_> = properties.iter().filter(is_other).cloned().collect();
+    all.push((Bytes::from_static(headers::HOP.as_bytes()), hop.to_string().into()));
+    Properties::new(all)
+}

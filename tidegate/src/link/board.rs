@@ -1,0 +1,106 @@
+//! What the links of a node look like at present, for status and metrics.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tidegate_core::link::{PathCounts, PathState, PathStatus};
+use tidegate_core::units::{Rate, Size};
+
+/// How often a link says what it looks like.
+pub(crate) const PERIOD: Duration = Duration::from_millis(500);
+
+/// One path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathFigures {
+    /// What it is bound to; at the listening end its number.
+    pub name: String,
+    /// `quic` or `tcp`; `None` while there is no connection.
+    pub transport: Option<&'static str>,
+    /// Whether it works.
+    pub state: PathState,
+    /// What it carries, as far as it was used.
+    pub rate: Rate,
+    /// Its smoothed round trip.
+    pub srtt: Option<Duration>,
+    /// How long packets stand in queues on their way to the far end.
+    pub queue_delay: Duration,
+    /// Part of its packets that are lost.
+    pub loss: f64,
+    /// Sums since it came up first in this life of the link.
+    pub counts: PathCounts,
+}
+
+impl PathFigures {
+    pub(crate) fn new(name: String, transport: Option<&'static str>, status: &PathStatus) -> Self {
+        PathFigures {
+            name,
+            transport,
+            state: status.state,
+            rate: status.rate,
+            srtt: status.srtt,
+            queue_delay: status.queue_delay,
+            loss: status.loss_rate.as_f64(),
+            counts: status.counts,
+        }
+    }
+
+    /// Its state, in a word.
+    pub fn state_name(&self) -> &'static str {
+        match self.state {
+            PathState::Up => "up",
+            PathState::Silent => "silent",
+            PathState::Dead => "dead",
+            PathState::Absent => "absent",
+        }
+    }
+}
+
+/// One link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkFigures {
+    /// Name of the output, or of the node that dials.
+    pub name: String,
+    /// Whether the node has an output on it: else it came to an input.
+    pub is_output: bool,
+    /// Its paths.
+    pub paths: Vec<PathFigures>,
+    /// Pieces of records sent again.
+    pub repeated: u64,
+    /// Pieces that came twice.
+    pub duplicates: u64,
+    /// Packets that were none of ours, or did not keep to the rules.
+    pub strange: u64,
+}
+
+impl LinkFigures {
+    /// Bytes sent by all of its paths.
+    pub fn bytes(&self) -> Size {
+        self.paths.iter().map(|path| path.counts.bytes).sum()
+    }
+}
+
+/// The links of a node. Cheap to clone; all clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Links(Arc<Mutex<BTreeMap<(String, u64), LinkFigures>>>);
+
+impl Links {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<(String, u64), LinkFigures>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a link looks like now; `number` tells lives of the same name apart.
+    pub(crate) fn tell(&self, number: u64, figures: LinkFigures) {
+        self.all().insert((figures.name.clone(), number), figures);
+    }
+
+    /// A link is over.
+    pub(crate) fn forget(&self, number: u64, name: &str) {
+        self.all().remove(&(name.to_owned(), number));
+    }
+
+    /// All of them, by name.
+    pub fn read(&self) -> Vec<LinkFigures> {
+        self.all().values().cloned().collect()
+    }
+}
