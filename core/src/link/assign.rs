@@ -111,10 +111,11 @@ impl Link {
     }
 
     /// Of the open paths those that are in time for a part with so many seconds left; all of them if none is. A
-    /// repair goes where least of its record went.
+    /// repair goes where least of its record went, and so does what is hedged.
     fn candidates(&self, open: &[PathView], left: f64, part: Part) -> Vec<PathView> {
+        let spreads = part.repair > 0 || self.outbox.is_hedged(part);
         let rank = |view: &PathView| {
-            let gone = if part.repair > 0 { self.outbox.gone_by(part, view.path) } else { 0 };
+            let gone = if spreads { self.outbox.gone_by(part, view.path) } else { 0 };
             (arrival(view) <= left, Reverse(gone))
         };
         let best = open.iter().map(rank).max();

@@ -32,6 +32,8 @@ pub(super) struct Protection {
     pub(super) repairs: u8,
     /// Whether each piece goes by two paths.
     pub(super) is_doubled: bool,
+    /// When what has not arrived goes by another path as well.
+    pub(super) hedge: Option<Time>,
 }
 
 /// A record that has begun.
@@ -41,6 +43,10 @@ pub(super) struct Begun {
     pub(super) stream: u64,
     pub(super) deadline: Time,
     pub(super) protection: Protection,
+    /// Parts that may be lost, which wait until it is hedged.
+    pub(super) doubted: Vec<Part>,
+    /// What had not arrived at its time went by another path as well.
+    pub(super) is_hedged: bool,
     /// The peer has said that it answers for it.
     pub(super) is_held: bool,
     /// Data sequence number of its first piece: its name on this link.
@@ -85,6 +91,8 @@ impl Begun {
             stream,
             deadline,
             protection,
+            doubted: Vec::new(),
+            is_hedged: false,
             is_held: false,
             record,
             after,
@@ -178,7 +186,7 @@ impl Begun {
     pub(super) fn finish(&mut self) -> Size {
         self.missing = 0;
         self.content = Bytes::new();
-        self.parked = Vec::new();
+        (self.parked, self.doubted) = (Vec::new(), Vec::new());
         std::mem::take(&mut self.held)
     }
 
@@ -220,7 +228,7 @@ mod tests {
 
     /// Record 10 of 2500 bytes in three pieces, with so many repairs.
     fn begun(repairs: u8) -> Begun {
-        let protection = Protection { repairs, is_doubled: false };
+        let protection = Protection { repairs, ..Protection::default() };
         let content = (0..2500).map(|byte| byte as u8).collect();
         let beginning = Beginning {
             token: 7,

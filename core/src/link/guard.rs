@@ -1,19 +1,23 @@
-//! How a record is guarded against a loss for whose repeat its deadline leaves no time.
+//! How a record is guarded: at once if its deadline leaves no time for a repeat, late if it does.
 //! Source: own; the number of repairs is the least for which a binomial tail is small enough.
-//! Inputs: time left, arrival on each path, loss rates. Outputs: repairs, or copies. O(paths + repairs²) a record.
+//! Inputs: time left, arrival on each path, loss rates. Outputs: repairs, copies, or when to hedge. O(paths + repairs²)
+//! a record.
 //! Deviations: none.
 //! Limits: `code::PIECES_MAX`, `code::REPAIRS_MAX`; what it may spend (`LinkOptions::guard_share`).
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use super::begun::Protection;
 use super::code;
 use super::schedule::PathView;
-use crate::units::Time;
+use crate::units::{Size, Time};
 
 /// Part of the guarded records that may fail all the same: a fifth of those beyond a p99, for those behind them in
 /// their streams are late with them.
 const FAILURE: f64 = 0.002;
+/// The same for a record of one piece: its repairs cost nothing that counts.
+const FAILURE_SMALL: f64 = 0.000_2;
 /// Loss below which a path counts as one that loses nothing.
 const LOSS_MIN: f64 = 0.000_1;
 /// What may be spent in one go, in bytes: a few large records.
@@ -101,7 +105,8 @@ pub(super) fn arrival_after_loss(path: &PathView, paths: &[PathView]) -> f64 {
 /// The least number of repairs, at most `most`, with which more parts than that are lost so rarely.
 fn repairs(pieces: u32, loss: f64, most: u32) -> u32 {
     let loss = loss.clamp(0.0, 0.5);
-    (0..most).find(|&repairs| tail(pieces + repairs, repairs, loss) <= FAILURE).unwrap_or(most)
+    let failure = if pieces == 1 { FAILURE_SMALL } else { FAILURE };
+    (0..most).find(|&repairs| tail(pieces + repairs, repairs, loss) <= failure).unwrap_or(most)
 }
 
 /// The probability that of so many packets more than `most` are lost.
@@ -149,6 +154,7 @@ impl Guard {
         let first = paths.iter().min_by(|one, other| arrival(one).total_cmp(&arrival(other)));
         let Some(first) = first.filter(|first| arrival(first) <= left) else { return protection };
         if left >= arrival_after_loss(first, paths) {
+            protection.hedge = self.hedge(now, first, paths, left);
             return protection;
         }
         let in_time: Vec<&PathView> = paths.iter().filter(|path| arrival(path) <= left).collect();
@@ -176,6 +182,24 @@ impl Guard {
         protection
     }
 
+    /// When a copy by another path is still in time: as late as can be, but not before the first path could have
+    /// answered.
+    fn hedge(&self, now: Time, first: &PathView, paths: &[PathView], left: f64) -> Option<Time> {
+        let others = paths.iter().filter(|other| other.path != first.path);
+        let latest = others.map(|other| left - arrival(other) - other.rtt_variation);
+        let latest = latest.fold(f64::NEG_INFINITY, f64::max);
+        let answered = arrival(first) - first.predicted_delay + PATIENCE * first.detection;
+        let is_any = self.name != GuardName::Off && latest.is_finite();
+        is_any.then(|| now + Duration::from_secs_f64(latest.max(answered)))
+    }
+
+    /// Whether a copy of so many bytes may go, which is paid for then.
+    pub(super) fn pay(&mut self, bytes: Size) -> bool {
+        let is_affordable = !self.is_full() && bytes.as_f64() <= self.free + self.credit;
+        self.spend(if is_affordable { bytes.as_f64() } else { 0.0 });
+        is_affordable
+    }
+
     /// So much of the virtual queues is filled, in [0, 1].
     pub(super) fn observe(&mut self, now: Time, filled: f64) {
         let span = now.since(self.observed_at).as_secs_f64();
@@ -197,8 +221,6 @@ impl Guard {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::schedule::trial_path;
     use super::*;
 
@@ -236,10 +258,10 @@ mod tests {
 
     #[test]
     fn there_are_as_many_repairs_as_a_tail_of_two_thousandths_wants() {
-        // One piece: 0.1³ is 0.001. Ten: of 14 more than 4 are lost with 0.0092, of 15 more than 5 with 0.0022,
+        // One piece: 0.1⁴ is 0.0001. Ten: of 14 more than 4 are lost with 0.0092, of 15 more than 5 with 0.0022,
         // of 16 more than 6 with 0.0005.
-        assert_eq!([repairs(1, 0.1, 99), repairs(10, 0.1, 99)], [2, 6]);
-        assert_eq!([repairs(1, 0.01, 99), repairs(1, 0.0019, 99), repairs(1, 0.1, 1)], [1, 0, 1]);
+        assert_eq!([repairs(1, 0.1, 99), repairs(10, 0.1, 99)], [3, 6]);
+        assert_eq!([repairs(1, 0.01, 99), repairs(1, 0.000_19, 99), repairs(1, 0.1, 1)], [1, 0, 1]);
         assert_eq!(repairs(128, 1.0, 128), 128);
     }
 
@@ -249,6 +271,12 @@ mod tests {
         for (left, repairs) in [(0.060, 0), (0.071, 6), (0.227, 6), (0.228, 0), (-1.0, 0)] {
             assert_eq!(protect(GuardName::Code, left, 10).repairs, repairs, "{left}");
         }
+        let hedge =
+            |name, left| protect(name, left, 10).hedge.map(|at| at.since(START).as_millis());
+        // 90 ms by the other path; but not before the first could have answered.
+        assert_eq!(hedge(GuardName::Code, 0.400), Some(310));
+        assert_eq!(hedge(GuardName::Copy, 0.230), Some(157));
+        assert_eq!([hedge(GuardName::Code, 0.227), hedge(GuardName::Off, 0.400)], [None, None]);
         assert!(protect(GuardName::Copy, 0.2, 10).is_doubled);
         assert!(!is_any(protect(GuardName::Off, 0.2, 10)));
         assert!(!is_any(protect(GuardName::Code, 0.2, 129)));
@@ -267,7 +295,7 @@ mod tests {
         assert!(guard.is_full());
         assert!(guard.protect(START + Duration::from_secs(1), &paths(), 0.2, 100, 1e3).repairs < 9);
         let later = START + Duration::from_secs(2);
-        assert_eq!(guard.protect(later, &paths(), 0.2, 1, 100.0).repairs, 2);
+        assert_eq!(guard.protect(later, &paths(), 0.2, 1, 100.0).repairs, 3);
     }
 
     #[test]
@@ -289,9 +317,9 @@ mod tests {
         let mut guard = Guard::new(GuardName::Code, 0.0);
         let guarded = |n: u64| {
             let at = START + Duration::from_millis(100 * n);
-            guard.protect(at, &paths(), 0.2, 1, 100.0).repairs == 2
+            guard.protect(at, &paths(), 0.2, 1, 100.0).repairs == 3
         };
-        assert!((0..2000).all(guarded), "two megabits carry ten alarms a second twice more");
+        assert!((0..2000).all(guarded), "two megabits carry ten alarms a second three times more");
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl Link {
     pub fn path_down(&mut self, path: usize, now: Time) {
         self.now = now;
         let failed = self.paths[path].down();
-        self.settle_outcome(Outcome { failed, arrived: Vec::new() });
+        self.settle_outcome(Outcome { failed, ..Outcome::default() });
     }
 
     /// Takes a record, to be sent by its deadline.
@@ -242,7 +242,14 @@ impl Link {
                 self.events.push_back(Event::Delivered { token });
             }
         }
-        for carried in outcome.failed {
+        // A record that is hedged soon waits for that: many an answer is only late.
+        let until = self.now + outcome.rtt;
+        let mut failed = outcome.failed;
+        failed.extend(outcome.overdue.into_iter().filter(|carried| match *carried {
+            Carried::Part(part) => !self.outbox.doubt(part, until),
+            Carried::Custody(..) | Carried::Window => true,
+        }));
+        for carried in failed {
             match carried {
                 Carried::Part(part) => self.counts.repeated += self.outbox.fail(part) as u64,
                 Carried::Custody(record, custody) => self.custodies.push_back((record, custody)),
@@ -261,6 +268,8 @@ impl Link {
         self.now = now;
         let events = &mut self.events;
         self.outbox.expire(now, |token| events.push_back(Event::Expired { token }));
+        let guard = &mut self.guard;
+        self.outbox.hedge(now, |bytes| guard.pay(bytes));
         for path in 0..self.paths.len() {
             let mut outcome = Outcome::default();
             if self.paths[path].tick(now, &mut outcome) {

@@ -203,7 +203,9 @@ pub struct LinkCounts {
     pub refused: u64,
     /// Packets that could not be read, or were meant for another life.
     pub strange: u64,
-    /// Pieces sent again.
+    /// Pieces and repairs that were sent, each as often as it was.
+    pub parts: u64,
+    /// Pieces and repairs sent again.
     pub repeated: u64,
     /// Bytes of pieces that came, each once.
     pub arrived: Size,

@@ -43,6 +43,8 @@ pub(super) struct Outbox {
     ready: BTreeSet<PartKey>,
     /// Parts that are sent again and have not arrived.
     failed: BTreeSet<Part>,
+    /// Records by when they are hedged.
+    hedges: BTreeSet<(Time, u64)>,
     ready_bytes: Size,
     waiting_bytes: Size,
     /// Bytes that have not arrived.
@@ -70,6 +72,7 @@ impl Outbox {
             begun: BTreeMap::new(),
             ready: BTreeSet::new(),
             failed: BTreeSet::new(),
+            hedges: BTreeSet::new(),
             ready_bytes: Size::ZERO,
             waiting_bytes: Size::ZERO,
             held: Size::ZERO,
@@ -207,6 +210,7 @@ impl Outbox {
         let after = std::mem::replace(&mut tail.begun, record);
         let protection = protect(deadline, pieces, Size(u64::from(size.div_ceil(pieces))));
         let beginning = Beginning { token, stream, deadline, after, content, pieces, protection };
+        self.hedges.extend(protection.hedge.map(|at| (at, record)));
         let begun = Begun::new(record, beginning);
         let parts = begun.parts();
         self.begun.insert(record, begun);
@@ -307,7 +311,9 @@ impl Outbox {
     fn finish(&mut self, record: u64) {
         let Some(begun) = self.begun.get_mut(&record) else { return };
         let (deadline, parts) = (begun.deadline, begun.parts());
+        let hedge = begun.protection.hedge;
         self.held -= begun.finish();
+        hedge.map(|at| self.hedges.remove(&(at, record)));
         parts.for_each(|part| self.forget((deadline, part)));
     }
 
@@ -337,15 +343,58 @@ impl Outbox {
         (self.ready_bytes, self.waiting_bytes, self.held) = (Size::ZERO, Size::ZERO, Size::ZERO);
         self.ready.clear();
         self.failed.clear();
+        self.hedges.clear();
         self.tails.clear();
         self.expiring.clear();
         let waiting = waiting.into_values().map(|outgoing| (outgoing.token, false));
         begun.into_values().map(|begun| (begun.token, true)).chain(waiting).collect()
     }
 
-    /// When the first record that waits expires.
+    /// When the first record that waits expires, or the first one is to be hedged.
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.expiring.first().map(|&(expires, _)| expires)
+        let expires = self.expiring.first().map(|&(expires, _)| expires);
+        let hedge = self.hedges.first().map(|&(hedge, _)| hedge);
+        [expires, hedge].into_iter().flatten().min()
+    }
+
+    /// Sends again what has not arrived of records whose time for that has come: all of it if `pay` agrees to so many
+    /// bytes, else what may be lost.
+    pub(super) fn hedge(&mut self, now: Time, mut pay: impl FnMut(Size) -> bool) {
+        while let Some(&(at, record)) = self.hedges.first().filter(|(at, _)| *at <= now) {
+            self.hedges.remove(&(at, record));
+            let Some(begun) = self.begun.get_mut(&record) else { continue };
+            let deadline = begun.deadline;
+            // What has failed is on its way again, and what waits here has not gone at all.
+            let is_under_way = |part: &Part| {
+                !self.failed.contains(part) && !self.ready.contains(&(deadline, *part))
+            };
+            let parts = begun.parts().filter(|&part| !begun.is_done(part)).filter(is_under_way);
+            let parts: Vec<Part> = parts.collect();
+            let doubted = std::mem::take(&mut begun.doubted);
+            begun.is_hedged = pay(parts.iter().map(|&part| begun.length(part)).sum());
+            let again = if begun.is_hedged { parts } else { doubted };
+            again.into_iter().for_each(|part| self.requeue(part));
+        }
+    }
+
+    /// A part may be lost. Answers whether it waits until its record is hedged, which is by then at the latest.
+    pub(super) fn doubt(&mut self, part: Part, until: Time) -> bool {
+        let hedges = std::mem::take(&mut self.hedges);
+        let is_soon = self.find_mut(part).is_some_and(|(record, begun)| {
+            let hedge = begun.protection.hedge.filter(|&at| at <= until);
+            let is_soon = hedge.is_some_and(|at| hedges.contains(&(at, record)));
+            if is_soon && !begun.doubted.contains(&part) {
+                begun.doubted.push(part);
+            }
+            is_soon
+        });
+        self.hedges = hedges;
+        is_soon
+    }
+
+    /// Whether what had not arrived of its record at its time went again.
+    pub(super) fn is_hedged(&self, part: Part) -> bool {
+        self.find(part).is_some_and(|begun| begun.is_hedged)
     }
 
     /// Most that records without a fate cost the peer: what the test bed holds it to.
@@ -434,7 +483,7 @@ mod tests {
         let mut next = || {
             let protect = |deadline, pieces, length| {
                 asked.push((deadline, pieces, length));
-                Protection { repairs: 2, is_doubled: false }
+                Protection { repairs: 2, ..Protection::default() }
             };
             let (key, _) = outbox.peek(protect)?;
             outbox.assign(key);
@@ -502,5 +551,37 @@ mod tests {
         outbox.expire(at, |token| gone.push(token));
         assert_eq!(gone, vec![3]);
         assert_eq!(outbox.close(), vec![(1, true), (2, true)]);
+    }
+
+    #[test]
+    fn what_may_be_lost_waits_for_its_hedge_and_goes_then_whatever_that_may_cost() {
+        let at = Time::from_millis(50);
+        for pays in [true, false] {
+            let mut outbox = outbox();
+            outbox.offer(outgoing(1, 7, 3000, 900)).unwrap();
+            for dsn in 1..=3 {
+                let hedge = Some(at);
+                let (key, _) =
+                    outbox.peek(|_, _, _| Protection { hedge, ..Protection::default() }).unwrap();
+                outbox.assign(key);
+                assert_eq!(key.1, Part::piece(dsn));
+            }
+            outbox.arrived(Part::piece(1));
+            assert!(
+                !outbox.doubt(Part::piece(2), Time::from_millis(49)),
+                "that is too long to wait"
+            );
+            assert!(outbox.doubt(Part::piece(2), at));
+            assert_eq!((next(&mut outbox), outbox.next_timeout()), (None, Some(at)));
+            let mut asked = Size::ZERO;
+            outbox.hedge(at, |bytes| {
+                asked = bytes;
+                pays
+            });
+            assert_eq!((asked, outbox.is_hedged(Part::piece(2))), (Size(2000), pays));
+            let again = [(); 2].map(|()| next(&mut outbox));
+            assert_eq!(again, [Some(2), pays.then_some(3)]);
+            assert!(!outbox.doubt(Part::piece(3), at), "once");
+        }
     }
 }

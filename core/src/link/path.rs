@@ -39,6 +39,10 @@ pub(super) struct Outcome {
     pub(super) arrived: Vec<Carried>,
     /// It must be sent again.
     pub(super) failed: Vec<Carried>,
+    /// It was not answered in time, and may have been lost.
+    pub(super) overdue: Vec<Carried>,
+    /// The round trip of the path that says so.
+    pub(super) rtt: Duration,
 }
 
 /// The state of one path.
@@ -314,11 +318,12 @@ impl Path {
         self.state == PathState::Dead && !was_dead
     }
 
-    /// What was not answered in time goes again at once.
+    /// What was not answered in time goes again, at once or when it is hedged.
     fn unanswered(&mut self, now: Time, outcome: &mut Outcome) {
         let (carried, count) = self.in_flight.overdue(now - self.answer_time());
         self.unanswered = self.unanswered.saturating_add(count);
-        outcome.failed.extend(carried);
+        outcome.overdue.extend(carried);
+        outcome.rtt = self.trips.smoothed();
     }
 
     /// When `tick` must be called next.

@@ -106,6 +106,7 @@ impl Link {
             self.paths[path].dequeue();
         }
         let (psn, packet) = opened?;
+        self.counts.parts += carried.len() as u64;
         self.paths[path].sent(now, psn, Size(packet.len() as u64), carried);
         Some(packet)
     }

@@ -97,6 +97,14 @@ proptest! {
     }
 }
 
+/// A part that was overdue and waited for its record's hedge went never, for that was not paid for.
+#[test]
+fn what_may_be_lost_goes_again_although_no_copy_is_paid_for() {
+    let mut world = live(800_049_976_043_996_431);
+    world.run_for(END);
+    assert_eq!((world.missing(), world.unsettled()), (0, 0));
+}
+
 fn two_paths() -> Vec<[Way; 2]> {
     vec![[Way::new(20.0, 20, 200, 0.01); 2], [Way::new(20.0, 50, 200, 0.01); 2]]
 }

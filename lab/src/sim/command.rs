@@ -10,6 +10,7 @@ use tidegate_core::schedule::SchedulerName;
 use super::catalogue::{self, RIVALS};
 use super::file;
 use super::fleet;
+use super::links;
 use super::optimum;
 use super::paper::report as paper;
 use super::quantity::Span;
@@ -22,7 +23,7 @@ use crate::world;
 
 /// The scenarios.
 const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, fleet-scale, \
-     fleet-damping";
+     fleet-damping, link-h, link-l, link-buffer, link-death, link-ablation, link-carriers, link-fairness";
 
 /// What `lab sim` is asked for.
 #[derive(Clone, Debug)]
@@ -30,7 +31,8 @@ pub struct Options {
     name: String,
     /// 1, or that of a world's file, without.
     seed: Option<u64>,
-    seeds: u64,
+    /// 100 worlds, or as many as a scenario of links is used to, without.
+    seeds: Option<u64>,
     scheduler: Option<SchedulerName>,
     law: LawName,
     /// The rivals beside the law.
@@ -64,7 +66,7 @@ impl Options {
         let mut parsed = Options {
             name: (*name).into(),
             seed: None,
-            seeds: 100,
+            seeds: None,
             scheduler: None,
             law: LawName::default(),
             rivals: false,
@@ -76,7 +78,9 @@ impl Options {
             let problem = |error: String| anyhow::anyhow!(error);
             match option {
                 "--seed" => parsed.seed = Some(value()?.parse().context("--seed needs a number")?),
-                "--seeds" => parsed.seeds = value()?.parse().context("--seeds needs a number")?,
+                "--seeds" => {
+                    parsed.seeds = Some(value()?.parse().context("--seeds needs a number")?)
+                }
                 "--scheduler" => parsed.scheduler = Some(value()?.parse().map_err(problem)?),
                 "--law" => match *value()? {
                     "all" => parsed.rivals = true,
@@ -116,6 +120,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "node-optimum" => optimum::run(options.seed()),
         "fleet-scale" => lab.fleet(fleet::scale(options.seed())),
         "fleet-damping" => fleet::damping(options.seed()),
+        name if links::knows(name) => links::run(name, options.seed(), options.seeds)?,
         file if file.ends_with(".toml") => lab.file(options, Path::new(file))?,
         other => bail!("no scenario is called {other}: there are {NAMES}"),
     };
@@ -211,7 +216,8 @@ impl Lab {
     fn seeds(&mut self, options: &Options) -> anyhow::Result<Vec<String>> {
         let mut lines = Vec::new();
         let mut failed = 0;
-        for seed in options.seed()..options.seed() + options.seeds {
+        let seeds = options.seeds.unwrap_or(100);
+        for seed in options.seed()..options.seed() + seeds {
             let scenario = seeds::scenario(seed);
             let outcome = World::new(&scenario, seed)?.strict().run();
             let (lost, broken) = seeds::check(&scenario, &outcome);
@@ -224,7 +230,7 @@ impl Lab {
                 self.broken.push(format!("seed {seed}: {}", broken[0]));
             }
         }
-        lines.push(figure("seeds_run", options.seeds as f64, "worlds"));
+        lines.push(figure("seeds_run", seeds as f64, "worlds"));
         lines.push(figure("seeds_failed", f64::from(failed), "worlds"));
         lines.push(figure("lost_accepted", self.lost as f64, "records"));
         Ok(lines)

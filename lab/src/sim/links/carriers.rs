@@ -3,9 +3,11 @@
 //! What is chosen is chosen on trip 2; trip 3 is reported. Latency is the time until the sender knows that a
 //! record arrived, which is what the recordings hold.
 
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
+use tidegate_core::link::predict::PredictorName;
 use tidegate_core::link::schedule::ScheduleName;
 use tidegate_core::link::{GuardName, LinkOptions};
 use tidegate_core::units::Time;
@@ -59,8 +61,15 @@ fn policies() -> Vec<Policy> {
     let off = policy("no bound", &[0, 1, 2], 10_000);
     let options = LinkOptions { guard: GuardName::Off, ..off.options.clone() };
     all.push(Policy { options, ..off });
-    for bound in [80, 100, 120, 140, 160] {
-        all.push(policy(&format!("bound {bound} ms"), &[0, 1, 2], bound));
+    for (predictor, doubles_repeats) in
+        [(PredictorName::Ewma, true), (PredictorName::Ewma, false), (PredictorName::Last, false)]
+    {
+        for bound in [140, 150, 160, 170, 180, 190] {
+            let name = format!("bound {bound} ms, {} {doubles_repeats}", predictor.name());
+            let bounded = policy(&name, &[0, 1, 2], bound);
+            let options = LinkOptions { predictor, doubles_repeats, ..bounded.options.clone() };
+            all.push(Policy { options, ..bounded });
+        }
     }
     let all_paths = policy("redundant", &[0, 1, 2], 10_000);
     let options = LinkOptions { schedule: ScheduleName::Redundant, ..all_paths.options.clone() };
@@ -102,9 +111,9 @@ fn play(policy: &Policy, window: &Window, seed: u64) -> Played {
 }
 
 /// Every record of a policy, by window: seconds, and its part of the copies.
-fn records(policy: &Policy, windows: &[Window], seeds: u64) -> Vec<Vec<(f64, f64)>> {
+fn records(policy: &Policy, windows: &[Window], seeds: &Range<u64>) -> Vec<Vec<(f64, f64)>> {
     let of_window = |window: &Window| {
-        let played = (1..=seeds).map(|seed| play(policy, window, seed));
+        let played = seeds.clone().map(|seed| play(policy, window, seed));
         let records = played.flat_map(|Played { latencies, copies }| {
             let each = copies / latencies.len() as f64;
             latencies.into_iter().map(move |latency| (latency, each)).collect::<Vec<_>>()
@@ -133,20 +142,26 @@ fn copies(records: &[&(f64, f64)]) -> f64 {
 }
 
 /// Plays all policies on both trips; answers with the lines to print.
-pub(super) fn run(seeds: u64) -> anyhow::Result<Vec<String>> {
+pub(super) fn run(seeds: Range<u64>) -> anyhow::Result<Vec<String>> {
     let folder = Path::new(FOLDER);
     if !folder.is_dir() {
-        return Ok(vec![format!("skipped: needs {FOLDER} (pings of three carriers at once), not found")]);
+        return Ok(vec![format!(
+            "skipped: needs {FOLDER} (pings of three carriers at once), not found"
+        )]);
     }
     let mut lines = Vec::new();
     let mut chosen: Option<(f64, Policy)> = None;
     for (trip, name) in [("trip2", "chosen on"), ("trip3", "reported")] {
         let windows = recorded::windows(folder, trip)?;
         let pings: usize = windows.iter().map(Window::len).sum();
-        lines.push(format!("{trip} ({name}): {} windows, {pings} pings of each carrier, {seeds} seeds", windows.len()));
+        lines.push(format!(
+            "{trip} ({name}): {} windows, {pings} pings of each carrier, {} seeds",
+            windows.len(),
+            seeds.clone().count()
+        ));
         lines.push(HEAD.into());
         for policy in policies() {
-            let groups = records(&policy, &windows, seeds);
+            let groups = records(&policy, &windows, &seeds);
             let all: Vec<&(f64, f64)> = groups.iter().flatten().collect();
             lines.push(row(&policy.name, &groups, &all));
             let (p999, extra) = (latency(99.9)(&all), copies(&all));
@@ -162,7 +177,7 @@ pub(super) fn run(seeds: u64) -> anyhow::Result<Vec<String>> {
         lines.push("no policy reaches the targets on trip 2".into());
         return Ok(lines);
     };
-    let groups = records(&policy, &recorded::windows(folder, "trip3")?, seeds);
+    let groups = records(&policy, &recorded::windows(folder, "trip3")?, &seeds);
     let all: Vec<&(f64, f64)> = groups.iter().flatten().collect();
     lines.push(format!("chosen on trip 2, reported on trip 3: {}", policy.name));
     lines.push(figure("carriers_p50", latency(50.0)(&all), "ms"));
@@ -171,7 +186,11 @@ pub(super) fn run(seeds: u64) -> anyhow::Result<Vec<String>> {
     let (low, high) = bootstrap(&groups, 1, latency(99.9));
     lines.push(figure("carriers_p99_9_low", low, "ms"));
     lines.push(figure("carriers_p99_9_high", high, "ms"));
-    lines.push(figure("carriers_lost", all.iter().filter(|(seconds, _)| seconds.is_infinite()).count() as f64, "records"));
+    lines.push(figure(
+        "carriers_lost",
+        all.iter().filter(|(seconds, _)| seconds.is_infinite()).count() as f64,
+        "records",
+    ));
     lines.push(figure("carriers_copies", copies(&all), "%"));
     Ok(lines)
 }

@@ -15,6 +15,8 @@ const LOOK: Duration = Duration::from_millis(10);
 const AHEAD: usize = 100;
 /// Name of the records of both.
 pub(super) const MEDIA: u8 = 0;
+/// Name of small records without time beside them.
+pub(super) const ALARM: u8 = 1;
 
 /// A load: its numbers, and how its records are.
 #[derive(Clone, Debug)]
@@ -54,6 +56,22 @@ impl Load {
             next += self.random.interval(per_second);
         }
         world.run_until(end);
+    }
+
+    /// Media, and an alarm of 200 bytes each 20 ms that may take so long.
+    pub(super) fn alarms(
+        &mut self,
+        world: &mut World,
+        megabits: f64,
+        span: Duration,
+        bound: Duration,
+    ) {
+        const EACH: Duration = Duration::from_millis(20);
+        let end = world.now + span;
+        while world.now < end {
+            world.submit(Job { stream: self.streams, size: 200, bound, kind: ALARM });
+            self.media(world, megabits, EACH);
+        }
     }
 
     /// More than the link takes, for so long. Answers the bytes that came in each `part`.

@@ -40,7 +40,8 @@ impl Window {
 /// # Errors
 /// A file that cannot be read, or is none of these.
 pub(super) fn windows(folder: &Path, trip: &str) -> anyhow::Result<Vec<Window>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let suffix = format!("_{}.csv", CARRIERS[0]);
     let runs = names.filter_map(|name| Some(name.strip_suffix(&suffix)?.to_owned()));
@@ -67,7 +68,9 @@ fn pings(text: &str) -> anyhow::Result<Pings> {
     let mut pings = Pings::new();
     for (at, line) in text.lines().enumerate().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
-        let [sent, _, trip] = fields[..] else { anyhow::bail!("line {}: not three fields", at + 1) };
+        let [sent, _, trip] = fields[..] else {
+            anyhow::bail!("line {}: not three fields", at + 1)
+        };
         let sent: u64 = sent.parse().with_context(|| format!("line {}: no time", at + 1))?;
         let trip = match trip.trim() {
             "" => None,

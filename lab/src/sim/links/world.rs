@@ -3,14 +3,12 @@
 //! Records come to the first end and go to the second. What must hold is checked at every step: each record comes
 //! once, whole and in its stream's order.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::link::packet::Custody;
-use tidegate_core::link::{
-    Event, Link, LinkOptions, OfferError, Outgoing, PathOptions, PathState,
-};
+use tidegate_core::link::{Event, Link, LinkOptions, OfferError, Outgoing, PathOptions, PathState};
 use tidegate_core::record::Fate;
 use tidegate_core::units::{Size, Time};
 
@@ -53,10 +51,11 @@ pub(super) struct Came {
 struct Owed {
     stream: u64,
     offered: Time,
-    bound: Duration,
     kind: u8,
     size: usize,
     has_come: bool,
+    /// The first end knows that it has come.
+    is_known: bool,
 }
 
 /// A record to be carried.
@@ -91,8 +90,8 @@ pub(super) struct World {
     pub(super) sent: u64,
     /// Who else uses the ways.
     pub(super) neighbours: Vec<Neighbour>,
-    /// Records that wait before the link.
-    waiting: VecDeque<u64>,
+    /// Records that wait before the link, by deadline: each stream's have one bound, so its order is kept.
+    waiting: BTreeSet<(Time, u64)>,
     routes: Vec<[Route; 2]>,
     dead: Vec<bool>,
     ways: Vec<Way>,
@@ -126,7 +125,7 @@ impl World {
             turns: Vec::new(),
             sent: 0,
             neighbours: Vec::new(),
-            waiting: VecDeque::new(),
+            waiting: BTreeSet::new(),
             dead: vec![false; routes.len()],
             routes,
             ways,
@@ -147,7 +146,8 @@ impl World {
     /// A path carries nothing from now on, and what is on it is lost; or it works again.
     pub(super) fn kill(&mut self, path: usize, is_dead: bool) {
         self.dead[path] = is_dead;
-        let is_on = |parcel: &Parcel| matches!(parcel, Parcel::Link { path: on, .. } if *on == path);
+        let is_on =
+            |parcel: &Parcel| matches!(parcel, Parcel::Link { path: on, .. } if *on == path);
         if is_dead {
             self.beyond.retain(|_, parcel| !is_on(parcel));
         }
@@ -158,9 +158,9 @@ impl World {
         let Job { stream, size, bound, kind } = job;
         self.last += 1;
         let size = size.max(NAME);
-        let owed = Owed { stream, offered: self.now, bound, kind, size, has_come: false };
+        let owed = Owed { stream, offered: self.now, kind, size, has_come: false, is_known: false };
         self.owed.insert(self.last, owed);
-        self.waiting.push_back(self.last);
+        self.waiting.insert((self.now + bound, self.last));
         self.feed();
     }
 
@@ -177,14 +177,13 @@ impl World {
     /// Offers what the link has room for.
     fn feed(&mut self) {
         while self.ends[0].room() > Size::ZERO
-            && let Some(&token) = self.waiting.front()
+            && let Some(&(deadline, token)) = self.waiting.first()
         {
-            let Owed { stream, offered, bound, size, .. } = self.owed[&token];
+            let Owed { stream, size, .. } = self.owed[&token];
             let content = content(&self.pattern, token, stream, size);
-            let deadline = offered + bound;
             let outgoing = Outgoing { token, stream, content, deadline, expires: None };
             match self.ends[0].offer(outgoing) {
-                Ok(()) => drop(self.waiting.pop_front()),
+                Ok(()) => drop(self.waiting.pop_first()),
                 Err(OfferError::Full) => return,
                 Err(OfferError::Oversize) => panic!("{size} bytes are too many"),
             }
@@ -239,12 +238,11 @@ impl World {
                 self.ends[end].settle(record, Custody::Held);
                 self.ends[end].settle(record, Custody::Final(Fate::Confirmed));
             }
-            Event::Delivered { token } => {
-                let offered = self.owed.get(&token).map(|owed| owed.offered);
-                self.known.extend(offered.map(|offered| (self.now, self.now.since(offered))));
-            }
+            Event::Delivered { token } => self.known(token),
             Event::Custody { token, custody } => {
                 assert!(self.owed[&token].has_come, "{token} is answered for before it came");
+                // Its word may come before the acknowledgement of what it stands for.
+                self.known(token);
                 if custody != Custody::Held {
                     self.owed.remove(&token);
                 }
@@ -252,6 +250,14 @@ impl World {
             Event::Path { path, state } if end == 0 => self.turns.push((self.now, path, state)),
             Event::Path { .. } => {}
             Event::Expired { .. } | Event::Restarted { .. } => panic!("nothing of the kind"),
+        }
+    }
+
+    /// The first end knows from now on that a record has come.
+    fn known(&mut self, token: u64) {
+        if let Some(owed) = self.owed.get_mut(&token).filter(|owed| !owed.is_known) {
+            owed.is_known = true;
+            self.known.push((self.now, self.now.since(owed.offered)));
         }
     }
 
@@ -286,7 +292,8 @@ impl World {
         let beyond = self.beyond.first_key_value().map(|(&(at, _), _)| at);
         let near = self.ends[0].next_timeout();
         let far = self.ends[1].next_timeout().map(|at| at - SKEW);
-        let neighbours = self.neighbours.iter().filter_map(|flow| flow.next_timeout(self.now)).min();
+        let neighbours =
+            self.neighbours.iter().filter_map(|flow| flow.next_timeout(self.now)).min();
         let all = [ways, beyond, near, far, neighbours];
         all.into_iter().flatten().min().map(|at| at.max(self.now))
     }
@@ -303,7 +310,8 @@ impl World {
                 self.beyond.insert((self.now + beyond, self.parcels), parcel);
             }
         }
-        while let Some(entry) = self.beyond.first_entry().filter(|entry| entry.key().0 <= self.now) {
+        while let Some(entry) = self.beyond.first_entry().filter(|entry| entry.key().0 <= self.now)
+        {
             match entry.remove() {
                 Parcel::Link { path, .. } if self.dead[path] => {}
                 Parcel::Link { to, path, packet } => {
