@@ -372,8 +372,8 @@ impl Outbox {
             let parts: Vec<Part> = parts.collect();
             let doubted = std::mem::take(&mut begun.doubted);
             begun.is_hedged = pay(parts.iter().map(|&part| begun.length(part)).sum());
-            let again = if begun.is_hedged { parts } else { doubted };
-            again.into_iter().for_each(|part| self.requeue(part));
+            let copied = if begun.is_hedged { parts } else { Vec::new() };
+            doubted.into_iter().chain(copied).for_each(|part| self.requeue(part));
         }
     }
 

@@ -144,7 +144,9 @@ fn an_alarm_is_in_time_on_paths_that_are_full_of_records_with_time() {
         world.submit(0, ALARM, 200);
         // What is before the link is the node's, which lets the urgent go first.
         if let Some(alarm) = world.ahead[0].pop_back_if(|(_, stream, _)| *stream == ALARM) {
-            world.ahead[0].push_front(alarm);
+            let before = world.ahead[0].iter().take_while(|(_, stream, _)| *stream == ALARM);
+            let place = before.count();
+            world.ahead[0].insert(place, alarm);
         }
         world.bound = Duration::from_secs(2);
         media(&mut world, &mut seeded, 110.0, 0.020);

@@ -197,18 +197,24 @@ pub(super) fn run(seeds: Range<u64>) -> anyhow::Result<Vec<String>> {
 
 const HEAD: &str = "policy              p50 ms   p99 ms [95 %]           p99.9 ms [95 %]         > 200 ms %  lost %  copies % [95 %]";
 
+/// A figure, and its 95 % interval over windows.
+fn within(
+    groups: &[Vec<(f64, f64)>],
+    all: &[&(f64, f64)],
+    figure: impl Fn(&[&(f64, f64)]) -> f64,
+) -> String {
+    let (low, high) = bootstrap(groups, 1, &figure);
+    format!("{:.1} [{low:.1}, {high:.1}]", figure(all))
+}
+
 fn row(name: &str, groups: &[Vec<(f64, f64)>], all: &[&(f64, f64)]) -> String {
-    let within = |figure: &dyn Fn(&[&(f64, f64)]) -> f64| {
-        let (low, high) = bootstrap(groups, 1, figure);
-        format!("{:.1} [{low:.1}, {high:.1}]", figure(all))
-    };
     format!(
         "{name:18}  {:6.1}   {:22}  {:22}  {:10.3}  {:6.3}  {}",
         latency(50.0)(all),
-        within(&latency(99.0)),
-        within(&latency(99.9)),
+        within(groups, all, latency(99.0)),
+        within(groups, all, latency(99.9)),
         part(|seconds| seconds > LATE)(all),
         part(f64::is_infinite)(all),
-        within(&copies),
+        within(groups, all, copies),
     )
 }

@@ -11,7 +11,7 @@ use super::scene::PATIENT;
 use super::table::{Table, Target};
 use super::way::Way;
 use super::world::{Route, World};
-use crate::link::{Direction, Options};
+use crate::link::Options;
 
 /// The bottleneck: Mbit/s, and the round trip of all that goes through it in ms.
 const BOTTLENECK: (u64, u64) = (50, 40);
@@ -37,7 +37,7 @@ fn play(options: &LinkOptions, paths: usize, kind: Kind, seed: u64) -> (f64, f64
     // Nothing but a queue: what is beyond it belongs to the routes.
     let way = |megabits: u64, seed| {
         let options = Options::new(megabits * 1_000_000, Duration::ZERO, queue);
-        Way::Emulated(Box::new(Direction::new(options, seed)))
+        Way::emulated(options, seed)
     };
     let ways = vec![way(megabits, seed), way(1000, seed + 1)];
     let route = |way| Route { way, beyond: half };

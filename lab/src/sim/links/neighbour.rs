@@ -180,11 +180,12 @@ impl Neighbour {
         self.rtt = Some(self.rtt.map_or(rtt, |smoothed| (smoothed * 7 + rtt) / 8));
         self.delivered += Size(PACKET);
         (self.reached_at, self.heard_at) = (now, now);
-        let lost: Vec<u64> = self.flight.range(..).map(|(&number, _)| number).collect();
-        let lost = lost.into_iter().take_while(|other| other + REORDER <= number);
-        let lost: Vec<u64> = lost.collect();
+        let earlier = self.flight.keys().take_while(|&other| other + REORDER <= number);
+        let lost: Vec<u64> = earlier.copied().collect();
         let is_new_round = lost.last().is_some_and(|&newest| newest >= self.recover);
-        lost.iter().for_each(|number| drop(self.flight.remove(number)));
+        for number in &lost {
+            self.flight.remove(number);
+        }
         let in_flight = self.in_flight();
         match &mut self.control {
             Control::Cubic(cubic) if is_new_round => cubic.lost(),

@@ -6,7 +6,7 @@ use tidegate_core::link::LinkOptions;
 
 use super::way::Way;
 use super::world::{OVERHEAD, Route, World};
-use crate::link::{Direction, Loss, Options};
+use crate::link::{Loss, Options};
 
 /// Megabits, milliseconds one way, kilobytes of queue.
 pub(super) const PATHS: [(u64, u64, u64); 3] = [(40, 70, 500), (40, 90, 500), (80, 130, 1000)];
@@ -32,7 +32,7 @@ pub(super) fn world(options: &LinkOptions, loss: [f64; 3], seed: u64) -> World {
             let options = Options::new(mbit * 1_000_000, delay, queue * 1000);
             let options = Options { loss: Loss::Random(loss), ..options };
             let seed = seed * 100 + ways.len() as u64;
-            ways.push(Way::Emulated(Box::new(Direction::new(options, seed))));
+            ways.push(Way::emulated(options, seed));
         }
         let route = |way| Route { way, beyond: Duration::ZERO };
         routes.push([route(2 * path), route(2 * path + 1)]);
