@@ -97,7 +97,13 @@ impl Link {
             // It may have arrived by another way meanwhile.
             if self.outbox.is_wanted(part) {
                 let (_, packet) = opened.get_or_insert_with(|| self.begin(path));
-                if packet.len() + PIECE_HEAD_MAX + length.0 as usize > self.options.packet_max {
+                // Repairs that are lost with what they repair are worth nothing.
+                let is_apart = carried.iter().any(|carried| match *carried {
+                    Carried::Part(other) => self.outbox.repairs_each_other(part, other),
+                    Carried::Custody(..) | Carried::Window => false,
+                });
+                let end = packet.len() + PIECE_HEAD_MAX + length.0 as usize;
+                if is_apart || end > self.options.packet_max {
                     break;
                 }
                 self.outbox.encode(part, packet);

@@ -5,6 +5,7 @@ mod disk;
 mod hostile;
 mod link;
 mod log;
+mod seeded;
 mod steps;
 mod trial;
 mod wire;
@@ -15,8 +16,9 @@ use bytes::Bytes;
 
 pub use self::disk::{Disk, File};
 pub use self::hostile::hear;
-pub use self::link::{Came, LinkWorld, NAME, OVERHEAD, Seeded, Way};
+pub use self::link::{Came, LinkWorld, NAME, OVERHEAD, Way};
 pub use self::log::scan_log;
+pub use self::seeded::Seeded;
 pub use self::steps::NodeOp;
 pub use self::trial::{Trial, run};
 pub use self::wire::{Answer, Cut, Wire};

@@ -3,6 +3,8 @@
 //! Records wait by deadline, and begin only when the peer has room for all of them. Within a stream none
 //! overtakes another, whatever its deadline.
 
+mod hedge;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::begun::{Beginning, Begun, Part, Protection};
@@ -237,6 +239,12 @@ impl Outbox {
         self.find(part).map_or(Protection::default(), |begun| begun.protection)
     }
 
+    /// Whether both are of one record, which has repairs.
+    pub(super) fn repairs_each_other(&self, part: Part, other: Part) -> bool {
+        let begun = self.find(part).filter(|begun| begun.protection.repairs > 0);
+        begun.is_some_and(|begun| begun.has(other.dsn))
+    }
+
     /// A part goes by this path.
     pub(super) fn goes_by(&mut self, part: Part, path: usize) {
         if let Some((_, begun)) = self.find_mut(part) {
@@ -357,46 +365,6 @@ impl Outbox {
         [expires, hedge].into_iter().flatten().min()
     }
 
-    /// Sends again what has not arrived of records whose time for that has come: all of it if `pay` agrees to so many
-    /// bytes, else what may be lost.
-    pub(super) fn hedge(&mut self, now: Time, mut pay: impl FnMut(Size) -> bool) {
-        while let Some(&(at, record)) = self.hedges.first().filter(|(at, _)| *at <= now) {
-            self.hedges.remove(&(at, record));
-            let Some(begun) = self.begun.get_mut(&record) else { continue };
-            let deadline = begun.deadline;
-            // What has failed is on its way again, and what waits here has not gone at all.
-            let is_under_way = |part: &Part| {
-                !self.failed.contains(part) && !self.ready.contains(&(deadline, *part))
-            };
-            let parts = begun.parts().filter(|&part| !begun.is_done(part)).filter(is_under_way);
-            let parts: Vec<Part> = parts.collect();
-            let doubted = std::mem::take(&mut begun.doubted);
-            begun.is_hedged = pay(parts.iter().map(|&part| begun.length(part)).sum());
-            let copied = if begun.is_hedged { parts } else { Vec::new() };
-            doubted.into_iter().chain(copied).for_each(|part| self.requeue(part));
-        }
-    }
-
-    /// A part may be lost. Answers whether it waits until its record is hedged, which is by then at the latest.
-    pub(super) fn doubt(&mut self, part: Part, until: Time) -> bool {
-        let hedges = std::mem::take(&mut self.hedges);
-        let is_soon = self.find_mut(part).is_some_and(|(record, begun)| {
-            let hedge = begun.protection.hedge.filter(|&at| at <= until);
-            let is_soon = hedge.is_some_and(|at| hedges.contains(&(at, record)));
-            if is_soon && !begun.doubted.contains(&part) {
-                begun.doubted.push(part);
-            }
-            is_soon
-        });
-        self.hedges = hedges;
-        is_soon
-    }
-
-    /// Whether what had not arrived of its record at its time went again.
-    pub(super) fn is_hedged(&self, part: Part) -> bool {
-        self.find(part).is_some_and(|begun| begun.is_hedged)
-    }
-
     /// Most that records without a fate cost the peer: what the test bed holds it to.
     #[cfg(test)]
     fn begun_cost(&self) -> Size {
@@ -407,20 +375,20 @@ impl Outbox {
 const _: () = assert!(RECORD_COST.0 < WINDOW_START.0);
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn outgoing(token: u64, stream: u64, size: usize, deadline: u64) -> Outgoing {
+    pub(super) fn outgoing(token: u64, stream: u64, size: usize, deadline: u64) -> Outgoing {
         let deadline = Time::from_millis(deadline);
         Outgoing { token, stream, content: vec![1; size].into(), deadline, expires: None }
     }
 
-    fn outbox() -> Outbox {
+    pub(super) fn outbox() -> Outbox {
         Outbox::new(Size::from_mib(1), 1000, 1000)
     }
 
     /// The data sequence number of the next piece, which a path takes.
-    fn next(outbox: &mut Outbox) -> Option<u64> {
+    pub(super) fn next(outbox: &mut Outbox) -> Option<u64> {
         let (key, _) = outbox.peek(|_, _, _| Protection::default())?;
         outbox.assign(key);
         Some(key.1.dsn)
@@ -551,37 +519,5 @@ mod tests {
         outbox.expire(at, |token| gone.push(token));
         assert_eq!(gone, vec![3]);
         assert_eq!(outbox.close(), vec![(1, true), (2, true)]);
-    }
-
-    #[test]
-    fn what_may_be_lost_waits_for_its_hedge_and_goes_then_whatever_that_may_cost() {
-        let at = Time::from_millis(50);
-        for pays in [true, false] {
-            let mut outbox = outbox();
-            outbox.offer(outgoing(1, 7, 3000, 900)).unwrap();
-            for dsn in 1..=3 {
-                let hedge = Some(at);
-                let (key, _) =
-                    outbox.peek(|_, _, _| Protection { hedge, ..Protection::default() }).unwrap();
-                outbox.assign(key);
-                assert_eq!(key.1, Part::piece(dsn));
-            }
-            outbox.arrived(Part::piece(1));
-            assert!(
-                !outbox.doubt(Part::piece(2), Time::from_millis(49)),
-                "that is too long to wait"
-            );
-            assert!(outbox.doubt(Part::piece(2), at));
-            assert_eq!((next(&mut outbox), outbox.next_timeout()), (None, Some(at)));
-            let mut asked = Size::ZERO;
-            outbox.hedge(at, |bytes| {
-                asked = bytes;
-                pays
-            });
-            assert_eq!((asked, outbox.is_hedged(Part::piece(2))), (Size(2000), pays));
-            let again = [(); 2].map(|()| next(&mut outbox));
-            assert_eq!(again, [Some(2), pays.then_some(3)]);
-            assert!(!outbox.doubt(Part::piece(3), at), "once");
-        }
     }
 }
