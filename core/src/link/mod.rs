@@ -37,8 +37,8 @@ use thiserror::Error;
 
 pub use self::guard::GuardName;
 pub use self::options::{
-    Event, LinkCounts, LinkOptions, OfferError, Outgoing, PathCounts, PathOptions, PathState,
-    PathStatus,
+    Event, GUARD_SHARE, LinkCounts, LinkOptions, OfferError, Outgoing, PathCounts, PathOptions,
+    PathState, PathStatus,
 };
 
 use self::guard::Guard;

@@ -12,6 +12,10 @@ use super::schedule::ScheduleName;
 use crate::capacity::LawName;
 use crate::units::{Rate, Ratio, Size, Time};
 
+/// What a guard may cost for each byte of a record unless told otherwise: with the heaviest loss of the paper's
+/// paths and headers, half as many bytes again.
+pub const GUARD_SHARE: f64 = 0.45;
+
 /// The options of a link.
 #[derive(Clone, Debug)]
 pub struct LinkOptions {
@@ -61,7 +65,7 @@ impl LinkOptions {
             schedule: ScheduleName::FdMvqs,
             predictor: PredictorName::Last,
             guard: GuardName::Code,
-            guard_share: Ratio::new(0.45),
+            guard_share: Ratio::new(GUARD_SHARE),
             decrease_factor: Ratio::new(0.5),
             decreases_on_loss: false,
             doubles_repeats: true,

@@ -7,7 +7,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use tidegate_core::link::predict::PredictorName;
 use tidegate_core::link::schedule::ScheduleName;
 use tidegate_core::link::{GuardName, LinkOptions};
 use tidegate_core::units::Time;
@@ -61,13 +60,11 @@ fn policies() -> Vec<Policy> {
     let off = policy("no bound", &[0, 1, 2], 10_000);
     let options = LinkOptions { guard: GuardName::Off, ..off.options.clone() };
     all.push(Policy { options, ..off });
-    for (predictor, doubles_repeats) in
-        [(PredictorName::Ewma, true), (PredictorName::Ewma, false), (PredictorName::Last, false)]
-    {
-        for bound in [140, 150, 160, 170, 180, 190] {
-            let name = format!("bound {bound} ms, {} {doubles_repeats}", predictor.name());
-            let bounded = policy(&name, &[0, 1, 2], bound);
-            let options = LinkOptions { predictor, doubles_repeats, ..bounded.options.clone() };
+    // Whether what failed goes again by two paths: rarer failures, more copies.
+    for (doubles_repeats, repeats) in [(true, 2), (false, 1)] {
+        for bound in [140, 150, 160, 170] {
+            let bounded = policy(&format!("{bound} ms, {repeats} again"), &[0, 1, 2], bound);
+            let options = LinkOptions { doubles_repeats, ..bounded.options.clone() };
             all.push(Policy { options, ..bounded });
         }
     }

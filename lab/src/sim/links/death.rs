@@ -59,3 +59,18 @@ pub(super) fn run(seeds: Range<u64>) -> Vec<String> {
     }
     table.lines("link_death")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_may_die_and_return_and_nothing_is_lost() {
+        let lines = run(7..8);
+        let met = |what: &str| {
+            let rows = lines.iter().filter(|line| line.contains(what));
+            rows.filter(|line| line.ends_with(": met")).count()
+        };
+        assert_eq!([met("records lost"), met("longest gap")], [3, 3], "{lines:#?}");
+    }
+}

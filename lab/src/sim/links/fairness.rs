@@ -29,8 +29,8 @@ enum Kind {
     Bbr,
 }
 
-/// One link of so many paths and one neighbour. Answers the Mbit/s of both, and the queue in ms.
-fn play(options: &LinkOptions, paths: usize, kind: Kind, seed: u64) -> (f64, f64) {
+/// One link of so many paths and one neighbour.
+fn bottleneck(options: &LinkOptions, paths: usize, kind: Kind, seed: u64) -> World {
     let (megabits, rtt) = BOTTLENECK;
     let half = Duration::from_millis(rtt / 2);
     let queue = (QUEUE * (megabits * rtt * 125) as f64) as u64;
@@ -49,6 +49,12 @@ fn play(options: &LinkOptions, paths: usize, kind: Kind, seed: u64) -> (f64, f64
         Kind::Cubic => Neighbour::cubic(there, half, from),
         Kind::Bbr => Neighbour::bbr(there, half, from),
     });
+    world
+}
+
+/// Mbit/s of the link and of its neighbour.
+fn play(options: &LinkOptions, paths: usize, kind: Kind, seed: u64) -> (f64, f64) {
+    let mut world = bottleneck(options, paths, kind, seed);
     let mut load = Load::new(seed, PATIENT);
     let part = Duration::from_secs(1);
     load.bulk(&mut world, Duration::from_secs(SPAN.0), part);
@@ -78,4 +84,22 @@ pub(super) fn run(seeds: Range<u64>) -> Vec<String> {
         }
     }
     table.lines("link_fairness")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_neighbour_alone_fills_the_bottleneck() {
+        let options = LinkOptions::new(1, 1);
+        for kind in [Kind::Cubic, Kind::Bbr] {
+            let mut world = bottleneck(&options, 1, kind, 1);
+            world.run_for(Duration::from_secs(10));
+            let before = world.neighbours[0].delivered();
+            world.run_for(Duration::from_secs(5));
+            let megabits = (world.neighbours[0].delivered() - before) as f64 * 8e-6 / 5.0;
+            assert!((45.0..=50.1).contains(&megabits), "{kind:?} {megabits}");
+        }
+    }
 }
