@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::Duration;
 
+use super::begun::Part;
 use super::control::Mark;
 use super::packet::{Ack, Custody};
 use crate::units::{Size, Time};
@@ -17,8 +18,8 @@ const GIVEN_UP_MAX: usize = 4096;
 /// What a packet carries that must arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carried {
-    /// A piece, by its data sequence number.
-    Piece(u64),
+    /// A part of a record.
+    Part(Part),
     /// Who answers for a record.
     Custody(u64, Custody),
     /// A wider window.
@@ -177,6 +178,10 @@ mod tests {
         Time::from_millis(millis)
     }
 
+    fn piece(dsn: u64) -> Carried {
+        Carried::Part(Part::piece(dsn))
+    }
+
     /// Packets of 1000 bytes, one each millisecond from 1, each with the piece of its number.
     fn sent(count: u64) -> InFlight {
         let mut in_flight = InFlight::default();
@@ -184,7 +189,7 @@ mod tests {
         for psn in 0..count {
             let size = Size(1000);
             let mark = control.sent(at(1 + psn), size, in_flight.bytes(), false);
-            in_flight.push(psn, Sent::new(mark, size, vec![Carried::Piece(psn)]));
+            in_flight.push(psn, Sent::new(mark, size, vec![piece(psn)]));
         }
         in_flight
     }
@@ -202,9 +207,9 @@ mod tests {
     fn three_later_ones_or_a_later_one_and_time_make_a_packet_lost() {
         let mut in_flight = sent(6);
         assert_eq!(ack(&mut in_flight, &[(3, 4), (1, 1)]), 3);
-        assert_eq!(lost(&mut in_flight, at(10)), vec![Carried::Piece(0)]);
+        assert_eq!(lost(&mut in_flight, at(10)), vec![piece(0)]);
         assert_eq!(in_flight.loss_timeout(PATIENCE), Some(at(3) + PATIENCE));
-        assert_eq!(lost(&mut in_flight, at(3) + PATIENCE), vec![Carried::Piece(2)]);
+        assert_eq!(lost(&mut in_flight, at(3) + PATIENCE), vec![piece(2)]);
         // Nothing that went after the last one has come.
         assert_eq!(lost(&mut in_flight, at(9999)), vec![]);
         assert_eq!((in_flight.oldest(), in_flight.bytes()), (Some(at(6)), Size(1000)));
@@ -214,7 +219,7 @@ mod tests {
     fn what_is_overdue_counts_no_more_and_may_come_all_the_same() {
         let mut in_flight = sent(4);
         let (carried, count) = in_flight.overdue(at(2));
-        assert_eq!((carried, count), (vec![Carried::Piece(0), Carried::Piece(1)], 2));
+        assert_eq!((carried, count), (vec![piece(0), piece(1)], 2));
         assert_eq!((in_flight.bytes(), in_flight.oldest()), (Size(2000), Some(at(3))));
         assert_eq!(in_flight.overdue(at(2)).1, 0);
         assert_eq!(ack(&mut in_flight, &[(0, 3)]), 4);

@@ -6,16 +6,21 @@
 //! for each path until that is nothing, and takes every `poll_event`.
 
 pub mod accepted;
+mod assign;
+mod begun;
+mod code;
 mod codec;
 mod control;
 pub mod delay;
 pub mod envelope;
 pub mod failure;
+mod guard;
 pub mod handover;
 mod in_flight;
 mod options;
 mod outbox;
 pub mod packet;
+mod part;
 mod path;
 pub mod predict;
 mod ranges;
@@ -30,11 +35,13 @@ use std::collections::VecDeque;
 
 use thiserror::Error;
 
+pub use self::guard::GuardName;
 pub use self::options::{
-    Event, LinkCounts, LinkOptions, OfferError, Outgoing, PathCounts, PathOptions, PathState,
-    PathStatus,
+    Event, GUARD_SHARE, LinkCounts, LinkOptions, OfferError, Outgoing, PathCounts, PathOptions,
+    PathState, PathStatus,
 };
 
+use self::guard::Guard;
 use self::in_flight::Carried;
 use self::outbox::{Outbox, WINDOW_START};
 use self::packet::{Custody, Frame, HEAD_MAX, Head, PIECE_HEAD_MAX};
@@ -73,6 +80,7 @@ pub struct Link {
     peer: Option<u32>,
     paths: Vec<Path>,
     scheduler: Box<dyn Scheduler>,
+    guard: Guard,
     outbox: Outbox,
     inbox: Reassembly,
     /// The window that the peer surely heard of, or will.
@@ -96,6 +104,7 @@ impl Link {
         Link {
             peer: None,
             paths,
+            guard: Guard::new(options.guard, options.guard_share.as_f64()),
             scheduler: options.schedule.build(options.decrease_factor.as_f64()),
             outbox: Outbox::new(options.memory, options.unsettled_max, piece_max),
             inbox: Reassembly::new(options.receive_window),
@@ -121,7 +130,7 @@ impl Link {
     pub fn path_down(&mut self, path: usize, now: Time) {
         self.now = now;
         let failed = self.paths[path].down();
-        self.settle_outcome(Outcome { failed, arrived: Vec::new() });
+        self.settle_outcome(Outcome { failed, ..Outcome::default() });
     }
 
     /// Takes a record, to be sent by its deadline.
@@ -135,9 +144,8 @@ impl Link {
     /// Bytes that may be offered now without waiting here longer than the paths differ in length: what
     /// is not offered can still be overtaken.
     pub fn room(&self) -> Size {
-        let wanted: f64 = self.backlogs(self.now).into_iter().map(|(_, wanted)| wanted).sum();
-        let queued: Size = self.paths.iter().map(Path::queued).sum();
-        Size(wanted as u64).saturating_sub(queued + self.outbox.unassigned())
+        let unfilled = self.unfilled(&self.backlogs(self.now));
+        Size(unfilled as u64).saturating_sub(self.outbox.unassigned())
     }
 
     /// Bytes that were offered and that no path has taken yet, what goes again included.
@@ -171,7 +179,7 @@ impl Link {
         let mut asks = false;
         let mut is_refused = false;
         for frame in frames {
-            asks |= matches!(frame, Frame::Ping { .. } | Frame::Piece(_) | Frame::Custody { .. });
+            asks |= !matches!(frame, Frame::Ack(_) | Frame::Window(_));
             is_refused |= !self.take(frame, is_mine);
         }
         if is_refused {
@@ -188,6 +196,11 @@ impl Link {
             Frame::Ping { .. } => {}
             Frame::Piece(piece) => match self.inbox.push(&piece) {
                 Taken::New => self.counts.arrived += Size(piece.data.len() as u64),
+                Taken::Duplicate => self.counts.duplicates += 1,
+                Taken::Refused => return false,
+            },
+            Frame::Repair(repair) => match self.inbox.push_repair(&repair) {
+                Taken::New => self.counts.repairs += 1,
                 Taken::Duplicate => self.counts.duplicates += 1,
                 Taken::Refused => return false,
             },
@@ -223,18 +236,22 @@ impl Link {
 
     fn settle_outcome(&mut self, outcome: Outcome) {
         for carried in outcome.arrived {
-            if let Carried::Piece(dsn) = carried
-                && let Some(token) = self.outbox.arrived(dsn)
+            if let Carried::Part(part) = carried
+                && let Some(token) = self.outbox.arrived(part)
             {
                 self.events.push_back(Event::Delivered { token });
             }
         }
-        for carried in outcome.failed {
+        // A record that is hedged soon waits for that: many an answer is only late.
+        let until = self.now + outcome.rtt;
+        let mut failed = outcome.failed;
+        failed.extend(outcome.overdue.into_iter().filter(|carried| match *carried {
+            Carried::Part(part) => !self.outbox.doubt(part, until),
+            Carried::Custody(..) | Carried::Window => true,
+        }));
+        for carried in failed {
             match carried {
-                Carried::Piece(dsn) => {
-                    self.counts.repeated += 1;
-                    self.outbox.fail(dsn);
-                }
+                Carried::Part(part) => self.counts.repeated += self.outbox.fail(part) as u64,
                 Carried::Custody(record, custody) => self.custodies.push_back((record, custody)),
                 Carried::Window => self.told_limit = Size::ZERO,
             }
@@ -251,6 +268,8 @@ impl Link {
         self.now = now;
         let events = &mut self.events;
         self.outbox.expire(now, |token| events.push_back(Event::Expired { token }));
+        let guard = &mut self.guard;
+        self.outbox.hedge(now, |bytes| guard.pay(bytes));
         for path in 0..self.paths.len() {
             let mut outcome = Outcome::default();
             if self.paths[path].tick(now, &mut outcome) {

@@ -5,11 +5,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use thiserror::Error;
 
+use super::guard::GuardName;
 use super::packet::Custody;
 use super::predict::PredictorName;
 use super::schedule::ScheduleName;
 use crate::capacity::LawName;
 use crate::units::{Rate, Ratio, Size, Time};
+
+/// What a guard may cost for each byte of a record unless told otherwise: with the heaviest loss of the paper's
+/// paths and headers, half as many bytes again.
+pub const GUARD_SHARE: f64 = 0.45;
 
 /// The options of a link.
 #[derive(Clone, Debug)]
@@ -32,6 +37,10 @@ pub struct LinkOptions {
     pub schedule: ScheduleName,
     /// How the next arrival delay of a path is predicted.
     pub predictor: PredictorName,
+    /// How far the link may go for a record for whose repeat its deadline leaves no time.
+    pub guard: GuardName,
+    /// What that may cost, for each byte of a record.
+    pub guard_share: Ratio,
     /// η of FD-MVQS Eq. 22.
     pub decrease_factor: Ratio,
     /// Whether a loss of congestion shrinks a path's window to η for a round trip, beside what the law
@@ -55,6 +64,8 @@ impl LinkOptions {
             law: LawName::Tide,
             schedule: ScheduleName::FdMvqs,
             predictor: PredictorName::Last,
+            guard: GuardName::Code,
+            guard_share: Ratio::new(GUARD_SHARE),
             decrease_factor: Ratio::new(0.5),
             decreases_on_loss: false,
             doubles_repeats: true,
@@ -188,13 +199,17 @@ pub struct PathStatus {
 /// Sums of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounts {
-    /// Pieces that came a second time.
+    /// Pieces and repairs that came a second time, or too late to be of use.
     pub duplicates: u64,
+    /// Repairs that came in time.
+    pub repairs: u64,
     /// Packets that did not keep to the window, or contradicted themselves.
     pub refused: u64,
     /// Packets that could not be read, or were meant for another life.
     pub strange: u64,
-    /// Pieces sent again.
+    /// Pieces and repairs that were sent, each as often as it was.
+    pub parts: u64,
+    /// Pieces and repairs sent again.
     pub repeated: u64,
     /// Bytes of pieces that came, each once.
     pub arrived: Size,

@@ -18,6 +18,8 @@ use super::{PATHS_MAX, WireError};
 use crate::record::{DropReason, Fate};
 use crate::units::Size;
 
+pub use super::part::{PIECE_MIN, Piece, Repair};
+
 /// The version that this code writes, and the only one that it reads.
 pub const VERSION: u8 = 1;
 /// High bits of the first byte, so that a stray datagram is seen to be one.
@@ -34,15 +36,12 @@ pub(super) const FATE_MAX: usize = 1 + 10 + 1;
 pub(super) const PING_MAX: usize = 1 + 3;
 /// Longest acknowledgement.
 pub(super) const ACK_MAX: usize = 2 + 4 * 10 + 1 + ACK_RUNS_MAX * 6;
-/// A piece that is not its record's last has at least so many bytes, so that no record makes more of
-/// them than its size pays for.
-pub const PIECE_MIN: usize = 256;
-
 const PING: u8 = 1;
 const ACK: u8 = 2;
 const PIECE: u8 = 3;
 const WINDOW: u8 = 4;
 const CUSTODY: u8 = 5;
+const REPAIR: u8 = 6;
 
 /// The head of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +66,8 @@ pub enum Frame<'a> {
     Ack(Ack),
     /// A part of a record.
     Piece(Piece<'a>),
+    /// What stands for any piece of a record that is lost.
+    Repair(Repair<'a>),
     /// How much may be sent.
     Window(Window),
     /// Who answers for a record now.
@@ -98,42 +99,6 @@ impl Ack {
     pub fn largest(&self) -> u64 {
         self.runs.first().map_or(0, |run| *run.end())
     }
-}
-
-/// A part of a record. All parts but the last have the same length, which follows from the record's size
-/// and their number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece<'a> {
-    /// Data sequence number of the record's first piece, which is also the record's name on this link;
-    /// from 1. This piece's own one is `record + place`.
-    pub record: u64,
-    /// Which piece, from 0.
-    pub place: u32,
-    /// How many there are, at least 1.
-    pub pieces: u32,
-    /// Bytes of the whole record.
-    pub size: u32,
-    /// The record that must be delivered before, the one before it in its stream; 0 for none.
-    pub after: u64,
-    /// The bytes.
-    pub data: &'a [u8],
-}
-
-impl Piece<'_> {
-    /// Where its bytes begin in the record.
-    pub fn offset(&self) -> usize {
-        self.place as usize * piece_length(self.size, self.pieces)
-    }
-
-    /// Its data sequence number.
-    pub fn dsn(&self) -> u64 {
-        self.record + u64::from(self.place)
-    }
-}
-
-/// Length of each piece but the last of a record of so many bytes in so many pieces (at least 1).
-pub(super) fn piece_length(size: u32, pieces: u32) -> usize {
-    size.div_ceil(pieces) as usize
 }
 
 /// How much the receiver takes.
@@ -204,14 +169,11 @@ impl<'a> Frame<'a> {
             Frame::Ack(ack) => ack.encode(to),
             Frame::Piece(piece) => {
                 to.push(PIECE);
-                put_varint(to, piece.record);
-                put_varint(to, u64::from(piece.place));
-                put_varint(to, u64::from(piece.pieces));
-                put_varint(to, u64::from(piece.size));
-                // As a distance the number is short. No record is its own predecessor: 0 is free.
-                let distance = if piece.after == 0 { 0 } else { piece.record - piece.after };
-                put_varint(to, distance);
-                to.extend_from_slice(piece.data);
+                piece.encode(to);
+            }
+            Frame::Repair(repair) => {
+                to.push(REPAIR);
+                repair.encode(to);
             }
             Frame::Window(window) => {
                 to.push(WINDOW);
@@ -237,6 +199,7 @@ impl<'a> Frame<'a> {
             }
             ACK => Ack::decode(reader).map(Frame::Ack),
             PIECE => Piece::decode(reader).map(Frame::Piece),
+            REPAIR => Repair::decode(reader).map(Frame::Repair),
             WINDOW => Ok(Frame::Window(Window {
                 limit: Size(reader.varint()?),
                 record_max: Size(reader.varint()?),
@@ -293,33 +256,6 @@ impl Ack {
     }
 }
 
-impl<'a> Piece<'a> {
-    fn decode(reader: &mut Reader<'a>) -> Result<Self, WireError> {
-        let wrong = WireError::Malformed("piece");
-        let record = reader.varint()?;
-        let short = |number: u64| u32::try_from(number).map_err(|_| wrong);
-        let place = short(reader.varint()?)?;
-        let pieces = short(reader.varint()?)?;
-        let size = short(reader.varint()?)?;
-        let distance = reader.varint()?;
-        let most = (size as usize / PIECE_MIN + 1) as u32;
-        // The last data sequence number of the record must be a number, too.
-        let is_sound = record > 0 && record.checked_add(u64::from(pieces)).is_some();
-        if !is_sound || place >= pieces || pieces > most || distance >= record {
-            return Err(wrong);
-        }
-        let length = piece_length(size, pieces);
-        let offset = place as usize * length;
-        let last = (pieces - 1) as usize * length;
-        if last > 0 && last >= size as usize {
-            return Err(wrong);
-        }
-        let data = reader.take(length.min(size as usize - offset))?;
-        let after = if distance == 0 { 0 } else { record - distance };
-        Ok(Piece { record, place, pieces, size, after, data })
-    }
-}
-
 impl Custody {
     fn code(self) -> u8 {
         match self {
@@ -372,6 +308,14 @@ mod tests {
             }),
             Frame::Piece(piece),
             Frame::Piece(Piece { record: 1, place: 0, pieces: 1, size: 0, after: 0, data: &[] }),
+            Frame::Repair(Repair {
+                record: 500,
+                number: 127,
+                pieces: 2,
+                size: 603,
+                after: 497,
+                data: &[6; 302],
+            }),
             Frame::Window(Window { limit: Size(1 << 50), record_max: Size(128) }),
             Frame::Custody { record: 500, custody: Custody::Held },
         ];
@@ -384,12 +328,14 @@ mod tests {
     fn version_1_stays_as_it_is() {
         let piece = Piece { record: 300, place: 0, pieces: 1, size: 3, after: 298, data: b"abc" };
         let ack = Ack { path: 1, received_at: 1000, delay: 5, runs: vec![8..=9, 2..=4] };
+        let repair = Repair { record: 300, number: 1, pieces: 1, size: 3, after: 0, data: b"xyz" };
         let frames = [
             Frame::Ping { padding: 2 },
             Frame::Ack(ack),
             Frame::Piece(piece),
             Frame::Window(Window { limit: Size(200), record_max: Size(100) }),
             Frame::Custody { record: 300, custody: Custody::Final(Fate::Confirmed) },
+            Frame::Repair(repair),
         ];
         let bytes = [
             &[0x71, 0, 7, 0, 0, 0, 9, 0, 0, 0, 0xac, 0x02][..],
@@ -399,6 +345,7 @@ mod tests {
             &[3, 0xac, 0x02, 0, 1, 3, 2, b'a', b'b', b'c'],
             &[4, 0xc8, 0x01, 100],
             &[5, 0xac, 0x02, 1],
+            &[6, 0xac, 0x02, 1, 1, 3, 0, b'x', b'y', b'z'],
         ];
         assert_eq!(encode(HEAD, &frames), bytes.concat());
     }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::begun::Part;
 use super::control::{Control, Feedback, Mark, explains_loss};
 use super::delay::ArrivalDelay;
 use super::failure::LossRate;
 use super::in_flight::{Carried, InFlight, Sent};
 use super::options::{LinkOptions, PathCounts, PathOptions, PathState};
-use super::outbox::PieceKey;
+use super::outbox::PartKey;
 use super::packet::Ack;
 use super::predict::PredictorName;
 use super::received::Received;
@@ -38,6 +39,10 @@ pub(super) struct Outcome {
     pub(super) arrived: Vec<Carried>,
     /// It must be sent again.
     pub(super) failed: Vec<Carried>,
+    /// It was not answered in time, and may have been lost.
+    pub(super) overdue: Vec<Carried>,
+    /// The round trip of the path that says so.
+    pub(super) rtt: Duration,
 }
 
 /// The state of one path.
@@ -58,7 +63,7 @@ pub(super) struct Path {
     control: Control,
     /// Bytes found lost that the law has not heard of.
     untold: Size,
-    queue: BTreeMap<PieceKey, Size>,
+    queue: BTreeMap<PartKey, Size>,
     queued: Size,
     /// Packets that were not answered in time, without a word since.
     unanswered: u32,
@@ -130,27 +135,35 @@ impl Path {
         let mut carried = self.in_flight.give_up();
         self.queued = Size::ZERO;
         let queue = std::mem::take(&mut self.queue);
-        carried.extend(queue.into_keys().map(|(_, dsn)| Carried::Piece(dsn)));
+        carried.extend(queue.into_keys().map(|(_, part)| Carried::Part(part)));
         carried
     }
 
-    /// A piece is to go by this path.
-    pub(super) fn enqueue(&mut self, key: PieceKey, length: Size) {
+    /// A part is to go by this path.
+    pub(super) fn enqueue(&mut self, key: PartKey, length: Size) {
         if self.queue.insert(key, length).is_none() {
             self.queued += length;
         }
     }
 
-    /// The most urgent piece of the queue, and its length.
-    pub(super) fn head(&self) -> Option<(u64, Size)> {
-        self.queue.first_key_value().map(|(&(_, dsn), &length)| (dsn, length))
+    /// The most urgent part of the queue, and its length.
+    pub(super) fn head(&self) -> Option<(Part, Size)> {
+        self.queue.first_key_value().map(|(&(_, part), &length)| (part, length))
     }
 
-    /// Takes the most urgent piece out of the queue.
+    /// Takes the most urgent part out of the queue.
     pub(super) fn dequeue(&mut self) {
         if let Some((_, length)) = self.queue.pop_first() {
             self.queued -= length;
         }
+    }
+
+    /// Bytes of the queue that go before a part of this key.
+    pub(super) fn queued_before(&self, key: PartKey) -> Size {
+        if self.queue.last_key_value().is_none_or(|(last, _)| *last < key) {
+            return self.queued;
+        }
+        self.queue.range(..key).map(|(_, length)| *length).sum()
     }
 
     /// Bytes of the queue.
@@ -305,11 +318,12 @@ impl Path {
         self.state == PathState::Dead && !was_dead
     }
 
-    /// What was not answered in time goes again at once.
+    /// What was not answered in time goes again, at once or when it is hedged.
     fn unanswered(&mut self, now: Time, outcome: &mut Outcome) {
         let (carried, count) = self.in_flight.overdue(now - self.answer_time());
         self.unanswered = self.unanswered.saturating_add(count);
-        outcome.failed.extend(carried);
+        outcome.overdue.extend(carried);
+        outcome.rtt = self.trips.smoothed();
     }
 
     /// When `tick` must be called next.

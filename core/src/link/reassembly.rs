@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use super::packet::{Piece, Window, piece_length};
+use super::code;
+use super::packet::{Piece, Repair, Window};
+use super::part::piece_length;
 use super::ranges::Ranges;
 use crate::units::Size;
 
@@ -33,44 +35,77 @@ pub(super) enum Taken {
     Refused,
 }
 
-/// A record of which pieces have come.
+/// A record of which parts have come: never more of them than it has pieces.
 #[derive(Clone, Debug)]
 struct Partial {
     size: u32,
-    pieces: u32,
     after: u64,
-    /// Bit set of the pieces that came.
-    came: Vec<u64>,
-    missing: u32,
-    bytes: Vec<u8>,
+    pieces: Vec<Option<Box<[u8]>>>,
+    /// Pieces that have not come.
+    missing: usize,
+    repairs: Vec<(u8, Box<[u8]>)>,
 }
 
 impl Partial {
-    fn new(piece: &Piece<'_>) -> Self {
+    fn new(named: Named) -> Self {
         Partial {
-            size: piece.size,
-            pieces: piece.pieces,
-            after: piece.after,
-            came: vec![0; (piece.pieces as usize).div_ceil(64)],
-            missing: piece.pieces,
-            bytes: vec![0; piece.size as usize],
+            size: named.size,
+            after: named.after,
+            pieces: vec![None; named.pieces as usize],
+            missing: named.pieces as usize,
+            repairs: Vec::new(),
         }
     }
 
+    fn agrees(&self, named: Named) -> bool {
+        (named.size, named.pieces as usize, named.after)
+            == (self.size, self.pieces.len(), self.after)
+    }
+
     fn take(&mut self, piece: &Piece<'_>) -> Taken {
-        if (piece.size, piece.pieces, piece.after) != (self.size, self.pieces, self.after) {
-            return Taken::Refused;
-        }
-        let (word, bit) = (piece.place as usize / 64, 1 << (piece.place % 64));
-        if self.came[word] & bit != 0 {
+        let place = &mut self.pieces[piece.place as usize];
+        if place.is_some() {
             return Taken::Duplicate;
         }
-        self.came[word] |= bit;
+        *place = Some(piece.data.into());
         self.missing -= 1;
-        let offset = piece.place as usize * piece_length(self.size, self.pieces);
-        self.bytes[offset..offset + piece.data.len()].copy_from_slice(piece.data);
         Taken::New
     }
+
+    fn take_repair(&mut self, repair: &Repair<'_>) -> Taken {
+        if self.repairs.iter().any(|(number, _)| *number == repair.number) {
+            return Taken::Duplicate;
+        }
+        self.repairs.push((repair.number, repair.data.into()));
+        Taken::New
+    }
+
+    /// Whether what came is all of the record.
+    fn is_whole(&self) -> bool {
+        self.repairs.len() >= self.missing
+    }
+
+    /// The record's bytes.
+    fn bytes(mut self) -> Bytes {
+        if self.missing > 0 {
+            let length = piece_length(self.size, self.pieces.len() as u32);
+            code::restore(&mut self.pieces, &self.repairs, length);
+        }
+        let mut bytes = Vec::with_capacity(self.size as usize);
+        self.pieces.iter().flatten().for_each(|piece| bytes.extend_from_slice(piece));
+        // A last piece that was restored has the zeros behind it.
+        bytes.truncate(self.size as usize);
+        bytes.into()
+    }
+}
+
+/// The record that a part belongs to.
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    record: u64,
+    pieces: u32,
+    size: u32,
+    after: u64,
 }
 
 /// A record that is whole and in its turn.
@@ -133,35 +168,54 @@ impl Reassembly {
 
     /// Takes a piece.
     pub(super) fn push(&mut self, piece: &Piece<'_>) -> Taken {
-        if self.delivered.contains(piece.record) {
-            return Taken::Duplicate;
-        }
-        if !self.partial.contains_key(&piece.record) {
-            if !self.has_room(piece) {
-                return Taken::Refused;
-            }
-            self.opened += cost(piece.size);
-            self.partial.insert(piece.record, Partial::new(piece));
-        }
-        let Some(partial) = self.partial.get_mut(&piece.record) else { return Taken::Refused };
-        let taken = partial.take(piece);
+        let Piece { record, pieces, size, after, .. } = *piece;
+        let taken = self.take(Named { record, pieces, size, after }, |partial| partial.take(piece));
         if taken == Taken::New {
             if piece.dsn() < self.newest {
                 self.disordered += 1;
             }
             self.newest = self.newest.max(piece.dsn());
-            if partial.missing == 0 {
-                self.completed(piece.record, piece.after);
-            }
         }
         taken
     }
 
-    /// Whether a new record may begin. A gap among the delivered ones is a record that the peer has begun
-    /// and that costs something: a peer that makes more gaps does not keep to its window.
-    fn has_room(&self, piece: &Piece<'_>) -> bool {
+    /// Takes a repair.
+    pub(super) fn push_repair(&mut self, repair: &Repair<'_>) -> Taken {
+        let Repair { record, pieces, size, after, .. } = *repair;
+        self.take(Named { record, pieces, size, after }, |partial| partial.take_repair(repair))
+    }
+
+    fn take(&mut self, named: Named, take: impl FnOnce(&mut Partial) -> Taken) -> Taken {
+        if self.delivered.contains(named.record) {
+            return Taken::Duplicate;
+        }
+        if !self.partial.contains_key(&named.record) {
+            if !self.has_room(named.size) {
+                return Taken::Refused;
+            }
+            self.opened += cost(named.size);
+            self.partial.insert(named.record, Partial::new(named));
+        }
+        let Some(partial) = self.partial.get_mut(&named.record) else { return Taken::Refused };
+        if !partial.agrees(named) {
+            return Taken::Refused;
+        }
+        // A record that waits for the one before it needs nothing more.
+        if partial.is_whole() {
+            return Taken::Duplicate;
+        }
+        let taken = take(partial);
+        if partial.is_whole() {
+            self.completed(named.record, named.after);
+        }
+        taken
+    }
+
+    /// Whether a new record of so many bytes may begin. A gap among the delivered ones is a record that the peer
+    /// has begun and that costs something: a peer that makes more gaps does not keep to its window.
+    fn has_room(&self, size: u32) -> bool {
         let records_max = (self.window.0 / RECORD_COST.0) as usize;
-        self.held() + cost(piece.size) <= self.window && self.delivered.runs() <= records_max
+        self.held() + cost(size) <= self.window && self.delivered.runs() <= records_max
     }
 
     fn completed(&mut self, record: u64, after: u64) {
@@ -172,8 +226,8 @@ impl Reassembly {
         let mut turn = vec![record];
         while let Some(record) = turn.pop() {
             let Some(partial) = self.partial.remove(&record) else { continue };
-            self.delivered.insert(record..=record + u64::from(partial.pieces) - 1);
-            self.whole.push_back(Whole { record, bytes: partial.bytes.into() });
+            self.delivered.insert(record..=record + partial.pieces.len() as u64 - 1);
+            self.whole.push_back(Whole { record, bytes: partial.bytes() });
             turn.extend(self.waiting.remove(&record).into_iter().flatten());
         }
     }

@@ -1,18 +1,12 @@
-//! What goes next: which path takes which piece, and what a packet holds.
+//! What a packet holds, and when it goes.
 
 use super::Link;
 use super::in_flight::Carried;
 use super::options::PathState;
 use super::packet::{ACK_MAX, FATE_MAX, Frame, Head, PIECE_HEAD_MAX, PING_MAX};
 use super::path::Path;
-use super::schedule::{Choice, PathView};
 use crate::units::{Size, Time};
 
-/// What waits for a path beyond the difference in length to the longest one: enough that no timer makes
-/// a path idle.
-const SLACK: f64 = 0.010;
-/// Longest virtual queue in seconds, however much the paths differ.
-const QUEUE_MAX: f64 = 0.5;
 /// The peer is told of its window again when it has grown by so much of it.
 const WINDOW_STEP: u64 = 8;
 
@@ -83,7 +77,7 @@ impl Link {
     }
 
     /// Whether data may go by this path: a silent one is used only where none works.
-    fn is_usable(&self, path: usize) -> bool {
+    pub(super) fn is_usable(&self, path: usize) -> bool {
         match self.paths[path].state {
             PathState::Up => true,
             PathState::Silent => self.paths.iter().all(|other| other.state != PathState::Up),
@@ -99,89 +93,27 @@ impl Link {
         self.assign(now);
         let mut opened = None;
         let mut carried = Vec::new();
-        while let Some((dsn, length)) = self.paths[path].head() {
+        while let Some((part, length)) = self.paths[path].head() {
             // It may have arrived by another way meanwhile.
-            if self.outbox.piece(dsn).is_some() {
+            if self.outbox.is_wanted(part) {
                 let (_, packet) = opened.get_or_insert_with(|| self.begin(path));
-                if packet.len() + PIECE_HEAD_MAX + length.0 as usize > self.options.packet_max {
+                // Repairs that are lost with what they repair are worth nothing.
+                let is_apart = carried.iter().any(|carried| match *carried {
+                    Carried::Part(other) => self.outbox.repairs_each_other(part, other),
+                    Carried::Custody(..) | Carried::Window => false,
+                });
+                let end = packet.len() + PIECE_HEAD_MAX + length.0 as usize;
+                if is_apart || end > self.options.packet_max {
                     break;
                 }
-                if let Some(piece) = self.outbox.piece(dsn) {
-                    Frame::Piece(piece).encode(packet);
-                }
-                carried.push(Carried::Piece(dsn));
+                self.outbox.encode(part, packet);
+                carried.push(Carried::Part(part));
             }
             self.paths[path].dequeue();
         }
         let (psn, packet) = opened?;
+        self.counts.parts += carried.len() as u64;
         self.paths[path].sent(now, psn, Size(packet.len() as u64), carried);
         Some(packet)
-    }
-
-    /// Gives pieces to virtual queues, the most urgent first, as long as one has room and the scheduler does not
-    /// wait for another.
-    fn assign(&mut self, now: Time) {
-        let mut backlogs = self.backlogs(now);
-        while let Some((key, length)) = self.outbox.peek() {
-            let doubles = self.options.doubles_repeats && self.outbox.has_failed(key.1);
-            let copies = self.scheduler.copies().max(1 + usize::from(doubles));
-            let chosen = self.choose(now, &backlogs, length, copies);
-            if chosen.is_empty() {
-                return;
-            }
-            self.outbox.assign(key);
-            for path in chosen {
-                self.paths[path].enqueue(key, length);
-                if let Some((view, _)) = backlogs.iter_mut().find(|(view, _)| view.path == path) {
-                    view.queued = self.paths[path].queued().as_f64();
-                }
-            }
-        }
-    }
-
-    /// The paths that a piece of this length goes by, at most so many; none where it waits.
-    fn choose(
-        &mut self,
-        now: Time,
-        backlogs: &[(PathView, f64)],
-        length: Size,
-        copies: usize,
-    ) -> Vec<usize> {
-        let has_room = |(view, wanted): &&(PathView, f64)| view.queued < *wanted;
-        let (open, full): (Vec<_>, Vec<_>) = backlogs.iter().partition(has_room);
-        let views = |of: Vec<&(PathView, f64)>| of.into_iter().map(|(view, _)| *view).collect();
-        let (mut open, full): (Vec<PathView>, Vec<PathView>) = (views(open), views(full));
-        let mut chosen = Vec::new();
-        while !open.is_empty() && chosen.len() < copies {
-            let choice = Choice {
-                now,
-                open: &open,
-                full: &full,
-                piece: length.as_f64(),
-                waiting: self.outbox.unassigned().as_f64(),
-                peer_window: self.outbox.peer_window().as_f64(),
-                is_blocked: self.outbox.is_blocked(),
-            };
-            let Some(place) = self.scheduler.choose(&choice) else { break };
-            chosen.push(open.remove(place).path);
-        }
-        chosen
-    }
-
-    /// The paths that data may go by, and how long their virtual queues should be, in bytes: a short path
-    /// may as well take what will only arrive when a long one's packets do.
-    pub(super) fn backlogs(&self, now: Time) -> Vec<(PathView, f64)> {
-        let origins = self.paths.iter().filter_map(Path::origin);
-        let origin = origins.min_by(|(left, _), (right, _)| left.total_cmp(right));
-        let usable = (0..self.paths.len()).filter(|&path| self.is_usable(path));
-        let views: Vec<PathView> =
-            usable.map(|path| self.paths[path].view(now, path, origin)).collect();
-        let longest = views.iter().map(|view| view.predicted_delay).fold(0.0, f64::max);
-        let wanted = |view: PathView| {
-            let span = (longest - view.predicted_delay).min(QUEUE_MAX) + SLACK;
-            let pace = if view.pace > 0.0 { view.pace } else { view.window / view.srtt.max(SLACK) };
-            (view, (pace * span).max(2.0 * self.options.packet_max as f64))
-        };
-        views.into_iter().map(wanted).collect()
     }
 }

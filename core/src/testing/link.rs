@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::link::packet::Custody;
 use crate::link::{Event, Link, LinkOptions, OfferError, Outgoing, PathOptions, PathState};
 use crate::record::Fate;
+use crate::testing::Seeded;
 use crate::units::{Rate, Size, Time};
 
 /// What lies below a packet on the wire: IP, UDP, and a QUIC datagram with its seal.
@@ -16,30 +17,6 @@ pub const OVERHEAD: usize = 60;
 const POLLS_MAX: usize = 1_000_000;
 /// Bytes of a record that say which it is.
 pub const NAME: usize = 16;
-
-/// Numbers from a seed: SplitMix64.
-#[derive(Clone, Debug)]
-pub struct Seeded(pub u64);
-
-impl Seeded {
-    /// Any number.
-    pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// In [0, 1).
-    pub fn share(&mut self) -> f64 {
-        (self.number() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// In `least..most`, each power of two as likely as any other.
-    pub fn log_uniform(&mut self, least: f64, most: f64) -> f64 {
-        least * (most / least).powf(self.share())
-    }
-}
 
 /// One direction of a path.
 #[derive(Clone, Copy, Debug)]
@@ -108,11 +85,23 @@ impl Wire {
     }
 }
 
+/// A record that arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Came {
+    /// When.
+    pub at: Time,
+    /// Its stream.
+    pub stream: u64,
+    /// Since it was submitted.
+    pub latency: Duration,
+}
+
 /// A record that was offered.
 #[derive(Clone, Copy, Debug)]
 struct Owed {
     stream: u64,
     offered: Time,
+    deadline: Time,
     has_arrived: bool,
 }
 
@@ -125,8 +114,8 @@ pub struct LinkWorld {
     pub now: Time,
     /// Records that wait before each link, until it has room: (token, stream, size).
     pub ahead: [VecDeque<(u64, u64, usize)>; 2],
-    /// Latency of each record that arrived, with the time of its arrival.
-    pub latencies: Vec<(Time, Duration)>,
+    /// Each record that arrived, in that order.
+    pub came: Vec<Came>,
     /// Bytes of records that arrived.
     pub arrived: Size,
     /// Fates that came back, by kind of end.
@@ -135,7 +124,7 @@ pub struct LinkWorld {
     pub expired: u64,
     /// What paths did at end 0.
     pub turns: Vec<(Time, usize, PathState)>,
-    /// How long a record may take by its sender's wish.
+    /// How long a record that is submitted now may take by its sender's wish.
     pub bound: Duration,
     /// Added to the clock of end 1: clocks of two hosts began at different times.
     pub skew: Duration,
@@ -160,7 +149,7 @@ impl LinkWorld {
             ends: [Link::new(options[0].clone()), Link::new(options[1].clone())],
             now: Time::from_millis(1000),
             ahead: [VecDeque::new(), VecDeque::new()],
-            latencies: Vec::new(),
+            came: Vec::new(),
             arrived: Size::ZERO,
             confirmed: 0,
             expired: 0,
@@ -209,7 +198,8 @@ impl LinkWorld {
     /// A record waits to be offered at this end, and is owed from now on.
     pub fn submit(&mut self, end: usize, stream: u64, size: usize) {
         self.last_token += 1;
-        let owed = Owed { stream, offered: self.now, has_arrived: false };
+        let deadline = self.now + self.bound;
+        let owed = Owed { stream, offered: self.now, deadline, has_arrived: false };
         self.owed.insert(self.last_token, owed);
         self.ahead[end].push_back((self.last_token, stream, size.max(NAME)));
         self.feed(end);
@@ -220,7 +210,7 @@ impl LinkWorld {
         while self.ends[end].room() > Size::ZERO
             && let Some(&(token, stream, size)) = self.ahead[end].front()
         {
-            let deadline = self.owed[&token].offered + self.bound;
+            let deadline = self.owed[&token].deadline;
             let content = content(token, stream, size);
             let outgoing = Outgoing { token, stream, content, deadline, expires: None };
             match self.ends[end].offer(outgoing) {
@@ -302,7 +292,8 @@ impl LinkWorld {
         owed.has_arrived = true;
         let last = self.order.insert((end, stream), token).unwrap_or(0);
         assert!(last < token, "{token} came after {last} of stream {stream}");
-        self.latencies.push((self.now, self.now.since(owed.offered)));
+        let latency = self.now.since(owed.offered);
+        self.came.push(Came { at: self.now, stream, latency });
         self.arrived += Size(bytes.len() as u64);
     }
 
@@ -364,13 +355,21 @@ impl LinkWorld {
         self.owed.len()
     }
 
-    /// Percentile (0..=100) of the latencies of records that arrived from `since` on.
-    pub fn latency(&self, since: Time, percent: f64) -> Duration {
-        let recent = self.latencies.iter().filter(|(at, _)| *at >= since);
-        let mut sorted: Vec<Duration> = recent.map(|(_, latency)| *latency).collect();
+    /// Percentile (0..=100) of the latencies of records that arrived from `since` on, of one stream or of all.
+    pub fn latency(&self, since: Time, percent: f64, stream: Option<u64>) -> Duration {
+        let is_meant =
+            |came: &&Came| came.at >= since && stream.is_none_or(|stream| stream == came.stream);
+        let mut sorted: Vec<Duration> =
+            self.came.iter().filter(is_meant).map(|came| came.latency).collect();
         sorted.sort_unstable();
         let place = ((sorted.len().max(1) - 1) as f64 * percent / 100.0).round() as usize;
         sorted.get(place).copied().unwrap_or_default()
+    }
+
+    /// Bytes of packets that an end sent, but for acknowledgements.
+    pub fn sent(&self, end: usize) -> Size {
+        let paths = 0..self.wires.len();
+        paths.map(|path| self.ends[end].path_status(path).counts.bytes).sum()
     }
 }
 

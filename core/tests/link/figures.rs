@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use tidegate_core::link::schedule::ScheduleName;
 use tidegate_core::link::{LinkOptions, PathOptions, PathState};
 use tidegate_core::testing::{LinkWorld, OVERHEAD, Seeded, Way};
 use tidegate_core::units::{Rate, Size, Time};
@@ -71,13 +70,6 @@ fn mean(numbers: &[f64]) -> f64 {
     numbers.iter().sum::<f64>() / numbers.len().max(1) as f64
 }
 
-/// Goodput after three seconds, and when the link first carried 90 Mbit/s for half a second.
-fn goodput(ways: &[[Way; 2]], span: f64) -> (f64, Option<f64>) {
-    let each = bulk(&mut world(ways, SEED), SEED, span);
-    let fast = each.windows(2).position(|pair| mean(pair) >= 90.0);
-    (mean(&each[12..]), fast.map(|place| place as f64 * 0.25))
-}
-
 /// Records that come as they like (Poisson), at so many Mbit/s on average.
 fn media(world: &mut LinkWorld, seeded: &mut Seeded, mbit: f64, span: f64) {
     let mean_size = 63_000.0 / 64.0_f64.ln();
@@ -95,39 +87,17 @@ fn media(world: &mut LinkWorld, seeded: &mut Seeded, mbit: f64, span: f64) {
 
 /// Milliseconds of p50, p90, p99 and the slowest of what arrived from then on.
 fn latencies(world: &LinkWorld, since: Time) -> [u128; 4] {
-    [50.0, 90.0, 99.0, 100.0].map(|percent| world.latency(since, percent).as_millis())
-}
-
-/// Media on these paths, once their rates are known, but for the first second; and how many pieces came out
-/// of order.
-fn run_media(ways: &[[Way; 2]], options: &LinkOptions, mbit: f64, seed: u64) -> ([u128; 4], u64) {
-    let mut world = LinkWorld::new(options, ways, seed);
-    bulk(&mut world, seed, 2.0);
-    world.run_for(Duration::from_secs(1));
-    let (since, before) = (seconds(&world, 1.0), world.ends[1].disordered());
-    media(&mut world, &mut Seeded(seed), mbit, 8.0);
-    (latencies(&world, since), world.ends[1].disordered() - before)
+    [50.0, 90.0, 99.0, 100.0].map(|percent| world.latency(since, percent, None).as_millis())
 }
 
 #[test]
 fn several_paths_carry_nearly_their_sum() {
-    for (name, loss, least) in [("heavy", HEAVY, 0.9), ("light", LIGHT, 0.9), ("no", NONE, 0.9)] {
-        let mut best: f64 = 0.0;
-        for places in [&[0][..], &[1], &[2], &[0, 1], &[0, 2], &[0, 1, 2]] {
-            let ways = ways(places, loss);
-            let (steady, fast) = goodput(&ways, 6.0);
-            let part = steady / payload(&ways);
-            println!(
-                "{name} loss, paths {places:?}: {steady:.1} Mbit/s, {part:.3} of the sum, 90 at {fast:?} s"
-            );
-            assert!(part > least, "{part}");
-            if let [_] = places {
-                best = best.max(steady);
-            } else {
-                assert!(steady > best || places.len() < 3, "{steady} against {best}");
-            }
-        }
-        println!("{name} loss, best path alone: {best:.1} Mbit/s");
+    for (name, loss) in [("heavy", HEAVY), ("no", NONE)] {
+        let ways = ways(&[0, 1, 2], loss);
+        let each = bulk(&mut world(&ways, SEED), SEED, 5.0);
+        let part = mean(&each[12..]) / payload(&ways);
+        println!("{name} loss: {part:.3} of the sum");
+        assert!(part > 0.9, "{part}");
     }
 }
 
@@ -149,21 +119,43 @@ fn the_paths_are_full_within_a_second_and_a_half_and_sooner_where_rates_are_reme
 }
 
 #[test]
-fn records_are_in_time_at_nine_tenths_of_the_sum() {
-    let options = LinkOptions::new(1, 1);
-    // Bounds on p50 and p99 up to 40 Mbit/s, and at nine tenths: what was measured and a fifth.
-    let cases =
-        [("heavy", HEAVY, [280, 470], [400, 630]), ("light", LIGHT, [120, 340], [200, 500])];
-    for (name, loss, calm, full) in cases {
-        let ways = ways(&[0, 1, 2], loss);
-        for (mbit, [median, slow]) in [(8.0, calm), (40.0, calm), (0.9 * payload(&ways), full)] {
-            let (figures, disordered) = run_media(&ways, &options, mbit, SEED);
-            println!(
-                "{name} loss, media at {mbit:.0} Mbit/s: p50/p90/p99/max {figures:?} ms, disordered {disordered}"
-            );
-            assert!(figures[0] < median && figures[2] < slow, "{figures:?}");
+fn records_without_time_for_a_repeat_are_in_time_for_half_as_many_bytes_again() {
+    let mut world = world(&ways(&[0, 1, 2], HEAVY), SEED);
+    bulk(&mut world, SEED, 2.0);
+    world.run_for(Duration::from_secs(1));
+    world.bound = Duration::from_millis(200);
+    let (since, sent, arrived) = (seconds(&world, 1.0), world.sent(0), world.arrived);
+    media(&mut world, &mut Seeded(SEED), 40.0, 4.0);
+    let figures = latencies(&world, since);
+    let cost = (world.sent(0) - sent).as_f64() / (world.arrived - arrived).as_f64();
+    println!("heavy loss, 200 ms: p50/p90/p99/max {figures:?} ms for {cost:.2} of the bytes");
+    assert!(figures[0] < 110 && figures[2] < 200 && cost < 1.5, "{figures:?} {cost}");
+}
+
+#[test]
+fn an_alarm_is_in_time_on_paths_that_are_full_of_records_with_time() {
+    const ALARM: u64 = 1000;
+    let mut world = world(&ways(&[0, 1, 2], HEAVY), SEED);
+    let mut seeded = Seeded(SEED);
+    bulk(&mut world, SEED, 2.0);
+    media(&mut world, &mut seeded, 110.0, 2.0);
+    let (since, end) = (world.now, seconds(&world, 4.0));
+    while world.now < end {
+        world.bound = Duration::from_millis(150);
+        world.submit(0, ALARM, 200);
+        // What is before the link is the node's, which lets the urgent go first.
+        if let Some(alarm) = world.ahead[0].pop_back_if(|(_, stream, _)| *stream == ALARM) {
+            let before = world.ahead[0].iter().take_while(|(_, stream, _)| *stream == ALARM);
+            let place = before.count();
+            world.ahead[0].insert(place, alarm);
         }
+        world.bound = Duration::from_secs(2);
+        media(&mut world, &mut seeded, 110.0, 0.020);
     }
+    let alarms = [50.0, 99.0].map(|part| world.latency(since, part, Some(ALARM)).as_millis());
+    println!("alarms beside 110 Mbit/s at heavy loss: p50/p99 {alarms:?} ms of 150");
+    // One that is lost in all its copies holds up the ten that follow in its stream.
+    assert!(alarms[0] < 110 && alarms[1] < 300, "{alarms:?}");
 }
 
 #[test]
@@ -178,13 +170,13 @@ fn a_death_costs_one_time_out_and_the_way_round() {
     world.kill(0, true);
     media(&mut world, &mut seeded, 16.0, 4.0);
     world.run_for(Duration::from_secs(2));
-    let times = world.latencies.iter().map(|(at, _)| *at).filter(|&at| at >= died && at < back);
+    let times = world.came.iter().map(|came| came.at).filter(|&at| at >= died && at < back);
     let mut times: Vec<Time> = times.collect();
     times.insert(0, died);
     let gap = times.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or_default();
     let turns: Vec<_> =
         world.turns.iter().map(|(at, path, state)| (at.since(died), path, state)).collect();
-    let slowest = world.latency(died, 100.0);
+    let slowest = world.latency(died, 100.0, None);
     println!(
         "a path dies: gap {gap:?}, slowest {slowest:?}, then {:?}, turns {turns:?}",
         latencies(&world, died)
@@ -222,30 +214,4 @@ fn fifty_kilobits_are_enough() {
     println!("32 on a path of 50 kbit/s: p50/p90/p99/max {whole:?} ms, after 15 s {later:?}");
     assert_eq!(world.missing(), 0);
     assert!(whole[0] < 2000 && later[0] < 2000, "{whole:?} {later:?}");
-}
-
-#[test]
-fn schedules_side_by_side() {
-    for (name, loss) in [("heavy", HEAVY), ("light", LIGHT)] {
-        let ways = ways(&[0, 1, 2], loss);
-        for mbit in [40.0, 80.0] {
-            let run = |schedule: ScheduleName| {
-                let options = LinkOptions { schedule, ..LinkOptions::new(1, 1) };
-                let (figures, disordered) = run_media(&ways, &options, mbit, SEED);
-                println!(
-                    "{name} loss, {} at {mbit} Mbit/s: p50/p90/p99/max {figures:?} ms, disordered {disordered}",
-                    schedule.name()
-                );
-                figures[2]
-            };
-            let rivals = [
-                ScheduleName::FdMvqs,
-                ScheduleName::FdMvqsPaper,
-                ScheduleName::LowRtt,
-                ScheduleName::RoundRobin,
-            ];
-            let [corrected, printed, ..] = rivals.map(run);
-            assert!(corrected <= printed, "{corrected} against {printed}");
-        }
-    }
 }

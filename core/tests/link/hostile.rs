@@ -1,7 +1,7 @@
 //! Whatever a peer says: bounds hold, nothing panics, and another life is not taken for this one.
 
 use proptest::prelude::*;
-use tidegate_core::link::packet::{Ack, Custody, Frame, Head, Piece, Window};
+use tidegate_core::link::packet::{Ack, Custody, Frame, Head, Piece, Repair, Window};
 use tidegate_core::link::{Event, Link, LinkOptions, Outgoing, PathOptions};
 use tidegate_core::record::Fate;
 use tidegate_core::testing::hear;
@@ -12,7 +12,7 @@ const DATA: [u8; 4096] = [3; 4096];
 /// A sound frame with any values in it, most of them small enough to mean something.
 fn frame(kind: u8, numbers: [u64; 4]) -> Frame<'static> {
     let [a, b, c, d] = numbers;
-    match kind % 5 {
+    match kind % 6 {
         0 => Frame::Ping { padding: (a % 100) as usize },
         1 => {
             let first = b % 40;
@@ -34,7 +34,13 @@ fn frame(kind: u8, numbers: [u64; 4]) -> Frame<'static> {
                 data: &DATA[..length as usize],
             })
         }
-        3 => Frame::Window(Window { limit: Size(a), record_max: Size(b) }),
+        3 => {
+            let (pieces, length) = (1 + (b % 3) as u32, 300 + (c % 3) as u32 * 100);
+            let (record, number) = (1 + a % 30, (d % 3) as u8);
+            let (size, data) = (pieces * length, &DATA[..length as usize]);
+            Frame::Repair(Repair { record, number, pieces, size, after: 0, data })
+        }
+        4 => Frame::Window(Window { limit: Size(a), record_max: Size(b) }),
         _ => {
             let held = b.is_multiple_of(2);
             let custody = if held { Custody::Held } else { Custody::Final(Fate::Confirmed) };

@@ -10,6 +10,7 @@ use tidegate_core::schedule::SchedulerName;
 use super::catalogue::{self, RIVALS};
 use super::file;
 use super::fleet;
+use super::links;
 use super::optimum;
 use super::paper::{report as paper, tables};
 use super::quantity::Span;
@@ -25,7 +26,8 @@ use crate::world;
 
 /// The scenarios.
 const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, janus-4g, \
-     node-tables, lte-traces, held-out, fleet-scale, fleet-damping, janus-tables";
+     node-tables, lte-traces, held-out, fleet-scale, fleet-damping, janus-tables, link-h, link-l, \
+     link-buffer, link-death, link-ablation, link-carriers, link-fairness";
 
 /// Random worlds of `node-seeds`, and runs of each case of `node-tables` (as many as the paper's).
 const SEEDS: u64 = 100;
@@ -37,7 +39,7 @@ pub struct Options {
     name: String,
     /// 1, or that of a world's file, without.
     seed: Option<u64>,
-    /// How many seeds: [`SEEDS`] or [`RUNS`] without.
+    /// How many seeds: [`SEEDS`], [`RUNS`], or as many as a scenario of links is used to, without.
     seeds: Option<u64>,
     scheduler: Option<SchedulerName>,
     law: LawName,
@@ -142,6 +144,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "fleet-scale" => lab.fleet(fleet::scale(options.seed())),
         "fleet-damping" => fleet::damping(options.seed()),
         "janus-tables" => lab.fleet(fleet::tables(options.seed(), options.traces.as_deref())?),
+        name if links::knows(name) => links::run(name, options.seed(), options.seeds)?,
         file if file.ends_with(".toml") => lab.file(options, Path::new(file))?,
         other => bail!("no scenario is called {other}: there are {NAMES}"),
     };

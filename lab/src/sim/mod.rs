@@ -12,6 +12,7 @@ mod file;
 mod fleet;
 mod ledger;
 mod link;
+mod links;
 mod load;
 mod optimum;
 mod paper;

@@ -6,14 +6,15 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 use tidegate_core::link::schedule::ScheduleName;
-use tidegate_core::units::Size;
+use tidegate_core::link::{GUARD_SHARE, GuardName};
+use tidegate_core::units::{Ratio, Size};
 
 use super::units::{ByteSize, Listen};
 use crate::link::Binding;
 use crate::tls::{ClientFiles, ServerFiles};
 
 /// `link` of an `[[output]]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkOutputConfig {
     /// `host:port` of the far node's link input.
@@ -28,6 +29,10 @@ pub struct LinkOutputConfig {
     pub key: Option<PathBuf>,
     /// Which path takes the next packet.
     pub schedule: Option<String>,
+    /// How far the link goes for records for whose repeat there is no time.
+    pub guard: Option<String>,
+    /// What that may cost, for each byte of a record.
+    pub guard_share: Option<f64>,
     /// Whether TCP stands in.
     pub tcp: Tcp,
     /// Whether it leads to a neighbour that relays (`[[fleet.peer]]`).
@@ -82,6 +87,20 @@ impl LinkOutputConfig {
     /// No schedule has the name.
     pub fn schedule(&self) -> Result<ScheduleName, String> {
         self.schedule.as_deref().map_or(Ok(ScheduleName::default()), str::parse)
+    }
+
+    /// How records for whose repeat there is no time are guarded, and what that may cost.
+    ///
+    /// # Errors
+    /// The key, and what is wrong: no guard has the name, or the share is not in [0, 1].
+    pub fn guard(&self) -> Result<(GuardName, Ratio), (&'static str, String)> {
+        let name = self.guard.as_deref().map_or(Ok(GuardName::default()), str::parse);
+        let name = name.map_err(|error| ("guard", error))?;
+        let share = self.guard_share.unwrap_or(GUARD_SHARE);
+        if !(0.0..=1.0).contains(&share) {
+            return Err(("guard_share", format!("{share} is no share: give 0 to 1, as in 0.45")));
+        }
+        Ok((name, Ratio::new(share)))
     }
 
     /// The files of its TLS, if all are given.

@@ -40,7 +40,7 @@ use crate::port::{Order, OutputPort};
 use crate::tls::{self, ClientTls};
 
 /// What an output is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum OutputOptions {
     /// RabbitMQ, or another AMQP 0-9-1 broker.
     Amqp(AmqpOptions),

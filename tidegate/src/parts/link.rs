@@ -65,6 +65,7 @@ pub(super) fn output_options(
         paths: link.bindings().map_err(|(_, error)| anyhow::Error::msg(error))?,
         tls,
         schedule: link.schedule().map_err(anyhow::Error::msg)?,
+        guard: link.guard().map_err(|(_, error)| anyhow::Error::msg(error))?,
         fallback: match link.tcp {
             Tcp::Auto => Fallback::Auto,
             Tcp::Never => Fallback::Never,

@@ -191,11 +191,14 @@ fn place_of_least(numbers: impl Iterator<Item = f64>) -> usize {
 }
 
 #[cfg(test)]
+pub(super) use self::tests::path as trial_path;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     /// A path of 10 packets of 1000 bytes a window and round trip of 100 ms, empty.
-    pub(super) fn path() -> PathView {
+    pub(in super::super) fn path() -> PathView {
         PathView {
             path: 0,
             predicted_delay: 0.05,

@@ -19,6 +19,9 @@ const USED_FREE: f64 = 0.5;
 /// path, had the better p99 at half of the sum (docs/algorithms-link.md#mvqs).
 const USED_PRICE: f64 = 2.0;
 
+/// Delays that vary are so much of their mean deviation longer: who is late once makes a record late.
+const VARIATION: f64 = 1.0;
+
 /// The rule.
 #[derive(Debug)]
 pub(super) struct Mvqs;
@@ -33,7 +36,10 @@ fn arrival(path: &PathView, piece: f64) -> f64 {
     let by_window = over / window * path.srtt;
     let by_pace = if path.pace > 0.0 { path.queued / path.pace } else { 0.0 };
     let used = (path.ahead(piece) / window - USED_FREE).max(0.0);
-    path.predicted_delay + CROWDING * by_window.max(by_pace) + USED_PRICE * used * path.srtt
+    path.predicted_delay
+        + VARIATION * path.rtt_variation
+        + CROWDING * by_window.max(by_pace)
+        + USED_PRICE * used * path.srtt
 }
 
 impl Scheduler for Mvqs {

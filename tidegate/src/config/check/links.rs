@@ -65,6 +65,9 @@ pub(super) fn output(link: &LinkOutputConfig, place: &Place, findings: &mut Find
     if let Err(text) = link.schedule() {
         findings.error(place.to("schedule"), text);
     }
+    if let Err((key, text)) = link.guard() {
+        findings.error(place.to(key), text);
+    }
 }
 
 /// The listening end.

@@ -1,6 +1,7 @@
 //! The keys of outputs.
 
 use tidegate_core::link::schedule::ScheduleName;
+use tidegate_core::link::{GUARD_SHARE, GuardName};
 
 use super::{File, quoted};
 use crate::config::SinkConfig;
@@ -111,6 +112,20 @@ fn link(file: &mut File) {
             "Which path takes the next packet: {}.",
             ScheduleName::ALL.map(|name| quoted(name.name())).join(", ")
         ),
+    );
+    file.key(
+        "link.guard",
+        &quoted(GuardName::default().name()),
+        &format!(
+            "How records for whose repeat their bound leaves no time are sent: {} (repairs, as many as\n\
+             the paths lose; a second path; as all others).",
+            GuardName::ALL.into_iter().rev().map(|name| quoted(name.name())).collect::<Vec<_>>().join(", ")
+        ),
+    );
+    file.key(
+        "link.guard_share",
+        &GUARD_SHARE.to_string(),
+        "What that may cost at most, for each byte of a record.",
     );
     file.key(
         "link.tcp",

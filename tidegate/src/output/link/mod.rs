@@ -14,9 +14,9 @@ use tidegate_core::io::{PathState, Refusal};
 use tidegate_core::link::handover::Handover;
 use tidegate_core::link::packet::Custody;
 use tidegate_core::link::schedule::ScheduleName;
-use tidegate_core::link::{Event, LinkOptions, OfferError, Outgoing};
+use tidegate_core::link::{Event, GuardName, LinkOptions, OfferError, Outgoing};
 use tidegate_core::record::{DeliveryId, DropReason, Fate};
-use tidegate_core::units::Rate;
+use tidegate_core::units::{Rate, Ratio};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -46,7 +46,7 @@ const BATCH_MAX: usize = 256;
 const NEWS: f64 = 0.01;
 
 /// What a link output is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LinkOptionsOut {
     /// Its name, for status.
     pub name: Arc<str>,
@@ -60,6 +60,8 @@ pub struct LinkOptionsOut {
     pub tls: ClientTls,
     /// Which path takes the next piece.
     pub schedule: ScheduleName,
+    /// How records for whose repeat there is no time are guarded, and what that may cost.
+    pub guard: (GuardName, Ratio),
     /// Whether TCP stands in where UDP is blocked.
     pub fallback: Fallback,
     /// Latency bound of each class, the most urgent first.
@@ -365,6 +367,8 @@ fn link_options(options: &LinkOptionsOut) -> LinkOptions {
     LinkOptions {
         packet_max: PACKET_MAX,
         schedule: options.schedule,
+        guard: options.guard.0,
+        guard_share: options.guard.1,
         unsettled_max: options.unconfirmed_max,
         ..LinkOptions::new(link::new_incarnation(), options.paths.len())
     }

@@ -3,12 +3,12 @@
 //! Records wait by deadline, and begin only when the peer has room for all of them. Within a stream none
 //! overtakes another, whatever its deadline.
 
+mod hedge;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
-use bytes::Bytes;
-
-use super::packet::{Custody, PIECE_MIN, Piece, Window, piece_length};
+use super::begun::{Beginning, Begun, Part, Protection};
+use super::packet::{Custody, PIECE_MIN, Window};
 use super::reassembly::{RECORD_COST, cost};
 use super::{OfferError, Outgoing};
 use crate::units::{Size, Time};
@@ -16,26 +16,8 @@ use crate::units::{Size, Time};
 /// What a sender may begin before the peer has said more.
 pub(super) const WINDOW_START: Size = Size::from_kib(128);
 
-/// A piece by its urgency: its record's deadline, and its data sequence number.
-pub(super) type PieceKey = (Time, u64);
-
-/// A record that has begun.
-#[derive(Clone, Debug)]
-struct Begun {
-    token: u64,
-    stream: u64,
-    after: u64,
-    deadline: Time,
-    size: u32,
-    pieces: u32,
-    /// Emptied when all of it has arrived.
-    content: Bytes,
-    /// Bit set of the pieces that have arrived.
-    arrived: Vec<u64>,
-    missing: u32,
-    /// The peer has said that it answers for it.
-    is_held: bool,
-}
+/// A part by its urgency: its record's deadline, and its name.
+pub(super) type PartKey = (Time, Part);
 
 /// The end of a stream that has records under way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,9 +42,11 @@ pub(super) struct Outbox {
     offered: u64,
     tails: BTreeMap<u64, Tail>,
     begun: BTreeMap<u64, Begun>,
-    ready: BTreeSet<PieceKey>,
-    /// Pieces that failed and have not arrived.
-    failed: BTreeSet<u64>,
+    ready: BTreeSet<PartKey>,
+    /// Parts that are sent again and have not arrived.
+    failed: BTreeSet<Part>,
+    /// Records by when they are hedged.
+    hedges: BTreeSet<(Time, u64)>,
     ready_bytes: Size,
     waiting_bytes: Size,
     /// Bytes that have not arrived.
@@ -90,6 +74,7 @@ impl Outbox {
             begun: BTreeMap::new(),
             ready: BTreeSet::new(),
             failed: BTreeSet::new(),
+            hedges: BTreeSet::new(),
             ready_bytes: Size::ZERO,
             waiting_bytes: Size::ZERO,
             held: Size::ZERO,
@@ -186,27 +171,36 @@ impl Outbox {
         }
     }
 
-    /// The most urgent piece that may be sent. Begins records as they come to their turn.
-    pub(super) fn peek(&mut self) -> Option<(PieceKey, Size)> {
+    /// The most urgent part that may be sent, and its length. Begins records as they come to their turn, each
+    /// with the protection that it is given for its deadline and number of pieces, of so many bytes each.
+    pub(super) fn peek(
+        &mut self,
+        mut protect: impl FnMut(Time, u32, Size) -> Protection,
+    ) -> Option<(PartKey, Size)> {
         loop {
-            let piece = self.ready.first().copied();
+            let part = self.ready.first().copied();
             let waiting = self.waiting.first_key_value();
             let begins = waiting.filter(|&(&(deadline, _), outgoing)| {
-                piece.is_none_or(|(earliest, _)| deadline < earliest) && self.fits(outgoing)
+                part.is_none_or(|(earliest, _)| deadline < earliest) && self.fits(outgoing)
             });
             let Some((&key, _)) = begins else {
-                return piece.map(|key| (key, self.length(key.1)));
+                return part.map(|key| (key, self.length(key.1)));
             };
             if let Some(outgoing) = self.waiting.remove(&key) {
                 if let Some(expires) = outgoing.expires {
                     self.expiring.remove(&(expires, key));
                 }
-                self.begin(key.0, outgoing);
+                self.begin(key.0, outgoing, &mut protect);
             }
         }
     }
 
-    fn begin(&mut self, deadline: Time, outgoing: Outgoing) {
+    fn begin(
+        &mut self,
+        deadline: Time,
+        outgoing: Outgoing,
+        protect: &mut impl FnMut(Time, u32, Size) -> Protection,
+    ) {
         let Outgoing { token, stream, content, .. } = outgoing;
         let size = content.len() as u32;
         let pieces = (size.div_ceil(self.piece_max as u32)).max(1);
@@ -216,110 +210,125 @@ impl Outbox {
         self.waiting_bytes -= Size(u64::from(size));
         let tail = self.tails.entry(stream).or_default();
         let after = std::mem::replace(&mut tail.begun, record);
-        let arrived = vec![0; (pieces as usize).div_ceil(64)];
-        let missing = pieces;
-        let begun = Begun {
-            token,
-            stream,
-            after,
-            deadline,
-            size,
-            pieces,
-            content,
-            arrived,
-            missing,
-            is_held: false,
-        };
+        let protection = protect(deadline, pieces, Size(u64::from(size.div_ceil(pieces))));
+        let beginning = Beginning { token, stream, deadline, after, content, pieces, protection };
+        self.hedges.extend(protection.hedge.map(|at| (at, record)));
+        let begun = Begun::new(record, beginning);
+        let parts = begun.parts();
         self.begun.insert(record, begun);
-        (record..record + u64::from(pieces)).for_each(|dsn| self.requeue(dsn));
+        parts.for_each(|part| self.requeue(part));
     }
 
-    fn find(&self, dsn: u64) -> Option<(u64, &Begun)> {
-        let (&record, begun) = self.begun.range(..=dsn).next_back()?;
-        (dsn < record + u64::from(begun.pieces)).then_some((record, begun))
+    fn find(&self, part: Part) -> Option<&Begun> {
+        let (_, begun) = self.begun.range(..=part.dsn).next_back()?;
+        begun.has(part.dsn).then_some(begun)
     }
 
-    fn has_arrived(&self, dsn: u64) -> bool {
-        self.find(dsn).is_none_or(|(record, begun)| {
-            let place = (dsn - record) as usize;
-            begun.arrived[place / 64] >> (place % 64) & 1 == 1
-        })
+    fn find_mut(&mut self, part: Part) -> Option<(u64, &mut Begun)> {
+        let (&record, begun) = self.begun.range_mut(..=part.dsn).next_back()?;
+        begun.has(part.dsn).then_some((record, begun))
     }
 
-    /// Bytes of a piece; none of one that is done.
-    pub(super) fn length(&self, dsn: u64) -> Size {
-        let range = self.find(dsn).map(|(record, begun)| span(begun, (dsn - record) as u32));
-        Size(range.map_or(0, |range| range.len() as u64))
+    /// Bytes of a part; none of one that is done.
+    pub(super) fn length(&self, part: Part) -> Size {
+        self.find(part).map_or(Size::ZERO, |begun| begun.length(part))
     }
 
-    /// Takes the piece of this key out of what waits for a path.
-    pub(super) fn assign(&mut self, key: PieceKey) {
+    /// How the record of this part is protected.
+    pub(super) fn protection(&self, part: Part) -> Protection {
+        self.find(part).map_or(Protection::default(), |begun| begun.protection)
+    }
+
+    /// Whether both are of one record, which has repairs.
+    pub(super) fn repairs_each_other(&self, part: Part, other: Part) -> bool {
+        let begun = self.find(part).filter(|begun| begun.protection.repairs > 0);
+        begun.is_some_and(|begun| begun.has(other.dsn))
+    }
+
+    /// A part goes by this path.
+    pub(super) fn goes_by(&mut self, part: Part, path: usize) {
+        if let Some((_, begun)) = self.find_mut(part) {
+            begun.goes_by(path);
+        }
+    }
+
+    /// How many parts of its record went by this path.
+    pub(super) fn gone_by(&self, part: Part, path: usize) -> u8 {
+        self.find(part).map_or(0, |begun| begun.gone_by(path))
+    }
+
+    /// Takes the part of this key out of what waits for a path.
+    pub(super) fn assign(&mut self, key: PartKey) {
         if self.ready.remove(&key) {
             self.ready_bytes -= self.length(key.1);
         }
     }
 
-    /// A piece failed, and is to be sent again unless it has arrived.
-    pub(super) fn fail(&mut self, dsn: u64) {
-        if !self.has_arrived(dsn) {
-            self.failed.insert(dsn);
-            self.requeue(dsn);
+    /// A part failed, and what is short without it is to be sent again.
+    pub(super) fn fail(&mut self, part: Part) -> usize {
+        let again = self.find_mut(part).map_or(Vec::new(), |(_, begun)| begun.failed(part));
+        for &part in &again {
+            self.failed.insert(part);
+            self.requeue(part);
+        }
+        again.len()
+    }
+
+    /// Whether a part failed before.
+    pub(super) fn has_failed(&self, part: Part) -> bool {
+        self.failed.contains(&part)
+    }
+
+    /// A part is to be sent, again or for the first time, unless the peer needs it no more.
+    pub(super) fn requeue(&mut self, part: Part) {
+        let Some(begun) = self.find(part).filter(|begun| !begun.is_done(part)) else { return };
+        let (key, length) = ((begun.deadline, part), begun.length(part));
+        if self.ready.insert(key) {
+            self.ready_bytes += length;
         }
     }
 
-    /// Whether a piece failed before.
-    pub(super) fn has_failed(&self, dsn: u64) -> bool {
-        self.failed.contains(&dsn)
+    /// Whether the peer needs the part.
+    pub(super) fn is_wanted(&self, part: Part) -> bool {
+        self.find(part).is_some_and(|begun| !begun.is_done(part))
     }
 
-    /// A piece is to be sent, again or for the first time, unless it has arrived.
-    pub(super) fn requeue(&mut self, dsn: u64) {
-        let Some((_, begun)) = self.find(dsn) else { return };
-        let key = (begun.deadline, dsn);
-        if !self.has_arrived(dsn) && self.ready.insert(key) {
-            self.ready_bytes += self.length(dsn);
+    /// Writes the frame of a part that is wanted.
+    pub(super) fn encode(&self, part: Part, to: &mut Vec<u8>) {
+        if let Some(begun) = self.find(part) {
+            begun.encode(part, to);
         }
     }
 
-    /// The piece, unless it has arrived.
-    pub(super) fn piece(&self, dsn: u64) -> Option<Piece<'_>> {
-        if self.has_arrived(dsn) {
-            return None;
-        }
-        let (record, begun) = self.find(dsn)?;
-        let place = (dsn - record) as u32;
-        let data = &begun.content[span(begun, place)];
-        let Begun { size, pieces, after, .. } = *begun;
-        Some(Piece { record, place, pieces, size, after, data })
+    /// A part has arrived. Answers the token of its record if that is whole now.
+    pub(super) fn arrived(&mut self, part: Part) -> Option<u64> {
+        let (record, begun) = self.find_mut(part).filter(|(_, begun)| !begun.is_done(part))?;
+        let (key, freed) = ((begun.deadline, part), begun.arrived(part));
+        let (is_whole, token) = (begun.is_whole(), begun.token);
+        self.held -= freed;
+        self.forget(key);
+        is_whole.then(|| self.finish(record)).map(|()| token)
     }
 
-    /// A piece has arrived. Answers the token of its record if that is whole now.
-    pub(super) fn arrived(&mut self, dsn: u64) -> Option<u64> {
-        if self.has_arrived(dsn) {
-            return None;
-        }
-        let (record, begun) = self.find(dsn)?;
-        let (deadline, place) = (begun.deadline, (dsn - record) as usize);
-        self.assign((deadline, dsn));
-        self.failed.remove(&dsn);
-        let begun = self.begun.get_mut(&record)?;
-        begun.arrived[place / 64] |= 1 << (place % 64);
-        begun.missing -= 1;
-        self.held -= Size(span(begun, place as u32).len() as u64);
-        if begun.missing > 0 {
-            return None;
-        }
-        begun.content = Bytes::new();
-        Some(begun.token)
+    fn forget(&mut self, key: PartKey) {
+        self.assign(key);
+        self.failed.remove(&key.1);
+    }
+
+    /// The peer has all of a record: none of it is sent any more.
+    fn finish(&mut self, record: u64) {
+        let Some(begun) = self.begun.get_mut(&record) else { return };
+        let (deadline, parts) = (begun.deadline, begun.parts());
+        let hedge = begun.protection.hedge;
+        self.held -= begun.finish();
+        hedge.map(|at| self.hedges.remove(&(at, record)));
+        parts.for_each(|part| self.forget((deadline, part)));
     }
 
     /// The peer says who answers for a record. Answers its token if that is news.
     pub(super) fn settle(&mut self, record: u64, custody: Custody) -> Option<u64> {
-        let pieces = self.begun.get(&record)?.pieces;
         // The acknowledgement of what it answers for may be lost, or still under way.
-        for dsn in record..record + u64::from(pieces) {
-            self.arrived(dsn);
-        }
+        self.finish(record);
         let begun = self.begun.get_mut(&record)?;
         if begun.is_held && custody == Custody::Held {
             return None;
@@ -342,15 +351,18 @@ impl Outbox {
         (self.ready_bytes, self.waiting_bytes, self.held) = (Size::ZERO, Size::ZERO, Size::ZERO);
         self.ready.clear();
         self.failed.clear();
+        self.hedges.clear();
         self.tails.clear();
         self.expiring.clear();
         let waiting = waiting.into_values().map(|outgoing| (outgoing.token, false));
         begun.into_values().map(|begun| (begun.token, true)).chain(waiting).collect()
     }
 
-    /// When the first record that waits expires.
+    /// When the first record that waits expires, or the first one is to be hedged.
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.expiring.first().map(|&(expires, _)| expires)
+        let expires = self.expiring.first().map(|&(expires, _)| expires);
+        let hedge = self.hedges.first().map(|&(hedge, _)| hedge);
+        [expires, hedge].into_iter().flatten().min()
     }
 
     /// Most that records without a fate cost the peer: what the test bed holds it to.
@@ -360,33 +372,26 @@ impl Outbox {
     }
 }
 
-/// Where a piece stands in its record.
-fn span(begun: &Begun, place: u32) -> Range<usize> {
-    let length = piece_length(begun.size, begun.pieces);
-    let start = place as usize * length;
-    start..(start + length).min(begun.size as usize)
-}
-
 const _: () = assert!(RECORD_COST.0 < WINDOW_START.0);
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn outgoing(token: u64, stream: u64, size: usize, deadline: u64) -> Outgoing {
+    pub(super) fn outgoing(token: u64, stream: u64, size: usize, deadline: u64) -> Outgoing {
         let deadline = Time::from_millis(deadline);
         Outgoing { token, stream, content: vec![1; size].into(), deadline, expires: None }
     }
 
-    fn outbox() -> Outbox {
+    pub(super) fn outbox() -> Outbox {
         Outbox::new(Size::from_mib(1), 1000, 1000)
     }
 
     /// The data sequence number of the next piece, which a path takes.
-    fn next(outbox: &mut Outbox) -> Option<u64> {
-        let (key, _) = outbox.peek()?;
+    pub(super) fn next(outbox: &mut Outbox) -> Option<u64> {
+        let (key, _) = outbox.peek(|_, _, _| Protection::default())?;
         outbox.assign(key);
-        Some(key.1)
+        Some(key.1.dsn)
     }
 
     #[test]
@@ -397,9 +402,14 @@ mod tests {
         outbox.offer(outgoing(2, 7, 100, 50)).unwrap();
         outbox.offer(outgoing(3, 8, 100, 60)).unwrap();
         assert_eq!(next(&mut outbox), Some(3), "another stream's, in the midst of the first");
-        assert_eq!(outbox.piece(3).unwrap().after, 0);
         assert_eq!([next(&mut outbox), next(&mut outbox)], [Some(2), Some(4)]);
-        assert_eq!(outbox.piece(4).unwrap().after, 1);
+        let after = |dsn| {
+            let mut frame = Vec::new();
+            outbox.encode(Part::piece(dsn), &mut frame);
+            // Of 100 bytes: type, record, place, pieces, size and the distance to the one before.
+            frame[5]
+        };
+        assert_eq!([after(3), after(4)], [0, 4 - 1]);
         assert_eq!(next(&mut outbox), None);
     }
 
@@ -424,13 +434,40 @@ mod tests {
         let mut outbox = outbox();
         outbox.offer(outgoing(9, 1, 2000, 10)).unwrap();
         assert_eq!([next(&mut outbox), next(&mut outbox)], [Some(1), Some(2)]);
-        assert_eq!(outbox.arrived(1), None);
-        outbox.requeue(1);
-        outbox.requeue(2);
+        assert_eq!(outbox.arrived(Part::piece(1)), None);
+        outbox.requeue(Part::piece(1));
+        outbox.requeue(Part::piece(2));
         assert_eq!(outbox.unassigned(), Size(1000));
-        assert_eq!(outbox.arrived(2), Some(9), "by an earlier copy");
+        assert_eq!(outbox.arrived(Part::piece(2)), Some(9), "by an earlier copy");
         assert_eq!((outbox.held(), outbox.unassigned()), (Size::ZERO, Size::ZERO));
         assert_eq!(next(&mut outbox), None);
+    }
+
+    #[test]
+    fn a_record_with_repairs_is_whole_when_any_of_its_parts_are_enough() {
+        let mut outbox = outbox();
+        outbox.offer(outgoing(9, 1, 2000, 10)).unwrap();
+        let mut asked = Vec::new();
+        let mut next = || {
+            let protect = |deadline, pieces, length| {
+                asked.push((deadline, pieces, length));
+                Protection { repairs: 2, ..Protection::default() }
+            };
+            let (key, _) = outbox.peek(protect)?;
+            outbox.assign(key);
+            Some(key.1)
+        };
+        let parts: Vec<Part> = std::iter::from_fn(&mut next).collect();
+        assert_eq!(asked, [(Time::from_millis(10), 2, Size(1000))]);
+        assert_eq!(parts.len(), 4);
+        // One repair may be lost and one piece: nothing is sent again.
+        assert_eq!((outbox.fail(parts[2]), outbox.fail(parts[0])), (0, 0));
+        assert_eq!(outbox.fail(parts[1]), 1);
+        assert_eq!(outbox.unassigned(), Size(1000));
+        assert_eq!(outbox.arrived(parts[3]), None);
+        assert_eq!(outbox.arrived(parts[2]), Some(9), "what was lost came all the same");
+        assert_eq!((outbox.held(), outbox.unassigned()), (Size::ZERO, Size::ZERO));
+        assert!(!outbox.is_wanted(parts[1]));
     }
 
     #[test]
@@ -445,7 +482,7 @@ mod tests {
             Some(9),
             "the word is worth an acknowledgement"
         );
-        assert_eq!((outbox.held(), outbox.arrived(1)), (Size::ZERO, None));
+        assert_eq!((outbox.held(), outbox.arrived(Part::piece(1))), (Size::ZERO, None));
         assert_eq!(outbox.settle(1, Custody::Held), None);
         assert_eq!(outbox.settle(1, confirmed), Some(9));
         assert_eq!((outbox.settle(1, confirmed), outbox.unsettled()), (None, 0));
@@ -471,7 +508,7 @@ mod tests {
         for token in 1..=2 {
             let outgoing = Outgoing { expires: Some(at), ..outgoing(token, 1, 10, 10) };
             outbox.offer(outgoing).unwrap();
-            outbox.peek();
+            outbox.peek(|_, _, _| Protection::default());
             if token == 1 {
                 assert_eq!(next(&mut outbox), Some(1));
             }

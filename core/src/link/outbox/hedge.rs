@@ -1,0 +1,86 @@
+//! Records that go by another path as well when they have not arrived in time.
+
+use super::Outbox;
+use crate::link::begun::Part;
+use crate::units::{Size, Time};
+
+impl Outbox {
+    /// Sends again what has not arrived of records whose time for that has come: all of it if `pay` agrees to so many
+    /// bytes, else what may be lost.
+    pub(in crate::link) fn hedge(&mut self, now: Time, mut pay: impl FnMut(Size) -> bool) {
+        while let Some(&(at, record)) = self.hedges.first().filter(|(at, _)| *at <= now) {
+            self.hedges.remove(&(at, record));
+            let Some(begun) = self.begun.get_mut(&record) else { continue };
+            let deadline = begun.deadline;
+            // What has failed is on its way again, and what waits here has not gone at all.
+            let is_under_way = |part: &Part| {
+                !self.failed.contains(part) && !self.ready.contains(&(deadline, *part))
+            };
+            let parts = begun.parts().filter(|&part| !begun.is_done(part)).filter(is_under_way);
+            let parts: Vec<Part> = parts.collect();
+            let doubted = std::mem::take(&mut begun.doubted);
+            begun.is_hedged = pay(parts.iter().map(|&part| begun.length(part)).sum());
+            let copied = if begun.is_hedged { parts } else { Vec::new() };
+            doubted.into_iter().chain(copied).for_each(|part| self.requeue(part));
+        }
+    }
+
+    /// A part may be lost. Answers whether it waits until its record is hedged, which is by then at the latest.
+    pub(in crate::link) fn doubt(&mut self, part: Part, until: Time) -> bool {
+        let hedges = std::mem::take(&mut self.hedges);
+        let is_soon = self.find_mut(part).is_some_and(|(record, begun)| {
+            let hedge = begun.protection.hedge.filter(|&at| at <= until);
+            let is_soon = hedge.is_some_and(|at| hedges.contains(&(at, record)));
+            if is_soon && !begun.doubted.contains(&part) {
+                begun.doubted.push(part);
+            }
+            is_soon
+        });
+        self.hedges = hedges;
+        is_soon
+    }
+
+    /// Whether what had not arrived of its record at its time went again.
+    pub(in crate::link) fn is_hedged(&self, part: Part) -> bool {
+        self.find(part).is_some_and(|begun| begun.is_hedged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{next, outbox, outgoing};
+    use super::*;
+    use crate::link::begun::Protection;
+
+    #[test]
+    fn what_may_be_lost_waits_for_its_hedge_and_goes_then_whatever_that_may_cost() {
+        let at = Time::from_millis(50);
+        for pays in [true, false] {
+            let mut outbox = outbox();
+            outbox.offer(outgoing(1, 7, 3000, 900)).unwrap();
+            for dsn in 1..=3 {
+                let hedge = Some(at);
+                let (key, _) =
+                    outbox.peek(|_, _, _| Protection { hedge, ..Protection::default() }).unwrap();
+                outbox.assign(key);
+                assert_eq!(key.1, Part::piece(dsn));
+            }
+            outbox.arrived(Part::piece(1));
+            assert!(
+                !outbox.doubt(Part::piece(2), Time::from_millis(49)),
+                "that is too long to wait"
+            );
+            assert!(outbox.doubt(Part::piece(2), at));
+            assert_eq!((next(&mut outbox), outbox.next_timeout()), (None, Some(at)));
+            let mut asked = Size::ZERO;
+            outbox.hedge(at, |bytes| {
+                asked = bytes;
+                pays
+            });
+            assert_eq!((asked, outbox.is_hedged(Part::piece(2))), (Size(2000), pays));
+            let again = [(); 2].map(|()| next(&mut outbox));
+            assert_eq!(again, [Some(2), pays.then_some(3)]);
+            assert!(!outbox.doubt(Part::piece(3), at), "once");
+        }
+    }
+}

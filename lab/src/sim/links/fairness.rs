@@ -1,0 +1,105 @@
+//! `lab sim link-fairness`: several paths through one bottleneck, beside connections of others.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use tidegate_core::link::LinkOptions;
+
+use super::load::Load;
+use super::neighbour::Neighbour;
+use super::scene::PATIENT;
+use super::table::{Table, Target};
+use super::way::Way;
+use super::world::{Route, World};
+use crate::link::Options;
+
+/// The bottleneck: Mbit/s, and the round trip of all that goes through it in ms.
+const BOTTLENECK: (u64, u64) = (50, 40);
+/// Part of a round trip that its queue holds: one, as a home router's.
+const QUEUE: f64 = 1.0;
+/// Seconds in which all find their share, and that count.
+const SPAN: (u64, u64) = (20, 40);
+/// What the neighbour should have at least of the share that each of two has.
+const LEAST: f64 = 0.5;
+
+/// Which neighbour.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Cubic,
+    Bbr,
+}
+
+/// One link of so many paths and one neighbour.
+fn bottleneck(options: &LinkOptions, paths: usize, kind: Kind, seed: u64) -> World {
+    let (megabits, rtt) = BOTTLENECK;
+    let half = Duration::from_millis(rtt / 2);
+    let queue = (QUEUE * (megabits * rtt * 125) as f64) as u64;
+    // Nothing but a queue: what is beyond it belongs to the routes.
+    let way = |megabits: u64, seed| {
+        let options = Options::new(megabits * 1_000_000, Duration::ZERO, queue);
+        Way::emulated(options, seed)
+    };
+    let ways = vec![way(megabits, seed), way(1000, seed + 1)];
+    let route = |way| Route { way, beyond: half };
+    let mut world = World::new(options, ways, vec![[route(0), route(1)]; paths]);
+    // Half a second later, so that neither has the queue to itself for good.
+    let from = world.now + Duration::from_millis(500);
+    let there = route(0);
+    world.neighbours.push(match kind {
+        Kind::Cubic => Neighbour::cubic(there, half, from),
+        Kind::Bbr => Neighbour::bbr(there, half, from),
+    });
+    world
+}
+
+/// Mbit/s of the link and of its neighbour.
+fn play(options: &LinkOptions, paths: usize, kind: Kind, seed: u64) -> (f64, f64) {
+    let mut world = bottleneck(options, paths, kind, seed);
+    let mut load = Load::new(seed, PATIENT);
+    let part = Duration::from_secs(1);
+    load.bulk(&mut world, Duration::from_secs(SPAN.0), part);
+    let (bytes, theirs) = (world.bytes, world.neighbours[0].delivered());
+    load.bulk(&mut world, Duration::from_secs(SPAN.1), part);
+    let megabits = |bytes: u64| bytes as f64 * 8e-6 / SPAN.1 as f64;
+    (megabits(world.bytes - bytes), megabits(world.neighbours[0].delivered() - theirs))
+}
+
+/// Runs the scenario.
+pub(super) fn run(seeds: Range<u64>) -> Vec<String> {
+    let mut table = Table::default();
+    let fair = BOTTLENECK.0 as f64 / 2.0;
+    for decreases_on_loss in [false, true] {
+        for (kind, name) in [(Kind::Cubic, "CUBIC"), (Kind::Bbr, "BBR")] {
+            for paths in 1..=3 {
+                for seed in seeds.clone() {
+                    let options = LinkOptions { decreases_on_loss, ..LinkOptions::new(1, 1) };
+                    let (ours, theirs) = play(&options, paths, kind, seed);
+                    let coupled = if decreases_on_loss { ", coupled" } else { "" };
+                    let name = format!("{paths} paths beside {name}{coupled}");
+                    table.add(&format!("{name}: ours"), "Mbit/s", Target::None, ours);
+                    let share = theirs / fair;
+                    table.add(&format!("{name}: theirs"), "of half", Target::AtLeast(LEAST), share);
+                }
+            }
+        }
+    }
+    table.lines("link_fairness")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_neighbour_alone_fills_the_bottleneck() {
+        let options = LinkOptions::new(1, 1);
+        for kind in [Kind::Cubic, Kind::Bbr] {
+            let mut world = bottleneck(&options, 1, kind, 1);
+            world.run_for(Duration::from_secs(10));
+            let before = world.neighbours[0].delivered();
+            world.run_for(Duration::from_secs(5));
+            let megabits = (world.neighbours[0].delivered() - before) as f64 * 8e-6 / 5.0;
+            assert!((45.0..=50.1).contains(&megabits), "{kind:?} {megabits}");
+        }
+    }
+}
