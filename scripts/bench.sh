@@ -53,6 +53,7 @@ case "${1:-short}" in
       lab bench "lab/worlds/$world.toml"
     done
     lab bench kill9
+    lab bench backlog
     for to in rabbitmq mosquitto files; do
       lab bench load --to "$to" --publishers 5000 --per-second 5000
     done

@@ -25,3 +25,5 @@ for name in core ingest hol kill9; do
   echo "== bench $name"
   lab bench "$name"
 done
+echo "== bench backlog, 14 GB"
+lab bench backlog --size 14GB

@@ -4,14 +4,17 @@
 //! the node again at `Node::next_timeout()`. Nothing else passes between the two, but for reading a
 //! record that an output names (`Node::record`).
 
+mod control;
+mod event;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::class::ClassId;
-use crate::fleet::Amount;
+pub use self::control::Control;
+pub use self::event::Event;
 pub use crate::log::{Append, Fetch};
 use crate::log::{Fetched, SegmentId};
 use crate::record::{
@@ -190,6 +193,11 @@ pub enum Output {
         /// Accepted, or why not.
         result: Result<(), RefuseReason>,
     },
+    /// What the log knows of the session of this connection's client cannot mislead any more: only now may
+    /// the client hear that it is let in.
+    SessionReady(SourceId),
+    /// The client of this connection may use these packet identifiers again.
+    Released(SourceId, Vec<u16>),
     /// Stop reading this connection.
     PauseInput(SourceId),
     /// Read this connection again.
@@ -335,87 +343,4 @@ pub enum Trigger {
     Timer,
     /// A metric it watches changed.
     Metric,
-}
-
-/// Orders from people, other nodes and the orchestrator.
-#[derive(Clone, Debug)]
-pub enum Control {
-    /// A connection of an input begins. The name (client id, file, camera) is what its streams are
-    /// called by: a client that comes back continues its streams.
-    Open {
-        /// The driver's number for it.
-        source: SourceId,
-        /// Its name.
-        name: Arc<str>,
-        /// Set where all that comes by it is a neighbour's: the class that it has there.
-        relays: Option<ClassId>,
-    },
-    /// A connection of an input ended.
-    Close(SourceId),
-    /// Accept nothing more; `Event::Drained` comes when nothing is held.
-    Stop,
-    /// Give up what is still held (reason `stopped`): the end of a stop without a log.
-    Discard,
-    /// What a neighbour's uplink carries of a class from now on, in place of what it did: nothing, where
-    /// the amount is zero.
-    Grant {
-        /// The output by which the neighbour is reached.
-        peer: OutputId,
-        /// For which class.
-        class: ClassId,
-        /// How much.
-        amount: Amount,
-        /// For how long from now.
-        lease: Duration,
-    },
-    /// New rules; the stored backlog is re-classed.
-    Rules(Arc<crate::rules::Rules>),
-    /// A local subscriber wants what matches.
-    Subscribe {
-        /// Who.
-        session: SessionId,
-        /// MQTT topic filter.
-        filter: Arc<str>,
-    },
-    /// A local subscriber no longer wants it.
-    Unsubscribe {
-        /// Who.
-        session: SessionId,
-        /// MQTT topic filter.
-        filter: Arc<str>,
-    },
-}
-
-/// What people and metrics should know. State changes only, never one per record.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// A destination came up or went down.
-    Destination {
-        /// Which one.
-        destination: Destination,
-        /// Its state from now on.
-        up: bool,
-    },
-    /// The log fails (true) or works again (false): durable records are refused while it fails.
-    LogFailing(bool),
-    /// A stream reached its bound (true) or has room again (false).
-    Full {
-        /// The rule's place in the list.
-        rule: usize,
-        /// Its state from now on.
-        full: bool,
-    },
-    /// New rules are in force: so many records that waited belong to another stream or queue now.
-    NewRules {
-        /// Records in memory.
-        moved: u64,
-    },
-    /// New rules are not in force, and why.
-    RulesRefused(crate::options::OptionsError),
-    /// An input that this version refuses; the driver should not have sent it.
-    Unsupported(&'static str),
-    /// After `Control::Stop`: nothing is held any more.
-    Drained,
-    /// So many reports were lost because the driver did not poll.
-    Overflow(u64),
 }

@@ -49,5 +49,7 @@ pub const LOG_ENTRY_MAX: usize = 256 * 1024 * 1024;
 pub const LOG_SEGMENT_MAX: Size = Size(1 << 30);
 /// Damaged places that recovery names; more are counted.
 pub const LOG_DAMAGES_MAX: usize = 1000;
-/// Clients and positions of sessions that the log keeps.
+/// Sessions of publishers that the log keeps, and positions of readers.
 pub const LOG_SESSIONS_MAX: usize = 65_536;
+/// QoS 2 packet identifiers of all sessions that the log keeps: 2 MiB of a checkpoint.
+pub const LOG_PACKETS_MAX: usize = 1 << 20;

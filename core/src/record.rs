@@ -185,6 +185,9 @@ pub struct Offered {
     pub ttl: Option<Duration>,
     /// Set for a record that another node accepted first: its identity travels on.
     pub identity: Option<Identity>,
+    /// Under which packet identifier it may come again and must not be taken twice (QoS 2), where the
+    /// sender's session outlives its connection.
+    pub packet: Option<u16>,
 }
 
 /// When the sender is told that its record is accepted.

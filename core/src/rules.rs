@@ -68,8 +68,10 @@ pub struct Rule {
     pub strict_order: bool,
     /// What happens to a record that does not fit.
     pub full: FullPolicy,
-    /// Bound on the bytes held of each of its streams.
+    /// Bound on the bytes held of each of its streams, in memory and in the log.
     pub bound: Size,
+    /// Bound on those of them in memory: what is beyond it of a durable stream is in the log only.
+    pub memory: Size,
     /// How long its records are worth sending.
     pub ttl: Option<Duration>,
     /// When its senders are told.
@@ -94,6 +96,7 @@ impl Rule {
             strict_order: false,
             full: FullPolicy::default(),
             bound: Size::from_mib(16),
+            memory: Size::from_mib(16),
             ttl: None,
             accept: AcceptMode::Memory,
             relays: None,
@@ -113,6 +116,11 @@ impl Rule {
             relays: Some(of),
             ..Rule::catch_all(classes, vec![to])
         }
+    }
+
+    /// Whether its records may be in the log only, to be read back later.
+    pub fn can_leave(&self) -> bool {
+        self.accept == AcceptMode::Durable && self.discipline != Discipline::NewestOnly
     }
 
     /// The same rule for keys that match `filters`, with this bound.

@@ -15,6 +15,9 @@ const HISTORY: Duration = Duration::from_secs(10);
 /// Bound on the remembered points: one each 2 ms.
 const HISTORY_MAX: usize = 5000;
 
+/// What urgent bytes alone may always fill: what a fresh start sends (RFC 6928). A link that returns from a
+/// silence has bytes to carry at once; nothing is held up by them but what is as urgent.
+const URGENT_MIN: Size = Size(14_600);
 /// Round trip that is taken for one that is not measured yet.
 const RTT_GUESS: Duration = Duration::from_millis(100);
 
@@ -107,8 +110,8 @@ impl Uplink {
     }
 
     /// Whether a piece may go now. An urgent one, for this path, skips the pacer and may overdraw the
-    /// window: by a cut, or as far as urgent bytes alone would fill it. What is under way of others holds it
-    /// up below in any case, and here it would hold it up as well.
+    /// window: by a cut, or as far as urgent bytes alone would fill it, or a first window. What is under way
+    /// of others holds it up below in any case, and here it would hold it up as well.
     pub fn is_free(&self, now: Time, piece: Size, urgent: Option<usize>) -> bool {
         let in_flight = self.in_flight();
         if in_flight == Size::ZERO {
@@ -118,7 +121,8 @@ impl Uplink {
         let window = self.law.window();
         if let Some(path) = urgent {
             let own = self.paths[path].picked + self.paths[path].below;
-            return in_flight + piece <= window + self.cut() || own + piece <= window;
+            return in_flight + piece <= window + self.cut()
+                || own + piece <= window.max(URGENT_MIN);
         }
         in_flight + piece <= window && self.pacer.next_free(now, self.pace()) <= now
     }
@@ -264,6 +268,7 @@ mod tests {
     #[derive(Clone, Debug)]
     struct Said {
         rate: Rate,
+        window: u64,
         heard: Arc<Mutex<Vec<Ack>>>,
     }
 
@@ -277,7 +282,7 @@ mod tests {
             self.rate
         }
         fn window(&self) -> Size {
-            Size(10_000)
+            Size(self.window)
         }
         fn pace(&self) -> Rate {
             self.rate
@@ -291,8 +296,17 @@ mod tests {
     const RTT: Duration = Duration::from_millis(50);
 
     fn uplink(law: LawName, cap: Option<Rate>, rate: f64) -> (Uplink, Arc<Mutex<Vec<Ack>>>) {
+        uplink_with(law, cap, rate, 10_000)
+    }
+
+    fn uplink_with(
+        law: LawName,
+        cap: Option<Rate>,
+        rate: f64,
+        window: u64,
+    ) -> (Uplink, Arc<Mutex<Vec<Ack>>>) {
         let heard = Arc::new(Mutex::new(Vec::new()));
-        let said = Said { rate: Rate::new(rate), heard: heard.clone() };
+        let said = Said { rate: Rate::new(rate), window, heard: heard.clone() };
         let options = UplinkOptions { name: "wan".into(), law, cap, remembered: None };
         (Uplink::new(&options, Box::new(said), 2), heard)
     }
@@ -359,23 +373,32 @@ mod tests {
 
     #[test]
     fn the_urgent_overdraw_the_window_by_a_cut() {
-        let (mut uplink, _) = uplink(LawName::Tide, None, 250_000.0);
+        let (mut uplink, _) = uplink_with(LawName::Tide, None, 250_000.0, 20_000);
         let cut = uplink.cut();
         assert_eq!(cut, Size(2000));
-        uplink.picked_for(NOW, 0, Size(9_500));
+        uplink.picked_for(NOW, 0, Size(19_500));
         let later = NOW + Duration::from_secs(1);
         assert!(uplink.is_free(later, Size(500), None) && !uplink.is_free(later, Size(501), None));
         let may_overdraw = |bytes, path| uplink.is_free(later, Size(bytes), Some(path));
         assert!(may_overdraw(2_500, 0) && !may_overdraw(2_501, 0));
         assert!(
-            may_overdraw(10_000, 1) && !may_overdraw(10_001, 1),
+            may_overdraw(20_000, 1) && !may_overdraw(20_001, 1),
             "what is under way of others does not hold them up"
         );
         assert!(!uplink.is_free(NOW, Size(500), None), "the pacer is not ready");
         assert!(uplink.is_free(NOW, Size(500), Some(0)), "the urgent do not wait for it");
         let free = uplink.next_free(NOW, Size(500));
-        assert_eq!(free, Some(NOW + Duration::from_millis(38) - CREDIT_MAX));
+        assert_eq!(free, Some(NOW + Duration::from_millis(78) - CREDIT_MAX));
         assert_eq!(uplink.next_free(NOW, Size(501)), None, "only an acknowledgement helps");
+    }
+
+    #[test]
+    fn the_urgent_fill_a_first_window_whatever_the_law_says() {
+        let (mut uplink, _) = uplink_with(LawName::Tide, None, 250_000.0, 3_000);
+        uplink.picked_for(NOW, 0, Size(6_000));
+        let may_go = |bytes| uplink.is_free(NOW, Size(bytes), Some(0));
+        assert!(may_go(8_600) && !may_go(8_601));
+        assert!(!uplink.is_free(NOW + RTT, Size(1), None));
     }
 
     #[test]

@@ -37,6 +37,7 @@ Examples:
   lab sim lab/worlds/hol.toml    a file with hosts, links, processes, records, faults and checks,
   lab bench lab/worlds/hol.toml  in virtual time and with real processes
   lab bench kill9                every acknowledged record arrives, however often the node is killed
+  lab bench link-h               three lossy paths: a link between nodes, and kernel MPTCP
   lab net selftest               how exact emulated links are on this machine
   lab net run FILE.toml          any program on emulated links
   lab bench core                 nanoseconds per record through a node

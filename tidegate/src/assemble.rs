@@ -28,6 +28,7 @@ use crate::config::{
 };
 use crate::drive::{self, Running};
 use crate::fleet::{self, MemberOptions, Peer, RelayCounts};
+use crate::input::mqtt::Clients;
 use crate::parts::{Door, Tasks, open_log, start_input, start_output};
 use crate::port::{Clock, OutputPort};
 
@@ -82,18 +83,21 @@ pub async fn start_with(
     let boot = log.as_ref().map_or(0, |log| log.opened.boot);
     let options = node_options(config, incarnation, boot)?;
     let name = options.name.clone();
-    let (running, ports) = drive::start(options, Clock::start(), log)?;
+    let (mut running, ports) = drive::start(options, Clock::start(), log)?;
     let (mut inputs, mut outputs) = (Tasks::new(), Tasks::new());
     for (spec, port) in config.output.iter().zip(ports) {
         output(spec, port, &mut outputs)
             .with_context(|| format!("[[output]] {:?}", spec.label()))?;
     }
     running.log_is_ready().await;
-    let (mut listens, mut links) = (Vec::new(), Vec::new());
+    let clients = Arc::new(Clients::new());
+    clients.restore(std::mem::take(&mut running.sessions));
     let relays = RelayCounts::default();
+    let intake = running.intake.clone();
+    let door = Door { intake, clients, accepted, relays: relays.clone() };
+    let (mut listens, mut links) = (Vec::new(), Vec::new());
     for input in &config.input {
-        let door = Door { intake: running.intake.clone(), accepted: &accepted, relays: &relays };
-        let bound = start_input(input, config, door, &mut inputs).await?;
+        let bound = start_input(input, config, &door, &mut inputs).await?;
         let all = if input.link.is_some() { &mut links } else { &mut listens };
         all.extend(bound);
     }
@@ -289,6 +293,14 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
         None => vec![OutputId(0)],
     };
     let topics = stream.topics.as_deref().unwrap_or_default();
+    let accept = match stream.accept {
+        Some(Accept::Durable) => AcceptMode::Durable,
+        None if config.log.directory.is_some() => AcceptMode::Durable,
+        Some(Accept::Memory) | None => AcceptMode::Memory,
+        Some(Accept::Confirmed) => AcceptMode::Confirmed,
+    };
+    let memory = stream.memory.0;
+    let stored = stream.stored.as_ref().unwrap_or(&config.log.bound).0;
     Ok(Rule {
         name: stream.label().into(),
         filters: topics.iter().map(|topic| Filter::new(topic)).collect::<Result<_, _>>()?,
@@ -307,14 +319,10 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
             Full::Reject => FullPolicy::Reject,
             Full::Block => FullPolicy::Block(stream.block_max.0),
         },
-        bound: stream.memory.0,
+        bound: if accept == AcceptMode::Durable { stored } else { memory },
+        memory,
         ttl: stream.ttl.map(|ttl| ttl.0),
-        accept: match stream.accept {
-            Some(Accept::Durable) => AcceptMode::Durable,
-            None if config.log.directory.is_some() => AcceptMode::Durable,
-            Some(Accept::Memory) | None => AcceptMode::Memory,
-            Some(Accept::Confirmed) => AcceptMode::Confirmed,
-        },
+        accept,
         relays: None,
     })
 }

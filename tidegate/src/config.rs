@@ -253,8 +253,10 @@ pub struct StreamConfig {
     pub full: Full,
     /// How long `full = "block"` stops reading.
     pub block_max: Period,
-    /// Bound on the bytes held of each of its streams.
+    /// Bound on the bytes held in memory of each of its streams.
     pub memory: ByteSize,
+    /// Bound on those held in memory and in the log.
+    pub stored: Option<ByteSize>,
     /// How long its records are worth sending.
     pub ttl: Option<Period>,
     /// When its senders are told that a record is accepted.
@@ -274,6 +276,7 @@ impl Default for StreamConfig {
             full: Full::Block,
             block_max: Period(Duration::from_secs(1)),
             memory: ByteSize(Size::from_mib(16)),
+            stored: None,
             ttl: None,
             accept: None,
         }

@@ -2,12 +2,13 @@
 //!
 //! Everything that decides is in core; everything that waits for the world is in inputs and outputs.
 
+mod handles;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tidegate_core::fleet::Measured;
 use tidegate_core::io::{Control, Destination, Event, Input, Output, PathState, PrepareError};
-use tidegate_core::log::LogName;
+use tidegate_core::log::{LogName, SessionState};
 use tidegate_core::node::Node;
 use tidegate_core::options::{NodeOptions, OptionsError};
 use tidegate_core::record::SourceId;
@@ -17,12 +18,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+pub use self::handles::{FleetDoor, StatusHandle};
 use crate::fleet::FleetBoard;
-use crate::input::counts::InputCounts;
-use crate::link::Links;
-use crate::port::{
-    Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Stopping, Transmit,
-};
+use crate::port::{Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Transmit};
 use crate::spool::{self, CommitCounts, Spool, SpoolOptions};
 
 /// Arrivals that may wait for the loop: a few batches, so that an input feels back-pressure early.
@@ -38,39 +36,6 @@ const WALL_UNCERTAINTY: Duration = Duration::from_secs(1);
 /// No clock that was ever set shows less: the beginning of 2025, in seconds since 1970.
 const WALL_EARLIEST: Duration = Duration::from_secs(1_735_689_600);
 
-/// How the fleet's agent reaches a running node.
-#[derive(Clone, Debug)]
-pub struct FleetDoor {
-    arrivals: mpsc::Sender<Arrival>,
-    clock: Clock,
-}
-
-impl FleetDoor {
-    /// The node's clock.
-    pub fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    /// What the node carries and wants; `None` where it has no part in a fleet.
-    ///
-    /// # Errors
-    /// The node is gone.
-    pub async fn measure(&self) -> Result<Option<Measured>, Stopping> {
-        let (reply, answer) = oneshot::channel();
-        self.arrivals.send(Arrival::Measure(reply)).await.map_err(|_| Stopping)?;
-        answer.await.map_err(|_| Stopping)
-    }
-
-    /// Tells the node what it may send by whom.
-    ///
-    /// # Errors
-    /// The node is gone.
-    pub async fn control(&self, control: Control) -> Result<(), Stopping> {
-        let arrival = Arrival::Input(Input::Control(control));
-        self.arrivals.send(arrival).await.map_err(|_| Stopping)
-    }
-}
-
 /// A node that runs.
 #[derive(Debug)]
 pub struct Running {
@@ -78,51 +43,11 @@ pub struct Running {
     pub intake: Intake,
     /// Its status.
     pub status: StatusHandle,
+    /// Sessions of clients that the log knows, each with how long it still lasts.
+    pub sessions: Vec<SessionState>,
     log_is_ready: Option<watch::Receiver<bool>>,
     arrivals: mpsc::Sender<Arrival>,
     task: JoinHandle<NodeStatus>,
-}
-
-/// Asks a running node for its status. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct StatusHandle {
-    requests: mpsc::Sender<oneshot::Sender<NodeStatus>>,
-    counts: InputCounts,
-    commits: Option<CommitCounts>,
-    links: Links,
-    fleet: FleetBoard,
-}
-
-impl StatusHandle {
-    /// A snapshot of now.
-    ///
-    /// # Errors
-    /// The node is gone.
-    pub async fn get(&self) -> Result<NodeStatus, Stopping> {
-        let (reply, answer) = oneshot::channel();
-        self.requests.send(reply).await.map_err(|_| Stopping)?;
-        answer.await.map_err(|_| Stopping)
-    }
-
-    /// What the node's inputs count.
-    pub fn counts(&self) -> &InputCounts {
-        &self.counts
-    }
-
-    /// What the node's links look like.
-    pub fn links(&self) -> &Links {
-        &self.links
-    }
-
-    /// The node's part in its fleet.
-    pub fn fleet(&self) -> &FleetBoard {
-        &self.fleet
-    }
-
-    /// What the log's commits count, if there is a log.
-    pub fn commits(&self) -> Option<&CommitCounts> {
-        self.commits.as_ref()
-    }
 }
 
 impl Running {
@@ -223,7 +148,7 @@ pub fn start(
     }
     let log_is_ready = spool.as_ref().map(Spool::is_ready);
     let commits = spool.as_ref().map(Spool::commits);
-    let drive = Drive {
+    let mut drive = Drive {
         node,
         spool,
         clock,
@@ -233,6 +158,9 @@ pub fn start(
         notices: Vec::new(),
         free: Vec::new(),
     };
+    // Sessions end by the time in the world: it must be known before they are.
+    drive.tell_wall_time();
+    let sessions = drive.node.sessions(clock.now()).collect();
     let counts = intake.counts().clone();
     let running = Running {
         status: StatusHandle {
@@ -243,6 +171,7 @@ pub fn start(
             fleet: FleetBoard::default(),
         },
         intake,
+        sessions,
         log_is_ready,
         arrivals: sender,
         task: tokio::spawn(drive.run()),
@@ -361,6 +290,8 @@ impl Drive {
             Output::Accept { source, token, result } => {
                 self.notify(source, Notice::Accept(token, result));
             }
+            Output::SessionReady(source) => self.notify(source, Notice::Ready),
+            Output::Released(source, packets) => self.notify(source, Notice::Released(packets)),
             Output::PauseInput(source) => self.notify(source, Notice::Pause),
             Output::ResumeInput(source) => self.notify(source, Notice::Resume),
             Output::Transmit { path, id, range, again, .. } => {

@@ -18,7 +18,7 @@ use crate::config::{
 };
 use crate::fleet::RelayCounts;
 use crate::input::mqtt::client::{self, MqttClientOptions};
-use crate::input::mqtt::{self as mqtt_input, MqttOptions, Version};
+use crate::input::mqtt::{self as mqtt_input, Clients, MqttOptions, Version};
 use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
 use crate::output::amqp::AmqpOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
@@ -32,15 +32,17 @@ pub(crate) use log::{key_of_file, log_key, log_keys};
 /// Drivers at work; one that fails ends with its error.
 pub type Tasks = JoinSet<anyhow::Result<()>>;
 
-/// The door of a node, for an input.
+/// What inputs come in by.
 #[derive(Debug)]
-pub struct Door<'a> {
-    /// Where records go.
+pub struct Door {
+    /// Where records are offered.
     pub intake: Intake,
-    /// What the node has accepted before.
-    pub accepted: &'a Accepted,
+    /// The MQTT clients of all inputs.
+    pub clients: Arc<Clients>,
+    /// What the node accepted from other nodes before it started.
+    pub accepted: Accepted,
     /// Where neighbours' records are counted.
-    pub relays: &'a RelayCounts,
+    pub relays: RelayCounts,
 }
 
 /// Starts an input at the door of a node. Returns the addresses that it listens on.
@@ -50,14 +52,17 @@ pub struct Door<'a> {
 pub async fn start_input(
     input: &InputConfig,
     config: &Config,
-    Door { intake, accepted, relays }: Door<'_>,
+    door: &Door,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
+    let Door { intake, clients, .. } = door;
+    let intake = intake.clone();
     if let Some(mqtt) = &input.mqtt {
         let listen = mqtt.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
         let files = mqtt.tls.as_ref().and_then(TlsConfig::files);
         let options = MqttOptions {
             access: Arc::new(mqtt.access()?),
+            clients: clients.clone(),
             tls: files.map(|files| tls::server(&files)).transpose()?,
             max_packet_size: max_packet_size(config),
             connections_max: config.limits.connections as usize,
@@ -86,14 +91,14 @@ pub async fn start_input(
     }
     if let Some(client) = &input.mqtt_client {
         let options = client_options(client, config)?;
+        let clients = clients.clone();
         tasks.spawn(async move {
-            client::run(options, intake).await;
+            client::run(options, intake, clients).await;
             Ok(())
         });
         return Ok(Vec::new());
     }
     if let Some(link) = &input.link {
-        let door = Door { intake, accepted, relays };
         return link::start_input(link, door, tasks);
     }
     let replay = input.replay.as_ref().context("an [[input]] has no kind")?;

@@ -5,7 +5,7 @@
 //! [`Feedback`]. Neither ever sees the node.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_core::class::ClassId;
 use tidegate_core::fleet::Measured;
@@ -77,6 +77,10 @@ pub enum Notice {
     Pause,
     /// Read again.
     Resume,
+    /// The session that this connection began is ready: its client may be let in.
+    Ready,
+    /// The client may use these packet identifiers again.
+    Released(Vec<u16>),
 }
 
 /// The loop's door for inputs. Cheap to clone.
@@ -117,6 +121,15 @@ impl Intake {
     /// Waits until the loop is gone: the process is stopping.
     pub async fn closed(&self) {
         self.sender.closed().await;
+    }
+
+    /// Orders something of the node.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn control(&self, control: Control) -> Result<(), Stopping> {
+        let arrival = Arrival::Input(Input::Control(control));
+        self.sender.send(arrival).await.map_err(|_| Stopping)
     }
 
     /// Announces a connection whose streams are called by `name`.
@@ -186,6 +199,28 @@ impl Source {
     pub async fn offer_all(&self, records: &mut Vec<Offered>) -> Result<(), Stopping> {
         let permit = self.intake.sender.reserve().await.map_err(|_| Stopping)?;
         permit.send(Arrival::Input(Input::Arrived(std::mem::take(records))));
+        Ok(())
+    }
+
+    /// Says that this connection speaks for the client of its name, whose session outlives it by `lasts`;
+    /// `Notice::Ready` is the answer. Where `is_new`, nothing of an earlier session counts.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn session(&self, lasts: Duration, is_new: bool) -> Result<(), Stopping> {
+        let source = self.id;
+        self.intake.control(Control::Session { source, lasts, is_new }).await
+    }
+
+    /// Says that the client has released these packet identifiers, and leaves the list empty;
+    /// `Notice::Released` is the answer. Cancel-safe.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn release(&self, packets: &mut Vec<u16>) -> Result<(), Stopping> {
+        let permit = self.intake.sender.reserve().await.map_err(|_| Stopping)?;
+        let (source, packets) = (self.id, std::mem::take(packets));
+        permit.send(Arrival::Input(Input::Control(Control::Release { source, packets })));
         Ok(())
     }
 
@@ -382,6 +417,7 @@ mod tests {
             source_unix_ns: None,
             ttl: None,
             identity: None,
+            packet: None,
         };
         let (mut first, mut second) = (vec![record.clone()], vec![record]);
         source.offer_all(&mut first).await.expect("there is room for one");

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use process::{Node, publish};
 use tidegate_core::log::{
-    Checkpoint, Chunk, Destinations, Entry, FateRun, Key, LogName, LoggedRecord, Run, SegmentId,
-    StreamName, StreamState, WallTime, Writer,
+    Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Key, LogName, LoggedRecord, Run,
+    SegmentId, StreamName, StreamState, WallTime, Writer,
 };
 use tidegate_core::record::{DropReason, Fate, Properties, StreamId};
 use tidegate_core::units::{Size, Time};
@@ -65,12 +65,16 @@ fn record(seq: u64, key: &'static str, payload: &'static [u8], bits: u32) -> Ent
         properties: Properties::new(vec![("unit".into(), "bar".into())]),
         payload: payload.into(),
         foreign: None,
+        packet: None,
     }))
 }
 
+/// Noted half a second after the last of them arrived.
 fn fate(first: u64, last: u64, bits: u32, fate: Fate) -> Entry {
     let run = Run { first, last, destinations: Destinations(bits) };
-    Entry::Fates(vec![FateRun { stream: StreamId(12), run, fate }])
+    let unix_ns = TEN + last * SECOND + SECOND / 2;
+    let wall = Some(WallTime { unix_ns, uncertainty: Duration::from_secs(1) });
+    Entry::Fates(Fated { wall, runs: vec![FateRun { stream: StreamId(12), run, fate }] })
 }
 
 fn checkpoint(segment: u32, live: &[(u64, u64, u32)], last_seq: u64) -> Entry {

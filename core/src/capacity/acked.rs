@@ -49,8 +49,13 @@ impl Ack {
     /// the end of one lump to the end of another.
     pub fn delivery_rate(&self, now: Time) -> Option<f64> {
         let span = now.since(self.reached_at.min(self.sent_at)).as_secs_f64();
-        let bytes = self.delivered.saturating_sub(self.delivered_at_send).as_f64();
+        let bytes = self.ahead().as_f64();
         (span > 0.0).then_some(bytes / span)
+    }
+
+    /// What was under way when this byte was sent, itself included.
+    pub(super) fn ahead(&self) -> Size {
+        self.delivered.saturating_sub(self.delivered_at_send)
     }
 }
 

@@ -8,6 +8,7 @@ mod acked;
 mod bbr;
 mod capped;
 mod copa;
+mod doubt;
 mod known;
 mod ledbat;
 mod max_rate;
@@ -250,6 +251,44 @@ mod tests {
             let p99 = outcome.quantile(0.99, 25.0, 40.0) - after as f64;
             assert!(share >= 0.97, "{before} -> {after} ms: share {share:.3}");
             assert!(p99 <= 100.0, "{before} -> {after} ms: alarms wait {p99:.0} ms");
+        }
+    }
+
+    #[test]
+    fn tide_fills_a_link_that_serves_in_lumps() {
+        // As a modem that gets a turn now and then: within half a round trip there is often none.
+        for period in [50, 70, 90, 120] {
+            let mut trial = Trial::fixed(LawName::Tide, 10.0, 30);
+            let period = Duration::from_millis(period);
+            trial.served = Some((period / 10, period));
+            trial.length = Duration::from_secs(60);
+            let outcome = trial.run();
+            let share = outcome.share(1.0, 5.0, 60.0);
+            let p99 = outcome.quantile(0.99, 5.0, 60.0);
+            assert!(share >= 0.9 && p99 <= 350.0, "{period:?}: share {share:.3}, {p99:.0} ms");
+        }
+    }
+
+    #[test]
+    fn tide_takes_a_nearly_silent_link_for_no_longer_path() {
+        // Alarms alone are more than 5 to 30 kbit/s carry: their backlog fills what is drained for a look.
+        for silent in [0.005, 0.03] {
+            for after in [0.3, 8.0] {
+                let mut trial = Trial::fixed(LawName::Tide, 8.0, 50);
+                let steps = [(0, 8.0), (10, silent), (20, after)];
+                trial.rates = seconds(&steps, |&megabits| Rate::from_bits(megabits * 1e6));
+                trial.length = Duration::from_secs(50);
+                let outcome = trial.run();
+                let share = outcome.share(after, 30.0, 50.0);
+                let wait = outcome.quantile(0.99, 30.0, 50.0) - 50.0;
+                let case = format!("{silent} and {after} Mbit/s: {share:.3}, {wait:.0} ms");
+                assert!(share >= 0.98 && wait <= 100.0, "{case}");
+                assert!(
+                    outcome.min_rtt < Duration::from_millis(110),
+                    "{case}: {:?}",
+                    outcome.min_rtt
+                );
+            }
         }
     }
 

@@ -9,6 +9,13 @@ use crate::units::Time;
 const JITTER_ROUNDS: f64 = 4.0;
 /// Largest deviation that counts, in seconds: a stall is no jitter.
 const DEVIATION_MAX: f64 = 0.1;
+/// Acknowledgements that lie so many gaps back are recent. A link that serves us now and then answers in
+/// lumps: within half a round trip there may be but a late one, which would look like a queue.
+const GAPS: f64 = 2.5;
+/// Seconds over which gaps are averaged.
+const GAP_PERIOD: f64 = 1.0;
+/// Longest gap that counts, in seconds: a silence is no lump.
+const GAP_MAX: f64 = 0.1;
 
 /// Round trips of one uplink, in seconds.
 #[derive(Debug)]
@@ -17,6 +24,8 @@ pub(super) struct RoundTrips {
     recent: Windowed,
     jitter: f64,
     heard_at: Time,
+    /// Mean time between two acknowledgements, as one who looks at any instant sees it.
+    gap: f64,
 }
 
 impl RoundTrips {
@@ -25,6 +34,7 @@ impl RoundTrips {
             least: None,
             recent: Windowed::new(Extreme::Min),
             jitter: 0.0,
+            gap: 0.0,
             heard_at: Time::ZERO,
         }
     }
@@ -34,11 +44,14 @@ impl RoundTrips {
     pub(super) fn push(&mut self, now: Time, rtt: f64, lump: f64) {
         let least = self.least.map_or(rtt, |least| least.min(rtt));
         self.least = Some(least);
-        let window = Duration::from_secs_f64(least / 2.0);
+        let silence = now.since(self.heard_at).as_secs_f64();
+        let gap = silence.min(GAP_MAX);
+        self.gap += (gap - self.gap) * (gap / GAP_PERIOD).min(1.0);
+        let window = Duration::from_secs_f64((GAPS * self.gap).clamp(least / 2.0, least * 2.0));
         self.recent.push(now.as_nanos(), window.as_nanos() as u64, rtt);
         let deviation = rtt - self.recent.get().unwrap_or(rtt) + lump;
         // Weighted by time, so that a lump counts the same whether it comes as one or as many.
-        let weight = now.since(self.heard_at).as_secs_f64() / (JITTER_ROUNDS * least.max(1e-4));
+        let weight = silence / (JITTER_ROUNDS * least.max(1e-4));
         self.jitter += (deviation.min(DEVIATION_MAX) - self.jitter) * weight.min(1.0);
         self.heard_at = now;
     }
@@ -48,7 +61,8 @@ impl RoundTrips {
         self.least
     }
 
-    /// What stands on the path at least: shortest round trip of the last half one, minus the path.
+    /// What stands on the path at least: shortest round trip of the last half one, or of the last few gaps
+    /// between acknowledgements, minus the path.
     pub(super) fn queue(&self) -> f64 {
         self.recent.get().zip(self.least).map_or(0.0, |(recent, least)| (recent - least).max(0.0))
     }

@@ -9,12 +9,14 @@
 //! *is* the capacity, and everything older is forgotten. The window is what the path holds plus a target
 //! queue: long enough to keep the wire busy, short enough for an urgent record.
 //!
-//! A queue that lasts although the window follows the capacity is not ours, or it is a longer path. Then
-//! the window is halved until our bytes have left; the first round trip after that tells which.
+//! A queue that lasts although the window follows the capacity is not ours, or it is a longer path, or the
+//! link is nearly silent. Then the window is halved until our bytes have left; the round trips after that
+//! tell which.
 
 use std::time::Duration;
 
 use super::acked::Acked;
+use super::doubt::Doubt;
 use super::max_rate::MaxRate;
 use super::round_trip::RoundTrips;
 use super::standing::Standing;
@@ -73,8 +75,11 @@ enum Mode {
     Look(Time, f64),
     /// Our bytes leave the path, until so many are delivered at the latest.
     Drain(Size),
-    /// They have left: bytes sent since then show the path as it is.
-    Verify(Time),
+    /// They have left: bytes sent since then show the path as it is, unless more than so much was under
+    /// way again.
+    Verify(Time, Size),
+    /// The first of them say that it is longer.
+    Doubt(Doubt),
 }
 
 /// The law's state. Rates are bytes/s, round trips seconds.
@@ -167,9 +172,18 @@ impl Tide {
                 self.looked(now, ack, before);
             }
             Mode::Drain(end) if ack.in_flight <= self.window() || ack.delivered >= end => {
-                self.mode = Mode::Verify(now);
+                self.mode = Mode::Verify(now, Size(2 * self.window().0));
             }
-            Mode::Verify(since) if ack.sent_at >= since => self.verified(now, ack),
+            // Urgent bytes filled the path meanwhile: what stands is ours.
+            Mode::Verify(since, full) if ack.sent_at >= since && ack.ahead() > full => {
+                self.settled(now);
+            }
+            Mode::Verify(since, _) if ack.sent_at >= since => {
+                self.verified(now, Doubt::new(now, since, ack.rtt));
+            }
+            Mode::Doubt(doubt) if ack.sent_at >= doubt.since => {
+                self.verified(now, doubt.with(ack.rtt));
+            }
             _ => {}
         }
     }
@@ -192,16 +206,26 @@ impl Tide {
         self.mode = Mode::Drain(ack.delivered + ack.in_flight);
     }
 
-    /// A byte crossed the path while nearly none of ours was on it.
-    fn verified(&mut self, now: Time, ack: &Ack) {
-        let rtt = ack.rtt.as_secs_f64();
-        if rtt - self.path() > LEFT_OVER * self.target() {
-            // The queue is not ours, or the path became longer: either way it takes so long now, and
-            // the rate fell for want of a window.
+    /// Bytes crossed the path while nearly none of ours was on it.
+    fn verified(&mut self, now: Time, doubt: Doubt) {
+        let path = self.path();
+        if doubt.least() - path > LEFT_OVER * self.target() {
+            if !doubt.is_over(now) {
+                self.mode = Mode::Doubt(doubt);
+                return;
+            }
+            // The queue is not ours, or the path became longer: either way it takes so long now. If it is
+            // the path, the rate fell for want of a window; if the link was silent, it did fall.
             let before = self.standing.rate_before().unwrap_or(self.sound_rate);
-            self.trips.restart(rtt);
-            self.rate.restart(now, before.max(self.rate.get()));
+            let rate = if doubt.is_agreed(path) { before } else { 0.0 };
+            self.trips.restart(doubt.least());
+            self.rate.restart(now, rate.max(self.rate.get()));
         }
+        self.settled(now);
+    }
+
+    /// The path is as long as we think.
+    fn settled(&mut self, now: Time) {
         self.standing.clear();
         self.mode = Mode::Steady;
         self.looked_at = now;
@@ -223,7 +247,10 @@ impl Law for Tide {
         let round = self.rounds(1);
         self.standing.push(now, self.trips.queue(), self.target(), self.rate.get());
         let is_too_long = self.standing.is_too_long(now, round);
-        if self.standing.is_sure(now, round)
+        // While little of ours is under way, few bytes come because few were sent.
+        let may_fall = !matches!(self.mode, Mode::Doubt(_));
+        if may_fall
+            && self.standing.is_sure(now, round)
             && let Some(rate) = self.acked.rate_over(round * 2)
         {
             self.rate.restart(now, rate);
@@ -254,10 +281,15 @@ impl Law for Tide {
         let content = match self.mode {
             Mode::Steady => path * self.boost + self.target(),
             Mode::Look(..) => path * LOOK_GAIN,
-            Mode::Drain(_) | Mode::Verify(_) => path * DRAIN_GAIN,
+            Mode::Drain(_) | Mode::Verify(..) | Mode::Doubt(_) => path * DRAIN_GAIN,
         };
         // In the first round trip the rate grows from one packet's to the first window's.
-        let least = if self.rate.is_young() { WINDOW_START } else { WINDOW_MIN };
+        let least = match self.mode {
+            _ if self.rate.is_young() => WINDOW_START,
+            // Where the least window is larger than what the path seems to hold, it must grow as well.
+            Mode::Steady => WINDOW_MIN * self.boost,
+            _ => WINDOW_MIN,
+        };
         Size((self.rate.get() * content).clamp(least, WINDOW_MAX) as u64)
     }
 

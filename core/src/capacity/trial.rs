@@ -30,6 +30,8 @@ pub(super) struct Trial {
     pub(super) feedback: Feedback,
     /// (from when, rate), in order.
     pub(super) rates: Vec<(Time, Rate)>,
+    /// The wire carries only in the first part of each period: (part, period).
+    pub(super) served: Option<(Duration, Duration)>,
     pub(super) cap: Option<Rate>,
     pub(super) length: Duration,
 }
@@ -62,6 +64,7 @@ impl Trial {
             delays: vec![(Time::ZERO, Duration::from_millis(delay_ms))],
             feedback: Feedback::Each,
             rates: vec![(Time::ZERO, Rate::from_bits(megabits * 1e6))],
+            served: None,
             cap: None,
             length: Duration::from_secs(20),
         }
@@ -69,6 +72,17 @@ impl Trial {
 
     fn at<T: Copy>(steps: &[(Time, T)], now: Time) -> T {
         steps.iter().rev().find(|(from, _)| *from <= now).expect("a first step").1
+    }
+
+    /// When the wire begins to carry what is there at `at`.
+    fn begins(&self, at: Time) -> Time {
+        let Some((part, period)) = self.served else { return at };
+        let phase = at.as_nanos() % period.as_nanos() as u64;
+        if phase < part.as_nanos() as u64 {
+            at
+        } else {
+            at + (period - Duration::from_nanos(phase))
+        }
     }
 
     /// When what arrived at `at` is known to the sender.
@@ -139,7 +153,7 @@ impl Trial {
                 while left > 0 {
                     let bytes = left.min(PACKET);
                     left -= bytes;
-                    let starts = wire_free.max(now);
+                    let starts = self.begins(wire_free.max(now));
                     wire_free = starts + Self::at(&self.rates, starts).time_for(Size(bytes));
                     let arrives = wire_free + Self::at(&self.delays, wire_free);
                     let arrives = below.back().map_or(arrives, |last| arrives.max(last.arrives));

@@ -12,6 +12,8 @@ use crate::record::{Identity, Origin, StreamId};
 pub const STREAMS_MAX: usize = 65_536;
 /// Gaps of one stream that are remembered: records of it that went elsewhere, or were dropped before.
 pub const RUNS_MAX: usize = 1024;
+/// Gaps of all streams together: some 20 MB at most, whatever the other nodes send.
+pub const RUNS_ALL_MAX: usize = 262_144;
 
 /// A stream of another node.
 pub type StreamName = (Arc<Origin>, StreamId);
@@ -29,6 +31,8 @@ pub struct Accepted {
     /// Streams by when they were used last.
     order: BTreeMap<u64, StreamName>,
     last: u64,
+    /// Of all streams.
+    runs: usize,
 }
 
 impl Accepted {
@@ -45,15 +49,17 @@ impl Accepted {
         let known = self.streams.entry(name.clone()).or_default();
         self.order.remove(&known.used);
         known.used = self.last;
+        let before = known.seqs.runs();
         known.seqs.insert(identity.seq..=identity.seq);
         if known.seqs.runs() > RUNS_MAX {
             known.seqs.pop_oldest();
         }
+        self.runs = self.runs - before + known.seqs.runs();
         self.order.insert(self.last, name);
-        if self.streams.len() > STREAMS_MAX
-            && let Some((_, oldest)) = self.order.pop_first()
-        {
-            self.streams.remove(&oldest);
+        while self.streams.len() > STREAMS_MAX || self.runs > RUNS_ALL_MAX {
+            let Some((_, oldest)) = self.order.pop_first() else { return };
+            let gone = self.streams.remove(&oldest);
+            self.runs -= gone.map_or(0, |gone| gone.seqs.runs());
         }
     }
 
@@ -80,6 +86,19 @@ mod tests {
         for other in [identity(2, 2, 3), identity(1, 3, 3), identity(1, 2, 4)] {
             assert!(!accepted.contains(&other), "{other}");
         }
+    }
+
+    #[test]
+    fn all_gaps_together_are_bounded() {
+        let mut accepted = Accepted::default();
+        let streams = (RUNS_ALL_MAX / RUNS_MAX) as u64;
+        for stream in 0..=streams {
+            (1..=RUNS_MAX as u64).for_each(|seq| accepted.insert(&identity(1, stream, 2 * seq)));
+        }
+        assert_eq!((accepted.streams(), accepted.runs), (streams as usize, RUNS_ALL_MAX));
+        assert!(
+            !accepted.contains(&identity(1, 0, 2)) && accepted.contains(&identity(1, streams, 2))
+        );
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::codec::{Count, Malformed, Reader, Sink};
 use super::entry::{
-    Checkpoint, Chunk, ClientState, Destinations, Entry, FateRun, Footer, IndexPoint, LoggedRecord,
-    SessionPosition, StreamName, StreamPart, StreamState, WallTime, fate_code, fate_of,
+    Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Footer, IndexPoint, LoggedRecord,
+    StreamName, StreamPart, StreamState, WallTime, fate_code, fate_of,
 };
+use super::session::{Released, SessionPosition, SessionState};
 use super::{Run, SegmentId};
 use crate::record::{Identity, Origin, Properties, StreamId};
 use crate::units::{Size, Time};
@@ -16,6 +17,7 @@ const HAS_EXPIRY: u8 = 1;
 const HAS_WALL: u8 = 2;
 const HAS_SOURCE_TIME: u8 = 4;
 const HAS_FOREIGN_NAME: u8 = 8;
+const HAS_PACKET: u8 = 16;
 /// More than any segment holds: sums of sizes never overflow.
 const CHUNK_MAX: Size = Size(1 << 40);
 
@@ -27,9 +29,10 @@ impl Entry {
             Entry::Fates(_) => 2,
             Entry::Stream(_) => 3,
             Entry::Checkpoint(_) => 4,
-            Entry::Client(_) => 5,
-            Entry::Position(_) => 6,
-            Entry::Footer(_) => 7,
+            Entry::Session(_) => 5,
+            Entry::Released(_) => 6,
+            Entry::Position(_) => 7,
+            Entry::Footer(_) => 8,
         }
     }
 
@@ -43,7 +46,8 @@ impl Entry {
     pub(super) fn encode(&self, to: &mut impl Sink) {
         match self {
             Entry::Record(record) => encode_record(record, to),
-            Entry::Fates(runs) => {
+            Entry::Fates(Fated { wall, runs }) => {
+                encode_wall(*wall, to);
                 to.u32(runs.len() as u32);
                 for FateRun { stream, run, fate } in runs {
                     to.u64(stream.0);
@@ -53,7 +57,11 @@ impl Entry {
             }
             Entry::Stream(name) => encode_name(name, to),
             Entry::Checkpoint(checkpoint) => encode_checkpoint(checkpoint, to),
-            Entry::Client(state) => encode_client(state, to),
+            Entry::Session(state) => encode_session(state, to),
+            Entry::Released(Released { client, packets }) => {
+                to.name(client);
+                encode_packets(packets.iter(), to);
+            }
             Entry::Position(position) => encode_position(position, to),
             Entry::Footer(footer) => encode_footer(footer, to),
         }
@@ -64,12 +72,19 @@ impl Entry {
         let mut reader = Reader(body);
         let entry = match kind {
             1 => Entry::Record(Box::new(decode_record(&mut reader)?)),
-            2 => Entry::Fates(reader.many(29, decode_fate)?),
+            2 => {
+                let wall = decode_wall(&mut reader)?;
+                Entry::Fates(Fated { wall, runs: reader.many(29, decode_fate)? })
+            }
             3 => Entry::Stream(decode_name(&mut reader)?),
             4 => Entry::Checkpoint(decode_checkpoint(&mut reader)?),
-            5 => Entry::Client(decode_client(&mut reader)?),
-            6 => Entry::Position(decode_position(&mut reader)?),
-            7 => Entry::Footer(decode_footer(&mut reader)?),
+            5 => Entry::Session(decode_session(&mut reader)?),
+            6 => {
+                let client = reader.name()?.into();
+                Entry::Released(Released { client, packets: reader.many(2, Reader::u16)? })
+            }
+            7 => Entry::Position(decode_position(&mut reader)?),
+            8 => Entry::Footer(decode_footer(&mut reader)?),
             _ => return Err(Malformed),
         };
         reader.end()?;
@@ -78,7 +93,7 @@ impl Entry {
 }
 
 fn encode_record(record: &LoggedRecord, to: &mut impl Sink) {
-    let LoggedRecord { expires, wall, source_unix_ns, foreign, .. } = record;
+    let LoggedRecord { expires, wall, source_unix_ns, foreign, packet, .. } = record;
     let flag = |is_there: bool, flag| if is_there { flag } else { 0 };
     to.u64(record.stream.0);
     to.u64(record.seq);
@@ -88,13 +103,13 @@ fn encode_record(record: &LoggedRecord, to: &mut impl Sink) {
     to.u8(flag(expires.is_some(), HAS_EXPIRY)
         | flag(wall.is_some(), HAS_WALL)
         | flag(source_unix_ns.is_some(), HAS_SOURCE_TIME)
-        | flag(foreign.is_some(), HAS_FOREIGN_NAME));
+        | flag(foreign.is_some(), HAS_FOREIGN_NAME)
+        | flag(packet.is_some(), HAS_PACKET));
     if let Some(at) = expires {
         to.u64(at.as_nanos());
     }
-    if let Some(WallTime { unix_ns, uncertainty }) = wall {
-        to.u64(*unix_ns);
-        to.u64(u64::try_from(uncertainty.as_nanos()).unwrap_or(u64::MAX));
+    if wall.is_some() {
+        encode_wall(*wall, to);
     }
     if let Some(at) = source_unix_ns {
         to.u64(*at);
@@ -104,6 +119,9 @@ fn encode_record(record: &LoggedRecord, to: &mut impl Sink) {
         to.u64(origin.incarnation);
         to.u64(stream.0);
         to.u64(*seq);
+    }
+    if let Some(packet) = packet {
+        to.u16(*packet);
     }
     to.name(&record.class);
     to.bytes(&record.key);
@@ -120,22 +138,19 @@ fn decode_record(from: &mut Reader<'_>) -> Result<LoggedRecord, Malformed> {
     let destinations = Destinations(from.u32()?);
     let (arrived, deadline) = (Time::from_nanos(from.u64()?), Time::from_nanos(from.u64()?));
     let flags = from.u8()?;
-    if flags >= HAS_FOREIGN_NAME * 2 {
+    if flags >= HAS_PACKET * 2 {
         return Err(Malformed);
     }
     let has = |flag: u8| flags & flag != 0;
     let expires = has(HAS_EXPIRY).then(|| from.u64()).transpose()?.map(Time::from_nanos);
-    let wall = |from: &mut Reader<'_>| {
-        let (unix_ns, uncertainty) = (from.u64()?, Duration::from_nanos(from.u64()?));
-        Ok(WallTime { unix_ns, uncertainty })
-    };
-    let wall = has(HAS_WALL).then(|| wall(from)).transpose()?;
+    let wall = if has(HAS_WALL) { decode_wall(from)? } else { None };
     let source_unix_ns = has(HAS_SOURCE_TIME).then(|| from.u64()).transpose()?;
     let foreign = |from: &mut Reader<'_>| {
         let origin = Origin { node: from.name()?.into(), incarnation: from.u64()? };
         Ok(Identity { origin: origin.into(), stream: StreamId(from.u64()?), seq: from.u64()? })
     };
     let foreign = has(HAS_FOREIGN_NAME).then(|| foreign(from)).transpose()?;
+    let packet = has(HAS_PACKET).then(|| from.u16()).transpose()?;
     let class = from.name()?.into();
     let key = from.bytes()?;
     let properties = from.many(8, |from| Ok((from.bytes()?, from.bytes()?)))?;
@@ -153,7 +168,21 @@ fn decode_record(from: &mut Reader<'_>) -> Result<LoggedRecord, Malformed> {
         properties: Properties::new(properties),
         payload: from.bytes()?,
         foreign,
+        packet,
     })
+}
+
+/// A time in the world; zeros where it is not known.
+fn encode_wall(wall: Option<WallTime>, to: &mut impl Sink) {
+    let WallTime { unix_ns, uncertainty } =
+        wall.unwrap_or(WallTime { unix_ns: 0, uncertainty: Duration::ZERO });
+    to.u64(unix_ns);
+    to.u64(u64::try_from(uncertainty.as_nanos()).unwrap_or(u64::MAX));
+}
+
+fn decode_wall(from: &mut Reader<'_>) -> Result<Option<WallTime>, Malformed> {
+    let (unix_ns, uncertainty) = (from.u64()?, Duration::from_nanos(from.u64()?));
+    Ok((unix_ns > 0).then_some(WallTime { unix_ns, uncertainty }))
 }
 
 fn encode_run(run: Run, to: &mut impl Sink) {
@@ -205,7 +234,7 @@ fn encode_checkpoint(checkpoint: &Checkpoint, to: &mut impl Sink) {
         }
     }
     to.u32(checkpoint.clients.len() as u32);
-    checkpoint.clients.iter().for_each(|state| encode_client(state, to));
+    checkpoint.clients.iter().for_each(|state| encode_session(state, to));
     to.u32(checkpoint.positions.len() as u32);
     checkpoint.positions.iter().for_each(|position| encode_position(position, to));
 }
@@ -228,19 +257,29 @@ fn decode_checkpoint(from: &mut Reader<'_>) -> Result<Checkpoint, Malformed> {
         segment: SegmentId(from.u32()?),
         last_stream: StreamId(from.u64()?),
         streams: from.many(24, stream)?,
-        clients: from.many(6, decode_client)?,
+        clients: from.many(26, decode_session)?,
         positions: from.many(18, decode_position)?,
     })
 }
 
-fn encode_client(state: &ClientState, to: &mut impl Sink) {
+fn encode_session(state: &SessionState, to: &mut impl Sink) {
     to.name(&state.client);
-    to.u32(state.packets.len() as u32);
-    state.packets.iter().for_each(|packet| to.u16(*packet));
+    to.u32(u32::try_from(state.lasts.as_secs()).unwrap_or(u32::MAX));
+    encode_wall(state.ends, to);
+    encode_packets(state.packets.iter(), to);
 }
 
-fn decode_client(from: &mut Reader<'_>) -> Result<ClientState, Malformed> {
-    Ok(ClientState { client: from.name()?.into(), packets: from.many(2, Reader::u16)? })
+fn decode_session(from: &mut Reader<'_>) -> Result<SessionState, Malformed> {
+    let client = from.name()?.into();
+    let lasts = Duration::from_secs(from.u32()?.into());
+    let ends = decode_wall(from)?;
+    let packets = from.many(2, Reader::u16)?.into_iter().collect();
+    Ok(SessionState { client, lasts, ends, packets })
+}
+
+fn encode_packets<'a>(packets: impl ExactSizeIterator<Item = &'a u16>, to: &mut impl Sink) {
+    to.u32(packets.len() as u32);
+    packets.for_each(|packet| to.u16(*packet));
 }
 
 fn encode_position(position: &SessionPosition, to: &mut impl Sink) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::session::{Released, SessionPosition, SessionState};
 use super::{Run, Runs, SegmentId, Taken};
 use crate::record::{DropReason, Fate, Identity, Properties, StreamId};
 use crate::units::{Size, Time};
@@ -66,13 +67,15 @@ pub enum Entry {
     /// An accepted record.
     Record(Box<LoggedRecord>),
     /// How deliveries ended.
-    Fates(Vec<FateRun>),
+    Fates(Fated),
     /// A stream that has no record in the log before this entry.
     Stream(StreamName),
     /// All that holds where a segment begins: what came before need not be read.
     Checkpoint(Checkpoint),
-    /// QoS 2 state of a client; the last one counts.
-    Client(ClientState),
+    /// A publisher's session; the last one counts, and what stands behind it.
+    Session(SessionState),
+    /// QoS 2 packet identifiers that their client may use again.
+    Released(Released),
     /// How far a session has got in a stream; the last one counts.
     Position(SessionPosition),
     /// What a finished segment holds: always its last entry.
@@ -108,6 +111,8 @@ pub struct LoggedRecord {
     pub payload: Bytes,
     /// Its name, where another node accepted it first.
     pub foreign: Option<Identity>,
+    /// QoS 2: under which packet identifier its client sent it, and may send it again.
+    pub packet: Option<u16>,
 }
 
 impl LoggedRecord {
@@ -115,6 +120,15 @@ impl LoggedRecord {
     pub fn size(&self) -> Size {
         Size((self.key.len() + self.payload.len()) as u64) + self.properties.size()
     }
+}
+
+/// How some deliveries ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fated {
+    /// When the last of them ended, where the node knew it; the first `limits::FATES_DELAY` before at most.
+    pub wall: Option<WallTime>,
+    /// Which ones, and how.
+    pub runs: Vec<FateRun>,
 }
 
 /// How deliveries of some consecutive records of a stream ended.
@@ -198,8 +212,8 @@ pub struct Checkpoint {
     pub last_stream: StreamId,
     /// Every stream that is known, with its records that have no fate.
     pub streams: Vec<StreamState>,
-    /// QoS 2 state of clients.
-    pub clients: Vec<ClientState>,
+    /// Sessions of publishers.
+    pub clients: Vec<SessionState>,
     /// How far sessions have got.
     pub positions: Vec<SessionPosition>,
 }
@@ -217,30 +231,11 @@ impl Default for Checkpoint {
 pub struct StreamState {
     /// Its row in the table.
     pub name: StreamName,
-    /// The last sequence number that it gave; 0 for none.
+    /// The last sequence number that it gave; 0 for none, all ones if it may give no more: damage may have
+    /// eaten the last word about it.
     pub last_seq: u64,
     /// Its records without a fate, by segment, rising.
     pub live: Vec<(SegmentId, Chunk)>,
-}
-
-/// QoS 2 state of a client: what it sent and has not released.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientState {
-    /// The client's identifier.
-    pub client: Arc<str>,
-    /// Packet identifiers; none means that it is forgotten.
-    pub packets: Vec<u16>,
-}
-
-/// How far a session has got in a stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionPosition {
-    /// The session's name.
-    pub session: Arc<str>,
-    /// The stream.
-    pub stream: StreamId,
-    /// The last sequence number that it has.
-    pub seq: u64,
 }
 
 /// What a finished segment holds.
@@ -326,6 +321,7 @@ pub(super) mod tests {
             properties: Properties::default(),
             payload: "1.5".into(),
             foreign: None,
+            packet: None,
         }))
     }
 
@@ -337,7 +333,8 @@ pub(super) mod tests {
         fate: Fate,
     ) -> Entry {
         let run = Run { first: *seqs.start(), last: *seqs.end(), destinations: Destinations(bits) };
-        Entry::Fates(vec![FateRun { stream: StreamId(stream), run, fate }])
+        let runs = vec![FateRun { stream: StreamId(stream), run, fate }];
+        Entry::Fates(Fated { wall: None, runs })
     }
 
     /// A checkpoint that begins a segment and knows records of one stream in another one.

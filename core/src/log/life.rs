@@ -1,12 +1,9 @@
 //! The life of one record, as its log tells it.
-//!
-//! Entries of fates have no time of their own. What is known is where they stand: behind records that
-//! arrived earlier, before records that arrived later.
 
 use std::sync::Arc;
 
 use super::SegmentId;
-use super::entry::{Checkpoint, Destinations, Entry, FateRun, LoggedRecord, WallTime};
+use super::entry::{Checkpoint, Destinations, Entry, FateRun, Fated, LoggedRecord, WallTime};
 use super::header::Header;
 use crate::record::{Fate, StreamId};
 
@@ -23,8 +20,6 @@ pub struct Life {
     pub sequence: u64,
     /// For each of its destinations.
     pub deliveries: Vec<Delivery>,
-    /// The arrival of the last record before the present entry.
-    passed: Option<WallTime>,
 }
 
 /// What became of a record at one destination.
@@ -45,10 +40,9 @@ pub struct End {
     pub segment: SegmentId,
     /// By which entry.
     pub sequence: u64,
-    /// When the last record before that entry arrived.
-    pub after: Option<WallTime>,
-    /// When the first record behind that entry arrived; `None` where none stands there yet.
-    pub before: Option<WallTime>,
+    /// When, or up to `limits::FATES_DELAY` before. `None` where the node knew no wall time, or only a
+    /// checkpoint shows the end.
+    pub wall: Option<WallTime>,
 }
 
 impl Life {
@@ -56,9 +50,8 @@ impl Life {
     pub fn new(header: &Header, sequence: u64, record: LoggedRecord) -> Self {
         let names = record.destinations.places().filter_map(|place| header.outputs.get(place));
         let deliveries = names.map(|name| Delivery { output: name.clone(), end: None }).collect();
-        let passed = record.wall;
         let (segment, boot) = (header.segment, header.boot);
-        Life { record, segment, boot, sequence, deliveries, passed }
+        Life { record, segment, boot, sequence, deliveries }
     }
 
     /// Its stream and number on the node of the log.
@@ -66,12 +59,7 @@ impl Life {
         (self.record.stream, self.record.seq)
     }
 
-    /// Whether later entries can say nothing more of it.
-    pub fn is_complete(&self) -> bool {
-        self.deliveries.iter().all(|delivery| delivery.end.is_some_and(|end| end.before.is_some()))
-    }
-
-    /// Whether it has a fate everywhere.
+    /// Whether it has ended everywhere: later entries can say nothing more of it.
     pub fn has_ended(&self) -> bool {
         self.deliveries.iter().all(|delivery| delivery.end.is_some())
     }
@@ -86,15 +74,12 @@ impl Life {
     /// Meets the next entry of the log behind the record.
     pub fn meet(&mut self, header: &Header, sequence: u64, entry: &Entry) {
         match entry {
-            Entry::Record(record) => {
-                let ends = self.deliveries.iter_mut().filter_map(|delivery| delivery.end.as_mut());
-                ends.for_each(|end| end.before = end.before.or(record.wall));
-                self.passed = record.wall.or(self.passed);
-            }
-            Entry::Fates(fates) => {
-                for FateRun { stream, run, fate } in fates {
+            Entry::Fates(Fated { wall, runs }) => {
+                for FateRun { stream, run, fate } in runs {
                     if *stream == self.record.stream && run.covers(self.record.seq) {
-                        self.end(header, sequence, run.destinations, Some(*fate));
+                        let (fate, segment) = (Some(*fate), header.segment);
+                        let end = End { fate, segment, sequence, wall: *wall };
+                        self.end(header, run.destinations, end);
                     }
                 }
             }
@@ -105,26 +90,20 @@ impl Life {
                 let live =
                     live.fold(Destinations::NONE, |all, (_, chunk)| all | chunk.runs.get(seq));
                 let all = Destinations(u32::MAX);
-                self.end(header, sequence, all - live, None);
+                let end = End { fate: None, segment: header.segment, sequence, wall: None };
+                self.end(header, all - live, end);
             }
             _ => {}
         }
     }
 
-    fn end(
-        &mut self,
-        header: &Header,
-        sequence: u64,
-        destinations: Destinations,
-        fate: Option<Fate>,
-    ) {
-        let (segment, after) = (header.segment, self.passed);
+    fn end(&mut self, header: &Header, destinations: Destinations, end: End) {
         for delivery in self.deliveries.iter_mut().filter(|delivery| delivery.end.is_none()) {
             let place = header.outputs.iter().position(|name| *name == delivery.output);
             // A checkpoint of a node that has no such output any more says nothing of it.
             let place = place.filter(|&place| place < 32);
             if place.is_some_and(|place| destinations - Destinations::one(place) != destinations) {
-                delivery.end = Some(End { fate, segment, sequence, after, before: None });
+                delivery.end = Some(end);
             }
         }
     }
@@ -142,33 +121,32 @@ mod tests {
         Some(WallTime { unix_ns: seconds * 1_000_000_000, uncertainty: Duration::from_secs(1) })
     }
 
-    fn arrived(seq: u64, seconds: u64) -> Entry {
-        let Entry::Record(record) = record(7, seq, 0b11) else { unreachable!() };
-        Entry::Record(Box::new(LoggedRecord { wall: at(seconds), ..*record }))
-    }
-
     fn begin(header: &Header) -> Life {
-        let Entry::Record(record) = arrived(1, 10) else { unreachable!() };
+        let Entry::Record(record) = record(7, 1, 0b11) else { unreachable!() };
         Life::new(header, 100, *record)
     }
 
+    fn fate_at(wall: Option<WallTime>, entry: Entry) -> Entry {
+        let Entry::Fates(Fated { runs, .. }) = entry else { unreachable!() };
+        Entry::Fates(Fated { wall, runs })
+    }
+
     #[test]
-    fn a_fate_stands_between_arrivals() {
+    fn each_delivery_has_its_fate_and_when_it_was_noted() {
         let header = header(1, &["cloud", "archive"]);
         let mut life = begin(&header);
-        life.meet(&header, 101, &arrived(2, 11));
-        life.meet(&header, 102, &fate(7, 1..=2, 0b01, Fate::Confirmed));
-        life.meet(&header, 103, &fate(8, 1..=2, 0b10, Fate::Confirmed));
+        life.meet(&header, 101, &record(7, 2, 0b11));
+        life.meet(&header, 102, &fate_at(at(11), fate(7, 1..=2, 0b01, Fate::Confirmed)));
+        life.meet(&header, 103, &fate_at(at(12), fate(8, 1..=2, 0b10, Fate::Confirmed)));
         assert!(!life.has_ended());
-        life.meet(&header, 104, &arrived(3, 12));
-        life.meet(&header, 105, &fate(7, 1..=1, 0b10, Fate::Dropped(DropReason::Full)));
-        assert!(life.has_ended() && !life.is_complete());
-        let end = |fate, sequence, after, before| {
-            Some(End { fate: Some(fate), segment: SegmentId(1), sequence, after, before })
-        };
-        assert_eq!(life.deliveries[0].end, end(Fate::Confirmed, 102, at(11), at(12)));
         let full = Fate::Dropped(DropReason::Full);
-        assert_eq!(life.deliveries[1].end, end(full, 105, at(12), None));
+        life.meet(&header, 105, &fate_at(at(13), fate(7, 1..=1, 0b10, full)));
+        assert!(life.has_ended());
+        let end = |fate, sequence, wall| {
+            Some(End { fate: Some(fate), segment: SegmentId(1), sequence, wall })
+        };
+        assert_eq!(life.deliveries[0].end, end(Fate::Confirmed, 102, at(11)));
+        assert_eq!(life.deliveries[1].end, end(full, 105, at(13)));
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! | `walk` | a segment read in windows, for the tools |
 //! | `survey` | what a segment holds, and how sound it is |
 //! | `fates`, `life` | how records ended, in the words of the log |
+//! | `session` | publishes that come once, readers that go on |
 
 mod body;
 mod codec;
@@ -31,6 +32,7 @@ mod recover;
 mod runs;
 mod scan;
 mod seal;
+mod session;
 mod survey;
 mod walk;
 mod writer;
@@ -39,8 +41,8 @@ use std::fmt;
 
 pub use self::crc::crc32c;
 pub use self::entry::{
-    Checkpoint, Chunk, ClientState, Destinations, Entry, FateRun, Footer, IndexPoint, LoggedRecord,
-    SessionPosition, StreamName, StreamPart, StreamState, WallTime,
+    Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Footer, IndexPoint, LoggedRecord,
+    StreamName, StreamPart, StreamState, WallTime,
 };
 pub use self::fates::{Ending, Fates};
 pub use self::fetch::{Fetched, Window, fetch};
@@ -53,6 +55,7 @@ pub use self::recover::{
 pub use self::runs::{Run, Runs, Taken};
 pub use self::scan::{END, FRAME, Found, Frame, Scanner, find_footer, read_footer};
 pub use self::seal::{Key, Keys, TAG_LENGTH};
+pub use self::session::{Released, SessionPosition, SessionState, Sessions};
 pub use self::survey::Survey;
 pub use self::walk::{Place, Walked, walk};
 pub use self::writer::{LogName, Write, WriteError, Writer};

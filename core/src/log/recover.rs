@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::entry::{
-    Checkpoint, Chunk, ClientState, Destinations, Entry, FateRun, LoggedRecord, SessionPosition,
-    StreamName, StreamState,
+    Checkpoint, Chunk, Destinations, Entry, FateRun, LoggedRecord, StreamName, StreamState,
 };
 use super::header::{Header, Opened};
 use super::scan::{FOOTER_BIT, Found, Scanner};
 use super::seal::Keys;
+use super::session::Sessions;
 use super::{Defect, LogError, Run, SegmentId};
-use crate::limits::{LOG_DAMAGES_MAX, LOG_SESSIONS_MAX};
+use crate::limits::LOG_DAMAGES_MAX;
 use crate::link::accepted::Accepted;
 use crate::record::StreamId;
 use crate::units::Size;
@@ -83,10 +83,8 @@ pub struct Recovery {
     pub last_stream: u64,
     /// Every stream.
     pub streams: BTreeMap<StreamId, RecoveredStream>,
-    /// QoS 2 state of clients.
-    pub clients: BTreeMap<Arc<str>, Vec<u16>>,
-    /// How far sessions have got.
-    pub positions: BTreeMap<(Arc<str>, StreamId), u64>,
+    /// Sessions. Where bytes are damaged as no crash does it, no packet identifier is known.
+    pub sessions: Sessions,
     /// Names of records of other nodes that were accepted: those of the segments that were read, which is
     /// what their senders may not have heard of.
     pub accepted: Accepted,
@@ -170,6 +168,17 @@ pub fn recover(parts: &[Part<'_>], keys: &Keys) -> Result<Recovery, LogError> {
     }
     let is_torn = |damage: &Damage| damage.verdict == Verdict::Torn;
     recovery.is_certain = opened.last().is_some_and(begins) && recovery.damage.iter().all(is_torn);
+    // A crash leaves torn ends, and a last segment of which the beginning is not whole. What else is missing
+    // may have been the last word about a session.
+    let last = parts.last().map(|part| part.segment);
+    let is_of_crash = |damage: &Damage| match damage.verdict {
+        Verdict::Torn => true,
+        Verdict::Header => Some(damage.segment) == last,
+        Verdict::Corrupt => false,
+    };
+    if recovery.more_damage > 0 || !recovery.damage.iter().all(is_of_crash) {
+        recovery.sessions.doubt();
+    }
     for stream in recovery.streams.values_mut() {
         stream.live.retain(|_, chunk| !chunk.runs.is_empty());
     }
@@ -235,7 +244,7 @@ impl Recovery {
         match entry {
             Entry::Record(record) => self.apply_record(segment, names, &record),
             Entry::Fates(fates) => {
-                for FateRun { stream, run, .. } in fates {
+                for FateRun { stream, run, .. } in fates.runs {
                     self.apply_fate(stream, translate_run(names, run));
                 }
             }
@@ -243,8 +252,9 @@ impl Recovery {
             Entry::Checkpoint(checkpoint) if checkpoint.segment == segment => {
                 self.apply_checkpoint(names, checkpoint);
             }
-            Entry::Client(state) => self.apply_client(state),
-            Entry::Position(position) => self.apply_position(position),
+            Entry::Session(state) => self.sessions.set(state),
+            Entry::Released(released) => self.sessions.release(&released),
+            Entry::Position(position) => self.sessions.reach(position),
             Entry::Checkpoint(_) | Entry::Footer(_) => {}
         }
     }
@@ -260,12 +270,16 @@ impl Recovery {
         if let Some(name) = &record.foreign {
             self.accepted.insert(name);
         }
-        let stream = self.stream(record.stream);
-        stream.last_seq = stream.last_seq.max(record.seq);
         let destinations = translate(names, record.destinations);
+        self.stream(record.stream);
+        let Some(stream) = self.streams.get_mut(&record.stream) else { return };
+        stream.last_seq = stream.last_seq.max(record.seq);
         if destinations != Destinations::NONE {
             let chunk = stream.live.entry(segment).or_default();
             chunk.add(record.seq, destinations, record.size());
+        }
+        if let Some(packet) = record.packet {
+            self.sessions.take(&stream.name.source, packet);
         }
     }
 
@@ -282,8 +296,7 @@ impl Recovery {
     fn apply_checkpoint(&mut self, names: &[usize], checkpoint: Checkpoint) {
         self.last_stream = self.last_stream.max(checkpoint.last_stream.0);
         self.streams.clear();
-        self.clients.clear();
-        self.positions.clear();
+        self.sessions = Sessions::default();
         for StreamState { name, last_seq, live } in checkpoint.streams {
             let stream = self.stream(name.stream);
             (stream.name, stream.last_seq) = (name, last_seq);
@@ -293,24 +306,8 @@ impl Recovery {
                 stream.live.insert(segment, known);
             }
         }
-        checkpoint.clients.into_iter().for_each(|state| self.apply_client(state));
-        checkpoint.positions.into_iter().for_each(|position| self.apply_position(position));
-    }
-
-    fn apply_client(&mut self, state: ClientState) {
-        if state.packets.is_empty() {
-            self.clients.remove(&state.client);
-        } else if self.clients.len() < LOG_SESSIONS_MAX || self.clients.contains_key(&state.client)
-        {
-            self.clients.insert(state.client, state.packets);
-        }
-    }
-
-    fn apply_position(&mut self, position: SessionPosition) {
-        let key = (position.session, position.stream);
-        if self.positions.len() < LOG_SESSIONS_MAX || self.positions.contains_key(&key) {
-            self.positions.insert(key, position.seq);
-        }
+        checkpoint.clients.into_iter().for_each(|state| self.sessions.set(state));
+        checkpoint.positions.into_iter().for_each(|position| self.sessions.reach(position));
     }
 }
 

@@ -9,8 +9,8 @@ use crate::limits::LOG_ENTRY_MAX;
 /// Bytes of an entry before its body: checksum, length, sequence, kind.
 pub const FRAME: usize = 17;
 /// The kinds of entries that there are.
-const KINDS: std::ops::RangeInclusive<u8> = 1..=7;
-const FOOTER: u8 = 7;
+const KINDS: std::ops::RangeInclusive<u8> = 1..=8;
+const FOOTER: u8 = 8;
 const FATES: [u8; 2] = [2, 4];
 /// Footers have a sequence of their own, beside that of the last entry: no nonce is used twice.
 pub(super) const FOOTER_BIT: u64 = 1 << 63;

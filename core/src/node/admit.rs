@@ -11,7 +11,7 @@ use crate::class::ClassId;
 use crate::io::{Output, OutputId};
 use crate::queue::{DeliveryKey, Place, QueueKey, QueueSpec};
 use crate::record::{AcceptMode, DropReason, Fate, Offered, RefuseReason, SourceId};
-use crate::rules::{Discipline, FullPolicy, Rule, RuleId};
+use crate::rules::{FullPolicy, Rule, RuleId};
 use crate::units::{Size, Time};
 
 /// The part of the memory whose bytes may be on their way to the log.
@@ -75,6 +75,10 @@ impl Node {
             self.refuse(&offered, rule, RefuseReason::Storage);
             return Admission::Done;
         }
+        if self.lacks_session(&offered) && self.is_durable(stream) {
+            self.refuse(&offered, rule, RefuseReason::Full);
+            return Admission::Done;
+        }
         let freed = self.superseded_size(stream, &offered.key);
         match self.room_for(&offered, stream, size, freed) {
             Ok(keep) => {
@@ -110,17 +114,16 @@ impl Node {
     ) -> Result<Keep, Room> {
         let rule = self.options.rules.get(self.streams.get(key).rule);
         let is_ready = offered.body.is_ready();
-        let can_leave =
-            self.is_durable(key) && is_ready && rule.discipline != Discipline::NewestOnly;
+        let can_leave = is_ready && rule.can_leave();
         if can_leave && rule.strict_order && self.streams.get(key).left > 0 {
             // What is on disk goes before it.
-            return self
-                .lacks(key, size, freed)
-                .filter(|room| !room.is_memory())
-                .map_or(Ok(Keep::InLog), Err);
+            return self.lacks_in_all(key, size, freed).map_or(Ok(Keep::InLog), Err);
         }
-        while let Some(room) = self.lacks(key, size, freed) {
-            if !room.is_memory() || !can_leave {
+        if let Some(room) = self.lacks_in_all(key, size, freed) {
+            return Err(room);
+        }
+        while let Some(room) = self.lacks_in_memory(key, size, freed) {
+            if !can_leave {
                 return Err(room);
             }
             let is_strict = self.options.rules.get(self.streams.get(key).rule).strict_order;
@@ -134,12 +137,18 @@ impl Node {
     /// Whether it would not fit even if nothing else were there.
     fn is_oversize(&self, rule: RuleId, size: Size) -> bool {
         let rule = self.options.rules.get(rule);
-        let bounds = [self.options.record_max, rule.bound, self.options.memory_for(rule.class)];
+        let own = rule.bound.min(rule.memory);
+        let bounds = [self.options.record_max, own, self.options.memory_for(rule.class)];
         bounds.into_iter().any(|bound| size > bound)
     }
 
     /// What a record of this size finds too little of, once `freed` bytes of its stream are gone.
     fn lacks(&self, key: StreamKey, size: Size, freed: Size) -> Option<Room> {
+        self.lacks_in_all(key, size, freed).or_else(|| self.lacks_in_memory(key, size, freed))
+    }
+
+    /// The same, of what holds for records in memory and for those in the log.
+    fn lacks_in_all(&self, key: StreamKey, size: Size, freed: Size) -> Option<Room> {
         let stream = self.streams.get(key);
         let rule = self.options.rules.get(stream.rule);
         let is_durable = rule.accept == AcceptMode::Durable;
@@ -148,6 +157,17 @@ impl Node {
             Some(Room::Stream(key))
         } else if is_durable && !self.store.as_ref().is_some_and(|log| log.has_room(size, ahead)) {
             Some(Room::Log)
+        } else {
+            None
+        }
+    }
+
+    /// The same, of what holds for records in memory.
+    fn lacks_in_memory(&self, key: StreamKey, size: Size, freed: Size) -> Option<Room> {
+        let stream = self.streams.get(key);
+        let rule = self.options.rules.get(stream.rule);
+        if stream.in_memory() + size > rule.memory + freed {
+            Some(Room::Stream(key))
         } else if self.held_bytes + size > self.options.memory_for(rule.class) + freed {
             Some(Room::Memory(rule.class))
         } else {

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::store::Left;
 use super::streams::StreamKey;
+use super::unappended::Left;
 use crate::class::ClassId;
 use crate::log::{Chunk, SegmentId, StreamName};
 use crate::options::BacklogOrder;
@@ -69,12 +69,13 @@ impl Backlog {
         })
     }
 
-    /// A record that was never in memory is in the log.
-    pub(super) fn add(&mut self, left: &Left, class: ClassId) {
+    /// A record that was never in memory is in the log. Answers with the stream that it counts for.
+    pub(super) fn add(&mut self, left: &Left, class: ClassId) -> StreamKey {
         let Left { id, stream, seq, destinations, size, segment, .. } = *left;
         self.passes_over(segment).for_each(|pass| pass.is_added = true);
         let left = self.left(id, stream, class);
         left.chunks.entry(segment).or_default().add(seq, destinations, size);
+        left.stream
     }
 
     /// The place for a record that was in memory, or that must be read once more.

@@ -21,12 +21,13 @@ fn with_head_room(bound: Size) -> Size {
 impl Node {
     pub(super) fn open_source(
         &mut self,
+        now: Time,
         source: SourceId,
         name: Arc<str>,
         relays: Option<ClassId>,
     ) {
         // A driver that forgot to close it means the same.
-        self.close_source(source);
+        self.close_source(now, source);
         if !self.sources.open(source, name, relays) {
             self.report(Event::Unsupported("a connection with a number beyond the bound"));
         }
@@ -34,12 +35,14 @@ impl Node {
 
     /// The connection ended. Records that it still waited to have accepted are gone with it: their
     /// sender was never told that they were accepted.
-    pub(super) fn close_source(&mut self, source: SourceId) {
+    pub(super) fn close_source(&mut self, now: Time, source: SourceId) {
+        self.leave_session(now, source);
         let Some(mut state) = self.sources.close(source) else { return };
         // The next connection of this number must not hear what was meant for this one.
         self.outbox.retain(|output| match output {
             Output::Accept { source: other, .. } => *other != source,
             Output::PauseInput(other) | Output::ResumeInput(other) => *other != source,
+            Output::SessionReady(other) | Output::Released(other, _) => *other != source,
             _ => true,
         });
         while state.next_pending().is_some() {
@@ -74,9 +77,11 @@ impl Node {
     /// does not end the fullness for which it was.
     pub(super) fn made_room(&mut self, key: StreamKey, is_relief: bool) {
         let stream = self.streams.get(key);
-        let bound = self.options.rules.get(stream.rule).bound;
+        let rule = self.options.rules.get(stream.rule);
         let is_full = stream.full_for == Some(Room::Stream(key));
-        if is_relief && is_full && stream.bytes <= with_head_room(bound) {
+        let has_room = stream.bytes <= with_head_room(rule.bound)
+            && (rule.can_leave() || stream.in_memory() <= with_head_room(rule.memory));
+        if is_relief && is_full && has_room {
             self.no_longer_full(key);
         }
         if is_relief && !self.full_for_memory.is_empty() {

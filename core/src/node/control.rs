@@ -7,8 +7,14 @@ use crate::units::Time;
 impl Node {
     pub(super) fn control(&mut self, now: Time, control: Control) {
         match control {
-            Control::Open { source, name, relays } => self.open_source(source, name, relays),
-            Control::Close(source) => self.close_source(source),
+            Control::Open { source, name, relays } => {
+                self.open_source(now, source, name, relays);
+            }
+            Control::Close(source) => self.close_source(now, source),
+            Control::Session { source, lasts, is_new } => self.begin_session(source, lasts, is_new),
+            Control::SessionOver(client) => self.session_over(&client),
+            Control::Release { source, packets } => self.release_packets(source, packets),
+            Control::Position(position) => self.note_position(now, position),
             Control::Stop => {
                 self.is_stopping = true;
                 self.refuse_blocked();

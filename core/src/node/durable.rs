@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use super::Node;
+use super::sessions::Taken;
 use super::sources::ReplyTo;
-use super::store::{Left, Unappended};
 use super::streams::StreamKey;
+use super::unappended::{Left, Unappended};
 use crate::io::{Event, OutputId};
 use crate::log::{
     Checkpoint, Chunk, Destinations, Entry, LoggedRecord, Run, SegmentId, StreamName, StreamState,
@@ -54,10 +55,11 @@ impl Node {
         }
         let (destinations, seq) = (all_of(&owed.legs), owed.seq);
         let (stream, size, record) = (held.stream, held.size, held.record.clone());
-        let entry = self.logged_record(stream, seq, &record, destinations);
         self.open_segment(stream);
+        let taken = self.take_packet(reply);
+        let entry = self.logged_record(stream, seq, &record, destinations, taken);
         let Some(store) = &mut self.store else { return };
-        let number = store.push(entry, Unappended::Held { record: key, size, reply });
+        let number = store.push(entry, Unappended::Held { record: key, size, reply, taken });
         let stream = self.streams.get(stream).id;
         let logged = Logged { stream, seq, segment: store.segment(), number };
         if let Some(owed) = &mut self.held[key].owed {
@@ -78,11 +80,12 @@ impl Node {
         let rule = self.options.rules.get(rule_id);
         let destinations =
             rule.to.iter().fold(Destinations::NONE, |all, &output| all | bit_of(output));
-        let entry = self.logged_record(stream, seq, record, destinations);
         self.open_segment(stream);
+        let taken = self.take_packet(reply);
+        let entry = self.logged_record(stream, seq, record, destinations, taken);
         let Some(store) = &mut self.store else { return };
         let (id, segment, rule) = (self.streams.get(stream).id, store.segment(), rule_id);
-        let left = Left { stream, id, seq, destinations, segment, size, rule, reply };
+        let left = Left { stream, id, seq, destinations, segment, size, rule, reply, taken };
         store.push(entry, Unappended::Left(left.into()));
         self.backlog.deliveries += u64::from(destinations.count());
     }
@@ -94,6 +97,7 @@ impl Node {
         seq: u64,
         record: &Record,
         destinations: Destinations,
+        taken: Option<Taken>,
     ) -> Entry {
         let stream = self.streams.get(key);
         let class = self.options.rules.get(stream.rule).class;
@@ -117,6 +121,7 @@ impl Node {
             properties: record.properties.clone(),
             payload,
             foreign: (!is_own).then(|| identity.clone()),
+            packet: taken.map(|taken| taken.packet),
         }))
     }
 
@@ -135,11 +140,12 @@ impl Node {
         }
     }
 
-    fn begin_if_due(&mut self) {
+    pub(super) fn begin_if_due(&mut self) {
         if self.store.as_ref().is_some_and(|store| store.is_segment_due()) {
             let checkpoint = self.checkpoint();
+            let promises = self.sessions.written();
             if let Some(store) = &mut self.store {
-                store.begin(checkpoint);
+                store.begin(checkpoint, promises);
             }
         }
     }
@@ -184,7 +190,8 @@ impl Node {
         };
         let streams = streams.into_iter().map(state).collect();
         debug_assert!(live.is_empty(), "every record is of a stream that is known: {live:?}");
-        Checkpoint { last_stream: self.streams.last_id(), streams, ..Checkpoint::default() }
+        let (last_stream, clients) = (self.streams.last_id(), self.sessions.states());
+        Checkpoint { last_stream, streams, clients, ..Checkpoint::default() }
     }
 
     fn left_on_the_way(&self) -> impl Iterator<Item = &Left> {
@@ -232,14 +239,25 @@ impl Node {
         while let Some((_, what)) = self.store.as_mut().and_then(|store| store.next_appended(upto))
         {
             match what {
-                Unappended::Checkpoint(segment) => {
+                Unappended::Checkpoint(segment, promises) => {
                     self.store.iter_mut().for_each(|store| store.begun(segment));
+                    self.sessions.settled();
+                    promises.into_iter().for_each(|promise| self.keep_promise(promise));
                 }
-                Unappended::Held { reply, .. } => self.answer(reply, Ok(())),
+                Unappended::Promise(promise) => self.keep_promise(*promise),
+                Unappended::Held { record, reply, .. } => {
+                    self.let_go(record);
+                    self.answer(reply, Ok(()));
+                }
                 Unappended::Left(left) => {
                     self.answer(left.reply, Ok(()));
                     let class = self.options.rules.get(left.rule).class;
-                    self.backlog.add(&left, class);
+                    let to = self.backlog.add(&left, class);
+                    let count = u64::from(left.destinations.count());
+                    let stream = self.streams.get_mut(left.stream);
+                    stream.left -= count;
+                    stream.left_bytes -= left.size;
+                    self.count_left(left.stream, to, left.size, count);
                 }
                 Unappended::Other => {}
             }
@@ -251,7 +269,8 @@ impl Node {
         self.check_drained();
     }
 
-    /// The log does not hold these. What is queued stays so; senders are told that nothing is promised.
+    /// The log does not hold these. Senders are told that nothing is promised; what is queued stays so, for
+    /// not all of them send again.
     pub(super) fn append_failed(&mut self, now: Time, appends: &[u64], reason: RefuseReason) {
         let mut is_news = false;
         for &number in appends {
@@ -259,23 +278,32 @@ impl Node {
             let failed = store.take_failed(now, number);
             is_news |= failed.is_some() && store.is_failing();
             match failed {
-                Some(Unappended::Held { record, reply, .. }) => {
+                Some(Unappended::Held { record, reply, taken, .. }) => {
+                    self.sessions.untake(taken);
                     let owed = self.held.get_mut(record).and_then(|held| held.owed.as_mut());
                     let logged = owed.and_then(|owed| owed.logged.take());
                     if let Some(logged) = logged {
                         store.settle(logged.segment, 1);
                     }
-                    self.answer(reply, Err(reason));
+                    // One that has its fates already needs no log.
+                    let is_held = self.held.contains_key(record);
+                    if self.waits_for_log(record) {
+                        self.withdraw(now, record);
+                    }
+                    self.answer(reply, if is_held { Err(reason) } else { Ok(()) });
                 }
                 Some(Unappended::Left(left)) => {
                     store.settle(left.segment, 1);
+                    self.sessions.untake(left.taken);
                     self.answer(left.reply, Err(reason));
                     let count = u64::from(left.destinations.count());
                     self.backlog.deliveries -= count;
                     self.forget_left(left.stream, left.size, count);
                     self.tally.dropped(left.rule, count, DropReason::Storage);
                 }
-                Some(Unappended::Checkpoint(_) | Unappended::Other) | None => {}
+                Some(Unappended::Checkpoint(_, promises)) => self.sessions.failed(promises),
+                Some(Unappended::Promise(promise)) => self.sessions.failed([*promise]),
+                Some(Unappended::Other) | None => {}
             }
         }
         if is_news {
@@ -283,6 +311,37 @@ impl Node {
         }
         self.made_log_room();
         self.check_drained();
+    }
+
+    /// Whether a record must be in the log before it is sent, and is not yet.
+    pub(super) fn waits_for_log(&self, record: RecordKey) -> bool {
+        let owed = self.held.get(record).and_then(|held| held.owed.as_ref());
+        owed.is_some_and(|owed| owed.after_log)
+    }
+
+    fn legs_of(&self, record: RecordKey) -> Vec<DeliveryKey> {
+        let owed = self.held.get(record).and_then(|held| held.owed.as_ref());
+        owed.into_iter().flat_map(|owed| &owed.legs).map(|leg| leg.delivery).collect()
+    }
+
+    /// The log has a record that waited for it.
+    fn let_go(&mut self, record: RecordKey) {
+        if !self.waits_for_log(record) {
+            return;
+        }
+        if let Some(owed) = &mut self.held[record].owed {
+            owed.after_log = false;
+        }
+        self.legs_of(record).into_iter().for_each(|key| self.make_ready(key));
+    }
+
+    /// Takes a record out of its queues that the log does not have and that waited for it. Its sender is
+    /// refused and sends it again.
+    fn withdraw(&mut self, now: Time, record: RecordKey) {
+        for key in self.legs_of(record) {
+            self.queues.take(key);
+            self.finish(now, key, Fate::Dropped(DropReason::Storage));
+        }
     }
 
     /// People hear when the log begins to fail, and when it works again.
@@ -298,10 +357,32 @@ impl Node {
         self.store.as_ref().is_some_and(|store| store.is_failing())
     }
 
+    /// What only the log holds of a record counts with the other records of its log's stream.
+    pub(super) fn count_left(
+        &mut self,
+        from: StreamKey,
+        to: StreamKey,
+        size: Size,
+        deliveries: u64,
+    ) {
+        let [old, new] = [from, to].map(|stream| self.streams.get(stream).rule);
+        self.tally.moved(old, new, deliveries);
+        let stream = self.streams.get_mut(from);
+        stream.bytes -= size;
+        stream.held -= deliveries;
+        let stream = self.streams.get_mut(to);
+        stream.bytes += size;
+        stream.left_bytes += size;
+        stream.held += deliveries;
+        stream.left += deliveries;
+        self.streams.note_idle(from);
+    }
+
     /// A stream holds less on disk.
     pub(super) fn forget_left(&mut self, key: StreamKey, size: Size, deliveries: u64) {
         let stream = self.streams.get_mut(key);
         stream.bytes -= size;
+        stream.left_bytes -= size;
         stream.held -= deliveries;
         stream.left -= deliveries;
         self.made_room(key, true);

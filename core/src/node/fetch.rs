@@ -376,19 +376,9 @@ impl Node {
         let Logged { stream: id, seq, segment, .. } = logged;
         let left = self.backlog.put_back(id, held.stream, class, segment);
         left.chunks.entry(segment).or_default().add(seq, all_of(&owed.legs), held.size);
-        // On disk it counts with the other records of its log's stream.
         let to = left.stream;
         self.backlog.deliveries += deliveries;
-        let [old, new] = [held.stream, to].map(|stream| self.streams.get(stream).rule);
-        self.tally.moved(old, new, deliveries);
-        let stream = self.streams.get_mut(held.stream);
-        stream.bytes -= held.size;
-        stream.held -= deliveries;
-        let stream = self.streams.get_mut(to);
-        stream.bytes += held.size;
-        stream.held += deliveries;
-        stream.left += deliveries;
-        self.streams.note_idle(held.stream);
+        self.count_left(held.stream, to, held.size, deliveries);
     }
 
     /// A record that was read back left memory.

@@ -76,17 +76,19 @@ impl Node {
             source_unix_ns: offered.source_unix_ns,
         };
         self.inbound.spend(now, size);
-        let reply = self.sources.reply_to(offered.source, offered.token);
+        let reply = self.sources.reply_to(offered.source, offered.token, offered.packet);
         if keep == Keep::InLog {
             let deliveries = rule.to.len();
             stream.held += deliveries as u64;
+            stream.left_bytes += size;
             stream.left += deliveries as u64;
             self.tally.accepted(stream.rule, deliveries, size);
             self.append_left(key, seq, &record, size, reply);
             return;
         }
         self.held_bytes += size;
-        let owed = is_durable.then(|| Box::new(Owed { seq, ..Owed::default() }));
+        let after_log = is_durable && self.is_once(reply);
+        let owed = is_durable.then(|| Box::new(Owed { seq, after_log, ..Owed::default() }));
         let record_key = self.held.insert(Held {
             left: rule.to.len() as u32,
             stream: key,
@@ -115,7 +117,8 @@ impl Node {
             let mut delivery = Delivery::new(record_key, (queue, spec), size, self.last_order);
             (delivery.arrived, delivery.deadline) = (record.arrived, record.deadline);
             delivery.can_expire = record.expires.is_some();
-            delivery.ready = record.body.is_ready();
+            let after_log = owed.as_ref().is_some_and(|owed| owed.after_log);
+            delivery.ready = record.body.is_ready() && !after_log;
             let key = self.queues.insert(delivery);
             let (input, _) =
                 &mut self.uplinks[usize::from(options.uplink.0)].meters[rule.class.index()];

@@ -21,11 +21,13 @@ mod redirect;
 mod reload;
 mod report;
 mod restore;
+mod sessions;
 mod sources;
 mod stop;
 mod store;
 mod streams;
 mod tally;
+mod unappended;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -36,6 +38,7 @@ use self::backlog::Backlog;
 use self::durable::{Leg, Logged};
 use self::forward::OutputState;
 use self::redirect::Redirect;
+use self::sessions::Sessions;
 use self::sources::{ReplyTo, Sources};
 use self::store::Store;
 use self::streams::{StreamKey, Streams};
@@ -80,6 +83,8 @@ struct Owed {
     legs: Vec<Leg>,
     /// Where the log has it, or will have it.
     logged: Option<Logged>,
+    /// Whether it is not sent before the log has it: its sender may send it again, and it must not come twice.
+    after_log: bool,
     /// The class that it was read back for, if it was.
     ahead: Option<ClassId>,
 }
@@ -109,6 +114,7 @@ pub struct Node {
     store: Option<Box<Store>>,
     backlog: Backlog,
     sources: Sources,
+    sessions: Sessions,
     /// Streams that lost a record since somebody waits.
     freed: Vec<StreamKey>,
     /// Streams that are full for want of memory, the most urgent class first.
@@ -187,6 +193,7 @@ impl Node {
             backlog: Backlog::default(),
             outputs,
             sources: Sources::default(),
+            sessions: Sessions::default(),
             freed: Vec::new(),
             full_for_memory: BTreeSet::new(),
             full_for_log: BTreeSet::new(),

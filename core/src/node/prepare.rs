@@ -20,6 +20,8 @@ impl Node {
             let Some(delivery) = self.queues.get(key) else { continue };
             let held = &self.held[delivery.record];
             let task = match held.record.body {
+                // It waits for the log, and goes on when that has it.
+                Body::Resident(_) if self.waits_for_log(delivery.record) => continue,
                 Body::Resident(_) => {
                     // Another delivery of the record had it prepared.
                     self.make_ready(key);
@@ -78,7 +80,7 @@ impl Node {
         }
     }
 
-    fn make_ready(&mut self, key: DeliveryKey) {
+    pub(super) fn make_ready(&mut self, key: DeliveryKey) {
         let Some(delivery) = self.queues.get(key) else { return };
         let overhead = self.options.outputs[usize::from(delivery.spec.output.0)].overhead;
         let size = self.held[delivery.record].size + overhead;

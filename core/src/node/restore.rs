@@ -6,12 +6,16 @@ use std::time::Duration;
 use super::Node;
 use super::durable::bit_of;
 use super::streams::StreamKey;
+use crate::io::Event;
 use crate::io::OutputId;
 use crate::limits::UNAPPENDED_MAX;
-use crate::log::{Chunk, Destinations, RecoveredStream, Recovery, Run, WallTime};
+use crate::log::{Chunk, Destinations, RecoveredStream, Recovery, Run, SessionPosition, WallTime};
 use crate::record::{DropReason, StreamId};
 use crate::rules::{Rule, RuleId};
 use crate::units::Time;
+
+/// The last number of a stream of which no more may be given.
+const ENDED: u64 = u64::MAX;
 
 impl Node {
     /// Continues the streams of a log and counts what it still owes; nothing is read yet.
@@ -33,6 +37,7 @@ impl Node {
         if let Some(store) = self.store.as_ref().filter(|_| !is_certain) {
             self.streams.skip_ids((store.options.boot & 0x7fff_ffff) << 32);
         }
+        self.restore_sessions(recovery.sessions.clients.into_values());
         for (id, stream) in recovery.streams {
             if let Some(key) = self.restore_stream(id, &stream, is_certain) {
                 self.restore_records(id, key, stream, &known);
@@ -53,7 +58,10 @@ impl Node {
         let named = self.options.rules.iter().find(is_named).map(|(id, _)| id);
         let last = self.options.rules.len().checked_sub(1)?;
         let rule = named.unwrap_or(RuleId(last as u16));
+        // One that was ended by damage is never continued, whatever a later log says.
+        let is_certain = is_certain && stream.last_seq != ENDED;
         let last_seq = stream.last_seq.saturating_add(UNAPPENDED_MAX as u64);
+        let last_seq = if is_certain { last_seq } else { ENDED };
         self.backlog.names.insert(id, (stream.name.clone(), last_seq));
         let source: Arc<str> = stream.name.source.clone();
         if let Some(known) = self.streams.find(rule, &source) {
@@ -97,6 +105,7 @@ impl Node {
             }
             let state = self.streams.get_mut(key);
             state.bytes += chunk.bytes;
+            state.left_bytes += chunk.bytes;
             state.held += deliveries;
             state.left += deliveries;
             self.backlog.deliveries += deliveries;
@@ -109,9 +118,24 @@ impl Node {
 
     /// What the wall clock shows.
     pub(super) fn set_wall(&mut self, now: Time, unix_ns: u64, uncertainty: Duration) {
-        if let Some(store) = &mut self.store {
-            store.wall = Some((now, WallTime { unix_ns: unix_ns.max(1), uncertainty }));
+        let Some(store) = &mut self.store else { return };
+        let wall = WallTime { unix_ns: unix_ns.max(1), uncertainty };
+        if store.wall.replace((now, wall)).is_none() {
+            self.date_sessions(wall);
         }
+    }
+
+    /// A reader has got so far.
+    pub(super) fn note_position(&mut self, now: Time, position: SessionPosition) {
+        let store = self.store.as_mut();
+        if !store.is_some_and(|store| store.note_position(now, position)) {
+            self.report(Event::Unsupported("a position without a log, or one more than it keeps"));
+        }
+    }
+
+    /// How far a reader has got in a stream, as the log has it or will have it.
+    pub fn position(&self, session: &Arc<str>, stream: StreamId) -> Option<u64> {
+        self.store.as_ref()?.position(session, stream)
     }
 }
 

@@ -19,19 +19,12 @@ use crate::units::Time;
 pub(super) enum Room {
     /// The node's memory, as far as this class may fill it.
     Memory(ClassId),
-    /// The bound of its stream.
+    /// One of the bounds of its stream.
     Stream(StreamKey),
     /// The node's inbound limit: time gives it, and patience has no part in it.
     Inbound,
     /// The log.
     Log,
-}
-
-impl Room {
-    /// Whether it is memory.
-    pub(super) fn is_memory(self) -> bool {
-        matches!(self, Room::Memory(_))
-    }
 }
 
 /// A wait for room.
@@ -51,6 +44,8 @@ pub(super) struct ReplyTo {
     pub(super) source: SourceId,
     pub(super) life: u64,
     pub(super) token: Token,
+    /// Under which packet identifier the offer may come again (QoS 2).
+    pub(super) packet: Option<u16>,
 }
 
 /// One connection of an input.
@@ -82,6 +77,11 @@ impl SourceState {
             self.last = self.streams.iter().copied().find(|(known, _)| *known == rule);
         }
         self.last.map(|(_, stream)| stream)
+    }
+
+    /// Which life of its number this is.
+    pub(super) fn life(&self) -> u64 {
+        self.life
     }
 
     /// The stream that its next record probably goes to.
@@ -161,9 +161,14 @@ impl Sources {
     }
 
     /// Who to answer, for an offer of an open connection that carries a token.
-    pub(super) fn reply_to(&self, source: SourceId, token: Option<Token>) -> Option<ReplyTo> {
+    pub(super) fn reply_to(
+        &self,
+        source: SourceId,
+        token: Option<Token>,
+        packet: Option<u16>,
+    ) -> Option<ReplyTo> {
         let life = self.get(source)?.life;
-        token.map(|token| ReplyTo { source, life, token })
+        token.map(|token| ReplyTo { source, life, token, packet })
     }
 
     /// Whether the connection that asked is still there.

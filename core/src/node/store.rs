@@ -2,51 +2,26 @@
 //!
 //! A plain state machine beside the queues; `durable.rs` joins the two.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::sources::ReplyTo;
-use super::streams::StreamKey;
+use super::sessions::Promise;
+use super::unappended::Unappended;
 use crate::io::Append;
-use crate::limits::{FATES_DELAY, FATES_MAX, LOG_SEGMENT_MAX, UNAPPENDED_MAX};
+use crate::limits::{FATES_DELAY, FATES_MAX, LOG_SEGMENT_MAX, LOG_SESSIONS_MAX, UNAPPENDED_MAX};
 use crate::log::{
-    Checkpoint, ClientState, Destinations, Entry, FRAME, FateRun, Recovery, Run, SegmentId,
-    SessionPosition, TAG_LENGTH, WallTime,
+    Checkpoint, Entry, FRAME, FateRun, Fated, Recovery, Run, SegmentId, SessionPosition,
+    TAG_LENGTH, WallTime,
 };
 use crate::options::LogOptions;
-use crate::queue::RecordKey;
 use crate::record::{Fate, StreamId};
-use crate::rules::RuleId;
 use crate::status::LogStatus;
 use crate::units::{Size, Time};
 
-/// A segment is at least so many times as large as the checkpoint that it begins with.
+/// A segment is at least so many times as large as the checkpoint that it begins with; in a log that is
+/// nearly full less will do, for only with the next one does anything of it go.
 const CHECKPOINT_PART: u64 = 8;
-
-/// What waits for its way into the log.
-#[derive(Debug)]
-pub(super) enum Unappended {
-    /// The beginning of a segment.
-    Checkpoint(SegmentId),
-    /// A record that is held in memory, or was.
-    Held { record: RecordKey, size: Size, reply: Option<ReplyTo> },
-    /// A record that only the log is to hold.
-    Left(Box<Left>),
-    /// Fates, and rows of the table of streams.
-    Other,
-}
-
-/// A record that only the log holds.
-#[derive(Debug)]
-pub(super) struct Left {
-    pub(super) stream: StreamKey,
-    pub(super) id: StreamId,
-    pub(super) seq: u64,
-    pub(super) destinations: Destinations,
-    pub(super) segment: SegmentId,
-    pub(super) size: Size,
-    pub(super) rule: RuleId,
-    pub(super) reply: Option<ReplyTo>,
-}
+const CHECKPOINT_PART_FULL: u64 = 2;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Segment {
@@ -79,13 +54,14 @@ pub(super) struct Store {
     failed: Option<Time>,
     /// Whether people were told that it fails.
     pub(super) is_told: bool,
-    fates: Vec<FateRun>,
+    fates: Fated,
     fates_due: Option<Time>,
     releases: Vec<SegmentId>,
     /// When a wall clock said what.
     pub(super) wall: Option<(Time, WallTime)>,
-    clients: Vec<ClientState>,
-    positions: Vec<SessionPosition>,
+    /// How far readers have got, and of which the log has not heard.
+    positions: BTreeMap<(Arc<str>, StreamId), u64>,
+    moved: BTreeSet<(Arc<str>, StreamId)>,
 }
 
 impl Store {
@@ -93,13 +69,6 @@ impl Store {
     pub(super) fn new(options: LogOptions, recovery: &Recovery) -> Self {
         let next = recovery.next_segment();
         let segment = |(&id, &bytes): (&SegmentId, &Size)| (id, Segment { bytes, live: 0 });
-        let client = |(name, packets): (&std::sync::Arc<str>, &Vec<u16>)| ClientState {
-            client: name.clone(),
-            packets: packets.clone(),
-        };
-        let position = |((session, stream), &seq): (&(std::sync::Arc<str>, StreamId), &u64)| {
-            SessionPosition { session: session.clone(), stream: *stream, seq }
-        };
         Store {
             options,
             appends: Vec::new(),
@@ -118,12 +87,12 @@ impl Store {
             // gave and lost in a crash is then skipped for ever.
             failed: Some(Time::ZERO),
             is_told: false,
-            fates: Vec::new(),
+            fates: Fated::default(),
             fates_due: None,
             releases: Vec::new(),
             wall: None,
-            clients: recovery.clients.iter().map(client).collect(),
-            positions: recovery.positions.iter().map(position).collect(),
+            positions: recovery.sessions.positions.clone(),
+            moved: BTreeSet::new(),
         }
     }
 
@@ -149,6 +118,11 @@ impl Store {
         self.failed.is_some()
     }
 
+    /// Whether the next entry must be a checkpoint.
+    pub(super) fn must_begin(&self) -> bool {
+        self.must_begin
+    }
+
     /// Whether a record finds room in the log, of which `ahead` bytes at most may be on their way.
     pub(super) fn has_room(&self, size: Size, ahead: Size) -> bool {
         let records = self.options.bound.0 / 8 * 7;
@@ -159,30 +133,54 @@ impl Store {
 
     /// Whether a log that was full may be filled again: a part of it is free.
     pub(super) fn has_much_room(&self) -> bool {
-        self.unappended.len() <= UNAPPENDED_MAX / 2 && self.bytes.0 <= self.options.bound.0 / 8 * 6
+        self.unappended.len() <= UNAPPENDED_MAX / 2 && !self.is_nearly_full()
     }
 
     /// Whether the next entry must begin a segment.
     pub(super) fn is_segment_due(&self) -> bool {
         let current =
             self.segments.get(&self.last_segment).map_or(Size::ZERO, |segment| segment.bytes);
-        let least = Size(self.checkpoint_size.0 * CHECKPOINT_PART).min(LOG_SEGMENT_MAX);
+        let part = if self.is_nearly_full() { CHECKPOINT_PART_FULL } else { CHECKPOINT_PART };
+        let least = Size(self.checkpoint_size.0 * part).min(LOG_SEGMENT_MAX);
         self.must_begin || current >= self.options.segment.max(least)
     }
 
-    /// Begins a segment with all that holds now: fates that wait are in it.
-    pub(super) fn begin(&mut self, checkpoint: Checkpoint) {
+    fn is_nearly_full(&self) -> bool {
+        self.bytes.0 > self.options.bound.0 / 8 * 6
+    }
+
+    /// Whether the log has no room because of its present segment, of which nothing is needed any more: no
+    /// record would ever come that begins the next one.
+    fn is_stuck(&self) -> bool {
+        let current = self.segments.get(&self.last_segment);
+        self.is_nearly_full()
+            && current.is_some_and(|segment| segment.live == 0)
+            && self.is_segment_due()
+    }
+
+    /// Begins a segment with all that holds now.
+    pub(super) fn begin(&mut self, checkpoint: Checkpoint, promises: Vec<Promise>) {
+        if !self.must_begin {
+            // The checkpoint knows these fates, but only that they are: who reads the log wants to know which.
+            self.flush_fates();
+        }
         self.last_segment = SegmentId(self.last_segment.0 + 1);
         self.segments.insert(self.last_segment, Segment::default());
         let segment = self.last_segment;
-        let (clients, positions) = (self.clients.clone(), self.positions.clone());
-        let checkpoint = Checkpoint { segment, clients, positions, ..checkpoint };
+        let position = |((session, stream), &seq): (&(Arc<str>, StreamId), &u64)| SessionPosition {
+            session: session.clone(),
+            stream: *stream,
+            seq,
+        };
+        let positions = self.positions.iter().map(position).collect();
+        let checkpoint = Checkpoint { segment, positions, ..checkpoint };
         self.must_begin = false;
-        self.fates.clear();
+        self.fates.runs.clear();
+        self.moved.clear();
         self.fates_due = None;
         let before = self.bytes;
         self.last_checkpoint =
-            self.push(Entry::Checkpoint(checkpoint), Unappended::Checkpoint(segment));
+            self.push(Entry::Checkpoint(checkpoint), Unappended::Checkpoint(segment, promises));
         self.checkpoint_size = self.bytes - before;
     }
 
@@ -211,7 +209,8 @@ impl Store {
         if self.must_begin {
             return;
         }
-        if let Some(last) = self.fates.last_mut()
+        self.fates.wall = self.wall_at(now);
+        if let Some(last) = self.fates.runs.last_mut()
             && last.stream == stream
             && last.fate == fate
             && last.run.destinations == run.destinations
@@ -220,10 +219,33 @@ impl Store {
             last.run.last = run.last;
             return;
         }
-        self.fates.push(FateRun { stream, run, fate });
-        if self.fates.len() >= FATES_MAX {
+        self.fates.runs.push(FateRun { stream, run, fate });
+        if self.fates.runs.len() >= FATES_MAX {
             self.fates_due = Some(now);
         }
+    }
+
+    /// A reader has got so far; false where there is no place for one more.
+    pub(super) fn note_position(&mut self, now: Time, position: SessionPosition) -> bool {
+        let key = (position.session, position.stream);
+        if self.positions.len() >= LOG_SESSIONS_MAX && !self.positions.contains_key(&key) {
+            return false;
+        }
+        self.fates_due.get_or_insert(now + FATES_DELAY);
+        self.positions.insert(key.clone(), position.seq);
+        self.moved.insert(key);
+        true
+    }
+
+    /// How far a reader has got.
+    pub(super) fn position(&self, session: &Arc<str>, stream: StreamId) -> Option<u64> {
+        self.positions.get(&(session.clone(), stream)).copied()
+    }
+
+    /// A session is over.
+    pub(super) fn forget_positions(&mut self, session: &str) {
+        self.positions.retain(|(known, _), _| **known != *session);
+        self.moved.retain(|(known, _)| **known != *session);
     }
 
     /// Adds records without a fate, of a log that was recovered.
@@ -281,7 +303,7 @@ impl Store {
         self.unappended_bytes -= what.size();
         if number >= self.last_checkpoint {
             self.must_begin = true;
-            self.fates.clear();
+            self.fates.runs.clear();
             self.failed = Some(now + crate::limits::LOG_RETRY);
         }
         Some(what)
@@ -293,7 +315,8 @@ impl Store {
             Some(at) => at <= now,
             None => {
                 let is_owed = self.fates_due.is_some();
-                self.fates_due.is_some_and(|at| at <= now) || is_owed && !self.appends.is_empty()
+                let is_free = is_owed && !self.appends.is_empty();
+                self.fates_due.is_some_and(|at| at <= now) || is_free || self.is_stuck()
             }
         }
     }
@@ -311,14 +334,19 @@ impl Store {
         self.failed = Some(Time::FAR);
     }
 
-    /// Puts the fates that wait among the appends.
+    /// Puts the fates and positions that wait among the appends.
     pub(super) fn flush_fates(&mut self) {
-        if !self.must_begin {
-            self.fates_due = None;
+        if self.must_begin {
+            return;
         }
-        if !self.fates.is_empty() {
+        self.fates_due = None;
+        if !self.fates.runs.is_empty() {
             let fates = std::mem::take(&mut self.fates);
             self.push(Entry::Fates(fates), Unappended::Other);
+        }
+        for (session, stream) in std::mem::take(&mut self.moved) {
+            let Some(&seq) = self.positions.get(&(session.clone(), stream)) else { continue };
+            self.push(Entry::Position(SessionPosition { session, stream, seq }), Unappended::Other);
         }
     }
 
@@ -346,15 +374,5 @@ impl Store {
         let unix_ns = (unix_ns + at.since(then).as_nanos() as u64)
             .saturating_sub(then.since(at).as_nanos() as u64);
         Some(WallTime { unix_ns, uncertainty })
-    }
-}
-
-impl Unappended {
-    fn size(&self) -> Size {
-        match self {
-            Unappended::Held { size, .. } => *size,
-            Unappended::Left(left) => left.size,
-            Unappended::Checkpoint(_) | Unappended::Other => Size::ZERO,
-        }
     }
 }

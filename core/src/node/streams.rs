@@ -39,6 +39,8 @@ pub(super) struct Stream {
     pub(super) is_named: bool,
     /// Bytes of the records held, wherever they are.
     pub(super) bytes: Size,
+    /// Those of them that only the log holds.
+    pub(super) left_bytes: Size,
     /// Its records are dropped or refused at once until this has room again.
     pub(super) full_for: Option<Room>,
     /// For `newest-only`: the newest record of each key, and its deliveries.
@@ -56,6 +58,11 @@ impl Stream {
     /// One queue a destination, in the order of the rule's `to`.
     pub(super) fn queues(&self) -> impl Iterator<Item = QueueKey> + '_ {
         std::iter::once(self.queue).chain(self.other_queues.iter().copied())
+    }
+
+    /// Bytes of the records held in memory.
+    pub(super) fn in_memory(&self) -> Size {
+        self.bytes - self.left_bytes
     }
 
     /// Other queues, at least one, in place of these.
@@ -150,6 +157,7 @@ impl Streams {
             former_queues: Vec::new(),
             held: 0,
             left: 0,
+            left_bytes: Size::ZERO,
             is_named: false,
             bytes: Size::ZERO,
             full_for: None,

@@ -26,6 +26,8 @@ pub struct Disk {
     pub files: BTreeMap<SegmentId, File>,
     /// Bytes that fit on it; nothing can be written while they are less than there are.
     pub capacity: usize,
+    /// Whether a spool that failed takes back what it wrote of the failed entries.
+    pub undoes: bool,
     keys: Vec<Key>,
     writer: Writer,
     /// Numbers written and not yet safe.
@@ -37,7 +39,7 @@ impl Disk {
     pub fn new(name: LogName, keys: Vec<Key>) -> Self {
         let writer = Writer::new(name, &keys);
         let (files, unsynced) = (BTreeMap::new(), Vec::new());
-        Disk { files, capacity: usize::MAX, keys, writer, unsynced }
+        Disk { files, capacity: usize::MAX, undoes: true, keys, writer, unsynced }
     }
 
     /// The same files, written by another process.
@@ -60,6 +62,11 @@ impl Disk {
             is_good &= self.writer.push(*number, entry).is_ok();
         }
         for write in self.writer.take() {
+            if write.is_new {
+                // A spool makes a segment safe before it begins the next one: its checkpoint speaks of what
+                // is there.
+                self.files.values_mut().for_each(|file| file.synced = file.bytes.len());
+            }
             let free = self.capacity.saturating_sub(self.used());
             let fits = write.bytes.len().min(free);
             is_good &= fits == write.bytes.len();
@@ -71,6 +78,10 @@ impl Disk {
             return Vec::new();
         }
         self.writer.fail();
+        if self.undoes {
+            self.files.values_mut().for_each(|file| file.bytes.truncate(file.synced));
+            self.files.retain(|_, file| !file.bytes.is_empty());
+        }
         std::mem::take(&mut self.unsynced)
     }
 

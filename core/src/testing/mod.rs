@@ -1,6 +1,7 @@
 //! What tests of a node share: a driver that checks every step, and random operations with a model that
 //! knows what must hold after each. Only with the feature `testing`.
 
+mod cut;
 mod disk;
 mod hostile;
 mod link;
@@ -13,13 +14,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+pub use self::cut::Cut;
 pub use self::disk::{Disk, File};
 pub use self::hostile::hear;
 pub use self::link::{LinkWorld, NAME, OVERHEAD, Seeded, Way};
 pub use self::log::scan_log;
 pub use self::steps::NodeOp;
 pub use self::trial::{Trial, run};
-pub use self::wire::{Answer, Cut, Wire};
+pub use self::wire::{Answer, Wire};
 
 use crate::capacity::LawName;
 use crate::class::{Classes, default_classes};
@@ -117,7 +119,9 @@ pub fn changed_rules(classes: &Classes, change: u8) -> Rules {
 fn trial_rules(classes: &Classes) -> Rules {
     let rule = |name: &str, latency, to: &[u16], bound| {
         let to = to.iter().map(|&output| OutputId(output)).collect();
-        let all = Rule { bound: Size(bound), ..Rule::catch_all(classes, to) };
+        // Where more is stored than held in memory, the log has the rest.
+        let all =
+            Rule { bound: Size(bound), memory: Size(bound / 2), ..Rule::catch_all(classes, to) };
         let latency = Duration::from_millis(latency);
         all.for_topics(classes, name, &[&format!("{name}/#")], latency)
             .unwrap_or_else(|error| panic!("{error}"))
@@ -160,5 +164,6 @@ pub fn offer(now: Time, source: u32, key: &str, size: usize) -> Offered {
         source_unix_ns: None,
         ttl: None,
         identity: None,
+        packet: None,
     }
 }

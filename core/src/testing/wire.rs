@@ -2,9 +2,9 @@
 //! what any driver may rely on.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
 use std::time::Duration;
 
+use super::cut::Cut;
 use super::disk::Disk;
 use crate::io::{
     Append, Control, Destination, Event, Fetch, Input, Output, OutputId, PathId, PathSample,
@@ -19,30 +19,6 @@ use crate::units::{Size, Time};
 
 /// More outputs than this in one go are an endless loop.
 const POLLS_MAX: usize = 1_000_000;
-
-/// One `Transmit`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// By which way.
-    pub path: PathId,
-    /// Of which delivery.
-    pub id: DeliveryId,
-    /// The record's key.
-    pub key: String,
-    /// Which part.
-    pub range: Range<u64>,
-    /// Of how much.
-    pub size: u64,
-    /// Whether an earlier attempt may have arrived.
-    pub again: bool,
-}
-
-impl Cut {
-    /// Whether the record is whole with it.
-    pub fn is_last(&self) -> bool {
-        self.range.end == self.size
-    }
-}
 
 /// An answer to an offer.
 pub type Answer = (SourceId, Token, Result<(), RefuseReason>);
@@ -62,6 +38,10 @@ pub struct Wire {
     pub unconfirmed: Vec<(DeliveryId, PathId)>,
     /// Answers to offers.
     pub answers: Vec<Answer>,
+    /// Connections whose sessions are ready.
+    pub ready: Vec<SourceId>,
+    /// Packet identifiers that clients may use again.
+    pub freed: Vec<(SourceId, u16)>,
     /// `PauseInput` (true) and `ResumeInput` (false).
     pub pauses: Vec<(SourceId, bool)>,
     /// Work asked for.
@@ -112,6 +92,8 @@ impl Wire {
             history: Vec::new(),
             unconfirmed: Vec::new(),
             answers: Vec::new(),
+            ready: Vec::new(),
+            freed: Vec::new(),
             pauses: Vec::new(),
             prepares: Vec::new(),
             appends: Vec::new(),
@@ -191,6 +173,10 @@ impl Wire {
             }
             Output::Fetch(order) => self.fetches.push_back(order),
             Output::Accept { source, token, result } => self.answers.push((source, token, result)),
+            Output::SessionReady(source) => self.ready.push(source),
+            Output::Released(source, packets) => {
+                self.freed.extend(packets.into_iter().map(|packet| (source, packet)));
+            }
             Output::PauseInput(source) => self.pauses.push((source, true)),
             Output::ResumeInput(source) => self.pauses.push((source, false)),
             Output::Prepare { work, id, task } => self.prepares.push((work, id, task)),

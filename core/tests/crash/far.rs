@@ -1,6 +1,6 @@
 //! The far ends: what arrived, and under which names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_core::record::{Identity, Record};
 
@@ -25,10 +25,14 @@ pub(crate) fn name_of(record: &Record) -> Name {
 #[derive(Debug, Default)]
 pub(crate) struct Far {
     /// How often each record arrived at each output, by the output's name.
-    arrived: BTreeMap<(Name, String), u64>,
+    arrived: BTreeMap<(Identity, String), u64>,
+    /// Where each came at all.
+    places: BTreeSet<(Name, String)>,
     /// Under which identity each record came, and the other way round.
     identities: BTreeMap<Name, Identity>,
     names: BTreeMap<Identity, Name>,
+    /// Records that came under more than one identity.
+    pub(crate) twice: BTreeSet<Name>,
 }
 
 impl Far {
@@ -36,18 +40,21 @@ impl Far {
     pub(crate) fn receive(&mut self, record: &Record, output: &str) {
         let name = name_of(record);
         let identity = &record.identity;
-        *self.arrived.entry((name, output.to_owned())).or_default() += 1;
+        *self.arrived.entry((identity.clone(), output.to_owned())).or_default() += 1;
+        self.places.insert((name, output.to_owned()));
         let known = self.identities.entry(name).or_insert_with(|| identity.clone());
-        assert_eq!(known, identity, "a record has one name");
+        if known != identity && !self.names.contains_key(identity) {
+            self.twice.insert(name);
+        }
         let known = self.names.entry(identity.clone()).or_insert(name);
         assert_eq!(*known, name, "a name has one record: {identity}");
     }
 
     pub(crate) fn has(&self, name: Name, output: &str) -> bool {
-        self.arrived.contains_key(&(name, output.to_owned()))
+        self.places.contains(&(name, output.to_owned()))
     }
 
-    /// Arrivals beyond the first.
+    /// Arrivals beyond the first under the same identity.
     pub(crate) fn again(&self) -> u64 {
         self.arrived.values().map(|count| count - 1).sum()
     }

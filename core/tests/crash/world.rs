@@ -39,6 +39,12 @@ impl Random {
     }
 }
 
+/// Bits of a change of rules: records go to one of their outputs only; those of one rule are not durable.
+pub(crate) const MOVED: u64 = 64;
+pub(crate) const FORGETFUL: u64 = 128;
+/// All of them.
+pub(crate) const CHANGES: u64 = 256;
+
 pub(crate) const OUTPUTS: [&str; 2] = ["cloud", "archive"];
 /// What publishers publish, and to which outputs it goes.
 pub(crate) const KEYS: [(&str, &[&str]); 4] = [
@@ -84,13 +90,15 @@ impl Make {
         }
     }
 
+    /// Whether what a full stream cannot hold is accepted and dropped at once.
+    pub(crate) fn drops_newest(&self) -> bool {
+        self.full == FullPolicy::DropNewest
+    }
+
     /// The options of a process; `variant` changes what an operator may change between two of them.
     pub(crate) fn options(&self, boot: u64, variant: u64) -> NodeOptions {
         let classes = Classes::new(default_classes()).expect("the paper's classes");
-        let mut names = OUTPUTS;
-        if variant & 1 == 1 {
-            names.reverse();
-        }
+        let names = Make::names(variant);
         let output = |name: &str| OutputOptions {
             name: name.into(),
             uplink: UplinkId(0),
@@ -121,28 +129,56 @@ impl Make {
         }
     }
 
+    /// The rules that an operator may put in force while a process runs that began with `variant`.
+    pub(crate) fn changed_rules(&self, variant: u64, change: u64) -> Rules {
+        let classes = Classes::new(default_classes()).expect("the paper's classes");
+        self.rules(&classes, &Make::names(variant), change)
+    }
+
+    fn names(variant: u64) -> [&'static str; 2] {
+        let mut names = OUTPUTS;
+        if variant & 1 == 1 {
+            names.reverse();
+        }
+        names
+    }
+
     fn rules(&self, classes: &Classes, names: &[&str], variant: u64) -> Rules {
+        let is = |bit: u64| variant & bit == bit;
         let place = |name: &&str| {
             let place = names.iter().position(|other| other == name);
             OutputId(place.expect("the outputs are always these") as u16)
         };
         let mut rules = Vec::new();
         for (number, (key, to)) in KEYS.into_iter().enumerate() {
-            let all = Rule::catch_all(classes, to.iter().map(place).collect());
+            let mut to: Vec<OutputId> = to.iter().map(place).collect();
+            if is(MOVED) {
+                to.truncate(1);
+            }
+            let all = Rule::catch_all(classes, to);
             let name = key.split_once('/').map_or(key, |(name, _)| name);
             // The same records, under a rule of another name and class.
-            let is_new = variant & 2 == 2;
+            let is_new = is(2);
             let latency = if is_new { 400 } else { [40, 400, 900, 900][number] };
             let label = if is_new { format!("new {name}") } else { name.to_owned() };
             let filter = format!("{name}/#");
             let latency = Duration::from_millis(latency);
             let rule = all.for_topics(classes, &label, &[&filter], latency).expect("a filter");
             rules.push(Rule {
-                accept: AcceptMode::Durable,
-                full: self.full,
-                bound: Size(1 << 20),
-                strict_order: name == "strict",
-                discipline: if number == 1 { Discipline::Lifo } else { Discipline::Fifo },
+                accept: if is(FORGETFUL) && number == 2 {
+                    AcceptMode::Memory
+                } else {
+                    AcceptMode::Durable
+                },
+                full: if is(8) { FullPolicy::Reject } else { self.full },
+                bound: Size(if is(16) { 2_000 } else { 1 << 20 }),
+                memory: Size([2_500, 1 << 20][usize::from(number == 1)]),
+                strict_order: name == "strict" && !is(32),
+                discipline: if (number == 1) == is(4) {
+                    Discipline::Fifo
+                } else {
+                    Discipline::Lifo
+                },
                 ..rule
             });
         }

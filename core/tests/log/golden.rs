@@ -42,7 +42,7 @@ fn version_1_is_read_as_ever() {
         let offset = find_footer(&opened, &bytes[bytes.len() - 16..]).unwrap();
         let found = read_footer(&opened, offset, &bytes[offset..]).unwrap();
         assert_eq!(*footer, Entry::Footer(found.clone()));
-        assert_eq!((found.sequences, found.records), ((100, 106), 2));
+        assert_eq!((found.sequences, found.records), ((100, 107), 2));
         let streams: Vec<_> = found.streams.iter().map(|part| (part.stream.0, part.seqs)).collect();
         assert_eq!(streams, [(12, (345, 345)), (13, (1, 1))]);
         assert_eq!(found.points[0].offset as usize, opened.length);
@@ -100,10 +100,12 @@ fn what_is_still_owed() {
     let live: Vec<_> = recovery.live().map(|(stream, at, run)| (stream.0, at.0, run)).collect();
     // 344 of the segment before was confirmed; of 345 one of two destinations is left.
     assert_eq!(live, [(12, 8, run(345, 345, 1)), (13, 8, run(1, 1, 1))]);
-    assert_eq!(recovery.last_sequence, 106);
+    assert_eq!(recovery.last_sequence, 107);
     assert_eq!(recovery.next_segment(), SegmentId(9));
-    assert_eq!(recovery.clients["press"], [1, 65_535]);
-    assert_eq!(recovery.positions.values().copied().collect::<Vec<_>>(), [300]);
+    let packets =
+        |client| recovery.sessions.clients[client].packets.iter().copied().collect::<Vec<_>>();
+    assert_eq!((packets("press"), packets("sensor 13")), (vec![1, 65_535], vec![7, 65_535]));
+    assert_eq!(recovery.sessions.positions.values().copied().collect::<Vec<_>>(), [300]);
     assert_eq!(&*recovery.streams[&tidegate_core::record::StreamId(13)].name.source, "sensor 13");
     assert!(recovery.damage.is_empty());
 }

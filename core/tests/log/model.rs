@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tidegate_core::log::{
-    Checkpoint, Chunk, Destinations, Entry, FateRun, Key, Part, Recovery, Run, SegmentId,
+    Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Key, Part, Recovery, Run, SegmentId,
     StreamName, StreamState, Writer, recover,
 };
 use tidegate_core::record::{Fate, StreamId};
@@ -132,7 +132,8 @@ impl Life {
                 self.owed.retain(|_, (_, left)| *left != 0);
                 let run = Run { first, last, destinations: Destinations(bits) };
                 let fate = Fate::Confirmed;
-                self.push(&Entry::Fates(vec![FateRun { stream: StreamId(stream), run, fate }]));
+                let runs = vec![FateRun { stream: StreamId(stream), run, fate }];
+                self.push(&Entry::Fates(Fated { wall: None, runs }));
             }
             Op::Roll => self.roll(),
             Op::Boot => {

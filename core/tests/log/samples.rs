@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::log::{
-    Checkpoint, Chunk, ClientState, Destinations, Entry, FateRun, Key, LogName, LoggedRecord, Run,
-    SegmentId, SessionPosition, StreamName, StreamState, WallTime, Write, Writer,
+    Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Key, LogName, LoggedRecord, Released,
+    Run, SegmentId, SessionPosition, SessionState, StreamName, StreamState, WallTime, Write,
+    Writer,
 };
 use tidegate_core::record::{DropReason, Fate, Identity, Origin, Properties, StreamId};
 use tidegate_core::units::{Size, Time};
@@ -37,18 +38,19 @@ pub(crate) fn record(stream: u64, seq: u64, payload: &[u8]) -> LoggedRecord {
         properties: Properties::default(),
         payload: Bytes::copy_from_slice(payload),
         foreign: None,
+        packet: None,
     }
 }
+
+const NOON: WallTime =
+    WallTime { unix_ns: 1_700_000_000_000_000_000, uncertainty: Duration::from_millis(5) };
 
 pub(crate) fn full_record() -> LoggedRecord {
     let origin = Origin { node: "camera".into(), incarnation: 3 };
     LoggedRecord {
         destinations: Destinations(3),
         expires: Some(Time::from_millis(9000)),
-        wall: Some(WallTime {
-            unix_ns: 1_700_000_000_000_000_000,
-            uncertainty: Duration::from_millis(5),
-        }),
+        wall: Some(NOON),
         source_unix_ns: Some(1_699_999_999_000_000_000),
         properties: Properties::new(vec![("unit".into(), "bar".into()), ("".into(), "".into())]),
         foreign: Some(Identity { origin: Arc::new(origin), stream: StreamId(4), seq: 99 }),
@@ -80,23 +82,31 @@ pub(crate) fn entries() -> Vec<Entry> {
     else {
         unreachable!()
     };
-    let client = ClientState { client: "press".into(), packets: vec![1, 65_535] };
+    let ends = Some(WallTime { unix_ns: 1_700_000_600_000_000_000, ..NOON });
+    let packets = [1, 65_535].into();
+    let client =
+        SessionState { client: "press".into(), lasts: Duration::from_secs(600), ends, packets };
+    let press = SessionState { client: "sensor 13".into(), ends: None, ..client.clone() };
     let position = SessionPosition { session: "press".into(), stream: StreamId(12), seq: 300 };
     let fate = |seq, bits, fate| FateRun { stream: StreamId(12), run: run(seq, seq, bits), fate };
     vec![
         Entry::Checkpoint(Checkpoint {
-            clients: vec![client.clone()],
+            clients: vec![client],
             positions: vec![position.clone()],
             ..first
         }),
         Entry::Record(full_record().into()),
-        Entry::Fates(vec![
-            fate(344, 1, Fate::Confirmed),
-            fate(345, 2, Fate::Dropped(DropReason::Expired)),
-        ]),
+        Entry::Fates(Fated {
+            wall: Some(NOON),
+            runs: vec![
+                fate(344, 1, Fate::Confirmed),
+                fate(345, 2, Fate::Dropped(DropReason::Expired)),
+            ],
+        }),
         Entry::Stream(stream(13, 0, vec![]).name),
-        Entry::Record(record(13, 1, b"").into()),
-        Entry::Client(client),
+        Entry::Session(press),
+        Entry::Record(LoggedRecord { packet: Some(7), ..record(13, 1, b"") }.into()),
+        Entry::Released(Released { client: "sensor 13".into(), packets: vec![1, 2] }),
         Entry::Position(position),
     ]
 }

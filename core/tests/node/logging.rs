@@ -1,51 +1,23 @@
 //! The log: what is promised, what a full or broken disk does, and what a restart finds.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::time::Duration;
 
 use tidegate_core::io::{Event, Input, OutputId};
 use tidegate_core::limits::{FATES_DELAY, LOG_RETRY};
-use tidegate_core::log::Entry;
+use tidegate_core::log::{Entry, Fated};
 use tidegate_core::node::Node;
 use tidegate_core::options::{BacklogOrder, LogOptions, NodeOptions, OptionsError};
 use tidegate_core::record::{AcceptMode, DropReason, Offered, RefuseReason, Token};
 use tidegate_core::rules::{FullPolicy, Rule};
-use tidegate_core::testing::{Disk, Wire, offer};
+use tidegate_core::testing::{Wire, offer};
 use tidegate_core::units::{Size, Time};
 
 use crate::support::*;
-
-fn durable(rule: Rule) -> Rule {
-    Rule { accept: AcceptMode::Durable, ..rule }
-}
-
-fn all_durable() -> Vec<Rule> {
-    rules().into_iter().map(durable).collect()
-}
 
 fn with_log(rules: Vec<Rule>, change: impl Fn(&mut LogOptions)) -> NodeOptions {
     let mut log = log();
     change(&mut log);
     NodeOptions { log: Some(log), ..options(rules) }
-}
-
-/// The process ends in the middle of everything; another one goes on with all that was written.
-fn restart(mut wire: Wire, mut options: NodeOptions) -> Wire {
-    let empty = Disk::new(Wire::log_name(&wire.node), vec![]);
-    let disk = std::mem::replace(&mut wire.disk, empty);
-    if let Some(log) = &mut options.log {
-        log.boot += 1;
-    }
-    let node = Node::resume(options, disk.recover().unwrap()).unwrap();
-    let name = Wire::log_name(&node);
-    let mut wire = Wire::on(node, disk.boot(name));
-    wire.now = Time::from_millis(20);
-    wire.poll();
-    wire.sync();
-    wire.open(0, "sensor");
-    wire.forget_history();
-    wire
 }
 
 /// Sends, confirms and reads back until nothing moves.
@@ -106,8 +78,9 @@ fn fates_wait_for_company_but_not_long() {
     assert_eq!(fates(&wire), []);
     wire.advance(FATES_DELAY);
     let [append] = &fates(&wire)[..] else { panic!("one entry for all") };
-    let Entry::Fates(runs) = &append.entry else { unreachable!() };
+    let Entry::Fates(Fated { wall, runs }) = &append.entry else { unreachable!() };
     assert_eq!((runs.len(), runs[0].run.first, runs[0].run.last), (1, 1, 10));
+    assert_eq!(*wall, None, "nobody has told what time it is");
 }
 
 #[test]
@@ -409,6 +382,28 @@ fn one_log_takes_a_bounded_part_ahead() {
     wire.ask(0, 1_000_000, "lt/a", 100);
     wire.sync();
     assert_eq!(wire.verdicts().last().unwrap().1, Ok(()));
+}
+
+#[test]
+fn a_stream_holds_more_in_the_log_than_in_memory() {
+    let bounds = Rule { bound: Size(10_000), memory: Size(1_000), ..durable(rule("lt", 1000)) };
+    let mut wire = down(options(vec![bounds, rule("nm", 500)]));
+    wire.ask(0, 0, "lt/a", 100);
+    let size = wire.status().held_bytes.0;
+    for token in 1..100 {
+        wire.sync();
+        wire.ask(0, token, "lt/a", 100);
+    }
+    wire.sync();
+    let accepted = wire.verdicts().iter().filter(|(_, verdict)| verdict.is_ok()).count() as u64;
+    assert_eq!(accepted, 10_000 / size, "as many as its bound in all takes");
+    assert_eq!(wire.status().held_bytes.0 / size, 1_000 / size);
+    wire.up();
+    drain(&mut wire);
+    assert_eq!(wire.status().counts.confirmed, accepted);
+    wire.ask(0, 1_000, "lt/a", 100);
+    wire.sync();
+    assert_eq!(wire.verdicts().last().unwrap().1, Ok(()), "there is room again");
 }
 
 #[test]

@@ -14,4 +14,5 @@ mod logging;
 mod preparing;
 mod redirecting;
 mod reloading;
+mod remembering;
 mod sharing;

@@ -11,12 +11,12 @@ use tidegate_core::class::{ClassId, ClassSpec, Classes};
 use tidegate_core::io::{Event, Input, OutputId, PathId, UplinkId};
 use tidegate_core::node::Node;
 use tidegate_core::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
-use tidegate_core::record::{Offered, RefuseReason, Token};
+use tidegate_core::record::{AcceptMode, Offered, RefuseReason, Token};
 use tidegate_core::rules::{FullPolicy, Rule, Rules};
 use tidegate_core::schedule::SchedulerName;
 use tidegate_core::status::NodeStatus;
-use tidegate_core::testing::{Answer, Wire, offer};
-use tidegate_core::units::{Rate, Ratio, Size};
+use tidegate_core::testing::{Answer, Disk, Wire, offer};
+use tidegate_core::units::{Rate, Ratio, Size, Time};
 
 pub const LS: ClassId = ClassId(0);
 pub const NM: ClassId = ClassId(1);
@@ -75,6 +75,14 @@ pub fn options(rules: Vec<Rule>) -> NodeOptions {
     }
 }
 
+pub fn durable(rule: Rule) -> Rule {
+    Rule { accept: AcceptMode::Durable, ..rule }
+}
+
+pub fn all_durable() -> Vec<Rule> {
+    rules().into_iter().map(durable).collect()
+}
+
 /// A log that no test fills by chance.
 pub fn log() -> LogOptions {
     let backlog = BacklogOrder::OldestFirst;
@@ -114,6 +122,24 @@ pub fn down(options: NodeOptions) -> Wire {
 pub fn up(options: NodeOptions) -> Wire {
     let mut wire = down(options);
     wire.up();
+    wire.forget_history();
+    wire
+}
+
+/// The process ends in the middle of everything; another one goes on with all that was written.
+pub fn restart(mut wire: Wire, mut options: NodeOptions) -> Wire {
+    let empty = Disk::new(Wire::log_name(&wire.node), vec![]);
+    let disk = std::mem::replace(&mut wire.disk, empty);
+    if let Some(log) = &mut options.log {
+        log.boot += 1;
+    }
+    let node = Node::resume(options, disk.recover().unwrap()).unwrap();
+    let name = Wire::log_name(&node);
+    let mut wire = Wire::on(node, disk.boot(name));
+    wire.now = Time::from_millis(20);
+    wire.poll();
+    wire.sync();
+    wire.open(0, "sensor");
     wire.forget_history();
     wire
 }

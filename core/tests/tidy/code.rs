@@ -8,7 +8,7 @@ const LINES_MAX: usize = 600;
 const LINES_REVIEW: usize = 400;
 /// Files above `LINES_REVIEW`, and the non-test lines that they may have: `SLACK` above what they
 /// have, at most.
-pub(crate) const OVERSIZED: &[(&str, usize)] = &[("core/src/io.rs", 420)];
+pub(crate) const OVERSIZED: &[(&str, usize)] = &[];
 const SLACK: usize = 20;
 /// Calls of `unwrap` and `expect` outside tests, for a thousand lines of a crate; a number may only fall.
 pub(crate) const UNWRAPS_PER_KLOC: &[(&str, f64)] =
@@ -33,6 +33,7 @@ const ALGORITHMS: &[&str] = &[
 const NO_ALGORITHMS: &[&str] = &[
     "acked.rs",
     "capped.rs",
+    "doubt.rs",
     "judge.rs",
     "max_rate.rs",
     "mod.rs",

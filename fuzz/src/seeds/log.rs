@@ -1,9 +1,11 @@
 //! Seeds of the log: a whole segment, and bodies of each kind of entry.
 
+use std::time::Duration;
+
 use super::Seed;
 use tidegate_core::log::{
-    Checkpoint, Chunk, ClientState, Destinations, Entry, FateRun, Key, LogName, LoggedRecord, Run,
-    SegmentId, SessionPosition, StreamName, StreamState, Writer,
+    Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Key, LogName, LoggedRecord, Released,
+    Run, SegmentId, SessionPosition, SessionState, StreamName, StreamState, Writer,
 };
 use tidegate_core::record::{Fate, Properties, StreamId};
 use tidegate_core::units::{Size, Time};
@@ -31,7 +33,9 @@ fn entries() -> Vec<Entry> {
     chunk.add(3, Destinations(1), Size(9));
     let name = StreamName { stream, rule: "plc".into(), source: "press".into() };
     let state = StreamState { name: name.clone(), last_seq: 3, live: vec![(SegmentId(1), chunk)] };
-    let client = ClientState { client: "press".into(), packets: vec![7, 8] };
+    let lasts = Duration::from_secs(60);
+    let client =
+        SessionState { lasts, packets: [7, 8].into(), ..SessionState::over("press".into()) };
     let position = SessionPosition { session: "hall".into(), stream, seq: 2 };
     let record = LoggedRecord {
         stream,
@@ -47,6 +51,7 @@ fn entries() -> Vec<Entry> {
         properties: Properties::new(vec![("unit".into(), "bar".into())]),
         payload: "1.5".into(),
         foreign: None,
+        packet: Some(9),
     };
     let run = Run { first: 3, last: 3, destinations: Destinations(1) };
     vec![
@@ -58,9 +63,13 @@ fn entries() -> Vec<Entry> {
             positions: vec![position.clone()],
         }),
         Entry::Record(record.into()),
-        Entry::Fates(vec![FateRun { stream, run, fate: Fate::Confirmed }]),
+        Entry::Fates(Fated {
+            wall: None,
+            runs: vec![FateRun { stream, run, fate: Fate::Confirmed }],
+        }),
         Entry::Stream(name),
-        Entry::Client(client),
+        Entry::Session(client),
+        Entry::Released(Released { client: "press".into(), packets: vec![7] }),
         Entry::Position(position),
     ]
 }

@@ -158,6 +158,7 @@ impl Bench {
                 source_unix_ns: None,
                 ttl: None,
                 identity: None,
+                packet: None,
             });
         }
         self.node.handle(self.now, Input::Arrived(records));

@@ -1,10 +1,12 @@
 //! Benchmarks on real sockets: contestants on the same wires, in the same run.
 
+pub mod backlog;
 pub mod contestants;
 pub mod core;
 pub mod hol;
 pub mod ingest;
 pub mod kill9;
+pub mod link;
 pub mod load;
 pub mod overhead;
 #[cfg(feature = "stores")]

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::ensure;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 use super::{is_skipped, on_links, say};
 use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
-use crate::bench::{core, hol, ingest, kill9, load, overhead, world};
+use crate::bench::{backlog, core, hol, ingest, kill9, link, load, overhead, world};
 use crate::net::wire;
 use crate::report::Findings;
 use crate::rig::{self, versions::Program};
+use crate::sim::Amount;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Bench {
@@ -70,6 +71,23 @@ pub(super) enum Bench {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// A node that was killed with a large backlog in its log: when do live records go, and how fast?
+    Backlog {
+        /// Payload in the log
+        #[arg(long, default_value = "1GiB")]
+        size: Amount,
+        /// For how long live records are measured
+        #[arg(long, default_value_t = 30)]
+        seconds: u32,
+    },
+    /// Three unequal paths with 10, 10 and 5 % loss: Tidegate's link, kernel MPTCP, single-path TCP
+    LinkH(LinkOptions),
+    /// The same paths with a tenth of the loss
+    LinkL(LinkOptions),
+    /// The same paths and receive windows of 128, 256 and 512 KiB
+    LinkBuffer(LinkOptions),
+    /// The shortest of the paths dies and returns
+    LinkDeath(LinkOptions),
     /// Thousands of MQTT publishers, arrivals even, random or recorded, through a node to any destination
     Load(load::Options),
     /// CPU and memory of each component at the edge, at given rates, beside Mosquitto's
@@ -102,6 +120,35 @@ pub(super) enum Bench {
         #[arg(long, default_values_t = [1, 64])]
         batch: Vec<usize>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LinkOptions {
+    /// How long each load is on
+    #[arg(long, default_value_t = 25)]
+    seconds: u32,
+    /// Runs of each, in turn; figures are medians
+    #[arg(long, default_value_t = 1)]
+    runs: u32,
+    /// tidegate, mptcp-bbr, mptcp-cubic, tcp-bbr or tcp-cubic (may be given again); all of them if left out
+    #[arg(long, value_parser = carrier)]
+    only: Vec<link::Contestant>,
+}
+
+impl LinkOptions {
+    async fn run(self, scenario: link::Scenario) -> anyhow::Result<Option<Findings>> {
+        let LinkOptions { seconds, runs, only } = self;
+        let contestants = if only.is_empty() { link::Contestant::ALL.to_vec() } else { only };
+        if is_skipped(wire::probe()) {
+            return Ok(None);
+        }
+        on_links(link::run(link::Options { scenario, contestants, seconds, runs })).await
+    }
+}
+
+fn carrier(name: &str) -> Result<link::Contestant, String> {
+    let found = link::Contestant::ALL.into_iter().find(|one| one.name() == name);
+    found.ok_or_else(|| format!("no contestant is called {name}"))
 }
 
 fn contestant(name: &str) -> Result<Contestant, String> {
@@ -146,6 +193,16 @@ impl Bench {
                 };
                 on_links(kill9::run(options)).await
             }
+            Bench::Backlog { size, seconds } => {
+                if is_skipped(wire::probe()) {
+                    return Ok(None);
+                }
+                on_links(backlog::run(backlog::Options { bytes: size.0, seconds })).await
+            }
+            Bench::LinkH(options) => options.run(link::Scenario::Heavy).await,
+            Bench::LinkL(options) => options.run(link::Scenario::Light).await,
+            Bench::LinkBuffer(options) => options.run(link::Scenario::Buffer).await,
+            Bench::LinkDeath(options) => options.run(link::Scenario::Death).await,
             Bench::Load(options) => on_links(load::run(options)).await,
             Bench::Overhead(options) => on_links(overhead::run(options)).await,
             #[cfg(feature = "stores")]
@@ -166,23 +223,24 @@ impl Bench {
                     "built without the stores: cargo run --features stores -p tidegate-lab"
                 );
             }
-            Bench::World(words) => {
-                let [file] = &words[..] else {
-                    anyhow::bail!("one FILE.toml, and no options: {words:?}")
-                };
-                ensure!(
-                    file.ends_with(".toml"),
-                    "no benchmark is called {file}: see `lab bench --help`, or give a FILE.toml"
-                );
-                if !is_skipped(wire::probe()) {
-                    return Ok(Some(world::run(Path::new(file), say).await?));
-                }
-                Ok(None)
-            }
+            Bench::World(words) => play(&words).await,
             Bench::Core { batch } => {
                 let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
                 Ok(Some(found.into()))
             }
         }
     }
+}
+
+/// Plays the file that the words name.
+async fn play(words: &[String]) -> anyhow::Result<Option<Findings>> {
+    let [file] = words else { anyhow::bail!("one FILE.toml, and no options: {words:?}") };
+    ensure!(
+        file.ends_with(".toml"),
+        "no benchmark is called {file}: see `lab bench --help`, or give a FILE.toml"
+    );
+    if is_skipped(wire::probe()) {
+        return Ok(None);
+    }
+    Ok(Some(world::run(Path::new(file), say).await?))
 }

@@ -25,6 +25,7 @@ use std::process::Command;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use crate::bench::link::{ReceiveRecords, SendRecords};
 pub use arrivals::{Arrivals, Recording};
 pub use book::{Account, Book};
 pub use consume::{Arrival, Consume, Delivery, Source};
@@ -55,6 +56,10 @@ pub enum Job {
     Forward(Forward),
     /// Set something up at a NATS server.
     Ask(Ask),
+    /// Send records of the link's benchmarks.
+    SendRecords(SendRecords),
+    /// Receive them.
+    ReceiveRecords(ReceiveRecords),
 }
 
 impl Job {
@@ -76,6 +81,9 @@ impl Job {
             Job::Consume(job) => job.run().await,
             Job::Forward(job) => job.run().await,
             Job::Ask(job) => job.run().await,
+            // These block, and have their process for themselves.
+            Job::SendRecords(job) => job.run(),
+            Job::ReceiveRecords(job) => job.run(),
         }
     }
 }

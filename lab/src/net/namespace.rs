@@ -1,4 +1,4 @@
-//! Two hosts, edge and cloud, joined by one link of the kernel whose directions can be limited.
+//! Two hosts, edge and cloud, joined by one link: of the kernel, whose directions can be limited, or emulated.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -6,7 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::host::{self, Host};
+use super::wire::Wire;
 use super::{NetError, run};
+use crate::link::Options;
 
 /// The link's card, in both namespaces.
 const CARD: &str = "uplink";
@@ -60,6 +62,8 @@ impl Limit {
 /// The two hosts. Dropping it ends every process on them and removes them.
 #[derive(Debug)]
 pub struct Link {
+    // In this order: a link ends before its hosts.
+    wire: Option<Wire>,
     edge: Host,
     cloud: Host,
 }
@@ -70,10 +74,7 @@ impl Link {
     /// # Errors
     /// Not permitted here, or `ip` is missing.
     pub fn new() -> Result<Link, NetError> {
-        host::remove_stale()?;
-        let run_number = host::next_run();
-        let made = |side: Side| Host::new(run_number, side.name());
-        let link = Link { edge: made(Side::Edge)?, cloud: made(Side::Cloud)? };
+        let link = Link::hosts()?;
         let [edge, cloud] = Side::ALL.map(|side| link.host(side).namespace());
         let ends = ["link", "add", CARD, "netns", edge, "type", "veth"];
         run("ip", &[&ends[..], &["peer", "name", CARD, "netns", cloud]].concat())?;
@@ -84,6 +85,30 @@ impl Link {
             host.ip(&["link", "set", CARD, "up", "gso_max_segs", "1"])?;
         }
         Ok(link)
+    }
+
+    /// Two hosts and an emulated link between them, which behaves as `options` say: from the edge to the
+    /// cloud, and back.
+    ///
+    /// # Errors
+    /// Not permitted here, `ip` is missing, or there are no TUN devices.
+    pub fn emulated(options: [Options; 2], seed: u64) -> Result<Link, NetError> {
+        let mut link = Link::hosts()?;
+        let ends = [&link.edge, &link.cloud];
+        link.wire = Some(Wire::between(ends, CARD, Side::ALL.map(Side::address), options, seed)?);
+        Ok(link)
+    }
+
+    fn hosts() -> Result<Link, NetError> {
+        host::remove_stale()?;
+        let run_number = host::next_run();
+        let made = |side: Side| Host::new(run_number, side.name());
+        Ok(Link { wire: None, edge: made(Side::Edge)?, cloud: made(Side::Cloud)? })
+    }
+
+    /// The emulated link; `None` where it is the kernel's.
+    pub fn wire(&self) -> Option<&Wire> {
+        self.wire.as_ref()
     }
 
     /// Whether links can be made here.

@@ -35,6 +35,17 @@ pub fn resident_kib(process: u32) -> io::Result<[u64; 2]> {
     Ok([field("VmRSS:")?, field("VmHWM:")?])
 }
 
+/// Bytes that a process has read so far, from files, sockets and pipes, cached or not.
+///
+/// # Errors
+/// There is no such process, or the kernel does not count.
+pub fn read_bytes(process: u32) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/io"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("rchar:"));
+    let bytes = line.and_then(|word| word.trim().parse().ok());
+    bytes.ok_or_else(|| io::Error::other("the kernel counts no reads"))
+}
+
 /// Raises the limit of open files as far as it goes, for this process and those that it starts: a load has
 /// thousands of connections. Where it cannot be raised, what needs more says so itself.
 pub fn raise_open_files() {
@@ -62,6 +73,9 @@ mod tests {
         assert!(on_processor(own).unwrap() > before);
         let [now, most] = resident_kib(own).unwrap();
         assert!(0 < now && now <= most);
+        let before = read_bytes(own).unwrap();
+        let text = fs::read_to_string("/proc/self/status").unwrap();
+        assert!(read_bytes(own).unwrap() >= before + text.len() as u64);
         assert!(resident_kib(u32::MAX).is_err());
     }
 }

@@ -32,7 +32,20 @@ impl Wire {
         options: [Options; 2],
         seed: u64,
     ) -> Result<Wire, NetError> {
-        let addresses = addresses(index);
+        Self::between(ends, name, addresses(index), options, seed)
+    }
+
+    /// The same with these addresses.
+    ///
+    /// # Errors
+    /// No TUN devices here, or a name that the system refuses.
+    pub fn between(
+        ends: [&Host; 2],
+        name: &str,
+        addresses: [Ipv4Addr; 2],
+        options: [Options; 2],
+        seed: u64,
+    ) -> Result<Wire, NetError> {
         let devices = [Tun::new(ends[0], name)?, Tun::new(ends[1], name)?];
         for (at, host) in ends.iter().enumerate() {
             let [own, peer] = [addresses[at], addresses[1 - at]].map(|address| address.to_string());

@@ -16,13 +16,14 @@ use super::quantity::Span;
 use super::report::{self, Alarm, Row};
 use super::scenario::{Feedback, Scenario};
 use super::seeds;
+use super::traces;
 use super::world::{Outcome, World};
 use crate::bench::figure;
 use crate::world;
 
 /// The scenarios.
-const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, fleet-scale, \
-     fleet-damping, janus-tables";
+const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, lte-traces, \
+     fleet-scale, fleet-damping, janus-tables";
 
 /// What `lab sim` is asked for.
 #[derive(Clone, Debug)]
@@ -35,11 +36,11 @@ pub struct Options {
     law: LawName,
     /// The rivals beside the law.
     rivals: bool,
+    /// Where recordings are.
+    data: PathBuf,
     /// Whether to print how much faster than real time it went: the one line that differs from run to
     /// run.
     speed: bool,
-    /// A folder of recorded uplinks.
-    traces: Option<PathBuf>,
 }
 
 /// What was simulated, for the speed.
@@ -60,7 +61,7 @@ impl Options {
         let [name, options @ ..] = words else {
             bail!(
                 "usage: lab sim NAME [--seed N] [--seeds N] [--scheduler NAME] [--law NAME|all] \
-                   [--speed] [--traces FOLDER]; NAME is a FILE.toml, or one of {NAMES}"
+                   [--data FOLDER] [--speed]; NAME is a FILE.toml, or one of {NAMES}"
             )
         };
         let mut parsed = Options {
@@ -70,8 +71,8 @@ impl Options {
             scheduler: None,
             law: LawName::default(),
             rivals: false,
+            data: "../shared/data".into(),
             speed: false,
-            traces: None,
         };
         let mut words = options.iter();
         while let Some(&option) = words.next() {
@@ -85,8 +86,8 @@ impl Options {
                     "all" => parsed.rivals = true,
                     name => parsed.law = name.parse().map_err(problem)?,
                 },
+                "--data" => parsed.data = value()?.into(),
                 "--speed" => parsed.speed = true,
-                "--traces" => parsed.traces = Some(value()?.into()),
                 _ => bail!("unknown option {option}"),
             }
         }
@@ -117,10 +118,13 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "node-seeds" => lab.seeds(options)?,
         "node-janus" => lab.paper(paper::node_janus(options.seed())?),
         "mismatch" => lab.paper(paper::fig_2(options.seed())?),
+        "lte-traces" => traces::run(&options.data, options.seed(), &options.laws())?,
         "node-optimum" => optimum::run(options.seed()),
         "fleet-scale" => lab.fleet(fleet::scale(options.seed())),
         "fleet-damping" => fleet::damping(options.seed()),
-        "janus-tables" => lab.fleet(fleet::tables(options.seed(), options.traces.as_deref())?),
+        "janus-tables" => {
+            lab.fleet(fleet::tables(options.seed(), &options.data.join("net/mahimahi"))?)
+        }
         file if file.ends_with(".toml") => lab.file(options, Path::new(file))?,
         other => bail!("no scenario is called {other}: there are {NAMES}"),
     };

@@ -86,6 +86,7 @@ impl Load {
             source_unix_ns: None,
             ttl: None,
             identity: None,
+            packet: None,
         }
     }
 }

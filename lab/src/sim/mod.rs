@@ -21,6 +21,7 @@ mod reno;
 mod report;
 mod scenario;
 mod seeds;
+mod traces;
 mod world;
 
 pub use self::command::{Options, run};

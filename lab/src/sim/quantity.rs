@@ -128,9 +128,18 @@ impl FromStr for Amount {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        let units =
-            [("B", 1.0), ("KB", 1e3), ("MB", 1e6), ("KiB", 1024.0), ("MiB", 1024.0 * 1024.0)];
-        parse(text, "amount", "B, KB, MB, KiB or MiB", &units).map(|bytes| Amount(bytes as u64))
+        const KIB: f64 = 1024.0;
+        let units = [
+            ("B", 1.0),
+            ("KB", 1e3),
+            ("MB", 1e6),
+            ("GB", 1e9),
+            ("KiB", KIB),
+            ("MiB", KIB * KIB),
+            ("GiB", KIB * KIB * KIB),
+        ];
+        parse(text, "amount", "B, KB, MB, GB, KiB, MiB or GiB", &units)
+            .map(|bytes| Amount(bytes as u64))
     }
 }
 

@@ -132,7 +132,17 @@ fn streams(file: &mut File) {
         "How long \"block\" holds up a connection; then the stream's records are rejected until it has\n\
          room again, so that other streams of the connection wait once and no longer.",
     );
-    file.key("memory", &quoted(memory), "Bound on the bytes held of each client's stream.");
+    file.key(
+        "memory",
+        &quoted(memory),
+        "Bound on the bytes of each client's stream in memory. What is durable and does not fit waits\n\
+         in the log.",
+    );
+    file.note(
+        "stored",
+        "\"256MiB\"",
+        "Bound on those in memory and in the log, where it is durable. Default: that of the log.",
+    );
     file.key("ttl", "\"10m\"", "How long its records are worth sending. Default: for ever.");
     file.key(
         "accept",

@@ -99,6 +99,7 @@ mod tests {
             source_unix_ns: Some(unix_ns() - 1_000_000_000),
             ttl: None,
             identity: None,
+            packet: None,
         };
         source.offer(vec![record]).await.unwrap();
         assert_eq!(source.notice().await, Some(Notice::Accept(Token(1), Ok(()))));

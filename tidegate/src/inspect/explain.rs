@@ -168,9 +168,9 @@ impl Book<'_> {
                 if let Some(entry) = frame.entry(opened) {
                     life.meet(&opened.header, frame.number(), &entry);
                 }
-                if life.is_complete() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if life.has_ended() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
-            if life.is_complete() {
+            if life.has_ended() {
                 break;
             }
         }
@@ -199,7 +199,10 @@ impl Book<'_> {
         } else if let Some(stream) = recovery.streams.get(&wanted.stream) {
             let (rule, source) = (&stream.name.rule, &stream.name.source);
             let last = stream.last_seq;
-            let reason = if wanted.seq > last {
+            let reason = if last == u64::MAX {
+                "it was ended where the log was damaged, and this one may have stood there"
+                    .to_owned()
+            } else if wanted.seq > last {
                 format!(
                     "the last number of it that the log shows is {last}: this one came later or never"
                 )
@@ -289,22 +292,15 @@ fn in_words(name: &Identity, life: &Life, recovery: &Recovery) -> String {
 }
 
 fn ended(end: End) -> String {
-    let End { fate, segment, sequence, after, before } = end;
+    let End { fate, segment, sequence, wall } = end;
     let Some(fate) = fate else {
         return format!(
             "ended: the checkpoint of {segment} knows it no more, and no entry tells its fate"
         );
     };
-    let mut text = format!("{}, noted by entry {sequence} of {segment}", fate_in_words(fate));
-    // What follows is where the entry stands: fates have no time of their own.
-    if let Some(after) = after {
-        let _ = write!(text, "; behind an arrival at {}", Moment(after.unix_ns));
-    }
-    match before {
-        Some(before) => {
-            let _ = write!(text, ", before one at {}", Moment(before.unix_ns));
-        }
-        None => text.push_str(", and no arrival since"),
-    }
-    text
+    let at = wall.map_or_else(
+        || "at a time when the node knew no wall time".to_owned(),
+        |wall| format!("by {}", with_doubt(wall)),
+    );
+    format!("{} {at}; entry {sequence} of {segment}", fate_in_words(fate))
 }

@@ -184,7 +184,7 @@ fn commits(mut appends: &[Append], most: usize) -> impl Iterator<Item = &[Append
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tidegate_core::log::{Destinations, LoggedRecord};
+    use tidegate_core::log::{Destinations, Fated, LoggedRecord};
     use tidegate_core::record::{Properties, StreamId};
     use tidegate_core::units::Time;
 
@@ -205,20 +205,21 @@ mod tests {
             properties: Properties::default(),
             payload: Bytes::new(),
             foreign: None,
+            packet: None,
         }))
     }
 
     #[test]
     fn what_is_beside_records_costs_no_commit() {
         let entries = [
-            Entry::Fates(Vec::new()),
+            Entry::Fates(Fated::default()),
             record(),
             record(),
-            Entry::Fates(Vec::new()),
+            Entry::Fates(Fated::default()),
             record(),
             record(),
             record(),
-            Entry::Fates(Vec::new()),
+            Entry::Fates(Fated::default()),
         ];
         let append = |(number, entry)| Append { number, entry };
         let appends: Vec<Append> = (1..).zip(entries).map(append).collect();

@@ -163,6 +163,7 @@ impl Load {
             read_at: self.source.now(),
             source_unix_ns: Some(self.sent),
             ttl: None,
+            packet: None,
             identity: None,
         };
         self.source.offer(vec![record]).await.unwrap();

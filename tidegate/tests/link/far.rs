@@ -141,6 +141,7 @@ impl Sender {
             source_unix_ns: Some(self.sent),
             ttl: None,
             identity: None,
+            packet: None,
         };
         self.source.offer(vec![record]).await.unwrap();
         loop {
@@ -149,7 +150,7 @@ impl Sender {
                     assert_eq!((token, result), (Token(self.sent), Ok(())));
                     return;
                 }
-                Notice::Pause | Notice::Resume => {}
+                Notice::Pause | Notice::Resume | Notice::Ready | Notice::Released(_) => {}
             }
         }
     }

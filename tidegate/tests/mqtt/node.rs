@@ -7,7 +7,7 @@ use tidegate::input::counts::InputCounts;
 use tidegate::input::mqtt::client::{self, MqttClientOptions};
 use tidegate::input::mqtt::{self, MqttOptions};
 use tidegate::port::{Arrival, Clock, Intake, Notice};
-use tidegate_core::io::Input;
+use tidegate_core::io::{Control, Input};
 use tidegate_core::record::{Offered, RefuseReason, SourceId, Token};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -82,7 +82,7 @@ impl Node {
         let counts = intake.counts().clone();
         let running = tokio::spawn(async move {
             tokio::select! {
-                () = client::run(options, intake) => {}
+                () = client::run(options, intake, Arc::default()) => {}
                 _ = stopped.wait_for(|stop| *stop) => ended.abort(),
             }
         });
@@ -162,7 +162,7 @@ async fn stand_in(
                 None => return,
             },
             arrival = arrivals.recv() => match arrival {
-                Some(Arrival::Open { name, notices, reply }) => {
+                Some(Arrival::Open { name, notices, reply, .. }) => {
                     let source = SourceId(sources.len() as u32);
                     sources.push(notices);
                     let _ = report.send(Seen::Open(source, name));
@@ -175,7 +175,17 @@ async fn stand_in(
                         let _ = report.send(Seen::Record(record));
                     }
                 }
-                Some(Arrival::Input(other)) => panic!("an input offers records only: {other:?}"),
+                Some(Arrival::Input(Input::Control(control))) => match control {
+                    Control::Session { source, .. } => {
+                        let _ = sources[source.0 as usize].send(Notice::Ready);
+                    }
+                    Control::Release { source, packets } => {
+                        let _ = sources[source.0 as usize].send(Notice::Released(packets));
+                    }
+                    Control::SessionOver(_) => {}
+                    other => panic!("no input orders this: {other:?}"),
+                },
+                Some(Arrival::Input(other)) => panic!("no input says this: {other:?}"),
                 None => return,
             },
         }

@@ -12,6 +12,18 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 
+def connect(client, *arguments, **options):
+    """The first connection is not paho's to mend: a node may be starting."""
+    until = time.monotonic() + 20
+    while True:
+        try:
+            return client.connect(*arguments, **options)
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+
+
 def main():
     port, version, qos, count = (int(text) for text in sys.argv[1:5])
     arguments = {"client_id": f"paho-{version}-{qos}", "protocol": version}
@@ -25,9 +37,9 @@ def main():
     if version == 5:
         properties = Properties(PacketTypes.CONNECT)
         properties.SessionExpiryInterval = 60
-        client.connect("127.0.0.1", port, clean_start=False, properties=properties)
+        connect(client, "127.0.0.1", port, clean_start=False, properties=properties)
     else:
-        client.connect("127.0.0.1", port)
+        connect(client, "127.0.0.1", port)
     client.loop_start()
     sent = [client.publish("t", struct.pack(">I", number), qos=qos) for number in range(count)]
     until = time.monotonic() + 60

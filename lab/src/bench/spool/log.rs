@@ -110,5 +110,6 @@ fn record(seq: u64) -> LoggedRecord {
         properties: Properties::default(),
         payload: Bytes::from_static(&[b'x'; SIZE]),
         foreign: None,
+        packet: None,
     }
 }

@@ -55,6 +55,7 @@ async fn offer(source: &mut Source, group: u64, time: Duration) -> anyhow::Resul
         source_unix_ns: None,
         ttl: None,
         identity: None,
+        packet: None,
     };
     let start = Instant::now();
     let (mut offered, mut accepted) = (0, 0);
@@ -67,7 +68,7 @@ async fn offer(source: &mut Source, group: u64, time: Duration) -> anyhow::Resul
         match source.notice().await.context("the node is gone")? {
             Notice::Accept(_, Ok(())) => accepted += 1,
             Notice::Accept(_, Err(reason)) => anyhow::bail!("refused: {}", reason.name()),
-            Notice::Pause | Notice::Resume => {}
+            Notice::Pause | Notice::Resume | Notice::Ready | Notice::Released(_) => {}
         }
         while let Some(Notice::Accept(_, result)) = source.try_notice() {
             anyhow::ensure!(result.is_ok(), "refused");

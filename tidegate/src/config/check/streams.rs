@@ -11,7 +11,7 @@ use super::{Findings, name_is_good};
 use crate::config::nearest::suggest;
 use crate::config::places::Place;
 use crate::config::units::Period;
-use crate::config::{Config, Full, StreamConfig};
+use crate::config::{Accept, Config, Full, StreamConfig};
 
 pub(super) fn check(config: &Config, findings: &mut Findings) {
     let section = Place::section("stream");
@@ -117,6 +117,25 @@ fn bounds(config: &Config, stream: &StreamConfig, place: &Place, findings: &mut 
             config.limits.memory
         );
         findings.warning(place.to("memory"), text);
+    }
+    let is_durable = match stream.accept {
+        None => config.log.directory.is_some(),
+        Some(accept) => accept == Accept::Durable,
+    };
+    match &stream.stored {
+        Some(_) if !is_durable => {
+            let text = "has no effect: its records are not in a log (accept = \"durable\")";
+            findings.warning(place.to("stored"), text);
+        }
+        Some(stored) if stored.0 < Size::from_kib(1) => {
+            findings.error(place.to("stored"), "no record fits: give at least 1KiB");
+        }
+        Some(stored) if stored.0 > config.log.bound.0 => {
+            let text =
+                format!("more than the {} of log.bound, which comes first", config.log.bound);
+            findings.warning(place.to("stored"), text);
+        }
+        _ => {}
     }
     if stream.block_max != default.block_max && stream.full != Full::Block {
         findings.warning(place.to("block_max"), "has no effect: full is not \"block\"");

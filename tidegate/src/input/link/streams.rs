@@ -243,6 +243,8 @@ impl Stream {
                 let Some(pending) = self.offered.remove(&place) else { return };
                 self.answer(place, pending, result);
             }
+            // MQTT's.
+            Notice::Ready | Notice::Released(_) => {}
         }
     }
 
@@ -314,6 +316,7 @@ fn offered(source: &Source, place: u64, envelope: &Envelope) -> Offered {
         source_unix_ns: *source_unix_ns,
         ttl: *ttl,
         identity: Some(Identity::clone(identity)),
+        packet: None,
     }
 }
 

@@ -28,6 +28,10 @@ pub(super) struct Left<'a> {
 pub(super) async fn settle(left: Left<'_>) {
     let Left { shared, session, end, mut line, registration, takeover, stop } = left;
     let lasting = session.session_expiry();
+    if let Some(Line { source, .. }) = line.as_ref().filter(|_| session.expiry_is_news()) {
+        // The client said so with its goodbye. An error means that the node is gone.
+        let _ = source.session(lasting, lasting.is_zero()).await;
+    }
     let memory = session.leave();
     let mut will = session.take_will().filter(|_| end.publishes_will());
     let is_clean = takeover.as_ref().is_some_and(|takeover| takeover.is_clean);
@@ -58,6 +62,7 @@ pub(super) async fn settle(left: Left<'_>) {
     }
     line.take();
     registration.keep(memory, lasting);
+    shared.tell_gone().await;
 }
 
 /// The source goes along only where answers are to come by it: else a new one begins for the newer
@@ -104,6 +109,8 @@ impl Afterlife {
                         Some(Notice::Accept(token, result)) => self.memory.answer(token, result),
                         Some(Notice::Pause) => *paused = true,
                         Some(Notice::Resume) => *paused = false,
+                        // A release whose answer the client did not hear comes again.
+                        Some(Notice::Released(_) | Notice::Ready) => {}
                         None => return,
                     }
                     continue;
@@ -117,7 +124,7 @@ impl Afterlife {
                 offer(&self.line, will).await;
             }
             if Instant::now() >= self.until {
-                return;
+                break;
             }
         }
         let Afterlife { registration, memory, line, until, permit, .. } = self;

@@ -1,11 +1,12 @@
 //! Which connection speaks for which client id, and what is kept of the sessions of those that are
-//! away: a newer connection takes over.
+//! away: a newer connection takes over. One table for all inputs of a node, for a client id is one client.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tidegate_core::log::SessionState;
 use tokio::sync::oneshot;
 
 use super::session::Memory;
@@ -50,8 +51,17 @@ pub(super) enum Heritage {
 
 #[derive(Debug)]
 enum Entry {
-    Live { number: u64, kick: oneshot::Sender<Takeover> },
-    Kept { number: u64, memory: Memory, until: Instant },
+    Live {
+        number: u64,
+        kick: oneshot::Sender<Takeover>,
+    },
+    Kept {
+        number: u64,
+        memory: Memory,
+        until: Instant,
+    },
+    /// It is that of an input that is a client of another broker.
+    Reserved,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +71,8 @@ struct Table {
     by_end: BTreeSet<(Instant, u64, Arc<str>)>,
     /// Packet identifiers in them.
     ids: usize,
+    /// Clients whose sessions are over, and of which the node has not heard.
+    gone: Vec<Arc<str>>,
 }
 
 impl Table {
@@ -88,6 +100,7 @@ impl Table {
             }
             let client = client.clone();
             self.take(&client);
+            self.gone.push(client);
         }
     }
 }
@@ -95,22 +108,55 @@ impl Table {
 /// The client ids in use and the sessions that are kept. Bounded by the number of connections and of
 /// sessions.
 #[derive(Debug)]
-pub(super) struct Clients {
+pub struct Clients {
     table: Mutex<Table>,
-    sessions_max: usize,
     numbers: AtomicU64,
     started: u64,
 }
 
+impl Default for Clients {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Clients {
-    pub(super) fn new(sessions_max: usize) -> Self {
+    /// No client at all.
+    pub fn new() -> Self {
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Clients {
             table: Mutex::default(),
-            sessions_max,
             numbers: AtomicU64::new(0),
             started: started.as_millis() as u64,
         }
+    }
+
+    /// Keeps the sessions that a log knows, each for the time that it still lasts.
+    pub fn restore(&self, sessions: impl IntoIterator<Item = SessionState>) {
+        let (now, mut table) = (Instant::now(), self.lock());
+        for SessionState { client, lasts, packets, .. } in sessions {
+            let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+            if let Some(until) = now.checked_add(lasts) {
+                table.keep(client, number, Memory::restored(packets), until);
+            }
+        }
+    }
+
+    /// Keeps a client id for an input that is itself a client, for good; answers with what is known of its
+    /// session.
+    pub(super) fn reserve(&self, client: &Arc<str>) -> Memory {
+        let mut table = self.lock();
+        let older = table.take(client);
+        table.entries.insert(client.clone(), Entry::Reserved);
+        match older {
+            Some(Entry::Kept { memory, .. }) => memory,
+            _ => Memory::default(),
+        }
+    }
+
+    /// Clients whose sessions are over since the last time that this was asked.
+    pub(super) fn take_gone(&self) -> Vec<Arc<str>> {
+        std::mem::take(&mut self.lock().gone)
     }
 
     /// A client id for a client that has none: not used by any other client, nor by an earlier run.
@@ -120,16 +166,20 @@ impl Clients {
     }
 
     /// Takes a client id, and what is left of its session. Where another connection has it, that one is
-    /// told to end.
+    /// told to end. At most `sessions_max` sessions stay. `None` for an id that is reserved.
     pub(super) fn register(
         self: &Arc<Self>,
         client: &Arc<str>,
         is_clean: bool,
-    ) -> (Registration, Heritage) {
+        sessions_max: usize,
+    ) -> Option<(Registration, Heritage)> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (kick, kicked) = oneshot::channel();
         let mut table = self.lock();
-        table.tidy(Instant::now(), self.sessions_max);
+        table.tidy(Instant::now(), sessions_max);
+        if let Some(Entry::Reserved) = table.entries.get(client) {
+            return None;
+        }
         let older = table.take(client);
         table.entries.insert(client.clone(), Entry::Live { number, kick });
         drop(table);
@@ -145,7 +195,10 @@ impl Clients {
             _ => Heritage::Nothing,
         };
         let clients = self.clone();
-        (Registration { clients, client: client.clone(), number, kicked }, heritage)
+        Some((
+            Registration { clients, client: client.clone(), number, sessions_max, kicked },
+            heritage,
+        ))
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -160,6 +213,7 @@ pub(super) struct Registration {
     clients: Arc<Clients>,
     client: Arc<str>,
     number: u64,
+    sessions_max: usize,
     /// Resolves when a newer connection takes the client id.
     pub(super) kicked: oneshot::Receiver<Takeover>,
 }
@@ -179,7 +233,7 @@ impl Registration {
             if let Some(until) = now.checked_add(lasting) {
                 table.keep(self.client.clone(), self.number, memory, until);
             }
-            table.tidy(now, self.clients.sessions_max);
+            table.tidy(now, self.sessions_max);
             return;
         }
         drop(table);
@@ -209,6 +263,7 @@ mod tests {
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3600);
+    const MOST: usize = 2;
 
     fn awaited(heritage: Heritage) -> oneshot::Receiver<Estate> {
         let Heritage::Awaited(left) = heritage else { panic!("{heritage:?}") };
@@ -217,11 +272,11 @@ mod tests {
 
     #[test]
     fn the_newer_connection_waits_for_the_older_one() {
-        let clients = Arc::new(Clients::new(9));
+        let clients = Arc::new(Clients::new());
         let id: Arc<str> = "plc-1".into();
-        let (mut older, nobody) = clients.register(&id, true);
+        let (mut older, nobody) = clients.register(&id, true, MOST).unwrap();
         assert!(matches!(nobody, Heritage::Nothing));
-        let (newer, gone) = clients.register(&id, true);
+        let (newer, gone) = clients.register(&id, true, MOST).unwrap();
         let mut gone = awaited(gone);
         let takeover = older.kicked.try_recv().unwrap();
         assert!(gone.try_recv().is_err());
@@ -235,22 +290,22 @@ mod tests {
 
     #[test]
     fn a_dead_connection_is_not_waited_for() {
-        let clients = Arc::new(Clients::new(9));
+        let clients = Arc::new(Clients::new());
         let id: Arc<str> = "plc-1".into();
-        let (older, _) = clients.register(&id, true);
+        let (older, _) = clients.register(&id, true, MOST).unwrap();
         drop(older);
-        assert!(matches!(clients.register(&id, true).1, Heritage::Nothing));
+        assert!(matches!(clients.register(&id, true, MOST).unwrap().1, Heritage::Nothing));
     }
 
     #[test]
     fn a_kept_session_is_for_who_wants_it() {
-        let clients = Arc::new(Clients::new(9));
+        let clients = Arc::new(Clients::new());
         let id: Arc<str> = "plc-1".into();
         for (is_clean, lasting, is_kept) in
             [(false, HOUR, true), (true, HOUR, false), (false, Duration::ZERO, false)]
         {
-            clients.register(&id, true).0.keep(Memory::default(), lasting);
-            let (registration, heritage) = clients.register(&id, is_clean);
+            clients.register(&id, true, MOST).unwrap().0.keep(Memory::default(), lasting);
+            let (registration, heritage) = clients.register(&id, is_clean, MOST).unwrap();
             assert_eq!(matches!(heritage, Heritage::Kept(_)), is_kept);
             drop(registration);
             assert!(clients.lock().by_end.is_empty());
@@ -259,29 +314,29 @@ mod tests {
 
     #[test]
     fn a_session_goes_to_a_newer_connection_that_came_meanwhile() {
-        let clients = Arc::new(Clients::new(9));
+        let clients = Arc::new(Clients::new());
         let id: Arc<str> = "plc-1".into();
-        let (older, _) = clients.register(&id, false);
-        let (_newer, heritage) = clients.register(&id, false);
+        let (older, _) = clients.register(&id, false, MOST).unwrap();
+        let (_newer, heritage) = clients.register(&id, false, MOST).unwrap();
         older.keep(Memory::default(), HOUR);
         assert!(awaited(heritage).try_recv().is_ok());
     }
 
     #[test]
     fn kept_sessions_are_bounded() {
-        let clients = Arc::new(Clients::new(2));
+        let clients = Arc::new(Clients::new());
         for (id, lasting) in [("a", 2 * HOUR), ("b", HOUR), ("c", 3 * HOUR)] {
-            clients.register(&id.into(), false).0.keep(Memory::default(), lasting);
+            clients.register(&id.into(), false, MOST).unwrap().0.keep(Memory::default(), lasting);
         }
         for (id, is_kept) in [("a", true), ("b", false), ("c", true)] {
-            let (_, heritage) = clients.register(&id.into(), false);
+            let (_, heritage) = clients.register(&id.into(), false, MOST).unwrap();
             assert_eq!(matches!(heritage, Heritage::Kept(_)), is_kept, "{id}");
         }
     }
 
     #[test]
     fn assigned_ids_differ() {
-        let clients = Clients::new(0);
+        let clients = Clients::new();
         assert_ne!(clients.assign(), clients.assign());
     }
 }

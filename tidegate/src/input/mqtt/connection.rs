@@ -14,6 +14,7 @@ use super::afterlife::{Left, settle};
 use super::buffer::{Buffer, discard};
 use super::clients::{Estate, Heritage, Line};
 use super::listener::{Call, Shared};
+use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
 use super::session::{Effects, End, Session, Step};
 use crate::access::Grants;
@@ -124,10 +125,17 @@ impl Connection<'_> {
     async fn live(&mut self, peer: SocketAddr, stop: &mut watch::Receiver<bool>) -> End {
         let mut client = self.session.client().clone();
         if client.is_empty() {
-            client = self.shared.clients.assign();
+            client = self.shared.options.clients.assign();
         }
         let is_clean = self.session.is_clean();
-        let (mut registration, heritage) = self.shared.clients.register(&client, is_clean);
+        let MqttOptions { clients, sessions_max, .. } = &self.shared.options;
+        let Some((mut registration, heritage)) = clients.register(&client, is_clean, *sessions_max)
+        else {
+            self.session.refuse_client(&mut self.effects.out);
+            self.finish(&End::Reserved, &mut None).await;
+            return End::Reserved;
+        };
+        self.shared.tell_gone().await;
         let mut line = self.inherit(heritage).await;
         let (end, takeover) = tokio::select! {
             biased;
@@ -148,6 +156,7 @@ impl Connection<'_> {
         };
         // The connection may have ended while the node was busy: what it never heard of comes again.
         self.session.withdraw(&mut self.effects.records);
+        self.effects.releases.clear();
         self.finish(&end, &mut line).await;
         let (shared, session) = (self.shared, &mut self.session);
         settle(Left { shared, session, end: &end, line, registration, takeover, stop }).await;
@@ -173,10 +182,31 @@ impl Connection<'_> {
     }
 
     async fn serve(&mut self, client: Arc<str>, peer: SocketAddr, line: &mut Line) -> End {
+        let patience = self.shared.options.connect_timeout;
+        match timeout(patience, self.begin_session(line)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(end)) => return end,
+            Err(_) => return End::Unready,
+        }
         tracing::debug!(%client, %peer, "connected");
         match self.session.opened(line.source.id(), client, &mut self.effects) {
             Ok(()) => self.exchange(line).await.err().unwrap_or(End::Closed),
             Err(end) => end,
+        }
+    }
+
+    /// Tells the node of the session, and waits until the client may be let in.
+    async fn begin_session(&mut self, line: &mut Line) -> Result<(), End> {
+        let Line { source, paused } = line;
+        let lasts = self.session.session_expiry();
+        let is_new = !self.session.is_resumed();
+        source.session(lasts, is_new).await.map_err(|_| End::Stopping)?;
+        loop {
+            match source.notice().await {
+                Some(Notice::Ready) => return Ok(()),
+                Some(notice) => self.heed(notice, paused),
+                None => return Err(End::Stopping),
+            }
         }
     }
 
@@ -191,6 +221,10 @@ impl Connection<'_> {
             if !self.effects.records.is_empty() {
                 let records = &mut self.effects.records;
                 source.offer_all(records).await.map_err(|_| End::Stopping)?;
+            }
+            if !self.effects.releases.is_empty() {
+                let releases = &mut self.effects.releases;
+                source.release(releases).await.map_err(|_| End::Stopping)?;
             }
             while let Some(notice) = source.try_notice() {
                 self.heed(notice, paused);
@@ -270,6 +304,8 @@ impl Connection<'_> {
             Notice::Accept(token, result) => self.session.answer(token, result),
             Notice::Pause => *paused = true,
             Notice::Resume => *paused = false,
+            Notice::Released(ids) => self.session.released(&ids, &mut self.effects.out),
+            Notice::Ready => {}
         }
     }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use tidegate_core::io::Control;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::clients::Clients;
 use super::connection;
 use super::options::MqttOptions;
 use super::session::{End, Limits};
@@ -65,7 +65,6 @@ pub enum MqttError {
 pub(super) struct Shared {
     pub(super) options: MqttOptions,
     pub(super) limits: Limits,
-    pub(super) clients: Arc<Clients>,
     pub(super) intake: Intake,
     /// KiB that partial packets may still take.
     pub(super) room: Arc<Semaphore>,
@@ -78,6 +77,14 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Tells the node whose sessions are over.
+    pub(super) async fn tell_gone(&self) {
+        for client in self.options.clients.take_gone() {
+            // An error means that the node is gone.
+            let _ = self.intake.control(Control::SessionOver(client)).await;
+        }
+    }
+
     /// Logs the end of a connection; warnings are bounded.
     pub(super) fn report(&self, end: &End, client: &str, peer: SocketAddr) {
         if !end.is_worth_a_warning() {
@@ -205,12 +212,11 @@ impl MqttListener {
         };
         let room = options.partial_max.div_ceil(1024).min(Semaphore::MAX_PERMITS);
         let patience = options.stop_grace + STOP_MARGIN;
-        let sessions_max = options.sessions_max;
+        let afterlives = Arc::new(Semaphore::new(options.sessions_max));
         let shared = Arc::new(Shared {
             options,
             limits,
-            clients: Arc::new(Clients::new(sessions_max)),
-            afterlives: Arc::new(Semaphore::new(sessions_max)),
+            afterlives,
             intake,
             room: Arc::new(Semaphore::new(room)),
             complaints: Complaints::new(Instant::now()),

@@ -16,8 +16,13 @@
 //!
 //! What a client may notice:
 //! * A session is what is known of QoS 2 publishes: the packet identifiers from PUBLISH to PUBREL. It
-//!   outlives its connection if the client asks for it, within the bounds of the options, but not the
-//!   process. An answer of the node that comes after the connection is booked in the session.
+//!   outlives its connection if the client asks for it, within the bounds of the options. An answer of the
+//!   node that comes after the connection is booked in the session.
+//! * A session outlives the process as well, from its first QoS 2 publish to a durable stream on: the log
+//!   has its packet identifiers. Therefore a PUBREL is answered when the log knows of it, and a CONNECT
+//!   that ends such a session when the log has forgotten it.
+//! * A client id is one client on all listeners of a node. That of an input that subscribes at another
+//!   broker is refused to clients.
 //! * Subscriptions are answered with a failure, and the connection stays.
 //! * The retain flag is accepted and kept as a record property, and nothing is retained here: with
 //!   "retain not available" many clients could not connect, for MQTT 5 makes a retained will or
@@ -42,6 +47,7 @@ mod pulse;
 pub mod session;
 mod wire;
 
+pub use self::clients::Clients;
 pub use self::listener::{MqttError, MqttListener, bind};
 pub use self::options::MqttOptions;
 pub use self::session::Refused;

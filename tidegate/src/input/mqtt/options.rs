@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 
+use super::clients::Clients;
 use super::session::Refused;
 use crate::access::Access;
 
@@ -31,6 +32,8 @@ pub struct MqttOptions {
     pub partial_max: usize,
     /// Connections at a time; more are closed at once.
     pub connections_max: usize,
+    /// Who speaks for which client id: one table for all inputs of a node.
+    pub clients: Arc<Clients>,
     /// Sessions that are kept while their clients are away; the one that would end next makes room.
     pub sessions_max: usize,
     /// How long at most. Announced to MQTT 5 clients that ask for more; a whole number of seconds.
@@ -55,6 +58,7 @@ impl MqttOptions {
             listen,
             tls: None,
             access: Arc::default(),
+            clients: Arc::new(Clients::new()),
             max_packet_size: 1024 * 1024,
             receive_maximum: 1024,
             topic_alias_maximum: 16,

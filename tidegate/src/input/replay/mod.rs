@@ -155,7 +155,7 @@ impl Replay {
         match notice {
             Notice::Pause => self.paused = true,
             Notice::Resume => self.paused = false,
-            Notice::Accept(..) => {}
+            Notice::Accept(..) | Notice::Ready | Notice::Released(_) => {}
         }
     }
 
@@ -195,6 +195,7 @@ impl Replay {
             source_unix_ns: source_time,
             ttl: None,
             identity: None,
+            packet: None,
         }
     }
 

@@ -5,7 +5,7 @@ use tidegate_core::units::Time;
 
 use super::MqttClientOptions;
 use super::session::{Session, Step};
-use crate::input::mqtt::session::{BATCH_MAX, Effects};
+use crate::input::mqtt::session::{BATCH_MAX, Effects, Memory};
 
 /// Plays the bytes to a client as a broker would, and checks what must always hold. The first byte
 /// chooses how the bytes are cut into reads and how the node answers.
@@ -27,7 +27,7 @@ pub fn exercise(bytes: &[u8]) {
         receive_maximum: 4,
         max_packet_size: 2048,
     };
-    let mut session = Session::new(options, SourceId(7));
+    let mut session = Session::new(options, SourceId(7), Memory::default());
     let mut effects = Effects::default();
     session.connect(&mut effects.out);
     let mut buffer: Vec<u8> = Vec::new();
@@ -60,6 +60,9 @@ fn play(session: &mut Session, buffer: &mut Vec<u8>, effects: &mut Effects, choi
         if session.acknowledge(&mut effects.out).is_err() {
             return false;
         }
+        let releases = std::mem::take(&mut effects.releases);
+        session.released(&releases, &mut effects.out);
+        session.forgotten(&mut effects.out);
         assert!(!session.must_wait(), "every answer is passed on");
         effects.out.clear();
         match step {

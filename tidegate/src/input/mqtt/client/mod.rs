@@ -21,6 +21,7 @@ pub use self::exercise::exercise;
 use self::session::{Session, Step};
 use self::trouble::Trouble;
 use super::buffer::Buffer;
+use super::clients::Clients;
 use super::session::Effects;
 use super::wire::{Version, client as wire};
 use crate::output::backoff::Backoff;
@@ -32,6 +33,8 @@ use crate::tls::{ClientTls, Stream, server_name};
 const LOGIN_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a goodbye may take.
 const CLOSE_WAIT: Duration = Duration::from_millis(500);
+/// How long the log remembers the session if this input is no more: as long as the broker does.
+const LASTS: Duration = Duration::from_secs(session::SESSION_EXPIRY as u64);
 /// A connection that lasted this long was a good one: the next attempt comes soon.
 const STABLE: Duration = Duration::from_secs(5);
 
@@ -68,12 +71,18 @@ impl MqttClientOptions {
 }
 
 /// Serves until the node is gone. Trouble is told once, and tried again with growing pauses.
-pub async fn run(options: MqttClientOptions, intake: Intake) {
+pub async fn run(options: MqttClientOptions, intake: Intake, clients: Arc<Clients>) {
     let (host, port): (Arc<str>, u16) = (options.host.as_str().into(), options.port);
     let tls = options.tls.clone();
-    let Ok(source) = intake.open(options.client_id.as_str().into()).await else { return };
-    let session = Session::new(options, source.id());
-    let mut client = Client { session, source, paused: false, effects: Effects::default() };
+    let client_id: Arc<str> = options.client_id.as_str().into();
+    let memory = clients.reserve(&client_id);
+    let Ok(source) = intake.open(client_id).await else { return };
+    let session = Session::new(options, source.id(), memory);
+    let effects = Effects::default();
+    let mut client = Client { session, source, paused: false, has_asked: false, effects };
+    if !client.go_on().await {
+        return;
+    }
     let mut backoff = Backoff::new();
     let complaint = Complaint::default();
     loop {
@@ -118,6 +127,8 @@ struct Client {
     session: Session,
     source: Source,
     paused: bool,
+    /// Whether the node was asked to forget the session of the present connection.
+    has_asked: bool,
     effects: Effects,
 }
 
@@ -130,10 +141,25 @@ struct Wire {
 }
 
 impl Client {
+    /// Tells the node that the session of an earlier process goes on; false where it is stopping.
+    async fn go_on(&mut self) -> bool {
+        if self.source.session(LASTS, false).await.is_err() {
+            return false;
+        }
+        loop {
+            match self.source.notice().await {
+                Some(Notice::Ready) => return true,
+                Some(notice) => self.heed(notice),
+                None => return false,
+            }
+        }
+    }
+
     /// Serves one connection to its end.
     async fn serve(&mut self, stream: Stream, told: &Complaint, intake: &Intake) -> Trouble {
         let mut wire = Wire { stream, buffer: Buffer::default(), heard: Instant::now() };
         self.effects = Effects::default();
+        self.has_asked = false;
         self.session.connect(&mut self.effects.out);
         let login = async {
             wire.stream.handshake().await?;
@@ -221,8 +247,16 @@ impl Client {
             if !records.is_empty() {
                 self.source.offer_all(records).await.map_err(|_| Trouble::Stopping)?;
             }
+            if !self.effects.releases.is_empty() {
+                let releases = &mut self.effects.releases;
+                self.source.release(releases).await.map_err(|_| Trouble::Stopping)?;
+            }
             step?
         };
+        if self.session.is_forgetting() && !self.has_asked {
+            self.has_asked = true;
+            self.source.session(LASTS, true).await.map_err(|_| Trouble::Stopping)?;
+        }
         while let Some(notice) = self.source.try_notice() {
             self.heed(notice);
         }
@@ -247,6 +281,8 @@ impl Client {
             Notice::Accept(token, result) => self.session.answer(token, result),
             Notice::Pause => self.paused = true,
             Notice::Resume => self.paused = false,
+            Notice::Released(ids) => self.session.released(&ids, &mut self.effects.out),
+            Notice::Ready => self.session.forgotten(&mut self.effects.out),
         }
     }
 

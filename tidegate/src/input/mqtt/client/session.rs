@@ -3,13 +3,13 @@
 //! QoS 2 goes on with the broker's session.
 
 use bytes::Bytes;
-use tidegate_core::record::{RefuseReason, SourceId, Token};
+use tidegate_core::record::{Offered, RefuseReason, SourceId, Token};
 use tidegate_core::units::Time;
 
 use super::MqttClientOptions;
 use super::trouble::Trouble;
 use crate::input::mqtt::session::answers::{Answers, Kind};
-use crate::input::mqtt::session::memory::Released;
+use crate::input::mqtt::session::memory::{Memory, Released};
 use crate::input::mqtt::session::record::Facts;
 use crate::input::mqtt::session::{BATCH_MAX, Effects};
 use crate::input::mqtt::wire::client::{self as wire, Login};
@@ -23,7 +23,7 @@ pub(super) const KEEPALIVE: u16 = 30;
 /// The only SUBSCRIBE of a connection.
 const SUBSCRIBE_ID: u16 = 1;
 /// How long the broker keeps what comes while we are away: a long weekend.
-const SESSION_EXPIRY: u32 = 7 * 24 * 3600;
+pub(super) const SESSION_EXPIRY: u32 = 7 * 24 * 3600;
 
 /// How far `receive` came.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub(super) enum Step {
 enum Phase {
     Closed,
     Connecting,
+    /// The broker begins anew: the node must forget its last session before records come.
+    Forgetting,
     Subscribing,
     Open,
 }
@@ -60,7 +62,10 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(options: MqttClientOptions, source: SourceId) -> Self {
+    /// A client that goes on with what is known of its session.
+    pub(super) fn new(options: MqttClientOptions, source: SourceId, memory: Memory) -> Self {
+        let mut answers = Answers::default();
+        answers.resume(memory);
         let version = options.version.unwrap_or(Version::V5);
         Session {
             options,
@@ -68,7 +73,7 @@ impl Session {
             source,
             phase: Phase::Closed,
             keepalive: KEEPALIVE,
-            answers: Answers::default(),
+            answers,
             has_subscribed: false,
             last_topic: Bytes::new(),
             dropped: Vec::new(),
@@ -168,9 +173,13 @@ impl Session {
             (_, 6, 2) => {
                 let (id, _) = control::acknowledgement(self.version, body, control::RELEASED)?;
                 match self.answers.memory.release(id) {
-                    Released::Done => write::taken(&mut effects.out, write::PUBCOMP, id),
+                    Released::Done => effects.releases.push(id),
+                    Released::Again => {}
                     _ => write::unknown_released(&mut effects.out, self.version, id),
                 }
+            }
+            (Phase::Forgetting, ..) => {
+                return Err(Violation::protocol("a packet before the subscription").into());
             }
             (_, 13, 0) => {}
             (_, 14, 0) if self.version == Version::V5 => {
@@ -202,10 +211,37 @@ impl Session {
         if !welcome.session_present {
             // The broker begins anew: an identifier that comes again is a new record.
             self.answers.memory.clear();
+            self.phase = Phase::Forgetting;
+            return Ok(());
         }
+        self.subscribe(out);
+        Ok(())
+    }
+
+    /// Whether the node must forget what it knows of the session.
+    pub(super) fn is_forgetting(&self) -> bool {
+        self.phase == Phase::Forgetting
+    }
+
+    /// The node has forgotten it.
+    pub(super) fn forgotten(&mut self, out: &mut Vec<u8>) {
+        if self.is_forgetting() {
+            self.subscribe(out);
+        }
+    }
+
+    fn subscribe(&mut self, out: &mut Vec<u8>) {
         self.phase = Phase::Subscribing;
         wire::subscribe(out, self.version, SUBSCRIBE_ID, &self.options.topics, self.options.qos);
-        Ok(())
+    }
+
+    /// Answers PUBRELs: their identifiers are free.
+    pub(super) fn released(&mut self, ids: &[u16], out: &mut Vec<u8>) {
+        for &id in ids {
+            if self.answers.memory.released(id) {
+                write::taken(out, write::PUBCOMP, id);
+            }
+        }
     }
 
     fn subscribed(&mut self, body: &[u8]) -> Result<(), Trouble> {
@@ -240,6 +276,7 @@ impl Session {
             }
             Err(violation) => return self.not_understood(flags, body, violation),
         };
+        let packet = publish.id.filter(|_| publish.qos == 2);
         let token = match (publish.qos, publish.id) {
             (2, Some(id)) => match self.answers.expect_once(id) {
                 Some(token) => Some(token),
@@ -253,7 +290,7 @@ impl Session {
         }
         let payload = Bytes::copy_from_slice(publish.payload);
         let record = facts.record(self.source, token, self.last_topic.clone(), payload, now);
-        effects.records.push(record);
+        effects.records.push(Offered { packet, ..record });
         Ok(())
     }
 

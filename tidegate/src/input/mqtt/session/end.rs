@@ -54,6 +54,14 @@ pub enum End {
     /// The client does not read what it is answered.
     #[error("the client does not read its acknowledgements")]
     NotReading,
+    /// The client id belongs to an input of this node that is itself a client.
+    #[error(
+        "its client id is that of an mqtt_client input of this node: give one of them another id"
+    )]
+    Reserved,
+    /// The log did not forget the client's earlier session in time.
+    #[error("the log did not forget the client's earlier session in time")]
+    Unready,
     /// A newer connection uses the same client id.
     #[error("another connection uses the same client id")]
     TakenOver,
@@ -79,6 +87,7 @@ impl End {
         match self {
             End::Disconnected { .. } | End::Closed | End::Failed(_) | End::ConnectTimeout => None,
             End::NotReading | End::Untrusted(_) | End::Denied(_) => None,
+            End::Reserved | End::Unready => None,
             End::Violation { violation, .. } => Some(violation.reason),
             End::Refused { .. } => Some(Reason::ImplementationSpecific),
             End::KeepAlive => Some(Reason::KeepAliveTimeout),
@@ -93,7 +102,7 @@ impl End {
             End::Disconnected { .. } | End::Closed | End::Failed(_) | End::Stopping => false,
             End::Violation { .. } | End::Refused { .. } | End::KeepAlive => true,
             End::ConnectTimeout | End::NotReading | End::TakenOver | End::Untrusted(_) => true,
-            End::Denied(_) => true,
+            End::Denied(_) | End::Reserved | End::Unready => true,
         }
     }
 }

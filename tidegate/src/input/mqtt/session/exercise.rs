@@ -58,6 +58,8 @@ fn play(session: &mut Session, buffer: &mut Vec<u8>, effects: &mut Effects, choi
     loop {
         let (done, step) = session.receive(Time::ZERO, buffer, effects);
         buffer.drain(..done);
+        let releases = std::mem::take(&mut effects.releases);
+        session.released(&releases, &mut effects.out);
         let refuse = choice & 1 == 1;
         if !answer(session, effects, refuse) {
             return false;

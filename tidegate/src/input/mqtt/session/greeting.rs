@@ -77,6 +77,15 @@ impl Session {
         self.phase = Phase::Ended;
     }
 
+    /// Refuses the CONNECT for its client id.
+    pub fn refuse_client(&mut self, out: &mut Vec<u8>) {
+        match self.version {
+            Some(Version::V5) => write::refused_v5(out, Reason::ClientIdNotValid),
+            _ => write::refused(out, 2),
+        }
+        self.phase = Phase::Ended;
+    }
+
     fn note<'a>(&mut self, connect: Connect<'a>) -> Connect<'a> {
         self.client_maximum = connect.maximum_packet_size;
         self.problem_information = connect.problem_information;

@@ -1,8 +1,8 @@
 //! What a session knows of its QoS 2 publishes, beyond the connection that brought them.
 //!
 //! A packet identifier is remembered from its PUBLISH to its PUBREL: while it is, a PUBLISH with it is a
-//! duplicate (MQTT 5, 4.3.3). All changes go through the four functions `begin`, `accept`, `forget` and
-//! `release`: a log of sessions would note these, and rebuild the rest.
+//! duplicate (MQTT 5, 4.3.3). The node's log knows the same of sessions that outlive their connections,
+//! so that a crash does not end them.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,24 @@ use tidegate_core::record::{RefuseReason, Token};
 /// What became of a PUBREL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Released {
-    /// The identifier is free again.
+    /// The identifier may be free again.
     Done,
+    /// It was released before, and that is not answered yet.
+    Again,
     /// It was free before.
     Unknown,
     /// Its publish is not answered yet: the client ran ahead.
     Early,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Id {
     /// The node has the record.
     is_accepted: bool,
     /// It was published, or published again, on the present connection.
     is_here: bool,
+    /// It was released on the present connection, and the node is being told.
+    is_released: bool,
 }
 
 /// The packet identifiers of a session's QoS 2 publishes. Bounded by their number, 65,535, and by what
@@ -99,7 +103,7 @@ impl Memory {
 
     /// A new publish.
     pub(crate) fn begin(&mut self, id: u16) {
-        let old = self.ids.insert(id, Id { is_accepted: false, is_here: true });
+        let old = self.ids.insert(id, Id { is_here: true, ..Id::default() });
         self.here += usize::from(old.is_none_or(|old| !old.is_here));
     }
 
@@ -118,23 +122,40 @@ impl Memory {
         }
     }
 
-    /// The record was refused: the identifier is free.
+    /// The identifier is free: it was released, or its record was refused.
     pub(crate) fn forget(&mut self, id: u16) {
         if let Some(id) = self.ids.remove(&id) {
             self.here -= usize::from(id.is_here);
         }
     }
 
-    /// The client has the PUBREC.
+    /// The client has the PUBREC. The identifier is free once it is forgotten.
     pub(crate) fn release(&mut self, id: u16) -> Released {
-        match self.ids.get(&id) {
+        match self.ids.get_mut(&id) {
             None => Released::Unknown,
             Some(Id { is_accepted: false, .. }) => Released::Early,
-            Some(_) => {
-                self.forget(id);
+            Some(Id { is_released: true, .. }) => Released::Again,
+            Some(id) => {
+                id.is_released = true;
                 Released::Done
             }
         }
+    }
+
+    /// The node knows of a release: the identifier is free. False where the present connection released no such
+    /// one: the answer is to an earlier connection, and the identifier may be in use again.
+    pub(crate) fn released(&mut self, id: u16) -> bool {
+        let is_released = self.ids.get(&id).is_some_and(|id| id.is_released);
+        if is_released {
+            self.forget(id);
+        }
+        is_released
+    }
+
+    /// What an earlier process knew: publishes that it accepted and that were not released.
+    pub fn restored(packets: impl IntoIterator<Item = u16>) -> Memory {
+        let accepted = |packet| (packet, Id { is_accepted: true, ..Id::default() });
+        Memory { ids: packets.into_iter().map(accepted).collect(), ..Memory::default() }
     }
 
     /// The far end has forgotten the session: nothing of it is a duplicate. Answers that are still to
@@ -148,7 +169,7 @@ impl Memory {
     /// The connection ended: none of the identifiers is here.
     pub(crate) fn leave(&mut self) {
         self.here = 0;
-        self.ids.values_mut().for_each(|id| id.is_here = false);
+        self.ids.values_mut().for_each(|id| (id.is_here, id.is_released) = (false, false));
     }
 }
 
@@ -164,6 +185,8 @@ mod tests {
         assert_eq!(memory.release(7), Released::Early);
         memory.accept(7);
         assert_eq!(memory.release(7), Released::Done);
+        assert_eq!(memory.release(7), Released::Again);
+        memory.forget(7);
         assert_eq!(memory.release(7), Released::Unknown);
         assert_eq!((memory.len(), memory.here()), (0, 0));
     }

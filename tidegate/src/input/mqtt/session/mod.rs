@@ -72,6 +72,9 @@ pub struct Limits {
 pub struct Effects {
     /// To be offered to the node, in this order.
     pub records: Vec<Offered>,
+    /// QoS 2 packet identifiers that the client has released: the node is to hear it, and
+    /// [`Session::released`] of its answer.
+    pub releases: Vec<u16>,
     /// To be written to the client.
     pub out: Vec<u8>,
 }
@@ -176,6 +179,16 @@ impl Session {
         Duration::from_secs(self.session_expiry.into())
     }
 
+    /// Whether the client changed that time with its goodbye.
+    pub fn expiry_is_news(&self) -> bool {
+        self.session_expiry != self.asked_expiry.min(self.limits.session_expiry_max)
+    }
+
+    /// Whether it goes on with what an earlier connection left.
+    pub fn is_resumed(&self) -> bool {
+        self.is_resumed
+    }
+
     /// Publishes that wait for the node's answer.
     pub fn unanswered(&self) -> usize {
         self.answers.len()
@@ -260,7 +273,7 @@ impl Session {
                 let discard_will = said.discard_will;
                 return Ok(Some(Step::End(End::Disconnected { discard_will })));
             }
-            _ => self.rare(version, frame, &mut effects.out)?,
+            _ => self.rare(version, frame, effects)?,
         }
         Ok(None)
     }

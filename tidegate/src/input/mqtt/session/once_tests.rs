@@ -57,6 +57,10 @@ impl Peer {
     fn release(&mut self, id: u16) -> Vec<u8> {
         let [high, low] = id.to_be_bytes();
         assert_eq!(self.send(&[0x62, 2, high, low]), Step::Read(2));
+        for id in std::mem::take(&mut self.effects.releases) {
+            assert!(self.effects.out.is_empty(), "not before the node knows");
+            self.session.released(&[id], &mut self.effects.out);
+        }
         self.written()
     }
 
@@ -181,6 +185,8 @@ enum Happening {
     /// The node answers its oldest open offer, or a later one.
     Accept(usize),
     Refuse(usize),
+    /// The node knows of the oldest release.
+    Know,
     /// What was written reaches the client.
     Deliver,
     /// The connection breaks, and what was written is lost; the client comes back.
@@ -192,6 +198,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         6 => (1..=3_u16).prop_map(Happening::Send),
         4 => (0..3_usize).prop_map(Happening::Accept),
         1 => (0..3_usize).prop_map(Happening::Refuse),
+        4 => Just(Happening::Know),
         4 => Just(Happening::Deliver),
         2 => Just(Happening::Break),
     ]
@@ -233,6 +240,7 @@ impl World {
             Happening::Send(id) => self.send(id),
             Happening::Accept(place) => self.answer(place, Ok(())),
             Happening::Refuse(place) => self.answer(place, Err(RefuseReason::Full)),
+            Happening::Know => self.know(),
             Happening::Deliver => self.deliver(),
             Happening::Break => self.reconnect(),
         }
@@ -278,6 +286,13 @@ impl World {
         }
     }
 
+    fn know(&mut self) {
+        if !self.peer.effects.releases.is_empty() {
+            let id = self.peer.effects.releases.remove(0);
+            self.peer.session.released(&[id], &mut self.peer.effects.out);
+        }
+    }
+
     /// The client reads its answers, and does what the standard wants.
     fn deliver(&mut self) {
         let written = self.peer.written();
@@ -320,6 +335,7 @@ impl World {
                 Some(_) => self.send(id),
             });
             self.answer(0, Ok(()));
+            self.know();
             self.deliver();
         }
         assert!(self.clients.values().all(|client| *client == Client::Idle), "{:?}", self.clients);

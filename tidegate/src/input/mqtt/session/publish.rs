@@ -7,7 +7,7 @@ use tidegate_core::units::Time;
 use super::answers::Kind;
 use super::memory::{Memory, Released};
 use super::record::Facts;
-use super::{End, Phase, Refused, Session};
+use super::{Effects, End, Phase, Refused, Session};
 use crate::input::mqtt::wire::publish::Publish;
 use crate::input::mqtt::wire::{Reason, Version, Violation, property, write};
 
@@ -44,7 +44,9 @@ impl Session {
             }
         };
         let payload = Bytes::copy_from_slice(publish.payload);
-        Ok(Some(facts.record(self.source, token, key, payload, now)))
+        let packet = publish.id.filter(|_| publish.qos == 2 && self.session_expiry > 0);
+        let record = facts.record(self.source, token, key, payload, now);
+        Ok(Some(Offered { packet, ..record }))
     }
 
     /// Notes a publish that is to be acknowledged; `None` for one that was offered before.
@@ -72,21 +74,37 @@ impl Session {
         Ok(self.answers.expect_once(id))
     }
 
-    /// Answers a PUBREL.
+    /// Takes a PUBREL. Where the session outlives the connection the node must know of it before it is
+    /// answered: else a crash would bring the identifier back, and swallow the next publish under it.
     pub(super) fn release(
         &mut self,
         version: Version,
         id: u16,
-        out: &mut Vec<u8>,
+        effects: &mut Effects,
     ) -> Result<(), Violation> {
         match self.answers.memory.release(id) {
-            Released::Done => write::taken(out, write::PUBCOMP, id),
-            Released::Unknown => write::unknown_released(out, version, id),
+            Released::Done if self.session_expiry > 0 => effects.releases.push(id),
+            Released::Done => self.released(&[id], &mut effects.out),
+            Released::Again => {}
+            Released::Unknown => {
+                let before = effects.out.len();
+                write::unknown_released(&mut effects.out, version, id);
+                self.fits(before, &mut effects.out)?;
+            }
             Released::Early => {
                 return Err(Violation::protocol("a release of a publish that is not answered yet"));
             }
         }
         Ok(())
+    }
+
+    /// Answers PUBRELs: their identifiers are free.
+    pub fn released(&mut self, ids: &[u16], out: &mut Vec<u8>) {
+        for &id in ids {
+            if self.answers.memory.released(id) {
+                write::taken(out, write::PUBCOMP, id);
+            }
+        }
     }
 
     /// Notes the node's answer to a publish, without writing anything yet.

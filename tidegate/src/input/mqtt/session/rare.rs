@@ -1,6 +1,6 @@
 //! Packets that a publishing client seldom sends: of subscribers, and left over from other servers.
 
-use super::Session;
+use super::{Effects, Session};
 use crate::input::mqtt::wire::control::{self, Filters};
 use crate::input::mqtt::wire::frame::Frame;
 use crate::input::mqtt::wire::{Reason, Version, Violation, write};
@@ -11,9 +11,10 @@ impl Session {
         &mut self,
         version: Version,
         frame: Frame<'_>,
-        out: &mut Vec<u8>,
+        effects: &mut Effects,
     ) -> Result<(), Violation> {
         let body = frame.body;
+        let out = &mut effects.out;
         let before = out.len();
         match (frame.first >> 4, frame.first & 0x0F) {
             (8, 2) => {
@@ -27,7 +28,8 @@ impl Session {
             }
             (6, 2) => {
                 let (id, _) = control::acknowledgement(version, body, control::RELEASED)?;
-                self.release(version, id, out)?;
+                self.release(version, id, effects)?;
+                return Ok(());
             }
             // The rest is left over from another server: this one publishes nothing to clients.
             (5, 0) => {

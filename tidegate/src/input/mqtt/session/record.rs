@@ -104,6 +104,7 @@ impl Facts {
             source_unix_ns: self.source_unix_ns,
             ttl: self.ttl,
             identity: None,
+            packet: None,
         }
     }
 }

@@ -23,7 +23,8 @@ struct Peer {
 
 impl Peer {
     fn new() -> Self {
-        Peer { session: Session::new(options(), SourceId(3)), effects: Effects::default() }
+        let session = Session::new(options(), SourceId(3), Memory::default());
+        Peer { session, effects: Effects::default() }
     }
 
     /// Connected to a broker that knows MQTT 5.
@@ -47,7 +48,13 @@ impl Peer {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<Step, Trouble> {
-        self.session.receive(Time::ZERO, bytes, &mut self.effects).1
+        let step = self.session.receive(Time::ZERO, bytes, &mut self.effects).1;
+        // The node does at once what it is told.
+        for id in std::mem::take(&mut self.effects.releases) {
+            self.session.released(&[id], &mut self.effects.out);
+        }
+        self.session.forgotten(&mut self.effects.out);
+        step
     }
 
     fn written(&mut self) -> Vec<u8> {
@@ -81,7 +88,9 @@ fn records_are_acknowledged_when_they_are_accepted() {
     assert!(peer.acknowledged().unwrap().is_empty(), "in order");
     peer.session.answer(safe, Ok(()));
     assert_eq!(peer.acknowledged().unwrap(), [0x40, 2, 0, 7, 0x50, 2, 0, 9]);
-    peer.send(b"\x62\x02\0\x09\x62\x02\0\x09").unwrap();
+    for _ in 0..2 {
+        peer.send(b"\x62\x02\0\x09").unwrap();
+    }
     assert_eq!(peer.written(), [0x70, 2, 0, 9, 0x70, 3, 0, 9, 0x92]);
 }
 

@@ -1,0 +1,224 @@
+//! Who carries the records over the paths, and how each is set up.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::time::Instant;
+
+use super::receive::ReceiveRecords;
+use super::send::SendRecords;
+use super::socket::Kind;
+use super::{Load, PATHS};
+use crate::load::stamp::wall_ns;
+use crate::load::{Job, READY};
+use crate::net::process::Process;
+use crate::net::run;
+use crate::net::scratch::Scratch;
+use crate::net::stage::Stage;
+use crate::rig::{CONNECT, tidegate_program};
+
+/// Where the far end receives.
+const PORT: u16 = 7100;
+/// Where the far node's link input listens.
+const LINK_PORT: u16 = 7443;
+/// The kernel's buffers may grow to this.
+const BUFFER: &str = "4096 131072 33554432";
+/// How long a sender has to connect before the load begins.
+const LEAD: Duration = Duration::from_secs(1);
+
+/// A way from a sender at the edge to a receiver in the cloud.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Contestant {
+    /// MQTT clients -> Tidegate -> link by all paths -> Tidegate -> MQTT.
+    Tidegate,
+    /// One connection of the kernel's MPTCP with BBR.
+    MptcpBbr,
+    /// The same with cubic.
+    MptcpCubic,
+    /// One connection of TCP with BBR on the fastest path.
+    TcpBbr,
+    /// The same with cubic.
+    TcpCubic,
+}
+
+impl Contestant {
+    /// All of them.
+    pub const ALL: [Contestant; 5] = [
+        Contestant::Tidegate,
+        Contestant::MptcpBbr,
+        Contestant::MptcpCubic,
+        Contestant::TcpBbr,
+        Contestant::TcpCubic,
+    ];
+
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Contestant::Tidegate => "tidegate",
+            Contestant::MptcpBbr => "mptcp-bbr",
+            Contestant::MptcpCubic => "mptcp-cubic",
+            Contestant::TcpBbr => "tcp-bbr",
+            Contestant::TcpCubic => "tcp-cubic",
+        }
+    }
+
+    fn kind(self, buffer: Option<usize>) -> Option<Kind> {
+        let (multipath, congestion) = match self {
+            Contestant::Tidegate => return None,
+            Contestant::MptcpBbr => (true, "bbr"),
+            Contestant::MptcpCubic => (true, "cubic"),
+            Contestant::TcpBbr => (false, "bbr"),
+            Contestant::TcpCubic => (false, "cubic"),
+        };
+        Some(Kind { multipath, congestion: congestion.into(), buffer })
+    }
+}
+
+/// A contestant under load.
+pub(super) struct Rig {
+    pub(super) sender: Process,
+    pub(super) receiver: Process,
+    /// When the load begins.
+    pub(super) begin: Instant,
+    /// Processes whose CPU counts.
+    pub(super) workers: Vec<u32>,
+    _servers: Vec<crate::net::process::Quiet>,
+}
+
+fn own(stage: &Stage, host: &str, job: &Job) -> anyhow::Result<Command> {
+    let program = std::env::current_exe().context("the lab's own program")?;
+    let mut command = stage.host(host)?.command(program);
+    job.add_to(&mut command);
+    Ok(command)
+}
+
+/// Starts a contestant, then the load.
+pub(super) async fn start(
+    contestant: Contestant,
+    stage: &Stage,
+    scratch: &Scratch,
+    load: &Load,
+) -> anyhow::Result<Rig> {
+    let kind = contestant.kind(load.buffer);
+    let is_node = kind.is_none();
+    // The far node and its consumer are one host.
+    let far = if is_node { Ipv4Addr::LOCALHOST } else { cloud(contestant, stage)? };
+    let at = SocketAddrV4::new(far, PORT);
+    let job =
+        Job::ReceiveRecords(ReceiveRecords { at, kind: kind.clone(), settled: load.seconds / 3.0 });
+    let mut receiver = Process::start("receiver", own(stage, "cloud", &job)?)?;
+    receiver.says(READY, CONNECT).await?;
+    let (mut servers, mut workers) = (Vec::new(), Vec::new());
+    let to = match is_node {
+        true => {
+            let nodes = nodes(stage, scratch, load).await?;
+            workers.extend(nodes.iter().filter_map(Process::id));
+            servers.extend(nodes.into_iter().map(Process::quietly));
+            SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1883)
+        }
+        false => at,
+    };
+    let begin_ns = wall_ns() + LEAD.as_nanos() as u64;
+    let begin = Instant::now() + LEAD;
+    let job = Job::SendRecords(SendRecords {
+        to,
+        kind,
+        rate: load.rate,
+        begin_ns,
+        seconds: load.seconds,
+        streams: load.streams,
+        most: load.most,
+        seed: 1,
+    });
+    let sender = Process::start("sender", own(stage, "edge", &job)?)?;
+    if !is_node {
+        workers.extend([sender.id(), receiver.id()].into_iter().flatten());
+    }
+    Ok(Rig { sender, receiver, begin, workers, _servers: servers })
+}
+
+/// The cloud's address for a rival: on the first path, by which MPTCP begins; on the fastest for the others.
+fn cloud(contestant: Contestant, stage: &Stage) -> anyhow::Result<Ipv4Addr> {
+    let is_multipath = matches!(contestant, Contestant::MptcpBbr | Contestant::MptcpCubic);
+    let path = if is_multipath { PATHS[0] } else { PATHS[PATHS.len() - 1] };
+    Ok(stage.wire(path)?.addresses()[1])
+}
+
+/// What the kernel needs at both ends for all contestants: other ways to the first path's address, and
+/// subflows on them.
+pub(super) fn prepare(stage: &Stage) -> anyhow::Result<()> {
+    for name in ["edge", "cloud"] {
+        let host = stage.host(name)?;
+        host.ip(&["mptcp", "limits", "set", "subflow", "8", "add_addr_accepted", "8"])?;
+        let namespace = host.namespace();
+        for setting in [
+            format!("net.ipv4.tcp_rmem={BUFFER}"),
+            format!("net.ipv4.tcp_wmem={BUFFER}"),
+            "net.ipv4.tcp_no_metrics_save=1".into(),
+            "net.ipv4.conf.all.rp_filter=0".into(),
+        ] {
+            run("ip", &["netns", "exec", namespace, "sysctl", "-qw", &setting])?;
+        }
+    }
+    let edge = stage.host("edge")?;
+    let target = stage.wire(PATHS[0])?.addresses()[1].to_string();
+    for (place, path) in PATHS.iter().enumerate().skip(1) {
+        let [near, far] = stage.wire(path)?.addresses().map(|address| address.to_string());
+        let metric = (100 + place).to_string();
+        edge.ip(&["route", "add", &target, "via", &far, "dev", path, "metric", &metric])?;
+        edge.ip(&["mptcp", "endpoint", "add", &near, "dev", path, "subflow"])?;
+    }
+    Ok(())
+}
+
+/// Both nodes, joined by a link on all paths.
+async fn nodes(stage: &Stage, scratch: &Scratch, load: &Load) -> anyhow::Result<Vec<Process>> {
+    let program = tidegate_program()?;
+    let target = stage.wire(PATHS[0])?.addresses()[1].to_string();
+    let keys = scratch.path().join("keys");
+    let keys = keys.display();
+    let make = |words: &[&str]| {
+        let status = Command::new(&program).arg("keys").args(words).output()?;
+        anyhow::ensure!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+        anyhow::Ok(())
+    };
+    let folder = keys.to_string();
+    make(&["init", &folder])?;
+    make(&["issue", &folder, "hq", "--host", &target])?;
+    make(&["issue", &folder, "edge"])?;
+    let window = load.buffer.map_or_else(String::new, |bytes| format!(", window = \"{bytes}B\""));
+    let files = |name: &str| {
+        format!(
+            "ca = \"{keys}/ca.pem\", certificate = \"{keys}/{name}.pem\", key = \"{keys}/{name}.key\""
+        )
+    };
+    // Nothing is late, so that every stream keeps its order.
+    let limits = "[[class]]\nname = \"media\"\nlatency = \"1h\"\n[limits]\nmemory = \"256MiB\"\nrecord_max = \"64KiB\"\n[http]\nlisten = []\n";
+    let far = format!(
+        "[node]\nname = \"hq\"\n{limits}\
+         [[input]]\nlink = {{ listen = \"0.0.0.0:{LINK_PORT}\", {}{window} }}\n\
+         [[output]]\nunconfirmed_max = 4096\nmqtt = {{ url = \"mqtt://127.0.0.1:{PORT}\" }}\n",
+        files("hq")
+    );
+    let paths: Vec<String> = PATHS.iter().map(|path| format!("{path:?}")).collect();
+    let edge = format!(
+        "[node]\nname = \"edge\"\n{limits}\
+         [[input]]\nmqtt = {{ listen = \"127.0.0.1:1883\" }}\n\
+         [[stream]]\nmemory = \"1MiB\"\nblock_max = \"1h\"\n\
+         [[output]]\nlink = {{ to = \"{target}:{LINK_PORT}\", {}, paths = [{}], tcp = \"never\" }}\n",
+        files("edge"),
+        paths.join(", ")
+    );
+    let mut nodes = Vec::new();
+    for (host, text) in [("cloud", far), ("edge", edge)] {
+        let file = scratch.file(&format!("{host}.toml"), &text)?;
+        let mut command = stage.host(host)?.command(&program);
+        command.args(["run", "-c"]).arg(file);
+        let mut node = Process::start(host, command)?;
+        node.says("output is up", CONNECT).await?;
+        nodes.push(node);
+    }
+    Ok(nodes)
+}

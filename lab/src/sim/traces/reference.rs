@@ -1,0 +1,115 @@
+//! What a sender could do that knew more than one can: two references without a node.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tidegate_core::units::Time;
+
+use super::{ALARMS, BULK, DELAY, QUEUE, Score, Trace};
+use crate::link::{CHANCE, Direction, Options, Outcome};
+
+/// Step of the clock, as that of the recordings.
+const STEP: Duration = Duration::from_millis(1);
+/// Payload of a packet.
+const PACKET: u64 = 1460;
+/// Part of the known rate that is used, and how far around now it is known.
+const KNOWN: (f64, Duration) = (0.92, Duration::from_millis(500));
+
+/// Alarms by when they were due, and how long they took.
+#[derive(Default)]
+struct Alarms {
+    due: VecDeque<Duration>,
+    took: Vec<Duration>,
+    offered: u64,
+}
+
+impl Alarms {
+    /// Adds those that are due by now.
+    fn offer(&mut self, now: Duration, length: Duration) {
+        loop {
+            let due = Duration::from_secs_f64(self.offered as f64 / ALARMS.0);
+            if due > now || due >= length {
+                return;
+            }
+            self.due.push_back(due);
+            self.offered += 1;
+        }
+    }
+
+    fn score(mut self, bytes: u64, trace: &Trace) -> Score {
+        self.took.sort_unstable();
+        let ms = |part: f64| {
+            let place = (part * self.took.len() as f64) as usize;
+            self.took.get(place).copied().unwrap_or_default().as_secs_f64() * 1e3
+        };
+        let room = trace.service.room(Duration::ZERO, trace.length);
+        Score { p50: ms(0.5), p99: ms(0.99), share: bytes as f64 / room }
+    }
+}
+
+/// Whether bulk is there: it comes at [`BULK`] times the mean.
+fn bulk_left(trace: &Trace, now: Duration, sent: u64) -> bool {
+    let come = trace.mean() * BULK.0 * now.min(trace.length).as_secs_f64();
+    (sent as f64) < come
+}
+
+/// Priority inside the modem: each chance takes what is most urgent at that instant.
+pub(super) fn oracle(trace: &Trace) -> Score {
+    let mut alarms = Alarms::default();
+    let (mut now, mut sent, mut in_time) = (Duration::ZERO, 0, 0);
+    while now < trace.length || !alarms.due.is_empty() {
+        alarms.offer(now, trace.length);
+        let mut room = trace.service.room(now, now + STEP) as u64;
+        let has_room = room;
+        while let Some(due) = alarms.due.pop_front_if(|_| room >= ALARMS.1) {
+            room -= ALARMS.1;
+            alarms.took.push(now + DELAY - due);
+        }
+        let bulk = if bulk_left(trace, now, sent) { room } else { 0 };
+        sent += bulk;
+        if now + DELAY < trace.length {
+            in_time += has_room - room + bulk;
+        }
+        now += STEP;
+    }
+    alarms.score(in_time, trace)
+}
+
+/// What the modem's queue carries: an alarm with the time at which it was due, or bulk.
+type Item = Option<Duration>;
+
+/// Paced at a part of what the link carries half a second before and after now: more than a sender can
+/// know. Alarms go first and skip the pacer; the rest pays.
+pub(super) fn known(trace: &Trace) -> Score {
+    let options = Options { service: trace.service.clone(), ..Options::new(1, DELAY, QUEUE) };
+    let mut link: Direction<Item> = Direction::new(options, 1);
+    let mut alarms = Alarms::default();
+    let (mut now, mut credit, mut sent, mut in_time) = (Duration::ZERO, 0.0, 0, 0);
+    while now < trace.length || (alarms.took.len() as u64) < alarms.offered {
+        alarms.offer(now, trace.length);
+        let from = now.saturating_sub(KNOWN.1);
+        let rate = trace.service.room(from, now + KNOWN.1) / (now + KNOWN.1 - from).as_secs_f64();
+        credit = (credit + KNOWN.0 * rate * STEP.as_secs_f64()).min(2.0 * CHANCE as f64);
+        let at = Time::ZERO + now;
+        while let Some(due) = alarms.due.pop_front() {
+            link.offer(at, ALARMS.1, Some(due));
+            credit -= ALARMS.1 as f64;
+        }
+        while credit >= PACKET as f64 && bulk_left(trace, now, sent) {
+            link.offer(at, PACKET, None);
+            credit -= PACKET as f64;
+            sent += PACKET;
+        }
+        while let Some(outcome) = link.poll(at) {
+            let Outcome::Arrived { at, item } = outcome else { continue };
+            let arrived = at.since(Time::ZERO);
+            let bytes = if item.is_some() { ALARMS.1 } else { PACKET };
+            in_time += if arrived < trace.length { bytes } else { 0 };
+            if let Some(due) = item {
+                alarms.took.push(arrived - due);
+            }
+        }
+        now += STEP;
+    }
+    alarms.score(in_time, trace)
+}
