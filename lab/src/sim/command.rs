@@ -50,8 +50,6 @@ pub struct Options {
     /// Whether to print how much faster than real time it went: the one line that differs from run to
     /// run.
     speed: bool,
-    /// A folder of recorded uplinks.
-    traces: Option<PathBuf>,
 }
 
 /// What was simulated, for the speed.
@@ -72,7 +70,7 @@ impl Options {
         let [name, options @ ..] = words else {
             bail!(
                 "usage: lab sim NAME [--seed N] [--seeds N] [--scheduler NAME] [--law NAME|all] \
-                   [--data FOLDER] [--speed] [--traces FOLDER]; NAME is a FILE.toml, or one of {NAMES}"
+                   [--data FOLDER] [--speed]; NAME is a FILE.toml, or one of {NAMES}"
             )
         };
         let mut parsed = Options {
@@ -84,7 +82,6 @@ impl Options {
             rivals: false,
             data: "../shared/data".into(),
             speed: false,
-            traces: None,
         };
         let mut words = options.iter();
         while let Some(&option) = words.next() {
@@ -102,7 +99,6 @@ impl Options {
                 },
                 "--data" => parsed.data = value()?.into(),
                 "--speed" => parsed.speed = true,
-                "--traces" => parsed.traces = Some(value()?.into()),
                 _ => bail!("unknown option {option}"),
             }
         }
@@ -143,7 +139,9 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "node-optimum" => optimum::run(options.seed()),
         "fleet-scale" => lab.fleet(fleet::scale(options.seed())),
         "fleet-damping" => fleet::damping(options.seed()),
-        "janus-tables" => lab.fleet(fleet::tables(options.seed(), options.traces.as_deref())?),
+        "janus-tables" => {
+            lab.fleet(fleet::tables(options.seed(), &options.data.join("net/mahimahi"))?)
+        }
         name if links::knows(name) => links::run(name, options.seed(), options.seeds)?,
         file if file.ends_with(".toml") => lab.file(options, Path::new(file))?,
         other => bail!("no scenario is called {other}: there are {NAMES}"),

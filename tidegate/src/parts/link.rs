@@ -16,7 +16,7 @@ use crate::tls::{self, ClientTls};
 /// Starts the listening end. Returns the addresses that it listens on.
 pub(super) fn start_input(
     link: &LinkInputConfig,
-    Door { intake, accepted, relays, .. }: &Door,
+    door: &Door,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
     let listen = link.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
@@ -30,9 +30,9 @@ pub(super) fn start_input(
         window: link.window.0,
         tcp: link.tcp,
         schedule: ScheduleName::default(),
-        relays: link.relays.then(|| relays.clone()),
+        relays: link.relays.then(|| door.relays.clone()),
     };
-    let (intake, accepted) = (intake.clone(), accepted.clone());
+    let (intake, accepted) = (door.intake.clone(), door.accepted.clone());
     let listener = link::bind(options)?;
     let addresses = listener.local_addrs();
     tasks.spawn(async move {

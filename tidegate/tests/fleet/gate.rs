@@ -163,8 +163,8 @@ impl Load {
             read_at: self.source.now(),
             source_unix_ns: Some(self.sent),
             ttl: None,
-            identity: None,
             packet: None,
+            identity: None,
         };
         self.source.offer(vec![record]).await.unwrap();
         loop {

@@ -39,7 +39,7 @@ pub(in crate::sim) type Report = (Vec<String>, Vec<String>);
 ///
 /// # Errors
 /// A case that cannot be built.
-pub(in crate::sim) fn run(seed: u64, recorded: Option<&Path>) -> anyhow::Result<Report> {
+pub(in crate::sim) fn run(seed: u64, recorded: &Path) -> anyhow::Result<Report> {
     let mut lines = Vec::new();
     let mut broken = Vec::new();
     for mode in [Mode::Paper, Mode::Link] {
@@ -52,16 +52,15 @@ pub(in crate::sim) fn run(seed: u64, recorded: Option<&Path>) -> anyhow::Result<
             }
         }
     }
-    let traces = recorded.map(case::recorded).transpose()?.flatten();
-    match traces {
+    match case::recorded(recorded)? {
         Some(traces) => {
             let rows = play(case::over(traces), seed)?;
             lines.extend(table(&rows));
             broken.extend(rows.iter().flat_map(|(_, measured)| measured.broken.clone()));
         }
         None => lines.push(format!(
-            "recorded uplinks (Fig. 7): skipped, for there is no folder with {}: give it by --traces",
-            RECORDED.join(", ")
+            "recorded uplinks (Fig. 7): skipped, for {} is not there: give the folder of data by --data",
+            recorded.display()
         )),
     }
     Ok((lines, broken))

@@ -108,8 +108,8 @@ impl World<'_> {
             read_at: self.now,
             source_unix_ns: Some(record.arrived.as_nanos()),
             ttl: None,
-            identity: Some(record.identity.clone()),
             packet: None,
+            identity: Some(record.identity.clone()),
         };
         self.tell(Input::Arrived(vec![offered]));
     }
