@@ -14,6 +14,7 @@ use crate::world::World;
 /// The world: as `lab sim lte-traces` has it, with a real node and a real broker.
 const WORLD: &str = r#"
 name = "lte-traces"
+length = "120s"
 drain = "20s"
 hosts = ["edge", "cloud"]
 [[link]]
