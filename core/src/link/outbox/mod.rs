@@ -375,7 +375,7 @@ impl Outbox {
 const _: () = assert!(RECORD_COST.0 < WINDOW_START.0);
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
     pub(super) fn outgoing(token: u64, stream: u64, size: usize, deadline: u64) -> Outgoing {
