@@ -173,7 +173,7 @@ impl Load {
                     assert_eq!((token, result), (Token(self.sent), Ok(())));
                     return;
                 }
-                Notice::Pause | Notice::Resume => {}
+                _ => {}
             }
         }
     }
