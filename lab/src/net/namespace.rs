@@ -213,6 +213,22 @@ mod tests {
     }
 
     #[test]
+    fn an_emulated_link_has_the_same_addresses() {
+        let options = || Options::new(1_000_000, Duration::from_millis(1), 10_000);
+        let link = match crate::net::wire::probe() {
+            Ok(()) => Link::emulated([options(), options()], 1).unwrap(),
+            Err(error) => return println!("skipped: {error}"),
+        };
+        for (from, to) in [(Side::Edge, Side::Cloud), (Side::Cloud, Side::Edge)] {
+            let to = to.address().to_string();
+            let route = link.command(from, "ip").args(["route", "get", &to]).output().unwrap();
+            let text = String::from_utf8_lossy(&route.stdout).into_owned();
+            assert!(text.contains(&format!("dev {CARD} src {}", from.address())), "{text}");
+        }
+        assert!(link.wire().is_some());
+    }
+
+    #[test]
     fn a_limit_can_be_set_and_changed() {
         let Some(link) = link() else { return };
         link.limit(Side::Edge, Limit::TWO_MEGABIT).unwrap();
