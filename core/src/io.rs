@@ -30,23 +30,17 @@ pub struct OutputId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);
 
-/// Another node, as the driver numbers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PeerId(pub u32);
-
 /// Capacity that several outputs share, by its place in the options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UplinkId(pub u16);
 
-/// Where a record goes.
+/// Where a record goes. A neighbour is reached by one of the outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Destination {
     /// One of the node's outputs.
     Output(OutputId),
     /// A local subscriber.
     Session(SessionId),
-    /// A neighbour's uplink.
-    Peer(PeerId),
 }
 
 /// One way of a destination: a connection, or an interface of a link. For an output with several
