@@ -29,7 +29,7 @@ lab: ## the long runs: many seeds (SEEDS), then the rivals in namespaces
 	SEEDS=$(SEEDS) scripts/lab.sh
 report: ## a page of all that was measured here: target/results/report.md
 	$(LAB) report
-bench: ## the short set of benchmarks (10 minutes), recorded; or one: NAME=core, hol, ingest, kill9, load, overhead, spool
+bench: ## the short set of benchmarks (10 minutes), recorded; or one: NAME=backlog, core, hol, ingest, kill9, link-h, load, overhead, spool
 	scripts/bench.sh $(NAME)
 bench-full: ## all benchmarks at full length (more than an hour), recorded
 	scripts/bench.sh full
