@@ -66,7 +66,10 @@ impl Server {
     pub(super) fn begin(&mut self, at: Time, bytes: u64) {
         let (when, beyond) = self.beyond;
         let gift = if when == at { beyond } else { 0 };
-        self.start(at, bytes, work_of(bytes).saturating_sub(gift));
+        let work = work_of(bytes);
+        self.start(at, bytes, work.saturating_sub(gift));
+        // A nanosecond of a fast wire is longer than a small packet: what that one left is the next one's.
+        self.beyond.1 += gift.saturating_sub(work);
     }
 
     /// The packet has left.
@@ -135,5 +138,18 @@ mod tests {
             server.complete();
         }
         assert_eq!(at, Time::from_millis(8_000_000));
+    }
+
+    #[test]
+    fn a_nanosecond_carries_several_small_packets() {
+        // 24 Gbit/s: three bytes a nanosecond.
+        let mut server = Server::new(Service::Rate(Profile::constant(24_000_000_000)), Time::ZERO);
+        let mut at = Time::ZERO;
+        for _ in 0..3000 {
+            server.begin(at, 1);
+            at = server.ends().unwrap();
+            server.complete();
+        }
+        assert_eq!(at, Time::from_millis(0) + Duration::from_nanos(1000));
     }
 }
