@@ -21,6 +21,10 @@ echo "== node and log through crashes, $SEEDS seeds"
 TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet -p tidegate-core --test crash
 echo "== fleets through faults, $SEEDS seeds"
 TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet -p tidegate-core --test fleet faults::
+echo "== properties, new cases"
+for crate in tidegate-core tidegate tidegate-lab; do
+  PROPTEST_CASES=$((SEEDS * 4)) cargo test --locked --quiet -p "$crate" --lib
+done
 for name in core ingest hol kill9; do
   echo "== bench $name"
   lab bench "$name"
