@@ -12,9 +12,7 @@ use tidegate_core::capacity::LawName;
 use tidegate_core::class::{ClassId, ClassSpec, Classes};
 use tidegate_core::fleet::FleetOptions;
 use tidegate_core::io::{OutputId, UplinkId};
-use tidegate_core::options::{
-    BacklogOrder, FleetSeat, LogOptions, NodeOptions, OutputOptions, UplinkOptions,
-};
+use tidegate_core::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_core::record::AcceptMode;
 use tidegate_core::rules::{Discipline, FullPolicy, Rule, Rules};
 use tidegate_core::status::NodeStatus;
@@ -23,13 +21,12 @@ use tidegate_core::units::{Ratio, Size};
 
 use crate::config::fleet::peer_label;
 use crate::config::{
-    Accept, Backlog, ClassConfig, Config, Full, LogConfig, Order, OutputConfig, OutputKind,
-    PeerConfig, StreamConfig,
+    Accept, ClassConfig, Config, Full, Order, OutputConfig, OutputKind, PeerConfig, StreamConfig,
 };
 use crate::drive::{self, Running};
 use crate::fleet::{self, MemberOptions, Peer, RelayCounts};
 use crate::input::mqtt::Clients;
-use crate::parts::{Door, Tasks, open_log, start_input, start_output};
+use crate::parts::{Door, Tasks, log_options, open_log, start_input, start_output};
 use crate::port::{Clock, OutputPort};
 
 /// Records sent and not confirmed at once where the configuration does not say: enough to fill a
@@ -251,18 +248,6 @@ pub fn rules(config: &Config) -> anyhow::Result<Rules> {
             .extend((0..relayed.0).map(|class| Rule::relay(&all, ClassId(class), relayed, output)));
     }
     Rules::new(rules).context("[[stream]]")
-}
-
-fn log_options(log: &LogConfig, boot: u64) -> Option<LogOptions> {
-    log.directory.as_ref().map(|_| LogOptions {
-        boot,
-        bound: log.bound.0,
-        segment: log.segment.0,
-        backlog: match log.backlog {
-            Backlog::OldestFirst => BacklogOrder::OldestFirst,
-            Backlog::NewestFirst => BacklogOrder::NewestFirst,
-        },
-    })
 }
 
 fn class(class: &ClassConfig) -> ClassSpec {
