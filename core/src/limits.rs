@@ -29,6 +29,8 @@ pub const CUT_MAX: Size = Size(256 * 1024);
 pub const CUT_TIME: Duration = Duration::from_millis(8);
 /// Records that may be under preparation at once, per node.
 pub const PREPARING_MAX: usize = 64;
+/// Records that endpoints may transform at once, per node.
+pub const TRANSFORMING_MAX: usize = 256;
 /// Reports kept for the driver; older ones make room and are counted.
 pub const REPORTS_MAX: usize = 1024;
 /// Entries that may be on their way to the log: so many sequence numbers at most can be lost in a crash
