@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use slotmap::SparseSecondaryMap;
 
+use super::facts::Latencies;
 use super::{Held, Node};
 use crate::io::{Content, Output, PrepareError, PrepareTask};
 use crate::limits::TRANSFORMING_MAX;
@@ -21,6 +22,8 @@ pub(super) struct Adapted {
     replaced: SparseSecondaryMap<DeliveryKey, Arc<Record>>,
     /// Deliveries that endpoints work on.
     pub(super) transforming: BTreeMap<WorkId, DeliveryKey>,
+    /// Of the queues that scripts look at.
+    pub(super) latencies: Latencies,
     /// Deliveries that their script has not seen yet, in the order of arrival.
     pub(super) unseen: VecDeque<DeliveryKey>,
 }

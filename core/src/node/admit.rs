@@ -301,7 +301,7 @@ impl Node {
     /// A new stream that nobody feeds yet; `None` when the table is full of streams in use.
     pub(super) fn create_stream(&mut self, rule: RuleId, name: Arc<str>) -> Option<StreamKey> {
         for queue in self.streams.make_place()? {
-            self.queues.close(queue);
+            self.close_queue(queue);
         }
         let queues = self.open_queues(rule);
         Some(self.streams.create(rule, name, &queues))

@@ -7,7 +7,7 @@ use super::Node;
 use super::admit::{queue_spec, size_of};
 use super::ingest::Keep;
 use crate::io::{Content, Destination, Edit, Event, Output, OutputId, QueueId, Trigger};
-use crate::queue::{Delivery, DeliveryKey, Place, QueueKey, QueueSpec, RecordKey, Turn};
+use crate::queue::{Delivery, DeliveryKey, QueueKey, QueueSpec, RecordKey, Turn};
 use crate::record::{DeliveryId, DropReason, Fate, Offered, Record, SourceId};
 use crate::units::{Size, Time};
 
@@ -27,7 +27,7 @@ impl Node {
                 | Edit::Insert(id, _)
                 | Edit::Transform { id, .. } => *id,
             };
-            if self.waits_in(queue, id) {
+            if self.is_waiting(queue, id) {
                 self.edit_one(now, id.into(), operation);
             }
         }
@@ -143,13 +143,6 @@ impl Node {
             return Some(Output::RunScript { queue: queue.into(), trigger });
         }
         None
-    }
-
-    pub(super) fn waits_in(&self, queue: QueueId, id: DeliveryId) -> bool {
-        let is_there = |delivery: &Delivery| {
-            QueueId::from(delivery.queue) == queue && matches!(delivery.place(), Place::Waiting(_))
-        };
-        self.queues.get(id.into()).is_some_and(is_there)
     }
 
     /// All queues, for whoever edits them.

@@ -37,6 +37,9 @@ impl Node {
         let record_key = delivery.record;
         self.log_fate(now, record_key, key, fate);
         self.forget_replaced(key, record_key);
+        if fate == Fate::Confirmed {
+            self.note_latency(now, &delivery);
+        }
         let held = &mut self.held[record_key];
         if delivery.can_expire
             && let Some(at) = held.record.expires

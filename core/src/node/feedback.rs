@@ -187,5 +187,6 @@ impl Node {
         let place = output.first_path + usize::from(path.lane);
         let uplink = self.options.outputs[usize::from(path.output.0)].uplink;
         self.uplinks[usize::from(uplink.0)].uplink.sample(now, place, sample);
+        self.note_silence(now, path, sample);
     }
 }

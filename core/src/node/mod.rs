@@ -12,6 +12,7 @@ mod block;
 mod control;
 mod durable;
 mod edits;
+mod facts;
 mod fate;
 mod feedback;
 mod fetch;

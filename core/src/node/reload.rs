@@ -66,7 +66,7 @@ impl Node {
         let streams: Vec<StreamKey> = self.streams.all().map(|(key, _)| key).collect();
         for stream in streams {
             for queue in self.streams.get_mut(stream).take_unused(&used) {
-                self.queues.close(queue);
+                self.close_queue(queue);
             }
         }
     }

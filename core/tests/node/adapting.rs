@@ -2,9 +2,10 @@
 //! them, adding to them, having them transformed; and that a record waits for its script.
 
 use bytes::Bytes;
+use tidegate_core::adapt::{QueueState, Verdicts};
 use tidegate_core::io::{
-    Content, Destination, Edit, Input, Output, OutputId, PathId, PathState, PrepareError,
-    PrepareTask, QueueId, Trigger,
+    Content, Destination, Edit, Input, Output, OutputId, PathId, PathSample, PathState,
+    PrepareError, PrepareTask, QueueId, Trigger,
 };
 use tidegate_core::node::Node;
 use tidegate_core::options::NodeOptions;
@@ -251,6 +252,79 @@ fn what_expires_in_transformation_is_not_sent() {
     wire.handle(Input::Prepared { work, result: Ok(Bytes::from_static(b"late")) });
     assert!(wire.history.is_empty());
     assert_eq!(wire.status().counts.dropped[DropReason::Expired.index()], 1);
+}
+
+#[test]
+fn a_script_sees_its_own_verdicts_and_stale_handles_are_harmless() {
+    // Table I: `drop()` answers with the new length, and with the old one where it has no effect. Fig. 9
+    // drops one message twice.
+    let mut wire = down(two_outputs(rules()));
+    (1..=4).for_each(|number| wire.offer(&format!("ls/{number}"), 1));
+    let queue = waiting(&wire)[0].0;
+    let ids: Vec<DeliveryId> = wire.node.waiting(queue).collect();
+    let (node, mut verdicts) = (&wire.node, Verdicts::default());
+    assert_eq!(verdicts.length(node, queue), 4);
+    assert_eq!((verdicts.drop(node, queue, ids[0]), verdicts.drop(node, queue, ids[0])), (3, 3));
+    assert_eq!(verdicts.insert(node, queue, ids[0], payload(1)), 3, "after one that is gone");
+    assert_eq!(verdicts.insert(node, queue, ids[1], payload(1)), 4);
+    verdicts.redirect(node, queue, ids[2], EDGE);
+    verdicts.move_to_front(node, queue, ids[3]);
+    assert_eq!(verdicts.length(node, queue), 3);
+    assert_eq!(verdicts.messages(node, queue).collect::<Vec<_>>(), [ids[1], ids[3]]);
+    let inputs = verdicts.inputs();
+    assert_eq!(inputs.len(), 1, "one queue, one input");
+    inputs.into_iter().for_each(|input| wire.handle(input));
+    assert_eq!(wire.node.queue_length(queue), 3);
+    let keys = wire.node.waiting(queue).map(|id| wire.key_of(id).unwrap());
+    assert_eq!(keys.collect::<Vec<_>>(), ["ls/4", "ls/2", "ls/2"]);
+}
+
+#[test]
+fn a_queue_is_down_when_its_path_is_or_when_nothing_is_acknowledged() {
+    let mut wire = up(narrow(rules()));
+    wire.offer("lt/large", 10_000);
+    let queue = wire.node.queues().next().unwrap();
+    let state = |wire: &mut Wire| wire.node.queue_facts(wire.now, queue).unwrap().state;
+    let report = |wire: &mut Wire, class, delivered, in_flight| {
+        let (delivered, in_flight) = (Size(delivered), Size(in_flight));
+        let rtt = Some(ms(60));
+        let sample = PathSample { rtt, delivered, in_flight, ..PathSample::default() };
+        wire.handle(Input::PathSample { path: lane(class), sample });
+    };
+    assert_eq!(state(&mut wire), QueueState::Up);
+    report(&mut wire, LT, 100, 5000);
+    wire.advance(ms(150));
+    report(&mut wire, LT, 200, 5000); // acknowledged again: the patience begins anew
+    wire.advance(ms(199));
+    report(&mut wire, LT, 200, 5000);
+    assert_eq!(state(&mut wire), QueueState::Up);
+    wire.advance(ms(1));
+    assert_eq!(state(&mut wire), QueueState::Down);
+    report(&mut wire, LS, 1, 300); // another connection gets through
+    assert_eq!(state(&mut wire), QueueState::Degraded);
+    report(&mut wire, LT, 5200, 0);
+    assert_eq!(state(&mut wire), QueueState::Up, "nothing is owed");
+    wire.path(lane(NM), PathState::Down);
+    assert_eq!(state(&mut wire), QueueState::Degraded);
+    wire.down();
+    let facts = wire.node.queue_facts(wire.now, queue).unwrap();
+    assert_eq!((facts.state, facts.bandwidth.as_f64()), (QueueState::Down, 0.0));
+}
+
+#[test]
+fn a_queue_knows_its_average_latency() {
+    let mut wire = up(options(vec![scripted(rule("ls", 50))]));
+    let queue = |wire: &Wire| wire.node.queues().next().unwrap();
+    wire.offer("ls/1", 1);
+    let before = wire.now;
+    let first = queue(&wire);
+    assert_eq!(wire.node.queue_facts(before, first).unwrap().latency, None);
+    wire.advance(ms(80));
+    wire.confirm_all();
+    assert_eq!(wire.node.queue_facts(wire.now, first).unwrap().latency, Some(ms(80)));
+    wire.offer("ls/2", 1);
+    wire.confirm_all();
+    assert_eq!(wire.node.queue_facts(wire.now, first).unwrap().latency, Some(ms(70)));
 }
 
 fn scripted(rule: Rule) -> Rule {
