@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adapt;
 pub mod allocate;
 pub mod capacity;
 pub mod class;

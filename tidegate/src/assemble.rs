@@ -307,6 +307,7 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
         memory,
         ttl: stream.ttl.map(|ttl| ttl.0),
         accept,
+        script: None,
         relays: None,
     })
 }

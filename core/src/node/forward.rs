@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Node;
+use super::facts::Silence;
 use crate::class::ClassId;
 use crate::io::{Destination, Output, OutputId, PathId, Targets, UplinkId};
 use crate::limits::CLASSES_MAX;
@@ -36,6 +37,7 @@ pub(super) struct LaneState {
     /// Deliveries wholly picked and not yet confirmed, in the order of picking.
     pub(super) unconfirmed: List,
     pub(super) last_number: u64,
+    pub(super) silence: Silence,
 }
 
 /// One output.
