@@ -168,7 +168,9 @@ fn make_room(folder: &Path, segment: u32) {
 fn room_ahead_is_neither_damage_nor_an_end() {
     let folders = [folder("filled"), folder("roomy")];
     folders.iter().for_each(|folder| write(folder, &[]));
-    [1, 2].into_iter().for_each(|segment| make_room(&folders[1], segment));
+    for segment in [1, 2] {
+        make_room(&folders[1], segment);
+    }
     let [filled, roomy] = folders.each_ref().map(|folder| folder.to_str().unwrap());
     for command in ["cat", "export"] {
         assert_eq!(told(&["log", command, filled]), told(&["log", command, roomy]));
