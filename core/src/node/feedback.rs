@@ -3,6 +3,7 @@
 
 use super::Node;
 use super::forward::{LaneState, OutputState};
+use super::relay::end_of;
 use crate::io::{Destination, Event, OutputId, PathId, PathSample, PathState, Refusal};
 use crate::queue::{Delivery, DeliveryKey, End, Place};
 use crate::record::{DeliveryId, DropReason, Fate};
@@ -110,14 +111,14 @@ impl Node {
         if again {
             self.tally.again(stream.rule);
         }
-        let expires = held.record.expires;
+        let ends = end_of(&held.record, self.options.rules.get(stream.rule));
         let newest = stream.newest_of(&held.record.key);
         if newest.is_some_and(|(newest, _)| *newest != record_key) {
             self.finish(now, key, Fate::Dropped(DropReason::Superseded));
             return;
         }
         self.queues.put_back(key, now);
-        if let Some(at) = expires.filter(|&at| at <= now) {
+        if let Some(at) = ends.filter(|&at| at <= now) {
             // Its time passed while it was under way; the index of expiry has let it go.
             self.expiry.insert((at, key));
         }

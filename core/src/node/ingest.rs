@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::admit::{Admission, queue_spec};
 use super::durable::{Leg, bit_of};
+use super::relay::end_of;
 use super::sources::ReplyTo;
 use super::streams::StreamKey;
 use super::{Held, Node, Owed};
@@ -65,8 +66,9 @@ impl Node {
         let origin = if is_durable { &self.log_origin } else { &self.origin };
         let own = || Identity { origin: origin.clone(), stream: id, seq };
         let ttl = [offered.ttl, rule.ttl].into_iter().flatten().min();
+        let again = offered.foreign.as_ref().is_some_and(|foreign| foreign.again);
         let record = Record {
-            identity: offered.identity.unwrap_or_else(own),
+            identity: offered.foreign.map_or_else(own, |foreign| foreign.identity),
             key: offered.key,
             properties: offered.properties,
             body: offered.body,
@@ -97,12 +99,12 @@ impl Node {
             owed,
             record: Arc::new(record),
         });
-        self.enqueue(now, key, record_key);
+        self.enqueue(now, key, record_key, again);
         self.acknowledge(record_key, reply);
     }
 
     /// Puts an accepted record in the queue of each of its destinations.
-    fn enqueue(&mut self, now: Time, stream: StreamKey, record_key: RecordKey) {
+    fn enqueue(&mut self, now: Time, stream: StreamKey, record_key: RecordKey, again: bool) {
         self.last_order += 1;
         let Held { record, size, owed, .. } = &mut self.held[record_key];
         let stream = self.streams.get_mut(stream);
@@ -116,14 +118,15 @@ impl Node {
             let spec = queue_spec(stream.rule, rule, output);
             let mut delivery = Delivery::new(record_key, (queue, spec), size, self.last_order);
             (delivery.arrived, delivery.deadline) = (record.arrived, record.deadline);
-            delivery.can_expire = record.expires.is_some();
+            let ends = end_of(record, rule);
+            (delivery.can_expire, delivery.progress.again) = (ends.is_some(), again);
             let after_log = owed.as_ref().is_some_and(|owed| owed.after_log);
             delivery.ready = record.body.is_ready() && !after_log;
             let key = self.queues.insert(delivery);
             let (input, _) =
                 &mut self.uplinks[usize::from(options.uplink.0)].meters[rule.class.index()];
             input.count(now, size);
-            if let Some(at) = record.expires {
+            if let Some(at) = ends {
                 self.expiry.insert((at, key));
             }
             if let Some(owed) = owed {

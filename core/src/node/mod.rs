@@ -18,6 +18,7 @@ mod ingest;
 mod prepare;
 mod reallocate;
 mod redirect;
+mod relay;
 mod reload;
 mod report;
 mod restore;
@@ -38,6 +39,7 @@ use self::backlog::Backlog;
 use self::durable::{Leg, Logged};
 use self::forward::OutputState;
 use self::redirect::Redirect;
+use self::relay::ends_of;
 use self::sessions::Sessions;
 use self::sources::{ReplyTo, Sources};
 use self::store::Store;
@@ -345,10 +347,7 @@ impl Node {
                 break;
             }
             self.expiry.pop_first();
-            // What is under way already is finished: its bytes are spent.
-            if self.queues.take(key) {
-                self.finish(now, key, Fate::Dropped(DropReason::Expired));
-            }
+            self.time_is_over(now, key);
         }
     }
 
@@ -358,10 +357,11 @@ impl Node {
         let record_key = delivery.record;
         self.log_fate(now, record_key, key, fate);
         let held = &mut self.held[record_key];
-        if delivery.can_expire
-            && let Some(at) = held.record.expires
-        {
-            self.expiry.remove(&(at, key));
+        if delivery.can_expire {
+            let rule = self.options.rules.get(delivery.spec.rule);
+            for at in ends_of(&held.record, rule) {
+                self.expiry.remove(&(at, key));
+            }
         }
         held.left -= 1;
         self.streams.get_mut(held.stream).held -= 1;
