@@ -183,11 +183,21 @@ pub struct Offered {
     pub source_unix_ns: Option<u64>,
     /// How long it is worth sending, from `read_at`; the rule's own `ttl` applies as well.
     pub ttl: Option<Duration>,
-    /// Set for a record that another node accepted first: its identity travels on.
-    pub identity: Option<Identity>,
+    /// Set for a record that another node accepted first.
+    pub foreign: Option<Foreign>,
     /// Under which packet identifier it may come again and must not be taken twice (QoS 2), where the
     /// sender's session outlives its connection.
     pub packet: Option<u16>,
+}
+
+/// What another node, which accepted a record first, says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// Its name, which travels on.
+    pub identity: Identity,
+    /// Whether an earlier attempt may have arrived: then so may this one, a second time. Held in memory
+    /// only, as the log knows no attempts.
+    pub again: bool,
 }
 
 /// When the sender is told that its record is accepted.
@@ -262,11 +272,13 @@ pub enum DropReason {
     Stopped,
     /// The log could not take it, or what it took is damaged.
     Storage,
+    /// It is a neighbour's, and goes back to it: the neighbour answers for it.
+    GivenBack,
 }
 
 impl DropReason {
     /// Every reason, in the order of `index`.
-    pub const ALL: [DropReason; 10] = [
+    pub const ALL: [DropReason; 11] = [
         DropReason::Expired,
         DropReason::Full,
         DropReason::Superseded,
@@ -277,6 +289,7 @@ impl DropReason {
         DropReason::Unprepared,
         DropReason::Stopped,
         DropReason::Storage,
+        DropReason::GivenBack,
     ];
 
     /// Label for metrics, logs and messages.
@@ -292,6 +305,7 @@ impl DropReason {
             DropReason::Unprepared => "unprepared",
             DropReason::Stopped => "stopped",
             DropReason::Storage => "storage",
+            DropReason::GivenBack => "given-back",
         }
     }
 

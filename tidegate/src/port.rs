@@ -416,7 +416,7 @@ mod tests {
             read_at: Time::ZERO,
             source_unix_ns: None,
             ttl: None,
-            identity: None,
+            foreign: None,
             packet: None,
         };
         let (mut first, mut second) = (vec![record.clone()], vec![record]);

@@ -98,7 +98,7 @@ fn fill(folder: &Folder) {
                 read_at: source.now(),
                 source_unix_ns: Some(number),
                 ttl: None,
-                identity: None,
+                foreign: None,
                 packet: None,
             });
             source.offer(offers.collect()).await.unwrap();

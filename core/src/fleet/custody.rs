@@ -11,6 +11,18 @@ use std::time::Duration;
 use super::{Amount, Borrower, Lender, NodeId, Token};
 use crate::units::Size;
 
+/// How long a neighbour's record may wait at its provider before it is handed to the uplink, from its
+/// arrival there. After that it is never sent, and goes back. Its receiver lends no more than 250 ms of
+/// queue, so one that waits for so long met an uplink that stands still.
+pub const HOLD: Duration = Duration::from_secs(2);
+/// How long it may be at the provider in all, the far end's answer included. After that it goes back,
+/// though it may have arrived: nobody is worse off than alone for longer than a lease.
+pub const ANSWER: Duration = Duration::from_secs(5);
+/// A receiver takes back what a provider has not answered for when nothing connects them for so long. By
+/// then the provider gave up what was not handed to its uplink: it is sent twice only if it was.
+pub const TAKE_BACK: Duration = Duration::from_secs(3);
+const _: () = assert!(HOLD.as_secs() < TAKE_BACK.as_secs() && HOLD.as_secs() < ANSWER.as_secs());
+
 /// The receiver's book: records under way by providers. `K` names a record.
 #[derive(Debug)]
 pub struct Entrusted<K> {

@@ -12,7 +12,7 @@ mod agent;
 mod audit;
 mod candidates;
 mod credit;
-mod custody;
+pub mod custody;
 mod grants;
 mod ledger;
 #[path = "match/mod.rs"]

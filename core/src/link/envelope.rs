@@ -20,6 +20,8 @@ const GRANT: u8 = 1;
 const TTL: u8 = 2;
 /// Bit: the source said when the record was made.
 const SOURCE_TIME: u8 = 4;
+/// Bit: an earlier attempt may have arrived where the record goes.
+const AGAIN: u8 = 8;
 
 /// A lease of a neighbour's uplink, by its fencing token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +32,8 @@ pub struct GrantId(pub u64);
 pub struct Envelope {
     /// Its name, given by the node that accepted it first.
     pub identity: Identity,
+    /// Whether an earlier attempt to send it may have arrived, by whatever way: then it may come twice.
+    pub again: bool,
     /// Links that it crossed before this one.
     pub hop: u8,
     /// The grant that pays for it, where it uses a neighbour's uplink.
@@ -59,7 +63,8 @@ impl Envelope {
         let flag = |is_there: bool, bit| if is_there { bit } else { 0 };
         let flags = flag(self.grant.is_some(), GRANT)
             | flag(self.ttl.is_some(), TTL)
-            | flag(self.source_unix_ns.is_some(), SOURCE_TIME);
+            | flag(self.source_unix_ns.is_some(), SOURCE_TIME)
+            | flag(self.again, AGAIN);
         let mut to = Vec::with_capacity(64 + self.key.len() + self.payload.len());
         to.extend_from_slice(&[VERSION, flags, self.hop]);
         put_bytes(&mut to, self.identity.origin.node.as_bytes());
@@ -92,7 +97,7 @@ impl Envelope {
             return Err(WireError::Version(version));
         }
         let flags = reader.u8()?;
-        if flags & !(GRANT | TTL | SOURCE_TIME) != 0 {
+        if flags & !(GRANT | TTL | SOURCE_TIME | AGAIN) != 0 {
             return Err(WireError::Feature(flags));
         }
         let hop = reader.u8()?;
@@ -125,9 +130,19 @@ impl Envelope {
         }
         let properties = Properties::new(pairs);
         let payload = bytes.slice_ref(reader.rest());
-        let envelope =
-            Envelope { identity, hop, grant, left, ttl, source_unix_ns, key, properties, payload };
-        Ok(envelope)
+        let again = flags & AGAIN != 0;
+        Ok(Envelope {
+            identity,
+            again,
+            hop,
+            grant,
+            left,
+            ttl,
+            source_unix_ns,
+            key,
+            properties,
+            payload,
+        })
     }
 }
 
@@ -141,6 +156,7 @@ mod tests {
         let origin = Arc::new(Origin { node: "gate-7".into(), incarnation: 0x1c9f });
         Envelope {
             identity: Identity { origin, stream: StreamId(12), seq: 345 },
+            again: true,
             hop: 1,
             grant: Some(GrantId(77)),
             left: Duration::from_millis(40),
@@ -157,7 +173,8 @@ mod tests {
         let whole = envelope();
         assert_eq!(Envelope::decode(&whole.encode()), Ok(whole.clone()));
         let properties = Properties::default();
-        let bare = Envelope { grant: None, ttl: None, source_unix_ns: None, properties, ..whole };
+        let (grant, ttl, source_unix_ns) = (None, None, None);
+        let bare = Envelope { again: false, grant, ttl, source_unix_ns, properties, ..whole };
         assert_eq!(Envelope::decode(&bare.encode()), Ok(bare));
     }
 
@@ -171,7 +188,7 @@ mod tests {
             Envelope::decode(&bytes.into())
         };
         assert_eq!(with(0, 2), Err(WireError::Version(2)));
-        assert_eq!(with(1, 8), Err(WireError::Feature(8)));
+        assert_eq!(with(1, 16), Err(WireError::Feature(16)));
     }
 
     proptest! {

@@ -110,7 +110,7 @@ impl Node {
             read_at: now,
             source_unix_ns,
             ttl: expires.map(|at| at.since(now)),
-            identity: None,
+            foreign: None,
             packet: None,
         };
         let size = size_of(&offered);

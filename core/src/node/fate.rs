@@ -1,6 +1,7 @@
 //! The end of deliveries: each gets its fate once, and what nothing needs any more is freed.
 
 use super::Node;
+use super::relay::ends_of;
 use crate::queue::{DeliveryKey, RecordKey};
 use crate::record::{DropReason, Fate, RefuseReason};
 use crate::units::Time;
@@ -24,10 +25,7 @@ impl Node {
                 break;
             }
             self.expiry.pop_first();
-            // What is under way already is finished: its bytes are spent.
-            if self.queues.take(key) {
-                self.finish(now, key, Fate::Dropped(DropReason::Expired));
-            }
+            self.time_is_over(now, key);
         }
     }
 
@@ -41,10 +39,11 @@ impl Node {
             self.note_latency(now, &delivery);
         }
         let held = &mut self.held[record_key];
-        if delivery.can_expire
-            && let Some(at) = held.record.expires
-        {
-            self.expiry.remove(&(at, key));
+        if delivery.can_expire {
+            let rule = self.options.rules.get(delivery.spec.rule);
+            for at in ends_of(&held.record, rule) {
+                self.expiry.remove(&(at, key));
+            }
         }
         held.left -= 1;
         self.streams.get_mut(held.stream).held -= 1;

@@ -3,6 +3,7 @@
 
 use super::Node;
 use super::forward::{LaneState, OutputState};
+use super::relay::end_of;
 use crate::io::{Destination, Event, OutputId, PathId, PathSample, PathState, Refusal};
 use crate::queue::{Delivery, DeliveryKey, End, Place};
 use crate::record::{DeliveryId, DropReason, Fate};
@@ -120,7 +121,8 @@ impl Node {
             self.finish(now, key, Fate::Dropped(DropReason::Superseded));
             return;
         }
-        if let Some(at) = held.record.expires.filter(|&at| at <= now) {
+        let ends = end_of(&held.record, self.options.rules.get(self.streams.get(held.stream).rule));
+        if let Some(at) = ends.filter(|&at| at <= now) {
             // Its time passed while it was under way; the index of expiry has let it go.
             self.expiry.insert((at, key));
         }

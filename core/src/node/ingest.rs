@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::admit::{Admission, queue_spec};
 use super::durable::{Leg, bit_of};
+use super::relay::end_of;
 use super::sources::ReplyTo;
 use super::streams::StreamKey;
 use super::{Held, Node, Owed};
@@ -66,8 +67,9 @@ impl Node {
         let origin = if is_durable { &self.log_origin } else { &self.origin };
         let own = || Identity { origin: origin.clone(), stream: id, seq };
         let ttl = [offered.ttl, rule.ttl].into_iter().flatten().min();
+        let again = offered.foreign.as_ref().is_some_and(|foreign| foreign.again);
         let record = Record {
-            identity: offered.identity.unwrap_or_else(own),
+            identity: offered.foreign.map_or_else(own, |foreign| foreign.identity),
             key: offered.key,
             properties: offered.properties,
             body: offered.body,
@@ -98,7 +100,7 @@ impl Node {
             owed,
             record: Arc::new(record),
         });
-        let last = self.enqueue(now, key, record_key, only);
+        let last = self.enqueue(now, key, record_key, only, again);
         self.acknowledge(record_key, reply);
         last
     }
@@ -111,6 +113,7 @@ impl Node {
         stream: StreamKey,
         record_key: RecordKey,
         only: Option<OutputId>,
+        again: bool,
     ) -> Option<DeliveryKey> {
         self.last_order += 1;
         let Held { record, size, owed, .. } = &mut self.held[record_key];
@@ -126,7 +129,8 @@ impl Node {
             let spec = queue_spec(stream.rule, rule, output);
             let mut delivery = Delivery::new(record_key, (queue, spec), size, self.last_order);
             (delivery.arrived, delivery.deadline) = (record.arrived, record.deadline);
-            delivery.can_expire = record.expires.is_some();
+            let ends = end_of(record, rule);
+            (delivery.can_expire, delivery.progress.again) = (ends.is_some(), again);
             let after_log = owed.as_ref().is_some_and(|owed| owed.after_log);
             let is_ready = record.body.is_ready() && !after_log;
             let is_scripted = rule.script.is_some();
@@ -139,7 +143,7 @@ impl Node {
             let (input, _) =
                 &mut self.uplinks[usize::from(options.uplink.0)].meters[rule.class.index()];
             input.count(now, size);
-            if let Some(at) = record.expires {
+            if let Some(at) = ends {
                 self.expiry.insert((at, key));
             }
             if let Some(owed) = owed {

@@ -22,6 +22,7 @@ mod leave;
 mod prepare;
 mod reallocate;
 mod redirect;
+mod relay;
 mod reload;
 mod report;
 mod restore;

@@ -167,7 +167,7 @@ pub fn offer(now: Time, source: u32, key: &str, size: usize) -> Offered {
         read_at: now,
         source_unix_ns: None,
         ttl: None,
-        identity: None,
+        foreign: None,
         packet: None,
     }
 }

@@ -5,7 +5,8 @@ use tidegate_core::limits::STREAMS_MAX;
 use tidegate_core::log::Entry;
 use tidegate_core::options::{NodeOptions, OptionsError};
 use tidegate_core::record::{
-    AcceptMode, DropReason, Identity, Offered, Origin, RefuseReason, SourceId, StreamId, Token,
+    AcceptMode, DropReason, Foreign, Identity, Offered, Origin, RefuseReason, SourceId, StreamId,
+    Token,
 };
 use tidegate_core::rules::{Discipline, FullPolicy, Rule};
 use tidegate_core::testing::{Wire, offer};
@@ -53,7 +54,8 @@ fn an_identity_given_elsewhere_travels_on() {
     let mut wire = up(options(rules()));
     let origin = Origin { node: "camera".into(), incarnation: 3 };
     let identity = Identity { origin: origin.into(), stream: StreamId(9), seq: 99 };
-    let offered = Offered { identity: Some(identity.clone()), ..offer(wire.now, 0, "ls/a", 1) };
+    let foreign = Some(Foreign { identity: identity.clone(), again: false });
+    let offered = Offered { foreign, ..offer(wire.now, 0, "ls/a", 1) };
     wire.offer_all(vec![offered]);
     assert_eq!(wire.node.record(wire.history[0].id).unwrap().identity, identity);
 }

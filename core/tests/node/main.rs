@@ -14,6 +14,7 @@ mod limiting;
 mod logging;
 mod preparing;
 mod redirecting;
+mod relaying;
 mod reloading;
 mod remembering;
 mod sharing;

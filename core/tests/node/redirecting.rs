@@ -16,7 +16,7 @@ use tidegate_core::units::{Rate, Ratio, Size};
 
 use crate::support::*;
 
-const PEER: OutputId = OutputId(1);
+pub(crate) const PEER: OutputId = OutputId(1);
 const RELAYED: ClassId = ClassId(3);
 /// Bytes/s of our own uplink.
 const OWN: f64 = 100_000.0;
@@ -33,7 +33,7 @@ fn relay(of: ClassId) -> Rule {
 }
 
 /// Three streams to `cloud` over 100 kB/s, a neighbour on a line without end, rules of relayed records.
-fn fleet_options() -> NodeOptions {
+pub(crate) fn fleet_options() -> NodeOptions {
     let mut rules = rules();
     rules.extend([LS, NM, LT].map(relay));
     NodeOptions {
@@ -49,7 +49,7 @@ fn fleet_options() -> NodeOptions {
     }
 }
 
-fn grant(wire: &mut Wire, class: ClassId, amount: u64) {
+pub(crate) fn grant(wire: &mut Wire, class: ClassId, amount: u64) {
     let (peer, amount) = (PEER, Amount(amount));
     wire.control(Control::Grant { peer, class, amount, lease: ms(5000) });
 }
@@ -206,13 +206,13 @@ fn a_durable_record_is_forgotten_when_the_neighbour_has_the_answer() {
 }
 
 /// A neighbour's connection: number 1.
-fn neighbour(wire: &mut Wire, class: ClassId) {
+pub(crate) fn neighbour(wire: &mut Wire, class: ClassId) {
     let name: Arc<str> = "gate-9/4".into();
     let source = tidegate_core::record::SourceId(1);
     wire.control(Control::Open { source, name, relays: Some(class) });
 }
 
-fn offer_relayed(wire: &mut Wire, token: u64) {
+pub(crate) fn offer_relayed(wire: &mut Wire, token: u64) {
     let mut offered = tidegate_core::testing::offer(wire.now, 1, "any/key", 996);
     offered.token = Some(tidegate_core::record::Token(token));
     wire.handle(tidegate_core::io::Input::Arrived(vec![offered]));

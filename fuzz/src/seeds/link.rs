@@ -58,6 +58,7 @@ fn envelope() -> Envelope {
     let origin = Arc::new(Origin { node: "gate-7".into(), incarnation: 3 });
     Envelope {
         identity: Identity { origin, stream: StreamId(12), seq: 345 },
+        again: false,
         hop: 1,
         grant: Some(GrantId(77)),
         left: Duration::from_millis(40),

@@ -157,7 +157,7 @@ impl Bench {
                 read_at: self.now,
                 source_unix_ns: None,
                 ttl: None,
-                identity: None,
+                foreign: None,
                 packet: None,
             });
         }

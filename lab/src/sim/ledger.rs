@@ -1,6 +1,7 @@
 //! What the far end has, how long it took, and whether the node kept its promises.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::io::PathId;
@@ -17,8 +18,8 @@ pub(super) struct Account {
     pub(super) received: Vec<Received>,
     /// Bytes that reached the far end in each bin.
     bins: Vec<u64>,
-    /// Copies received of each record, by its place in the stream.
-    copies: Vec<u8>,
+    /// Copies received of each record, by its place in the stream: all, and those without a mark.
+    copies: Vec<(u8, u8)>,
     /// Newest record picked while it was live.
     newest_live: u64,
 }
@@ -54,6 +55,9 @@ pub(super) struct Ledger {
     pub(super) accounts: Vec<Account>,
     /// How many of them are of the node's own loads.
     own: usize,
+    /// Places of the others: of other nodes' loads, by their names. Numbers of records say something only
+    /// within one node's stream.
+    others: BTreeMap<(Arc<str>, usize), usize>,
     open: BTreeMap<DeliveryId, Open>,
     /// Broken promises, the first few.
     pub(super) broken: Vec<String>,
@@ -63,10 +67,30 @@ pub(super) struct Ledger {
 const BROKEN_MAX: usize = 10;
 
 impl Ledger {
-    /// For so many loads of the node, and of other nodes.
-    pub(super) fn new(own: usize, others: usize) -> Self {
-        let accounts = (0..own + others).map(|_| Account::default()).collect();
+    /// For so many loads of the node.
+    pub(super) fn new(own: usize) -> Self {
+        let accounts = (0..own).map(|_| Account::default()).collect();
         Ledger { accounts, own, ..Ledger::default() }
+    }
+
+    /// The place of another node's load, which has one from now on.
+    pub(super) fn place_of(&mut self, node: &Arc<str>, load: usize) -> usize {
+        let next = self.accounts.len();
+        let place = *self.others.entry((node.clone(), load)).or_insert(next);
+        if place == next {
+            self.accounts.push(Account::default());
+        }
+        place
+    }
+
+    /// The account of another node's load, if anything of it was sent here.
+    pub(super) fn account_of(&self, node: &str, load: usize) -> Option<&Account> {
+        self.others.get(&(node.into(), load)).map(|&place| &self.accounts[place])
+    }
+
+    /// Accounts of other nodes' loads.
+    pub(super) fn relayed(&self) -> &[Account] {
+        &self.accounts[self.own..]
     }
 
     pub(super) fn complain(&mut self, now: Time, what: String) {
@@ -122,11 +146,12 @@ impl Ledger {
         let account = &mut self.accounts[load];
         let place = seq as usize;
         if account.copies.len() <= place {
-            account.copies.resize(place + 1, 0);
+            account.copies.resize(place + 1, (0, 0));
         }
-        account.copies[place] = account.copies[place].saturating_add(1);
-        let copies = account.copies[place];
-        if copies == 1 {
+        let (copies, plain) = &mut account.copies[place];
+        *copies = copies.saturating_add(1);
+        *plain = plain.saturating_add(u8::from(!again));
+        if *copies == 1 {
             let took = now.since(arrived);
             account.received.push(Received { arrived, took, payload, seq });
         } else if !again {
@@ -142,16 +167,21 @@ impl Ledger {
 
     /// Copies after the first that the far end has of a load's records.
     pub(super) fn further(&self, load: usize) -> u64 {
-        self.accounts[load].copies.iter().map(|copies| u64::from(copies.saturating_sub(1))).sum()
+        self.accounts[load].copies.iter().map(|(all, _)| u64::from(all.saturating_sub(1))).sum()
     }
 
     /// Records of a load that the far end has.
     pub(super) fn distinct(&self, load: usize) -> u64 {
-        self.accounts[load].copies.iter().filter(|&&copies| copies > 0).count() as u64
+        self.accounts[load].copies.iter().filter(|(all, _)| *all > 0).count() as u64
     }
 }
 
 impl Account {
+    /// Copies of a record that came without a mark.
+    pub(super) fn unmarked(&self, seq: u64) -> u8 {
+        self.copies.get(seq as usize).map_or(0, |(_, plain)| *plain)
+    }
+
     /// The `share` quantile of the time to the far end, over records that arrived at the node in
     /// [from, until); `None` where there was none.
     pub(super) fn quantile(&self, share: f64, from: Time, until: Time) -> Option<Duration> {

@@ -85,7 +85,7 @@ impl Load {
             read_at: now,
             source_unix_ns: None,
             ttl: None,
-            identity: None,
+            foreign: None,
             packet: None,
         }
     }

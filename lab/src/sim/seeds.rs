@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_cut_of_nothing_known_is_a_broken_promise() {
-        let mut ledger = crate::sim::ledger::Ledger::new(1, 0);
+        let mut ledger = crate::sim::ledger::Ledger::new(1);
         let now = tidegate_core::units::Time::ZERO;
         ledger.received(now, tidegate_core::record::DeliveryId(7), 100);
         assert_eq!(ledger.broken.len(), 1);

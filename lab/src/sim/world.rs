@@ -79,7 +79,6 @@ impl<'s> World<'s> {
         let random = |part| Random::new(seed, part);
         let options = build::options(scenario)?;
         let lanes = usize::from(options.scheduler.lanes(&options.classes));
-        let is_fleet = options.fleet.is_some();
         let spec = &scenario.connection;
         let lane = |flow| {
             let reno = (spec.window == Window::Reno).then(Reno::new);
@@ -110,11 +109,7 @@ impl<'s> World<'s> {
             connections: (0..lanes).map(lane).chain((lanes..flows).map(competitor)).collect(),
             lanes,
             competing: vec![false; scenario.flow.len()],
-            // The same loads once more, of other nodes.
-            ledger: Ledger::new(
-                scenario.load.len(),
-                if is_fleet { scenario.load.len() } else { 0 },
-            ),
+            ledger: Ledger::new(scenario.load.len()),
             is_strict: false,
             allowed: Size::ZERO,
             peers: Peers::default(),
@@ -302,7 +297,7 @@ impl<'s> World<'s> {
 
     fn transmit(&mut self, path: PathId, id: DeliveryId, start: u64, end: u64, again: bool) {
         if path.output != OutputId(0) {
-            return self.hand_over(path, id, Size(end - start));
+            return self.hand_over(path, id, Size(end - start), again);
         }
         let flow = usize::from(path.lane);
         let bytes = end - start;
@@ -315,8 +310,9 @@ impl<'s> World<'s> {
                     let load =
                         self.scenario.load.iter().position(|load| load.key.as_bytes() == name);
                     let load = load.expect("keys are those of loads");
-                    let is_own = record.identity.origin.node == self.node.options().name;
-                    let load = if is_own { load } else { load + self.loads.len() };
+                    let origin = &record.identity.origin.node;
+                    let is_own = *origin == self.node.options().name;
+                    let load = if is_own { load } else { self.ledger.place_of(origin, load) };
                     self.ledger.picked(self.now, id, (load, &record), size, (path, again));
                 }
                 None => self.ledger.complain(self.now, format!("{id:?} has no record")),

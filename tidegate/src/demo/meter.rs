@@ -98,7 +98,7 @@ mod tests {
             read_at: source.now(),
             source_unix_ns: Some(unix_ns() - 1_000_000_000),
             ttl: None,
-            identity: None,
+            foreign: None,
             packet: None,
         };
         source.offer(vec![record]).await.unwrap();

@@ -164,7 +164,7 @@ impl Load {
             source_unix_ns: Some(self.sent),
             ttl: None,
             packet: None,
-            identity: None,
+            foreign: None,
         };
         self.source.offer(vec![record]).await.unwrap();
         loop {

@@ -140,7 +140,7 @@ impl Sender {
             read_at: self.source.now(),
             source_unix_ns: Some(self.sent),
             ttl: None,
-            identity: None,
+            foreign: None,
             packet: None,
         };
         self.source.offer(vec![record]).await.unwrap();

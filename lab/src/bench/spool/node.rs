@@ -55,7 +55,7 @@ async fn offer(source: &mut Source, group: u64, time: Duration) -> anyhow::Resul
         read_at: source.now(),
         source_unix_ns: None,
         ttl: None,
-        identity: None,
+        foreign: None,
         packet: None,
     };
     let start = Instant::now();

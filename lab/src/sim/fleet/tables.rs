@@ -115,7 +115,7 @@ fn table(rows: &[Row]) -> Vec<String> {
         String::new(),
         case.heading(),
         format!(
-            "{:>6} {:<14}{:>8}{:>22}{:>22}{:>22}{:>9}{:>8}  {}",
+            "{:>6} {:<14}{:>8}{:>22}{:>22}{:>22}{:>9}{:>8}{:>7}  {}",
             "lt/s",
             "",
             "all/s",
@@ -124,6 +124,7 @@ fn table(rows: &[Row]) -> Vec<String> {
             "lt",
             "ls p99*",
             "sent",
+            "twice",
             "paper's means"
         ),
     ];
@@ -135,14 +136,16 @@ fn table(rows: &[Row]) -> Vec<String> {
             let times = format!("{:.3}/{:.3}", class.mean, class.p99);
             line += &format!("{times:>15}{:>7.1}", class.late * 100.0);
         }
-        line += &format!("{:>9.3}{:>8.0}", measured.lender_p99, measured.redirected);
+        let Measured { lender_p99, redirected, twice, .. } = measured;
+        line += &format!("{lender_p99:>9.3}{redirected:>8.0}{twice:>7}");
         if case.rate == TABLE_RATE && case.traces.is_none() {
             line += &format!("  {}", paper::means(case.network.name, case.system));
         }
         lines.push(line);
     }
     lines.push(
-        "* of the idle nodes' own ls records, the worst of three; sent: records/s by neighbours"
+        "* of the idle nodes' own ls records, the worst of three; sent: records/s by neighbours; \
+         twice: records of anybody that came once more, marked"
             .into(),
     );
     lines

@@ -8,7 +8,7 @@ use tidegate_core::class::ClassId;
 use tidegate_core::io::{Control, Input, OutputId, PathId, PathState};
 use tidegate_core::node::Node;
 use tidegate_core::record::{
-    Body, DeliveryId, Offered, Properties, Record, RefuseReason, SourceId, Token,
+    Body, DeliveryId, Foreign, Offered, Properties, Record, RefuseReason, SourceId, Token,
 };
 use tidegate_core::units::{Size, Time};
 
@@ -21,6 +21,8 @@ pub(in crate::sim) struct Handed {
     pub(in crate::sim) output: OutputId,
     pub(in crate::sim) id: DeliveryId,
     pub(in crate::sim) class: ClassId,
+    /// Whether it may have arrived before.
+    pub(in crate::sim) again: bool,
     pub(in crate::sim) record: Arc<Record>,
 }
 
@@ -87,7 +89,7 @@ impl World<'_> {
 
     /// A record of another node is here.
     pub(in crate::sim) fn relay(&mut self, from: usize, handed: &Handed) {
-        let Handed { class, ref record, id, .. } = *handed;
+        let Handed { class, ref record, id, again, .. } = *handed;
         let new = SourceId((self.loads.len() + self.peers.sources.len()) as u32);
         let source = *self.peers.sources.entry((from, class)).or_insert(new);
         if source == new {
@@ -109,7 +111,7 @@ impl World<'_> {
             source_unix_ns: Some(record.arrived.as_nanos()),
             ttl: None,
             packet: None,
-            identity: Some(record.identity.clone()),
+            foreign: Some(Foreign { identity: record.identity.clone(), again }),
         };
         self.tell(Input::Arrived(vec![offered]));
     }
@@ -129,12 +131,12 @@ impl World<'_> {
         self.outcome(None)
     }
 
-    pub(super) fn hand_over(&mut self, path: PathId, id: DeliveryId, bytes: Size) {
+    pub(super) fn hand_over(&mut self, path: PathId, id: DeliveryId, bytes: Size, again: bool) {
         let record = self.node.record(id).cloned();
         let class = self.node.class_of(id);
         match record.zip(class) {
             Some((record, class)) => {
-                self.peers.handed.push(Handed { output: path.output, id, class, record });
+                self.peers.handed.push(Handed { output: path.output, id, class, again, record });
             }
             None => self.ledger.complain(self.now, format!("{id:?} has no record")),
         }

@@ -14,7 +14,7 @@ use tidegate_core::link::accepted::{Accepted, STREAMS_MAX, StreamName};
 use tidegate_core::link::envelope::{Envelope, GrantId};
 use tidegate_core::link::packet::Custody;
 use tidegate_core::record::{
-    Body, DropReason, Fate, Identity, Offered, Properties, RefuseReason, Token,
+    Body, DropReason, Fate, Foreign, Identity, Offered, Properties, RefuseReason, Token,
 };
 use tidegate_core::units::Size;
 use tokio::sync::mpsc;
@@ -305,7 +305,8 @@ fn verdict(reason: RefuseReason) -> Verdict {
 }
 
 fn offered(source: &Source, place: u64, envelope: &Envelope) -> Offered {
-    let Envelope { identity, hop, ttl, source_unix_ns, key, properties, payload, .. } = envelope;
+    let Envelope { identity, again, hop, ttl, source_unix_ns, key, properties, payload, .. } =
+        envelope;
     Offered {
         source: source.id(),
         token: Some(Token(place)),
@@ -315,7 +316,7 @@ fn offered(source: &Source, place: u64, envelope: &Envelope) -> Offered {
         read_at: source.now(),
         source_unix_ns: *source_unix_ns,
         ttl: *ttl,
-        identity: Some(Identity::clone(identity)),
+        foreign: Some(Foreign { identity: Identity::clone(identity), again: *again }),
         packet: None,
     }
 }

@@ -194,7 +194,7 @@ impl Replay {
             read_at: self.source.now(),
             source_unix_ns: source_time,
             ttl: None,
-            identity: None,
+            foreign: None,
             packet: None,
         }
     }

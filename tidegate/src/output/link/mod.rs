@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_core::fleet::custody::TAKE_BACK;
 use tidegate_core::io::{PathState, Refusal};
 use tidegate_core::link::handover::Handover;
 use tidegate_core::link::packet::Custody;
@@ -36,8 +37,6 @@ pub use crate::link::dial::Fallback;
 /// A link without any connection for so long is over: what it holds goes back to the node, which may
 /// decide anew.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The same of a neighbour: our own uplink can carry it.
-const PEER_PATIENCE: Duration = Duration::from_secs(3);
 /// How long connections may take to end politely.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Orders and packets taken in one turn.
@@ -335,7 +334,7 @@ impl Sender {
             return Ok(());
         }
         let since = *self.alone_since.get_or_insert(Instant::now());
-        let patience = if self.options.is_peer { PEER_PATIENCE } else { PATIENCE };
+        let patience = if self.options.is_peer { TAKE_BACK } else { PATIENCE };
         if self.is_up && since.elapsed() >= patience {
             return self.begin_anew("no path is connected").await;
         }

@@ -25,6 +25,7 @@ pub(super) fn outgoing(
     let Body::Resident(payload) = &record.body else { return None };
     let envelope = Envelope {
         identity: record.identity.clone(),
+        again: order.again,
         hop,
         grant: is_peer.then_some(GrantId(order.class.0.into())),
         left: record.deadline.since(now),

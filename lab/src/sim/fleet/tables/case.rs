@@ -162,6 +162,11 @@ pub(super) fn over(traces: Traces) -> Vec<Case> {
     alone.chain(fleets).map(case).collect()
 }
 
+/// What a node is called.
+pub(super) fn name_of(at: usize) -> String {
+    format!("gate-{at}")
+}
+
 impl Case {
     /// Above the table.
     pub(super) fn heading(&self) -> String {
@@ -290,7 +295,7 @@ impl Case {
         let lines = (0..peers).map(|_| uplink("lan", LawName::Unlimited, None));
         let to_peers = (1..=peers as u16).map(|place| output("peer", place));
         Ok(NodeOptions {
-            name: format!("gate-{at}").into(),
+            name: name_of(at).into(),
             incarnation: 1,
             classes,
             rules: Rules::new(rules)?,

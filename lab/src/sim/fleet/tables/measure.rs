@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::units::Time;
 
-use super::case::Case;
+use super::case::{Case, name_of};
 use crate::sim::ledger::{Account, Received};
 use crate::sim::world::Outcome;
 
@@ -29,6 +29,8 @@ pub(in crate::sim) struct Measured {
     pub(in crate::sim) all: f64,
     /// Records/s that neighbours carried.
     pub(in crate::sim) redirected: f64,
+    /// Records that came to the far end once more, marked.
+    pub(in crate::sim) twice: usize,
     /// Of the idle nodes' own most urgent records, the worst node's, seconds.
     pub(in crate::sim) lender_p99: f64,
     pub(in crate::sim) broken: Vec<String>,
@@ -46,11 +48,16 @@ fn seconds(received: &Received) -> f64 {
 /// Measures the outcomes of the nodes, the busy one first. Figures count from `from` on.
 pub(super) fn measure(case: &Case, outcomes: &[Outcome], from: Duration) -> Measured {
     let from = Time::ZERO + from;
-    let all = || outcomes.iter().flat_map(|outcome| &outcome.ledger.accounts);
-    let came = |account: &Account| {
-        account.received.iter().filter(|one| one.arrived + one.took >= from).count()
-    };
-    let relayed = |outcome: &Outcome| outcome.ledger.accounts[3..].iter().map(came).sum::<usize>();
+    let is_inside = |one: &&Received| one.arrived + one.took >= from;
+    let came = |account: &Account| account.received.iter().filter(is_inside).count();
+    let relayed = |outcome: &Outcome| outcome.ledger.relayed().iter().map(came).sum::<usize>();
+    let streams = (0..outcomes.len()).flat_map(|node| [0, 1, 2].map(|class| (node, class)));
+    let (mut all, mut twice) = (0, 0);
+    for (node, class) in streams {
+        let (first, further) = arrived(outcomes, node, class);
+        all += first.iter().filter(is_inside).count();
+        twice += further;
+    }
     let mut broken: Vec<String> = Vec::new();
     for (at, outcome) in outcomes.iter().enumerate() {
         let label = format!("{} at {}, node {at}", case.system.name(), case.rate);
@@ -60,32 +67,48 @@ pub(super) fn measure(case: &Case, outcomes: &[Outcome], from: Duration) -> Meas
             broken.push(format!("{label}: {lost} accepted records have no fate"));
         }
     }
-    broken.extend(twice(case, outcomes));
+    broken.extend(unmarked(case, outcomes));
     let lenders = outcomes[1..].iter().map(|outcome| {
         let own = outcome.ledger.accounts[0].received.iter().filter(|one| one.arrived >= from);
         p99(&mut own.map(seconds).collect::<Vec<f64>>())
     });
     Measured {
         classes: [0, 1, 2].map(|class| class_of(case, outcomes, class, from)),
-        all: all().map(came).sum::<usize>() as f64 / case.length,
+        all: all as f64 / case.length,
+        twice,
         redirected: outcomes.iter().map(relayed).sum::<usize>() as f64 / case.length,
         lender_p99: lenders.fold(0.0, f64::max),
         broken,
     }
 }
 
-/// The busy node's records of a class, by its own uplink and by others'.
-fn of_busy(outcomes: &[Outcome], class: usize) -> impl Iterator<Item = &Received> {
-    let own = outcomes[0].ledger.accounts[class].received.iter();
-    let by_others = outcomes[1..].iter().filter_map(move |outcome| {
-        outcome.ledger.accounts.get(3 + class).map(|account| &account.received)
-    });
-    own.chain(by_others.flatten())
+/// Everybody's books of one node's records of a class: its own, and those of its lenders.
+fn books(outcomes: &[Outcome], node: usize, class: usize) -> Vec<&Account> {
+    let name = name_of(node);
+    let mut books = Vec::new();
+    for (at, Outcome { ledger, .. }) in outcomes.iter().enumerate() {
+        let own = ledger.accounts.get(class).filter(|_| at == node);
+        books.extend(own.or_else(|| ledger.account_of(&name, class)));
+    }
+    books
+}
+
+/// A node's records of a class that are at the far end, by whatever uplink: the first copy of each, and how
+/// many others came.
+fn arrived(outcomes: &[Outcome], node: usize, class: usize) -> (Vec<Received>, usize) {
+    let books = books(outcomes, node, class);
+    let copies = books.iter().flat_map(|account| &account.received);
+    let mut first: Vec<Received> = copies.copied().collect();
+    let all = first.len();
+    first.sort_by_key(|one| (one.seq, one.arrived + one.took));
+    first.dedup_by_key(|one| one.seq);
+    let further = all - first.len();
+    (first, further)
 }
 
 fn class_of(case: &Case, outcomes: &[Outcome], class: usize, from: Time) -> ClassMeasured {
-    let mut took: Vec<f64> =
-        of_busy(outcomes, class).filter(|one| one.arrived >= from).map(seconds).collect();
+    let (first, _) = arrived(outcomes, 0, class);
+    let mut took: Vec<f64> = first.iter().filter(|one| one.arrived >= from).map(seconds).collect();
     let count = took.len().max(1) as f64;
     let bound = BOUNDS[class] + case.network.delay();
     let late = took.iter().filter(|took| **took > bound + 1e-3).count() as f64;
@@ -96,18 +119,17 @@ fn class_of(case: &Case, outcomes: &[Outcome], class: usize, from: Time) -> Clas
     }
 }
 
-/// In a world without faults no record of the busy node comes to the far end twice.
-fn twice(case: &Case, outcomes: &[Outcome]) -> Vec<String> {
+/// Whoever gets a record twice finds a mark on all copies but one.
+fn unmarked(case: &Case, outcomes: &[Outcome]) -> Vec<String> {
     let mut broken = Vec::new();
-    for class in 0..3 {
-        let mut seqs: Vec<u64> = of_busy(outcomes, class).map(|one| one.seq).collect();
-        let all = seqs.len();
-        seqs.sort_unstable();
-        seqs.dedup();
-        if seqs.len() < all {
-            let times = all - seqs.len();
-            let label = format!("{} at {}", case.system.name(), case.rate);
-            broken.push(format!("{label}: {times} records of class {class} came twice"));
+    for (node, class) in (0..outcomes.len()).flat_map(|node| [0, 1, 2].map(|class| (node, class))) {
+        let (first, _) = arrived(outcomes, node, class);
+        let books = books(outcomes, node, class);
+        let plain = |seq| books.iter().map(|book| u64::from(book.unmarked(seq))).sum::<u64>();
+        let wrong = first.iter().filter(|one| plain(one.seq) > 1).count();
+        if wrong > 0 {
+            let label = format!("{} at {}, node {node}", case.system.name(), case.rate);
+            broken.push(format!("{label}: {wrong} records of class {class} came again, unmarked"));
         }
     }
     broken

@@ -103,7 +103,7 @@ impl Facts {
             read_at,
             source_unix_ns: self.source_unix_ns,
             ttl: self.ttl,
-            identity: None,
+            foreign: None,
             packet: None,
         }
     }
