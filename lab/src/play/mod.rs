@@ -79,6 +79,7 @@ pub async fn play(
     let crowd = Crowd::start(world, &set.stage)?;
     let senders = Senders::start(world, &set.stage)?;
     set.book.begin(world, &set.stage)?;
+    set.stage.begin(world, folder)?;
     let start = Instant::now();
     let ended = set.watch(world, foreground, stopped.as_mut(), say).await;
     let carried = carried(world, &set.stage, start.elapsed());

@@ -30,5 +30,6 @@ pub use self::command::{Options, run};
 pub use self::file::{Played, play};
 pub use self::quantity::{Amount, QuantityError, Span, Speed};
 pub(crate) use self::traces::{
-    FOLDER as RECORDED, absent as no_recorded_links, traces as recorded_links,
+    FOLDER as RECORDED, Trace as RecordedLink, absent as no_recorded_links, keeps_beside_bbr,
+    traces as recorded_links,
 };
