@@ -3,13 +3,13 @@
 //! It can be lost at any time. Grants live in the nodes; a new leader hears from them what they hold and
 //! goes on from there. What a deposed one still says comes before the fence of its successor.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::grants::{Entry, key};
 use super::ledger::{GrantStatus, Ledger, MemberStatus};
 use super::members::{Member, News};
-use super::message::{Beat, Directive};
+use super::message::{Beat, Digest, Directive};
 use super::pairs::{PairState, Pairs};
 use super::{Amount, FleetOptions, NodeId, sticky};
 use crate::units::Time;
@@ -24,6 +24,8 @@ pub enum OrchestratorInput {
     },
     /// It no longer leads.
     Deposed,
+    /// What the leader knows and no node does: to whoever may follow it.
+    Inherit(Digest),
     /// From a node.
     Beat(Beat),
     /// A node is to lend nothing and to be left by its borrowers, or to take part again.
@@ -69,6 +71,9 @@ pub struct Orchestrator {
     decided: Option<Time>,
     took: Duration,
     has_news: bool,
+    /// Nodes that are to lend nothing until they are told to take part again, heard or not.
+    drained: BTreeSet<NodeId>,
+    inherited: Digest,
     outputs: VecDeque<OrchestratorOutput>,
 }
 
@@ -84,6 +89,8 @@ impl Orchestrator {
             decided: None,
             took: Duration::ZERO,
             has_news: false,
+            drained: BTreeSet::new(),
+            inherited: Digest::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -94,13 +101,31 @@ impl Orchestrator {
             OrchestratorInput::Elected { revision } => {
                 self.clear();
                 self.revision = Some(revision);
+                let Digest { drained, apart } = std::mem::take(&mut self.inherited);
+                self.drained = drained.into_iter().collect();
+                for (receiver, provider, left) in apart {
+                    self.pairs.part(now, (receiver, provider), left.min(self.options.apart));
+                }
             }
-            OrchestratorInput::Deposed => self.clear(),
+            OrchestratorInput::Deposed => {
+                // It goes on from there if nobody else leads in between.
+                self.inherited = self.digest(now);
+                self.clear();
+            }
+            OrchestratorInput::Inherit(digest) if self.revision.is_none() => {
+                self.inherited = digest;
+            }
+            OrchestratorInput::Inherit(_) => {}
             OrchestratorInput::Beat(beat) => self.hear(now, &beat),
             OrchestratorInput::Drain(node, is_drained) => {
                 if let Some(member) = self.ledger.members.get_mut(node) {
                     self.has_news |= member.is_drained != is_drained;
                     member.is_drained = is_drained;
+                    if is_drained {
+                        self.drained.insert(node);
+                    } else {
+                        self.drained.remove(&node);
+                    }
                 }
             }
             OrchestratorInput::Took(took) => self.took = took,
@@ -159,10 +184,17 @@ impl Orchestrator {
         self.pairs.of(receiver, provider)
     }
 
+    /// What it knows and no node does.
+    pub fn digest(&self, now: Time) -> Digest {
+        let apart = self.pairs.apart(now).map(|(pair, left)| (pair.0, pair.1, left)).collect();
+        Digest { drained: self.drained.iter().copied().collect(), apart }
+    }
+
     fn clear(&mut self) {
         self.revision = None;
         self.ledger = Ledger::default();
         self.pairs = Pairs::default();
+        self.drained.clear();
         self.round = Round::default();
         (self.decided, self.has_news) = (None, false);
         self.outputs.clear();
@@ -172,6 +204,11 @@ impl Orchestrator {
         let Some(revision) = self.revision else { return };
         let news = self.ledger.hear(now, beat, revision, self.options.classes);
         self.has_news |= news != News::Old;
+        if news == News::First
+            && let Some(member) = self.ledger.members.get_mut(beat.node)
+        {
+            member.is_drained = self.drained.contains(&beat.node);
+        }
     }
 
     fn decide(&mut self, now: Time) {
