@@ -2,12 +2,17 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
+use tidegate_core::fleet::FleetOptions;
+use tidegate_core::limits::CLASSES_MAX;
 
 use super::links::{LinkInputConfig, LinkOutputConfig};
+use super::outputs::host_and_port;
 use super::units::Listen;
 use super::{Config, InputConfig, OutputConfig};
 use crate::fleet::FleetTls;
+use crate::fleet::orchestrate::{Lead, OrchestrateOptions};
 
 /// `[fleet]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -133,6 +138,61 @@ pub struct OrchestratorConfig {
     pub classes: usize,
     /// How shortage meets spare bandwidth.
     pub matching: Option<String>,
+    /// Addresses of etcd's members, where it is one of several orchestrators.
+    pub etcd: Vec<String>,
+    /// `host:port` where people and the other orchestrators find it.
+    pub advertise: Option<String>,
+    /// Name of the fleet: several fleets may use one etcd.
+    pub fleet: String,
+}
+
+impl TryFrom<OrchestratorConfig> for OrchestrateOptions {
+    type Error = anyhow::Error;
+
+    fn try_from(config: OrchestratorConfig) -> anyhow::Result<Self> {
+        let missing = "[orchestrator] needs ca, certificate and key: `tidegate keys` makes them";
+        let OrchestratorConfig { ca, certificate, key, .. } = config;
+        let (ca, certificate, key) = (|| Some((ca?, certificate?, key?)))().context(missing)?;
+        let mut fleet = FleetOptions { classes: config.classes, ..FleetOptions::default() };
+        if let Some(name) = config.matching {
+            fleet.matching = name.parse().map_err(anyhow::Error::msg)?;
+        }
+        ensure!(
+            (1..=CLASSES_MAX).contains(&fleet.classes),
+            "[orchestrator] classes: 1 to {CLASSES_MAX}"
+        );
+        let lead = match (config.etcd, config.advertise) {
+            (etcd, None) if etcd.is_empty() => Lead::Alone(None),
+            (etcd, Some(_)) if etcd.is_empty() => {
+                bail!("[orchestrator] advertise is for several orchestrators: give etcd too")
+            }
+            (_, None) => bail!(
+                "[orchestrator] etcd: the others must find this one: give \
+                 advertise = \"orch-1.example:7400\", a name in its certificate"
+            ),
+            (etcd, Some(address)) => {
+                let is_good = matches!(host_and_port(&address), Some((_, Some(_))));
+                ensure!(
+                    is_good,
+                    "[orchestrator] advertise: {address:?} is no host and port: write \
+                     \"orch-1.example:7400\""
+                );
+                let name = config.fleet;
+                ensure!(
+                    !name.is_empty() && !name.contains('/'),
+                    "[orchestrator] fleet: a name without \"/\""
+                );
+                Lead::Elected { etcd, address, name }
+            }
+        };
+        Ok(OrchestrateOptions {
+            listen: config.listen.0,
+            tls: FleetTls { ca, certificate, key },
+            operators: config.operators,
+            fleet,
+            lead,
+        })
+    }
 }
 
 impl Default for OrchestratorConfig {
@@ -145,6 +205,9 @@ impl Default for OrchestratorConfig {
             operators: Vec::new(),
             classes: 3,
             matching: None,
+            etcd: Vec::new(),
+            advertise: None,
+            fleet: "default".into(),
         }
     }
 }

@@ -80,7 +80,7 @@ pub fn start(
         links,
         relays,
         board,
-        leader: None,
+        leaders: BTreeMap::new(),
         up: BTreeSet::new(),
         told: BTreeSet::new(),
         figures: FleetFigures::default(),
@@ -101,8 +101,8 @@ struct Member {
     links: Links,
     relays: RelayCounts,
     board: FleetBoard,
-    /// The way to the leader, if there is one.
-    leader: Option<mpsc::Sender<BeatMessage>>,
+    /// The way to whoever says that it leads: one, or two for a moment. Their directives tell who is right.
+    leaders: BTreeMap<usize, mpsc::Sender<BeatMessage>>,
     /// Peers that are reached.
     up: BTreeSet<NodeId>,
     /// What the node was told that it may send.
@@ -140,9 +140,7 @@ impl Member {
             match output {
                 AgentOutput::Beat(beat) => {
                     self.figures.beats += 1;
-                    if let Some(way) = &self.leader {
-                        attend::send(way, &beat);
-                    }
+                    self.leaders.values().for_each(|way| attend::send(way, &beat));
                 }
                 AgentOutput::Granted(grant) => self.note(&grant, "granted"),
                 AgentOutput::Ended(grant) => self.note(&grant, "over"),
@@ -152,14 +150,16 @@ impl Member {
 
     fn hear(&mut self, heard: Heard) {
         match heard {
-            Heard::Leader(way) => {
-                self.leader = Some(way);
+            Heard::Leader(place, way) => {
+                self.leaders.insert(place, way);
                 self.figures.takeovers += 1;
                 self.handle(AgentInput::Leader(true));
             }
-            Heard::Alone => {
-                self.leader = None;
-                self.handle(AgentInput::Leader(false));
+            Heard::Lost(place) => {
+                self.leaders.remove(&place);
+                if self.leaders.is_empty() {
+                    self.handle(AgentInput::Leader(false));
+                }
             }
             Heard::Directive(directive) => {
                 let before = self.agent.heard();
@@ -238,7 +238,7 @@ impl Member {
     fn tell(&mut self) {
         let sum = |amounts: &mut dyn Iterator<Item = Amount>| amounts.sum::<Amount>().0;
         let mut figures = FleetFigures {
-            has_leader: self.leader.is_some(),
+            has_leader: !self.leaders.is_empty(),
             peers_up: self.up.len(),
             peers: self.options.peers.len(),
             lent: sum(&mut self.agent.lent().map(|one| one.usable)),

@@ -8,6 +8,7 @@ pub mod ask;
 mod attend;
 mod board;
 mod channel;
+mod etcd;
 mod member;
 pub mod orchestrate;
 mod relays;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
-use tidegate::fleet::orchestrate::{self, OrchestrateOptions, Orchestrating};
+use tidegate::fleet::orchestrate::{self, Lead, OrchestrateOptions, Orchestrating};
 use tidegate_core::fleet::FleetOptions;
 use tidegate_core::record::Identity;
 use tokio::time::{interval, timeout};
@@ -21,6 +21,7 @@ async fn lead(plan: &Plan) -> Orchestrating {
         tls: tls(&plan.authority, &plan.authority.issue("orchestrator")),
         operators: vec!["ops".into()],
         fleet: FleetOptions::default(),
+        lead: Lead::Alone(None),
     };
     orchestrate::start(options).await.unwrap()
 }

@@ -17,8 +17,8 @@ use tonic_prost::ProstCodec;
 use super::hub::Hub;
 use crate::fleet::node_id;
 use crate::fleet::wire::{
-    ATTEND, BeatMessage, DESCRIBE, DRAIN, DescribeRequest, Description, DirectiveMessage,
-    DrainReply, DrainRequest,
+    ATTEND, BeatMessage, DESCRIBE, DIGEST, DRAIN, DescribeRequest, Description, DigestMessage,
+    DigestRequest, DirectiveMessage, DrainReply, DrainRequest,
 };
 use crate::tls::Certificate;
 
@@ -61,6 +61,10 @@ impl Service<http::Request<Body>> for FleetService {
                 DRAIN => {
                     let codec = ProstCodec::<DrainReply, DrainRequest>::default();
                     Grpc::new(codec).unary(Drain(service), request).await
+                }
+                DIGEST => {
+                    let codec = ProstCodec::<DigestMessage, DigestRequest>::default();
+                    Grpc::new(codec).unary(Digest(service), request).await
                 }
                 _ => Status::unimplemented("no such method").into_http(),
             })
@@ -126,6 +130,21 @@ impl UnaryService<DescribeRequest> for Describe {
     fn call(&mut self, _: Request<DescribeRequest>) -> Self::Future {
         let hub = self.0.hub.clone();
         Box::pin(async move { Ok(Response::new(hub.describe().await?)) })
+    }
+}
+
+struct Digest(FleetService);
+
+impl UnaryService<DigestRequest> for Digest {
+    type Response = DigestMessage;
+    type Future = Boxed<Result<Response<DigestMessage>, Status>>;
+
+    fn call(&mut self, _: Request<DigestRequest>) -> Self::Future {
+        let hub = self.0.hub.clone();
+        Box::pin(async move {
+            let (revision, digest) = hub.digest().await?;
+            Ok(Response::new(DigestMessage::new(revision, &digest)))
+        })
     }
 }
 
