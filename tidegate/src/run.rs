@@ -9,6 +9,7 @@ use tidegate_core::status::NodeStatus;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::assemble::{self, Assembled};
+use crate::cli::fleet::OrchestrateArguments;
 use crate::config::{Config, OrchestrateConfig, Reading, read, read_file, read_with_files};
 use crate::fleet::orchestrate::{self, OrchestrateOptions};
 use crate::http::{self, Site};
@@ -67,12 +68,18 @@ fn load(file: Option<&Path>) -> anyhow::Result<Config> {
 ///
 /// # Errors
 /// The file is wrong, or an address cannot be bound.
-pub async fn orchestrate(file: &Path) -> anyhow::Result<ExitCode> {
+pub async fn orchestrate(arguments: &OrchestrateArguments) -> anyhow::Result<ExitCode> {
+    let file = &arguments.config;
     let text = read_file(file).map_err(anyhow::Error::msg)?;
     let OrchestrateConfig { orchestrator: config } =
         toml::from_str(&text).with_context(|| file.display().to_string())?;
     let is_one_of_several = !config.etcd.is_empty();
     let options = OrchestrateOptions::try_from(config)?;
+    if arguments.check {
+        options.check()?;
+        writeln!(io::stdout(), "{}: right", file.display())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut signals = Signals::new()?;
     let running = orchestrate::start(options).await?;
     for address in &running.listens {

@@ -20,6 +20,7 @@ mod ledger;
 mod matching;
 mod members;
 mod message;
+mod neighbours;
 mod objective;
 mod options;
 mod orchestrator;
@@ -44,6 +45,7 @@ pub use self::election::{Election, ElectionInput, ElectionOptions, ElectionOutpu
 pub use self::ledger::{GrantStatus, MemberStatus};
 pub use self::matching::MatchingName;
 pub use self::message::{Beat, Digest, Directive, Fence, Held, Reach};
+pub use self::neighbours::Neighbours;
 pub use self::objective::{NetworkNode, NetworkObjective, network_objective};
 pub use self::options::FleetOptions;
 pub use self::orchestrator::{Orchestrator, OrchestratorInput, OrchestratorOutput, Round};

@@ -14,6 +14,11 @@ use super::pairs::{PairState, Pairs};
 use super::{Amount, FleetOptions, NodeId, sticky};
 use crate::units::Time;
 
+/// Lenders that are named to a node.
+const LENDERS_MAX: usize = 16;
+/// Part of a shortage that makes a lender one of the first.
+const ENOUGH: f64 = 0.25;
+
 /// What a driver tells an orchestrator.
 #[derive(Clone, Debug)]
 pub enum OrchestratorInput {
@@ -177,6 +182,34 @@ impl Orchestrator {
             carried: entry.carried,
             since: entry.since,
         })
+    }
+
+    /// Nodes that could lend to one that is short, for it to open links to: those first that have a quarter
+    /// of what it wants, else in an order that differs from receiver to receiver, so that not all of them
+    /// go to the same one. `is_near` says who can be reached at all.
+    pub fn lenders(
+        &self,
+        now: Time,
+        receiver: NodeId,
+        is_near: impl Fn(NodeId) -> bool,
+    ) -> Vec<NodeId> {
+        let Some(asking) = self.ledger.members.get(receiver) else { return Vec::new() };
+        let short: Amount = asking.tuple.shortage().sum();
+        let is_open = self.pairs.open_to(now, receiver);
+        let rank = |member: &Member| {
+            let node = member.node;
+            let may = node != receiver && !member.is_drained && is_near(node) && is_open(node);
+            let lent: Amount =
+                self.ledger.grants.lent_by(node).map(|entry| entry.grant.amount).sum();
+            let spare = member.tuple.spare(self.options.headroom).saturating_sub(lent);
+            // A multiplication mixes upwards: the high bits are those of both names.
+            let order = (receiver.0 ^ node.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            (may && !spare.is_zero()).then_some((spare < short.times(ENOUGH), order, node))
+        };
+        let mut ranked: Vec<_> = self.ledger.members.iter().filter_map(rank).collect();
+        ranked.sort_unstable();
+        ranked.truncate(LENDERS_MAX);
+        ranked.into_iter().map(|(_, _, node)| node).collect()
     }
 
     /// What is known of a pair of a receiver and a provider.

@@ -215,6 +215,26 @@ fn what_only_the_leader_knows_outlives_it() {
 }
 
 #[test]
+fn lenders_are_named_to_who_is_short() {
+    let mut leader = leader();
+    leader.hear(at(0), beat(1, 1, 300, [100, 100, 500]));
+    for (node, bulk) in [(2, 0), (3, 90), (4, 100), (5, 0), (6, 0)] {
+        leader.hear(at(0), beat(node, 1, 300, [100, 100, bulk]));
+    }
+    leader.orchestrator.handle(at(100), OrchestratorInput::Drain(NodeId(5), true));
+    let lenders = |leader: &Leader, of: u64| -> Vec<u64> {
+        let named = leader.orchestrator.lenders(at(100), NodeId(of), |node| node != NodeId(6));
+        named.into_iter().map(|node| node.0).collect()
+    };
+    // 100 of 400 are a quarter, 10 are not; 4 has nothing, 5 is drained, 6 is far away.
+    assert_eq!(lenders(&leader, 1), [2, 3]);
+    assert_eq!(lenders(&leader, 9), [0; 0], "nobody knows it");
+    leader.wait(at(200));
+    assert_eq!(leader.grants(), [(2, 1, 2, 100), (3, 1, 2, 10)]);
+    assert_eq!(lenders(&leader, 1), [0; 0], "everything is lent");
+}
+
+#[test]
 fn with_any_matching_grants_stay_and_urgent_requests_get_their_place() {
     for matching in MatchingName::ALL {
         let options = FleetOptions { headroom: Ratio::ZERO, matching, ..FleetOptions::default() };

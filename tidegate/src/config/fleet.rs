@@ -30,9 +30,20 @@ pub struct FleetConfig {
     pub certificate: Option<PathBuf>,
     /// PEM file with its private key.
     pub key: Option<PathBuf>,
+    /// `host:port` by which neighbours find `listen`: with it neighbours are found by themselves.
+    pub advertise: Option<String>,
+    /// Nodes of one site reach each other.
+    pub site: Option<String>,
+    /// How many neighbours that were found it keeps links to at once.
+    pub places: Option<usize>,
     /// Every `[[fleet.peer]]`.
     pub peer: Vec<PeerConfig>,
 }
+
+/// Places where the configuration does not say: a busy node rarely needs more lenders at once.
+const PLACES: usize = 4;
+/// Places at most: each is an output of the node.
+pub const PLACES_MAX: usize = 8;
 
 /// `[[fleet.peer]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -42,6 +53,11 @@ pub struct PeerConfig {
     pub name: Option<String>,
     /// `host:port` of its `[fleet] listen`.
     pub to: Option<String>,
+}
+
+/// Name of the output of a place for a neighbour that is found.
+fn place_label(place: usize) -> String {
+    format!("neighbour {}", place + 1)
 }
 
 /// Name of the output that leads to a peer.
@@ -69,28 +85,48 @@ impl FleetConfig {
         }
     }
 
-    fn link_to(&self, peer: &PeerConfig) -> OutputConfig {
+    /// Links to the peers that are named, and places for neighbours that are found.
+    fn links(&self) -> impl Iterator<Item = OutputConfig> + '_ {
+        let peer = |peer: &PeerConfig| {
+            let name = peer.name.as_deref().unwrap_or_default();
+            self.link(peer_label(name), peer.to.clone(), false)
+        };
+        let places = if self.advertise.is_some() { self.places.unwrap_or(PLACES) } else { 0 };
+        let place = |place| self.link(place_label(place), None, true);
+        self.peer.iter().map(peer).chain((0..places).map(place))
+    }
+
+    fn link(&self, label: String, to: Option<String>, is_place: bool) -> OutputConfig {
         let FleetConfig { ca, certificate, key, .. } = self.clone();
-        let (name, to) = (peer.name.clone().unwrap_or_default(), peer.to.clone());
-        let link =
-            LinkOutputConfig { to, ca, certificate, key, is_peer: true, ..Default::default() };
+        let is_peer = true;
+        let link = LinkOutputConfig {
+            to,
+            ca,
+            certificate,
+            key,
+            is_peer,
+            is_place,
+            ..LinkOutputConfig::default()
+        };
         OutputConfig {
-            name: Some(peer_label(&name)),
+            name: Some(label.clone()),
             link: Some(link),
-            uplink: Some(peer_label(&name)),
+            uplink: Some(label),
             ..OutputConfig::default()
         }
     }
 
     fn listener(&self) -> InputConfig {
         let FleetConfig { listen, ca, certificate, key, .. } = self.clone();
-        let from = self.peer.iter().filter_map(|peer| peer.name.clone()).collect();
+        // Who is found may be anybody of the fleet: its authority vouches for them.
+        let names = || self.peer.iter().filter_map(|peer| peer.name.clone()).collect();
+        let from = self.advertise.is_none().then(names);
         let link = LinkInputConfig {
             listen,
             ca,
             certificate,
             key,
-            from: Some(from),
+            from,
             relays: true,
             ..Default::default()
         };
@@ -105,7 +141,7 @@ impl Config {
         let mut config = self.clone();
         if config.fleet.is_set() {
             let fleet = &self.fleet;
-            config.output.extend(fleet.peer.iter().map(|peer| fleet.link_to(peer)));
+            config.output.extend(fleet.links());
             config.input.push(fleet.listener());
         }
         config

@@ -11,11 +11,16 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codegen::http::uri::PathAndQuery;
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::channel::FleetTls;
-use super::wire::{ATTEND, BeatMessage, DirectiveMessage};
+use super::wire::{
+    ATTEND, BeatMessage, DirectiveMessage, LENDERS, LISTEN_KEY, LenderMessage, LendersReply,
+    LendersRequest, SITE_KEY,
+};
 use crate::output::backoff::Backoff;
 
 /// Beats that may wait for the wire: each one is the whole state, so more would say nothing.
@@ -25,26 +30,65 @@ const WAITS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 
 /// What is heard. Orchestrators are told apart by their place in the configuration.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub enum Heard {
     /// This one leads, and this is the way to it; beats that find no room are lost.
-    Leader(usize, mpsc::Sender<BeatMessage>),
+    Leader(usize, Way),
     /// It leads no longer, or is not reached any more.
     Lost(usize),
     /// A leader's.
     Directive(Directive),
+    /// A leader names lenders.
+    Lenders(Vec<LenderMessage>),
 }
 
-/// Sends a beat, if there is room.
-pub(super) fn send(way: &mpsc::Sender<BeatMessage>, beat: &Beat) {
-    // One that is lost is repaired by the next.
-    let _ = way.try_send(beat.into());
+/// The way to a leader.
+#[derive(Clone, Debug)]
+pub struct Way {
+    beats: mpsc::Sender<BeatMessage>,
+    channel: Channel,
+}
+
+impl Way {
+    /// Sends a beat, if there is room.
+    pub fn send(&self, beat: &Beat) {
+        // One that is lost is repaired by the next.
+        let _ = self.beats.try_send(beat.into());
+    }
+
+    /// Who could lend.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn lenders(self) -> Result<Vec<LenderMessage>, Status> {
+        let mut grpc = tonic::client::Grpc::new(self.channel);
+        grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+        let codec = ProstCodec::<LendersRequest, LendersReply>::default();
+        let path = PathAndQuery::from_static(LENDERS);
+        let reply = grpc.unary(Request::new(LendersRequest {}), path, codec).await?;
+        Ok(reply.into_inner().lenders)
+    }
+}
+
+/// What a node says of itself when it comes.
+#[derive(Clone, Debug)]
+pub struct Greeting {
+    /// `host:port` where neighbours dial it.
+    pub listen: Option<String>,
+    /// Those of one site reach each other.
+    pub site: String,
 }
 
 /// Attends all of `orchestrators` for ever, until nobody listens to `heard`.
-pub(super) async fn run(tls: FleetTls, orchestrators: Vec<String>, heard: mpsc::Sender<Heard>) {
+pub async fn run(
+    tls: FleetTls,
+    orchestrators: Vec<String>,
+    greeting: Greeting,
+    heard: mpsc::Sender<Heard>,
+) {
     let mut tasks = JoinSet::new();
     for (place, to) in orchestrators.into_iter().enumerate() {
-        let seat = Seat { tls: tls.clone(), place, to, heard: heard.clone() };
+        let (tls, greeting) = (tls.clone(), greeting.clone());
+        let seat = Seat { tls, place, to, greeting, heard: heard.clone() };
         tasks.spawn(seat.run());
     }
     // Else the last of them would never see that nobody listens.
@@ -60,6 +104,7 @@ struct Seat {
     tls: FleetTls,
     place: usize,
     to: String,
+    greeting: Greeting,
     heard: mpsc::Sender<Heard>,
 }
 
@@ -96,22 +141,34 @@ impl Seat {
             if let Err(error) = grpc.ready().await {
                 return Ok(error.to_string());
             }
-            let (way, beats) = mpsc::channel(BEATS_MAX);
+            let (sender, beats) = mpsc::channel(BEATS_MAX);
             let codec = ProstCodec::<BeatMessage, DirectiveMessage>::default();
             let path = PathAndQuery::from_static(ATTEND);
-            let request = Request::new(ReceiverStream::new(beats));
+            let mut request = Request::new(ReceiverStream::new(beats));
+            self.greet(request.metadata_mut());
             let directives = match grpc.streaming(request, path, codec).await {
                 Ok(response) => response.into_inner(),
                 Err(status) => return Ok(told(&status)),
             };
             waits.reset();
             tracing::info!(orchestrator = %self.to, "it leads");
+            let way = Way { beats: sender, channel: channel.clone() };
             self.tell(Heard::Leader(self.place, way)).await?;
             let why = self.hear(directives).await?;
             tracing::info!(orchestrator = %self.to, "it is lost as the leader: {why}");
             self.tell(Heard::Lost(self.place)).await?;
             // Who steps down is not asked again in the same breath.
             sleep(WAITS.0).await;
+        }
+    }
+
+    fn greet(&self, metadata: &mut MetadataMap) {
+        let Greeting { listen, site } = &self.greeting;
+        let told = [(LISTEN_KEY, listen.as_ref()), (SITE_KEY, Some(site))];
+        for (key, value) in told {
+            if let Some(Ok(value)) = value.map(|value| MetadataValue::try_from(value.as_str())) {
+                metadata.insert(key, value);
+            }
         }
     }
 

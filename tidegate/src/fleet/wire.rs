@@ -1,11 +1,17 @@
 //! What nodes, orchestrators and people say, as protocol buffers: `tidegate/proto/fleet.proto`, package
 //! `tidegate.fleet.v1`. Written by hand, for it is short; a test holds its bytes.
 
+mod asks;
+
 use std::time::Duration;
 
 use tidegate_core::class::ClassId;
 use tidegate_core::fleet::{
-    Amount, Beat, Digest, Directive, Fence, Grant, Held, NodeId, Reach, Token, Tuple,
+    Amount, Beat, Directive, Fence, Grant, Held, NodeId, Reach, Token, Tuple,
+};
+
+pub use self::asks::{
+    ApartMessage, DigestMessage, DigestRequest, LenderMessage, LendersReply, LendersRequest,
 };
 
 /// A node's stream: beats there, directives back.
@@ -16,6 +22,12 @@ pub const DESCRIBE: &str = "/tidegate.fleet.v1.Fleet/Describe";
 pub const DRAIN: &str = "/tidegate.fleet.v1.Fleet/Drain";
 /// What only the leader knows.
 pub const DIGEST: &str = "/tidegate.fleet.v1.Fleet/Digest";
+/// Nodes that could lend to the one that asks.
+pub const LENDERS: &str = "/tidegate.fleet.v1.Fleet/Lenders";
+/// Metadata of a node's stream: `host:port` where neighbours dial it.
+pub const LISTEN_KEY: &str = "tidegate-listen";
+/// Metadata of a node's stream: its site.
+pub const SITE_KEY: &str = "tidegate-site";
 /// Metadata of an error: `host:port` of the one that leads.
 pub const LEADER_KEY: &str = "tidegate-leader";
 
@@ -207,66 +219,6 @@ pub struct DrainReply {
     pub is_known: bool,
 }
 
-/// `DigestRequest`.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct DigestRequest {}
-
-/// `Apart`.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct ApartMessage {
-    /// Number of the node whose records would go.
-    #[prost(fixed64, tag = "1")]
-    pub receiver: u64,
-    /// Number of the node by which they would go.
-    #[prost(fixed64, tag = "2")]
-    pub provider: u64,
-    /// How much longer, milliseconds.
-    #[prost(uint64, tag = "3")]
-    pub left_ms: u64,
-}
-
-/// `Digest`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct DigestMessage {
-    /// Of the leader's election.
-    #[prost(uint64, tag = "1")]
-    pub revision: u64,
-    /// Numbers of the nodes that lend nothing.
-    #[prost(fixed64, repeated, tag = "2")]
-    pub drained: Vec<u64>,
-    /// Pairs that are left alone.
-    #[prost(message, repeated, tag = "3")]
-    pub apart: Vec<ApartMessage>,
-}
-
-impl DigestMessage {
-    /// What a leader of this revision knows.
-    pub fn new(revision: u64, digest: &Digest) -> Self {
-        let apart = |&(receiver, provider, left): &(NodeId, NodeId, Duration)| ApartMessage {
-            receiver: receiver.0,
-            provider: provider.0,
-            left_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
-        };
-        DigestMessage {
-            revision,
-            drained: digest.drained.iter().map(|node| node.0).collect(),
-            apart: digest.apart.iter().map(apart).collect(),
-        }
-    }
-}
-
-impl From<DigestMessage> for Digest {
-    fn from(message: DigestMessage) -> Self {
-        let apart = |one: &ApartMessage| {
-            (NodeId(one.receiver), NodeId(one.provider), Duration::from_millis(one.left_ms))
-        };
-        Digest {
-            drained: message.drained.into_iter().map(NodeId).collect(),
-            apart: message.apart.iter().map(apart).collect(),
-        }
-    }
-}
-
 impl From<Fence> for FenceMessage {
     fn from(Fence { revision, round }: Fence) -> Self {
         FenceMessage { revision, round }
@@ -428,15 +380,6 @@ mod tests {
         let bytes = DirectiveMessage::from(&said).encode_to_vec();
         let heard = DirectiveMessage::decode(&*bytes).unwrap();
         assert_eq!(Directive::try_from(heard), Ok(said));
-    }
-
-    #[test]
-    fn a_digest_reaches_a_standby() {
-        let apart = vec![(NodeId(1), NodeId(2), Duration::from_millis(1500))];
-        let said = Digest { drained: vec![NodeId(7)], apart };
-        let message = DigestMessage::new(9, &said);
-        let heard = DigestMessage::decode(&*message.encode_to_vec()).unwrap();
-        assert_eq!((heard.revision, Digest::from(heard)), (9, said));
     }
 
     /// Bytes of version 1, by hand from `proto/fleet.proto`.

@@ -40,12 +40,18 @@ pub(super) async fn run(tls: FleetTls, mut leader: watch::Receiver<Option<Arc<st
 async fn follow(tls: &FleetTls, at: &str, hub: &Hub) {
     tracing::info!(leader = %at, "following");
     let mut complaint = None;
+    let mut drained = Vec::new();
     loop {
         let why = match tls.connect(at).await {
             Ok(channel) => loop {
                 let next = Instant::now() + PERIOD;
                 match ask(channel.clone()).await {
                     Ok(digest) => {
+                        if digest.drained != drained {
+                            drained.clone_from(&digest.drained);
+                            let count = drained.len();
+                            tracing::info!(leader = %at, count, "drained nodes, as the leader says");
+                        }
                         if hub.inherit(digest).await.is_err() {
                             return;
                         }

@@ -19,13 +19,24 @@ use tonic::metadata::MetadataValue;
 use super::candidate::{Answer, Candidate, Turn};
 use super::describe;
 use crate::fleet::node_id;
-use crate::fleet::wire::{Description, DirectiveMessage, LEADER_KEY};
+use crate::fleet::wire::{Description, DirectiveMessage, LEADER_KEY, LenderMessage};
 use crate::port::Clock;
 
 /// Beats and questions that may wait for the hub.
 const WAITING_MAX: usize = 4096;
 /// Directives that may wait for a node's wire: each one is the whole state.
 pub(super) const DIRECTIVES_MAX: usize = 4;
+
+/// A node that comes, as it says.
+#[derive(Clone, Debug)]
+pub(super) struct Attendant {
+    /// As in its certificate.
+    pub(super) name: Arc<str>,
+    /// `host:port` where neighbours dial it.
+    pub(super) listen: Option<Arc<str>>,
+    /// Those of one site reach each other.
+    pub(super) site: Arc<str>,
+}
 
 /// Where a node hears.
 pub(super) type Directives = mpsc::Sender<Result<DirectiveMessage, Status>>;
@@ -58,10 +69,11 @@ impl From<NotLeading> for Status {
 #[derive(Debug)]
 enum ToHub {
     /// A node comes; an earlier stream of it is over. It is answered when there is something to hear.
-    Joined(Arc<str>, oneshot::Sender<Heard>),
+    Joined(Attendant, oneshot::Sender<Heard>),
     Beat(Beat),
     Describe(oneshot::Sender<Led<Description>>),
     Drain(NodeId, bool, oneshot::Sender<Led<bool>>),
+    Lenders(NodeId, oneshot::Sender<Led<Vec<LenderMessage>>>),
     Digest(oneshot::Sender<Led<(u64, Digest)>>),
     Inherit(Digest),
     /// The process stops; answered when the lead is left to others.
@@ -118,8 +130,8 @@ impl Hub {
     ///
     /// # Errors
     /// The hub is gone, or the same node came again.
-    pub(super) async fn join(&self, name: Arc<str>) -> Result<Heard, Status> {
-        self.ask(|reply| ToHub::Joined(name, reply)).await
+    pub(super) async fn join(&self, attendant: Attendant) -> Result<Heard, Status> {
+        self.ask(|reply| ToHub::Joined(attendant, reply)).await
     }
 
     /// A node's beat.
@@ -144,6 +156,14 @@ impl Hub {
     /// The hub is gone, or does not lead.
     pub(super) async fn drain(&self, node: NodeId, is_drained: bool) -> Result<bool, Status> {
         Ok(self.ask(|reply| ToHub::Drain(node, is_drained, reply)).await??)
+    }
+
+    /// Nodes that could lend to this one.
+    ///
+    /// # Errors
+    /// The hub is gone, or does not lead.
+    pub(super) async fn lenders(&self, to: NodeId) -> Result<Vec<LenderMessage>, Status> {
+        Ok(self.ask(|reply| ToHub::Lenders(to, reply)).await??)
     }
 
     /// Its revision, and what only the leader knows.
@@ -179,10 +199,10 @@ struct State {
     orchestrator: Orchestrator,
     candidate: Option<Candidate>,
     clock: Clock,
-    /// Name of each node that came since it leads, and where it hears.
-    nodes: BTreeMap<NodeId, (Arc<str>, Directives)>,
+    /// Each node that came since it leads, and where it hears.
+    nodes: BTreeMap<NodeId, (Attendant, Directives)>,
     /// Nodes that came before it leads: they are there at once when it does.
-    waiting: BTreeMap<NodeId, (Arc<str>, oneshot::Sender<Heard>)>,
+    waiting: BTreeMap<NodeId, (Attendant, oneshot::Sender<Heard>)>,
 }
 
 impl State {
@@ -234,8 +254,8 @@ impl State {
                 Turn::Lead(revision) => {
                     tracing::info!(revision, waiting = self.waiting.len(), "leading from now on");
                     self.handle(OrchestratorInput::Elected { revision });
-                    for (_, (name, reply)) in std::mem::take(&mut self.waiting) {
-                        self.admit(name, reply);
+                    for (_, (attendant, reply)) in std::mem::take(&mut self.waiting) {
+                        self.admit(attendant, reply);
                     }
                 }
                 Turn::StepDown => {
@@ -272,16 +292,16 @@ impl State {
 
     fn take(&mut self, told: ToHub) {
         match told {
-            ToHub::Joined(name, reply) if self.orchestrator.revision().is_some() => {
-                self.admit(name, reply);
+            ToHub::Joined(attendant, reply) if self.orchestrator.revision().is_some() => {
+                self.admit(attendant, reply);
             }
-            ToHub::Joined(name, reply) => {
-                self.waiting.insert(node_id(&name), (name, reply));
+            ToHub::Joined(attendant, reply) => {
+                self.waiting.insert(node_id(&attendant.name), (attendant, reply));
             }
             ToHub::Beat(beat) => self.handle(OrchestratorInput::Beat(beat)),
             ToHub::Describe(reply) => {
                 let now = self.clock.now();
-                let names = &|node: NodeId| self.nodes.get(&node).map(|(name, _)| name.clone());
+                let names = &|node: NodeId| self.nodes.get(&node).map(|(one, _)| one.name.clone());
                 let said = self.led(|state| describe::all(now, &state.orchestrator, names));
                 let _ = reply.send(said);
             }
@@ -292,6 +312,9 @@ impl State {
                     self.handle(OrchestratorInput::Drain(node, is_drained));
                 }
                 let _ = reply.send(is_known);
+            }
+            ToHub::Lenders(to, reply) => {
+                let _ = reply.send(self.led(|state| state.lenders(to)));
             }
             ToHub::Digest(reply) => {
                 let now = self.clock.now();
@@ -314,12 +337,26 @@ impl State {
     }
 
     /// A node hears from now on what the leader has to say.
-    fn admit(&mut self, name: Arc<str>, reply: oneshot::Sender<Heard>) {
+    fn admit(&mut self, attendant: Attendant, reply: oneshot::Sender<Heard>) {
         let (sender, directives) = mpsc::channel(DIRECTIVES_MAX);
         if reply.send(directives).is_ok() {
-            tracing::info!(node = %name, "a node attends");
-            self.nodes.insert(node_id(&name), (name, sender));
+            tracing::info!(node = %attendant.name, "a node attends");
+            self.nodes.insert(node_id(&attendant.name), (attendant, sender));
         }
+    }
+
+    /// Who could lend to a node, and where each is dialed: those of its site that say where.
+    fn lenders(&self, to: NodeId) -> Vec<LenderMessage> {
+        let Some((asking, _)) = self.nodes.get(&to) else { return Vec::new() };
+        let near = |node: NodeId| {
+            let (attendant, _) = self.nodes.get(&node)?;
+            let is_near = attendant.site == asking.site;
+            let address = attendant.listen.as_deref().filter(|_| is_near)?.to_owned();
+            Some(LenderMessage { name: attendant.name.to_string(), address })
+        };
+        let is_near = |node| near(node).is_some();
+        let all = self.orchestrator.lenders(self.clock.now(), to, is_near);
+        all.into_iter().filter_map(near).collect()
     }
 
     fn speak(&mut self) {

@@ -58,6 +58,17 @@ pub enum Lead {
     },
 }
 
+impl OrchestrateOptions {
+    /// Whether its files can be used.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.tls.server()?;
+        Ok(())
+    }
+}
+
 /// An orchestrator at work.
 #[derive(Debug)]
 pub struct Orchestrating {
