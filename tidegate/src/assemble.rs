@@ -24,7 +24,7 @@ use crate::config::{
     Accept, ClassConfig, Config, Full, Order, OutputConfig, OutputKind, PeerConfig, StreamConfig,
 };
 use crate::drive::{self, Running};
-use crate::fleet::{self, MemberOptions, Peer, RelayCounts};
+use crate::fleet::{self, MemberOptions, Peer, Place, RelayCounts};
 use crate::input::mqtt::Clients;
 use crate::parts::{Door, Tasks, log_options, open_log, start_input, start_output};
 use crate::port::{Clock, OutputPort};
@@ -110,22 +110,32 @@ fn start_member(
     tasks: &mut Tasks,
 ) {
     let Some(tls) = config.fleet.tls().filter(|_| config.fleet.is_set()) else { return };
-    let peer = |(place, output): (usize, &OutputConfig)| {
-        let label = output.label().to_owned();
-        let of =
+    let name_of = |label: &str| {
+        let is_its =
             |peer: &&PeerConfig| peer.name.as_deref().is_some_and(|name| peer_label(name) == label);
-        let is_peer = output.link.as_ref().is_some_and(|link| link.is_peer);
-        let peer = config.fleet.peer.iter().find(of).filter(|_| is_peer)?;
-        let name = peer.name.clone()?;
-        Some(Peer { name, output: OutputId(u16::try_from(place).ok()?), label })
+        config.fleet.peer.iter().find(is_its).and_then(|peer| peer.name.clone())
     };
+    let (mut peers, mut places) = (Vec::new(), Vec::new());
+    for (place, output) in config.output.iter().enumerate() {
+        let Some(link) = output.link.as_ref().filter(|link| link.is_peer) else { continue };
+        let Ok(output_id) = u16::try_from(place).map(OutputId) else { continue };
+        let label = output.label().to_owned();
+        if link.is_place {
+            places.push(Place { output: output_id, label });
+        } else if let Some(name) = name_of(&label) {
+            peers.push(Peer { name, output: output_id, label });
+        }
+    }
     let options = MemberOptions {
         name: name.to_string(),
         // A log keeps its incarnation; what an agent holds does not outlive its process.
         incarnation: incarnation ^ self::incarnation(),
         orchestrators: config.fleet.orchestrators.clone(),
         tls,
-        peers: config.output.iter().enumerate().filter_map(peer).collect(),
+        peers,
+        places,
+        listen: config.fleet.advertise.clone(),
+        site: config.fleet.site.clone().unwrap_or_default(),
         fleet: FleetOptions { classes: config.class.len(), ..FleetOptions::default() },
     };
     let board = running.status.fleet().clone();

@@ -6,7 +6,7 @@
 mod checks;
 mod node;
 mod plan;
-mod random;
+pub(crate) mod random;
 mod world;
 
 use checks::Checks;
