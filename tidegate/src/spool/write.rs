@@ -37,11 +37,11 @@ impl Writing {
                 Job::Commit(commit) => self.commit(commit),
                 Job::Release(segments) => self.release(&segments),
                 Job::Finish(writes) => {
-                    if let Err(error) = self.write(writes, &mut Vec::new()) {
+                    let written = self.write(writes, &mut Vec::new());
+                    if let Err(error) = written.and_then(|()| self.finish()) {
                         // Nothing is lost: a segment without a footer is read whole.
                         tracing::warn!(%error, "the log's last segment has no footer");
                     }
-                    self.file.iter_mut().for_each(Growing::cut);
                 }
             }
         }
@@ -76,10 +76,7 @@ impl Writing {
     fn write(&mut self, writes: Vec<Write>, made: &mut Vec<SegmentId>) -> io::Result<()> {
         for Write { segment, is_new, bytes } in writes {
             if is_new {
-                if let Some(mut finished) = self.file.take() {
-                    finished.cut();
-                    finished.sync()?;
-                }
+                self.finish()?;
                 self.file = Some(Growing::create(&self.folder.path(segment))?);
                 made.push(segment);
                 self.folder.sync()?;
@@ -87,6 +84,13 @@ impl Writing {
             self.file.as_mut().ok_or(io::ErrorKind::NotFound)?.write(&bytes)?;
         }
         self.file.as_ref().map_or(Ok(()), Growing::sync)
+    }
+
+    /// Nothing more goes into the segment that grows: its room goes, and what it has is made safe.
+    fn finish(&mut self) -> io::Result<()> {
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        file.cut();
+        file.sync()
     }
 
     fn release(&self, segments: &[SegmentId]) {
