@@ -1,7 +1,5 @@
 //! Every configuration that a reader may copy from a document is right.
 
-#![expect(clippy::print_stdout, reason = "a test says what it skipped")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -111,7 +111,7 @@ fn control(scratch: &Scratch) -> anyhow::Result<String> {
     let all = all.collect::<Vec<_>>().join(",");
     for place in 1..=CONTROL {
         let name = format!("etcd-{place}");
-        let own = authority.issue(&name, &[host.clone()], DAYS)?;
+        let own = authority.issue(&name, std::slice::from_ref(&host), DAYS)?;
         let file = |file: PathBuf| file.display().to_string();
         let words = [
             ("--name", name.clone()),
@@ -136,7 +136,7 @@ fn control(scratch: &Scratch) -> anyhow::Result<String> {
     let etcd: Vec<String> = (1..=CONTROL).map(client).collect();
     for place in 1..=CONTROL {
         let name = format!("orch-{place}");
-        let own = authority.issue(&name, &[host.clone()], DAYS)?;
+        let own = authority.issue(&name, std::slice::from_ref(&host), DAYS)?;
         let port = orchestrator_port(place);
         let config = format!(
             "[orchestrator]\nlisten = \"0.0.0.0:{port}\"\nadvertise = \"{host}:{port}\"\netcd = {etcd:?}\n\
