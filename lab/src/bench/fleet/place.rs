@@ -1,10 +1,11 @@
 //! The world of four nodes: a local network between them, a 4G uplink each, orchestrators and etcd away.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::slice::from_ref;
 
 use anyhow::Context;
-use tidegate::tls::authority::Authority;
+use tidegate::tls::authority::{Authority, Issued};
 
 use crate::net::scratch::Scratch;
 use crate::net::wire;
@@ -89,71 +90,84 @@ fn links() -> String {
 
 /// Keys for everybody, members of etcd and orchestrators, each as a process on the host `control`.
 fn control(scratch: &Scratch) -> anyhow::Result<String> {
-    let folder = scratch.path();
-    let authority = Authority::at(folder);
+    let authority = Authority::at(scratch.path());
     authority.init()?;
     for gate in 1..=NODES {
         let host = wire::addresses(gate - 1)[0].to_string();
         authority.issue(&format!("gate-{gate}"), &[host], DAYS)?;
     }
     let host = wire::addresses(CONTROL_LINK)[1].to_string();
-    let mut text = String::new();
-    let mut command = |name: &str, words: &[String], ready: &str| {
-        let _ =
-            writeln!(text, "[[process]]\nname = {name:?}\nhost = \"control\"\ncommand = {words:?}");
-        if !ready.is_empty() {
-            let _ = writeln!(text, "ready = {ready:?}");
-        }
-    };
-    let peer = |place: usize| format!("http://127.0.0.1:{}", 2390 + place);
     let client = |place: usize| format!("https://{host}:{}", 2370 + place);
-    let all = (1..=CONTROL).map(|place| format!("etcd-{place}={}", peer(place)));
-    let all = all.collect::<Vec<_>>().join(",");
+    let members: Vec<String> = (1..=CONTROL).map(client).collect();
+    let mut text = String::new();
     for place in 1..=CONTROL {
-        let name = format!("etcd-{place}");
-        let own = authority.issue(&name, std::slice::from_ref(&host), DAYS)?;
-        let file = |file: PathBuf| file.display().to_string();
-        let words = [
-            ("--name", name.clone()),
-            ("--data-dir", file(folder.join(&name))),
-            ("--initial-cluster", all.clone()),
-            ("--listen-peer-urls", peer(place)),
-            ("--initial-advertise-peer-urls", peer(place)),
-            ("--listen-client-urls", client(place)),
-            ("--advertise-client-urls", client(place)),
-            ("--trusted-ca-file", file(folder.join("ca.pem"))),
-            ("--cert-file", file(own.certificate)),
-            ("--key-file", file(own.key)),
-            ("--logger", "zap".into()),
-        ];
-        let words = words.into_iter().flat_map(|(key, value)| [key.to_owned(), value]);
-        let words: Vec<String> =
-            ["etcd".to_owned(), "--client-cert-auth".into()].into_iter().chain(words).collect();
-        // The first ones wait for the others.
-        let ready = if place == CONTROL { "ready to serve client requests" } else { "" };
-        command(&name, &words, ready);
+        let own = authority.issue(&format!("etcd-{place}"), from_ref(&host), DAYS)?;
+        text += &etcd(place, &members[place - 1], &own, scratch.path());
     }
-    let etcd: Vec<String> = (1..=CONTROL).map(client).collect();
     for place in 1..=CONTROL {
-        let name = format!("orch-{place}");
-        let own = authority.issue(&name, std::slice::from_ref(&host), DAYS)?;
-        let port = orchestrator_port(place);
-        let config = format!(
-            "[orchestrator]\nlisten = \"0.0.0.0:{port}\"\nadvertise = \"{host}:{port}\"\netcd = {etcd:?}\n\
-             ca = {:?}\ncertificate = {:?}\nkey = {:?}\n",
-            folder.join("ca.pem"),
-            own.certificate,
-            own.key
-        );
-        let file = scratch.file(&format!("{name}.toml"), &config)?.display().to_string();
-        let program = rig::tidegate_program()?.display().to_string();
-        let words = [program, "orchestrate".into(), "-c".into(), file];
-        command(&name, &words, "standing for election");
-        if place == 1 {
-            // It leads, for the others come later.
-            let words = ["sh", "-c", "sleep 2; echo waited"].map(str::to_owned);
-            command("wait", &words, "waited");
-        }
+        let own = authority.issue(&format!("orch-{place}"), from_ref(&host), DAYS)?;
+        text += &orchestrator(place, (&host, &members), &own, scratch)?;
+    }
+    Ok(text)
+}
+
+/// A process on the host `control`; with `ready`, what it says when the next one may start.
+fn command(name: &str, words: &[String], ready: Option<&str>) -> String {
+    let mut text =
+        format!("[[process]]\nname = {name:?}\nhost = \"control\"\ncommand = {words:?}\n");
+    if let Some(ready) = ready {
+        let _ = writeln!(text, "ready = {ready:?}");
+    }
+    text
+}
+
+fn etcd(place: usize, client: &str, own: &Issued, folder: &Path) -> String {
+    let peer = |place: usize| format!("http://127.0.0.1:{}", 2390 + place);
+    let all = (1..=CONTROL).map(|place| format!("etcd-{place}={}", peer(place)));
+    let file = |file: &Path| file.display().to_string();
+    let name = format!("etcd-{place}");
+    let options = [
+        ("--name", name.clone()),
+        ("--data-dir", file(&folder.join(&name))),
+        ("--initial-cluster", all.collect::<Vec<_>>().join(",")),
+        ("--listen-peer-urls", peer(place)),
+        ("--initial-advertise-peer-urls", peer(place)),
+        ("--listen-client-urls", client.to_owned()),
+        ("--advertise-client-urls", client.to_owned()),
+        ("--trusted-ca-file", file(&folder.join("ca.pem"))),
+        ("--cert-file", file(&own.certificate)),
+        ("--key-file", file(&own.key)),
+        ("--logger", "zap".into()),
+    ];
+    let mut words = vec!["etcd".to_owned(), "--client-cert-auth".into()];
+    words.extend(options.into_iter().flat_map(|(key, value)| [key.to_owned(), value]));
+    // The first ones wait for the others.
+    let ready = (place == CONTROL).then_some("ready to serve client requests");
+    command(&name, &words, ready)
+}
+
+fn orchestrator(
+    place: usize,
+    (host, members): (&str, &[String]),
+    own: &Issued,
+    scratch: &Scratch,
+) -> anyhow::Result<String> {
+    let (name, port) = (format!("orch-{place}"), orchestrator_port(place));
+    let config = format!(
+        "[orchestrator]\nlisten = \"0.0.0.0:{port}\"\nadvertise = \"{host}:{port}\"\netcd = {members:?}\n\
+         ca = {:?}\ncertificate = {:?}\nkey = {:?}\n",
+        scratch.path().join("ca.pem"),
+        own.certificate,
+        own.key
+    );
+    let file = scratch.file(&format!("{name}.toml"), &config)?.display().to_string();
+    let program = rig::tidegate_program()?.display().to_string();
+    let words = [program, "orchestrate".into(), "-c".into(), file];
+    let mut text = command(&name, &words, Some("standing for election"));
+    if place == 1 {
+        // It leads, for the others come later.
+        let words = ["sh", "-c", "sleep 2; echo waited"].map(str::to_owned);
+        text += &command("wait", &words, Some("waited"));
     }
     Ok(text)
 }
