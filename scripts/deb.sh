@@ -27,7 +27,9 @@ place() { # mode, from, to
 place 755 "$binary" usr/bin/tidegate
 if [ -z "$TARGET" ]; then strip --strip-debug "$root/usr/bin/tidegate"; fi
 place 644 packaging/tidegate.service lib/systemd/system/tidegate.service
+place 644 packaging/tidegate-orchestrate.service lib/systemd/system/tidegate-orchestrate.service
 place 640 packaging/tidegate.toml etc/tidegate/tidegate.toml
+place 644 packaging/fleet.toml usr/share/doc/tidegate/fleet.toml
 for file in README.md CHANGELOG.md docs/OPERATING.md docs/reference.toml; do
   place 644 "$file" "usr/share/doc/tidegate/$(basename "$file")"
 done

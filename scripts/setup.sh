@@ -5,7 +5,7 @@ set -euo pipefail
 export PATH="$PATH:/usr/sbin:/sbin"
 
 # program:package
-needed="cc:gcc ip:iproute2 tc:iproute2 mosquitto:mosquitto mosquitto_pub:mosquitto-clients rabbitmq-server:rabbitmq-server"
+needed="cc:gcc ip:iproute2 tc:iproute2 mosquitto:mosquitto mosquitto_pub:mosquitto-clients rabbitmq-server:rabbitmq-server etcd:etcd-server"
 missing=""
 for pair in $needed; do
   if ! command -v "${pair%%:*}" >/dev/null; then
@@ -60,7 +60,7 @@ if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends $mis
 fi
 # Nor at the next boot: a machine that runs tests has not asked for a broker.
 if [ -d /run/systemd/system ]; then
-  for service in mosquitto rabbitmq-server; do
-    case " $missing " in *" $service "*) systemctl disable --quiet "$service" || true ;; esac
+  for service in mosquitto rabbitmq-server etcd; do
+    case " $missing " in *" $service "* | *" $service-server "*) systemctl disable --quiet "$service" || true ;; esac
   done
 fi

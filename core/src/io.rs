@@ -18,7 +18,8 @@ pub use self::event::Event;
 pub use crate::log::{Append, Fetch};
 use crate::log::{Fetched, SegmentId};
 use crate::record::{
-    DeliveryId, DropReason, FrameId, LogPosition, Offered, RefuseReason, SourceId, Token, WorkId,
+    DeliveryId, DropReason, FrameId, LogPosition, Offered, Properties, RefuseReason, SourceId,
+    Token, WorkId,
 };
 use crate::units::{Rate, Size};
 
@@ -318,21 +319,40 @@ pub enum Edit {
     MoveFront(DeliveryId),
     /// Send it last.
     MoveBack(DeliveryId),
-    /// Send it elsewhere.
+    /// Send it elsewhere. Where a delivery of its own goes there already, it is dropped.
     Redirect(DeliveryId, Destination),
-    /// Send this payload in its place.
-    Replace(DeliveryId, Bytes),
-    /// Send this payload as a record of its own, after the given one.
-    Insert(DeliveryId, Bytes),
-    /// Have an endpoint transform it.
-    Transform(DeliveryId, u16),
+    /// Send this in its place, under its identity.
+    Replace(DeliveryId, Content),
+    /// Send this as a record of its own, by the same way, after the given one.
+    Insert(DeliveryId, Content),
+    /// Have an endpoint transform its payload.
+    Transform {
+        /// Which record.
+        id: DeliveryId,
+        /// Which endpoint of the configuration.
+        endpoint: u16,
+        /// Whether nothing of its queue may pass it meanwhile.
+        ordered: bool,
+    },
+}
+
+/// What a script changes of a record; the rest stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// Key (for MQTT the topic), UTF-8.
+    pub key: Option<Bytes>,
+    /// What travels beside the payload.
+    pub properties: Option<Properties>,
+    /// The payload.
+    pub payload: Option<Bytes>,
 }
 
 /// Why a script runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// A record came.
-    Arrival,
+    /// This record came. It waits for the script: the driver answers with `Input::Edits` before it polls
+    /// again, or the record goes as it is.
+    Arrival(DeliveryId),
     /// Its timer fired.
     Timer,
     /// A metric it watches changed.

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adapt;
 pub mod allocate;
 pub mod capacity;
 pub mod class;
@@ -16,7 +17,9 @@ pub mod node;
 pub mod optimum;
 pub mod options;
 pub mod pace;
+pub mod place;
 pub mod queue;
+pub mod random;
 pub mod record;
 pub mod rules;
 pub mod schedule;

@@ -29,6 +29,14 @@ pub const CUT_MAX: Size = Size(256 * 1024);
 pub const CUT_TIME: Duration = Duration::from_millis(8);
 /// Records that may be under preparation at once, per node.
 pub const PREPARING_MAX: usize = 64;
+/// Records that endpoints may transform at once, per node.
+pub const TRANSFORMING_MAX: usize = 256;
+/// How long a path may be silent about what it was handed before it counts as down, from its round trip:
+/// three of them, for the first byte to be sent again twice, and never less than TCP's shortest time-out
+/// (200 ms in Linux), within which an answer may be held back.
+pub fn silence_max(rtt: Option<Duration>) -> Duration {
+    rtt.map_or(Duration::from_secs(1), |rtt| rtt * 3).max(Duration::from_millis(200))
+}
 /// Reports kept for the driver; older ones make room and are counted.
 pub const REPORTS_MAX: usize = 1024;
 /// Entries that may be on their way to the log: so many sequence numbers at most can be lost in a crash

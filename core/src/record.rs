@@ -345,6 +345,13 @@ pub struct Record {
     pub source_unix_ns: Option<u64>,
 }
 
+impl Record {
+    /// Bytes as bounds count them: key, properties and payload.
+    pub fn size(&self) -> Size {
+        Size(self.key.len() as u64) + self.properties.size() + self.body.size()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,10 @@ use crate::units::Size;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId(pub u16);
 
+/// An adaptation script, by its place in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ScriptId(pub u16);
+
 /// Which record of a queue goes next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Discipline {
@@ -76,6 +80,8 @@ pub struct Rule {
     pub ttl: Option<Duration>,
     /// When its senders are told.
     pub accept: AcceptMode,
+    /// The adaptation script that looks at each of its records before it may go.
+    pub script: Option<ScriptId>,
     /// Set for the rule of records that neighbours send here for our uplink, by their class there: it
     /// covers all of these and nothing else.
     pub relays: Option<ClassId>,
@@ -99,6 +105,7 @@ impl Rule {
             memory: Size::from_mib(16),
             ttl: None,
             accept: AcceptMode::Memory,
+            script: None,
             relays: None,
         }
     }

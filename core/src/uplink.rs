@@ -34,6 +34,9 @@ struct PathBytes {
     unsent: Size,
 }
 
+/// Bytes over which the part of a backlog is reckoned.
+const BACKLOG_BYTES: f64 = 256.0 * 1024.0;
+
 /// The state of one uplink.
 #[derive(Debug)]
 pub struct Uplink {
@@ -56,6 +59,8 @@ pub struct Uplink {
     /// Acknowledgements up to here were sent while there was nothing more to send.
     limited_upto: Size,
     rtt: Option<Duration>,
+    /// Part of the bytes picked lately that were read back from a backlog.
+    backlog_part: f64,
 }
 
 impl Uplink {
@@ -78,6 +83,7 @@ impl Uplink {
             history: VecDeque::new(),
             limited_upto: Size::ZERO,
             rtt: None,
+            backlog_part: 0.0,
         }
     }
 
@@ -145,6 +151,19 @@ impl Uplink {
         self.pacer.spend(now, self.pace(), piece);
         let in_flight = self.in_flight();
         self.law.sent(now, piece, in_flight);
+    }
+
+    /// What was picked was read back from a backlog, or was not. While most is, the law keeps no queue below,
+    /// which a live record would meet: nobody waits for a backlog.
+    pub fn picked_of(&mut self, is_backlog: bool, piece: Size) {
+        let weight = (piece.as_f64() / BACKLOG_BYTES).min(1.0);
+        self.backlog_part += (f64::from(u8::from(is_backlog)) - self.backlog_part) * weight;
+        self.law.patient(self.is_patient());
+    }
+
+    /// Whether most of what was picked lately was read back from a backlog.
+    pub fn is_patient(&self) -> bool {
+        self.backlog_part > 0.5
     }
 
     /// The driver handed a piece to the path as so many bytes.

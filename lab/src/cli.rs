@@ -40,6 +40,9 @@ Examples:
   lab bench janus-4g             in virtual time and with real processes
   lab sim lte-traces             recorded LTE links, beside BBR and what nobody can beat
   lab bench kill9                every acknowledged record arrives, however often the node is killed
+  lab bench fleet                four nodes that borrow each other's 4G uplinks, as in the simulation
+  lab bench fleet-faults         nothing is lost when the leader, a lender or a borrower dies
+  lab bench orchestrator         what leading a thousand nodes costs
   lab bench link-h               three lossy paths: a link between nodes, and kernel MPTCP
   lab net selftest               how exact emulated links are on this machine
   lab net run FILE.toml          any program on emulated links

@@ -11,9 +11,10 @@ use tidegate_core::schedule::SchedulerName;
 
 use crate::play;
 use crate::progress::Progress;
+use crate::query::Judged;
 use crate::report::{Findings, figure};
 use crate::sim::{self, Span};
-use crate::world::{Delivered, Records, Violated, World};
+use crate::world::{self, Delivered, Records, Violated, World};
 
 /// The world.
 const FILE: &str = include_str!("../worlds/janus-4g.toml");
@@ -38,11 +39,14 @@ const WIDTHS: [(usize, usize); 3] = [(14, 6), (14, 6), (16, 8)];
 const TARGET: (f64, f64) = (100.0, 0.95);
 
 /// What to run with real processes.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Options {
     /// How long the load is on; 30 s if left out
     #[arg(long)]
     pub seconds: Option<u64>,
+    /// Runs of each scheduler, in turn: the table has medians and the spread
+    #[arg(long, default_value_t = 1)]
+    pub runs: usize,
     /// Only this scheduler (may be given again): native, janus-paper, janus, tidegate
     #[arg(long)]
     pub only: Vec<SchedulerName>,
@@ -70,21 +74,22 @@ fn world(scheduler: SchedulerName, seconds: Option<u64>) -> anyhow::Result<World
 ///
 /// # Errors
 /// None that this world can have.
-pub fn virtually(seed: Option<u64>) -> anyhow::Result<Findings> {
-    let mut all = Vec::new();
+pub fn virtually(seed: u64, runs: u64) -> anyhow::Result<Findings> {
+    let mut rows = Vec::new();
     let mut broken = Vec::new();
     for scheduler in SCHEDULERS {
-        let played = sim::play(&world(scheduler, None)?, Path::new(""), seed)?;
-        let sim::Played { records, violated, carried: (_, carried), .. } = played;
-        all.push((scheduler, Showed { records, violated, carried }));
-        let named = |what: String| format!("broken promise under {}: {what}", scheduler.name());
-        broken.extend(played.broken.into_iter().map(named));
+        for seed in seed..seed + runs {
+            let world = world(scheduler, None)?;
+            let played = sim::play(&world, Path::new(""), Some(seed))?;
+            let sim::Played { records, violated, carried: (_, carried), .. } = played;
+            let wrong = world::broken(&world, &records);
+            rows.push(Row::new(&world, scheduler, &Showed { records, violated, carried }));
+            let named = |what: String| format!("broken promise under {}: {what}", scheduler.name());
+            broken.extend(played.broken.into_iter().chain(wrong).map(named));
+        }
     }
-    Ok(Findings {
-        lines: report(&world(SchedulerName::Tidegate, None)?, &all),
-        broken,
-        ..Findings::default()
-    })
+    let lines = report(&world(SchedulerName::Tidegate, None)?, &rows);
+    Ok(Findings { lines, broken, ..Findings::default() })
 }
 
 /// `lab bench janus-4g`: real nodes in turn, each with a broker of its own.
@@ -92,31 +97,46 @@ pub fn virtually(seed: Option<u64>) -> anyhow::Result<Findings> {
 /// # Errors
 /// It cannot be brought up.
 pub async fn really(options: &Options, say: fn(&str)) -> anyhow::Result<Findings> {
-    let Options { seconds, ref only } = *options;
+    let Options { seconds, runs, ref only } = *options;
     let is_wanted = |one: &SchedulerName| only.is_empty() || only.contains(one);
     let wanted: Vec<SchedulerName> = SCHEDULERS.into_iter().filter(is_wanted).collect();
-    let progress = Progress::new("janus-4g", wanted.len());
-    let mut all = Vec::new();
-    for scheduler in wanted {
-        let world = world(scheduler, seconds)?;
-        progress.step(scheduler.name(), world.length.map(|length| length.0));
-        let played = play::play(&world, Path::new(""), None, say).await?;
-        let carried = played.carried.values().next().map_or(0.0, |[up, _]| *up);
-        all.push((
-            scheduler,
-            Showed { records: played.records, violated: played.violated, carried },
-        ));
+    let progress = Progress::new("janus-4g", wanted.len() * runs);
+    let mut rows = Vec::new();
+    let mut broken = Vec::new();
+    for run in 1..=runs {
+        for &scheduler in &wanted {
+            let world = world(scheduler, seconds)?;
+            let name = format!("{}, run {run} of {runs}", scheduler.name());
+            progress.step(&name, world.length.map(|length| length.0));
+            let played = play::play(&world, Path::new(""), None, say).await?;
+            let carried = played.carried.values().next().map_or(0.0, |[up, _]| *up);
+            let showed = Showed { records: played.records, violated: played.violated, carried };
+            rows.push(Row::new(&world, scheduler, &showed));
+            broken.extend(played.broken.into_iter().map(|what| format!("{name}: {what}")));
+        }
     }
     drop(progress);
-    Ok(report(&world(SchedulerName::Tidegate, seconds)?, &all).into())
+    rows.sort_by_key(|row| SCHEDULERS.iter().position(|one| *one == row.scheduler));
+    let lines = report(&world(SchedulerName::Tidegate, seconds)?, &rows);
+    Ok(Findings { lines, broken, ..Findings::default() })
 }
 
-/// One line of the table.
+/// What a class showed in a run.
+#[derive(Clone, Debug)]
+struct Class {
+    /// Of its latency, milliseconds.
+    mean: f64,
+    p99: f64,
+    /// How many were late; `None` where nobody counted.
+    late: Option<u64>,
+    windows: Judged,
+}
+
+/// A run, or the median of several.
 #[derive(Clone, Debug)]
 struct Row {
     scheduler: SchedulerName,
-    /// Mean and p99 in milliseconds, and how many were late; `None` where nobody counted.
-    classes: [(f64, f64, Option<u64>); 3],
+    classes: [Class; 3],
     /// Records a second that came, from [`FOUND`] on while the sources sent.
     throughput: f64,
     /// What they took of the link.
@@ -137,9 +157,11 @@ impl Row {
         let throughput = since(FOUND.min(length / 2));
         Row {
             scheduler,
-            classes: CLASSES.map(|class| {
-                let late = showed.violated.get(class).copied();
-                (ms(of(class).mean()), ms(of(class).quantile(0.99)), late)
+            classes: CLASSES.map(|class| Class {
+                mean: ms(of(class).mean()),
+                p99: ms(of(class).quantile(0.99)),
+                late: showed.violated.get(class).copied(),
+                windows: of(class).windows.clone(),
             }),
             throughput,
             share: throughput * bytes * 8e-6 / link,
@@ -147,9 +169,35 @@ impl Row {
         }
     }
 
+    /// The median of each number; answers of all runs together.
+    fn median(rows: &[Row]) -> Option<Row> {
+        let first = rows.first()?;
+        let of = |value: &dyn Fn(&Row) -> f64| middle(rows.iter().map(value).collect());
+        let class = |place: usize| {
+            let own = |value: fn(&Class) -> f64| of(&|row| value(&row.classes[place]));
+            let late: Option<Vec<u64>> = rows.iter().map(|row| row.classes[place].late).collect();
+            let mut windows = Judged::default();
+            rows.iter().for_each(|row| windows.merge(&row.classes[place].windows));
+            Class {
+                mean: own(|class| class.mean),
+                p99: own(|class| class.p99),
+                // The worst: none is allowed in any run.
+                late: late.and_then(|late| late.into_iter().max()),
+                windows,
+            }
+        };
+        Some(Row {
+            scheduler: first.scheduler,
+            classes: [0, 1, 2].map(class),
+            throughput: of(&|row| row.throughput),
+            share: of(&|row| row.share),
+            bytes: of(&|row| row.bytes),
+        })
+    }
+
     fn line(&self) -> String {
         let mut line = format!("{:<12}", self.scheduler.name());
-        for ((mean, p99, late), (width, narrow)) in self.classes.iter().zip(WIDTHS) {
+        for (Class { mean, p99, late, .. }, (width, narrow)) in self.classes.iter().zip(WIDTHS) {
             let late = late.map_or("?".into(), |late| late.to_string());
             line += &format!("{:>width$}{late:>narrow$}", format!("{mean:.0} / {p99:.0}"));
         }
@@ -160,12 +208,15 @@ impl Row {
         let own = self.scheduler.name().replace('-', "_");
         let name = |what: &str| format!("janus_4g_{own}_{what}");
         let mut figures = Vec::new();
-        for ((mean, p99, late), class) in self.classes.iter().zip(CLASSES) {
-            figures.push(figure(&name(&format!("{class}_mean")), *mean, "ms"));
-            figures.push(figure(&name(&format!("{class}_p99")), *p99, "ms"));
-            let late =
-                late.map(|late| figure(&name(&format!("{class}_late")), late as f64, "records"));
-            figures.extend(late);
+        for (Class { mean, p99, late, windows }, class) in self.classes.iter().zip(CLASSES) {
+            let of = |what: &str| name(&format!("{class}_{what}"));
+            figures.push(figure(&of("mean"), *mean, "ms"));
+            figures.push(figure(&of("p99"), *p99, "ms"));
+            figures.extend(late.map(|late| figure(&of("late"), late as f64, "records")));
+            figures.push(figure(&of("windows_answered"), windows.after.len() as f64, "windows"));
+            figures.push(figure(&of("windows_wrong"), windows.wrong as f64, "windows"));
+            let after = windows.quantile(0.5).map(|after| after.as_secs_f64() * 1e3);
+            figures.extend(after.map(|after| figure(&of("window_p50"), after, "ms")));
         }
         figures.push(figure(&name("throughput"), self.throughput, "records/s"));
         figures.push(figure(&name("share"), self.share, "1"));
@@ -174,16 +225,42 @@ impl Row {
     }
 }
 
-/// The table, the paper's numbers beside it, whether the targets are kept, and the figures.
-fn report(world: &World, all: &[(SchedulerName, Showed)]) -> Vec<String> {
-    let rows: Vec<Row> = all.iter().map(|(one, showed)| Row::new(world, *one, showed)).collect();
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Mean and standard deviation of each number over the runs.
+fn spread(rows: &[Row]) -> String {
+    let of = |value: &dyn Fn(&Row) -> f64, digits: usize| {
+        let count = rows.len() as f64;
+        let mean = rows.iter().map(value).sum::<f64>() / count;
+        let square = rows.iter().map(|row| (value(row) - mean).powi(2)).sum::<f64>();
+        format!("{mean:.digits$} ± {:.digits$}", (square / (count - 1.0).max(1.0)).sqrt())
+    };
+    let mut line = format!("{:<12}", rows[0].scheduler.name());
+    for (place, (width, narrow)) in WIDTHS.into_iter().enumerate() {
+        let width = width + narrow;
+        line += &format!("{:>width$}", of(&|row| row.classes[place].mean, 1));
+    }
+    line + &format!("{:>14}{:>16}", of(&|row| row.throughput, 0), of(&|row| row.share, 4))
+}
+
+/// The table, the paper's numbers beside it, whether the targets are kept, and the figures. `all`: the runs,
+/// scheduler by scheduler.
+fn report(world: &World, all: &[Row]) -> Vec<String> {
+    let groups: Vec<&[Row]> = all.chunk_by(|a, b| a.scheduler == b.scheduler).collect();
+    let rows: Vec<Row> = groups.iter().filter_map(|group| Row::median(group)).collect();
+    let runs = groups.first().map_or(0, |group| group.len());
     let delay = world.link[0].uplink.delay.as_secs_f64() * 1e3;
     let [(ls, ls_late), (nm, nm_late), (lt, lt_late)] = WIDTHS;
     let mut lines = vec![
         format!(
-            "mean / p99 in ms from when a record was due to the far end, {delay:.0} of them propagation;"
+            "mean / p99 in ms from when a record was due to the far end, {delay:.0} of them propagation; median of \
+             {runs} runs;"
         ),
-        "late: sent past its bound at the node (tidegate: or waiting past it); records/s and share from 3 s on"
+        "late: sent past its bound at the node (tidegate: or waiting past it), most of any run; records/s and \
+         share from 3 s on"
             .into(),
         format!(
             "{:<12}{:>ls$}{:>ls_late$}{:>nm$}{:>nm_late$}{:>lt$}{:>lt_late$}{:>9}{:>7}{:>6}",
@@ -196,6 +273,21 @@ fn report(world: &World, all: &[(SchedulerName, Showed)]) -> Vec<String> {
         let means = [ls, nm, lt].map(|mean| format!("{:.0}", mean * 1e3)).join(", ");
         format!("the paper's {theirs}, as {ours} here: means {means} ms (Table IV)")
     }));
+    if runs > 1 {
+        lines.push(format!(
+            "mean ± standard deviation over {runs} runs: mean latencies in ms, records/s, share"
+        ));
+        lines.extend(groups.iter().map(|group| spread(group)));
+    }
+    lines.push(
+        "sum and average at the far end, in windows of 1 s (p50 / p99 of their answers):".into(),
+    );
+    for row in &rows {
+        let line = |(class, own): (&str, &Class)| {
+            format!("{:<12}{class}: {}", row.scheduler.name(), own.windows.line())
+        };
+        lines.extend(CLASSES.into_iter().zip(&row.classes).map(line));
+    }
     lines.extend(verdict(&rows, delay));
     lines.extend(rows.iter().flat_map(Row::figures));
     lines
@@ -206,7 +298,7 @@ fn verdict(rows: &[Row], delay: f64) -> Vec<String> {
     let of = |name| rows.iter().find(|row| row.scheduler == name);
     let Some(ours) = of(SchedulerName::Tidegate) else { return Vec::new() };
     let word = |holds| if holds { "keeps" } else { "MISSES" };
-    let (_, p99, late) = ours.classes[0];
+    let Class { p99, late, .. } = ours.classes[0];
     let (bound, least) = (delay + TARGET.0, TARGET.1);
     let mut lines = vec![
         format!("tidegate {}: p99 of ls {p99:.0} ms, at most {bound:.0}", word(p99 <= bound)),
@@ -249,12 +341,18 @@ mod tests {
         let sim::Played { records, violated, carried: (_, carried), .. } = played;
         let showed = Showed { records, violated, carried };
         let row = Row::new(&world, SchedulerName::Tidegate, &showed);
-        assert_eq!(row.classes[0].2, Some(0), "{row:?}");
-        assert!(row.classes[0].1 < 150.0 && row.share > 0.9, "{row:?}");
+        assert_eq!(row.classes[0].late, Some(0), "{row:?}");
+        assert!(row.classes[0].p99 < 150.0 && row.share > 0.9, "{row:?}");
         assert!((row.bytes - 844.0).abs() < 10.0, "{row:?}");
-        let late = Row { classes: [(400.0, 900.0, Some(7)); 3], ..row.clone() };
-        let native = Row { scheduler: SchedulerName::Native, throughput: 9e9, ..row };
-        let text = verdict(&[late, native], 50.0).join("\n");
+        let windows = &row.classes[0].windows;
+        assert_eq!((windows.asked, windows.after.len(), windows.wrong), (3, 3, 0), "{row:?}");
+        let poor = Class { mean: 400.0, p99: 900.0, late: Some(7), windows: Judged::default() };
+        let late = Row { classes: [0; 3].map(|_| poor.clone()), ..row.clone() };
+        let native = Row { scheduler: SchedulerName::Native, throughput: 9e9, ..row.clone() };
+        let text = verdict(&[late.clone(), native], 50.0).join("\n");
         assert_eq!(text.matches("MISSES").count(), 3, "{text}");
+        let text = report(&world, &[row.clone(), row, late]).join("\n");
+        assert!(text.contains("median of 3 runs") && text.contains("ls: 6 of 6 windows"), "{text}");
+        assert!(text.contains("FIGURE janus_4g_tidegate_ls_late 7 records"), "{text}");
     }
 }

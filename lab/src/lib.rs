@@ -9,6 +9,7 @@ pub mod load;
 pub mod net;
 pub mod play;
 pub mod progress;
+pub mod query;
 pub mod recorded;
 pub mod report;
 pub mod rig;

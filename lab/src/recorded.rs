@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::Args;
+use serde::{Deserialize, Serialize};
 
 use crate::play;
 use crate::progress::Progress;
@@ -74,6 +76,10 @@ const DEMAND: f64 = 2.2;
 const SENDERS: [(&str, &str, &str); 3] =
     [("native", "native", "unlimited"), ("bbr", "tidegate", "bbr"), ("tide", "tidegate", "tide")];
 
+/// What waits at the end may take so long, and a node and a broker to come up.
+const DRAIN: Duration = Duration::from_secs(20);
+const UP: Duration = Duration::from_secs(15);
+
 /// What to run.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
@@ -86,15 +92,71 @@ pub struct Options {
     /// Only recordings whose name contains this
     #[arg(long, default_value = "")]
     pub only: String,
+    /// Only this sender (may be given again): native, bbr, tide
+    #[arg(long, value_parser = sender)]
+    pub sender: Vec<&'static str>,
+    /// Adds the scores to this file, and shows all that are in it: so the whole can be run in parts
+    #[arg(long, value_name = "FILE")]
+    pub scores: Option<PathBuf>,
+}
+
+fn sender(name: &str) -> Result<&'static str, String> {
+    let found = SENDERS.into_iter().map(|(known, ..)| known).find(|known| *known == name);
+    found.ok_or_else(|| format!("no sender is called {name}: there are native, bbr and tide"))
 }
 
 /// What a sender showed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Score {
+    recording: String,
+    sender: String,
+    /// How much of the recording was played.
+    seconds: u64,
+    /// Of alarms, milliseconds.
     p50: f64,
     p99: f64,
     /// Bytes on the link over what it could carry, headers included.
     share: f64,
+}
+
+/// All scores so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Scores(Vec<Score>);
+
+impl Scores {
+    fn read(file: Option<&Path>) -> anyhow::Result<Scores> {
+        let Some(file) = file.filter(|file| file.exists()) else { return Ok(Scores::default()) };
+        let reading = || format!("reading the scores in {}", file.display());
+        let text = std::fs::read_to_string(file).with_context(reading)?;
+        serde_json::from_str(&text).with_context(reading)
+    }
+
+    /// Adds one in the place of an earlier one of the same sender on the same recording.
+    fn add(&mut self, score: Score) {
+        let is_same =
+            |one: &Score| (&one.recording, &one.sender) == (&score.recording, &score.sender);
+        self.0.retain(|one| !is_same(one));
+        self.0.push(score);
+        let place = |one: &Score| SENDERS.iter().position(|(name, ..)| *name == one.sender);
+        self.0.sort_by(|a, b| (&a.recording, place(a)).cmp(&(&b.recording, place(b))));
+    }
+
+    fn write(&self, file: &Path) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!(
+            "{:<28} {:>5} {:<8} {:>10} {:>10} {:>7} {:>8}",
+            "recording", "s", "sender", "p50 ms", "p99 ms", "share", "of bbr"
+        )];
+        for one in self.0.chunk_by(|a, b| a.recording == b.recording) {
+            lines.extend(rows(one));
+        }
+        lines.extend(self.0.iter().flat_map(named));
+        lines
+    }
 }
 
 fn world(
@@ -112,7 +174,7 @@ fn world(
     Ok(world)
 }
 
-/// Plays them with each sender; says what happens meanwhile.
+/// Plays them with each sender; says what happens meanwhile, and at first how long it will take.
 ///
 /// # Errors
 /// A file that is no recording, or a world that cannot be brought up.
@@ -121,19 +183,25 @@ pub async fn run(options: &Options, say: fn(&str)) -> anyhow::Result<Findings> {
         return Ok(vec![sim::no_recorded_links(&options.data)].into());
     };
     links.retain(|link| link.name.contains(&options.only));
-    let progress = Progress::new("lte-traces", links.len() * SENDERS.len());
-    let mut lines = vec![format!(
-        "{:<28} {:<8} {:>10} {:>10} {:>7} {:>8}",
-        "recording", "sender", "p50 ms", "p99 ms", "share", "of bbr"
-    )];
-    let mut figures = Vec::new();
+    let is_wanted = |name: &str| options.sender.is_empty() || options.sender.contains(&name);
+    let senders: Vec<_> = SENDERS.into_iter().filter(|(name, ..)| is_wanted(name)).collect();
+    let played = |link: &sim::RecordedLink| {
+        Duration::from_secs(link.length.as_secs().clamp(1, options.seconds.max(1)))
+    };
+    let all: Duration = links.iter().map(|link| played(link) + DRAIN + UP).sum();
+    say(&format!(
+        "{} recordings, {} senders: at most {:.0} minutes",
+        links.len(),
+        senders.len(),
+        (all * senders.len() as u32).as_secs_f64() / 60.0
+    ));
+    let mut scores = Scores::read(options.scores.as_deref())?;
+    let progress = Progress::new("lte-traces", links.len() * senders.len());
     for link in &links {
-        let length = link.length.min(Duration::from_secs(options.seconds));
-        let length = Duration::from_secs(length.as_secs().max(1));
+        let length = played(link);
         let room = link.service.room(Duration::ZERO, length);
-        let mut scores = Vec::new();
-        for sender in SENDERS {
-            progress.step(&format!("{} {}", link.name, sender.0), Some(length));
+        for &sender in &senders {
+            progress.step(&format!("{} {}", link.name, sender.0), Some(length + DRAIN));
             let file = options.data.join(sim::RECORDED).join(&link.name).canonicalize()?;
             let world = world(sender, &file, room / length.as_secs_f64(), length)?;
             let played = play::play(&world, Path::new(""), None, say).await?;
@@ -141,42 +209,66 @@ pub async fn run(options: &Options, say: fn(&str)) -> anyhow::Result<Findings> {
             let ms = |part| alarms.quantile(part).map_or(f64::NAN, |took| took.as_secs_f64() * 1e3);
             let carried = played.carried.get("lte").map_or(0.0, |[up, _]| *up);
             let share = carried * 1e6 / 8.0 * length.as_secs_f64() / room;
-            scores.push(Score { p50: ms(0.5), p99: ms(0.99), share });
+            scores.add(Score {
+                recording: link.name.clone(),
+                sender: sender.0.into(),
+                seconds: length.as_secs(),
+                p50: ms(0.5),
+                p99: ms(0.99),
+                share,
+            });
+            // Now, not at the end: what has been played stays played.
+            options.scores.as_deref().map_or(Ok(()), |file| scores.write(file))?;
         }
-        lines.extend(rows(&link.name, &scores));
-        figures.extend(named(&link.name, &scores));
     }
     drop(progress);
-    lines.extend(figures);
-    Ok(lines.into())
+    Ok(scores.lines().into())
 }
 
-fn rows(recording: &str, scores: &[Score]) -> Vec<String> {
-    let bbr = scores[1].share;
-    let row = |(place, ((sender, ..), score)): (usize, (&(&str, &str, &str), &Score))| {
-        let Score { p50, p99, share } = *score;
+/// A row for each sender on one recording, and how tide stands to BBR.
+fn rows(scores: &[Score]) -> Vec<String> {
+    let of = |name: &str| scores.iter().find(|score| score.sender == name);
+    let bbr = of("bbr").map_or(f64::NAN, |score| score.share);
+    let row = |(place, score): (usize, &Score)| {
+        let Score { recording, sender, seconds, p50, p99, share } = score;
         let name = if place == 0 { recording } else { "" };
-        format!("{name:<28} {sender:<8} {p50:>10.0} {p99:>10.0} {share:>7.3} {:>8.3}", share / bbr)
+        let part = share / bbr;
+        format!(
+            "{name:<28} {seconds:>5} {sender:<8} {p50:>10.0} {p99:>10.0} {share:>7.3} {part:>8.3}"
+        )
     };
-    SENDERS.iter().zip(scores).enumerate().map(row).collect()
+    let mut lines: Vec<String> = scores.iter().enumerate().map(row).collect();
+    if let (Some(bbr), Some(tide)) = (of("bbr"), of("tide")) {
+        let keeps =
+            sim::keeps_beside_bbr([tide.p50, tide.p99, tide.share], [bbr.p50, bbr.p99, bbr.share]);
+        lines.push(format!(
+            "{:<34} tide {} 0.9 of bbr's share at lower p50 and p99",
+            "",
+            if keeps { "keeps" } else { "MISSES" }
+        ));
+    }
+    lines
 }
 
-fn named(recording: &str, scores: &[Score]) -> Vec<String> {
-    let plain = recording.to_lowercase().replace(['-', '.'], "_");
-    let of = |((sender, ..), score): (&(&str, &str, &str), &Score)| {
-        let name = |what: &str| format!("lte_real_{plain}_{sender}_{what}");
-        [
-            figure(&name("p50"), score.p50, "ms"),
-            figure(&name("p99"), score.p99, "ms"),
-            figure(&name("share"), score.share, "1"),
-        ]
-    };
-    SENDERS.iter().zip(scores).flat_map(of).collect()
+fn named(score: &Score) -> [String; 3] {
+    let plain = score.recording.to_lowercase().replace(['-', '.'], "_");
+    let name = |what: &str| format!("lte_real_{plain}_{}_{what}", score.sender);
+    [
+        figure(&name("p50"), score.p50, "ms"),
+        figure(&name("p99"), score.p99, "ms"),
+        figure(&name("share"), score.share, "1"),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::scratch::Scratch;
+
+    fn score(recording: &str, sender: &str, share: f64) -> Score {
+        let (recording, sender) = (recording.into(), sender.into());
+        Score { recording, sender, seconds: 120, p50: 90.0 * share, p99: 900.0 * share, share }
+    }
 
     #[test]
     fn each_sender_has_a_world_of_the_links_own_load() {
@@ -185,16 +277,40 @@ mod tests {
             let world = world(sender, Path::new("some.up"), 1e6, length).unwrap();
             assert_eq!(world.link[0].uplink.trace.as_deref(), Some("some.up"));
             assert!((world.source[1].per_second - 440.0).abs() < 1e-9);
+            assert_eq!(world.drain, Span(DRAIN));
             let text = format!("{:?}", world.process("gate").unwrap().program());
             assert!(text.contains(sender.1) && text.contains(sender.2), "{text}");
         }
     }
 
     #[test]
-    fn a_recording_has_a_row_for_each_sender() {
-        let score = |share| Score { p50: 40.0, p99: 90.0, share };
-        let text = rows("some.up", &[score(0.9), score(0.8), score(0.76)]).join("\n");
-        assert!(text.contains("some.up") && text.contains("0.950"), "{text}");
-        assert_eq!(named("some.up", &[score(0.9); 3]).len(), 9);
+    fn parts_add_up_to_one_table() {
+        let scratch = Scratch::new().unwrap();
+        let file = scratch.path().join("scores.json");
+        for one in [
+            score("some.up", "tide", 0.7),
+            score("other.up", "tide", 0.5),
+            score("some.up", "bbr", 0.8),
+            score("some.up", "tide", 0.76),
+        ] {
+            let mut scores = Scores::read(Some(&file)).unwrap();
+            scores.add(one);
+            scores.write(&file).unwrap();
+        }
+        let scores = Scores::read(Some(&file)).unwrap();
+        assert_eq!(scores.0.len(), 3, "{scores:?}");
+        let text = scores.lines().join("\n");
+        assert!(text.contains("0.950") && text.contains("tide keeps 0.9"), "{text}");
+        assert_eq!(text.matches("FIGURE").count(), 9);
+        assert_eq!(text.matches("keeps").count(), 1, "the other recording has no BBR yet");
+        assert!(Scores::read(None).unwrap().0.is_empty());
+        std::fs::write(&file, "none").unwrap();
+        assert!(Scores::read(Some(&file)).is_err());
+    }
+
+    #[test]
+    fn a_sender_has_a_name() {
+        assert_eq!(sender("tide"), Ok("tide"));
+        assert!(sender("tied").unwrap_err().contains("native, bbr and tide"));
     }
 }

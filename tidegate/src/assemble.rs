@@ -12,9 +12,7 @@ use tidegate_core::capacity::LawName;
 use tidegate_core::class::{ClassId, ClassSpec, Classes};
 use tidegate_core::fleet::FleetOptions;
 use tidegate_core::io::{OutputId, UplinkId};
-use tidegate_core::options::{
-    BacklogOrder, FleetSeat, LogOptions, NodeOptions, OutputOptions, UplinkOptions,
-};
+use tidegate_core::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_core::record::AcceptMode;
 use tidegate_core::rules::{Discipline, FullPolicy, Rule, Rules};
 use tidegate_core::status::NodeStatus;
@@ -23,13 +21,12 @@ use tidegate_core::units::{Ratio, Size};
 
 use crate::config::fleet::peer_label;
 use crate::config::{
-    Accept, Backlog, ClassConfig, Config, Full, LogConfig, Order, OutputConfig, OutputKind,
-    PeerConfig, StreamConfig,
+    Accept, ClassConfig, Config, Full, Order, OutputConfig, OutputKind, PeerConfig, StreamConfig,
 };
 use crate::drive::{self, Running};
-use crate::fleet::{self, MemberOptions, Peer, RelayCounts};
+use crate::fleet::{self, MemberOptions, Peer, Place, RelayCounts};
 use crate::input::mqtt::Clients;
-use crate::parts::{Door, Tasks, open_log, start_input, start_output};
+use crate::parts::{Door, Tasks, log_options, open_log, start_input, start_output};
 use crate::port::{Clock, OutputPort};
 
 /// Records sent and not confirmed at once where the configuration does not say: enough to fill a
@@ -113,22 +110,32 @@ fn start_member(
     tasks: &mut Tasks,
 ) {
     let Some(tls) = config.fleet.tls().filter(|_| config.fleet.is_set()) else { return };
-    let peer = |(place, output): (usize, &OutputConfig)| {
-        let label = output.label().to_owned();
-        let of =
+    let name_of = |label: &str| {
+        let is_its =
             |peer: &&PeerConfig| peer.name.as_deref().is_some_and(|name| peer_label(name) == label);
-        let is_peer = output.link.as_ref().is_some_and(|link| link.is_peer);
-        let peer = config.fleet.peer.iter().find(of).filter(|_| is_peer)?;
-        let name = peer.name.clone()?;
-        Some(Peer { name, output: OutputId(u16::try_from(place).ok()?), label })
+        config.fleet.peer.iter().find(is_its).and_then(|peer| peer.name.clone())
     };
+    let (mut peers, mut places) = (Vec::new(), Vec::new());
+    for (place, output) in config.output.iter().enumerate() {
+        let Some(link) = output.link.as_ref().filter(|link| link.is_peer) else { continue };
+        let Ok(output_id) = u16::try_from(place).map(OutputId) else { continue };
+        let label = output.label().to_owned();
+        if link.is_place {
+            places.push(Place { output: output_id, label });
+        } else if let Some(name) = name_of(&label) {
+            peers.push(Peer { name, output: output_id, label });
+        }
+    }
     let options = MemberOptions {
         name: name.to_string(),
         // A log keeps its incarnation; what an agent holds does not outlive its process.
         incarnation: incarnation ^ self::incarnation(),
         orchestrators: config.fleet.orchestrators.clone(),
         tls,
-        peers: config.output.iter().enumerate().filter_map(peer).collect(),
+        peers,
+        places,
+        listen: config.fleet.advertise.clone(),
+        site: config.fleet.site.clone().unwrap_or_default(),
         fleet: FleetOptions { classes: config.class.len(), ..FleetOptions::default() },
     };
     let board = running.status.fleet().clone();
@@ -253,18 +260,6 @@ pub fn rules(config: &Config) -> anyhow::Result<Rules> {
     Rules::new(rules).context("[[stream]]")
 }
 
-fn log_options(log: &LogConfig, boot: u64) -> Option<LogOptions> {
-    log.directory.as_ref().map(|_| LogOptions {
-        boot,
-        bound: log.bound.0,
-        segment: log.segment.0,
-        backlog: match log.backlog {
-            Backlog::OldestFirst => BacklogOrder::OldestFirst,
-            Backlog::NewestFirst => BacklogOrder::NewestFirst,
-        },
-    })
-}
-
 fn class(class: &ClassConfig) -> ClassSpec {
     let latency = class.latency.unwrap_or_default().0;
     let default = ClassSpec::new(class.name.as_deref().unwrap_or_default(), latency);
@@ -322,6 +317,7 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
         memory,
         ttl: stream.ttl.map(|ttl| ttl.0),
         accept,
+        script: None,
         relays: None,
     })
 }

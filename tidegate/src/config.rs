@@ -13,7 +13,7 @@ pub mod fleet;
 mod links;
 mod log;
 mod nearest;
-mod outputs;
+pub(crate) mod outputs;
 pub mod places;
 mod read;
 pub mod reference;

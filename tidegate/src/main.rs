@@ -34,7 +34,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Top(arguments) => wait(top::top(&arguments)),
         Command::Log { command } => inspect::log(&command),
         Command::Explain(arguments) => inspect::explain(&arguments),
-        Command::Orchestrate(arguments) => wait(run::orchestrate(&arguments.config)),
+        Command::Orchestrate(arguments) => wait(run::orchestrate(&arguments)),
         Command::Fleet(arguments) => wait(ask::fleet(&arguments)),
         Command::User { command } => secrets::user(&command),
         Command::Keys { command } => secrets::keys(&command),

@@ -27,7 +27,7 @@ use crate::port::{Intake, OutputPort};
 use crate::tls::{self, ClientTls};
 
 pub use log::open_log;
-pub(crate) use log::{key_of_file, log_key, log_keys};
+pub(crate) use log::{key_of_file, log_key, log_keys, log_options};
 
 /// Drivers at work; one that fails ends with its error.
 pub type Tasks = JoinSet<anyhow::Result<()>>;

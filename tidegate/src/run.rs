@@ -4,15 +4,13 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, ensure};
-use tidegate_core::fleet::FleetOptions;
-use tidegate_core::limits::CLASSES_MAX;
+use anyhow::Context;
 use tidegate_core::status::NodeStatus;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::assemble::{self, Assembled};
+use crate::cli::fleet::OrchestrateArguments;
 use crate::config::{Config, OrchestrateConfig, Reading, read, read_file, read_with_files};
-use crate::fleet::FleetTls;
 use crate::fleet::orchestrate::{self, OrchestrateOptions};
 use crate::http::{self, Site};
 use crate::reload::{Change, Watch};
@@ -66,36 +64,29 @@ fn load(file: Option<&Path>) -> anyhow::Result<Config> {
     }
 }
 
-/// Leads a fleet until a signal stops it.
+/// Leads a fleet, or waits for its turn, until a signal stops it.
 ///
 /// # Errors
 /// The file is wrong, or an address cannot be bound.
-pub async fn orchestrate(file: &Path) -> anyhow::Result<ExitCode> {
+pub async fn orchestrate(arguments: &OrchestrateArguments) -> anyhow::Result<ExitCode> {
+    let file = &arguments.config;
     let text = read_file(file).map_err(anyhow::Error::msg)?;
     let OrchestrateConfig { orchestrator: config } =
         toml::from_str(&text).with_context(|| file.display().to_string())?;
-    let missing = "[orchestrator] needs ca, certificate and key: `tidegate keys` makes them";
-    let tls = (|| Some((config.ca?, config.certificate?, config.key?)))().context(missing)?;
-    let mut fleet = FleetOptions { classes: config.classes, ..FleetOptions::default() };
-    if let Some(name) = config.matching {
-        fleet.matching = name.parse().map_err(anyhow::Error::msg)?;
+    let is_one_of_several = !config.etcd.is_empty();
+    let options = OrchestrateOptions::try_from(config)?;
+    if arguments.check {
+        options.check()?;
+        writeln!(io::stdout(), "{}: right", file.display())?;
+        return Ok(ExitCode::SUCCESS);
     }
-    ensure!(
-        (1..=CLASSES_MAX).contains(&fleet.classes),
-        "[orchestrator] classes: 1 to {CLASSES_MAX}"
-    );
     let mut signals = Signals::new()?;
-    let running = orchestrate::start(OrchestrateOptions {
-        listen: config.listen.0,
-        tls: FleetTls { ca: tls.0, certificate: tls.1, key: tls.2 },
-        operators: config.operators,
-        fleet,
-    });
-    let running = running.await?;
+    let running = orchestrate::start(options).await?;
     for address in &running.listens {
         tracing::info!("nodes come to {address}");
     }
-    tracing::info!("ready; Ctrl-C stops it");
+    let part = if is_one_of_several { "standing for election" } else { "leading" };
+    tracing::info!("ready, {part}; Ctrl-C stops it");
     let received = signals.next().await;
     tracing::info!(signal = received.name, "stopping; the nodes keep what they hold for a lease");
     running.stop().await;

@@ -157,6 +157,31 @@ fn ls_tells_what_is_in_each_segment() {
     assert_eq!(contents(&folder), before, "a log that was looked into is as before");
 }
 
+/// A file as a running node or a crash leaves it: room behind what was written.
+fn make_room(folder: &Path, segment: u32) {
+    let path = file(folder, segment);
+    let length = fs::metadata(&path).unwrap().len();
+    fs::File::options().write(true).open(path).unwrap().set_len(length + 100_000).unwrap();
+}
+
+#[test]
+fn room_ahead_is_neither_damage_nor_an_end() {
+    let folders = [folder("filled"), folder("roomy")];
+    folders.iter().for_each(|folder| write(folder, &[]));
+    for segment in [1, 2] {
+        make_room(&folders[1], segment);
+    }
+    let [filled, roomy] = folders.each_ref().map(|folder| folder.to_str().unwrap());
+    for command in ["cat", "export"] {
+        assert_eq!(told(&["log", command, filled]), told(&["log", command, roomy]));
+    }
+    let (code, out, error) = told(&["log", "verify", roomy]);
+    assert_eq!((code, &*error), (0, ""));
+    assert!(out.contains("records 6: sound") && !out.contains("torn"), "{out}");
+    let (code, out, _) = told(&["log", "ls", roomy]);
+    assert!(code == 0 && out.contains("finished\n") && out.contains("open\n"), "{out}");
+}
+
 #[test]
 fn cat_tells_records_and_their_fates() {
     let folder = folder("cat");

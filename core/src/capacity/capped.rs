@@ -35,6 +35,10 @@ impl Law for Capped {
         self.law.tick(now);
     }
 
+    fn patient(&mut self, is_patient: bool) {
+        self.law.patient(is_patient);
+    }
+
     fn told(&mut self, rate: Rate) {
         self.law.told(rate);
     }

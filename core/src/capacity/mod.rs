@@ -62,6 +62,9 @@ pub trait Law: std::fmt::Debug + Send {
     fn sent(&mut self, now: Time, bytes: Size, in_flight: Size);
     /// Time passes: called at `next_timeout` at the latest.
     fn tick(&mut self, now: Time);
+    /// Most of what is sent lately is an old backlog, or no longer: then rather leave a little of the
+    /// capacity than have a queue stand. Only `tide` listens.
+    fn patient(&mut self, _is_patient: bool) {}
     /// What is below has found its own capacity, in bytes/s. Only `told` listens.
     fn told(&mut self, _rate: Rate) {}
     /// The estimated capacity in bytes/s; zero while nothing is known.
@@ -203,6 +206,43 @@ mod tests {
                 assert!(steady >= 0.98, "{case}: share {steady:.3}");
                 assert!((outcome.rate.as_bits() / megabits / 1e6 - 1.0).abs() < 0.05, "{case}");
             }
+        }
+    }
+
+    #[test]
+    fn beside_a_backlog_live_records_meet_no_queue() {
+        for (megabits, delay) in [(40.0, 20), (18.0, 50), (200.0, 5), (10.0, 50)] {
+            for feedback in [Feedback::Each, POLLED] {
+                let mut trial = Trial::fixed(LawName::Tide, megabits, delay);
+                (trial.feedback, trial.is_backlog) = (feedback, true);
+                trial.length = Duration::from_secs(60);
+                let outcome = trial.run();
+                let over = |part| outcome.quantile(part, 2.0, 60.0) / delay as f64;
+                let share = outcome.share(megabits, 2.0, 60.0);
+                let case = format!("{megabits} Mbit/s {delay} ms {feedback:?}");
+                assert!(over(0.5) <= 1.12, "{case}: p50 {:.3} of an idle link's", over(0.5));
+                assert!(over(0.9) <= 1.2, "{case}: p90 {:.3} of an idle link's", over(0.9));
+                assert!(over(0.99) <= 1.25, "{case}: p99 {:.3} of an idle link's", over(0.99));
+                assert!(share >= 0.9, "{case}: share {share:.3}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_backlog_follows_the_rate_and_the_path() {
+        for feedback in [Feedback::Each, POLLED] {
+            let mut trial = Trial::fixed(LawName::Tide, 8.0, 50);
+            (trial.feedback, trial.is_backlog) = (feedback, true);
+            let steps = [(0, 8e6), (30, 2e6), (60, 8e6)];
+            trial.rates = seconds(&steps, |&bits| Rate::from_bits(bits));
+            let millis = Duration::from_millis;
+            trial.delays = vec![(Time::ZERO, millis(50)), (Time::from_millis(90_000), millis(80))];
+            trial.length = Duration::from_secs(130);
+            let outcome = trial.run();
+            let share = |megabits, from, to| outcome.share(megabits, from, to);
+            let shares = [share(8.0, 3.0, 30.0), share(2.0, 33.0, 60.0), share(8.0, 75.0, 90.0)];
+            assert!(shares.iter().all(|&share| share >= 0.88), "{feedback:?}: {shares:?}");
+            assert!(share(8.0, 105.0, 130.0) >= 0.88, "{feedback:?}: a longer path");
         }
     }
 

@@ -12,6 +12,9 @@
 //! A queue that lasts although the window follows the capacity is not ours, or it is a longer path, or the
 //! link is nearly silent. Then the window is halved until our bytes have left; the round trips after that
 //! tell which.
+//!
+//! Now and then the window leaves no room for a queue, to see a shorter path. While most of what is sent is a
+//! backlog it stays so for seconds: nobody waits for those records, and live ones meet no queue.
 
 use std::time::Duration;
 
@@ -57,6 +60,10 @@ const LOOK_PERIOD: Duration = Duration::from_secs(5);
 const LOOK_GAIN: f64 = 0.95;
 /// A look that shortens the path by more than this part is worth another.
 const LOOK_AGAIN: f64 = 0.98;
+/// For how long a look lasts while a backlog is sent; less than `UNPROVEN_PERIOD`.
+const PATIENT_PERIOD: Duration = Duration::from_secs(8);
+/// Round trips between two such looks: a queue stands and proves the rate.
+const PATIENT_ROUNDS: u32 = 4;
 /// A queue above this part of the target, left over when ours is gone, is not ours.
 const LEFT_OVER: f64 = 0.5;
 /// Part of the path's content in flight while it is drained.
@@ -99,6 +106,8 @@ pub(super) struct Tide {
     calm: u32,
     mode: Mode,
     looked_at: Time,
+    /// Whether most of what is sent is a backlog.
+    is_patient: bool,
     /// When the rate was last proven, or halved for want of proof.
     proven_at: Time,
 }
@@ -118,6 +127,7 @@ impl Tide {
             calm: 0,
             mode: Mode::Steady,
             looked_at: Time::ZERO,
+            is_patient: false,
             proven_at: Time::ZERO,
         }
     }
@@ -164,11 +174,13 @@ impl Tide {
     fn change_mode(&mut self, now: Time, ack: &Ack, is_too_long: bool) {
         match self.mode {
             Mode::Steady | Mode::Look(..) if is_too_long => self.drain(ack),
-            Mode::Steady if self.looked_at + LOOK_PERIOD <= now && !ack.app_limited => {
+            Mode::Steady if self.looked_at + self.look_period() <= now && !ack.app_limited => {
                 self.looked_at = now;
                 self.mode = Mode::Look(now, self.path());
             }
-            Mode::Look(since, before) if since + self.rounds(2) <= now => {
+            Mode::Look(since, before)
+                if since + self.rounds(2) <= now && !self.looks_on(now, since) =>
+            {
                 self.looked(now, ack, before);
             }
             Mode::Drain(end) if ack.in_flight <= self.window() || ack.delivered >= end => {
@@ -186,6 +198,19 @@ impl Tide {
             }
             _ => {}
         }
+    }
+
+    /// Time from the end of a look to the next one.
+    fn look_period(&self) -> Duration {
+        // While no queue shows, the rate may be more than we know.
+        let is_known = self.boost <= 1.0;
+        if self.is_patient && is_known { self.rounds(PATIENT_ROUNDS) } else { LOOK_PERIOD }
+    }
+
+    /// Whether a look that began at `since` goes on for the sake of live records.
+    fn looks_on(&self, now: Time, since: Time) -> bool {
+        let is_left_over = self.trips.queue() > LEFT_OVER * self.target();
+        self.is_patient && !is_left_over && now < since + PATIENT_PERIOD
     }
 
     /// A look is over: what stands now did not come from us.
@@ -263,6 +288,10 @@ impl Law for Tide {
         self.pieces.push(now.as_nanos(), period, bytes.as_f64());
     }
 
+    fn patient(&mut self, is_patient: bool) {
+        self.is_patient = is_patient;
+    }
+
     fn tick(&mut self, now: Time) {
         if self.proven_at + UNPROVEN_PERIOD <= now {
             self.proven_at = now;
@@ -280,6 +309,10 @@ impl Law for Tide {
         let path = self.path();
         let content = match self.mode {
             Mode::Steady => path * self.boost + self.target(),
+            // What the path holds, and a piece on its way to the wire: more would stand below.
+            Mode::Look(..) if self.is_patient => {
+                path + self.time_of(self.pieces.get().unwrap_or_default())
+            }
             Mode::Look(..) => path * LOOK_GAIN,
             Mode::Drain(_) | Mode::Verify(..) | Mode::Doubt(_) => path * DRAIN_GAIN,
         };

@@ -34,6 +34,8 @@ pub(super) struct Trial {
     pub(super) served: Option<(Duration, Duration)>,
     pub(super) cap: Option<Rate>,
     pub(super) length: Duration,
+    /// Whether the bulk is a backlog.
+    pub(super) is_backlog: bool,
 }
 
 /// What came out.
@@ -67,6 +69,7 @@ impl Trial {
             served: None,
             cap: None,
             length: Duration::from_secs(20),
+            is_backlog: false,
         }
     }
 
@@ -147,6 +150,7 @@ impl Trial {
                     break;
                 }
                 uplink.picked_for(now, 0, Size(bytes));
+                uplink.picked_of(self.is_backlog && !is_alarm, Size(bytes));
                 uplink.handed(0, Size(bytes), Size(bytes));
                 handed += bytes;
                 let mut left = bytes;

@@ -73,6 +73,15 @@ pub struct Directive {
     pub grants: Vec<Grant>,
 }
 
+/// What a leader knows and no node does, for whoever follows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Digest {
+    /// Nodes that are to lend nothing.
+    pub drained: Vec<NodeId>,
+    /// Receivers and providers that did not help each other, and how much longer they are left alone.
+    pub apart: Vec<(NodeId, NodeId, Duration)>,
+}
+
 /// Bytes of a number in the usual encoding of seven bits a byte, with its tag.
 fn number(value: u64) -> usize {
     1 + (64 - (value | 1).leading_zeros() as usize).div_ceil(7)

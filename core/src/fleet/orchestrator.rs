@@ -3,16 +3,21 @@
 //! It can be lost at any time. Grants live in the nodes; a new leader hears from them what they hold and
 //! goes on from there. What a deposed one still says comes before the fence of its successor.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::grants::{Entry, key};
 use super::ledger::{GrantStatus, Ledger, MemberStatus};
 use super::members::{Member, News};
-use super::message::{Beat, Directive};
+use super::message::{Beat, Digest, Directive};
 use super::pairs::{PairState, Pairs};
 use super::{Amount, FleetOptions, NodeId, sticky};
 use crate::units::Time;
+
+/// Lenders that are named to a node.
+const LENDERS_MAX: usize = 16;
+/// Part of a shortage that makes a lender one of the first.
+const ENOUGH: f64 = 0.25;
 
 /// What a driver tells an orchestrator.
 #[derive(Clone, Debug)]
@@ -24,6 +29,8 @@ pub enum OrchestratorInput {
     },
     /// It no longer leads.
     Deposed,
+    /// What the leader knows and no node does: to whoever may follow it.
+    Inherit(Digest),
     /// From a node.
     Beat(Beat),
     /// A node is to lend nothing and to be left by its borrowers, or to take part again.
@@ -69,6 +76,9 @@ pub struct Orchestrator {
     decided: Option<Time>,
     took: Duration,
     has_news: bool,
+    /// Nodes that are to lend nothing until they are told to take part again, heard or not.
+    drained: BTreeSet<NodeId>,
+    inherited: Digest,
     outputs: VecDeque<OrchestratorOutput>,
 }
 
@@ -84,6 +94,8 @@ impl Orchestrator {
             decided: None,
             took: Duration::ZERO,
             has_news: false,
+            drained: BTreeSet::new(),
+            inherited: Digest::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -94,13 +106,31 @@ impl Orchestrator {
             OrchestratorInput::Elected { revision } => {
                 self.clear();
                 self.revision = Some(revision);
+                let Digest { drained, apart } = std::mem::take(&mut self.inherited);
+                self.drained = drained.into_iter().collect();
+                for (receiver, provider, left) in apart {
+                    self.pairs.part(now, (receiver, provider), left.min(self.options.apart));
+                }
             }
-            OrchestratorInput::Deposed => self.clear(),
+            OrchestratorInput::Deposed => {
+                // It goes on from there if nobody else leads in between.
+                self.inherited = self.digest(now);
+                self.clear();
+            }
+            OrchestratorInput::Inherit(digest) if self.revision.is_none() => {
+                self.inherited = digest;
+            }
+            OrchestratorInput::Inherit(_) => {}
             OrchestratorInput::Beat(beat) => self.hear(now, &beat),
             OrchestratorInput::Drain(node, is_drained) => {
                 if let Some(member) = self.ledger.members.get_mut(node) {
                     self.has_news |= member.is_drained != is_drained;
                     member.is_drained = is_drained;
+                    if is_drained {
+                        self.drained.insert(node);
+                    } else {
+                        self.drained.remove(&node);
+                    }
                 }
             }
             OrchestratorInput::Took(took) => self.took = took,
@@ -154,15 +184,50 @@ impl Orchestrator {
         })
     }
 
+    /// Nodes that could lend to one that is short, for it to open links to: those first that have a quarter
+    /// of what it wants, else in an order that differs from receiver to receiver, so that not all of them
+    /// go to the same one. `is_near` says who can be reached at all.
+    pub fn lenders(
+        &self,
+        now: Time,
+        receiver: NodeId,
+        is_near: impl Fn(NodeId) -> bool,
+    ) -> Vec<NodeId> {
+        let Some(asking) = self.ledger.members.get(receiver) else { return Vec::new() };
+        let short: Amount = asking.tuple.shortage().sum();
+        let is_open = self.pairs.open_to(now, receiver);
+        let rank = |member: &Member| {
+            let node = member.node;
+            let may = node != receiver && !member.is_drained && is_near(node) && is_open(node);
+            let lent: Amount =
+                self.ledger.grants.lent_by(node).map(|entry| entry.grant.amount).sum();
+            let spare = member.tuple.spare(self.options.headroom).saturating_sub(lent);
+            // A multiplication mixes upwards: the high bits are those of both names.
+            let order = (receiver.0 ^ node.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            (may && !spare.is_zero()).then_some((spare < short.times(ENOUGH), order, node))
+        };
+        let mut ranked: Vec<_> = self.ledger.members.iter().filter_map(rank).collect();
+        ranked.sort_unstable();
+        ranked.truncate(LENDERS_MAX);
+        ranked.into_iter().map(|(_, _, node)| node).collect()
+    }
+
     /// What is known of a pair of a receiver and a provider.
     pub fn pair(&self, receiver: NodeId, provider: NodeId) -> Option<PairState> {
         self.pairs.of(receiver, provider)
+    }
+
+    /// What it knows and no node does.
+    pub fn digest(&self, now: Time) -> Digest {
+        let apart = self.pairs.apart(now).map(|(pair, left)| (pair.0, pair.1, left)).collect();
+        Digest { drained: self.drained.iter().copied().collect(), apart }
     }
 
     fn clear(&mut self) {
         self.revision = None;
         self.ledger = Ledger::default();
         self.pairs = Pairs::default();
+        self.drained.clear();
         self.round = Round::default();
         (self.decided, self.has_news) = (None, false);
         self.outputs.clear();
@@ -172,6 +237,11 @@ impl Orchestrator {
         let Some(revision) = self.revision else { return };
         let news = self.ledger.hear(now, beat, revision, self.options.classes);
         self.has_news |= news != News::Old;
+        if news == News::First
+            && let Some(member) = self.ledger.members.get_mut(beat.node)
+        {
+            member.is_drained = self.drained.contains(&beat.node);
+        }
     }
 
     fn decide(&mut self, now: Time) {

@@ -65,6 +65,19 @@ impl Pairs {
         self.0.get(&(receiver, provider)).copied()
     }
 
+    /// The pairs that are left alone, and how much longer.
+    pub(super) fn apart(&self, now: Time) -> impl Iterator<Item = (Pair, Duration)> + '_ {
+        self.0.iter().filter_map(move |(pair, state)| match state {
+            PairState::Apart { until } if *until > now => Some((*pair, until.since(now))),
+            _ => None,
+        })
+    }
+
+    /// Leaves a pair alone for so long: an earlier leader knew why.
+    pub(super) fn part(&mut self, now: Time, pair: Pair, left: Duration) {
+        self.0.insert(pair, PairState::Apart { until: now + left });
+    }
+
     fn of_receiver(&self, receiver: NodeId) -> impl Iterator<Item = (Pair, PairState)> + '_ {
         let all = (receiver, NodeId(0))..=(receiver, NodeId(u64::MAX));
         self.0.range(all).map(|(pair, state)| (*pair, *state))

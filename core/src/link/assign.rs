@@ -33,6 +33,7 @@ impl Link {
             let views: Vec<PathView> =
                 backlogs.iter().map(|(view, _)| self.queued(*view)).collect();
             let guard = &mut self.guard;
+            guard.blocked(self.outbox.is_blocked());
             let next = self.outbox.peek(|deadline, pieces, length| {
                 guard.protect(now, &views, left(now, deadline), pieces, length.as_f64())
             });

@@ -60,6 +60,8 @@ pub(super) struct Begun {
     arrived: Vec<u64>,
     /// Parts that are missing until the peer has all of it.
     missing: u32,
+    /// Pieces that the peer's window has room for, the first ones; repairs go when it has for all.
+    open: u32,
     /// Bytes of pieces that have not arrived.
     held: Size,
     /// Parts that failed and are not to be sent again yet: there may be enough without them.
@@ -101,6 +103,7 @@ impl Begun {
             content,
             arrived: vec![0; parts.div_ceil(64)],
             missing: pieces,
+            open: pieces,
             held: Size(u64::from(size)),
             parked: Vec::new(),
             gone: [0; PATHS_MAX],
@@ -128,6 +131,47 @@ impl Begun {
         let repairs =
             (1..=self.protection.repairs).map(move |repair| Part { dsn: end - 1, repair });
         (self.record..end).map(Part::piece).chain(repairs)
+    }
+
+    /// Those of them that the peer's window has room for.
+    pub(super) fn open_parts(&self) -> impl Iterator<Item = Part> + use<> {
+        let (end, is_open) = (self.record + u64::from(self.open), self.is_open());
+        self.parts().filter(move |part| is_open || part.dsn < end && part.repair == 0)
+    }
+
+    /// Whether the peer's window has room for all of it.
+    pub(super) fn is_open(&self) -> bool {
+        self.open == self.pieces
+    }
+
+    /// The peer's window has room for so many pieces.
+    pub(super) fn open(&mut self, pieces: u32) {
+        self.open = pieces.min(self.pieces);
+    }
+
+    /// The piece that the window must have room for next.
+    pub(super) fn next_piece(&self) -> Option<Part> {
+        (!self.is_open()).then(|| Part::piece(self.record + u64::from(self.open)))
+    }
+
+    /// The peer's window has room for another piece.
+    pub(super) fn open_next(&mut self) {
+        self.open(self.open + 1);
+    }
+
+    /// Its bytes.
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Parts that the peer needs to have all of it.
+    pub(super) fn missing(&self) -> usize {
+        self.missing as usize
+    }
+
+    /// Bytes of pieces that the window has no room for yet.
+    pub(super) fn closed(&self) -> Size {
+        Size(u64::from(self.size)) - Size(self.span(self.open as usize).start as u64)
     }
 
     fn place(&self, part: Part) -> usize {

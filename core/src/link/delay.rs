@@ -84,6 +84,11 @@ impl ArrivalDelay {
         if self.name == PredictorName::Last { self.last } else { self.last.map(|_| self.said) }
     }
 
+    /// The last delay that was measured.
+    pub fn last(&self) -> Option<f64> {
+        self.last
+    }
+
     /// The least delay of late.
     pub fn least(&self) -> Option<f64> {
         self.least.get()

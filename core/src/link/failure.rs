@@ -19,6 +19,10 @@ pub const FACTOR_OFFSET: f64 = 0.8;
 const INTERVALS_MAX: usize = 64;
 /// Intervals forgotten at once by age.
 const AGED: usize = INTERVALS_MAX / 8;
+/// Packets after which a path is known: those of its first train, and one.
+const KNOWN: f64 = 8.0;
+/// An unknown path is taken for one that has lost one packet of so many: as heavy as loss of links usually is.
+const UNKNOWN: f64 = 10.0;
 
 /// The loss rate ρ of one path, from the packets between its losses.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +78,13 @@ impl LossRate {
     pub fn get(&self) -> f64 {
         let losses = self.intervals.len() as f64;
         if losses > 0.0 { losses / (losses + (self.sum as f64) + self.since as f64) } else { 0.0 }
+    }
+
+    /// What to reckon with: while little is known of a path, it may lose as much as a bad one.
+    pub fn cautious(&self) -> f64 {
+        let losses = self.intervals.len() as f64;
+        let known = losses + self.sum as f64 + self.since as f64;
+        if known < KNOWN { (losses + 1.0) / (known + UNKNOWN) } else { self.get() }
     }
 }
 

@@ -24,7 +24,7 @@ const LOSS_MIN: f64 = 0.000_1;
 const CREDIT_MAX: f64 = 128.0 * 1024.0;
 /// Part of what the paths carry that may be spent whatever the records are: small ones want several copies of
 /// themselves, and cost nothing that counts.
-const FREE: f64 = 0.002;
+const FREE: f64 = 0.005;
 /// What of that may be saved, in bytes.
 const FREE_MAX: f64 = 8.0 * 1024.0;
 /// Part of the virtual queues above which only what is free is spent, and nothing goes twice: it would delay all
@@ -84,6 +84,8 @@ pub(super) struct Guard {
     free: f64,
     /// When a record asked last.
     asked_at: Time,
+    /// The peer's window keeps records from beginning: what is lost holds up all of them, and the paths have room.
+    is_blocked: bool,
     /// Part of the virtual queues that is filled, smoothed, and when that was looked at last.
     filled: f64,
     observed_at: Time,
@@ -100,6 +102,21 @@ pub(super) fn arrival_after_loss(path: &PathView, paths: &[PathView]) -> f64 {
     let again = paths.iter().map(|other| other.predicted_delay).fold(f64::INFINITY, f64::min);
     let wait = arrival(path) - path.predicted_delay;
     wait + PATIENCE * path.detection + again
+}
+
+/// Loss rate of the paths on which a part is in time that has `left` seconds, each as far as it is used.
+fn loss_in_time(paths: &[PathView], left: f64) -> f64 {
+    let in_time = || paths.iter().filter(|path| arrival(path) <= left);
+    let weight = |path: &PathView| path.window.max(1.0);
+    let sum: f64 = in_time().map(weight).sum();
+    in_time().map(|path| weight(path) * path.loss_rate).sum::<f64>() / sum.max(1.0)
+}
+
+/// As many repairs as repeats are to be expected, which they stand for: sent at once they cost little more, and no
+/// round trip.
+fn expected(pieces: u32, loss: f64) -> u32 {
+    let loss = loss.clamp(0.0, 0.5);
+    (f64::from(pieces) * loss / (1.0 - loss)).round() as u32
 }
 
 /// The least number of repairs, at most `most`, with which more parts than that are lost so rarely.
@@ -131,6 +148,7 @@ impl Guard {
             credit: CREDIT_MAX,
             free: FREE_MAX,
             asked_at: Time::ZERO,
+            is_blocked: false,
             filled: 0.0,
             observed_at: Time::ZERO,
         }
@@ -146,40 +164,45 @@ impl Guard {
         length: f64,
     ) -> Protection {
         let mut protection = Protection::default();
-        let span = now.since(self.asked_at).as_secs_f64().min(1.0);
-        let pace: f64 = paths.iter().map(|path| path.pace).sum();
-        self.free = (self.free + FREE * pace * span).min(FREE_MAX);
-        self.asked_at = now;
-        self.credit = (self.credit + self.share * f64::from(pieces) * length).min(CREDIT_MAX);
+        self.earn(now, paths, f64::from(pieces) * length);
         let first = paths.iter().min_by(|one, other| arrival(one).total_cmp(&arrival(other)));
         let Some(first) = first.filter(|first| arrival(first) <= left) else { return protection };
-        if left >= arrival_after_loss(first, paths) {
+        let has_time = left >= arrival_after_loss(first, paths);
+        let loss = loss_in_time(paths, left);
+        if has_time || loss < LOSS_MIN {
             protection.hedge = self.hedge(now, first, paths, left);
-            return protection;
         }
-        let in_time: Vec<&PathView> = paths.iter().filter(|path| arrival(path) <= left).collect();
-        let weight = |path: &&PathView| path.window.max(1.0);
-        let sum: f64 = in_time.iter().map(weight).sum();
-        let loss = in_time.iter().map(|path| weight(path) * path.loss_rate).sum::<f64>() / sum;
-        if loss < LOSS_MIN {
+        if loss < LOSS_MIN || self.name == GuardName::Off {
             return protection;
         }
         let affordable = if self.is_full() { self.free } else { self.free + self.credit };
+        let most = ((affordable / length.max(1.0)) as u32).min(code::REPAIRS_MAX as u32);
         match self.name {
-            GuardName::Off => {}
-            GuardName::Copy => {
+            GuardName::Copy if !has_time => {
                 protection.is_doubled = f64::from(pieces) * length <= affordable;
                 self.spend(if protection.is_doubled { f64::from(pieces) * length } else { 0.0 });
             }
             GuardName::Code if pieces as usize <= code::PIECES_MAX => {
-                let most = ((affordable / length.max(1.0)) as u32).min(code::REPAIRS_MAX as u32);
-                let repairs = repairs(pieces, loss, most);
+                let repairs = match (has_time && !self.is_blocked, self.is_full()) {
+                    (false, _) => repairs(pieces, loss, most),
+                    (true, false) => expected(pieces, loss).min(most),
+                    (true, true) => 0,
+                };
                 self.spend(f64::from(repairs) * length);
                 protection.repairs = repairs as u8;
             }
-            GuardName::Code => {}
+            _ => {}
         }
         protection
+    }
+
+    /// A record of so many bytes brings its share, and time what is free.
+    fn earn(&mut self, now: Time, paths: &[PathView], bytes: f64) {
+        let span = now.since(self.asked_at).as_secs_f64().min(1.0);
+        let pace: f64 = paths.iter().map(|path| path.pace).sum();
+        self.free = (self.free + FREE * pace * span).min(FREE_MAX);
+        self.asked_at = now;
+        self.credit = (self.credit + self.share * bytes).min(CREDIT_MAX);
     }
 
     /// When a copy by another path is still in time: as late as can be, but not before the first path could have
@@ -205,6 +228,11 @@ impl Guard {
         let span = now.since(self.observed_at).as_secs_f64();
         self.filled += (1.0 - (-span / FILLED_SPAN).exp()) * (filled - self.filled);
         self.observed_at = now;
+    }
+
+    /// Whether the peer's window keeps records from beginning.
+    pub(super) fn blocked(&mut self, is_blocked: bool) {
+        self.is_blocked = is_blocked;
     }
 
     /// Whether the paths have no room for anything but records.
@@ -268,7 +296,7 @@ mod tests {
     #[test]
     fn a_record_is_guarded_if_it_can_be_in_time_and_its_repeat_cannot() {
         // A loss is known after 9/8 of 140 ms, and its repeat takes 70: 227.5 ms.
-        for (left, repairs) in [(0.060, 0), (0.071, 6), (0.227, 6), (0.228, 0), (-1.0, 0)] {
+        for (left, repairs) in [(0.060, 0), (0.071, 6), (0.227, 6), (0.228, 1), (-1.0, 0)] {
             assert_eq!(protect(GuardName::Code, left, 10).repairs, repairs, "{left}");
         }
         let hedge =
@@ -286,7 +314,8 @@ mod tests {
     fn paths_that_lose_nothing_or_are_full_guard_nothing_but_what_is_small() {
         let mut guard = Guard::new(GuardName::Code, 0.45);
         let sound = paths().map(|path| PathView { loss_rate: 0.0, ..path });
-        assert!(!is_any(guard.protect(START, &sound, 0.2, 10, 1e3)));
+        let late = guard.protect(START, &sound, 0.2, 10, 1e3);
+        assert_eq!((late.repairs, late.hedge.is_some()), (0, true), "an answer may be late");
         guard.observe(START, 0.0);
         guard.observe(START + Duration::from_millis(100), 1.0);
         assert!(!guard.is_full(), "a burst is no load");
@@ -296,6 +325,20 @@ mod tests {
         assert!(guard.protect(START + Duration::from_secs(1), &paths(), 0.2, 100, 1e3).repairs < 9);
         let later = START + Duration::from_secs(2);
         assert_eq!(guard.protect(later, &paths(), 0.2, 1, 100.0).repairs, 3);
+    }
+
+    #[test]
+    fn a_record_with_time_has_the_repairs_that_stand_for_its_repeats() {
+        // Of ten packets 1.1 are repeated, of four 0.4, of fifty 5.6.
+        assert_eq!([10, 4, 50].map(|pieces| expected(pieces, 0.1)), [1, 0, 6]);
+        let mut guard = Guard::new(GuardName::Code, 0.45);
+        assert_eq!(guard.protect(START, &paths(), 2.0, 50, 1e3).repairs, 6);
+        guard.blocked(true);
+        assert!(guard.protect(START, &paths(), 2.0, 50, 1e3).repairs > 10, "all wait for it");
+        guard.blocked(false);
+        guard.observe(START + Duration::from_secs(5), 1.0);
+        assert_eq!(guard.protect(START, &paths(), 2.0, 50, 1e3).repairs, 0, "full paths");
+        assert_eq!(protect(GuardName::Copy, 2.0, 50).repairs, 0);
     }
 
     #[test]

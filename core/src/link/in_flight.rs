@@ -26,6 +26,21 @@ pub(super) enum Carried {
     Window,
 }
 
+/// What an acknowledgement or a time-out says about what was sent.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// It arrived.
+    pub(super) arrived: Vec<Carried>,
+    /// It must be sent again.
+    pub(super) failed: Vec<Carried>,
+    /// It was not answered in time, and may have been lost.
+    pub(super) overdue: Vec<Carried>,
+    /// The round trip of the path that says so.
+    pub(super) rtt: Duration,
+    /// When the newest packet was sent that arrived, and its arrival delay in seconds.
+    pub(super) measured: Option<(Time, f64)>,
+}
+
 /// A packet that was sent.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {

@@ -28,6 +28,7 @@ mod reassembly;
 mod received;
 mod round_trip;
 pub mod schedule;
+mod shared;
 mod start;
 mod transmit;
 
@@ -42,12 +43,13 @@ pub use self::options::{
 };
 
 use self::guard::Guard;
-use self::in_flight::Carried;
+use self::in_flight::{Carried, Outcome};
 use self::outbox::{Outbox, WINDOW_START};
 use self::packet::{Custody, Frame, HEAD_MAX, Head, PIECE_HEAD_MAX};
-use self::path::{Outcome, Path};
+use self::path::Path;
 use self::reassembly::{Reassembly, Taken};
 use self::schedule::Scheduler;
+use self::shared::Shared;
 use crate::units::{Rate, Ratio, Size, Time};
 
 /// Paths of one link.
@@ -81,6 +83,7 @@ pub struct Link {
     paths: Vec<Path>,
     scheduler: Box<dyn Scheduler>,
     guard: Guard,
+    shared: Shared,
     outbox: Outbox,
     inbox: Reassembly,
     /// The window that the peer surely heard of, or will.
@@ -104,6 +107,7 @@ impl Link {
         Link {
             peer: None,
             paths,
+            shared: Shared::new(options.paths),
             guard: Guard::new(options.guard, options.guard_share.as_f64()),
             scheduler: options.schedule.build(options.decrease_factor.as_f64()),
             outbox: Outbox::new(options.memory, options.unsettled_max, piece_max),
@@ -123,6 +127,7 @@ impl Link {
         if self.paths[path].state != PathState::Absent {
             self.path_down(path, now);
         }
+        self.shared.forget(path);
         self.paths[path].up(now, options);
     }
 
@@ -224,7 +229,21 @@ impl Link {
         if state.acked(self.now, ack, &mut outcome) {
             self.events.push_back(Event::Path { path, state: PathState::Up });
         }
+        if let Some((sent_at, delay)) = outcome.measured.filter(|_| self.options.spares_shared) {
+            self.shared.push(self.now, path, sent_at, delay);
+        }
+        self.drain_spare();
         self.settle_outcome(outcome);
+    }
+
+    /// What waits for a path that is spare from now on goes by others.
+    fn drain_spare(&mut self) {
+        for path in 0..self.paths.len() {
+            if self.paths[path].queued() > Size::ZERO && self.is_spare(path) {
+                let parts = self.paths[path].drain();
+                parts.into_iter().for_each(|part| self.outbox.requeue(part));
+            }
+        }
     }
 
     fn restarted(&mut self, incarnation: u32) {
@@ -318,13 +337,16 @@ impl Link {
             srtt,
             queue_delay,
             queued: state.queued(),
+            is_spare: self.is_spare(path),
             counts: state.counts,
         }
     }
 
     /// What all working paths carry together, loss included.
     pub fn rate(&self) -> Rate {
-        let working = self.paths.iter().filter(|path| path.state == PathState::Up);
+        let carries =
+            |&path: &usize| self.paths[path].state == PathState::Up && !self.is_spare(path);
+        let working = (0..self.paths.len()).filter(carries).map(|path| &self.paths[path]);
         working.map(|path| path.rate().times(1.0 - path.loss_rate())).sum()
     }
 

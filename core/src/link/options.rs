@@ -46,6 +46,8 @@ pub struct LinkOptions {
     /// Whether a loss of congestion shrinks a path's window to η for a round trip, beside what the law
     /// does: for paths that share a bottleneck with others.
     pub decreases_on_loss: bool,
+    /// Whether of paths that go through one bottleneck only one carries data.
+    pub spares_shared: bool,
     /// Whether a piece that failed goes again by two paths at once: a second failure costs a record
     /// another round trip, and copies are as rare as failures.
     pub doubles_repeats: bool,
@@ -68,6 +70,7 @@ impl LinkOptions {
             guard_share: Ratio::new(GUARD_SHARE),
             decrease_factor: Ratio::new(0.5),
             decreases_on_loss: false,
+            spares_shared: true,
             doubles_repeats: true,
         }
     }
@@ -192,6 +195,8 @@ pub struct PathStatus {
     pub queue_delay: Duration,
     /// Bytes in its virtual queue.
     pub queued: Size,
+    /// Whether another path carries data instead, for both go through one bottleneck.
+    pub is_spare: bool,
     /// Its sums.
     pub counts: PathCounts,
 }

@@ -10,6 +10,11 @@
 //! | rest | frames |
 //!
 //! Numbers are varints where no width is given. A packet that is broken anywhere counts for nothing.
+//!
+//! Version 1 is the frames 1 to 6 as [`Frame`] has them, and custody codes up to the drop reasons of `core/src/record.rs`.
+//! Nothing is negotiated: a frame, a code or a rule that a reader of version 1 does not have needs another version,
+//! or a feature bit where only who uses it must have it. A reader that lacks either says which
+//! ([`WireError::Version`], [`WireError::Feature`]) and takes nothing of the packet.
 
 use std::ops::RangeInclusive;
 

@@ -7,7 +7,7 @@ use super::begun::Part;
 use super::control::{Control, Feedback, Mark, explains_loss};
 use super::delay::ArrivalDelay;
 use super::failure::LossRate;
-use super::in_flight::{Carried, InFlight, Sent};
+use super::in_flight::{Carried, InFlight, Outcome, Sent};
 use super::options::{LinkOptions, PathCounts, PathOptions, PathState};
 use super::outbox::PartKey;
 use super::packet::Ack;
@@ -31,19 +31,6 @@ const QUESTIONS: u32 = 2;
 const TRAIN: u32 = 7;
 /// What may be in flight on a silent path, where there is no better one.
 const SILENT_WINDOW: Size = Size(3000);
-
-/// What an acknowledgement or a time-out says about what was sent.
-#[derive(Debug, Default)]
-pub(super) struct Outcome {
-    /// It arrived.
-    pub(super) arrived: Vec<Carried>,
-    /// It must be sent again.
-    pub(super) failed: Vec<Carried>,
-    /// It was not answered in time, and may have been lost.
-    pub(super) overdue: Vec<Carried>,
-    /// The round trip of the path that says so.
-    pub(super) rtt: Duration,
-}
 
 /// The state of one path.
 #[derive(Debug)]
@@ -133,10 +120,14 @@ impl Path {
     /// Drains the queue, and gives up what is in flight.
     fn give_up(&mut self) -> Vec<Carried> {
         let mut carried = self.in_flight.give_up();
-        self.queued = Size::ZERO;
-        let queue = std::mem::take(&mut self.queue);
-        carried.extend(queue.into_keys().map(|(_, part)| Carried::Part(part)));
+        carried.extend(self.drain().into_iter().map(Carried::Part));
         carried
+    }
+
+    /// Drains the queue. Answers what was in it.
+    pub(super) fn drain(&mut self) -> Vec<Part> {
+        self.queued = Size::ZERO;
+        std::mem::take(&mut self.queue).into_keys().map(|(_, part)| part).collect()
     }
 
     /// A part is to go by this path.
@@ -232,6 +223,7 @@ impl Path {
         }
         if let Some(mark) = newest {
             self.measure(now, mark, ack);
+            outcome.measured = self.delay.last().map(|delay| (mark.at(), delay));
         }
         self.loss.arrived(came.len() as u64);
         let acked = came.iter().map(|sent| sent.size).sum();
@@ -367,7 +359,7 @@ impl Path {
             in_flight: self.in_flight.bytes().as_f64(),
             queued: self.queued.as_f64(),
             pace: self.control.pace(now).as_f64(),
-            loss_rate: self.loss.get(),
+            loss_rate: self.loss.cautious(),
             detection: srtt,
         }
     }

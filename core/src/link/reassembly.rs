@@ -1,9 +1,9 @@
 //! Records from their pieces: each once, in order within its stream and never across streams, within a
 //! window of bytes.
 //!
-//! The window counts whole records from their first piece on: a sender begins a record only if all of it
-//! fits, so no set of half records can stop each other. Order needs no table of streams: each record
-//! names the one that must be delivered before it.
+//! The window counts what has come, and a little for each record. That no set of half records stops each other is
+//! the sender's part (`core/src/link/outbox/half.rs`). Order needs no table of streams: each record names the one
+//! that must be delivered before it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,6 +23,11 @@ pub(super) fn cost(size: u32) -> Size {
     Size(u64::from(size)) + RECORD_COST
 }
 
+/// What so many bytes of a record of this size take of it: never more than all of it does.
+fn partial_cost(came: u64, size: u32) -> Size {
+    Size(came.min(u64::from(size))) + RECORD_COST
+}
+
 /// What became of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
@@ -40,10 +45,13 @@ pub(super) enum Taken {
 struct Partial {
     size: u32,
     after: u64,
-    pieces: Vec<Option<Box<[u8]>>>,
-    /// Pieces that have not come.
-    missing: usize,
+    /// How many pieces there are.
+    count: u32,
+    /// Those that have come, by their places: a record takes no more memory than what came of it.
+    pieces: BTreeMap<u32, Box<[u8]>>,
     repairs: Vec<(u8, Box<[u8]>)>,
+    /// Bytes of both.
+    came: u64,
 }
 
 impl Partial {
@@ -51,51 +59,68 @@ impl Partial {
         Partial {
             size: named.size,
             after: named.after,
-            pieces: vec![None; named.pieces as usize],
-            missing: named.pieces as usize,
+            count: named.pieces,
+            pieces: BTreeMap::new(),
             repairs: Vec::new(),
+            came: 0,
         }
     }
 
     fn agrees(&self, named: Named) -> bool {
-        (named.size, named.pieces as usize, named.after)
-            == (self.size, self.pieces.len(), self.after)
+        (named.size, named.pieces, named.after) == (self.size, self.count, self.after)
     }
 
-    fn take(&mut self, piece: &Piece<'_>) -> Taken {
-        let place = &mut self.pieces[piece.place as usize];
-        if place.is_some() {
-            return Taken::Duplicate;
-        }
-        *place = Some(piece.data.into());
-        self.missing -= 1;
-        Taken::New
+    fn cost(&self) -> Size {
+        partial_cost(self.came, self.size)
     }
 
-    fn take_repair(&mut self, repair: &Repair<'_>) -> Taken {
-        if self.repairs.iter().any(|(number, _)| *number == repair.number) {
-            return Taken::Duplicate;
+    fn has(&self, part: &Coming<'_>) -> bool {
+        match *part {
+            Coming::Piece(place, _) => self.pieces.contains_key(&place),
+            Coming::Repair(number, _) => self.repairs.iter().any(|(other, _)| *other == number),
         }
-        self.repairs.push((repair.number, repair.data.into()));
-        Taken::New
+    }
+
+    fn take(&mut self, part: &Coming<'_>) {
+        self.came += part.data().len() as u64;
+        match *part {
+            Coming::Piece(place, data) => drop(self.pieces.insert(place, data.into())),
+            Coming::Repair(number, data) => self.repairs.push((number, data.into())),
+        }
     }
 
     /// Whether what came is all of the record.
     fn is_whole(&self) -> bool {
-        self.repairs.len() >= self.missing
+        self.pieces.len() + self.repairs.len() >= self.count as usize
     }
 
     /// The record's bytes.
     fn bytes(mut self) -> Bytes {
-        if self.missing > 0 {
-            let length = piece_length(self.size, self.pieces.len() as u32);
-            code::restore(&mut self.pieces, &self.repairs, length);
+        let mut pieces: Vec<Option<Box<[u8]>>> =
+            (0..self.count).map(|place| self.pieces.remove(&place)).collect();
+        if !self.repairs.is_empty() {
+            code::restore(&mut pieces, &self.repairs, piece_length(self.size, self.count));
         }
         let mut bytes = Vec::with_capacity(self.size as usize);
-        self.pieces.iter().flatten().for_each(|piece| bytes.extend_from_slice(piece));
+        pieces.iter().flatten().for_each(|piece| bytes.extend_from_slice(piece));
         // A last piece that was restored has the zeros behind it.
         bytes.truncate(self.size as usize);
         bytes.into()
+    }
+}
+
+/// A part that comes: its place or number, and its bytes.
+#[derive(Clone, Copy, Debug)]
+enum Coming<'a> {
+    Piece(u32, &'a [u8]),
+    Repair(u8, &'a [u8]),
+}
+
+impl Coming<'_> {
+    fn data(&self) -> &[u8] {
+        match *self {
+            Coming::Piece(_, data) | Coming::Repair(_, data) => data,
+        }
     }
 }
 
@@ -121,7 +146,7 @@ pub(super) struct Whole {
 #[derive(Clone, Debug)]
 pub(super) struct Reassembly {
     window: Size,
-    /// Costs of all records that were begun here, and of those that were handed over.
+    /// Costs of all that came, and of the records that were handed over.
     opened: Size,
     released: Size,
     /// Data sequence numbers of records that were handed over, or stand in `whole`.
@@ -168,8 +193,8 @@ impl Reassembly {
 
     /// Takes a piece.
     pub(super) fn push(&mut self, piece: &Piece<'_>) -> Taken {
-        let Piece { record, pieces, size, after, .. } = *piece;
-        let taken = self.take(Named { record, pieces, size, after }, |partial| partial.take(piece));
+        let Piece { record, place, pieces, size, after, data } = *piece;
+        let taken = self.take(Named { record, pieces, size, after }, &Coming::Piece(place, data));
         if taken == Taken::New {
             if piece.dsn() < self.newest {
                 self.disordered += 1;
@@ -181,44 +206,48 @@ impl Reassembly {
 
     /// Takes a repair.
     pub(super) fn push_repair(&mut self, repair: &Repair<'_>) -> Taken {
-        let Repair { record, pieces, size, after, .. } = *repair;
-        self.take(Named { record, pieces, size, after }, |partial| partial.take_repair(repair))
+        let Repair { record, number, pieces, size, after, data } = *repair;
+        self.take(Named { record, pieces, size, after }, &Coming::Repair(number, data))
     }
 
-    fn take(&mut self, named: Named, take: impl FnOnce(&mut Partial) -> Taken) -> Taken {
+    fn take(&mut self, named: Named, part: &Coming<'_>) -> Taken {
         if self.delivered.contains(named.record) {
             return Taken::Duplicate;
         }
-        if !self.partial.contains_key(&named.record) {
-            if !self.has_room(named.size) {
-                return Taken::Refused;
-            }
-            self.opened += cost(named.size);
-            self.partial.insert(named.record, Partial::new(named));
-        }
-        let Some(partial) = self.partial.get_mut(&named.record) else { return Taken::Refused };
-        if !partial.agrees(named) {
+        let known = self.partial.get(&named.record);
+        if known.is_some_and(|partial| !partial.agrees(named)) {
             return Taken::Refused;
         }
         // A record that waits for the one before it needs nothing more.
-        if partial.is_whole() {
+        if known.is_some_and(|partial| partial.is_whole() || partial.has(part)) {
             return Taken::Duplicate;
         }
-        let taken = take(partial);
-        if partial.is_whole() {
-            self.completed(named.record, named.after);
+        let before = known.map_or(Size::ZERO, Partial::cost);
+        let came = known.map_or(0, |partial| partial.came) + part.data().len() as u64;
+        let grown = partial_cost(came, named.size) - before;
+        if !self.has_room(named.size, grown) {
+            return Taken::Refused;
         }
-        taken
+        self.opened += grown;
+        let partial = self.partial.entry(named.record).or_insert_with(|| Partial::new(named));
+        partial.take(part);
+        if partial.is_whole() {
+            self.completed(named);
+        }
+        Taken::New
     }
 
-    /// Whether a new record of so many bytes may begin. A gap among the delivered ones is a record that the peer
-    /// has begun and that costs something: a peer that makes more gaps does not keep to its window.
-    fn has_room(&self, size: u32) -> bool {
+    /// Whether so much more may come of a record of this size. A gap among the delivered ones is a record that the
+    /// peer has begun and that costs something: a peer that makes more gaps does not keep to its window.
+    fn has_room(&self, size: u32, grown: Size) -> bool {
         let records_max = (self.window.0 / RECORD_COST.0) as usize;
-        self.held() + cost(size) <= self.window && self.delivered.runs() <= records_max
+        cost(size) <= self.window
+            && self.held() + grown <= self.window
+            && self.delivered.runs() <= records_max
     }
 
-    fn completed(&mut self, record: u64, after: u64) {
+    /// A record is whole, and costs what all of it does.
+    fn completed(&mut self, Named { record, after, .. }: Named) {
         if after != 0 && !self.delivered.contains(after) {
             self.waiting.entry(after).or_default().push(record);
             return;
@@ -226,7 +255,7 @@ impl Reassembly {
         let mut turn = vec![record];
         while let Some(record) = turn.pop() {
             let Some(partial) = self.partial.remove(&record) else { continue };
-            self.delivered.insert(record..=record + partial.pieces.len() as u64 - 1);
+            self.delivered.insert(record..=record + u64::from(partial.count) - 1);
             self.whole.push_back(Whole { record, bytes: partial.bytes() });
             turn.extend(self.waiting.remove(&record).into_iter().flatten());
         }
@@ -277,16 +306,17 @@ mod tests {
     }
 
     #[test]
-    fn the_window_counts_whole_records_until_they_are_taken() {
+    fn the_window_counts_what_has_come_until_it_is_taken() {
         let mut all = Reassembly::new(Size(2 * (1200 + 128)));
         assert_eq!(all.push(&half(1, 0, 0)), Taken::New);
         assert_eq!(all.push(&half(3, 0, 0)), Taken::New);
-        assert_eq!(all.push(&half(5, 0, 0)), Taken::Refused);
-        assert_eq!(all.push(&half(1, 1, 0)), Taken::New);
+        assert_eq!((all.push(&half(1, 1, 0)), all.held()), (Taken::New, Size(1328 + 728)));
         assert_eq!(all.push(&half(5, 0, 0)), Taken::Refused, "the first is not taken yet");
         assert_eq!(pop(&mut all), Some(1));
         assert_eq!(all.window().limit, Size(3 * (1200 + 128)));
         assert_eq!(all.push(&half(5, 0, 0)), Taken::New);
+        let long = Piece { record: 9, size: 2529, ..half(9, 0, 0) };
+        assert_eq!(all.push(&long), Taken::Refused, "all of it would never fit");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::path::Path;
 use crate::units::{Size, Time};
 
 /// The peer is told of its window again when it has grown by so much of it.
-const WINDOW_STEP: u64 = 8;
+const WINDOW_STEP: u64 = 32;
 
 impl Link {
     /// The next packet for this path; `None` while nothing may or need go.
@@ -76,10 +76,16 @@ impl Link {
         Some(packet)
     }
 
+    /// Whether another path carries data instead: both go through one bottleneck.
+    pub(super) fn is_spare(&self, path: usize) -> bool {
+        let other = self.shared.spare_to(path, self.now);
+        other.is_some_and(|other| self.paths[other].state == PathState::Up)
+    }
+
     /// Whether data may go by this path: a silent one is used only where none works.
     pub(super) fn is_usable(&self, path: usize) -> bool {
         match self.paths[path].state {
-            PathState::Up => true,
+            PathState::Up => !self.is_spare(path),
             PathState::Silent => self.paths.iter().all(|other| other.state != PathState::Up),
             PathState::Dead | PathState::Absent => false,
         }

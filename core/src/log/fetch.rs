@@ -59,6 +59,9 @@ pub fn fetch(
         }
         let Some(found) = scanner.next() else {
             fetched.is_end = window.is_last;
+            // Zeros up to the window's end may be a hole: it takes more bytes to see where it ends.
+            let is_hole = !window.is_last && scanner.left() > 0 && fetched.next == from as u32;
+            fetched.needs = is_hole.then(|| 2 * window.bytes.len());
             return fetched;
         };
         let frame = match found {

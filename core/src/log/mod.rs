@@ -1,7 +1,7 @@
 //! The log: what makes "accepted" true after a crash.
 //!
-//! A log is a folder of *segments*, files that only ever grow: a header, entries, and once it is
-//! finished a footer. This module is the format and nothing else: it encodes into bytes and reads from
+//! A log is a folder of *segments*, files that are written from the beginning to the end: a header,
+//! entries, and once it is finished a footer; before that, room for more. This module is the format and nothing else: it encodes into bytes and reads from
 //! byte slices. The runtime's spool moves the bytes; the node decides what is written (`Output::Append`)
 //! and when a segment may go (`Output::Release`). The format byte by byte: `docs/LOG.md`.
 //!
@@ -11,6 +11,7 @@
 //! | `body`, `codec`, `crc` | entries as bytes |
 //! | `header`, `seal` | the head of a segment; encryption |
 //! | `writer` | from entries to what must be written |
+//! | `room` | how much of a file is zeros ahead of that |
 //! | `scan` | from bytes to entries, past damage |
 //! | `recover` | from segments to what is still owed |
 //! | `fetch` | records of a backlog, read back |
@@ -29,6 +30,7 @@ mod header;
 mod life;
 mod order;
 mod recover;
+mod room;
 mod runs;
 mod scan;
 mod seal;
@@ -52,6 +54,7 @@ pub use self::order::{Append, Fetch};
 pub use self::recover::{
     Damage, Part, RecoveredStream, Recovery, Verdict, begins_with_checkpoint, recover,
 };
+pub use self::room::room;
 pub use self::runs::{Run, Runs, Taken};
 pub use self::scan::{END, FRAME, Found, Frame, Scanner, find_footer, read_footer};
 pub use self::seal::{Key, Keys, TAG_LENGTH};

@@ -77,7 +77,8 @@ pub struct Recovery {
     pub outputs: Vec<Arc<str>>,
     /// Sequence of the last entry.
     pub last_sequence: u64,
-    /// The segments that are there, and their bytes.
+    /// The segments that are there, and their bytes: of those that were read, without the room behind what was
+    /// written. Who begins to write may cut their files there.
     pub segments: BTreeMap<SegmentId, Size>,
     /// The last number of a stream that was given, as far as the log has seen.
     pub last_stream: u64,
@@ -210,7 +211,9 @@ impl Recovery {
         let names: Vec<usize> =
             opened.header.outputs.iter().map(|name| self.place_of(name)).collect();
         let id = opened.header.segment;
+        let mut written = opened.length;
         for found in Scanner::new(opened, segment) {
+            written = found.end().min(segment.len());
             let (from, to, verdict) = match found {
                 Found::Damage { from, to, is_tail: true } => (from, to, Verdict::Torn),
                 Found::Damage { from, to, is_tail: false } => (from, to, Verdict::Corrupt),
@@ -226,6 +229,7 @@ impl Recovery {
             };
             self.note(Damage { segment: id, from: from as u64, to: to as u64, verdict });
         }
+        self.segments.insert(id, Size(written as u64));
     }
 
     /// The place of an output's name among all names that were met.

@@ -76,14 +76,28 @@ pub enum Found<'a> {
     Damage {
         /// Where they begin, in bytes from the beginning of the segment.
         from: usize,
-        /// Where the next entry begins, or the bytes end.
+        /// Where the next entry begins, or the room or the bytes end.
         to: usize,
-        /// Whether the bytes end there.
+        /// Whether no entry comes behind them.
         is_tail: bool,
     },
 }
 
-/// Reads the entries of a segment in order. It ends with the footer, or with the bytes.
+impl Found<'_> {
+    /// Where it ends, in bytes from the beginning of the segment; a footer with the end behind it.
+    pub fn end(&self) -> usize {
+        match self {
+            Found::Frame(frame) if frame.is_footer() => frame.end() + END,
+            Found::Frame(frame) => frame.end(),
+            Found::Damage { to, .. } => *to,
+        }
+    }
+}
+
+/// Reads the entries of a segment in order. It ends with the footer, or with the bytes, or where nothing
+/// but zeros is left: that is room into which nothing was written yet, for no entry begins with zeros
+/// up to its kind. A reader that has only a part of the segment looks at `left` and reads on: zeros may be a
+/// hole, and entries come behind it.
 #[derive(Clone, Debug)]
 pub struct Scanner<'a> {
     salt: u32,
@@ -178,11 +192,20 @@ impl<'a> Iterator for Scanner<'a> {
             return Some(Found::Frame(frame));
         }
         let from = self.at;
-        self.behind = (from + 1..self.bytes.len()).find_map(|at| self.frame_at(at, at - from));
-        self.at = self.behind.map_or(self.bytes.len(), |frame| frame.offset - self.base);
+        let written = from + without_room(&self.bytes[from..]);
+        if written == from {
+            return None;
+        }
+        self.behind = (from + 1..written).find_map(|at| self.frame_at(at, at - from));
+        self.at = self.behind.map_or(written, |frame| frame.offset - self.base);
         let (from, to) = (self.base + from, self.base + self.at);
         Some(Found::Damage { from, to, is_tail: self.behind.is_none() })
     }
+}
+
+/// How many bytes there are up to the last one that is not zero.
+fn without_room(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1)
 }
 
 /// Where the footer of a finished segment begins, by the segment's last bytes; `None` if it is not

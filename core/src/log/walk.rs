@@ -54,10 +54,14 @@ pub fn walk<'a, B>(
             let more = if scanner.left() < FRAME { FRAME } else { 2 * scanner.left() };
             return Walked::Needs(scanner.claimed().unwrap_or(more));
         }
-        let Some(found) = scanner.next() else { return Walked::End };
+        let left = scanner.left();
+        let Some(found) = scanner.next() else {
+            // Zeros up to the window's end may be a hole in what was written.
+            return if is_last { Walked::End } else { Walked::Needs(2 * left.max(FRAME)) };
+        };
         match found {
-            Found::Damage { from, to, is_tail: true } if !is_last => {
-                return Walked::Needs(2 * (to - from).max(FRAME));
+            Found::Damage { is_tail: true, .. } if !is_last => {
+                return Walked::Needs(2 * left.max(FRAME));
             }
             Found::Damage { to, .. } => place.offset = to,
             Found::Frame(frame) => {

@@ -38,14 +38,14 @@ pub(super) struct Misfit {
 }
 
 /// A record's size as bounds count it: key, properties and payload.
-fn size_of(offered: &Offered) -> Size {
+pub(super) fn size_of(offered: &Offered) -> Size {
     Size(offered.key.len() as u64) + offered.properties.size() + offered.body.size()
 }
 
 /// What the queue of a rule's stream for one of its outputs is.
 pub(super) fn queue_spec(id: RuleId, rule: &Rule, output: OutputId) -> QueueSpec {
     let Rule { class, discipline, strict_order, .. } = *rule;
-    QueueSpec { rule: id, class, output, discipline, strict_order }
+    QueueSpec { rule: id, class, output, home: output, discipline, strict_order }
 }
 
 impl Node {
@@ -82,7 +82,7 @@ impl Node {
         let freed = self.superseded_size(stream, &offered.key);
         match self.room_for(&offered, stream, size, freed) {
             Ok(keep) => {
-                self.accept(now, offered, stream, size, keep);
+                self.accept(now, offered, stream, size, keep, None);
                 Admission::Done
             }
             Err(room) => self.apply_full_policy(now, offered, stream, room),
@@ -105,7 +105,7 @@ impl Node {
 
     /// Where a record fits, or what it finds too little of. For want of memory a durable one goes to the
     /// log only, or better: an older one of its stream does.
-    fn room_for(
+    pub(super) fn room_for(
         &mut self,
         offered: &Offered,
         key: StreamKey,
@@ -135,7 +135,7 @@ impl Node {
     }
 
     /// Whether it would not fit even if nothing else were there.
-    fn is_oversize(&self, rule: RuleId, size: Size) -> bool {
+    pub(super) fn is_oversize(&self, rule: RuleId, size: Size) -> bool {
         let rule = self.options.rules.get(rule);
         let own = rule.bound.min(rule.memory);
         let bounds = [self.options.record_max, own, self.options.memory_for(rule.class)];
@@ -143,7 +143,7 @@ impl Node {
     }
 
     /// What a record of this size finds too little of, once `freed` bytes of its stream are gone.
-    fn lacks(&self, key: StreamKey, size: Size, freed: Size) -> Option<Room> {
+    pub(super) fn lacks(&self, key: StreamKey, size: Size, freed: Size) -> Option<Room> {
         self.lacks_in_all(key, size, freed).or_else(|| self.lacks_in_memory(key, size, freed))
     }
 
@@ -209,7 +209,9 @@ impl Node {
             while self.lacks(stream, size, Size::ZERO).is_some() && self.drop_oldest(now, stream) {}
         }
         match self.room_for(&offered, stream, size, Size::ZERO) {
-            Ok(keep) => self.accept(now, offered, stream, size, keep),
+            Ok(keep) => {
+                self.accept(now, offered, stream, size, keep, None);
+            }
             Err(_) => {
                 let rule = self.streams.get(stream).rule;
                 self.refuse(&offered, Some(rule), RefuseReason::Full);
@@ -219,8 +221,10 @@ impl Node {
 
     /// Bytes that dropping all that waits of a stream would free at most.
     fn waiting_bytes(&self, stream: StreamKey) -> Size {
-        let queues = self.streams.get(stream).queues();
-        let waiting = queues.map(|queue| self.queues.backlog_of(queue).bytes).max();
+        let bytes = |queue| self.queues.backlog_of(queue).bytes;
+        let own = self.streams.get(stream);
+        let elsewhere: Size = own.side_queues.values().copied().map(bytes).sum();
+        let waiting = own.queues().map(bytes).max().map(|most| most + elsewhere);
         let chunks = (self.streams.get(stream).left > 0).then(|| self.backlog.chunks_of(stream));
         let left: Size = chunks.into_iter().flatten().map(|(.., bytes)| bytes).sum();
         waiting.unwrap_or_default() + left
@@ -228,7 +232,7 @@ impl Node {
 
     /// The oldest delivery that waits in memory.
     pub(super) fn oldest_waiting(&self, stream: StreamKey) -> Option<DeliveryKey> {
-        let queues = self.streams.get(stream).queues();
+        let queues = self.streams.get(stream).all_queues();
         let oldest = queues.filter_map(|queue| self.queues.oldest(queue));
         oldest.min_by_key(|&key| self.queues.get(key).map(|delivery| delivery.order))
     }
@@ -297,7 +301,7 @@ impl Node {
     /// A new stream that nobody feeds yet; `None` when the table is full of streams in use.
     pub(super) fn create_stream(&mut self, rule: RuleId, name: Arc<str>) -> Option<StreamKey> {
         for queue in self.streams.make_place()? {
-            self.queues.close(queue);
+            self.close_queue(queue);
         }
         let queues = self.open_queues(rule);
         Some(self.streams.create(rule, name, &queues))

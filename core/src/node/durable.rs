@@ -319,7 +319,7 @@ impl Node {
         owed.is_some_and(|owed| owed.after_log)
     }
 
-    fn legs_of(&self, record: RecordKey) -> Vec<DeliveryKey> {
+    pub(super) fn legs_of(&self, record: RecordKey) -> Vec<DeliveryKey> {
         let owed = self.held.get(record).and_then(|held| held.owed.as_ref());
         owed.into_iter().flat_map(|owed| &owed.legs).map(|leg| leg.delivery).collect()
     }

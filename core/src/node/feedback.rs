@@ -98,30 +98,35 @@ impl Node {
         self.queues.take_unconfirmed(&mut lane.unconfirmed, key).then_some(number)
     }
 
-    /// Back to the head of its queue, to be sent from its first byte; or to its end, if a newer record has
-    /// taken its place.
+    /// Back to the head of its queue, to be sent from its first byte.
     fn send_again(&mut self, now: Time, key: DeliveryKey, may_have_arrived: bool) {
         let Some(delivery) = self.queues.get_mut(key) else { return };
         delivery.progress.again |= may_have_arrived;
         delivery.progress.picked = Size::ZERO;
         delivery.progress.handed_at = Time::FAR;
-        let (again, record_key) = (delivery.progress.again, delivery.record);
-        let held = &self.held[record_key];
-        let stream = self.streams.get(held.stream);
-        if again {
-            self.tally.again(stream.rule);
+        if delivery.progress.again {
+            let stream = self.held[delivery.record].stream;
+            self.tally.again(self.streams.get(stream).rule);
         }
-        let ends = end_of(&held.record, self.options.rules.get(stream.rule));
-        let newest = stream.newest_of(&held.record.key);
-        if newest.is_some_and(|(newest, _)| *newest != record_key) {
+        self.come_back(now, key);
+    }
+
+    /// A delivery that was out of its queue is the next of it again; or ends, if a newer record has taken its
+    /// place.
+    pub(super) fn come_back(&mut self, now: Time, key: DeliveryKey) {
+        let Some(&Delivery { record, .. }) = self.queues.get(key) else { return };
+        let held = &self.held[record];
+        let newest = self.streams.get(held.stream).newest_of(&held.record.key);
+        if newest.is_some_and(|(newest, _)| *newest != record) {
             self.finish(now, key, Fate::Dropped(DropReason::Superseded));
             return;
         }
-        self.queues.put_back(key, now);
+        let ends = end_of(&held.record, self.options.rules.get(self.streams.get(held.stream).rule));
         if let Some(at) = ends.filter(|&at| at <= now) {
             // Its time passed while it was under way; the index of expiry has let it go.
             self.expiry.insert((at, key));
         }
+        self.queues.put_back(key, now);
     }
 
     /// A connection came up or went down.
@@ -184,5 +189,6 @@ impl Node {
         let place = output.first_path + usize::from(path.lane);
         let uplink = self.options.outputs[usize::from(path.output.0)].uplink;
         self.uplinks[usize::from(uplink.0)].uplink.sample(now, place, sample);
+        self.note_silence(now, path, sample);
     }
 }

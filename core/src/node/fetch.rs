@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::admit::queue_spec;
 use super::backlog::Next;
-use super::durable::{Leg, Logged, all_of, bit_of};
+use super::durable::{Leg, Logged, bit_of};
 use super::streams::StreamKey;
 use super::{Held, Node, Owed};
 use crate::class::ClassId;
 use crate::io::{Event, Fetch, Output, OutputId};
 use crate::limits::FETCH_BYTES;
 use crate::log::{Destinations, Fetched, LoggedRecord, Run, SegmentId, WallTime};
-use crate::queue::{Delivery, DeliveryKey, Place, RecordKey};
+use crate::queue::{Delivery, DeliveryKey, RecordKey};
 use crate::record::{Body, DropReason, Fate, Identity, Record, StreamId};
 use crate::rules::{Discipline, RuleId};
 use crate::units::{Size, Time};
@@ -72,6 +72,10 @@ impl Node {
             self.report(Event::Unsupported("records that nobody asked for"));
             return;
         };
+        if self.is_stopping {
+            // They stay in the log, and are sent after the next start.
+            return;
+        }
         let Some(pass) = self.backlog.pass_of(class) else { return };
         for record in fetched.records {
             self.take_up(now, pass.segment, record);
@@ -203,7 +207,12 @@ impl Node {
             (delivery.arrived, delivery.deadline) = (record.arrived, record.deadline);
             delivery.can_expire = record.expires.is_some();
             delivery.progress.again = again;
+            let is_scripted = rule.script.is_some();
+            delivery.set_ready(!is_scripted, is_scripted);
             let delivery = self.queues.insert_late(delivery);
+            if is_scripted {
+                self.adapted.unseen.push_back(delivery);
+            }
             if let Some(at) = record.expires {
                 self.expiry.insert((at, delivery));
             }
@@ -338,56 +347,6 @@ impl Node {
         for (segment, id, bytes) in alone {
             while free < wanted && self.drop_left(now, id, segment, u64::MAX, DropReason::Full) {}
             free += bytes;
-        }
-    }
-
-    /// Takes the oldest waiting record of a stream out of memory, for the log has it; false if that
-    /// cannot be: it is not on disk yet, or a part of it is under way.
-    pub(super) fn leave_oldest(&mut self, key: StreamKey) -> bool {
-        let Some(oldest) = self.oldest_waiting(key) else { return false };
-        let Some(delivery) = self.queues.get(oldest) else { return false };
-        let record = delivery.record;
-        let Some(owed) = &self.held[record].owed else { return false };
-        let Some(logged) = owed.logged else { return false };
-        let store = self.store.as_ref();
-        let is_on_disk = store.is_some_and(|store| !store.unappended.contains_key(&logged.number));
-        let waits = |leg: &Leg| {
-            let known = self.queues.get(leg.delivery);
-            known.is_some_and(|delivery| matches!(delivery.place(), Place::Waiting(_)))
-        };
-        if !is_on_disk || !owed.legs.iter().all(waits) {
-            return false;
-        }
-        self.leave(record, logged);
-        true
-    }
-
-    /// Takes a record out of memory that the log has.
-    pub(super) fn leave(&mut self, record: RecordKey, logged: Logged) {
-        let held = self.held.remove(record).expect("a record is left once");
-        let owed = held.owed.expect("what is logged is owed");
-        for leg in &owed.legs {
-            self.queues.forget(leg.delivery);
-            if let Some(at) = held.record.expires {
-                self.expiry.remove(&(at, leg.delivery));
-            }
-        }
-        self.held_bytes -= held.size;
-        self.note_ahead(owed.ahead, held.size);
-        let deliveries = owed.legs.len() as u64;
-        let class = self.options.rules.get(self.streams.get(held.stream).rule).class;
-        let Logged { stream: id, seq, segment, .. } = logged;
-        let left = self.backlog.put_back(id, held.stream, class, segment);
-        left.chunks.entry(segment).or_default().add(seq, all_of(&owed.legs), held.size);
-        let to = left.stream;
-        self.backlog.deliveries += deliveries;
-        self.count_left(held.stream, to, held.size, deliveries);
-    }
-
-    /// A record that was read back left memory.
-    pub(super) fn note_ahead(&mut self, class: Option<ClassId>, size: Size) {
-        if let Some(ahead) = class.and_then(|class| self.backlog.ahead.get_mut(&class)) {
-            *ahead -= size;
         }
     }
 }

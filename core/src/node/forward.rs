@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Node;
+use super::facts::Silence;
 use crate::class::ClassId;
 use crate::io::{Destination, Output, OutputId, PathId, Targets, UplinkId};
 use crate::limits::CLASSES_MAX;
@@ -36,6 +37,7 @@ pub(super) struct LaneState {
     /// Deliveries wholly picked and not yet confirmed, in the order of picking.
     pub(super) unconfirmed: List,
     pub(super) last_number: u64,
+    pub(super) silence: Silence,
 }
 
 /// One output.
@@ -230,6 +232,7 @@ impl Node {
         candidate: Candidate,
     ) -> Output {
         let Candidate { key, output, piece, .. } = candidate;
+        let is_backlog = self.is_backlog(key);
         let lane_place = self.options.scheduler.lane_of(choice.class);
         let state = &mut self.outputs[usize::from(output.0)];
         let path = state.first_path + usize::from(lane_place);
@@ -254,7 +257,9 @@ impl Node {
         }
         let class = choice.class;
         lane.picked.push_back(Picked { key, class, piece: piece.size, number, is_last });
-        self.uplinks[usize::from(uplink.0)].uplink.picked_for(now, path, piece.size);
+        let below = &mut self.uplinks[usize::from(uplink.0)].uplink;
+        below.picked_for(now, path, piece.size);
+        below.picked_of(is_backlog, piece.size);
         Output::Transmit {
             destinations: Targets::One(Destination::Output(output)),
             path: PathId { output, lane: lane_place },
@@ -262,6 +267,15 @@ impl Node {
             range: start.0..end.0,
             again,
         }
+    }
+}
+
+impl Node {
+    /// Whether a delivery's record was read back from the log.
+    fn is_backlog(&self, key: DeliveryKey) -> bool {
+        let record = self.queues.get(key).and_then(|delivery| self.held.get(delivery.record));
+        let owed = record.and_then(|held| held.owed.as_ref());
+        owed.is_some_and(|owed| owed.ahead.is_some())
     }
 }
 
@@ -281,5 +295,63 @@ impl Candidates {
                 Timing::Late => view.late = Some(candidate.piece),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::io::Input;
+    use crate::options::NodeOptions;
+    use crate::record::AcceptMode;
+    use crate::rules::{Rule, Rules};
+    use crate::testing::{Disk, Wire, offer, trial_options};
+
+    /// A roomy node whose every record is durable.
+    fn options(boot: u64) -> NodeOptions {
+        let mut options = trial_options(0);
+        let all = Rule::catch_all(&options.classes, vec![OutputId(0)]);
+        let rule = Rule { accept: AcceptMode::Durable, ..all };
+        options.rules = Rules::new(vec![rule]).unwrap();
+        options.memory = Size::from_mib(8);
+        let log = options.log.as_mut().unwrap();
+        (log.boot, log.bound, log.segment) = (boot, Size::from_mib(8), Size::from_mib(1));
+        options
+    }
+
+    fn offer_many(wire: &mut Wire) {
+        for _ in 0..300 {
+            wire.handle(Input::Arrived(vec![offer(wire.now, 0, "state", 1_500)]));
+        }
+        wire.sync();
+    }
+
+    #[test]
+    fn an_uplink_is_patient_while_a_backlog_is_sent() {
+        let mut wire = Wire::new(Node::new(options(1)).unwrap());
+        wire.poll();
+        wire.sync();
+        wire.open(0, "sensor");
+        offer_many(&mut wire);
+        let empty = Disk::new(Wire::log_name(&wire.node), Vec::new());
+        let disk = std::mem::replace(&mut wire.disk, empty);
+        let node = Node::resume(options(2), disk.recover().unwrap()).unwrap();
+        let name = Wire::log_name(&node);
+        let mut wire = Wire::on(node, disk.boot(name));
+        wire.poll();
+        wire.sync();
+        wire.open(0, "sensor");
+        wire.up();
+        let is_patient = |wire: &Wire| wire.node.uplinks[0].uplink.is_patient();
+        assert!(!is_patient(&wire));
+        while wire.read_back() {
+            wire.run(Duration::from_millis(5));
+        }
+        assert!(is_patient(&wire), "a backlog of 450 kB went");
+        offer_many(&mut wire);
+        wire.run(Duration::from_millis(5));
+        assert!(!is_patient(&wire), "as much that is fresh went");
     }
 }

@@ -9,8 +9,8 @@ use super::relay::end_of;
 use super::sources::ReplyTo;
 use super::streams::StreamKey;
 use super::{Held, Node, Owed};
-use crate::io::{Event, Output};
-use crate::queue::{Delivery, RecordKey};
+use crate::io::{Event, Output, OutputId};
+use crate::queue::{Delivery, DeliveryKey, RecordKey};
 use crate::record::{AcceptMode, Identity, Offered, Record, RefuseReason};
 use crate::rules::Discipline;
 use crate::units::{Size, Time};
@@ -46,8 +46,8 @@ impl Node {
         }
     }
 
-    /// Gives the record its identity and puts it in its queues, or leaves it to the log; from here on it is
-    /// the node's.
+    /// Gives the record its identity and puts it in its queues (for `only` one destination, if given), or
+    /// leaves it to the log; from here on it is the node's. Answers with its last delivery.
     pub(super) fn accept(
         &mut self,
         now: Time,
@@ -55,7 +55,8 @@ impl Node {
         key: StreamKey,
         size: Size,
         keep: Keep,
-    ) {
+        only: Option<OutputId>,
+    ) -> Option<DeliveryKey> {
         self.supersede(now, key, &offered.key);
         let stream = self.streams.get_mut(key);
         stream.seq += 1;
@@ -86,32 +87,42 @@ impl Node {
             stream.left += deliveries as u64;
             self.tally.accepted(stream.rule, deliveries, size);
             self.append_left(key, seq, &record, size, reply);
-            return;
+            return None;
         }
         self.held_bytes += size;
         let after_log = is_durable && self.is_once(reply);
         let owed = is_durable.then(|| Box::new(Owed { seq, after_log, ..Owed::default() }));
         let record_key = self.held.insert(Held {
-            left: rule.to.len() as u32,
+            left: only.map_or(rule.to.len(), |_| 1) as u32,
             stream: key,
             size,
             dropped: None,
             owed,
             record: Arc::new(record),
         });
-        self.enqueue(now, key, record_key, again);
+        let last = self.enqueue(now, key, record_key, only, again);
         self.acknowledge(record_key, reply);
+        last
     }
 
-    /// Puts an accepted record in the queue of each of its destinations.
-    fn enqueue(&mut self, now: Time, stream: StreamKey, record_key: RecordKey, again: bool) {
+    /// Puts an accepted record in the queue of each of its destinations, or of one of them. Answers with its
+    /// last delivery.
+    fn enqueue(
+        &mut self,
+        now: Time,
+        stream: StreamKey,
+        record_key: RecordKey,
+        only: Option<OutputId>,
+        again: bool,
+    ) -> Option<DeliveryKey> {
         self.last_order += 1;
         let Held { record, size, owed, .. } = &mut self.held[record_key];
         let stream = self.streams.get_mut(stream);
         let rule = self.options.rules.get(stream.rule);
         let mut keys = Vec::new();
-        let mut bytes = Size::ZERO;
-        for (queue, &output) in stream.queues().zip(&rule.to) {
+        let (mut bytes, mut count, mut last) = (Size::ZERO, 0, None);
+        let wanted = |(_, output): &(_, &OutputId)| only.is_none_or(|only| only == **output);
+        for (queue, &output) in stream.queues().zip(&rule.to).filter(wanted) {
             let options = &self.options.outputs[usize::from(output.0)];
             let size = *size + options.overhead;
             bytes += size;
@@ -121,8 +132,14 @@ impl Node {
             let ends = end_of(record, rule);
             (delivery.can_expire, delivery.progress.again) = (ends.is_some(), again);
             let after_log = owed.as_ref().is_some_and(|owed| owed.after_log);
-            delivery.ready = record.body.is_ready() && !after_log;
+            let is_ready = record.body.is_ready() && !after_log;
+            let is_scripted = rule.script.is_some();
+            delivery.set_ready(is_ready && !is_scripted, is_ready);
             let key = self.queues.insert(delivery);
+            (last, count) = (Some(key), count + 1);
+            if is_scripted {
+                self.adapted.unseen.push_back(key);
+            }
             let (input, _) =
                 &mut self.uplinks[usize::from(options.uplink.0)].meters[rule.class.index()];
             input.count(now, size);
@@ -136,12 +153,13 @@ impl Node {
                 keys.push(key);
             }
         }
-        stream.held += rule.to.len() as u64;
+        stream.held += count as u64;
         if rule.discipline == Discipline::NewestOnly {
             let newest = stream.newest.get_or_insert_default();
             newest.insert(record.key.clone(), (record_key, keys));
         }
-        self.tally.accepted(stream.rule, rule.to.len(), bytes);
+        self.tally.accepted(stream.rule, count, bytes);
+        last
     }
 
     /// Answers the sender as its rule promises: at once, or later by what it leaves behind. A body that is

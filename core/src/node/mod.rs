@@ -4,6 +4,7 @@
 //! A driver calls [`Node::handle`], then [`Node::poll`] until it answers `None`, and both again at
 //! [`Node::next_timeout`] at the latest. The way of a record: `ingest` -> `forward` -> `feedback`.
 
+mod adapted;
 mod admit;
 mod ahead;
 mod backlog;
@@ -11,10 +12,13 @@ mod block;
 mod control;
 mod durable;
 mod edits;
+mod facts;
+mod fate;
 mod feedback;
 mod fetch;
 mod forward;
 mod ingest;
+mod leave;
 mod prepare;
 mod reallocate;
 mod redirect;
@@ -35,11 +39,11 @@ use std::sync::Arc;
 
 use slotmap::SlotMap;
 
+use self::adapted::Adapted;
 use self::backlog::Backlog;
 use self::durable::{Leg, Logged};
 use self::forward::OutputState;
 use self::redirect::Redirect;
-use self::relay::ends_of;
 use self::sessions::Sessions;
 use self::sources::{ReplyTo, Sources};
 use self::store::Store;
@@ -54,7 +58,7 @@ use crate::limits::REPORTS_MAX;
 use crate::log::Recovery;
 use crate::options::{NodeOptions, OptionsError};
 use crate::queue::{DeliveryKey, Queues, RecordKey};
-use crate::record::{DeliveryId, DropReason, Fate, Origin, Record, RefuseReason, WorkId};
+use crate::record::{DeliveryId, DropReason, Origin, Record, WorkId};
 use crate::schedule::Scheduler;
 use crate::units::{Size, Time};
 use crate::uplink::Uplink;
@@ -133,6 +137,8 @@ pub struct Node {
     uplinks: Vec<UplinkState>,
     expiry: BTreeSet<(Time, DeliveryKey)>,
     preparing: BTreeMap<WorkId, DeliveryKey>,
+    /// What scripts make of waiting records.
+    adapted: Adapted,
     prepare_next: VecDeque<DeliveryKey>,
     last_work: u64,
     /// Accepted records, ever: the order of acceptance.
@@ -205,6 +211,7 @@ impl Node {
             held_bytes: Size::ZERO,
             expiry: BTreeSet::new(),
             preparing: BTreeMap::new(),
+            adapted: Adapted::default(),
             prepare_next: VecDeque::new(),
             last_work: 0,
             last_order: 0,
@@ -267,8 +274,8 @@ impl Node {
         }
         let transmit =
             (0..self.uplinks.len()).find_map(|place| self.forward(now, UplinkId(place as u16)));
-        let transmit = transmit.or_else(|| self.redirect(now)).or_else(|| self.next_fetch());
-        transmit.or_else(|| self.next_report().map(Output::Report))
+        let transmit = transmit.or_else(|| self.redirect(now)).or_else(|| self.next_script());
+        transmit.or_else(|| self.next_fetch()).or_else(|| self.next_report().map(Output::Report))
     }
 
     /// What the log is to do. An append goes first, so that its commit begins at once.
@@ -295,7 +302,8 @@ impl Node {
     /// The record of a delivery; `None` for a stale handle.
     pub fn record(&self, id: DeliveryId) -> Option<&Arc<Record>> {
         let delivery = self.queues.get(id.into())?;
-        self.held.get(delivery.record).map(|held| &held.record)
+        let held = || self.held.get(delivery.record).map(|held| &held.record);
+        self.adapted.replaced(id.into()).or_else(held)
     }
 
     /// The class of a delivery; `None` for a stale handle.
@@ -327,71 +335,5 @@ impl Node {
             self.lost_reports += 1;
         }
         self.reports.push_back(event);
-    }
-
-    /// Drops what expired and lets in what waited for room; what waited may have expired meanwhile.
-    fn settle(&mut self, now: Time) {
-        loop {
-            self.expire(now);
-            self.readmit(now);
-            if self.expiry.first().is_none_or(|&(at, _)| at > now) {
-                break;
-            }
-        }
-    }
-
-    /// Drops what expired.
-    fn expire(&mut self, now: Time) {
-        while let Some(&(at, key)) = self.expiry.first() {
-            if at > now {
-                break;
-            }
-            self.expiry.pop_first();
-            self.time_is_over(now, key);
-        }
-    }
-
-    /// Gives a delivery its fate, once, and frees what nothing needs any more.
-    fn finish(&mut self, now: Time, key: DeliveryKey, fate: Fate) {
-        let Some(delivery) = self.queues.forget(key) else { return };
-        let record_key = delivery.record;
-        self.log_fate(now, record_key, key, fate);
-        let held = &mut self.held[record_key];
-        if delivery.can_expire {
-            let rule = self.options.rules.get(delivery.spec.rule);
-            for at in ends_of(&held.record, rule) {
-                self.expiry.remove(&(at, key));
-            }
-        }
-        held.left -= 1;
-        self.streams.get_mut(held.stream).held -= 1;
-        self.tally.finished(now, &delivery, fate);
-        if let Fate::Dropped(reason) = fate {
-            held.dropped.get_or_insert(reason);
-        }
-        if held.left == 0 {
-            self.release(record_key);
-        }
-    }
-
-    /// Forgets a record of which every delivery has its fate.
-    fn release(&mut self, key: RecordKey) {
-        let held = self.held.remove(key).expect("a record is released once");
-        self.held_bytes -= held.size;
-        let stream = self.streams.get_mut(held.stream);
-        stream.bytes -= held.size;
-        if let Some(newest) = &mut stream.newest
-            && newest.get(&held.record.key).is_some_and(|(newest, _)| *newest == key)
-        {
-            newest.remove(&held.record.key);
-        }
-        self.made_room(held.stream, held.dropped != Some(DropReason::Full));
-        self.streams.note_idle(held.stream);
-        if let Some(owed) = held.owed {
-            let result = held.dropped.map_or(Ok(()), |reason| Err(RefuseReason::Dropped(reason)));
-            self.answer(owed.reply, result);
-            self.note_ahead(owed.ahead, held.size);
-        }
-        self.check_drained();
     }
 }

@@ -45,6 +45,9 @@ impl Node {
         work: WorkId,
         result: Result<Bytes, PrepareError>,
     ) {
+        if let Some(key) = self.adapted.transforming.remove(&work) {
+            return self.transformed(now, key, result);
+        }
         let Some(key) = self.preparing.remove(&work) else { return };
         let Some(delivery) = self.queues.get(key) else { return };
         let record_key = delivery.record;
@@ -83,7 +86,8 @@ impl Node {
     pub(super) fn make_ready(&mut self, key: DeliveryKey) {
         let Some(delivery) = self.queues.get(key) else { return };
         let overhead = self.options.outputs[usize::from(delivery.spec.output.0)].overhead;
-        let size = self.held[delivery.record].size + overhead;
+        let replaced = self.adapted.replaced(key).map(|record| record.size());
+        let size = replaced.unwrap_or(self.held[delivery.record].size) + overhead;
         self.queues.resize(key, size);
     }
 

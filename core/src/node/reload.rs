@@ -10,7 +10,7 @@ use crate::options::OptionsError;
 use crate::queue::{Delivery, DeliveryKey, Place, QueueKey, RecordKey};
 use crate::record::{DropReason, Fate};
 use crate::rules::{Discipline, RuleId, Rules};
-use crate::units::Time;
+use crate::units::{Size, Time};
 
 /// A record that is held, with its deliveries in the order of acceptance.
 type Deliveries = BTreeMap<(u64, RecordKey), Vec<DeliveryKey>>;
@@ -66,7 +66,7 @@ impl Node {
         let streams: Vec<StreamKey> = self.streams.all().map(|(key, _)| key).collect();
         for stream in streams {
             for queue in self.streams.get_mut(stream).take_unused(&used) {
-                self.queues.close(queue);
+                self.close_queue(queue);
             }
         }
     }
@@ -97,7 +97,7 @@ impl Node {
         let to = rule.and_then(|rule| self.stream_under(from, rule)).unwrap_or(from);
         let is_seated = |key: &DeliveryKey| {
             let queue = self.queues.get(*key).map(|delivery| delivery.queue);
-            queue.is_some_and(|queue| self.streams.get(to).queues().any(|own| own == queue))
+            queue.is_some_and(|queue| self.streams.get(to).all_queues().any(|own| own == queue))
         };
         if to == from && waiting.iter().all(is_seated) {
             return false;
@@ -111,7 +111,7 @@ impl Node {
         true
     }
 
-    fn waits(&self, key: DeliveryKey) -> bool {
+    pub(super) fn waits(&self, key: DeliveryKey) -> bool {
         matches!(self.queues.get(key).map(Delivery::place), Some(Place::Waiting(_)))
     }
 
@@ -125,7 +125,9 @@ impl Node {
     ) {
         let held = &mut self.held[record];
         held.stream = to;
-        let (size, key, count) = (held.size, held.record.key.clone(), deliveries.len() as u64);
+        let (mut size, key, count) = (held.size, held.record.key.clone(), deliveries.len() as u64);
+        let replaced = deliveries.iter().filter_map(|key| self.adapted.replaced(*key));
+        size += replaced.map(|record| record.size()).sum::<Size>();
         let stream = self.streams.get_mut(from);
         stream.bytes -= size;
         stream.held -= count;
@@ -168,10 +170,12 @@ impl Node {
         for &key in deliveries {
             let Some(delivery) = self.queues.get(key) else { continue };
             let waits = self.waits(key);
-            match outputs.iter().position(|&output| output == delivery.spec.output) {
+            match outputs.iter().position(|&output| output == delivery.spec.home) {
                 // What is under way is finished where it began.
                 _ if !waits => is_any_seated = true,
                 Some(place) => {
+                    // One that a script sent elsewhere goes by its own output again, until a script looks.
+                    self.reroute(key, outputs[place]);
                     is_any_seated |= self.queues.reseat(key, queues[place], deadline, now)
                 }
                 None => orphans.push(key),
@@ -190,8 +194,11 @@ impl Node {
     }
 
     /// The size of a delivery is another one on its way to another output.
-    fn reroute(&mut self, key: DeliveryKey, to: OutputId) {
-        let Some(delivery) = self.queues.get(key) else { return };
+    pub(super) fn reroute(&mut self, key: DeliveryKey, to: OutputId) {
+        let Some(delivery) = self.queues.get(key).filter(|delivery| delivery.spec.output != to)
+        else {
+            return;
+        };
         let overhead = |output: OutputId| self.options.outputs[usize::from(output.0)].overhead;
         let size = delivery.size - overhead(delivery.spec.output) + overhead(to);
         if delivery.ready {
@@ -200,7 +207,7 @@ impl Node {
     }
 
     /// The deadline of a held record under a rule. One of an earlier process stays past its own.
-    fn deadline_under(&self, record: RecordKey, rule: RuleId) -> Time {
+    pub(super) fn deadline_under(&self, record: RecordKey, rule: RuleId) -> Time {
         let held = &self.held[record].record;
         match held.deadline {
             Time::ZERO => Time::ZERO,

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use slotmap::{SlotMap, new_key_type};
 
 use super::sources::Room;
+use crate::io::OutputId;
 use crate::limits::STREAMS_MAX;
 use crate::queue::{DeliveryKey, QueueKey, RecordKey};
 use crate::record::StreamId;
@@ -29,6 +30,8 @@ pub(super) struct Stream {
     /// One queue a destination, in the order of the rule's `to`: the first of them, and the others.
     queue: QueueKey,
     other_queues: Box<[QueueKey]>,
+    /// Queues of records that scripts sent elsewhere, by their own output and the one that they go by.
+    pub(super) side_queues: BTreeMap<(OutputId, OutputId), QueueKey>,
     /// Queues of earlier rules: records that were under way then may come back to them.
     former_queues: Vec<QueueKey>,
     /// Deliveries held, in memory or only in the log.
@@ -60,6 +63,11 @@ impl Stream {
         std::iter::once(self.queue).chain(self.other_queues.iter().copied())
     }
 
+    /// Those, and the ones of records that scripts sent elsewhere.
+    pub(super) fn all_queues(&self) -> impl Iterator<Item = QueueKey> + '_ {
+        self.queues().chain(self.side_queues.values().copied())
+    }
+
     /// Bytes of the records held in memory.
     pub(super) fn in_memory(&self) -> Size {
         self.bytes - self.left_bytes
@@ -69,6 +77,7 @@ impl Stream {
     pub(super) fn set_queues(&mut self, queues: &[QueueKey]) {
         let former: Vec<QueueKey> = self.queues().collect();
         self.former_queues.extend(former);
+        self.former_queues.extend(std::mem::take(&mut self.side_queues).into_values());
         (self.queue, self.other_queues) = (queues[0], queues[1..].into());
     }
 
@@ -134,7 +143,8 @@ impl Streams {
         }
         let (_, key) = self.idle.pop_first()?;
         let gone = self.streams.remove(key)?;
-        let queues = gone.queues().chain(gone.former_queues.iter().copied()).collect();
+        let others = gone.side_queues.values().chain(&gone.former_queues);
+        let queues = gone.queues().chain(others.copied()).collect();
         self.names.remove(&(gone.rule, gone.name));
         Some(queues)
     }
@@ -154,6 +164,7 @@ impl Streams {
             seq: 0,
             queue: queues[0],
             other_queues: queues[1..].into(),
+            side_queues: BTreeMap::new(),
             former_queues: Vec::new(),
             held: 0,
             left: 0,

@@ -19,6 +19,28 @@ impl Queues {
         true
     }
 
+    /// Makes a waiting delivery the one that goes right after another one of its queue; false if one of them
+    /// does not wait there.
+    pub fn move_after(&mut self, key: DeliveryKey, before: DeliveryKey) -> bool {
+        let place = |key| self.deliveries.get(key).map(|delivery| (delivery.queue, delivery.place));
+        let (Some((queue, Place::Waiting(own))), Some((other, Place::Waiting(timing)))) =
+            (place(key), place(before))
+        else {
+            return false;
+        };
+        if queue != other || key == before {
+            return false;
+        }
+        self.unlink(key, own);
+        // Where the newest goes first, what goes after it stands towards the front.
+        let neighbour = match self.queues[queue].next_end() {
+            End::Front => Some(before),
+            End::Back => self.deliveries[before].previous,
+        };
+        self.link_after(key, timing, neighbour);
+        true
+    }
+
     /// Puts a waiting delivery in another queue, as its newest, with another deadline; false if it does not
     /// wait.
     pub fn reseat(&mut self, key: DeliveryKey, queue: QueueKey, deadline: Time, now: Time) -> bool {
@@ -38,6 +60,14 @@ impl Queues {
         let delivery = &mut self.deliveries[key];
         assert_eq!(delivery.place, Place::Taken, "only a taken delivery can be diverted");
         delivery.spec.output = output;
+    }
+
+    /// A waiting delivery is not ready until it is resized, and nobody is to prepare it.
+    pub fn hold(&mut self, key: DeliveryKey) {
+        let Some(delivery) = self.deliveries.get_mut(key) else { return };
+        delivery.set_ready(false, true);
+        let queue = delivery.queue;
+        self.rank(queue);
     }
 
     /// Changes the size of a waiting delivery (a replaced or re-encoded body) and marks it ready.

@@ -113,6 +113,11 @@ impl Delivery {
         }
     }
 
+    /// Whether it may go, and if not, whether nobody is to be asked to make it ready.
+    pub fn set_ready(&mut self, ready: bool, is_asked: bool) {
+        (self.ready, self.is_asked) = (ready, is_asked);
+    }
+
     /// Where it is.
     pub fn place(&self) -> Place {
         self.place

@@ -50,6 +50,22 @@ impl List {
         }
     }
 
+    /// Adds one next to one of its own, towards the back.
+    pub(super) fn push_after(
+        &mut self,
+        all: &mut SlotMap<DeliveryKey, Delivery>,
+        key: DeliveryKey,
+        before: DeliveryKey,
+    ) {
+        let Some(next) = all[before].next else { return self.push(all, key, End::Back) };
+        let delivery = &mut all[key];
+        (delivery.previous, delivery.next) = (Some(before), Some(next));
+        self.records += 1;
+        self.bytes += delivery.size;
+        all[before].next = Some(key);
+        all[next].previous = Some(key);
+    }
+
     pub(super) fn unlink(&mut self, all: &mut SlotMap<DeliveryKey, Delivery>, key: DeliveryKey) {
         let delivery = &mut all[key];
         let (previous, next) = (delivery.previous.take(), delivery.next.take());

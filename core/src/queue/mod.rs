@@ -10,6 +10,7 @@ mod delivery;
 mod group;
 mod handle;
 mod list;
+mod look;
 
 use std::collections::VecDeque;
 
@@ -34,6 +35,8 @@ pub struct QueueSpec {
     pub class: ClassId,
     /// Where its records go.
     pub output: OutputId,
+    /// The output of the rule that they would go to: another one where a script sent them elsewhere.
+    pub home: OutputId,
     /// Which record goes next.
     pub discipline: Discipline,
     /// Nothing overtakes inside the queue, late records included.
@@ -260,77 +263,33 @@ impl Queues {
         self.ranking == Ranking::Deadline && deadline < now
     }
 
-    /// What waits in a class for an output.
-    pub fn backlog(&self, class: ClassId, output: OutputId) -> Backlog {
-        let group = &self.groups[self.group_at(class, output)];
-        Backlog {
-            live_records: group.records[Timing::Live as usize],
-            late_records: group.records[Timing::Late as usize],
-            bytes: group.bytes,
-        }
-    }
-
-    /// What waits in one queue; zero for a stale handle.
-    pub fn backlog_of(&self, queue: QueueKey) -> Backlog {
-        let Some(queue) = self.queues.get(queue) else { return Backlog::default() };
-        let [live, late] = &queue.lists;
-        Backlog {
-            live_records: live.records,
-            late_records: late.records,
-            bytes: live.bytes + late.bytes,
-        }
-    }
-
-    /// How often the queue changed: what a script's view is compared with.
-    pub fn generation(&self, queue: QueueKey) -> Option<u64> {
-        self.queues.get(queue).map(|queue| queue.generation)
-    }
-
-    /// The oldest waiting delivery of a queue.
-    pub fn oldest(&self, queue: QueueKey) -> Option<DeliveryKey> {
-        let lists = &self.queues.get(queue)?.lists;
-        lists[Timing::Late as usize].front.or(lists[Timing::Live as usize].front)
-    }
-
-    /// All waiting deliveries of a queue, late ones first, each list from its front.
-    pub fn waiting(&self, queue: QueueKey) -> impl Iterator<Item = DeliveryKey> + '_ {
-        let lists = self.queues.get(queue).map(|queue| queue.lists).unwrap_or_default();
-        let fronts = [lists[Timing::Late as usize].front, lists[Timing::Live as usize].front];
-        fronts
-            .into_iter()
-            .flat_map(|front| std::iter::successors(front, |&key| self.deliveries[key].next))
-    }
-
-    /// All queues, in the order of their handles.
-    pub fn queues(&self) -> impl Iterator<Item = QueueKey> + '_ {
-        self.queues.keys()
-    }
-
-    /// All deliveries, waiting or taken, in the order of their handles.
-    pub fn keys(&self) -> impl Iterator<Item = DeliveryKey> + '_ {
-        self.deliveries.keys()
-    }
-
-    /// How many deliveries are known.
-    pub fn len(&self) -> usize {
-        self.deliveries.len()
-    }
-
-    /// Whether nothing is held.
-    pub fn is_empty(&self) -> bool {
-        self.deliveries.is_empty()
-    }
-
     fn link(&mut self, key: DeliveryKey, timing: Timing, end: End) {
-        let queue_key = self.deliveries[key].queue;
-        self.deliveries[key].place = Place::Waiting(timing);
-        let queue = &mut self.queues[queue_key];
+        let queue = &mut self.queues[self.deliveries[key].queue];
         queue.lists[timing as usize].push(&mut self.deliveries, key, end);
+        self.linked(key, timing);
+    }
+
+    /// Puts one behind a neighbour of its list, or at its front.
+    fn link_after(&mut self, key: DeliveryKey, timing: Timing, before: Option<DeliveryKey>) {
+        let list = &mut self.queues[self.deliveries[key].queue].lists[timing as usize];
+        match before {
+            Some(before) => list.push_after(&mut self.deliveries, key, before),
+            None => list.push(&mut self.deliveries, key, End::Front),
+        }
+        self.linked(key, timing);
+    }
+
+    /// Counts one that stands in its list now.
+    fn linked(&mut self, key: DeliveryKey, timing: Timing) {
+        let delivery = &mut self.deliveries[key];
+        delivery.place = Place::Waiting(timing);
+        let (queue_key, size) = (delivery.queue, delivery.size);
+        let queue = &mut self.queues[queue_key];
         queue.generation += 1;
         let spec = queue.spec;
         let place = self.group_at(spec.class, spec.output);
         self.groups[place].records[timing as usize] += 1;
-        self.groups[place].bytes += self.deliveries[key].size;
+        self.groups[place].bytes += size;
         self.rank(queue_key);
     }
 
@@ -403,7 +362,14 @@ mod tests {
     const OUTPUT: OutputId = OutputId(0);
 
     fn spec(discipline: Discipline, strict_order: bool) -> QueueSpec {
-        QueueSpec { rule: RuleId(0), class: CLASS, output: OUTPUT, discipline, strict_order }
+        QueueSpec {
+            rule: RuleId(0),
+            class: CLASS,
+            output: OUTPUT,
+            home: OUTPUT,
+            discipline,
+            strict_order,
+        }
     }
 
     struct Bench {

@@ -30,7 +30,7 @@ use crate::class::{Classes, default_classes};
 use crate::io::{OutputId, UplinkId};
 use crate::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
 use crate::record::{AcceptMode, Body, Offered, Properties, SourceId};
-use crate::rules::{Discipline, FullPolicy, Rule, Rules};
+use crate::rules::{Discipline, FullPolicy, Rule, Rules, ScriptId};
 use crate::schedule::SchedulerName;
 use crate::units::{Rate, Ratio, Size, Time};
 
@@ -135,6 +135,7 @@ fn trial_rules(classes: &Classes) -> Rules {
             discipline: Discipline::NewestOnly,
             full: FullPolicy::DropNewest,
             accept: AcceptMode::Confirmed,
+            script: Some(ScriptId(1)),
             ..rule("newest", 200, &[0, 1], 3_000)
         },
         Rule {
@@ -142,6 +143,7 @@ fn trial_rules(classes: &Classes) -> Rules {
             full: FullPolicy::Reject,
             accept: AcceptMode::Durable,
             ttl: Some(Duration::from_millis(400)),
+            script: Some(ScriptId(0)),
             ..rule("lifo", 500, &[0], 4_000)
         },
         Rule {

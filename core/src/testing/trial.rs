@@ -9,7 +9,8 @@ use super::steps::NodeOp;
 use super::wire::Wire;
 use super::{changed_rules, offer, trial_options};
 use crate::io::{
-    Control, Destination, Edit, Event, Input, OutputId, PathId, PathState, PrepareError, Refusal,
+    Content, Control, Destination, Edit, Event, Input, OutputId, PathId, PathState, PrepareError,
+    Refusal,
 };
 use crate::node::Node;
 use crate::record::{
@@ -205,11 +206,7 @@ impl Trial {
         let Some(queue) = nth_of(&queues, queue) else { return };
         let waiting: Vec<DeliveryId> = self.wire.node.waiting(queue).collect();
         let Some(id) = nth_of(&waiting, place) else { return };
-        let edit = match kind % 3 {
-            0 => Edit::Drop(id),
-            1 => Edit::MoveFront(id),
-            _ => Edit::MoveBack(id),
-        };
+        let edit = edit_of(kind, id);
         // Twice: the second finds a record that left, or one that is there already.
         let operations = vec![edit.clone(), edit];
         self.wire.handle(Input::Edits { queue, generation: 0, operations });
@@ -334,6 +331,26 @@ pub fn run(bytes: &[u8]) {
         trial.apply(NodeOp::decode([step[0], step[1], step[2], step[3]]));
     }
     trial.finish();
+}
+
+/// One of all edits, of any size.
+fn edit_of(kind: u8, id: DeliveryId) -> Edit {
+    let (kind, much) = (kind % 8, kind / 8);
+    let content = Content {
+        key: (much % 3 == 1).then(|| Bytes::from_static(b"changed")),
+        properties: None,
+        // The largest is larger than any record may be.
+        payload: (much % 3 != 1).then(|| Bytes::from(vec![1; usize::from(much) * 64])),
+    };
+    match kind {
+        0 => Edit::Drop(id),
+        1 => Edit::MoveFront(id),
+        2 => Edit::MoveBack(id),
+        3 => Edit::Redirect(id, Destination::Output(OutputId(u16::from(much % 3)))),
+        4 => Edit::Replace(id, content),
+        5 => Edit::Insert(id, content),
+        _ => Edit::Transform { id, endpoint: u16::from(much), ordered: kind == 7 },
+    }
 }
 
 fn nth<T: Copy>(all: &[T], place: u8) -> T {

@@ -1,14 +1,14 @@
 //! A driver for tests: it collects what a node says, obeys when it is told to, and checks at every step
 //! what any driver may rely on.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::cut::Cut;
 use super::disk::Disk;
 use crate::io::{
-    Append, Control, Destination, Event, Fetch, Input, Output, OutputId, PathId, PathSample,
-    PathState, PrepareTask, Refusal, Targets,
+    Append, Control, Destination, Edit, Event, Fetch, Input, Output, OutputId, PathId, PathSample,
+    PathState, PrepareTask, QueueId, Refusal, Targets, Trigger,
 };
 use crate::log::{LogName, SegmentId};
 use crate::node::Node;
@@ -58,6 +58,8 @@ pub struct Wire {
     pub released: Vec<SegmentId>,
     /// Deliveries to be given up.
     pub cancels: Vec<DeliveryId>,
+    /// Deliveries that their script has seen.
+    pub seen: BTreeSet<DeliveryId>,
     /// Reports.
     pub events: Vec<Event>,
     /// Bytes on the wire that a cut has beside its own.
@@ -102,6 +104,7 @@ impl Wire {
             fetches: VecDeque::new(),
             released: Vec::new(),
             cancels: Vec::new(),
+            seen: BTreeSet::new(),
             events: Vec::new(),
             framing: 0,
             begun: BTreeMap::new(),
@@ -182,7 +185,7 @@ impl Wire {
             Output::Prepare { work, id, task } => self.prepares.push((work, id, task)),
             Output::Cancel(id) => self.cancels.push(id),
             Output::Report(event) => self.events.push(event),
-            Output::RunScript { .. } => {}
+            Output::RunScript { queue, trigger } => self.adapt(queue, trigger),
             Output::Transmit { destinations, path, id, range, again } => {
                 assert_eq!(destinations, Targets::One(Destination::Output(path.output)));
                 let size = self.node.size_of(id).map(|size| size.0);
@@ -192,6 +195,17 @@ impl Wire {
                 self.transmitted(cut);
             }
         }
+    }
+
+    /// A script that lets most records pass, and moves or drops some.
+    fn adapt(&mut self, queue: QueueId, trigger: Trigger) {
+        let Trigger::Arrival(id) = trigger else { return };
+        self.seen.insert(id);
+        let verdict = [(3, Edit::MoveFront(id)), (5, Edit::Drop(id))];
+        let place = self.seen.len() % 7;
+        let operations =
+            verdict.into_iter().filter(|(at, _)| *at == place).map(|(_, edit)| edit).collect();
+        self.node.handle(self.now, Input::Edits { queue, generation: 0, operations });
     }
 
     /// The log makes safe what it has; false if there was nothing.

@@ -92,6 +92,7 @@ impl Life {
         let node = Node::new(make.options(1, 0)).expect("the world's options are good");
         let mut disk = Disk::new(Wire::log_name(&node), make.keys.clone());
         disk.undoes = scope == Scope::Narrow || !random.one_in(4);
+        disk.room = [0, 512, 4096][random.below(3) as usize];
         let mut life = Life {
             random,
             make,
@@ -385,6 +386,10 @@ impl Life {
         disk.capacity = usize::MAX;
         self.lose(&mut disk);
         let recovery = disk.recover().expect("the log can be used");
+        // A disk that refuses to cut is lived with.
+        if !self.random.one_in(4) {
+            disk.cut(&recovery);
+        }
         let node = Node::resume(options, recovery).expect("the world's options are good");
         let name = Wire::log_name(&node);
         let mut wire = Wire::on(node, disk.boot(name));

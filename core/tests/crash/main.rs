@@ -15,7 +15,7 @@ mod world;
 use life::{Faults, Life, Scope};
 
 /// Worlds of each kind in a plain `cargo test`.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 1000;
 
 fn seeds() -> u64 {
     #[expect(clippy::disallowed_methods, reason = "a test's own setting, no part of core")]

@@ -1,7 +1,7 @@
 //! The orchestrator: when it decides, what it keeps, and how one takes over from another.
 
 use tidegate_core::fleet::{
-    Directive, Fence, FleetOptions, MatchingName, NodeId, OrchestratorInput,
+    Digest, Directive, Fence, FleetOptions, MatchingName, NodeId, Orchestrator, OrchestratorInput,
 };
 use tidegate_core::units::Ratio;
 
@@ -184,6 +184,54 @@ fn a_drained_node_is_left_by_its_borrowers() {
     leader.orchestrator.handle(at(600), OrchestratorInput::Drain(NodeId(2), false));
     leader.wait(at(800));
     assert_eq!(leader.grants(), [(2, 1, 2, 50)]);
+}
+
+#[test]
+fn what_only_the_leader_knows_outlives_it() {
+    let mut old = leader();
+    one_grant(&mut old);
+    old.orchestrator.handle(at(300), OrchestratorInput::Drain(NodeId(2), true));
+    let digest = old.orchestrator.digest(at(400));
+    assert_eq!(digest.drained, [NodeId(2)]);
+    // A standby hears it, and what it hears while it leads itself changes nothing.
+    let mut new = Orchestrator::new(FleetOptions { headroom: Ratio::ZERO, ..Default::default() });
+    let apart = vec![(NodeId(1), NodeId(3), ms(30_000))];
+    new.handle(at(0), OrchestratorInput::Inherit(Digest { apart, ..digest }));
+    new.handle(at(1000), OrchestratorInput::Elected { revision: 9 });
+    new.handle(at(1000), OrchestratorInput::Inherit(Digest::default()));
+    let mut new = Leader { orchestrator: new };
+    new.hear(at(1000), beat(2, 1, 300, [100, 100, 20]));
+    new.hear(at(1100), beat(3, 1, 300, [100, 100, 20]));
+    new.hear(at(1200), beat(1, 1, 300, [100, 100, 150]));
+    new.wait(at(1500));
+    assert_eq!(new.grants(), [], "one is drained, the other did not help");
+    new.orchestrator.handle(at(1600), OrchestratorInput::Drain(NodeId(2), false));
+    new.wait(at(1800));
+    assert_eq!(new.grants(), [(2, 1, 2, 50)]);
+    // A leader that is elected again, with nobody in between, knows it still.
+    old.orchestrator.handle(at(500), OrchestratorInput::Deposed);
+    old.orchestrator.handle(at(600), OrchestratorInput::Elected { revision: 11 });
+    assert_eq!(old.orchestrator.digest(at(600)).drained, [NodeId(2)]);
+}
+
+#[test]
+fn lenders_are_named_to_who_is_short() {
+    let mut leader = leader();
+    leader.hear(at(0), beat(1, 1, 300, [100, 100, 500]));
+    for (node, bulk) in [(2, 0), (3, 90), (4, 100), (5, 0), (6, 0)] {
+        leader.hear(at(0), beat(node, 1, 300, [100, 100, bulk]));
+    }
+    leader.orchestrator.handle(at(100), OrchestratorInput::Drain(NodeId(5), true));
+    let lenders = |leader: &Leader, of: u64| -> Vec<u64> {
+        let named = leader.orchestrator.lenders(at(100), NodeId(of), |node| node != NodeId(6));
+        named.into_iter().map(|node| node.0).collect()
+    };
+    // 100 of 400 are a quarter, 10 are not; 4 has nothing, 5 is drained, 6 is far away.
+    assert_eq!(lenders(&leader, 1), [2, 3]);
+    assert_eq!(lenders(&leader, 9), [0; 0], "nobody knows it");
+    leader.wait(at(200));
+    assert_eq!(leader.grants(), [(2, 1, 2, 100), (3, 1, 2, 10)]);
+    assert_eq!(lenders(&leader, 1), [0; 0], "everything is lent");
 }
 
 #[test]

@@ -158,6 +158,27 @@ fn an_alarm_is_in_time_on_paths_that_are_full_of_records_with_time() {
     assert!(alarms[0] < 110 && alarms[1] < 300, "{alarms:?}");
 }
 
+/// The first records of a link, when nothing is known of its paths: a packet that was lost waited for a time-out
+/// that was a guess, and its record for 0.7 s.
+#[test]
+fn an_alarm_in_a_cold_start_under_heavy_loss_waits_for_no_time_out() {
+    const ALARM: u64 = 1000;
+    let mut slowest = Duration::ZERO;
+    for seed in 0..60 {
+        let mut world = world(&ways(&[0, 1, 2], HEAVY), seed);
+        world.bound = Duration::from_millis(150);
+        for _ in 0..25 {
+            world.submit(0, ALARM, 200);
+            world.run_for(Duration::from_millis(20));
+        }
+        world.run_for(Duration::from_secs(2));
+        assert_eq!(world.missing(), 0);
+        slowest = slowest.max(world.latency(Time::ZERO, 100.0, None));
+    }
+    println!("alarms in a cold start at heavy loss: slowest of 60 starts {slowest:?}");
+    assert!(slowest < Duration::from_millis(400), "{slowest:?}");
+}
+
 #[test]
 fn a_death_costs_one_time_out_and_the_way_round() {
     let mut world = world(&ways(&[0, 1, 2], LIGHT), SEED);

@@ -39,6 +39,7 @@ fn any_options(seeded: &mut Seeded) -> LinkOptions {
         guard: GuardName::ALL[seeded.number() as usize % 3],
         guard_share: Ratio::new([0.1, 0.45, 1.0][seeded.number() as usize % 3]),
         decreases_on_loss: seeded.number().is_multiple_of(2),
+        spares_shared: seeded.number().is_multiple_of(2),
         doubles_repeats: seeded.number().is_multiple_of(2),
         ..LinkOptions::new(1, 1)
     }

@@ -44,23 +44,54 @@ fn cut_at_any_byte_the_whole_entries_before_it_are_there() {
             let (entries, damage) = entries_of(&opened, &bytes[..length]);
             let whole = places[1..].iter().filter(|&&end| end <= length).count();
             assert_eq!(entries, all[..whole], "cut at {length}");
-            let torn = places[whole];
-            let expected = if length > torn && whole < all.len() {
-                vec![(torn, length, true)]
-            } else {
-                vec![]
+            let torn = |bytes: &[u8], whole: usize| {
+                let written = length_without_zeros(bytes);
+                let is_torn = whole < all.len() && written > places[whole];
+                Vec::from_iter(is_torn.then(|| (places[whole], written, true)))
             };
-            assert_eq!(damage, expected, "cut at {length}");
-            // A tail of zeros, as file systems leave it, or of anything else.
+            assert_eq!(damage, torn(&bytes[..length], whole), "cut at {length}");
+            // A tail of zeros, which is room not yet written, or of anything else.
             for filler in [0x00, 0xff] {
                 let filled = [&bytes[..length], &[filler; 100]].concat();
-                let (entries, _) = entries_of(&opened, &filled);
+                let (entries, damage) = entries_of(&opened, &filled);
                 // Now and then the filler is what was lost.
                 let is_same = |&&end: &&usize| filled.get(..end) == bytes.get(..end);
                 let whole = places[1..].iter().filter(is_same).count();
                 assert_eq!(entries, all[..whole], "cut at {length} and filled");
+                assert_eq!(damage, torn(&filled, whole), "cut at {length} and filled");
             }
         }
+    }
+}
+
+fn length_without_zeros(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1)
+}
+
+#[test]
+fn room_behind_what_was_written_is_told_from_a_hole_in_it() {
+    let mut entries = vec![checkpoint(8, vec![])];
+    entries.extend((1..=3).map(|seq| Entry::Record(record(1, seq, &[0; 40]).into())));
+    let growing = write(&[], &entries).remove(0).bytes;
+    for whole in [growing, segment(&[])] {
+        let id = SegmentId(8);
+        let recovered = |bytes: &[u8]| {
+            let part = Part { segment: id, size: Size(bytes.len() as u64), bytes: Some(bytes) };
+            recover(&[part], &[]).unwrap()
+        };
+        let expected = recovered(&whole);
+        assert!(expected.is_certain && expected.damage.is_empty());
+        // A payload of zeros at the very end is no room: nothing of it may be cut.
+        assert_eq!(expected.segments[&id], Size(whole.len() as u64));
+        let with_room = [&whole[..], &[0; 5000]].concat();
+        assert_eq!(recovered(&with_room), expected);
+        let opened = Header::open(&whole, &[]).unwrap();
+        let places = places(&opened, &whole);
+        // The second entry never came to the disk, and what stands behind it did.
+        let mut holed = with_room;
+        holed[places[1]..places[2]].fill(0);
+        let (found, damage) = entries_of(&opened, &holed);
+        assert_eq!((found.len(), damage), (places.len() - 2, vec![(places[1], places[2], false)]));
     }
 }
 
@@ -260,6 +291,8 @@ proptest! {
     fn windows_find_what_a_whole_scan_finds(
         flips in proptest::collection::vec((any::<prop::sample::Index>(), 0..8_u8), 0..6),
         cut in any::<prop::sample::Index>(),
+        hole in (any::<prop::sample::Index>(), 0..400_usize),
+        room in 0..600_usize,
         length in 1..700_usize,
     ) {
         let mut entries = vec![checkpoint(8, vec![])];
@@ -271,6 +304,9 @@ proptest! {
         for (place, bit) in flips.into_iter().filter(|_| !body.is_empty()) {
             bytes[body.start + place.index(body.len())] ^= 1 << bit;
         }
+        let begin = body.start + hole.0.index(body.len() + 1);
+        bytes[begin..body.end.min(begin + hole.1)].fill(0);
+        bytes.resize(body.end + room, 0);
         let (mut seqs, mut damage) = (Vec::new(), Vec::new());
         for found in Scanner::new(&opened, &bytes) {
             match found {

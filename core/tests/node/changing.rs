@@ -1,7 +1,6 @@
 //! What a node says about itself, and inputs that this version refuses.
 
-use tidegate_core::io::{Control, Edit, Event, Input, PathState, SessionId};
-use tidegate_core::record::DeliveryId;
+use tidegate_core::io::{Control, Destination, Edit, Event, Input, PathState, SessionId};
 use tidegate_core::units::{Rate, Size};
 
 use crate::support::*;
@@ -65,14 +64,16 @@ fn time_without_records_costs_nothing() {
 #[test]
 fn what_this_version_cannot_do_is_said() {
     let mut wire = up(options(rules()));
-    let id = DeliveryId(1);
-    let queue = tidegate_core::io::QueueId(1);
-    let edits = vec![Edit::Replace(id, "x".into()), Edit::Insert(id, "x".into())];
-    wire.handle(Input::Edits { queue, generation: 0, operations: edits });
+    wire.path(lane(LS), PathState::Down);
+    wire.offer("ls/a", 1);
+    let queue = wire.node.queues().next().unwrap();
+    let id = wire.node.waiting(queue).next().unwrap();
+    let operations = vec![Edit::Redirect(id, Destination::Session(SessionId(1)))];
+    wire.handle(Input::Edits { queue, generation: 0, operations });
     wire.handle(Input::LinkPacket { path: lane(LS), packet: "x".into() });
     let (session, filter) = (SessionId(1), "#".into());
     wire.control(Control::Subscribe { session, filter });
     let is_refusal = |event: &Event| matches!(event, Event::Unsupported(_));
-    assert_eq!(wire.events.len(), 4);
+    assert_eq!(wire.events.len(), 3);
     assert!(wire.events.iter().all(is_refusal));
 }

@@ -4,6 +4,7 @@
 mod support;
 
 mod accepting;
+mod adapting;
 mod changing;
 mod choosing;
 mod ending;

@@ -3,11 +3,13 @@
 pub mod backlog;
 pub mod contestants;
 pub mod core;
+pub mod fleet;
 pub mod hol;
 pub mod ingest;
 pub mod kill9;
 pub mod link;
 pub mod load;
+pub mod orchestrator;
 pub mod overhead;
 #[cfg(feature = "stores")]
 pub mod spool;

@@ -11,7 +11,9 @@ use super::{is_skipped, on_links, say};
 use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
-use crate::bench::{backlog, core, hol, ingest, kill9, link, load, overhead, world};
+use crate::bench::{
+    backlog, core, fleet, hol, ingest, kill9, link, load, orchestrator, overhead, world,
+};
 use crate::janus;
 use crate::net::wire;
 use crate::recorded;
@@ -121,6 +123,12 @@ pub(super) enum Bench {
     Janus4g(janus::Options),
     /// Recorded LTE and UMTS links: one FIFO, BBR and tide in turn, real processes
     LteTraces(recorded::Options),
+    /// Four nodes on emulated 4G uplinks, an elected orchestrator and RabbitMQ, beside the simulation
+    Fleet(fleet::Options),
+    /// The same while leader, lender and borrower are killed and networks fail: is anything lost?
+    FleetFaults(fleet::FaultOptions),
+    /// What an orchestrator costs that leads a thousand nodes with mutual TLS
+    Orchestrator(orchestrator::Options),
     /// Nanoseconds per record through a node with 10,000 queues
     Core {
         /// Records in one input (may be given again)
@@ -226,6 +234,9 @@ impl Bench {
             Bench::World(words) => play(&words).await,
             Bench::Janus4g(options) => on_wires(janus::really(&options, say)).await,
             Bench::LteTraces(options) => on_wires(recorded::run(&options, say)).await,
+            Bench::Fleet(options) => on_wires(fleet::run(options, say)).await,
+            Bench::FleetFaults(options) => on_wires(fleet::faults(options, say)).await,
+            Bench::Orchestrator(options) => Ok(Some(orchestrator::run(options).await?)),
             Bench::Core { batch } => {
                 let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
                 Ok(Some(found.into()))

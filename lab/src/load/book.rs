@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::stamp::Stamp;
 use super::{Acked, BEGAN, READY, Tally};
 use crate::net::process::Process;
+use crate::query::{Answer, Judged};
 
 /// Both sides of every stream, by group: the streams `alarm.0`, `alarm.1` are of the group `alarm`.
 #[derive(Clone, Debug)]
@@ -18,6 +19,7 @@ pub struct Book {
     began_ns: Option<u64>,
     acked: BTreeMap<String, Acked>,
     tallies: BTreeMap<String, Tally>,
+    answers: Vec<Answer>,
     accepted: u64,
     got: u64,
 }
@@ -43,7 +45,8 @@ impl Book {
     /// An empty book of a load of this length.
     pub fn new(load: Duration) -> Book {
         let (acked, tallies) = (BTreeMap::new(), BTreeMap::new());
-        Book { load, began_ns: None, acked, tallies, accepted: 0, got: 0 }
+        let answers = Vec::new();
+        Book { load, began_ns: None, acked, tallies, answers, accepted: 0, got: 0 }
     }
 
     /// When the load began, in nanoseconds since 1970; 0 while no publisher has said so.
@@ -63,6 +66,10 @@ impl Book {
     /// Not such a line.
     pub fn take(&mut self, line: &str) -> anyhow::Result<()> {
         if line == READY {
+            return Ok(());
+        }
+        if let Some(answer) = Answer::read(line) {
+            self.answers.push(answer?);
             return Ok(());
         }
         let stamp: Stamp = line.parse()?;
@@ -139,6 +146,15 @@ impl Book {
             sum.lost += acked.accepted.saturating_sub(got - refused_and_came - open_and_came);
         }
         sum
+    }
+
+    /// What the query at the far end showed of a group's streams.
+    pub fn judged(&self, group: &str) -> Judged {
+        let mut judged = Judged::default();
+        for (name, acked) in self.acked.iter().filter(|(name, _)| Stamp::group_of(name) == group) {
+            judged.add(&acked.sums, self.answers.iter().filter(|answer| answer.stream == *name));
+        }
+        judged
     }
 
     /// Keeps the book until so many different records came, or the time is over.
@@ -223,7 +239,8 @@ mod tests {
     fn acked(name: &str, sent: u64, refused: &[u64], unanswered: &[u64]) -> String {
         let accepted = sent - (refused.len() + unanswered.len()) as u64;
         let (name, refused, unanswered) = (name.into(), refused.into(), unanswered.into());
-        serde_json::to_string(&Acked { name, sent, accepted, refused, unanswered }).unwrap()
+        let acked = Acked { name, sent, accepted, refused, unanswered, ..Acked::default() };
+        serde_json::to_string(&acked).unwrap()
     }
 
     #[test]
@@ -275,6 +292,25 @@ mod tests {
             book.take(&format!("a {seq} 5 {received}")).unwrap();
         }
         assert_eq!((book.began_ns(), book.tally("a").unwrap().in_time), (1000, 3));
+    }
+
+    #[test]
+    fn answers_of_windows_are_judged_by_what_the_publisher_summed() {
+        let mut book = Book::new(Duration::ZERO);
+        let mut sums = crate::query::Sums::new();
+        for (due_ns, value) in [(0, 4), (1_000_000_000, 5), (2_000_000_000, 6)] {
+            crate::query::add(&mut sums, due_ns, value);
+        }
+        let acked =
+            Acked { name: "alarm.0".into(), sent: 3, accepted: 3, sums, ..Acked::default() };
+        book.promise(&serde_json::to_string(&acked).unwrap()).unwrap();
+        book.take("window alarm.0 0 1 4 1300000000").unwrap();
+        book.take("window alarm.0 1 1 6 2400000000").unwrap();
+        let judged = book.judged("alarm");
+        assert_eq!((judged.asked, judged.after.len(), judged.wrong), (2, 2, 1));
+        assert_eq!(judged.quantile(0.0), Some(Duration::from_millis(300)));
+        assert_eq!(book.judged("bulk"), Judged::default());
+        assert_eq!(book.got(), 0, "an answer is no record");
     }
 
     #[test]

@@ -14,12 +14,14 @@ use super::mqtt::{self, Hello, Packet, Version};
 use super::sink::Tail;
 use super::stamp::{Stamp, wall_ns};
 use super::{READY, nats, say};
+use crate::query::{Answer, Query};
 
 /// Before a broker that broke off is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A consumer: it prints [`READY`] when everything published from now on will reach it, then a line for
-/// each record that comes: its stamp and the time of its arrival.
+/// each record that comes: its stamp and the time of its arrival. Where records carry values it runs the query
+/// of [`crate::query`], and prints a line for each answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Consume {
     /// Where records come from.
@@ -110,26 +112,43 @@ impl Consume {
 
     async fn consume(&self) -> anyhow::Result<()> {
         let mut subscription = self.from.open(self.is_lasting).await?;
+        let mut queries = Queries::new();
         say(READY);
         while let Some(delivery) = subscription.next().await? {
-            self.report(&delivery)?;
+            self.report(&delivery, &mut queries)?;
             subscription.acknowledge(delivery.tag).await?;
         }
         Ok(())
     }
 
-    fn report(&self, delivery: &Delivery) -> anyhow::Result<()> {
+    fn report(&self, delivery: &Delivery, queries: &mut Queries) -> anyhow::Result<()> {
         let received_ns = wall_ns();
         if self.is_whole {
             let payload = String::from_utf8_lossy(&delivery.payload).into_owned();
             let headers = delivery.headers.clone();
             say(&serde_json::to_string(&Arrival { headers, payload, received_ns })?);
         } else {
-            let Stamp { stream, seq, due_ns } = Stamp::read(&delivery.payload)?;
+            let stamp = Stamp::read(&delivery.payload)?;
+            let Stamp { stream, seq, due_ns } = &stamp;
             say(&format!("{stream} {seq} {due_ns} {received_ns}"));
+            for answer in answers(queries, stamp, &delivery.payload) {
+                say(&answer.to_string());
+            }
         }
         Ok(())
     }
+}
+
+/// By stream.
+type Queries = BTreeMap<String, Query>;
+
+/// The windows that are complete by a record, if it carries a value.
+fn answers(queries: &mut Queries, stamp: Stamp, payload: &[u8]) -> Vec<Answer> {
+    let Some(value) = Stamp::value_in(payload) else { return Vec::new() };
+    let Stamp { stream, seq, due_ns } = stamp;
+    let complete = queries.entry(stream.clone()).or_default().take(seq, due_ns, value);
+    let answer = |(window, sum)| Answer { stream: stream.clone(), window, sum, at_ns: wall_ns() };
+    complete.into_iter().map(answer).collect()
 }
 
 /// An open subscription of whatever kind.

@@ -17,6 +17,7 @@ use super::arrivals::{Arrivals, Schedule, Share};
 use super::mqtt::{self, Hello, Packet, Reader, Version, Writer};
 use super::stamp::{Stamp, wall_ns};
 use super::{BEGAN, say};
+use crate::query::{self, Sums};
 
 /// Name of the user property with the time at which a record was due, in nanoseconds since 1970.
 pub const DUE_PROPERTY: &str = "source-time-ns";
@@ -71,6 +72,8 @@ pub struct Stream {
 pub enum Payload {
     /// A [`Stamp`], filled up to so many bytes.
     Stamped(usize),
+    /// The same with a value in each, and the generator's own sums at the end: for [`crate::query`].
+    Measured(usize),
     /// The lines of a file in turn, over and over.
     Lines(PathBuf),
     /// The same with a stamp before each: for contestants that carry no user properties.
@@ -97,6 +100,9 @@ pub struct Acked {
     /// Of these, not answered at all: their places in the stream.
     #[serde(default)]
     pub unanswered: Vec<u64>,
+    /// Sums of the values of what was sent, in windows of time; empty where records carry none.
+    #[serde(default, skip_serializing_if = "Sums::is_empty")]
+    pub sums: Sums,
 }
 
 impl Default for Publish {
@@ -155,6 +161,7 @@ impl Stream {
 /// Payloads that are at hand before the first one is due.
 enum Payloads {
     Stamped(usize),
+    Measured(usize),
     Lines(Vec<String>),
     StampedLines(Vec<String>),
 }
@@ -170,6 +177,7 @@ impl Payloads {
         };
         Ok(match payload {
             Payload::Stamped(size) => Payloads::Stamped(*size),
+            Payload::Measured(size) => Payloads::Measured(*size),
             Payload::Lines(file) => Payloads::Lines(lines(file)?),
             Payload::StampedLines(file) => Payloads::StampedLines(lines(file)?),
         })
@@ -180,6 +188,7 @@ impl Payloads {
         let line = |lines: &'_ [String]| (place % lines.len() as u64) as usize;
         match self {
             Payloads::Stamped(size) => stamp.payload(*size).into(),
+            Payloads::Measured(size) => stamp.measured(stamp.value(), *size).into(),
             Payloads::Lines(lines) => lines[line(lines)].as_bytes().into(),
             Payloads::StampedLines(lines) => {
                 let mut payload = stamp.payload(0);
@@ -207,6 +216,7 @@ struct Publisher {
     sent: u64,
     accepted: u64,
     refused: Vec<u64>,
+    sums: Sums,
 }
 
 impl Publisher {
@@ -237,6 +247,7 @@ impl Publisher {
             sent: 0,
             accepted: 0,
             refused: Vec::new(),
+            sums: Sums::new(),
         })
     }
 
@@ -263,8 +274,9 @@ impl Publisher {
         }
         // The contestant may be gone by now; what matters is answered.
         let _ = self.writer.goodbye().await;
-        let Publisher { name, sent, accepted, refused, open, .. } = self;
-        Ok(Acked { name, sent, accepted, refused, unanswered: open.into_values().collect() })
+        let Publisher { name, sent, accepted, refused, open, sums, .. } = self;
+        let unanswered = open.into_values().collect();
+        Ok(Acked { name, sent, accepted, refused, unanswered, sums })
     }
 
     /// Whether the contestant takes one more without an answer, and the next id is free.
@@ -295,6 +307,9 @@ impl Publisher {
         let (place, publishers) = self.place;
         let stamp = Stamp { stream: self.name.clone(), seq, due_ns };
         let payload = self.payloads.of_record(&stamp, seq * publishers + place);
+        if matches!(*self.payloads, Payloads::Measured(_)) {
+            query::add(&mut self.sums, due_ns, stamp.value());
+        }
         let (due, seq_text) = (due_ns.to_string(), seq.to_string());
         let properties =
             [(DUE_PROPERTY, &*due), (STREAM_PROPERTY, &*self.name), (SEQ_PROPERTY, &*seq_text)];

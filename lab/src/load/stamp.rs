@@ -10,6 +10,11 @@ use anyhow::{Context, bail};
 /// What fills a payload behind its stamp: text, as some consumers want it.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+/// How the word of a payload begins that is the value it carries; no letter of what fills it.
+const VALUE: char = '=';
+/// Values are below this.
+const VALUES: u64 = 10_000;
+
 /// The head of a payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamp {
@@ -26,7 +31,30 @@ impl Stamp {
     /// A payload of `size` bytes; more if the stamp does not fit. It is filled with text in which nothing
     /// repeats: a contestant that compresses would else carry next to nothing.
     pub fn payload(&self, size: usize) -> Vec<u8> {
-        let mut payload = format!("{} {} {} ", self.stream, self.seq, self.due_ns).into_bytes();
+        self.filled(format!("{} {} {} ", self.stream, self.seq, self.due_ns), size)
+    }
+
+    /// The same with a value in it.
+    pub fn measured(&self, value: i64, size: usize) -> Vec<u8> {
+        let Stamp { stream, seq, due_ns } = self;
+        self.filled(format!("{stream} {seq} {due_ns} {VALUE}{value} "), size)
+    }
+
+    /// What the sensor of this stream shows for this record: anything below 10,000.
+    pub fn value(&self) -> i64 {
+        let name = self.stream.bytes().fold(0, |all, byte| all * 31 + u128::from(byte));
+        let mut random = oorandom::Rand64::new(name << 64 | u128::from(self.seq));
+        random.rand_range(0..VALUES) as i64
+    }
+
+    /// The value in a payload; `None` where there is none.
+    pub fn value_in(payload: &[u8]) -> Option<i64> {
+        let word = payload.split(|byte| *byte == b' ').nth(3)?;
+        std::str::from_utf8(word).ok()?.strip_prefix(VALUE)?.parse().ok()
+    }
+
+    fn filled(&self, head: String, size: usize) -> Vec<u8> {
+        let mut payload = head.into_bytes();
         let mut random = oorandom::Rand64::new((self.due_ns ^ self.seq << 40).into());
         while payload.len() < size {
             let word = random.rand_u64().to_be_bytes();
@@ -93,5 +121,20 @@ mod tests {
         let four: std::collections::BTreeSet<&[u8]> = long[50..].windows(4).collect();
         assert!(four.len() > 19_900, "{} of 19,947 are different", four.len());
         assert!(Stamp::read(b"hello").is_err() && Stamp::read(b"a b c").is_err());
+    }
+
+    #[test]
+    fn a_payload_may_carry_a_value() {
+        let stamp = |seq| Stamp { stream: "alarm".into(), seq, due_ns: 1_700_000_000_000_000_000 };
+        let payload = stamp(7).measured(-42, 200);
+        assert_eq!((payload.len(), Stamp::value_in(&payload)), (200, Some(-42)));
+        assert_eq!(Stamp::read(&payload).unwrap(), stamp(7));
+        assert_eq!(Stamp::value_in(&stamp(7).payload(200)), None);
+        let values: Vec<i64> = (0..1000).map(|seq| stamp(seq).value()).collect();
+        let mean = values.iter().sum::<i64>() / 1000;
+        assert!(
+            values.iter().all(|value| (0..10_000).contains(value)) && (4500..5500).contains(&mean)
+        );
+        assert_eq!(stamp(7).value(), values[7]);
     }
 }

@@ -7,7 +7,9 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 
 use super::host::{self, Host};
+use super::pump::Way;
 use super::wire::{self, LINKS_MAX, Wire};
+use crate::link::Change;
 use crate::world::{World, fill};
 
 /// The hosts and links. Dropping it ends what runs there and removes them.
@@ -52,6 +54,21 @@ impl Stage {
         }
         stage.hosts.values().try_for_each(Host::forward)?;
         Ok(stage)
+    }
+
+    /// Recordings and rates in steps begin now, with the loads: what runs on the hosts took a while to come up,
+    /// each time another.
+    ///
+    /// # Errors
+    /// A trace cannot be read, or a link is not there.
+    pub fn begin(&self, world: &World, folder: &Path) -> anyhow::Result<()> {
+        for link in &world.link {
+            let ways = [link.uplink.options(folder)?, link.back().options(folder)?];
+            for (way, options) in Way::ALL.into_iter().zip(ways) {
+                self.wire(&link.name)?.change(way, Change::Service(options.service));
+            }
+        }
+        Ok(())
     }
 
     /// A host.
@@ -167,6 +184,28 @@ mod tests {
         assert_eq!(of("a"), all.map(|to| format!("{to} {by}")));
         assert_eq!(of("b"), ["10.212.2.1 by 10.212.1.2 y", "10.212.2.2 by 10.212.1.2 y"]);
         assert_eq!(of("c"), ["10.212.0.1 by 10.212.1.1 y", "10.212.0.2 by 10.212.1.1 y"]);
+    }
+
+    #[test]
+    fn a_recording_begins_again_with_the_loads() {
+        // It carries for a millisecond, then nothing: only from its beginning a packet crosses.
+        let mut world = world(&[("x", "a", "b")]);
+        world.link[0].uplink.rate = None;
+        let open = vec![("0s", "100mbit"), ("1ms", "0mbit")];
+        let step = |(at, rate): (&str, &str)| (at.parse().unwrap(), rate.parse().unwrap());
+        world.link[0].uplink.steps = open.into_iter().map(step).collect();
+        let stage = match Stage::new(&world, Path::new(".")) {
+            Ok(stage) => stage,
+            Err(error) => return println!("skipped: {error:#}"),
+        };
+        let address = |host: &str| std::net::SocketAddrV4::new(stage.addresses[host], 7000);
+        let [far, near] =
+            ["b", "a"].map(|host| stage.host(host).unwrap().udp(address(host)).unwrap());
+        near.send_to(b"waits", address("b")).unwrap();
+        while stage.wire("x").unwrap().report(Way::Uplink).unwrap().counts.offered == 0 {}
+        stage.begin(&world, Path::new(".")).unwrap();
+        let mut buffer = [0; 10];
+        assert_eq!(far.recv(&mut buffer).unwrap(), 5);
     }
 
     #[test]

@@ -52,9 +52,14 @@ pub struct Played {
     pub refused: u64,
     /// Segments that TCP sent on all hosts, and how many of them again.
     pub segments: (u64, u64),
+    /// What processes said while it was watched, and when: the first lines of many.
+    pub said: Vec<(Duration, String)>,
     /// What does not hold.
     pub broken: Vec<String>,
 }
+
+/// Lines of processes that are kept.
+const SAID_MAX: usize = 10_000;
 
 /// Plays a world to its end, says what happens meanwhile, and what it showed. Traces are named from
 /// `folder` on. A signal ends it early, with all its tables.
@@ -79,6 +84,7 @@ pub async fn play(
     let crowd = Crowd::start(world, &set.stage)?;
     let senders = Senders::start(world, &set.stage)?;
     set.book.begin(world, &set.stage)?;
+    set.stage.begin(world, folder)?;
     let start = Instant::now();
     let ended = set.watch(world, foreground, stopped.as_mut(), say).await;
     let carried = carried(world, &set.stage, start.elapsed());
@@ -99,7 +105,8 @@ pub async fn play(
         say(&format!("{name}: connections of others carried {rate:.2} Mbit/s"));
     }
     let records = set.book.close(world);
-    let mut played = Played { records, violated, carried, ..Played::default() };
+    let said = std::mem::take(&mut set.said);
+    let mut played = Played { records, violated, carried, said, ..Played::default() };
     report_links(world, &set.stage, &mut played, say)?;
     for host in &world.hosts {
         let (sent, again) = set.stage.host(host)?.segments()?;
@@ -137,6 +144,7 @@ struct Set {
     cast: Cast,
     lines: mpsc::Receiver<String>,
     faults: Vec<(Duration, String, Target)>,
+    said: Vec<(Duration, String)>,
     stage: Stage,
     _awake: Spinners,
 }
@@ -147,7 +155,8 @@ impl Set {
         let stage = Stage::new(world, folder)?;
         let (cast, lines) = Cast::new()?;
         let book = Book::default();
-        let mut set = Set { book, cast, lines, faults, stage, _awake: Spinners::start()? };
+        let (said, _awake) = (Vec::new(), Spinners::start()?);
+        let mut set = Set { book, cast, lines, faults, said, stage, _awake };
         for host in &world.hosts {
             let namespace = set.stage.host(host)?.namespace();
             say(&format!("{host}: ip netns exec {namespace} COMMAND"));
@@ -205,7 +214,12 @@ impl Set {
                 }
                 status = wait(&mut program) => return Ok(End::Program(status?)),
                 () = sleep_until(end) => return Ok(End::Time),
-                Some(line) = self.lines.recv() => say(&line),
+                Some(line) = self.lines.recv() => {
+                    say(&line);
+                    if self.said.len() < SAID_MAX {
+                        self.said.push((start.elapsed(), line));
+                    }
+                }
             }
         }
     }

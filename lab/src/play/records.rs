@@ -16,6 +16,7 @@ use crate::load::{
 };
 use crate::net::process::Process;
 use crate::net::stage::Stage;
+use crate::query::{Answer, Sums};
 use crate::rig::{self, CONNECT, brokers};
 use crate::world::{self, Broker, Came, Delivered, Program, Records, Source, Violated, World};
 
@@ -46,6 +47,8 @@ struct Page {
     size: u64,
     delivered: Delivered,
     seen: BTreeSet<u64>,
+    sums: Sums,
+    answers: Vec<Answer>,
 }
 
 impl Book {
@@ -116,7 +119,7 @@ impl Book {
                     let acked: Acked = serde_json::from_str(&line).with_context(|| {
                         format!("a publisher says:\n{}", publisher.last_lines())
                     })?;
-                    shared.acked(&acked);
+                    shared.acked(acked);
                 }
                 shared.pages().publishers -= 1;
                 shared.turned.notify_one();
@@ -147,7 +150,8 @@ impl Book {
         self.clients.abort_all();
         let mut pages = self.shared.pages();
         let of = |source: &Source| {
-            let page = pages.sources.remove(&source.name).unwrap_or_default();
+            let mut page = pages.sources.remove(&source.name).unwrap_or_default();
+            page.delivered.windows.add(&page.sums, &page.answers);
             (source.name.clone(), page.delivered)
         };
         world.source.iter().map(of).collect()
@@ -159,8 +163,15 @@ impl Shared {
         self.pages.lock().expect("no holder panics")
     }
 
-    /// A consumer's line: stamp and time of arrival.
+    /// A consumer's line: stamp and time of arrival, or an answer of its query.
     fn came(&self, line: &str) -> anyhow::Result<()> {
+        if let Some(answer) = Answer::read(line) {
+            let answer = answer?;
+            if let Some(page) = self.pages().sources.get_mut(&answer.stream) {
+                page.answers.push(answer);
+            }
+            return Ok(());
+        }
         let Stamp { stream, seq, due_ns } = line.parse()?;
         let received_ns: u64 = line.rsplit(' ').next().unwrap_or_default().parse()?;
         let mut pages = self.pages();
@@ -180,11 +191,12 @@ impl Shared {
         Ok(())
     }
 
-    fn acked(&self, acked: &Acked) {
+    fn acked(&self, acked: Acked) {
         if let Some(page) = self.pages().sources.get_mut(&acked.name) {
             page.delivered.offered += acked.sent;
             page.delivered.accepted += acked.accepted;
             page.delivered.refused += acked.refused.len() as u64;
+            page.sums.extend(acked.sums);
         }
     }
 }
@@ -227,7 +239,7 @@ fn publish(source: &Source, world: &World, stage: &Stage) -> anyhow::Result<(Job
     let stream = Stream {
         name: name.clone(),
         topic: source.topic.clone(),
-        payload: Payload::Stamped(size),
+        payload: Payload::Measured(size),
         per_second: source.per_second,
         publishers: 1,
         is_urgent: false,
@@ -290,16 +302,19 @@ mod tests {
             shared.came(line).unwrap();
         }
         shared.came("ghost 0 1 2").unwrap();
+        shared.came("window alarm 0 1 5 9").unwrap();
+        shared.came("window ghost 0 1 5 9").unwrap();
+        assert_eq!(shared.pages().sources["alarm"].answers.len(), 1);
         let acked = |accepted| {
             let (name, refused) = ("alarm".into(), vec![3]);
             Acked { name, sent: 4, accepted, refused, ..Acked::default() }
         };
-        shared.acked(&acked(3));
+        shared.acked(acked(3));
         assert!(shared.pages().is_complete());
-        shared.acked(&acked(1));
+        shared.acked(acked(1));
         assert!(!shared.pages().is_complete());
         let page = shared.pages().sources.remove("alarm").unwrap();
-        let Delivered { offered, accepted, refused, duplicates, out_of_order, came } =
+        let Delivered { offered, accepted, refused, duplicates, out_of_order, came, .. } =
             page.delivered;
         assert_eq!((offered, accepted, refused, duplicates, out_of_order), (8, 4, 2, 1, 1));
         let nanos = Duration::from_nanos;

@@ -29,7 +29,8 @@ const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, nod
      node-tables, lte-traces, held-out, fleet-scale, fleet-damping, janus-tables, link-h, link-l, \
      link-buffer, link-death, link-ablation, link-carriers, link-fairness";
 
-/// Random worlds of `node-seeds`, and runs of each case of `node-tables` (as many as the paper's).
+/// Random worlds of `node-seeds`, and runs of each case of `node-tables` and `janus-4g` (as many as the
+/// paper's).
 const SEEDS: u64 = 100;
 const RUNS: u64 = 5;
 
@@ -132,7 +133,9 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
             let runs = options.seeds.unwrap_or(RUNS);
             lab.paper(tables::tables(&options.data, options.seed(), runs)?)
         }
-        "janus-4g" => lab.overload(janus::virtually(options.seed)?),
+        "janus-4g" => {
+            lab.overload(janus::virtually(options.seed(), options.seeds.unwrap_or(RUNS))?)
+        }
         "mismatch" => lab.paper(paper::fig_2(options.seed())?),
         "held-out" => traces::held_out::run(&options.data, options.seed(), options.law)?,
         "lte-traces" => traces::run(&options.data, options.seed(), &options.laws())?,

@@ -28,7 +28,7 @@ use crate::world::{
 const PACKET: (u64, u64) = (1448, 52);
 
 /// How often the outputs look at `TCP_INFO`.
-const SAMPLE: Span = Span::millis(5);
+pub(super) const SAMPLE: Span = Span::millis(5);
 /// What is beyond virtual time.
 const ONLY: &str = "only `lab bench` can play that: virtual time has one node, one output, one link and one broker";
 
@@ -274,6 +274,7 @@ fn records(world: &world::World, outcome: &Outcome) -> Records {
             came: came.collect(),
             duplicates: outcome.ledger.further(place),
             out_of_order,
+            windows: outcome.judged(place),
         };
         records.insert(source.name.clone(), delivered);
     }

@@ -8,6 +8,9 @@ use tidegate_core::io::PathId;
 use tidegate_core::record::{DeliveryId, Record};
 use tidegate_core::units::Time;
 
+use super::load::value_in;
+use crate::query::{Answer, Judged, Query, Sums};
+
 /// Width of a bin of the throughput.
 const BIN: Duration = Duration::from_millis(100);
 
@@ -33,8 +36,10 @@ pub(super) struct Received {
     pub(super) took: Duration,
     /// Its payload.
     pub(super) payload: u64,
-    /// Its place in its stream.
+    /// Its place in its stream, from 1.
     pub(super) seq: u64,
+    /// What it carries.
+    pub(super) value: i64,
 }
 
 /// A transmission under way.
@@ -44,6 +49,7 @@ struct Open {
     seq: u64,
     arrived: Time,
     payload: u64,
+    value: i64,
     left: u64,
     again: bool,
     path: PathId,
@@ -122,7 +128,8 @@ impl Ledger {
         // The sources of the lab say when a record came to its first node.
         let arrived = record.source_unix_ns.map_or(record.arrived, Time::from_nanos);
         let payload = record.body.size().0;
-        self.open.insert(id, Open { load, seq, arrived, payload, left: size, again, path });
+        let value = value_in(&record.body);
+        self.open.insert(id, Open { load, seq, arrived, payload, value, left: size, again, path });
     }
 
     /// Bytes of a delivery are at the far end; answers whether that was the last of them.
@@ -141,7 +148,7 @@ impl Ledger {
         if open.left > 0 {
             return false;
         }
-        let Open { load, seq, arrived, payload, again, .. } =
+        let Open { load, seq, arrived, payload, value, again, .. } =
             self.open.remove(&id).expect("it was just found");
         let account = &mut self.accounts[load];
         let place = seq as usize;
@@ -153,7 +160,7 @@ impl Ledger {
         *plain = plain.saturating_add(u8::from(!again));
         if *copies == 1 {
             let took = now.since(arrived);
-            account.received.push(Received { arrived, took, payload, seq });
+            account.received.push(Received { arrived, took, payload, seq, value });
         } else if !again {
             self.complain(now, format!("record {seq} of load {load} came again, unmarked"));
         }
@@ -190,6 +197,21 @@ impl Account {
         taken.sort_unstable();
         let place = ((taken.len() as f64 * share) as usize).min(taken.len().saturating_sub(1));
         taken.get(place).copied()
+    }
+
+    /// What the query at the far end says of the records, beside what their source offered.
+    pub(super) fn judged(&self, truth: &Sums) -> Judged {
+        let mut query = Query::new(1);
+        let mut answers = Vec::new();
+        for one in &self.received {
+            let at_ns = (one.arrived + one.took).as_nanos();
+            let complete = query.take(one.seq, one.arrived.as_nanos(), one.value);
+            let answer = |(window, sum)| Answer { stream: String::new(), window, sum, at_ns };
+            answers.extend(complete.into_iter().map(answer));
+        }
+        let mut judged = Judged::default();
+        judged.add(truth, &answers);
+        judged
     }
 
     /// Bytes that reached the far end in [from, until), to a tenth of a second.

@@ -28,7 +28,9 @@ mod world;
 
 pub use self::command::{Options, run};
 pub use self::file::{Played, play};
+pub(crate) use self::fleet::{Point, four_g};
 pub use self::quantity::{Amount, QuantityError, Span, Speed};
 pub(crate) use self::traces::{
-    FOLDER as RECORDED, absent as no_recorded_links, traces as recorded_links,
+    FOLDER as RECORDED, Trace as RecordedLink, absent as no_recorded_links, keeps_beside_bbr,
+    traces as recorded_links,
 };

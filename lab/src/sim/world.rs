@@ -26,6 +26,7 @@ use super::random::Random;
 use super::reno::Reno;
 use super::scenario::{ConnectionSpec, Feedback, Order, Scenario, Window};
 use crate::link::Direction;
+use crate::query::{Judged, Sums};
 
 /// What happened, for the report and for checkers.
 #[derive(Debug)]
@@ -35,8 +36,17 @@ pub(super) struct Outcome {
     pub(super) ended: Time,
     /// (accepted, refused, unanswered) offers of each load.
     pub(super) answers: Vec<(u64, u64, u64)>,
+    /// What the accepted records of each load carry, by windows.
+    sums: Vec<Sums>,
     /// Bytes that the uplink had carried when the loads ended, headers included.
     pub(super) carried: u64,
+}
+
+impl Outcome {
+    /// What the query at the far end showed of a load.
+    pub(super) fn judged(&self, place: usize) -> Judged {
+        self.ledger.accounts[place].judged(&self.sums[place])
+    }
 }
 
 /// The world.
@@ -174,6 +184,7 @@ impl<'s> World<'s> {
         };
         Outcome {
             answers: self.loads.iter().zip(self.answers).map(unanswered).collect(),
+            sums: self.loads.into_iter().map(Load::into_sums).collect(),
             status: self.node.status(self.now),
             ledger: self.ledger,
             ended: self.now,
@@ -257,7 +268,8 @@ impl<'s> World<'s> {
             Output::Accept { source, token, result } if source.0 as usize >= self.loads.len() => {
                 self.peers.answered(token, result);
             }
-            Output::Accept { source, result, .. } => {
+            Output::Accept { source, token, result } => {
+                self.loads[source.0 as usize].answered(token, result.is_ok());
                 let (accepted, refused) = &mut self.answers[source.0 as usize];
                 *if result.is_ok() { accepted } else { refused } += 1;
             }

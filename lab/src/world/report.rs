@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Fate, Phase, Source, World};
 use crate::bench::figure;
+use crate::query::Judged;
 use crate::sim::Span;
 
 /// A record that arrived.
@@ -33,6 +34,8 @@ pub struct Delivered {
     pub duplicates: u64,
     /// First copies that came after a later record of their source.
     pub out_of_order: u64,
+    /// What the query at the far end showed.
+    pub windows: Judged,
 }
 
 /// The same of all sources, by name.
@@ -143,6 +146,8 @@ pub fn table(world: &World, records: &Records) -> Vec<String> {
         let times = format!("{p50:>8.1} ms {p99:>8.1} ms");
         lines.push(format!("{name:<16} {counts:<42} {times} {goodput:>7.3} Mbit/s"));
     }
+    let asked = records.iter().filter(|(_, delivered)| delivered.windows.asked > 0);
+    lines.extend(asked.map(|(name, delivered)| format!("{name}: {}", delivered.windows.line())));
     lines
 }
 
@@ -167,7 +172,8 @@ pub fn figures(world: &World, records: &Records) -> Vec<String> {
 
 /// What does not hold of a world's sources, one line each.
 pub fn broken(world: &World, records: &Records) -> Vec<String> {
-    let mut broken = Vec::new();
+    let wrong = |(name, delivered): (&String, &Delivered)| delivered.windows.broken(name);
+    let mut broken: Vec<String> = records.iter().filter_map(wrong).collect();
     for check in &world.check {
         let source = world.source.iter().find(|one| check.source.as_ref() == Some(&one.name));
         let Some(source) = source else { continue };
@@ -211,6 +217,12 @@ mod tests {
         assert!(figures.contains(&"FIGURE hol_alarm_p50 60 ms".into()), "{figures:#?}");
         assert!(figures.contains(&"FIGURE hol_lost_accepted 1 records".into()), "{figures:#?}");
         assert_eq!(table(&world, &records).len(), 3);
+        let mut asked = records.clone();
+        let windows =
+            Judged { asked: 30, wrong: 1, after: vec![Duration::ZERO; 2], ..Judged::default() };
+        asked.get_mut("alarm").unwrap().windows = windows;
+        assert!(table(&world, &asked)[3].starts_with("alarm: 2 of 30 windows"));
+        assert!(super::broken(&world, &asked)[0].starts_with("alarm: 1 of 2 windows"));
         let broken = broken(&world, &records);
         assert!(broken.iter().any(|line| line.starts_with("alarm p99 is 400ms")), "{broken:?}");
         assert!(broken.iter().any(|line| line.starts_with("bulk lost 0.5")), "{broken:?}");

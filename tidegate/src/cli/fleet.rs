@@ -10,6 +10,9 @@ pub struct OrchestrateArguments {
     /// Its configuration
     #[arg(short, long, value_name = "FILE")]
     pub config: PathBuf,
+    /// Only tell whether the configuration is right
+    #[arg(long)]
+    pub check: bool,
 }
 
 pub(super) const ORCHESTRATE_HELP: &str = "\
@@ -24,7 +27,16 @@ A file for it:
   matching = \"augment\"         # how shortage meets spare bandwidth
 
 Nothing is stored: a new process hears from the nodes what they hold. Without one, nodes go on
-alone. SIGINT or SIGTERM stops it.";
+alone. SIGINT or SIGTERM stops it.
+
+Several of them, so that one may fail (an odd number of etcd's members, one beside each, say):
+  advertise = \"orch-1.example:7400\"                   # of this one; a name in its certificate
+  etcd = [\"https://etcd-1.example:2379\", \"https://etcd-2.example:2379\", ...]
+  fleet = \"default\"                                 # fleets of one etcd have different names
+
+One leads, by a key in etcd with a lease of 2 s; the others stand by and follow it within 3 s. Name
+all of them in each node's [fleet] orchestrators. etcd shows and gets certificates of the same
+authority.";
 
 /// Arguments of `fleet`.
 #[derive(Clone, Debug, Args)]
@@ -70,7 +82,7 @@ pub enum FleetCommand {
 
 pub(super) const FLEET_HELP: &str = "\
 Examples:
-  tidegate fleet status --at orch-1.example:7400
+  tidegate fleet status --at orch-1.example:7400   any orchestrator: it names the leader
   tidegate fleet explain gate-3          why its records go where they go
   tidegate fleet drain gate-2            before it is taken down; --undo afterwards
 

@@ -2,12 +2,17 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
+use tidegate_core::fleet::FleetOptions;
+use tidegate_core::limits::CLASSES_MAX;
 
 use super::links::{LinkInputConfig, LinkOutputConfig};
+use super::outputs::host_and_port;
 use super::units::Listen;
 use super::{Config, InputConfig, OutputConfig};
 use crate::fleet::FleetTls;
+use crate::fleet::orchestrate::{Lead, OrchestrateOptions};
 
 /// `[fleet]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -25,9 +30,20 @@ pub struct FleetConfig {
     pub certificate: Option<PathBuf>,
     /// PEM file with its private key.
     pub key: Option<PathBuf>,
+    /// `host:port` by which neighbours find `listen`: with it neighbours are found by themselves.
+    pub advertise: Option<String>,
+    /// Nodes of one site reach each other.
+    pub site: Option<String>,
+    /// How many neighbours that were found it keeps links to at once.
+    pub places: Option<usize>,
     /// Every `[[fleet.peer]]`.
     pub peer: Vec<PeerConfig>,
 }
+
+/// Places where the configuration does not say: a busy node rarely needs more lenders at once.
+const PLACES: usize = 4;
+/// Places at most: each is an output of the node.
+pub const PLACES_MAX: usize = 8;
 
 /// `[[fleet.peer]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -37,6 +53,11 @@ pub struct PeerConfig {
     pub name: Option<String>,
     /// `host:port` of its `[fleet] listen`.
     pub to: Option<String>,
+}
+
+/// Name of the output of a place for a neighbour that is found.
+fn place_label(place: usize) -> String {
+    format!("neighbour {}", place + 1)
 }
 
 /// Name of the output that leads to a peer.
@@ -64,28 +85,48 @@ impl FleetConfig {
         }
     }
 
-    fn link_to(&self, peer: &PeerConfig) -> OutputConfig {
+    /// Links to the peers that are named, and places for neighbours that are found.
+    fn links(&self) -> impl Iterator<Item = OutputConfig> + '_ {
+        let peer = |peer: &PeerConfig| {
+            let name = peer.name.as_deref().unwrap_or_default();
+            self.link(peer_label(name), peer.to.clone(), false)
+        };
+        let places = if self.advertise.is_some() { self.places.unwrap_or(PLACES) } else { 0 };
+        let place = |place| self.link(place_label(place), None, true);
+        self.peer.iter().map(peer).chain((0..places).map(place))
+    }
+
+    fn link(&self, label: String, to: Option<String>, is_place: bool) -> OutputConfig {
         let FleetConfig { ca, certificate, key, .. } = self.clone();
-        let (name, to) = (peer.name.clone().unwrap_or_default(), peer.to.clone());
-        let link =
-            LinkOutputConfig { to, ca, certificate, key, is_peer: true, ..Default::default() };
+        let is_peer = true;
+        let link = LinkOutputConfig {
+            to,
+            ca,
+            certificate,
+            key,
+            is_peer,
+            is_place,
+            ..LinkOutputConfig::default()
+        };
         OutputConfig {
-            name: Some(peer_label(&name)),
+            name: Some(label.clone()),
             link: Some(link),
-            uplink: Some(peer_label(&name)),
+            uplink: Some(label),
             ..OutputConfig::default()
         }
     }
 
     fn listener(&self) -> InputConfig {
         let FleetConfig { listen, ca, certificate, key, .. } = self.clone();
-        let from = self.peer.iter().filter_map(|peer| peer.name.clone()).collect();
+        // Who is found may be anybody of the fleet: its authority vouches for them.
+        let names = || self.peer.iter().filter_map(|peer| peer.name.clone()).collect();
+        let from = self.advertise.is_none().then(names);
         let link = LinkInputConfig {
             listen,
             ca,
             certificate,
             key,
-            from: Some(from),
+            from,
             relays: true,
             ..Default::default()
         };
@@ -100,7 +141,7 @@ impl Config {
         let mut config = self.clone();
         if config.fleet.is_set() {
             let fleet = &self.fleet;
-            config.output.extend(fleet.peer.iter().map(|peer| fleet.link_to(peer)));
+            config.output.extend(fleet.links());
             config.input.push(fleet.listener());
         }
         config
@@ -133,6 +174,61 @@ pub struct OrchestratorConfig {
     pub classes: usize,
     /// How shortage meets spare bandwidth.
     pub matching: Option<String>,
+    /// Addresses of etcd's members, where it is one of several orchestrators.
+    pub etcd: Vec<String>,
+    /// `host:port` where people and the other orchestrators find it.
+    pub advertise: Option<String>,
+    /// Name of the fleet: several fleets may use one etcd.
+    pub fleet: String,
+}
+
+impl TryFrom<OrchestratorConfig> for OrchestrateOptions {
+    type Error = anyhow::Error;
+
+    fn try_from(config: OrchestratorConfig) -> anyhow::Result<Self> {
+        let missing = "[orchestrator] needs ca, certificate and key: `tidegate keys` makes them";
+        let OrchestratorConfig { ca, certificate, key, .. } = config;
+        let (ca, certificate, key) = (|| Some((ca?, certificate?, key?)))().context(missing)?;
+        let mut fleet = FleetOptions { classes: config.classes, ..FleetOptions::default() };
+        if let Some(name) = config.matching {
+            fleet.matching = name.parse().map_err(anyhow::Error::msg)?;
+        }
+        ensure!(
+            (1..=CLASSES_MAX).contains(&fleet.classes),
+            "[orchestrator] classes: 1 to {CLASSES_MAX}"
+        );
+        let lead = match (config.etcd, config.advertise) {
+            (etcd, None) if etcd.is_empty() => Lead::Alone(None),
+            (etcd, Some(_)) if etcd.is_empty() => {
+                bail!("[orchestrator] advertise is for several orchestrators: give etcd too")
+            }
+            (_, None) => bail!(
+                "[orchestrator] etcd: the others must find this one: give \
+                 advertise = \"orch-1.example:7400\", a name in its certificate"
+            ),
+            (etcd, Some(address)) => {
+                let is_good = matches!(host_and_port(&address), Some((_, Some(_))));
+                ensure!(
+                    is_good,
+                    "[orchestrator] advertise: {address:?} is no host and port: write \
+                     \"orch-1.example:7400\""
+                );
+                let name = config.fleet;
+                ensure!(
+                    !name.is_empty() && !name.contains('/'),
+                    "[orchestrator] fleet: a name without \"/\""
+                );
+                Lead::Elected { etcd, address, name }
+            }
+        };
+        Ok(OrchestrateOptions {
+            listen: config.listen.0,
+            tls: FleetTls { ca, certificate, key },
+            operators: config.operators,
+            fleet,
+            lead,
+        })
+    }
 }
 
 impl Default for OrchestratorConfig {
@@ -145,6 +241,9 @@ impl Default for OrchestratorConfig {
             operators: Vec::new(),
             classes: 3,
             matching: None,
+            etcd: Vec::new(),
+            advertise: None,
+            fleet: "default".into(),
         }
     }
 }

@@ -38,6 +38,9 @@ pub struct LinkOutputConfig {
     /// Whether it leads to a neighbour that relays (`[[fleet.peer]]`).
     #[serde(skip)]
     pub is_peer: bool,
+    /// Whether it dials neighbours that the leader names, one after the other.
+    #[serde(skip)]
+    pub is_place: bool,
 }
 
 /// `tcp` of a `link`.

@@ -331,7 +331,7 @@ impl Url {
 }
 
 /// Splits `host`, `host:port`, `[v6]` and `[v6]:port`.
-pub(super) fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
+pub(crate) fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']')?;

@@ -245,6 +245,24 @@ fn fleet(file: &mut File) {
         "The certificate of this node; its common name is the node's name. Required.",
     );
     file.key("key", "\"/etc/tidegate/pki/gate-7.key\"", "Its private key. Required.");
+    file.key(
+        "advertise",
+        "\"gate-7.example:7444\"",
+        "Host and port by which neighbours find `listen`: with it neighbours are found by themselves, and\n\
+         every node whose certificate is good may be one. Default: none, only those named below.",
+    );
+    file.key(
+        "site",
+        "\"hall-3\"",
+        "Only nodes of the same site are named to each other: those that reach each other. Default: one\n\
+         site for all that name none.",
+    );
+    file.key(
+        "places",
+        "4",
+        "How many neighbours that were found it keeps links to at once; a link is opened when the uplink\n\
+         is short, and closed a minute after its last use.",
+    );
     file.section("[[fleet.peer]]", "A neighbour: it may carry records for us, and we for it.");
     file.key("name", "\"gate-8\"", "Its name, as in its certificate. Required.");
     file.key("to", "\"gate-8.example:7444\"", "Host and port of its [fleet] listen. Required.");

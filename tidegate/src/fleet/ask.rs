@@ -13,8 +13,13 @@ use tonic_prost::ProstCodec;
 
 use super::attend::told;
 use super::channel::FleetTls;
-use super::wire::{DESCRIBE, DRAIN, DescribeRequest, Description, DrainReply, DrainRequest};
+use super::wire::{
+    DESCRIBE, DRAIN, DescribeRequest, Description, DrainReply, DrainRequest, LEADER_KEY,
+};
 use crate::cli::fleet::{FleetArguments, FleetCommand};
+
+/// How often one may name another as the leader: a lead changes hands while it is asked for, not for ever.
+const REDIRECTIONS_MAX: usize = 3;
 
 /// Asks and prints.
 ///
@@ -43,29 +48,45 @@ pub async fn fleet(arguments: &FleetArguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn describe(tls: &FleetTls, at: &str) -> anyhow::Result<Description> {
-    let mut grpc = tonic::client::Grpc::new(tls.connect(at).await?);
-    grpc.ready().await.context("the orchestrator")?;
-    let codec = ProstCodec::<DescribeRequest, Description>::default();
-    let path = PathAndQuery::from_static(DESCRIBE);
-    match grpc.unary(Request::new(DescribeRequest {}), path, codec).await {
-        Ok(response) => Ok(response.into_inner()),
-        Err(status) => bail!("the orchestrator at {at}: {}", told(&status)),
-    }
+    let codec = ProstCodec::<DescribeRequest, Description>::default;
+    leader(tls, at, DESCRIBE, DescribeRequest {}, codec).await
 }
 
 async fn drain(tls: &FleetTls, at: &str, node: &str, is_drained: bool) -> anyhow::Result<()> {
-    let mut grpc = tonic::client::Grpc::new(tls.connect(at).await?);
-    grpc.ready().await.context("the orchestrator")?;
-    let codec = ProstCodec::<DrainRequest, DrainReply>::default();
-    let path = PathAndQuery::from_static(DRAIN);
-    let request = Request::new(DrainRequest { name: node.into(), is_drained });
-    match grpc.unary(request, path, codec).await {
-        Ok(response) if response.get_ref().is_known => Ok(()),
-        Ok(_) => bail!(
-            "the orchestrator hears no node called {node:?}: `tidegate fleet status` names all"
-        ),
-        Err(status) => bail!("the orchestrator at {at}: {}", told(&status)),
+    let codec = ProstCodec::<DrainRequest, DrainReply>::default;
+    let request = DrainRequest { name: node.into(), is_drained };
+    if leader(tls, at, DRAIN, request, codec).await?.is_known {
+        return Ok(());
     }
+    bail!("the orchestrator hears no node called {node:?}: `tidegate fleet status` names all")
+}
+
+/// Asks the leader: the orchestrator at `at`, or the one that it names.
+async fn leader<Q, A>(
+    tls: &FleetTls,
+    at: &str,
+    path: &'static str,
+    request: Q,
+    codec: impl Fn() -> ProstCodec<Q, A>,
+) -> anyhow::Result<A>
+where
+    Q: prost::Message + Clone + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let mut at = at.to_owned();
+    for _ in 0..REDIRECTIONS_MAX {
+        let mut grpc = tonic::client::Grpc::new(tls.connect(&at).await?);
+        grpc.ready().await.context("the orchestrator")?;
+        let request = Request::new(request.clone());
+        match grpc.unary(request, PathAndQuery::from_static(path), codec()).await {
+            Ok(response) => return Ok(response.into_inner()),
+            Err(status) => match status.metadata().get(LEADER_KEY).map(|value| value.to_str()) {
+                Some(Ok(leader)) => at = leader.to_owned(),
+                _ => bail!("the orchestrator at {at}: {}", told(&status)),
+            },
+        }
+    }
+    bail!("the orchestrators do not agree on who leads: ask again in a few seconds")
 }
 
 /// Network notation.

@@ -10,8 +10,11 @@ use tonic::transport::{
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(3);
-/// A connection that is silent for so long is asked whether it lives, and has as long to answer.
-pub(super) const ALIVE: Duration = Duration::from_secs(1);
+/// A connection on which nothing came for so long is asked whether it lives: by a node, which looks for
+/// another leader then, and by an orchestrator, which hears a leader's nodes once a second and has time.
+pub(super) const QUIET: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(10));
+/// How long it has to answer.
+pub(super) const SILENT: Duration = Duration::from_secs(2);
 
 /// Files of both ends: everybody proves who they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,13 +45,21 @@ impl FleetTls {
         Ok(ServerTlsConfig::new().identity(self.identity()?).client_ca_root(ca))
     }
 
+    /// What who connects shows and asks for.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub(super) fn client(&self) -> anyhow::Result<ClientTlsConfig> {
+        let ca = Certificate::from_pem(read(&self.ca)?);
+        Ok(ClientTlsConfig::new().ca_certificate(ca).identity(self.identity()?))
+    }
+
     /// A way to an orchestrator at `host:port`, that is not connected yet.
     ///
     /// # Errors
     /// A file cannot be read, or no host can have this name.
     pub(super) fn endpoint(&self, to: &str) -> anyhow::Result<Endpoint> {
-        let ca = Certificate::from_pem(read(&self.ca)?);
-        let tls = ClientTlsConfig::new().ca_certificate(ca).identity(self.identity()?);
+        let tls = self.client()?;
         let endpoint = Endpoint::from_shared(format!("https://{to}"))
             .with_context(|| format!("{to:?} is no host and port"))?;
         Ok(endpoint
@@ -56,8 +67,8 @@ impl FleetTls {
             .with_context(|| format!("TLS to {to}"))?
             .connect_timeout(CONNECT)
             .tcp_nodelay(true)
-            .http2_keep_alive_interval(ALIVE)
-            .keep_alive_timeout(ALIVE)
+            .http2_keep_alive_interval(QUIET.0)
+            .keep_alive_timeout(SILENT)
             .keep_alive_while_idle(true))
     }
 

@@ -17,12 +17,12 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::attend::{self, Heard};
+use super::attend::{self, Greeting, Heard, Way};
 use super::board::{FleetBoard, FleetFigures};
 use super::channel::FleetTls;
+use super::find::Found;
 use super::node_id;
 use super::relays::RelayCounts;
-use super::wire::BeatMessage;
 use crate::drive::FleetDoor;
 use crate::link::Links;
 use crate::port::Clock;
@@ -43,6 +43,15 @@ pub struct Peer {
     pub label: String,
 }
 
+/// An output for neighbours that are found, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The output.
+    pub output: OutputId,
+    /// Its name.
+    pub label: String,
+}
+
 /// What a node's part is made of.
 #[derive(Clone, Debug)]
 pub struct MemberOptions {
@@ -56,6 +65,12 @@ pub struct MemberOptions {
     pub tls: FleetTls,
     /// Its peers.
     pub peers: Vec<Peer>,
+    /// Its places for neighbours that are found.
+    pub places: Vec<Place>,
+    /// `host:port` where neighbours dial it.
+    pub listen: Option<String>,
+    /// Those of one site reach each other.
+    pub site: String,
     /// How it behaves; the number of classes is its own.
     pub fleet: FleetOptions,
 }
@@ -71,16 +86,19 @@ pub fn start(
 ) {
     let (sender, heard) = mpsc::channel(HEARD_MAX);
     let (tls, orchestrators) = (options.tls.clone(), options.orchestrators.clone());
-    let attending = attend::run(tls, orchestrators, sender);
+    let greeting = Greeting { listen: options.listen.clone(), site: options.site.clone() };
+    let attending = attend::run(tls, orchestrators, greeting, sender.clone());
     let agent = Agent::new(node_id(&options.name), options.incarnation, options.fleet.clone());
     let member = Member {
         clock: door.clock(),
         agent,
         door,
+        found: Found::new(options.places.clone(), links.clone()),
+        heard: sender,
         links,
         relays,
         board,
-        leader: None,
+        leaders: BTreeMap::new(),
         up: BTreeSet::new(),
         told: BTreeSet::new(),
         figures: FleetFigures::default(),
@@ -99,10 +117,14 @@ struct Member {
     agent: Agent,
     door: FleetDoor,
     links: Links,
+    /// Links to neighbours that were found.
+    found: Found,
+    /// For answers that are waited for elsewhere.
+    heard: mpsc::Sender<Heard>,
     relays: RelayCounts,
     board: FleetBoard,
-    /// The way to the leader, if there is one.
-    leader: Option<mpsc::Sender<BeatMessage>>,
+    /// The way to whoever says that it leads: one, or two for a moment. Their directives tell who is right.
+    leaders: BTreeMap<usize, Way>,
     /// Peers that are reached.
     up: BTreeSet<NodeId>,
     /// What the node was told that it may send.
@@ -125,6 +147,7 @@ impl Member {
                     let Ok(measured) = self.door.measure().await else { return };
                     let input = measured.map_or(AgentInput::Timeout, AgentInput::Measured);
                     self.handle(input);
+                    self.find();
                 }
             }
             if self.grant().await.is_err() {
@@ -140,9 +163,7 @@ impl Member {
             match output {
                 AgentOutput::Beat(beat) => {
                     self.figures.beats += 1;
-                    if let Some(way) = &self.leader {
-                        attend::send(way, &beat);
-                    }
+                    self.leaders.values().for_each(|way| way.send(&beat));
                 }
                 AgentOutput::Granted(grant) => self.note(&grant, "granted"),
                 AgentOutput::Ended(grant) => self.note(&grant, "over"),
@@ -152,14 +173,21 @@ impl Member {
 
     fn hear(&mut self, heard: Heard) {
         match heard {
-            Heard::Leader(way) => {
-                self.leader = Some(way);
+            Heard::Leader(place, way) => {
+                self.leaders.insert(place, way);
                 self.figures.takeovers += 1;
                 self.handle(AgentInput::Leader(true));
             }
-            Heard::Alone => {
-                self.leader = None;
-                self.handle(AgentInput::Leader(false));
+            Heard::Lost(place) => {
+                self.leaders.remove(&place);
+                if self.leaders.is_empty() {
+                    self.handle(AgentInput::Leader(false));
+                }
+            }
+            Heard::Lenders(lenders) => {
+                let peers = &self.options.peers;
+                let knows = |node| peers.iter().any(|peer| node_id(&peer.name) == node);
+                self.found.named(self.clock.now(), lenders, knows);
             }
             Heard::Directive(directive) => {
                 let before = self.agent.heard();
@@ -186,18 +214,50 @@ impl Member {
 
     fn name_of(&self, node: NodeId) -> String {
         let known = self.options.peers.iter().find(|peer| node_id(&peer.name) == node);
-        known.map_or_else(|| format!("{:016x}", node.0), |peer| peer.name.clone())
+        let known = known.map(|peer| peer.name.clone()).or_else(|| self.found.name_of(node));
+        known.unwrap_or_else(|| format!("{:016x}", node.0))
+    }
+
+    /// The output by which a node is reached.
+    fn output_of(&self, node: NodeId) -> Option<OutputId> {
+        let peer = self.options.peers.iter().find(|peer| node_id(&peer.name) == node);
+        peer.map(|peer| peer.output).or_else(|| self.found.output_of(node))
+    }
+
+    /// Opens and closes links to neighbours that are found.
+    fn find(&mut self) {
+        let now = self.clock.now();
+        let held: Vec<(NodeId, NodeId)> = self
+            .agent
+            .lent()
+            .chain(self.agent.borrowed())
+            .map(|one| (one.grant.provider, one.grant.receiver))
+            .collect();
+        self.found.pass(now, |node| held.iter().any(|&(a, b)| a == node || b == node));
+        let is_short = self.agent.tuple().shortage().any(|short| !short.is_zero());
+        let Some((_, way)) = self.leaders.last_key_value() else { return };
+        if self.found.ask(now, is_short) {
+            let (way, heard) = (way.clone(), self.heard.clone());
+            tokio::spawn(async move {
+                match way.lenders().await {
+                    // One that is not heard is asked for again.
+                    Ok(lenders) => drop(heard.try_send(Heard::Lenders(lenders))),
+                    Err(status) => tracing::debug!("lenders: {}", attend::told(&status)),
+                }
+            });
+        }
     }
 
     /// Which peers are reached, and what was carried for them.
     fn look_at_peers(&mut self) {
         let links = self.links.read();
-        let is_up = |peer: &&Peer| {
-            let link = links.iter().find(|link| link.is_output && link.name == peer.label);
+        let is_up = |label: &str| {
+            let link = links.iter().find(|link| link.is_output && link.name == label);
             link.is_some_and(|link| link.paths.iter().any(|path| path.state_name() == "up"))
         };
-        let up: BTreeSet<NodeId> =
-            self.options.peers.iter().filter(is_up).map(|peer| node_id(&peer.name)).collect();
+        let peers = self.options.peers.iter();
+        let named = peers.filter(|peer| is_up(&peer.label)).map(|peer| node_id(&peer.name));
+        let up: BTreeSet<NodeId> = named.chain(self.found.up(is_up)).collect();
         if up != self.up {
             for lost in self.up.difference(&up).copied().collect::<Vec<_>>() {
                 self.handle(AgentInput::PeerLost(lost));
@@ -220,8 +280,7 @@ impl Member {
         let mut over = std::mem::take(&mut self.told);
         let mut orders = Vec::new();
         for ((provider, class), (amount, until)) in self.agent.borrowing() {
-            let peer = self.options.peers.iter().find(|peer| node_id(&peer.name) == provider);
-            let Some(peer) = peer.map(|peer| peer.output) else { continue };
+            let Some(peer) = self.output_of(provider) else { continue };
             over.remove(&(peer, class));
             self.told.insert((peer, class));
             orders.push(Control::Grant { peer, class, amount, lease: until.since(now) });
@@ -238,9 +297,9 @@ impl Member {
     fn tell(&mut self) {
         let sum = |amounts: &mut dyn Iterator<Item = Amount>| amounts.sum::<Amount>().0;
         let mut figures = FleetFigures {
-            has_leader: self.leader.is_some(),
+            has_leader: !self.leaders.is_empty(),
             peers_up: self.up.len(),
-            peers: self.options.peers.len(),
+            peers: self.options.peers.len() + self.found.count(),
             lent: sum(&mut self.agent.lent().map(|one| one.usable)),
             borrowed: sum(&mut self.agent.borrowed().map(|one| one.usable)),
             grants: Vec::new(),

@@ -1,21 +1,24 @@
 //! The fleet: the orchestrator's service, and a node's part in it.
 //!
 //! All decisions are core's (`tidegate_core::fleet`). Here is what joins them to the world: `wire` is what
-//! is said, `orchestrate` the service, `attend` a node's stream to it, `member` the task that holds a node's
-//! agent, `ask` what people ask.
+//! is said, `orchestrate` the service, `attend` a node's streams to them, `member` the task that holds a
+//! node's agent, `find` the links to neighbours that the leader names, `ask` what people ask.
 
 pub mod ask;
 mod attend;
 mod board;
 mod channel;
+mod etcd;
+mod find;
 mod member;
 pub mod orchestrate;
 mod relays;
 pub mod wire;
 
+pub use self::attend::{Greeting, Heard, Way, run as attend};
 pub use self::board::{FleetBoard, FleetFigures, GrantName};
 pub use self::channel::FleetTls;
-pub use self::member::{MemberOptions, Peer, start};
+pub use self::member::{MemberOptions, Peer, Place, start};
 pub use self::relays::RelayCounts;
 
 use ring::digest::{SHA256, digest};

@@ -1,11 +1,17 @@
 //! What nodes, orchestrators and people say, as protocol buffers: `tidegate/proto/fleet.proto`, package
 //! `tidegate.fleet.v1`. Written by hand, for it is short; a test holds its bytes.
 
+mod asks;
+
 use std::time::Duration;
 
 use tidegate_core::class::ClassId;
 use tidegate_core::fleet::{
     Amount, Beat, Directive, Fence, Grant, Held, NodeId, Reach, Token, Tuple,
+};
+
+pub use self::asks::{
+    ApartMessage, DigestMessage, DigestRequest, LenderMessage, LendersReply, LendersRequest,
 };
 
 /// A node's stream: beats there, directives back.
@@ -14,6 +20,16 @@ pub const ATTEND: &str = "/tidegate.fleet.v1.Fleet/Attend";
 pub const DESCRIBE: &str = "/tidegate.fleet.v1.Fleet/Describe";
 /// A node is to lend nothing, or to take part again.
 pub const DRAIN: &str = "/tidegate.fleet.v1.Fleet/Drain";
+/// What only the leader knows.
+pub const DIGEST: &str = "/tidegate.fleet.v1.Fleet/Digest";
+/// Nodes that could lend to the one that asks.
+pub const LENDERS: &str = "/tidegate.fleet.v1.Fleet/Lenders";
+/// Metadata of a node's stream: `host:port` where neighbours dial it.
+pub const LISTEN_KEY: &str = "tidegate-listen";
+/// Metadata of a node's stream: its site.
+pub const SITE_KEY: &str = "tidegate-site";
+/// Metadata of an error: `host:port` of the one that leads.
+pub const LEADER_KEY: &str = "tidegate-leader";
 
 /// What a message says makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

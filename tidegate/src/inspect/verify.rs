@@ -116,9 +116,13 @@ fn one(
     findings.records += survey.records;
     if survey.is_finished {
         let behind = segment.read(end, segment.size)?;
-        if find_footer(opened, &behind).is_none() || behind.len() != END {
+        let (last, room) = behind.split_at(END.min(behind.len()));
+        // A crash may leave room that was about to be cut off.
+        let is_room = room.iter().all(|&byte| byte == 0);
+        if find_footer(opened, last).is_none() || !is_room {
             let (from, to) = (end as u64, segment.size as u64);
-            let verdict = if behind.len() < END { Verdict::Torn } else { Verdict::Corrupt };
+            let is_torn = last.len() < END || is_room && last.ends_with(&[0]);
+            let verdict = if is_torn { Verdict::Torn } else { Verdict::Corrupt };
             survey.note(Damage { segment: segment.id, from, to, verdict });
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::link::{PathCounts, PathState, PathStatus};
 use tidegate_core::units::{Rate, Size};
+use tokio::sync::watch;
 
 /// How often a link says what it looks like.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
@@ -80,27 +81,51 @@ impl LinkFigures {
     }
 }
 
+/// Whom a link dials: name or address, and port.
+pub type Target = (Arc<str>, u16);
+/// Whom each place dials, by its name.
+type Targets = BTreeMap<String, watch::Sender<Option<Target>>>;
+type Figures = BTreeMap<(String, u64), LinkFigures>;
+
 /// The links of a node. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Links(Arc<Mutex<BTreeMap<(String, u64), LinkFigures>>>);
+pub struct Links {
+    figures: Arc<Mutex<Figures>>,
+    targets: Arc<Mutex<Targets>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Links {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<(String, u64), LinkFigures>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What a link looks like now; `number` tells lives of the same name apart.
     pub(crate) fn tell(&self, number: u64, figures: LinkFigures) {
-        self.all().insert((figures.name.clone(), number), figures);
+        lock(&self.figures).insert((figures.name.clone(), number), figures);
     }
 
     /// A link is over.
     pub(crate) fn forget(&self, number: u64, name: &str) {
-        self.all().remove(&(name.to_owned(), number));
+        lock(&self.figures).remove(&(name.to_owned(), number));
     }
 
     /// All of them, by name.
     pub fn read(&self) -> Vec<LinkFigures> {
-        self.all().values().cloned().collect()
+        lock(&self.figures).values().cloned().collect()
+    }
+
+    /// Whom the place of this name dials, as it changes: nobody at first.
+    pub(crate) fn target(&self, place: &str) -> watch::Receiver<Option<Target>> {
+        lock(&self.targets).entry(place.to_owned()).or_default().subscribe()
+    }
+
+    /// Lets a place dial somebody, or nobody.
+    pub(crate) fn dial(&self, place: &str, target: Option<Target>) {
+        let mut targets = lock(&self.targets);
+        targets.entry(place.to_owned()).or_default().send_if_modified(|before| {
+            let has_changed = *before != target;
+            *before = target;
+            has_changed
+        });
     }
 }

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::binding::Binding;
 use super::wire::{self, Heard, Wire};
-use super::{PROTOCOL, quic, tcp};
+use super::{PROTOCOL, Target, quic, tcp};
 use crate::output::Complaint;
 use crate::output::backoff::Backoff;
 use crate::tls::{self, Stream};
@@ -71,6 +71,8 @@ pub(crate) struct Dialer {
     pub(crate) binding: Binding,
     /// Whom it dials.
     pub(crate) peer: Peer,
+    /// Where the link is a place for several, one after the other: who it is now.
+    pub(crate) target: Option<watch::Receiver<Option<Target>>>,
     /// Where it reports.
     pub(crate) heard: mpsc::Sender<Heard>,
     /// Counts lives of the link: each has connections of its own.
@@ -102,6 +104,14 @@ impl Dialer {
         loop {
             self.life.borrow_and_update();
             let heard = self.heard.clone();
+            if let Some(target) = &mut self.target {
+                let wanted = tokio::select! {
+                    wanted = target.wait_for(Option::is_some) => wanted.ok().and_then(|one| one.clone()),
+                    () = heard.closed() => return,
+                };
+                let Some((host, port)) = wanted else { return };
+                (self.peer.host, self.peer.port) = (host, port);
+            }
             let begun = Instant::now();
             let end = tokio::select! {
                 end = self.serve() => end,
@@ -134,6 +144,8 @@ impl Dialer {
             Err(why) => return End::Failed(why),
         };
         match self.connect(address).await {
+            // The place is somebody else's since.
+            Ok(_) if self.life.has_changed().unwrap_or(true) => End::Again,
             Ok(connected) => self.keep(connected, address, source).await,
             Err(why) => End::Failed(why),
         }

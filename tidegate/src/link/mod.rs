@@ -20,7 +20,7 @@ pub(crate) mod wire;
 
 pub use self::binding::Binding;
 pub(crate) use self::binding::grow_buffers;
-pub use self::board::{LinkFigures, Links, PathFigures};
+pub use self::board::{LinkFigures, Links, PathFigures, Target};
 
 /// The protocol that both ends must speak, as TLS names it.
 pub(crate) const PROTOCOL: &[u8] = b"tidegate-link/1";

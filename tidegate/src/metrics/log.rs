@@ -10,8 +10,10 @@ pub(super) const WORKING: Metric = Metric::gauge(
     "tidegate_log_working",
     "1 while the log takes what it is given; 0 while it fails and durable records are refused.",
 );
-pub(super) const BYTES: Metric =
-    Metric::gauge("tidegate_log_bytes", "Bytes of all segments of the log.");
+pub(super) const BYTES: Metric = Metric::gauge(
+    "tidegate_log_bytes",
+    "Bytes of all segments of the log, without the room ahead in the newest.",
+);
 pub(super) const BOUND: Metric =
     Metric::gauge("tidegate_log_bound_bytes", "Bound on the bytes of the log, as configured.");
 pub(super) const SEGMENTS: Metric =

@@ -57,7 +57,9 @@ pub(super) fn output_options(
     output: &OutputConfig,
     config: &Config,
 ) -> anyhow::Result<LinkOptionsOut> {
-    let (host, port) = link.far().map_err(anyhow::Error::msg)?;
+    let nobody = || Ok((String::new(), 0));
+    let far = if link.is_place { nobody() } else { link.far() };
+    let (host, port) = far.map_err(anyhow::Error::msg)?;
     Ok(LinkOptionsOut {
         name: output.label().into(),
         host,
@@ -73,6 +75,7 @@ pub(super) fn output_options(
         },
         bounds: bounds(config),
         is_peer: link.is_peer,
+        is_place: link.is_place,
         unconfirmed_max: unconfirmed_max(output),
     })
 }

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use anyhow::Context;
 use tidegate_core::log::Key;
+use tidegate_core::options::{BacklogOrder, LogOptions};
 
 use super::secret;
-use crate::config::{Config, LogConfig};
+use crate::config::{Backlog, Config, LogConfig};
 use crate::drive::Log;
 use crate::spool::{self, SpoolOptions};
 
@@ -26,6 +27,19 @@ pub async fn open_log(config: &Config) -> anyhow::Result<Option<Log>> {
     let opened = spool::open(&options, &config.node.name()).await?;
     spool::tell_damage(&opened.recovery);
     Ok(Some(Log { opened, options }))
+}
+
+/// What core is to know of the log, if there is one.
+pub(crate) fn log_options(log: &LogConfig, boot: u64) -> Option<LogOptions> {
+    log.directory.as_ref().map(|_| LogOptions {
+        boot,
+        bound: log.bound.0,
+        segment: log.segment.0,
+        backlog: match log.backlog {
+            Backlog::OldestFirst => BacklogOrder::OldestFirst,
+            Backlog::NewestFirst => BacklogOrder::NewestFirst,
+        },
+    })
 }
 
 /// The keys of a log: the one that seals first.

@@ -57,6 +57,7 @@ pub async fn open(options: &SpoolOptions, node: &str) -> Result<Opened, SpoolErr
         let (found, expected) = (found.to_string(), node.to_owned());
         return Err(SpoolError::OfAnother { directory: directory.clone(), found, expected });
     }
+    cut_room(directory, &recovery);
     let random = || random().map_err(|source| failed("read", Path::new(RANDOM), source));
     let incarnation = match recovery.owner {
         Some((_, incarnation)) => incarnation,
@@ -91,6 +92,21 @@ async fn lock(directory: &Path, standby: bool) -> Result<Folder, SpoolError> {
     }
     let handle = File::open(directory).map_err(|source| failed("open", directory, source))?;
     Ok(Folder { directory: directory.into(), _lock: file, handle })
+}
+
+/// Gives back the room that the last process had ahead of what it wrote. Where that fails it stays: it is
+/// no damage, and goes with its segment.
+fn cut_room(directory: &Path, recovery: &Recovery) {
+    for (&segment, &length) in &recovery.segments {
+        let cut = |file: File| match file.metadata()?.len() > length.0 {
+            true => file.set_len(length.0),
+            false => Ok(()),
+        };
+        let file = OpenOptions::new().write(true).open(segment_path(directory, segment));
+        if let Err(error) = file.and_then(cut) {
+            tracing::warn!(%error, %segment, "its file keeps room that nothing needs");
+        }
+    }
 }
 
 impl Folder {

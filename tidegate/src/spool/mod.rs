@@ -1,11 +1,15 @@
 //! The spool: the files of the log.
 //!
 //! The node decides what is written, read back and deleted; core's `log` turns it into bytes. Here are
-//! the folder, its lock, and two threads that wait for the disk so that nobody else has to: `write`
-//! commits in groups, `read` fetches a backlog, and neither ever waits for the other.
+//! the folder, its lock, and threads, so that nobody else waits for the disk: `encode` makes bytes of
+//! entries, `write` commits in groups all that is there (`pending` stands between them), `read` fetches a
+//! backlog, and none ever waits for another.
 
 mod counts;
+mod encode;
 pub(crate) mod folder;
+mod growing;
+mod pending;
 pub(crate) mod read;
 mod reserve;
 mod write;
@@ -21,6 +25,8 @@ use tidegate_core::log::{
 };
 use tokio::sync::watch;
 
+use self::encode::Command;
+use self::pending::Pending;
 use self::reserve::Reserve;
 use crate::port::Arrival;
 pub use counts::{CommitCounts, Commits};
@@ -112,8 +118,9 @@ fn cause(error: &LogError) -> String {
 /// The running spool. Dropping it ends the threads as soon as they have done what they were told.
 #[derive(Debug)]
 pub struct Spool {
-    write: mpsc::Sender<write::Command>,
+    encode: mpsc::Sender<Command>,
     read: mpsc::Sender<Fetch>,
+    encoding: JoinHandle<()>,
     writing: JoinHandle<()>,
     /// True from the first commit on.
     is_ready: watch::Receiver<bool>,
@@ -132,7 +139,7 @@ impl Spool {
         commits: CommitCounts,
         arrivals: tokio::sync::mpsc::Sender<Arrival>,
     ) -> io::Result<Spool> {
-        let (write, commands) = mpsc::channel();
+        let (encode, commands) = mpsc::channel();
         let (read, orders) = mpsc::channel();
         let (ready, is_ready) = watch::channel(false);
         let reserve = Reserve::new(folder.reserve());
@@ -142,11 +149,16 @@ impl Spool {
             keys: options.keys.clone(),
             arrivals: arrivals.clone(),
         };
+        let pending = Arc::new(Pending::new(options.commit_max, options.commit_delay));
+        let encoder = encode::Encoding {
+            writer: Writer::new(name, &options.keys),
+            pending: pending.clone(),
+            arrivals: arrivals.clone(),
+            commits: commits.clone(),
+        };
         let writer = write::Writing {
             folder,
-            writer: Writer::new(name, &options.keys),
-            commit_max: options.commit_max.max(1),
-            commit_delay: options.commit_delay,
+            pending,
             file: None,
             arrivals,
             ready,
@@ -155,8 +167,9 @@ impl Spool {
         };
         let named = |name: &str| std::thread::Builder::new().name(name.into());
         named("log-read").spawn(move || reader.run(&orders))?;
-        let writing = named("log-write").spawn(move || writer.run(&commands))?;
-        Ok(Spool { write, read, writing, is_ready, commits })
+        let encoding = named("log-encode").spawn(move || encoder.run(&commands))?;
+        let writing = named("log-write").spawn(move || writer.run())?;
+        Ok(Spool { encode, read, encoding, writing, is_ready, commits })
     }
 
     /// Whether something was committed: waits for it through the receiver.
@@ -172,12 +185,12 @@ impl Spool {
     /// Writes entries; the loop hears `Appended` or `AppendFailed`.
     pub fn append(&self, appends: Vec<Append>) {
         // A thread that is gone has panicked, and `finish` tells.
-        let _ = self.write.send(write::Command::Append(appends));
+        let _ = self.encode.send(Command::Append(appends));
     }
 
     /// Deletes segments.
     pub fn release(&self, segments: Vec<SegmentId>) {
-        let _ = self.write.send(write::Command::Release(segments));
+        let _ = self.encode.send(Command::Release(segments));
     }
 
     /// Reads records back; the loop hears `Fetched`.
@@ -187,11 +200,11 @@ impl Spool {
 
     /// Finishes the present segment and waits until it is safe.
     pub async fn finish(self) {
-        let Spool { write, writing, .. } = self;
-        let _ = write.send(write::Command::Finish);
-        drop(write);
-        let joined = tokio::task::spawn_blocking(move || writing.join());
-        joined.await.expect("a join does not panic").expect("the spool's thread does not panic");
+        let Spool { encode, encoding, writing, .. } = self;
+        let _ = encode.send(Command::Finish);
+        drop(encode);
+        let joined = tokio::task::spawn_blocking(move || encoding.join().and(writing.join()));
+        joined.await.expect("a join does not panic").expect("the spool's threads do not panic");
     }
 }
 

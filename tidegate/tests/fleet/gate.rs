@@ -38,33 +38,45 @@ pub(crate) fn tls(authority: &Authority, own: &Issued) -> FleetTls {
 /// Who is in the fleet: names and ports.
 pub(crate) struct Plan {
     pub(crate) authority: Authority,
-    pub(crate) orchestrator: u16,
+    /// The port of each.
+    pub(crate) orchestrators: Vec<u16>,
     pub(crate) gates: Vec<(&'static str, u16)>,
+    /// Whether nodes are told of each other by their configuration, or find each other.
+    pub(crate) is_named: bool,
 }
 
 impl Plan {
     pub(crate) fn new(name: &str, gates: &[&'static str]) -> Plan {
         let gates = gates.iter().map(|gate| (*gate, free_port())).collect();
-        Plan { authority: Authority::new(name), orchestrator: free_port(), gates }
+        Plan {
+            authority: Authority::new(name),
+            orchestrators: vec![free_port()],
+            gates,
+            is_named: true,
+        }
     }
 
     /// The configuration of a node whose uplink carries 800 kbit/s.
     fn config(&self, own: &str) -> String {
         let files = self.authority.issue(own);
         let (_, port) = self.gates.iter().find(|(name, _)| *name == own).unwrap();
+        let orchestrators: Vec<String> =
+            self.orchestrators.iter().map(|port| format!("localhost:{port}")).collect();
         let mut text = format!(
             "[node]\nname = {own:?}\n[http]\nlisten = []\n\
              [[input]]\nmqtt = {{ listen = \"127.0.0.1:0\" }}\n\
              [[stream]]\ntopics = [\"alarm/#\"]\nclass = \"ls\"\n\
              [[output]]\nname = \"cloud\"\namqp = {{ url = \"amqp://127.0.0.1\" }}\n\
              rate = \"800kbit\"\nlaw = \"known\"\n\
-             [fleet]\norchestrators = [\"localhost:{}\"]\nlisten = \"127.0.0.1:{port}\"\n\
+             [fleet]\norchestrators = {orchestrators:?}\nlisten = \"127.0.0.1:{port}\"\n\
              ca = {:?}\ncertificate = {:?}\nkey = {:?}\n",
-            self.orchestrator,
             self.authority.ca(),
             files.certificate,
             files.key,
         );
+        if !self.is_named {
+            return text + &format!("advertise = \"localhost:{port}\"\nplaces = 1\n");
+        }
         for (name, port) in self.gates.iter().filter(|(name, _)| *name != own) {
             text += &format!("[[fleet.peer]]\nname = {name:?}\nto = \"127.0.0.1:{port}\"\n");
         }

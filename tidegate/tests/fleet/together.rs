@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
-use tidegate::fleet::orchestrate::{self, OrchestrateOptions, Orchestrating};
+use tidegate::fleet::orchestrate::{self, Lead, OrchestrateOptions, Orchestrating};
 use tidegate_core::fleet::FleetOptions;
 use tidegate_core::record::Identity;
 use tokio::time::{interval, timeout};
@@ -13,14 +13,19 @@ use crate::PATIENCE;
 use crate::gate::{Gate, Load, Plan, tls};
 
 /// Between two records of a busy node: twice what its uplink carries.
-const PERIOD: Duration = Duration::from_millis(5);
+pub(crate) const PERIOD: Duration = Duration::from_millis(5);
 
 async fn lead(plan: &Plan) -> Orchestrating {
+    lead_under(plan, None).await
+}
+
+async fn lead_under(plan: &Plan, revision: Option<u64>) -> Orchestrating {
     let options = OrchestrateOptions {
-        listen: vec![([127, 0, 0, 1], plan.orchestrator).into()],
+        listen: vec![([127, 0, 0, 1], plan.orchestrators[0]).into()],
         tls: tls(&plan.authority, &plan.authority.issue("orchestrator")),
         operators: vec!["ops".into()],
         fleet: FleetOptions::default(),
+        lead: Lead::Alone(revision),
     };
     orchestrate::start(options).await.unwrap()
 }
@@ -52,11 +57,11 @@ async fn busy_until_carried(
 }
 
 /// What a person is told.
-fn ask(plan: &Plan, words: &[&str]) -> (bool, String) {
+pub(crate) fn ask(plan: &Plan, port: u16, words: &[&str]) -> (bool, String) {
     let own = plan.authority.issue("ops");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.arg("fleet").args(words);
-    command.args(["--at", &format!("localhost:{}", plan.orchestrator)]);
+    command.args(["--at", &format!("localhost:{port}")]);
     command.arg("--ca").arg(plan.authority.ca());
     command.arg("--certificate").arg(own.certificate).arg("--key").arg(own.key);
     let output = command.output().unwrap();
@@ -73,14 +78,14 @@ async fn a_busy_node_borrows_an_uplink_and_every_record_arrives_once() {
     let mut load = Load::open(&busy).await;
     let mut arrived = busy_until_carried(&mut busy, &mut idle, &mut load, 100).await;
 
-    let (_, status) = ask(&plan, &["status"]);
+    let (_, status) = ask(&plan, plan.orchestrators[0], &["status"]);
     assert!(status.contains("gate-1") && status.contains("gate-2"), "{status}");
-    let (_, grants) = ask(&plan, &["grants"]);
+    let (_, grants) = ask(&plan, plan.orchestrators[0], &["grants"]);
     assert!(
         grants.lines().any(|line| line.starts_with("gate-1") && line.contains("gate-2")),
         "{grants}"
     );
-    let (_, why) = ask(&plan, &["explain", "gate-1"]);
+    let (_, why) = ask(&plan, plan.orchestrators[0], &["explain", "gate-1"]);
     assert!(why.contains("Records of class 2 go through gate-2"), "{why}");
 
     // Without a leader they go on, by what they hold and then alone.
@@ -142,7 +147,7 @@ async fn a_node_whose_orchestrators_are_away_works_alone() {
         load.send("alarm/1").await;
         gate.record().await;
     }
-    let (is_answered, why) = ask(&plan, &["status"]);
+    let (is_answered, why) = ask(&plan, plan.orchestrators[0], &["status"]);
     assert!(!is_answered && why.contains("no orchestrator answers"), "{why}");
     gate.node.stop(PATIENCE).await;
 }
@@ -153,16 +158,78 @@ async fn a_drained_node_lends_nothing_and_strangers_drain_nobody() {
     let leader = lead(&plan).await;
     let idle = Gate::start(&plan, "gate-2").await;
     let known = async {
-        while !ask(&plan, &["drain", "gate-2"]).0 {
+        while !ask(&plan, plan.orchestrators[0], &["drain", "gate-2"]).0 {
             tokio::time::sleep(PERIOD).await;
         }
     };
     timeout(PATIENCE, known).await.expect("the orchestrator hears the node");
-    let (_, why) = ask(&plan, &["explain", "gate-2"]);
+    let (_, why) = ask(&plan, plan.orchestrators[0], &["explain", "gate-2"]);
     assert!(why.contains("It is drained"), "{why}");
-    assert!(ask(&plan, &["drain", "gate-2", "--undo"]).0);
-    let (is_answered, why) = ask(&plan, &["drain", "gate-9"]);
+    assert!(ask(&plan, plan.orchestrators[0], &["drain", "gate-2", "--undo"]).0);
+    let (is_answered, why) = ask(&plan, plan.orchestrators[0], &["drain", "gate-9"]);
     assert!(!is_answered && why.contains("hears no node called \"gate-9\""), "{why}");
     idle.node.stop(PATIENCE).await;
     leader.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_refuse_a_leader_of_the_past() {
+    let plan = Plan::new("fleet-fence", &["gate-1", "gate-2"]);
+    let leader = lead_under(&plan, Some(7)).await;
+    let mut idle = Gate::start(&plan, "gate-2").await;
+    let mut busy = Gate::start(&plan, "gate-1").await;
+    let mut load = Load::open(&busy).await;
+    busy_until_carried(&mut busy, &mut idle, &mut load, 20).await;
+    leader.stop().await;
+    let figures = |gate: &Gate| gate.node.running.status.fleet().read().unwrap();
+    let alone = async {
+        while figures(&busy).has_leader {
+            tokio::time::sleep(PERIOD).await;
+        }
+    };
+    timeout(PATIENCE, alone).await.expect("it sees that the leader is gone");
+    let obeyed = figures(&busy).obeyed;
+    // Elected before the one that they know: it may grant what it likes.
+    let leader = lead_under(&plan, Some(6)).await;
+    let refused = async {
+        while figures(&busy).refused == 0 || figures(&busy).borrowed > 0 {
+            load.send("bulk/1").await;
+        }
+    };
+    timeout(PATIENCE, refused).await.expect("its directives are refused");
+    assert_eq!(figures(&busy).obeyed, obeyed);
+    leader.stop().await;
+    let leader = lead_under(&plan, Some(8)).await;
+    busy_until_carried(&mut busy, &mut idle, &mut load, 20).await;
+    leader.stop().await;
+    busy.node.stop(Duration::ZERO).await;
+    idle.node.stop(Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_neighbour_that_nobody_named_is_found_when_it_is_needed() {
+    let plan = Plan { is_named: false, ..Plan::new("fleet-found", &["gate-1", "gate-2"]) };
+    let leader = lead(&plan).await;
+    let mut idle = Gate::start(&plan, "gate-2").await;
+    let mut busy = Gate::start(&plan, "gate-1").await;
+    let mut load = Load::open(&busy).await;
+    let peers = |gate: &Gate| gate.node.running.status.fleet().read().map_or(0, |one| one.peers);
+    assert_eq!((peers(&busy), peers(&idle)), (0, 0));
+    let mut arrived = busy_until_carried(&mut busy, &mut idle, &mut load, 50).await;
+    assert_eq!((peers(&busy), peers(&idle)), (1, 0), "only who is short opens a link");
+    let rest = async {
+        while (arrived.len() as u64) < load.sent {
+            let record = tokio::select! {
+                record = busy.carried.recv() => record,
+                record = idle.carried.recv() => record,
+            };
+            arrived.push(record.unwrap().identity.clone());
+        }
+    };
+    timeout(PATIENCE, rest).await.expect("all arrive in time");
+    let distinct: BTreeSet<&Identity> = arrived.iter().collect();
+    assert_eq!((distinct.len() as u64, arrived.len() as u64), (load.sent, load.sent));
+    leader.stop().await;
+    busy.node.stop(PATIENCE).await;
+    idle.node.stop(PATIENCE).await;
 }

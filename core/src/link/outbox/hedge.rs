@@ -12,16 +12,21 @@ impl Outbox {
             self.hedges.remove(&(at, record));
             let Some(begun) = self.begun.get_mut(&record) else { continue };
             let deadline = begun.deadline;
+            let doubted = std::mem::take(&mut begun.doubted);
+            let again: Vec<Part> =
+                doubted.into_iter().flat_map(|part| begun.failed(part)).collect();
             // What has failed is on its way again, and what waits here has not gone at all.
             let is_under_way = |part: &Part| {
                 !self.failed.contains(part) && !self.ready.contains(&(deadline, *part))
             };
-            let parts = begun.parts().filter(|&part| !begun.is_done(part)).filter(is_under_way);
-            let parts: Vec<Part> = parts.collect();
-            let doubted = std::mem::take(&mut begun.doubted);
-            begun.is_hedged = pay(parts.iter().map(|&part| begun.length(part)).sum());
-            let copied = if begun.is_hedged { parts } else { Vec::new() };
-            doubted.into_iter().chain(copied).for_each(|part| self.requeue(part));
+            let open =
+                begun.open_parts().filter(|&part| !begun.is_done(part) && !again.contains(&part));
+            let missing = begun.missing().saturating_sub(again.len());
+            let copied: Vec<Part> = open.filter(is_under_way).take(missing).collect();
+            let bytes = again.iter().chain(&copied).map(|&part| begun.length(part)).sum();
+            begun.is_hedged = pay(bytes);
+            let copied = if begun.is_hedged { copied } else { Vec::new() };
+            again.into_iter().chain(copied).for_each(|part| self.requeue(part));
         }
     }
 

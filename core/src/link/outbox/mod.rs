@@ -1,8 +1,9 @@
 //! Records on their way: from the offer, over their pieces, to the peer's word about each.
 //!
-//! Records wait by deadline, and begin only when the peer has room for all of them. Within a stream none
-//! overtakes another, whatever its deadline.
+//! Records wait by deadline, and begin when the peer has room for all of them, but for one, which may begin in
+//! part. Within a stream none overtakes another, whatever its deadline.
 
+mod half;
 mod hedge;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +48,8 @@ pub(super) struct Outbox {
     failed: BTreeSet<Part>,
     /// Records by when they are hedged.
     hedges: BTreeSet<(Time, u64)>,
+    /// The record that has begun in part, by its deadline.
+    half: Option<(Time, u64)>,
     ready_bytes: Size,
     waiting_bytes: Size,
     /// Bytes that have not arrived.
@@ -75,6 +78,7 @@ impl Outbox {
             ready: BTreeSet::new(),
             failed: BTreeSet::new(),
             hedges: BTreeSet::new(),
+            half: None,
             ready_bytes: Size::ZERO,
             waiting_bytes: Size::ZERO,
             held: Size::ZERO,
@@ -128,12 +132,6 @@ impl Outbox {
         self.window.record_max
     }
 
-    /// Whether the peer's window keeps the most urgent record that waits from beginning.
-    pub(super) fn is_blocked(&self) -> bool {
-        let waiting = self.waiting.first_key_value();
-        waiting.is_some_and(|(_, outgoing)| !self.fits(outgoing))
-    }
-
     fn fits(&self, outgoing: &Outgoing) -> bool {
         self.begun_cost + cost(outgoing.content.len() as u32) <= self.window.limit
     }
@@ -179,44 +177,61 @@ impl Outbox {
     ) -> Option<(PartKey, Size)> {
         loop {
             let part = self.ready.first().copied();
+            let is_next = |deadline| part.is_none_or(|(earliest, _)| deadline < earliest);
             let waiting = self.waiting.first_key_value();
-            let begins = waiting.filter(|&(&(deadline, _), outgoing)| {
-                part.is_none_or(|(earliest, _)| deadline < earliest) && self.fits(outgoing)
-            });
-            let Some((&key, _)) = begins else {
-                return part.map(|key| (key, self.length(key.1)));
-            };
-            if let Some(outgoing) = self.waiting.remove(&key) {
-                if let Some(expires) = outgoing.expires {
-                    self.expiring.remove(&(expires, key));
+            let waiting = waiting.filter(|&(&(deadline, _), _)| is_next(deadline));
+            let waiting = waiting.map(|(&key, outgoing)| (key, self.fits(outgoing)));
+            let half = self.half.filter(|&(deadline, _)| is_next(deadline));
+            let goes_on = match (half, waiting) {
+                // What does not fit waits for what has begun in part: that can always be ended.
+                (Some((deadline, _)), Some((key, true))) if key.0 < deadline => {
+                    self.begin(key, false, &mut protect)
                 }
-                self.begin(key.0, outgoing, &mut protect);
+                (Some((_, record)), _) => self.open_piece(record),
+                (None, Some((key, true))) => self.begin(key, false, &mut protect),
+                (None, Some((key, false))) => {
+                    self.begins_half(key) && self.begin(key, true, &mut protect)
+                }
+                (None, None) => false,
+            };
+            if !goes_on {
+                return part.map(|key| (key, self.length(key.1)));
             }
         }
     }
 
+    /// Begins a record, all of it or its first piece. Answers whether it did.
     fn begin(
         &mut self,
-        deadline: Time,
-        outgoing: Outgoing,
+        key: (Time, u64),
+        is_half: bool,
         protect: &mut impl FnMut(Time, u32, Size) -> Protection,
-    ) {
+    ) -> bool {
+        let Some(outgoing) = self.waiting.remove(&key) else { return false };
+        if let Some(expires) = outgoing.expires {
+            self.expiring.remove(&(expires, key));
+        }
+        let deadline = key.0;
         let Outgoing { token, stream, content, .. } = outgoing;
         let size = content.len() as u32;
         let pieces = (size.div_ceil(self.piece_max as u32)).max(1);
         let record = self.next_dsn;
         self.next_dsn += u64::from(pieces);
-        self.begun_cost += cost(size);
-        self.waiting_bytes -= Size(u64::from(size));
         let tail = self.tails.entry(stream).or_default();
         let after = std::mem::replace(&mut tail.begun, record);
         let protection = protect(deadline, pieces, Size(u64::from(size.div_ceil(pieces))));
         let beginning = Beginning { token, stream, deadline, after, content, pieces, protection };
         self.hedges.extend(protection.hedge.map(|at| (at, record)));
-        let begun = Begun::new(record, beginning);
-        let parts = begun.parts();
+        let mut begun = Begun::new(record, beginning);
+        begun.open(if is_half { 1 } else { pieces });
+        self.half = if begun.is_open() { self.half } else { Some((deadline, record)) };
+        let opened = Size(u64::from(size)) - begun.closed();
+        self.begun_cost += opened + RECORD_COST;
+        self.waiting_bytes -= opened;
+        let parts = begun.open_parts();
         self.begun.insert(record, begun);
         parts.for_each(|part| self.requeue(part));
+        true
     }
 
     fn find(&self, part: Part) -> Option<&Begun> {
@@ -320,6 +335,10 @@ impl Outbox {
         let Some(begun) = self.begun.get_mut(&record) else { return };
         let (deadline, parts) = (begun.deadline, begun.parts());
         let hedge = begun.protection.hedge;
+        // Of what it has not been sent a peer can have no part, whatever it says.
+        self.waiting_bytes -= begun.closed();
+        begun.open(u32::MAX);
+        self.half = self.half.filter(|&(_, half)| half != record);
         self.held -= begun.finish();
         hedge.map(|at| self.hedges.remove(&(at, record)));
         parts.for_each(|part| self.forget((deadline, part)));
@@ -352,6 +371,7 @@ impl Outbox {
         self.ready.clear();
         self.failed.clear();
         self.hedges.clear();
+        self.half = None;
         self.tails.clear();
         self.expiring.clear();
         let waiting = waiting.into_values().map(|outgoing| (outgoing.token, false));
@@ -414,17 +434,18 @@ mod tests {
     }
 
     #[test]
-    fn a_record_begins_only_if_the_peer_has_room_for_all_of_it() {
+    fn one_record_begins_although_the_peer_has_no_room_for_all_of_it() {
         let mut outbox = outbox();
         for token in 0..3 {
             outbox.offer(outgoing(token, token, 60_000, 10 + token)).unwrap();
         }
         let sent = std::iter::from_fn(|| next(&mut outbox)).count();
-        assert_eq!(sent, 120);
+        // Two whole ones of 60,128, and of what is left but 2 KiB eight pieces of the third.
+        assert_eq!(sent, 120 + 8);
         assert!(outbox.begun_cost() <= WINDOW_START);
         let window = |limit| Window { limit: Size(limit), record_max: Size::from_kib(128) };
         outbox.widen(window(200_000));
-        assert_eq!(next(&mut outbox), Some(121));
+        assert_eq!(next(&mut outbox), Some(129));
         outbox.widen(window(1));
         assert_eq!(outbox.window.limit, Size(200_000), "an old word takes nothing back");
     }

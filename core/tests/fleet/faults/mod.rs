@@ -7,7 +7,7 @@ mod checks;
 mod member;
 mod node;
 mod plan;
-mod random;
+pub(crate) mod random;
 mod whole;
 mod whole_options;
 mod world;

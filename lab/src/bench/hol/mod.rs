@@ -82,7 +82,7 @@ impl Load {
         Stream {
             name: self.name.into(),
             topic: format!("plant/{}", self.name),
-            payload: Payload::Stamped(self.size),
+            payload: Payload::Measured(self.size),
             per_second: self.per_second.into(),
             is_urgent: self.is_urgent,
             ..Stream::default()

@@ -28,6 +28,7 @@ pub(super) fn findings(contestants: &[Contestant], outcomes: &Outcomes) -> Findi
         let name = contestant.name();
         for outcome in &outcomes[name] {
             found.lines.push(format!("{name}: slowest alarms:{}", slowest(outcome)));
+            found.lines.extend(windows(outcome).map(|line| format!("{name}: {line}")));
         }
     }
     let target = target(&took_part, outcomes);
@@ -56,6 +57,9 @@ fn broken(name: &str, outcomes: &[Outcome]) -> Vec<String> {
                 run + 1
             ));
         }
+        let wrong = [ALARM.name, BULK.name].map(|group| outcome.book.judged(group).broken(group));
+        let named = |what: String| format!("{name}, run {}: {what}", run + 1);
+        lines.extend(wrong.into_iter().flatten().map(named));
     }
     lines
 }
@@ -99,6 +103,13 @@ fn row(name: &str, outcomes: &[Outcome]) -> String {
         lost(BULK.name),
         of(&goodput),
     )
+}
+
+/// What the query at the far end showed, group by group; nothing where records carried no values.
+fn windows(outcome: &Outcome) -> impl Iterator<Item = String> {
+    let of = |group: &'static str| (group, outcome.book.judged(group));
+    let asked = [ALARM.name, BULK.name].map(of).into_iter().filter(|(_, judged)| judged.asked > 0);
+    asked.map(|(group, judged)| format!("{group}, sum and average: {}", judged.line()))
 }
 
 /// When the slowest alarms were due, and how late they came: whether a p99 is a start, a stall or the rule.

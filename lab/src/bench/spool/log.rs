@@ -1,4 +1,4 @@
-//! The log by itself: its two threads are told entries and say what is safe, as the loop of a node would.
+//! The log by itself: its threads are told entries and say what is safe, as the loop of a node would.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

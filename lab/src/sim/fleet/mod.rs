@@ -13,3 +13,4 @@ mod traffic;
 pub(in crate::sim) use self::damping::run as damping;
 pub(in crate::sim) use self::scale::run as scale;
 pub(in crate::sim) use self::tables::run as tables;
+pub(crate) use self::tables::{Point, four_g};

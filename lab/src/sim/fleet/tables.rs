@@ -66,6 +66,33 @@ pub(in crate::sim) fn run(seed: u64, recorded: &Path) -> anyhow::Result<Report> 
     Ok((lines, broken))
 }
 
+/// A point of the tables, for a comparison with real nodes. Latencies are seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Point {
+    /// Records/s of all nodes that came to the far end.
+    pub(crate) all: f64,
+    /// p99 of the busy node's `ls`, `nm` and `lt`.
+    pub(crate) p99: [f64; 3],
+    /// Of the idle nodes' own `ls`, the worst node's.
+    pub(crate) lender_p99: f64,
+}
+
+/// Link mode at 4G and 5,000 `lt` records/s, each node alone and as a fleet.
+///
+/// # Errors
+/// A case that cannot be built.
+pub(crate) fn four_g(seconds: f64, seed: u64) -> anyhow::Result<[Point; 2]> {
+    let [_, network, _] = networks();
+    let point = |system| {
+        let mode = Mode::Link;
+        let case = Case { mode, network, rate: TABLE_RATE, system, length: seconds, traces: None };
+        let Measured { classes, all, lender_p99, .. } = case.run(seed)?;
+        anyhow::Ok(Point { all, p99: classes.map(|class| class.p99), lender_p99 })
+    };
+    let alone = point(System::Alone(SchedulerName::Tidegate))?;
+    Ok([alone, point(System::Fleet(MatchingName::default()))?])
+}
+
 /// The cases of a table: every system at every rate, every matching at the paper's.
 fn grid(mode: Mode, network: case::Network) -> Vec<Case> {
     let case = |rate, system| Case { mode, network, rate, system, length: 30.0, traces: None };

@@ -62,7 +62,7 @@ fn policies() -> Vec<Policy> {
     all.push(Policy { options, ..off });
     // Whether what failed goes again by two paths: rarer failures, more copies.
     for (doubles_repeats, repeats) in [(true, 2), (false, 1)] {
-        for bound in [140, 150, 160, 170] {
+        for bound in [140, 150, 160, 170, 180, 190, 200] {
             let bounded = policy(&format!("{bound} ms, {repeats} again"), &[0, 1, 2], bound);
             let options = LinkOptions { doubles_repeats, ..bounded.options.clone() };
             all.push(Policy { options, ..bounded });

@@ -174,7 +174,11 @@ impl Case {
     fn measure(&self, scenario: &Scenario, outcome: &Outcome) -> Measured {
         let (from, end) = (Time::ZERO + Span::seconds(FOUND).0, Time::ZERO + scenario.length.0);
         let warm = Time::ZERO + Duration::from_secs(self.warm_up);
+        let (lost, mut broken) = crate::sim::report::audit(scenario, outcome);
         let classes = [0, 1, 2].map(|place| {
+            let judged = outcome.judged(place);
+            broken.extend(judged.broken(&scenario.load[place].name));
+            let after: Duration = judged.after.iter().sum();
             let account = &outcome.ledger.accounts[place];
             let came = account.received.iter().filter(|one| warm <= one.arrived + one.took);
             let mut took: Vec<f64> = came.map(|one| one.took.as_secs_f64()).collect();
@@ -189,13 +193,14 @@ impl Case {
                 sent: stage.count(),
                 late,
                 violated: late + waiting.late_records,
+                windows: (judged.asked, judged.after.len() as u64),
+                answer: after.as_secs_f64() / judged.after.len() as f64,
             }
         });
         let bytes: u64 =
             outcome.ledger.accounts.iter().map(|account| account.bytes(from, end)).sum();
         let found = Duration::from_secs(FOUND);
         let room = scenario.link.uplink.service.room(found, scenario.length.0);
-        let (lost, broken) = crate::sim::report::audit(scenario, outcome);
         Measured { classes, share: bytes as f64 / room, lost, broken }
     }
 }
@@ -214,10 +219,14 @@ pub(in crate::sim) struct ClassMeasured {
     pub(in crate::sim) late: u64,
     /// The same, and waiting ones past it.
     pub(in crate::sim) violated: u64,
+    /// Windows that the query at the far end could answer, and did.
+    pub(in crate::sim) windows: (u64, u64),
+    /// Mean seconds from the end of a window to its answer.
+    pub(in crate::sim) answer: f64,
 }
 
 /// What a run showed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::sim) struct Measured {
     pub(in crate::sim) classes: [ClassMeasured; 3],
     /// Bytes that came from the third second on, over what the link carries.

@@ -8,6 +8,7 @@
 //! paper's alone.
 
 mod recorded;
+mod sweep;
 
 use std::path::Path;
 
@@ -95,13 +96,25 @@ impl Cell {
         self.stat(|run| part(&run.classes[class]))
     }
 
+    /// Seconds from the end of a window to its answer.
+    fn answer(&self, class: usize) -> (f64, f64) {
+        self.stat(|run| run.classes[class].answer)
+    }
+
+    /// Percent of the windows that were answered.
+    fn answered(&self, class: usize) -> f64 {
+        let part = |(asked, answered): (u64, u64)| 100.0 * answered as f64 / asked.max(1) as f64;
+        self.stat(|run| part(run.classes[class].windows)).0
+    }
+
     fn records(&self) -> (f64, f64) {
         self.stat(|run| run.classes.iter().map(|class| class.records).sum())
     }
 }
 
 fn spread((mean, deviation): (f64, f64), digits: usize) -> String {
-    format!("{mean:.digits$} ± {deviation:.digits$}")
+    // The mean of nothing.
+    if mean.is_nan() { "-".into() } else { format!("{mean:.digits$} ± {deviation:.digits$}") }
 }
 
 /// `lab sim node-tables`.
@@ -121,6 +134,9 @@ pub(in crate::sim) fn tables(data: &Path, seed: u64, runs: u64) -> anyhow::Resul
         lines.extend(mode_lines(&mode, &cells));
         all.extend(cells);
     }
+    let swept = sweep::sweep(seed, runs)?;
+    lines.extend(swept.lines);
+    all.extend(swept.cells);
     let (recorded, cells) = recorded::fig_7(data, seed, runs)?;
     lines.extend(recorded);
     all.extend(cells);
@@ -130,7 +146,7 @@ pub(in crate::sim) fn tables(data: &Path, seed: u64, runs: u64) -> anyhow::Resul
         let case = format!("{} under {}", cell.case.label(), cell.scheduler.name());
         run.broken.iter().map(|what| format!("broken in {case}: {what}")).collect::<Vec<_>>()
     };
-    let broken = measured().flat_map(named).collect();
+    let broken = measured().flat_map(named).chain(swept.broken).collect();
     lines.push(figure("lost_accepted", lost as f64, "records"));
     Ok((lines, lost, broken))
 }
@@ -176,18 +192,37 @@ fn mode_lines(mode: &Mode, cells: &[Cell]) -> Vec<String> {
     let own = most().filter(|cell| cell.case.network.name == "4G");
     lines.extend(own.map(|cell| row("4G", cell, |class| spread(cell.late(class), 1))));
     lines.extend(theirs("4G", &TABLE_V, 1));
+    lines.push(
+        "Query at 5,000 lt: s from the end of a window of 1 s to its sum and average (windows answered, %)"
+            .into(),
+    );
+    lines.extend(most().map(|cell| {
+        let show =
+            |class| format!("{} ({:.0})", spread(cell.answer(class), 2), cell.answered(class));
+        row(cell.case.network.name, cell, show)
+    }));
     lines.extend(cells.iter().flat_map(|cell| figures(mode.name, cell)));
     lines
 }
 
-/// A row for each case, a column for each scheduler.
+/// A row for each case, a column for each scheduler; cases differ by link and rate.
 fn by_rate(title: &str, cells: &[Cell], show: impl Fn(&Cell) -> String) -> Vec<String> {
+    by_case(title, cells, &|case| case.network.name.into(), show)
+}
+
+/// The same, of cases with names of their own.
+fn by_case(
+    title: &str,
+    cells: &[Cell],
+    name: &dyn Fn(&Case) -> String,
+    show: impl Fn(&Cell) -> String,
+) -> Vec<String> {
     let heads = SCHEDULERS.map(|scheduler| format!("{:>20}", scheduler.name())).concat();
     let mut lines = vec![title.to_owned(), format!("  {:<24}{:>6}{heads}", "", "lt/s")];
     for row in cells.chunks(SCHEDULERS.len()) {
         let columns = row.iter().map(|cell| format!("{:>20}", show(cell))).collect::<String>();
-        let Case { network, bulk, .. } = row[0].case;
-        lines.push(format!("  {:<24}{bulk:>6}{columns}", network.name));
+        let case = row[0].case;
+        lines.push(format!("  {:<24}{:>6}{columns}", name(&case), case.bulk));
     }
     lines
 }
@@ -216,6 +251,7 @@ fn figures(mode: &str, cell: &Cell) -> Vec<String> {
     for (place, class) in CLASSES.into_iter().enumerate() {
         lines.push(figure(&name(&format!("{class}_mean")), cell.latency(place).0, "s"));
         lines.push(figure(&name(&format!("{class}_late")), cell.late(place).0, "%"));
+        lines.push(figure(&name(&format!("{class}_answered")), cell.answered(place), "%"));
     }
     lines.push(figure(&name("records"), cell.records().0, "records/s"));
     lines
@@ -228,7 +264,7 @@ mod tests {
     fn measured(mean: f64, late: u64) -> Measured {
         let class =
             ClassMeasured { mean, late, sent: 200, records: 10.0, ..ClassMeasured::default() };
-        Measured { classes: [class; 3], share: 1.0, lost: 0, broken: Vec::new() }
+        Measured { classes: [class; 3], share: 1.0, ..Measured::default() }
     }
 
     #[test]

@@ -15,9 +15,10 @@ use tidegate_core::capacity::LawName;
 use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::Time;
 
+use super::file::SAMPLE;
 use super::quantity::{Amount, Span, Speed};
 use super::scenario::{
-    Arrivals, ConnectionSpec, LinkSpec, LoadSpec, NodeSpec, Phase, Scenario, Window,
+    Arrivals, ConnectionSpec, Feedback, LinkSpec, LoadSpec, NodeSpec, Phase, Scenario, Window,
 };
 use super::world::World;
 use super::{parallel, report};
@@ -109,7 +110,11 @@ impl Trace {
             length: Span(self.length),
             drain: DRAIN,
             node: NodeSpec { law, scheduler, ..NodeSpec::default() },
-            connection: ConnectionSpec::default(),
+            // As the output of a real node hears of what is acknowledged.
+            connection: ConnectionSpec {
+                feedback: Feedback::Polled(SAMPLE),
+                ..ConnectionSpec::default()
+            },
             link: LinkSpec { uplink, downlink: back },
             load: vec![
                 load(report::ALARM, 50, ALARMS.1, ALARMS.0),
@@ -188,7 +193,13 @@ pub(crate) fn traces(data: &Path) -> anyhow::Result<Option<Vec<Trace>>> {
 
 /// Whether a score reaches the target beside BBR's.
 fn keeps(score: &Score, bbr: &Score) -> bool {
-    score.share >= SHARE_OF_BBR * bbr.share && score.p50 < bbr.p50 && score.p99 < bbr.p99
+    let of = |one: &Score| [one.p50, one.p99, one.share];
+    keeps_beside_bbr(of(score), of(bbr))
+}
+
+/// The same of p50, p99 and share.
+pub(crate) fn keeps_beside_bbr(ours: [f64; 3], bbr: [f64; 3]) -> bool {
+    ours[2] >= SHARE_OF_BBR * bbr[2] && ours[0] < bbr[0] && ours[1] < bbr[1]
 }
 
 /// What is said where there are none.

@@ -4,6 +4,7 @@ use tidegate_core::limits::CLASSES_MAX;
 
 use super::{Findings, links, name_is_good};
 use crate::config::Config;
+use crate::config::fleet::PLACES_MAX;
 use crate::config::outputs::host_and_port;
 use crate::config::places::Place;
 
@@ -45,6 +46,17 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
              [[class]] out"
         );
         findings.error(place.clone(), text);
+    }
+    match &fleet.advertise {
+        Some(text) => host_is_good(text, place.to("advertise"), findings),
+        None if fleet.places.is_some() || fleet.site.is_some() => {
+            let text = "nobody finds this node, and it finds nobody: give advertise = \"gate-7.example:7444\"";
+            findings.error(place.clone(), text);
+        }
+        None => {}
+    }
+    if fleet.places.is_some_and(|places| places > PLACES_MAX) {
+        findings.error(place.to("places"), format!("at most {PLACES_MAX}"));
     }
     for (index, peer) in fleet.peer.iter().enumerate() {
         let place = place.to("peer").to(index);

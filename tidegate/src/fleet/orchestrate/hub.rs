@@ -1,20 +1,25 @@
 //! The task that owns core's orchestrator: beats in, directives out, answers for people.
+//!
+//! Where there are several orchestrators it also owns the candidate for the lead, so that the lease is looked
+//! at before anything else is done: a process that slept does not speak for the past.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_core::fleet::{
-    Beat, FleetOptions, NodeId, Orchestrator, OrchestratorInput, OrchestratorOutput, PairState,
+    Beat, Digest, FleetOptions, NodeId, Orchestrator, OrchestratorInput, OrchestratorOutput,
 };
-use tidegate_core::units::Time;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::sleep_until;
 use tonic::Status;
+use tonic::metadata::MetadataValue;
 
+use super::candidate::{Answer, Candidate, Turn};
+use super::describe;
 use crate::fleet::node_id;
-use crate::fleet::wire::{Description, DirectiveMessage, GrantMessage, MemberMessage};
+use crate::fleet::wire::{Description, DirectiveMessage, LEADER_KEY, LenderMessage};
 use crate::port::Clock;
 
 /// Beats and questions that may wait for the hub.
@@ -22,17 +27,57 @@ const WAITING_MAX: usize = 4096;
 /// Directives that may wait for a node's wire: each one is the whole state.
 pub(super) const DIRECTIVES_MAX: usize = 4;
 
+/// A node that comes, as it says.
+#[derive(Clone, Debug)]
+pub(super) struct Attendant {
+    /// As in its certificate.
+    pub(super) name: Arc<str>,
+    /// `host:port` where neighbours dial it.
+    pub(super) listen: Option<Arc<str>>,
+    /// Those of one site reach each other.
+    pub(super) site: Arc<str>,
+}
+
 /// Where a node hears.
 pub(super) type Directives = mpsc::Sender<Result<DirectiveMessage, Status>>;
+/// Where they come out.
+type Heard = mpsc::Receiver<Result<DirectiveMessage, Status>>;
+/// An answer of the leader, or who leads instead.
+type Led<T> = Result<T, NotLeading>;
+
+/// This orchestrator does not lead.
+#[derive(Clone, Debug)]
+pub(super) struct NotLeading {
+    /// Where the one is that does, if there is one.
+    leader: Option<Arc<str>>,
+}
+
+impl From<NotLeading> for Status {
+    fn from(NotLeading { leader }: NotLeading) -> Self {
+        let Some(leader) = leader else {
+            return Status::failed_precondition("it does not lead, and knows nobody who does");
+        };
+        let mut status = Status::failed_precondition(format!("it does not lead: ask {leader}"));
+        if let Ok(value) = MetadataValue::try_from(&*leader) {
+            status.metadata_mut().insert(LEADER_KEY, value);
+        }
+        status
+    }
+}
 
 /// What the hub is told.
 #[derive(Debug)]
 enum ToHub {
-    /// A node's stream begins; an earlier one of it is over.
-    Joined(Arc<str>, Directives),
+    /// A node comes; an earlier stream of it is over. It is answered when there is something to hear.
+    Joined(Attendant, oneshot::Sender<Heard>),
     Beat(Beat),
-    Describe(oneshot::Sender<Description>),
-    Drain(NodeId, bool, oneshot::Sender<bool>),
+    Describe(oneshot::Sender<Led<Description>>),
+    Drain(NodeId, bool, oneshot::Sender<Led<bool>>),
+    Lenders(NodeId, oneshot::Sender<Led<Vec<LenderMessage>>>),
+    Digest(oneshot::Sender<Led<(u64, Digest)>>),
+    Inherit(Digest),
+    /// The process stops; answered when the lead is left to others.
+    Stop(oneshot::Sender<()>),
 }
 
 /// The hub's door. Cheap to clone.
@@ -44,28 +89,49 @@ fn stopping<T>(_: T) -> Status {
     Status::unavailable("the orchestrator is stopping")
 }
 
+/// How it comes to lead.
+#[derive(Debug)]
+pub(super) enum Seat {
+    /// It is the only one, and leads under this revision.
+    Only(u64),
+    /// One of several.
+    OneOf(Candidate),
+}
+
 impl Hub {
-    /// Starts the task; it leads under this revision.
-    pub(super) fn start(options: FleetOptions, revision: u64) -> (Hub, JoinHandle<()>) {
+    /// Starts the task.
+    pub(super) fn start(options: FleetOptions, seat: Seat) -> (Hub, JoinHandle<()>) {
         let (sender, inbox) = mpsc::channel(WAITING_MAX);
         let clock = Clock::start();
         let mut orchestrator = Orchestrator::new(options);
-        orchestrator.handle(clock.now(), OrchestratorInput::Elected { revision });
-        let state = State { orchestrator, clock, nodes: BTreeMap::new() };
+        let candidate = match seat {
+            Seat::Only(revision) => {
+                orchestrator.handle(clock.now(), OrchestratorInput::Elected { revision });
+                None
+            }
+            Seat::OneOf(candidate) => Some(candidate),
+        };
+        let (nodes, waiting) = (BTreeMap::new(), BTreeMap::new());
+        let state = State { orchestrator, candidate, clock, nodes, waiting };
         (Hub(sender), tokio::spawn(state.run(inbox)))
     }
 
-    /// A node's stream begins. Returns where its directives come out.
+    async fn tell(&self, told: ToHub) -> Result<(), Status> {
+        self.0.send(told).await.map_err(stopping)
+    }
+
+    async fn ask<T>(&self, told: impl FnOnce(oneshot::Sender<T>) -> ToHub) -> Result<T, Status> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(told(reply)).await?;
+        answer.await.map_err(stopping)
+    }
+
+    /// A node comes. Returns where its directives come out: once this orchestrator leads.
     ///
     /// # Errors
-    /// The hub is gone.
-    pub(super) async fn join(
-        &self,
-        name: Arc<str>,
-    ) -> Result<mpsc::Receiver<Result<DirectiveMessage, Status>>, Status> {
-        let (sender, directives) = mpsc::channel(DIRECTIVES_MAX);
-        self.0.send(ToHub::Joined(name, sender)).await.map_err(stopping)?;
-        Ok(directives)
+    /// The hub is gone, or the same node came again.
+    pub(super) async fn join(&self, attendant: Attendant) -> Result<Heard, Status> {
+        self.ask(|reply| ToHub::Joined(attendant, reply)).await
     }
 
     /// A node's beat.
@@ -73,56 +139,140 @@ impl Hub {
     /// # Errors
     /// The hub is gone.
     pub(super) async fn beat(&self, beat: Beat) -> Result<(), Status> {
-        self.0.send(ToHub::Beat(beat)).await.map_err(stopping)
+        self.tell(ToHub::Beat(beat)).await
     }
 
     /// What it knows.
     ///
     /// # Errors
-    /// The hub is gone.
+    /// The hub is gone, or does not lead.
     pub(super) async fn describe(&self) -> Result<Description, Status> {
-        let (reply, answer) = oneshot::channel();
-        self.0.send(ToHub::Describe(reply)).await.map_err(stopping)?;
-        answer.await.map_err(stopping)
+        Ok(self.ask(ToHub::Describe).await??)
     }
 
     /// A node is to lend nothing, or to take part again; whether it is known.
     ///
     /// # Errors
-    /// The hub is gone.
+    /// The hub is gone, or does not lead.
     pub(super) async fn drain(&self, node: NodeId, is_drained: bool) -> Result<bool, Status> {
-        let (reply, answer) = oneshot::channel();
-        self.0.send(ToHub::Drain(node, is_drained, reply)).await.map_err(stopping)?;
-        answer.await.map_err(stopping)
+        Ok(self.ask(|reply| ToHub::Drain(node, is_drained, reply)).await??)
     }
+
+    /// Nodes that could lend to this one.
+    ///
+    /// # Errors
+    /// The hub is gone, or does not lead.
+    pub(super) async fn lenders(&self, to: NodeId) -> Result<Vec<LenderMessage>, Status> {
+        Ok(self.ask(|reply| ToHub::Lenders(to, reply)).await??)
+    }
+
+    /// Its revision, and what only the leader knows.
+    ///
+    /// # Errors
+    /// The hub is gone, or does not lead.
+    pub(super) async fn digest(&self) -> Result<(u64, Digest), Status> {
+        Ok(self.ask(ToHub::Digest).await??)
+    }
+
+    /// What the leader says that only it knows.
+    ///
+    /// # Errors
+    /// The hub is gone.
+    pub(super) async fn inherit(&self, digest: Digest) -> Result<(), Status> {
+        self.tell(ToHub::Inherit(digest)).await
+    }
+
+    /// Leaves the lead to others.
+    pub(super) async fn stop(&self) {
+        let _ = self.ask(ToHub::Stop).await;
+    }
+}
+
+/// Why it woke.
+enum Woken {
+    Told(Option<ToHub>),
+    Answered(Answer),
+    Due,
 }
 
 struct State {
     orchestrator: Orchestrator,
+    candidate: Option<Candidate>,
     clock: Clock,
-    /// Name of each node that ever came, and where it hears.
-    nodes: BTreeMap<NodeId, (Arc<str>, Directives)>,
+    /// Each node that came since it leads, and where it hears.
+    nodes: BTreeMap<NodeId, (Attendant, Directives)>,
+    /// Nodes that came before it leads: they are there at once when it does.
+    waiting: BTreeMap<NodeId, (Attendant, oneshot::Sender<Heard>)>,
 }
 
 impl State {
     async fn run(mut self, mut inbox: mpsc::Receiver<ToHub>) {
         loop {
             let due = self.orchestrator.next_timeout().and_then(|at| self.clock.instant(at));
-            tokio::select! {
-                told = inbox.recv() => {
-                    let Some(told) = told else { return };
-                    self.take(told);
+            let (candidate, clock) = (&mut self.candidate, &self.clock);
+            let answered = async {
+                match candidate {
+                    Some(candidate) => candidate.answer(clock).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let woken = tokio::select! {
+                told = inbox.recv() => Woken::Told(told),
+                answer = answered => Woken::Answered(answer),
+                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => Woken::Due,
+            };
+            match woken {
+                Woken::Told(told) => {
+                    self.stand(Answer::Due);
+                    let mut next = told;
                     // A decision for all that waits, not one for each.
-                    while let Ok(told) = inbox.try_recv() {
-                        self.take(told);
+                    loop {
+                        match next {
+                            None => return,
+                            Some(ToHub::Stop(reply)) => return self.stop(reply).await,
+                            Some(told) => self.take(told),
+                        }
+                        let Ok(told) = inbox.try_recv() else { break };
+                        next = Some(told);
                     }
                 }
-                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {
+                Woken::Answered(answer) => self.stand(answer),
+                Woken::Due => {
+                    self.stand(Answer::Due);
                     self.handle(OrchestratorInput::Timeout);
                 }
             }
             self.speak();
         }
+    }
+
+    /// Goes on with the election.
+    fn stand(&mut self, answer: Answer) {
+        let Some(candidate) = &mut self.candidate else { return };
+        for turn in candidate.take(self.clock.now(), answer) {
+            match turn {
+                Turn::Lead(revision) => {
+                    tracing::info!(revision, waiting = self.waiting.len(), "leading from now on");
+                    self.handle(OrchestratorInput::Elected { revision });
+                    for (_, (attendant, reply)) in std::mem::take(&mut self.waiting) {
+                        self.admit(attendant, reply);
+                    }
+                }
+                Turn::StepDown => {
+                    tracing::warn!("no longer leading: the lease could not be kept");
+                    self.handle(OrchestratorInput::Deposed);
+                    // Their streams end, and they come again.
+                    self.nodes.clear();
+                }
+            }
+        }
+    }
+
+    async fn stop(self, reply: oneshot::Sender<()>) {
+        if let Some(candidate) = self.candidate {
+            candidate.resign(self.clock.now()).await;
+        }
+        let _ = reply.send(());
     }
 
     fn handle(&mut self, input: OrchestratorInput) {
@@ -142,66 +292,81 @@ impl State {
 
     fn take(&mut self, told: ToHub) {
         match told {
-            ToHub::Joined(name, directives) => {
-                tracing::info!(node = %name, "a node attends");
-                self.nodes.insert(node_id(&name), (name, directives));
+            ToHub::Joined(attendant, reply) if self.orchestrator.revision().is_some() => {
+                self.admit(attendant, reply);
+            }
+            ToHub::Joined(attendant, reply) => {
+                self.waiting.insert(node_id(&attendant.name), (attendant, reply));
             }
             ToHub::Beat(beat) => self.handle(OrchestratorInput::Beat(beat)),
             ToHub::Describe(reply) => {
-                let _ = reply.send(self.describe());
+                let now = self.clock.now();
+                let names = &|node: NodeId| self.nodes.get(&node).map(|(one, _)| one.name.clone());
+                let said = self.led(|state| describe::all(now, &state.orchestrator, names));
+                let _ = reply.send(said);
             }
             ToHub::Drain(node, is_drained, reply) => {
-                let is_known = self.orchestrator.members().any(|member| member.node == node);
-                if is_known {
+                let is_known =
+                    self.led(|state| state.orchestrator.members().any(|one| one.node == node));
+                if matches!(is_known, Ok(true)) {
                     self.handle(OrchestratorInput::Drain(node, is_drained));
                 }
                 let _ = reply.send(is_known);
             }
+            ToHub::Lenders(to, reply) => {
+                let _ = reply.send(self.led(|state| state.lenders(to)));
+            }
+            ToHub::Digest(reply) => {
+                let now = self.clock.now();
+                let revision = self.orchestrator.revision().unwrap_or_default();
+                let said = self.led(|state| (revision, state.orchestrator.digest(now)));
+                let _ = reply.send(said);
+            }
+            ToHub::Inherit(digest) => self.handle(OrchestratorInput::Inherit(digest)),
+            ToHub::Stop(_) => {}
         }
+    }
+
+    /// An answer, if it is this one's to give.
+    fn led<T>(&self, answer: impl FnOnce(&State) -> T) -> Led<T> {
+        if self.orchestrator.revision().is_some() {
+            return Ok(answer(self));
+        }
+        let leader = self.candidate.as_ref().and_then(|one| one.leader().borrow().clone());
+        Err(NotLeading { leader })
+    }
+
+    /// A node hears from now on what the leader has to say.
+    fn admit(&mut self, attendant: Attendant, reply: oneshot::Sender<Heard>) {
+        let (sender, directives) = mpsc::channel(DIRECTIVES_MAX);
+        if reply.send(directives).is_ok() {
+            tracing::info!(node = %attendant.name, "a node attends");
+            self.nodes.insert(node_id(&attendant.name), (attendant, sender));
+        }
+    }
+
+    /// Who could lend to a node, and where each is dialed: those of its site that say where.
+    fn lenders(&self, to: NodeId) -> Vec<LenderMessage> {
+        let Some((asking, _)) = self.nodes.get(&to) else { return Vec::new() };
+        let near = |node: NodeId| {
+            let (attendant, _) = self.nodes.get(&node)?;
+            let is_near = attendant.site == asking.site;
+            let address = attendant.listen.as_deref().filter(|_| is_near)?.to_owned();
+            Some(LenderMessage { name: attendant.name.to_string(), address })
+        };
+        let is_near = |node| near(node).is_some();
+        let all = self.orchestrator.lenders(self.clock.now(), to, is_near);
+        all.into_iter().filter_map(near).collect()
     }
 
     fn speak(&mut self) {
+        let now = self.clock.now();
+        let leads = self.candidate.as_ref().is_none_or(|candidate| candidate.leads(now));
         while let Some(OrchestratorOutput::Directive(directive)) = self.orchestrator.poll() {
-            if let Some((_, directives)) = self.nodes.get(&directive.node) {
+            if let Some((_, directives)) = self.nodes.get(&directive.node).filter(|_| leads) {
                 // One that finds no room is repaired by the next.
                 let _ = directives.try_send(Ok((&directive).into()));
             }
-        }
-    }
-
-    fn describe(&self) -> Description {
-        let now: Time = self.clock.now();
-        let round = self.orchestrator.round();
-        let members: Vec<_> = self.orchestrator.members().collect();
-        let pairs = members.iter().flat_map(|receiver| {
-            members.iter().map(move |provider| (receiver.node, provider.node))
-        });
-        let is_apart = |&(receiver, provider): &(NodeId, NodeId)| {
-            matches!(self.orchestrator.pair(receiver, provider), Some(PairState::Apart { .. }))
-        };
-        let member = |member: &tidegate_core::fleet::MemberStatus| MemberMessage {
-            node: member.node.0,
-            name: self.nodes.get(&member.node).map_or("", |(name, _)| name).into(),
-            capacity: member.tuple.capacity.0,
-            demand: member.tuple.demand.iter().map(|amount| amount.0).collect(),
-            silent_ms: u64::try_from(now.since(member.heard).as_millis()).unwrap_or(u64::MAX),
-            is_drained: member.is_drained,
-        };
-        Description {
-            revision: self.orchestrator.revision().unwrap_or_default(),
-            decisions: round.number,
-            wanted: round.wanted.0,
-            granted: round.granted.0,
-            apart: pairs
-                .filter(is_apart)
-                .flat_map(|(receiver, provider)| [receiver.0, provider.0])
-                .collect(),
-            grants: self
-                .orchestrator
-                .grants()
-                .map(|status| GrantMessage::new(&status.grant, status.carried))
-                .collect(),
-            members: members.iter().map(member).collect(),
         }
     }
 }

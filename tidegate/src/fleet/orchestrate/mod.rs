@@ -1,8 +1,12 @@
-//! `tidegate orchestrate`: the leader of a fleet as a service.
+//! `tidegate orchestrate`: the leader of a fleet as a service, or one of several that may lead.
 //!
-//! `hub` owns core's orchestrator in one task; `service` is what gRPC calls. Nothing is stored: grants live
-//! in the nodes, and a new process hears from them what they hold.
+//! `hub` owns core's orchestrator in one task; `service` is what gRPC calls. Of several, `candidate` stands for
+//! election at etcd, and `follow` hears from the leader what no node knows. Nothing is stored: grants live in
+//! the nodes, and a new leader hears from them what they hold.
 
+mod candidate;
+mod describe;
+mod follow;
 mod hub;
 mod service;
 
@@ -10,16 +14,18 @@ use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use tidegate_core::fleet::FleetOptions;
+use tidegate_core::fleet::{ElectionOptions, FleetOptions};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
-use self::hub::Hub;
+use self::candidate::Candidate;
+use self::hub::{Hub, Seat};
 use self::service::FleetService;
-use super::channel::{ALIVE, FleetTls};
+use super::channel::{FleetTls, QUIET, SILENT};
+use super::etcd::Etcd;
 
 /// What an orchestrator is made of.
 #[derive(Clone, Debug)]
@@ -32,6 +38,35 @@ pub struct OrchestrateOptions {
     pub operators: Vec<String>,
     /// How it decides.
     pub fleet: FleetOptions,
+    /// How it comes to lead.
+    pub lead: Lead,
+}
+
+/// How an orchestrator comes to lead.
+#[derive(Clone, Debug)]
+pub enum Lead {
+    /// It is the only one: at once. Its revision is the time of its start, unless it is given.
+    Alone(Option<u64>),
+    /// One of several leads: whoever has a key in etcd.
+    Elected {
+        /// Addresses of etcd's members, with `http://` or `https://`.
+        etcd: Vec<String>,
+        /// `host:port` where people and the others find this one.
+        address: String,
+        /// Name of the fleet: several may use one etcd.
+        name: String,
+    },
+}
+
+impl OrchestrateOptions {
+    /// Whether its files can be used.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.tls.server()?;
+        Ok(())
+    }
 }
 
 /// An orchestrator at work.
@@ -39,18 +74,32 @@ pub struct OrchestrateOptions {
 pub struct Orchestrating {
     /// Where it listens, with the ports that the system chose.
     pub listens: Vec<SocketAddr>,
+    hub: Hub,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// Starts an orchestrator that leads from now on.
+/// Starts an orchestrator.
 ///
 /// # Errors
-/// An address cannot be listened on, or a file cannot be used.
+/// An address cannot be listened on, or a file cannot be used. That etcd does not answer is none: it waits.
 pub async fn start(options: OrchestrateOptions) -> anyhow::Result<Orchestrating> {
     let (stop, stopped) = watch::channel(false);
-    let (hub, task) = Hub::start(options.fleet, revision());
+    let (seat, leader) = match options.lead {
+        Lead::Alone(revision) => (Seat::Only(revision.unwrap_or_else(self::revision)), None),
+        Lead::Elected { etcd, address, name } => {
+            let key = format!("tidegate/{name}/leader");
+            let etcd = Etcd::new(&etcd, &options.tls.client()?, &key)?;
+            let candidate = Candidate::new(ElectionOptions::default(), etcd, address.into());
+            let leader = candidate.leader();
+            (Seat::OneOf(candidate), Some(leader))
+        }
+    };
+    let (hub, task) = Hub::start(options.fleet, seat);
     let mut tasks = vec![task];
+    if let Some(leader) = leader {
+        tasks.push(tokio::spawn(follow::run(options.tls.clone(), leader, hub.clone())));
+    }
     let mut listens = Vec::new();
     for address in options.listen {
         let cure = "choose another address in [orchestrator] listen";
@@ -60,8 +109,8 @@ pub async fn start(options: OrchestrateOptions) -> anyhow::Result<Orchestrating>
         listens.push(listener.local_addr()?);
         let service = FleetService::new(hub.clone(), options.operators.clone());
         let server = Server::builder()
-            .http2_keepalive_interval(Some(ALIVE))
-            .http2_keepalive_timeout(Some(ALIVE))
+            .http2_keepalive_interval(Some(QUIET.1))
+            .http2_keepalive_timeout(Some(SILENT))
             .tls_config(options.tls.server()?)
             .context("TLS of the orchestrator")?;
         let mut stopped = stopped.clone();
@@ -75,12 +124,13 @@ pub async fn start(options: OrchestrateOptions) -> anyhow::Result<Orchestrating>
             }
         }));
     }
-    Ok(Orchestrating { listens, stop, tasks })
+    Ok(Orchestrating { listens, hub, stop, tasks })
 }
 
 impl Orchestrating {
-    /// Ends all streams and the service.
+    /// Leaves the lead to others, and ends all streams and the service.
     pub async fn stop(self) {
+        self.hub.stop().await;
         let _ = self.stop.send(true);
         for task in self.tasks {
             task.abort();

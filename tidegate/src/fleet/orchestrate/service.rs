@@ -14,11 +14,12 @@ use tonic::server::{Grpc, StreamingService, UnaryService};
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-use super::hub::Hub;
+use super::hub::{Attendant, Hub};
 use crate::fleet::node_id;
 use crate::fleet::wire::{
-    ATTEND, BeatMessage, DESCRIBE, DRAIN, DescribeRequest, Description, DirectiveMessage,
-    DrainReply, DrainRequest,
+    ATTEND, BeatMessage, DESCRIBE, DIGEST, DRAIN, DescribeRequest, Description, DigestMessage,
+    DigestRequest, DirectiveMessage, DrainReply, DrainRequest, LENDERS, LISTEN_KEY, LendersReply,
+    LendersRequest, SITE_KEY,
 };
 use crate::tls::Certificate;
 
@@ -62,6 +63,14 @@ impl Service<http::Request<Body>> for FleetService {
                     let codec = ProstCodec::<DrainReply, DrainRequest>::default();
                     Grpc::new(codec).unary(Drain(service), request).await
                 }
+                LENDERS => {
+                    let codec = ProstCodec::<LendersReply, LendersRequest>::default();
+                    Grpc::new(codec).unary(Lenders(service), request).await
+                }
+                DIGEST => {
+                    let codec = ProstCodec::<DigestMessage, DigestRequest>::default();
+                    Grpc::new(codec).unary(Digest(service), request).await
+                }
                 _ => Status::unimplemented("no such method").into_http(),
             })
         })
@@ -90,8 +99,15 @@ impl StreamingService<BeatMessage> for Attend {
         Box::pin(async move {
             let name = name_of(&request)?;
             let node = node_id(&name);
+            let told =
+                |key: &str| request.metadata().get(key).and_then(|value| value.to_str().ok());
+            let attendant = Attendant {
+                name: name.clone(),
+                listen: told(LISTEN_KEY).map(Into::into),
+                site: told(SITE_KEY).unwrap_or_default().into(),
+            };
             let mut beats = request.into_inner();
-            let directives = hub.join(name.clone()).await?;
+            let directives = hub.join(attendant).await?;
             tokio::spawn(async move {
                 let why = loop {
                     let beat = match beats.message().await {
@@ -126,6 +142,36 @@ impl UnaryService<DescribeRequest> for Describe {
     fn call(&mut self, _: Request<DescribeRequest>) -> Self::Future {
         let hub = self.0.hub.clone();
         Box::pin(async move { Ok(Response::new(hub.describe().await?)) })
+    }
+}
+
+struct Lenders(FleetService);
+
+impl UnaryService<LendersRequest> for Lenders {
+    type Response = LendersReply;
+    type Future = Boxed<Result<Response<LendersReply>, Status>>;
+
+    fn call(&mut self, request: Request<LendersRequest>) -> Self::Future {
+        let hub = self.0.hub.clone();
+        Box::pin(async move {
+            let caller = name_of(&request)?;
+            Ok(Response::new(LendersReply { lenders: hub.lenders(node_id(&caller)).await? }))
+        })
+    }
+}
+
+struct Digest(FleetService);
+
+impl UnaryService<DigestRequest> for Digest {
+    type Response = DigestMessage;
+    type Future = Boxed<Result<Response<DigestMessage>, Status>>;
+
+    fn call(&mut self, _: Request<DigestRequest>) -> Self::Future {
+        let hub = self.0.hub.clone();
+        Box::pin(async move {
+            let (revision, digest) = hub.digest().await?;
+            Ok(Response::new(DigestMessage::new(revision, &digest)))
+        })
     }
 }
 

@@ -28,7 +28,7 @@ use crate::link::board::PERIOD;
 use crate::link::dial::{Dialer, Peer};
 use crate::link::engine::Engine;
 use crate::link::wire::Heard;
-use crate::link::{self, Binding, HEARD_MAX, LinkFigures, PACKET_MAX, quic};
+use crate::link::{self, Binding, HEARD_MAX, LinkFigures, PACKET_MAX, Target, quic};
 use crate::port::{Order, OutputPort, Stopping, Transmit};
 use crate::tls::ClientTls;
 
@@ -69,6 +69,8 @@ pub struct LinkOptionsOut {
     pub unconfirmed_max: usize,
     /// Whether the far node relays for us: its own records go first, and we answer for ours.
     pub is_peer: bool,
+    /// Whether it dials whom its node names ([`link::Links`]): `host` and `port` are nothing then.
+    pub is_place: bool,
 }
 
 /// Serves the output until it is told to stop.
@@ -89,12 +91,14 @@ pub(super) async fn run(options: LinkOptionsOut, port: OutputPort) {
         quic,
         fallback: options.fallback,
     };
+    let target = options.is_place.then(|| port.links.target(&options.name));
     let mut dialers = JoinSet::new();
     for (path, binding) in options.paths.iter().enumerate() {
         let dialer = Dialer {
             path,
             binding: binding.clone(),
             peer: peer.clone(),
+            target: target.clone(),
             heard: sender.clone(),
             life: life.clone(),
             complaint: Complaint::default(),
@@ -104,6 +108,7 @@ pub(super) async fn run(options: LinkOptionsOut, port: OutputPort) {
     drop((sender, life));
     let names = options.paths.iter().map(Binding::to_string).collect();
     let mut sender = Sender::new(options, names, port, lives);
+    sender.target = target;
     // It ends only by being stopped.
     let _: Result<(), Stopping> = sender.serve(heard).await;
     sender.port.links.forget(0, &sender.options.name);
@@ -127,6 +132,8 @@ struct Sender {
     told: Rate,
     /// Since when there is no connection.
     alone_since: Option<Instant>,
+    /// Whom a place dials.
+    target: Option<watch::Receiver<Option<Target>>>,
     /// Bounds what is told of paths that come and go.
     reports: Complaints,
 }
@@ -152,6 +159,7 @@ impl Sender {
             stalled: VecDeque::new(),
             told: Rate::ZERO,
             alone_since: None,
+            target: None,
             reports: Complaints::new(Instant::now().into()),
         }
     }
@@ -181,6 +189,7 @@ impl Sender {
                 }
                 () = &mut timer, if wake.is_some() => {}
                 _ = period.tick() => self.look().await?,
+                () = changed(&mut self.target) => self.begin_anew("another neighbour's").await?,
             }
             self.turn().await?;
         }
@@ -360,6 +369,16 @@ impl Sender {
         }
         Ok(())
     }
+}
+
+/// Whom a place dials has changed.
+async fn changed(target: &mut Option<watch::Receiver<Option<Target>>>) {
+    if let Some(target) = target
+        && target.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 fn link_options(options: &LinkOptionsOut) -> LinkOptions {

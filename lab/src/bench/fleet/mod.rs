@@ -1,0 +1,298 @@
+//! `lab bench fleet` and `fleet-faults`: four real nodes on emulated 4G uplinks, orchestrators that are elected
+//! at etcd, RabbitMQ; a busy node borrows what the idle ones have left.
+//! Source: papers/janus.txt, §VII (Table IV at 4G), in the link mode of `lab sim janus-tables`.
+
+mod place;
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+
+use self::place::{CLASSES, NODES, Plan};
+use crate::play::{self, Played};
+use crate::progress::Progress;
+use crate::report::{Findings, figure};
+use crate::rig::versions::Program;
+use crate::sim::{Point, four_g};
+use crate::world::{Delivered, Records};
+
+/// What nodes need to find each other and to be judged; not measured.
+const WARM_UP: u64 = 10;
+/// The busy node's records a second, as in the paper.
+const BUSY: [f64; 3] = [30.0, 300.0, 5000.0];
+/// How far the real nodes may be from the simulation.
+const NEAR: f64 = 0.15;
+/// A take-over takes at most this, seconds.
+const TAKE_OVER: f64 = 3.0;
+
+/// What to run.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Options {
+    /// How long is measured, after 10 s of warm-up
+    #[arg(long, default_value_t = 60)]
+    pub seconds: u64,
+    /// Of arrivals and links
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// What to run where things fail.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct FaultOptions {
+    /// Of links
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Records a second of the busy node's bulk: more than its uplink carries, less than all do
+    #[arg(long, default_value_t = 3500)]
+    pub bulk: u32,
+}
+
+/// Runs the fleet and the same nodes alone, and tells both beside the simulation.
+///
+/// # Errors
+/// It cannot be brought up.
+pub async fn run(options: Options, say: fn(&str)) -> anyhow::Result<Findings> {
+    let Options { seconds, seed } = options;
+    let progress = Progress::new("fleet", 3);
+    progress.step("in virtual time", None);
+    let virtually = tokio::task::spawn_blocking(move || four_g(seconds as f64, seed)).await??;
+    let mut really = Vec::new();
+    let mut broken = Vec::new();
+    for (name, is_fleet) in [("alone", false), ("fleet", true)] {
+        let length = WARM_UP + seconds;
+        progress.step(name, Some(Duration::from_secs(length)));
+        let plan = Plan {
+            name,
+            is_fleet,
+            has_logs: false,
+            busy: BUSY,
+            length,
+            drain: 1,
+            more: String::new(),
+            seed,
+        };
+        let (world, _keys) = place::world(&plan)?;
+        let Played { records, broken: own, .. } =
+            play::play(&world, Path::new(""), None, say).await?;
+        broken.extend(own);
+        really.push(point(&records, Duration::from_secs(length)));
+    }
+    drop(progress);
+    Ok(Findings {
+        lines: compared(&[really[0], really[1]], &virtually),
+        versions: versions(),
+        broken,
+        ..Findings::default()
+    })
+}
+
+fn versions() -> std::collections::BTreeMap<String, String> {
+    Program::all_with_versions(&[Program::Tidegate, Program::RabbitMq]).into_iter().collect()
+}
+
+/// What real nodes showed from the warm-up on.
+fn point(records: &Records, length: Duration) -> Point {
+    let from = Duration::from_secs(WARM_UP);
+    let rate = |one: &Delivered| one.rate(from, length);
+    let p99 = |name: &str| {
+        let took = records.get(name).and_then(|one| since(one, from).quantile(0.99));
+        took.map_or(f64::NAN, |took| took.as_secs_f64())
+    };
+    Point {
+        all: records.values().map(rate).sum(),
+        p99: CLASSES.map(|(class, _)| p99(&format!("{class}1"))),
+        lender_p99: (2..=NODES).map(|gate| p99(&format!("ls{gate}"))).fold(0.0, f64::max),
+    }
+}
+
+/// What was due from then on.
+fn since(one: &Delivered, from: Duration) -> Delivered {
+    let came = one.came.iter().filter(|came| came.due >= from).copied().collect();
+    Delivered { came, ..one.clone() }
+}
+
+/// Nodes alone and as a fleet, real and in virtual time.
+fn compared(really: &[Point; 2], virtually: &[Point; 2]) -> Vec<String> {
+    let mut lines = vec![
+        "4G: 18 Mbit/s and 50 ms each; the busy node gets 30 ls, 300 nm, 5,000 lt records/s of 844 bytes".into(),
+        format!(
+            "{:<26}{:>10}{:>12}{:>12}{:>12}{:>16}",
+            "", "records/s", "ls p99 s", "nm p99", "lt p99", "lenders' ls p99"
+        ),
+    ];
+    let mut figures = Vec::new();
+    for (place, name) in ["alone", "fleet"].into_iter().enumerate() {
+        for (kind, point) in [("really", really[place]), ("virtually", virtually[place])] {
+            let Point { all, p99: [ls, nm, lt], lender_p99 } = point;
+            lines.push(format!(
+                "{:<26}{all:>10.0}{ls:>12.3}{nm:>12.3}{lt:>12.3}{lender_p99:>16.3}",
+                format!("{name}, {kind}")
+            ));
+        }
+        let key = |what: &str| format!("fleet_{name}_{what}");
+        let point = really[place];
+        figures.push(figure(&key("all"), point.all, "records/s"));
+        figures.push(figure(&key("ls_p99"), point.p99[0] * 1e3, "ms"));
+        figures.push(figure(&key("lenders_ls_p99"), point.lender_p99 * 1e3, "ms"));
+        figures.push(figure(&key("all_over_simulated"), point.all / virtually[place].all, "1"));
+    }
+    let gain = |points: &[Point; 2]| points[1].all / points[0].all;
+    figures.push(figure("fleet_all_over_alone", gain(really), "1"));
+    figures.push(figure("fleet_all_over_alone_simulated", gain(virtually), "1"));
+    let near = |what: &str, real: f64, simulated: f64| {
+        let ratio = real / simulated;
+        let word = if (ratio - 1.0).abs() <= NEAR { "keeps" } else { "MISSES" };
+        format!("{word}: {what} is {ratio:.3} of the simulation's, within {NEAR}")
+    };
+    lines.push(near("the fleet's throughput", really[1].all, virtually[1].all));
+    lines.push(near("what the fleet gains", gain(really), gain(virtually)));
+    lines.extend(figures);
+    lines
+}
+
+/// What fails, and when: seconds, what, what happens. The leader dies first; then a lender with others' records
+/// in hand, then the borrower; then the network between a lender and its neighbours, and that to all
+/// orchestrators.
+const FAULTS: [(u64, &str, &str, &str); 10] = [
+    (15, "process", "orch-1", "kill"),
+    (25, "process", "orch-1", "restart"),
+    (30, "process", "gate-2", "kill"),
+    (36, "process", "gate-2", "restart"),
+    (45, "process", "gate-1", "kill"),
+    (48, "process", "gate-1", "restart"),
+    (60, "link", "lan3", "down"),
+    (68, "link", "lan3", "up"),
+    (75, "link", "ctl", "down"),
+    (85, "link", "ctl", "up"),
+];
+
+/// Runs the fleet through its faults.
+///
+/// # Errors
+/// It cannot be brought up.
+pub async fn faults(options: FaultOptions, say: fn(&str)) -> anyhow::Result<Findings> {
+    const LENGTH: u64 = 95;
+    let mut more = String::new();
+    for (at, kind, name, change) in FAULTS {
+        let _ = writeln!(more, "[[fault]]\nat = \"{at}s\"\n{kind} = {name:?}\nchange = {change:?}");
+    }
+    let plan = Plan {
+        name: "fleet-faults",
+        is_fleet: true,
+        has_logs: true,
+        busy: [BUSY[0], BUSY[1], f64::from(options.bulk)],
+        length: LENGTH,
+        drain: 120,
+        more,
+        seed: options.seed,
+    };
+    let (world, _keys) = place::world(&plan)?;
+    let played = play::play(&world, Path::new(""), None, say).await?;
+    let mut found = Findings { versions: versions(), ..Findings::default() };
+    found.broken.extend(played.broken.iter().cloned());
+    let (lines, broken) = told(&played);
+    found.lines.extend(lines);
+    found.broken.extend(broken);
+    Ok(found)
+}
+
+/// What a run with faults showed, and what is broken.
+fn told(played: &Played) -> (Vec<String>, Vec<String>) {
+    let (mut lines, mut broken, mut figures) = (Vec::new(), Vec::new(), Vec::new());
+    match take_over(&played.said, FAULTS[0].0) {
+        Some((led, found)) => {
+            lines.push(format!(
+                "take-over: another leads {led:.2} s after kill -9 of the leader, the last node knows it after \
+                 {found:.2} s"
+            ));
+            figures.push(figure("fleet_faults_take_over", led, "s"));
+            figures.push(figure("fleet_faults_take_over_last_node", found, "s"));
+            if found > TAKE_OVER {
+                lines.push(format!("MISSES: {TAKE_OVER} s"));
+            }
+        }
+        None => broken.push("nobody followed the leader, or orch-1 was none".into()),
+    }
+    let sum = |of: fn(&Delivered) -> u64| played.records.values().map(of).sum::<u64>();
+    let (accepted, came) = (sum(|one| one.accepted), sum(|one| one.came.len() as u64));
+    let lost = accepted.saturating_sub(came);
+    let twice = sum(|one| one.duplicates);
+    lines
+        .push(format!("{accepted} records accepted, {came} came, {lost} lost, {twice} came twice"));
+    if lost > 0 {
+        broken.push(format!("{lost} accepted records did not come"));
+    }
+    figures.push(figure("fleet_faults_accepted", accepted as f64, "records"));
+    figures.push(figure("fleet_faults_lost", lost as f64, "records"));
+    figures.push(figure("fleet_faults_twice", twice as f64, "records"));
+    lines.extend(figures);
+    (lines, broken)
+}
+
+/// Seconds from the kill until another orchestrator leads, and until the last of the nodes has found it.
+fn take_over(said: &[(Duration, String)], killed: u64) -> Option<(f64, f64)> {
+    let killed = Duration::from_secs(killed);
+    let leads = |line: &str| line.contains("leading from now on");
+    said.iter().find(|(at, line)| *at < killed && line.starts_with("[orch-1]") && leads(line))?;
+    let after = || said.iter().filter(|(at, _)| *at >= killed);
+    let led = after().find(|(_, line)| leads(line)).map(|(at, _)| *at)?;
+    let finds = |gate: usize| {
+        let own = format!("[gate-{gate}]");
+        let found = |line: &str| line.starts_with(&own) && line.contains("it leads");
+        after().find(|(_, line)| found(line)).map(|(at, _)| *at)
+    };
+    let found = (1..=NODES).map(finds).collect::<Option<Vec<_>>>()?.into_iter().max()?;
+    Some(((led - killed).as_secs_f64(), (found - killed).as_secs_f64()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(is_fleet: bool) -> Plan {
+        Plan {
+            name: "fleet",
+            is_fleet,
+            has_logs: false,
+            busy: BUSY,
+            length: 20,
+            drain: 1,
+            more: String::new(),
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn the_world_of_nodes_alone_is_one() {
+        let (world, _keys) = place::world(&plan(false)).unwrap();
+        assert_eq!((world.hosts.len(), world.link.len(), world.source.len()), (7, 9, 12));
+    }
+
+    #[test]
+    fn a_take_over_is_read_from_what_was_said() {
+        let said = |at: f64, line: &str| (Duration::from_secs_f64(at), line.to_owned());
+        let mut lines = vec![
+            said(0.0, "[orch-1] INFO leading from now on revision=3"),
+            said(1.0, "[gate-1] INFO it leads orchestrator=a"),
+            said(17.2, "[orch-3] INFO leading from now on revision=9"),
+        ];
+        assert_eq!(take_over(&lines, 15), None);
+        for (gate, at) in [(1, 17.3), (2, 17.4), (3, 17.25), (4, 17.5)] {
+            lines.push(said(at, &format!("[gate-{gate}] INFO it leads orchestrator=b")));
+        }
+        let (led, found) = take_over(&lines, 15).unwrap();
+        assert!((led - 2.2).abs() < 1e-9 && (found - 2.5).abs() < 1e-9, "{led} {found}");
+        lines.remove(0);
+        assert_eq!(take_over(&lines, 15), None);
+    }
+
+    #[test]
+    fn what_is_far_from_the_simulation_is_named() {
+        let point = |all| Point { all, p99: [0.1; 3], lender_p99: 0.06 };
+        let lines = compared(&[point(3000.0), point(4000.0)], &[point(3000.0), point(5600.0)]);
+        assert_eq!(lines.iter().filter(|line| line.starts_with("MISSES")).count(), 2, "{lines:#?}");
+        assert!(lines.contains(&"FIGURE fleet_fleet_all_over_simulated 0.714 1".to_owned()));
+    }
+}
