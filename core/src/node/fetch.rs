@@ -187,6 +187,8 @@ impl Node {
         self.last_order += 1;
         let Held { record, size, stream: stream_key, .. } = &self.held[key];
         let (record, size, stream_key) = (record.clone(), *size, *stream_key);
+        let again = self.logged_of(key).zip(self.store.as_ref());
+        let again = again.is_some_and(|(logged, store)| store.is_inherited(logged.segment));
         let rule_id = self.streams.get(stream_key).rule;
         let is_newest_only = self.options.rules.get(rule_id).discipline == Discipline::NewestOnly;
         let is_old = is_newest_only && self.is_superseded(stream_key, key);
@@ -204,6 +206,7 @@ impl Node {
             let mut delivery = Delivery::new(key, (queue, spec), size + overhead, self.last_order);
             (delivery.arrived, delivery.deadline) = (record.arrived, record.deadline);
             delivery.can_expire = record.expires.is_some();
+            delivery.progress.again = again;
             let is_scripted = rule.script.is_some();
             delivery.set_ready(!is_scripted, is_scripted);
             let delivery = self.queues.insert_late(delivery);

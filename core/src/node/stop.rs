@@ -35,7 +35,7 @@ impl Node {
         self.check_drained();
     }
 
-    fn logged_of(&self, record: RecordKey) -> Option<Logged> {
+    pub(super) fn logged_of(&self, record: RecordKey) -> Option<Logged> {
         self.held[record].owed.as_ref()?.logged
     }
 

@@ -96,6 +96,11 @@ impl Store {
         }
     }
 
+    /// Whether an earlier process wrote a segment: what it sent of that, nobody knows.
+    pub(super) fn is_inherited(&self, segment: SegmentId) -> bool {
+        segment < self.own_since
+    }
+
     /// Bytes of all segments.
     pub(super) fn bytes(&self) -> Size {
         self.bytes

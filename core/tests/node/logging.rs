@@ -417,3 +417,18 @@ fn a_disk_that_fails_from_the_start_is_told_of() {
     wire.sync();
     assert_eq!(wire.events, [Event::LogFailing(true), Event::LogFailing(false)]);
 }
+
+#[test]
+fn what_an_earlier_process_may_have_sent_goes_with_a_mark() {
+    let options = options(all_durable());
+    let mut wire = up(options.clone());
+    (0..5).for_each(|_| wire.offer("ls/a", 100));
+    wire.sync();
+    assert_eq!(wire.history.iter().filter(|cut| !cut.again).count(), 5, "sent, and no word of it");
+    let mut wire = restart(wire, options);
+    wire.up();
+    drain(&mut wire);
+    wire.offer("ls/a", 100);
+    let marks: Vec<bool> = wire.history.iter().map(|cut| cut.again).collect();
+    assert_eq!(marks, [true, true, true, true, true, false]);
+}

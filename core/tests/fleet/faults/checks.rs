@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tidegate_core::fleet::NodeId;
 
-use super::node::{Node, Sent};
+use super::member::{Member, Sent};
 use super::plan::TICK;
 
 /// How long receivers may together hold more than a provider has: until their leases are over. A second is
@@ -76,14 +76,14 @@ impl Checks {
         }
     }
 
-    pub(crate) fn tick(&mut self, tick: u64, nodes: &[Node], is_alive: &[bool]) {
+    pub(crate) fn tick<N: Member>(&mut self, tick: u64, nodes: &[N], is_alive: &[bool]) {
         for (place, node) in nodes.iter().enumerate() {
             if tick.is_multiple_of(LOOK) {
                 self.served[place].push(self.distinct[place]);
             }
-            let tuple = node.agent.tuple();
+            let tuple = node.agent().tuple();
             let own = tuple.capacity.saturating_sub(tuple.total()).0;
-            let usable: u64 = node.agent.lent().map(|one| one.usable.0).sum();
+            let usable: u64 = node.agent().lent().map(|one| one.usable.0).sum();
             if usable > own {
                 self.complain(tick, format!("node {place} lends {usable} of {own}"));
             }
@@ -94,7 +94,7 @@ impl Checks {
             }
             let most = history.iter().copied().max().unwrap_or_default();
             let provider = NodeId(place as u64);
-            let borrowed = nodes.iter().flat_map(|node| node.agent.borrowed());
+            let borrowed = nodes.iter().flat_map(|node| node.agent().borrowed());
             let borrowed = borrowed.filter(|one| one.grant.provider == provider);
             let held: u64 = borrowed.map(|one| one.grant.amount.0).sum();
             if held <= most {
@@ -109,22 +109,32 @@ impl Checks {
         }
     }
 
-    pub(crate) fn end(&mut self, nodes: &[Node]) {
-        let end = self.served[0].len() as u64 * LOOK;
+    /// A provider sent what its receiver had taken back.
+    pub(crate) fn unfenced(&mut self, tick: u64, by: usize, sent: Sent) {
+        self.complain(tick, format!("{sent:?} is sent by {by}, which it was taken back from"));
+    }
+
+    pub(crate) fn end<N: Member>(&mut self, tick: u64, nodes: &[N]) {
+        let mut may_repeat = 0_u64;
         for (place, node) in nodes.iter().enumerate() {
-            let accepted = node.accepted() as usize;
-            let arrived = self.arrivals[place].iter().filter(|(_, all)| *all > 0).count();
-            if arrived != accepted {
-                self.complain(end, format!("{arrived} of {accepted} of node {place} arrived"));
+            let arrivals = &self.arrivals[place];
+            let is_lost = |seq: &u32| arrivals.get(*seq as usize).is_none_or(|(_, all)| *all == 0);
+            let lost: Vec<u32> = node.accepted().filter(is_lost).take(5).collect();
+            if !lost.is_empty() {
+                self.complain(tick, format!("{lost:?} and more of node {place} are lost"));
             }
-            if node.unconfirmed() > 0 || !node.entrusted.is_empty() {
-                let (log, away) = (node.unconfirmed(), node.entrusted.len());
-                self.complain(end, format!("node {place} waits for {log} records, {away} away"));
+            if let Some(left) = node.left() {
+                self.complain(tick, format!("node {place} {left}"));
             }
-            let held = node.agent.lent().count() + node.agent.borrowed().count();
+            let held = node.agent().lent().count() + node.agent().borrowed().count();
             if held > 0 {
-                self.complain(end, format!("node {place} holds {held} grants of an idle fleet"));
+                self.complain(tick, format!("node {place} holds {held} grants of an idle fleet"));
             }
+            may_repeat = may_repeat.saturating_add(node.may_repeat());
+        }
+        if self.duplicates > may_repeat {
+            let duplicates = self.duplicates;
+            self.complain(tick, format!("{duplicates} records came twice, {may_repeat} might"));
         }
     }
 
@@ -137,7 +147,9 @@ impl Checks {
             for class in 0..3 {
                 let before = |look: usize| alone.served[place][look - lag][class];
                 let is_late = |look: &usize| served[*look][class] + FEW < before(*look);
-                if let Some(look) = (lag..served.len()).find(is_late) {
+                // A world that is idle has nothing more to deliver.
+                let looks = lag..served.len().min(alone.served[place].len() + lag);
+                if let Some(look) = looks.into_iter().find(is_late) {
                     let (with, without) = (served[look][class], before(look));
                     let what = format!(
                         "class {class} of node {place}: {with} arrived, {without} alone a lease ago"

@@ -4,27 +4,33 @@
 //! printed and gets a test of its own.
 
 mod checks;
+mod member;
 mod node;
 mod plan;
 pub(crate) mod random;
+mod whole;
+mod whole_options;
 mod world;
 
 use checks::Checks;
+use member::Member;
+use node::Node;
+use whole::Whole;
 use world::World;
 
-fn play(seed: u64) -> Checks {
-    let mut with = World::new(seed, true).run();
-    let alone = World::new(seed, false).run();
+fn play<N: Member>(seed: u64) -> Checks {
+    let mut with = World::<N>::new(seed, true).run();
+    let alone = World::<N>::new(seed, false).run();
     with.compare(&alone);
     with
 }
 
 /// Plays seeds; answers with sums of what happened.
-fn play_all(seeds: std::ops::Range<u64>) -> [u64; 5] {
+fn play_all<N: Member>(seeds: std::ops::Range<u64>) -> [u64; 5] {
     let mut sums = [0; 5];
     let mut failed = Vec::new();
     for seed in seeds {
-        let checks = play(seed);
+        let checks = play::<N>(seed);
         if !checks.broken.is_empty() {
             failed.push((seed, checks.broken));
             continue;
@@ -48,7 +54,13 @@ fn seeds() -> u64 {
 
 #[test]
 fn promises_hold_whatever_fails() {
-    let sums = play_all(0..seeds());
+    let sums = play_all::<Node>(0..seeds());
     // Worlds in which nothing happens prove nothing.
+    assert!(sums.iter().all(|sum| *sum > 0), "{sums:?}");
+}
+
+#[test]
+fn whole_nodes_keep_their_promises_whatever_fails() {
+    let sums = play_all::<Whole>(0..seeds());
     assert!(sums.iter().all(|sum| *sum > 0), "{sums:?}");
 }

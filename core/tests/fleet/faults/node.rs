@@ -1,32 +1,20 @@
-//! A node of the world: its log, its queues, its agent and its two books of redirected records.
+//! A model of a node: its log, its queues, its agent and its two books of redirected records.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use tidegate_core::fleet::{
-    Agent, AgentInput, AgentOutput, Amount, Beat, Entrusted, FleetOptions, Grant, Measured, NodeId,
+    Agent, AgentInput, AgentOutput, Amount, Entrusted, FleetOptions, Grant, Measured, NodeId,
     Reach, Relayed, Token, gross_demand,
 };
 use tidegate_core::units::{Rate, Size, Time};
 
-use super::plan::TICK;
+use super::member::{Member, Sent, Seq};
+use super::plan::{MEASURE, Plan, TICK};
 use crate::support::ms;
 
 /// Bytes of every record.
 pub(crate) const RECORD: u64 = 1000;
 const BOUNDS: [u64; 3] = [50, 500, 1000];
-
-/// A record of a node, by its number.
-pub(crate) type Seq = u32;
-
-/// A record that goes to the far end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sent {
-    pub(crate) origin: usize,
-    pub(crate) seq: Seq,
-    pub(crate) class: usize,
-    /// Whether it may have arrived before.
-    pub(crate) again: bool,
-}
 
 /// What nodes say to each other by a link.
 #[derive(Clone, Copy, Debug)]
@@ -37,13 +25,7 @@ pub(crate) enum Word {
     Returned(Seq),
 }
 
-/// What a node wants to have done.
-#[derive(Debug)]
-pub(crate) enum Wish {
-    Beat(Beat),
-    Say(usize, Word),
-    Send(Sent),
-}
+type Wish = super::member::Wish<Word>;
 
 /// What a record is, in the log.
 #[derive(Clone, Copy, Debug)]
@@ -58,12 +40,12 @@ struct Kept {
 pub(crate) struct Node {
     place: usize,
     incarnation: u64,
-    pub(crate) agent: Agent,
+    agent: Agent,
     /// Accepted and not confirmed: it outlives the process.
     log: BTreeMap<Seq, Kept>,
     next: Seq,
     queues: [VecDeque<Seq>; 3],
-    pub(crate) entrusted: Entrusted<Seq>,
+    entrusted: Entrusted<Seq>,
     relayed: Relayed<Seq>,
     /// Marks of records that are relayed here.
     marks: BTreeMap<(usize, Seq), bool>,
@@ -74,11 +56,11 @@ pub(crate) struct Node {
     budget: f64,
     came: [u64; 3],
     output: u64,
-    pub(crate) wishes: VecDeque<Wish>,
+    wishes: VecDeque<Wish>,
 }
 
 impl Node {
-    pub(crate) fn new(place: usize) -> Self {
+    fn begin(place: usize) -> Self {
         Node {
             place,
             incarnation: 1,
@@ -99,31 +81,12 @@ impl Node {
         }
     }
 
-    /// A new process on the same log.
-    pub(crate) fn restart(&mut self) {
-        let mut new = Node::new(self.place);
-        new.incarnation = self.incarnation + 1;
-        new.agent = Agent::new(NodeId(self.place as u64), new.incarnation, FleetOptions::default());
-        new.next = self.next;
-        new.log = std::mem::take(&mut self.log);
-        for (seq, kept) in &mut new.log {
-            // The log does not say what was sent.
-            kept.again = true;
-            new.queues[kept.class].push_back(*seq);
-        }
-        *self = new;
-    }
-
-    pub(crate) fn accepted(&self) -> Seq {
-        self.next
-    }
-
-    pub(crate) fn unconfirmed(&self) -> usize {
-        self.log.len()
+    fn sent(&self, origin: usize, seq: Seq, class: usize, again: bool) -> Sent {
+        Sent { origin, seq, class, again, ticket: (0, 0) }
     }
 
     /// So many records a second come to each class.
-    pub(crate) fn arrive(&mut self, rates: [f64; 3]) {
+    fn arrive(&mut self, rates: [f64; 3]) {
         for (class, rate) in rates.into_iter().enumerate() {
             self.coming[class] += rate * TICK as f64 / 1e3;
             while self.coming[class] >= 1.0 {
@@ -137,7 +100,7 @@ impl Node {
     }
 
     /// The uplink carries so many records a second: own ones first, then others' by class.
-    pub(crate) fn serve(&mut self, now: Time, capacity: f64) {
+    fn serve(&mut self, now: Time, capacity: f64) {
         self.budget = (self.budget + capacity * TICK as f64 / 1e3).min(capacity * 0.05 + 1.0);
         while self.budget >= 1.0 {
             let own = self.queues.iter_mut().find_map(VecDeque::pop_front);
@@ -145,7 +108,7 @@ impl Node {
                 Some(seq) => {
                     self.output += 1;
                     let Kept { class, again } = self.log[&seq];
-                    Some(Sent { origin: self.place, seq, class, again })
+                    Some(self.sent(self.place, seq, class, again))
                 }
                 None => self.relay(now),
             };
@@ -164,11 +127,11 @@ impl Node {
         let origin = receiver.0 as usize;
         let again = self.marks.remove(&(origin, seq)).unwrap_or(true);
         let class = self.grants.get(&token)?.class.index();
-        Some(Sent { origin, seq, class, again })
+        Some(self.sent(origin, seq, class, again))
     }
 
     /// What the own uplink cannot take soon goes by grants, bulk first.
-    pub(crate) fn redirect(&mut self, capacity: f64) {
+    fn redirect(&mut self, capacity: f64) {
         let mut grants: Vec<Grant> = self.agent.borrowed().map(|one| one.grant).collect();
         grants.sort_by_key(|grant| (std::cmp::Reverse(grant.class), grant.token));
         for grant in grants {
@@ -191,7 +154,7 @@ impl Node {
         }
     }
 
-    pub(crate) fn measure(&mut self, now: Time, capacity: f64, span_ms: u64) {
+    fn measure(&mut self, now: Time, capacity: f64, span_ms: u64) {
         let a_second = |records: u64| Rate::new((records * RECORD) as f64 * 1e3 / span_ms as f64);
         let demand = |class: usize| {
             let backlog = Size(self.queues[class].len() as u64 * RECORD);
@@ -217,18 +180,7 @@ impl Node {
         }
     }
 
-    /// Does what the agent says.
-    pub(crate) fn obey(&mut self) {
-        while let Some(output) = self.agent.poll() {
-            match output {
-                AgentOutput::Beat(beat) => self.wishes.push_back(Wish::Beat(beat)),
-                AgentOutput::Granted(grant) => self.begin(grant),
-                AgentOutput::Ended(grant) => self.end(grant),
-            }
-        }
-    }
-
-    fn begin(&mut self, grant: Grant) {
+    fn granted(&mut self, grant: Grant) {
         self.grants.insert(grant.token, grant);
         if grant.provider.0 == self.place as u64 {
             self.relayed.begin(grant.token, grant.receiver);
@@ -248,8 +200,69 @@ impl Node {
         }
     }
 
-    /// A peer says something.
-    pub(crate) fn hear(&mut self, from: usize, word: Word) {
+    /// The oldest of its class goes first.
+    fn requeue(&mut self, seq: Seq) {
+        let queue = &mut self.queues[self.log[&seq].class];
+        let place = queue.partition_point(|other| *other < seq);
+        queue.insert(place, seq);
+    }
+}
+
+impl Member for Node {
+    type Word = Word;
+    const PATIENCE: u64 = 0;
+    const IS_FENCED: bool = false;
+
+    fn new(place: usize, _: &Plan) -> Self {
+        Node::begin(place)
+    }
+
+    fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    fn agent_mut(&mut self) -> &mut Agent {
+        &mut self.agent
+    }
+
+    fn die(&mut self) {
+        let mut new = Node::begin(self.place);
+        new.incarnation = self.incarnation + 1;
+        new.agent = Agent::new(NodeId(self.place as u64), new.incarnation, FleetOptions::default());
+        new.next = self.next;
+        new.log = std::mem::take(&mut self.log);
+        for (seq, kept) in &mut new.log {
+            // The log does not say what was sent.
+            kept.again = true;
+            new.queues[kept.class].push_back(*seq);
+        }
+        *self = new;
+    }
+
+    fn start(&mut self, _: Time) {}
+
+    fn work(&mut self, now: Time, rates: [f64; 3], capacity: f64, is_measure: bool) {
+        self.arrive(rates);
+        self.serve(now, capacity);
+        self.redirect(capacity);
+        if is_measure {
+            self.measure(now, capacity, MEASURE * TICK);
+        } else {
+            self.agent.handle(now, AgentInput::Timeout);
+        }
+    }
+
+    fn obey(&mut self, _: Time) {
+        while let Some(output) = self.agent.poll() {
+            match output {
+                AgentOutput::Beat(beat) => self.wishes.push_back(Wish::Beat(beat)),
+                AgentOutput::Granted(grant) => self.granted(grant),
+                AgentOutput::Ended(grant) => self.end(grant),
+            }
+        }
+    }
+
+    fn hear(&mut self, _: Time, from: usize, word: Word) {
         let peer = NodeId(from as u64);
         match word {
             Word::Record(token, seq, again) if self.relayed.take(token, seq, Size(RECORD)) => {
@@ -270,8 +283,12 @@ impl Node {
         }
     }
 
+    fn is_record(word: &Word) -> bool {
+        matches!(word, Word::Record(..))
+    }
+
     /// A life of a link is over, in this order at both ends.
-    pub(crate) fn lose(&mut self, now: Time, peer: usize) {
+    fn lose(&mut self, now: Time, peer: usize) {
         for seq in self.entrusted.take_back(NodeId(peer as u64)) {
             if let Some(kept) = self.log.get_mut(&seq) {
                 kept.again = true;
@@ -284,31 +301,44 @@ impl Node {
     }
 
     /// A new life of a link begins: credits of what is lent count from here.
-    pub(crate) fn meet(&mut self, peer: usize) {
+    fn meet(&mut self, _: Time, peer: usize) {
         let its = |grant: &&Grant| grant.receiver.0 == peer as u64;
         let lent: Vec<Grant> = self.grants.values().filter(its).copied().collect();
-        lent.into_iter().for_each(|grant| self.begin(grant));
+        lent.into_iter().for_each(|grant| self.granted(grant));
     }
 
-    pub(crate) fn reach(&mut self, now: Time, peers: &[usize]) {
+    fn reach(&mut self, now: Time, peers: &[usize]) {
         let reach = |peer: &usize| Reach { node: NodeId(*peer as u64), distance: 1 };
         self.agent.handle(now, AgentInput::Peers(peers.iter().map(reach).collect()));
     }
 
-    /// The oldest of its class goes first.
-    fn requeue(&mut self, seq: Seq) {
-        let queue = &mut self.queues[self.log[&seq].class];
-        let place = queue.partition_point(|other| *other < seq);
-        queue.insert(place, seq);
-    }
-
-    /// The far end has a record that this node sent.
-    pub(crate) fn confirmed(&mut self, sent: Sent) {
+    fn confirmed(&mut self, _: Time, sent: Sent) {
         if sent.origin == self.place {
             // A record that was sent twice is confirmed twice.
             self.log.remove(&sent.seq);
         } else if self.relayed.confirmed(NodeId(sent.origin as u64), sent.seq) {
             self.wishes.push_back(Wish::Say(sent.origin, Word::Confirmed(sent.seq)));
         }
+    }
+
+    fn wishes(&mut self) -> &mut VecDeque<Wish> {
+        &mut self.wishes
+    }
+
+    fn accepted(&self) -> impl Iterator<Item = Seq> + '_ {
+        0..self.next
+    }
+
+    fn left(&self) -> Option<String> {
+        let (log, away) = (self.log.len(), self.entrusted.len());
+        (log + away > 0).then(|| format!("waits for {log} records, {away} away"))
+    }
+
+    fn is_away(&self, _: Seq, _: usize) -> bool {
+        true
+    }
+
+    fn may_repeat(&self) -> u64 {
+        u64::MAX
     }
 }

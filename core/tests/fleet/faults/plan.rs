@@ -7,6 +7,8 @@ pub(crate) const TICK: u64 = 25;
 /// Ticks in which things happen, and in which all is well and the rest is delivered.
 pub(crate) const ACTIVE: u64 = 40_000 / TICK;
 pub(crate) const QUIET: u64 = 60_000 / TICK;
+/// Ticks between a node's measurements.
+pub(crate) const MEASURE: u64 = 4;
 /// Orchestrators.
 pub(crate) const ORCHESTRATORS: usize = 3;
 
@@ -84,6 +86,18 @@ impl Plan {
         let events = (0..random.between(0, 7)).map(|_| event(random, nodes)).collect();
         let clocks = (0..nodes + ORCHESTRATORS).map(|_| Clock::new(random)).collect();
         Plan { nodes, capacity, levels, events, clocks }
+    }
+
+    /// The same, with nodes' processes that stand still for seconds.
+    pub(crate) fn with_stalls(mut self, seed: u64) -> Plan {
+        let random = &mut Random::new(seed, 3);
+        for _ in 0..random.between(0, 2) {
+            let node = Party::Node(random.between(0, self.nodes as u64 - 1) as usize);
+            let from = random.between(0, ACTIVE - 1);
+            let until = (from + random.between(1, 8000 / TICK)).min(ACTIVE);
+            self.events.push(Event { fault: Fault::Stalled(node), from, until });
+        }
+        self
     }
 
     /// Records a second that come to a node.

@@ -6,17 +6,16 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use tidegate_core::fleet::{
-    AgentInput, Beat, Directive, FleetOptions, Orchestrator, OrchestratorInput, OrchestratorOutput,
+    Agent, AgentInput, Beat, Directive, FleetOptions, Orchestrator, OrchestratorInput,
+    OrchestratorOutput,
 };
 use tidegate_core::units::Time;
 
 use super::checks::Checks;
-use super::node::{Node, Sent, Wish, Word};
-use super::plan::{ACTIVE, ORCHESTRATORS, Party, Plan, QUIET, TICK};
+use super::member::{Member, Sent, Wish};
+use super::plan::{ACTIVE, MEASURE, ORCHESTRATORS, Party, Plan, QUIET, TICK};
 use super::random::Random;
 
-/// Ticks between a node's measurements.
-const MEASURE: u64 = 4;
 /// Ticks from a node to the far end, and back.
 const FAR: u64 = 1;
 /// Ticks between two tries to be or stay leader; how long the store keeps one.
@@ -33,15 +32,22 @@ enum Mail {
 }
 
 /// A link between two nodes, in both directions.
-#[derive(Debug, Default)]
-struct Link {
+#[derive(Debug)]
+struct Link<W> {
     /// Whether the lower and the higher end hold it to be alive.
     is_open: [bool; 2],
     /// Since when it has been unusable.
     broken: Option<u64>,
     /// When each end notices.
     notices: [u64; 2],
-    under_way: [VecDeque<(u64, Word)>; 2],
+    under_way: [VecDeque<(u64, W)>; 2],
+}
+
+impl<W> Default for Link<W> {
+    fn default() -> Self {
+        let under_way = Default::default();
+        Link { is_open: [false; 2], broken: None, notices: [0; 2], under_way }
+    }
 }
 
 #[derive(Debug)]
@@ -63,14 +69,14 @@ struct Store {
 
 /// The world.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct World<N: Member> {
     plan: Plan,
     random: Random,
     is_fleet: bool,
     tick: u64,
-    pub(crate) nodes: Vec<Node>,
+    nodes: Vec<N>,
     alive: Vec<Option<u64>>,
-    links: BTreeMap<(usize, usize), Link>,
+    links: BTreeMap<(usize, usize), Link<N::Word>>,
     leaders: Vec<Leader>,
     store: Store,
     /// The orchestrator that each node talks to, and since when it has heard nothing of it.
@@ -78,12 +84,12 @@ pub(crate) struct World {
     mute: Vec<u64>,
     mail: BTreeMap<(u64, u64), Mail>,
     posted: u64,
-    pub(crate) checks: Checks,
+    checks: Checks,
 }
 
-impl World {
+impl<N: Member> World<N> {
     pub(crate) fn new(seed: u64, is_fleet: bool) -> Self {
-        World::of(Plan::new(seed), seed, is_fleet)
+        World::of(N::plan(seed), seed, is_fleet)
     }
 
     pub(crate) fn of(plan: Plan, seed: u64, is_fleet: bool) -> Self {
@@ -99,7 +105,7 @@ impl World {
             random: Random::new(seed, 2),
             is_fleet,
             tick: 0,
-            nodes: (0..nodes).map(Node::new).collect(),
+            nodes: (0..nodes).map(|place| N::new(place, &plan)).collect(),
             alive: vec![Some(1); nodes],
             links: pairs.map(|pair| (pair, Link::default())).collect(),
             leaders: (0..ORCHESTRATORS).map(leader).collect(),
@@ -117,9 +123,19 @@ impl World {
     pub(crate) fn run(mut self) -> Checks {
         for _ in 0..ACTIVE + QUIET {
             self.step();
+            // An idle world does nothing any more.
+            if self.tick > ACTIVE && self.tick.is_multiple_of(40) && self.is_idle() {
+                break;
+            }
         }
-        self.checks.end(&self.nodes);
+        self.checks.end(self.tick, &self.nodes);
         self.checks
+    }
+
+    /// Whether all is delivered and nobody holds anything of anybody.
+    fn is_idle(&self) -> bool {
+        let holds = |agent: &Agent| agent.lent().next().or(agent.borrowed().next()).is_some();
+        self.nodes.iter().all(|node| node.left().is_none() && !holds(node.agent()))
     }
 
     fn step(&mut self) {
@@ -132,6 +148,9 @@ impl World {
             self.lead();
         }
         for place in 0..self.nodes.len() {
+            if self.stands(place) {
+                continue;
+            }
             if self.alive[place].is_some() {
                 self.work(place);
             }
@@ -149,6 +168,11 @@ impl World {
             Party::Store => return Time::ZERO,
         };
         Time::from_nanos(self.plan.clocks[clock].shows(self.tick * TICK * 1_000_000))
+    }
+
+    /// Whether a node's process stands still.
+    fn stands(&self, place: usize) -> bool {
+        self.plan.is_stalled(Party::Node(place), self.tick) && self.alive[place].is_some()
     }
 
     fn is_up(&self, party: Party) -> bool {
@@ -181,14 +205,18 @@ impl World {
     fn live_and_die(&mut self) {
         for place in 0..self.nodes.len() {
             let is_up = self.is_up(Party::Node(place));
+            let now = self.now(Party::Node(place));
             match self.alive[place] {
                 Some(life) if !is_up => {
-                    self.nodes[place].restart();
+                    self.nodes[place].die();
                     self.alive[place] = None;
                     self.follows[place] = None;
                     self.mute[place] = life;
                 }
-                None if is_up => self.alive[place] = Some(self.mute[place] + 1),
+                None if is_up => {
+                    self.nodes[place].start(now);
+                    self.alive[place] = Some(self.mute[place] + 1);
+                }
                 _ => {}
             }
         }
@@ -213,11 +241,17 @@ impl World {
                         self.leaders[to].waiting.push(beat);
                     }
                 }
+                Mail::Directive(directive) if self.stands(directive.node.0 as usize) => {
+                    self.post(1, Mail::Directive(directive));
+                }
+                Mail::Confirm(by, life, sent) if self.stands(by) => {
+                    self.post(1, Mail::Confirm(by, life, sent));
+                }
                 Mail::Directive(directive) => {
                     let place = directive.node.0 as usize;
                     if self.alive[place].is_some() {
                         let now = self.now(Party::Node(place));
-                        let agent = &mut self.nodes[place].agent;
+                        let agent = self.nodes[place].agent_mut();
                         let is_late = directive.fence.revision < agent.heard().revision;
                         self.checks.refused += u64::from(is_late);
                         agent.handle(now, AgentInput::Directive(directive));
@@ -229,7 +263,8 @@ impl World {
                 }
                 Mail::Confirm(by, life, sent) => {
                     if self.alive[by] == Some(life) {
-                        self.nodes[by].confirmed(sent);
+                        let now = self.now(Party::Node(by));
+                        self.nodes[by].confirmed(now, sent);
                     }
                 }
             }
@@ -239,6 +274,7 @@ impl World {
             let is_cut = self.plan.is_cut(Party::Node(a), Party::Node(b), self.tick);
             for (end, queue) in link.under_way.iter_mut().enumerate() {
                 let (from, to) = if end == 0 { (a, b) } else { (b, a) };
+                let is_cut = is_cut || self.plan.is_stalled(Party::Node(to), self.tick);
                 while queue.front().is_some_and(|(due, _)| *due <= self.tick && !is_cut) {
                     let word = queue.pop_front().map(|(_, word)| word);
                     words.extend(word.map(|word| (from, to, word)));
@@ -247,7 +283,8 @@ impl World {
         }
         for (from, to, word) in words {
             if self.alive[to].is_some() {
-                self.nodes[to].hear(from, word);
+                let now = self.now(Party::Node(to));
+                self.nodes[to].hear(now, from, word);
             }
         }
     }
@@ -257,8 +294,14 @@ impl World {
         let mut changed = vec![false; self.nodes.len()];
         for pair in self.links.keys().copied().collect::<Vec<_>>() {
             let ends = [pair.0, pair.1];
-            let is_usable = self.is_open(Party::Node(pair.0), Party::Node(pair.1));
-            let notices = [0, 1].map(|_| self.tick + self.random.between(500 / TICK, 2000 / TICK));
+            let stands = ends.map(|place| self.stands(place));
+            let is_usable =
+                stands == [false; 2] && self.is_open(Party::Node(pair.0), Party::Node(pair.1));
+            let mut notices = [0, 1];
+            for notice in &mut notices {
+                let detection = self.random.between(500 / TICK, 2000 / TICK);
+                *notice = self.tick + detection + N::PATIENCE / TICK;
+            }
             let tick = self.tick;
             let link = self.links.get_mut(&pair).expect("it is one of them");
             if is_usable {
@@ -269,7 +312,8 @@ impl World {
             let mut lost = Vec::new();
             for (end, place) in ends.into_iter().enumerate() {
                 let is_dead = self.alive[place].is_none();
-                let has_noticed = link.broken.is_some() && link.notices[end] <= tick;
+                let has_noticed =
+                    link.broken.is_some() && link.notices[end] <= tick && !stands[end];
                 if link.is_open[end] && (is_dead || has_noticed) {
                     link.is_open[end] = false;
                     lost.push(place);
@@ -293,8 +337,10 @@ impl World {
                 }
             }
             if is_new {
-                self.nodes[pair.0].meet(pair.1);
-                self.nodes[pair.1].meet(pair.0);
+                for (place, peer) in [pair, (pair.1, pair.0)] {
+                    let now = self.now(Party::Node(place));
+                    self.nodes[place].meet(now, peer);
+                }
             }
             ends.into_iter().for_each(|place| changed[place] |= is_new || !lost.is_empty());
         }
@@ -314,7 +360,7 @@ impl World {
 
     /// A node finds a leader, and finds out that it has none.
     fn follow(&mut self, place: usize) {
-        if self.alive[place].is_none() {
+        if self.alive[place].is_none() || self.stands(place) {
             return;
         }
         let now = self.now(Party::Node(place));
@@ -326,7 +372,7 @@ impl World {
             if is_mute || is_open && !leads {
                 self.follows[place] = None;
                 self.mute[place] = self.alive[place].unwrap_or_default();
-                self.nodes[place].agent.handle(now, AgentInput::Leader(false));
+                self.nodes[place].agent_mut().handle(now, AgentInput::Leader(false));
             }
         } else if self.tick.is_multiple_of(10) {
             let one = self.random.between(0, ORCHESTRATORS as u64 - 1) as usize;
@@ -336,7 +382,7 @@ impl World {
             if is_open && leads && !is_stalled {
                 self.follows[place] = Some(one);
                 self.mute[place] = self.tick;
-                self.nodes[place].agent.handle(now, AgentInput::Leader(true));
+                self.nodes[place].agent_mut().handle(now, AgentInput::Leader(true));
             }
         }
     }
@@ -413,24 +459,18 @@ impl World {
         let is_dark = self.plan.is_dark(place, self.tick);
         let capacity = if is_dark { 0.0 } else { self.plan.capacity[place] };
         let rates = self.plan.level(place, self.tick);
-        let node = &mut self.nodes[place];
-        node.arrive(rates);
-        node.serve(now, capacity);
-        node.redirect(capacity);
-        if self.tick.is_multiple_of(MEASURE) {
-            node.measure(now, capacity, MEASURE * TICK);
-        } else {
-            node.agent.handle(now, AgentInput::Timeout);
-        }
+        let is_measure = self.tick.is_multiple_of(MEASURE);
+        self.nodes[place].work(now, rates, capacity, is_measure);
     }
 
     fn obey(&mut self, place: usize) {
-        self.nodes[place].obey();
+        let now = self.now(Party::Node(place));
+        self.nodes[place].obey(now);
         let Some(life) = self.alive[place] else {
-            self.nodes[place].wishes.clear();
+            self.nodes[place].wishes().clear();
             return;
         };
-        while let Some(wish) = self.nodes[place].wishes.pop_front() {
+        while let Some(wish) = self.nodes[place].wishes().pop_front() {
             match wish {
                 Wish::Beat(beat) => {
                     if let Some(leader) = self.follows[place] {
@@ -438,7 +478,7 @@ impl World {
                     }
                 }
                 Wish::Say(peer, word) => {
-                    self.checks.redirected += u64::from(matches!(word, Word::Record(..)));
+                    self.checks.redirected += u64::from(N::is_record(&word));
                     let due = self.tick + self.random.between(1, 2);
                     let end = usize::from(place > peer);
                     let pair = (place.min(peer), place.max(peer));
@@ -447,8 +487,19 @@ impl World {
                         link.under_way[end].push_back((due.max(last), word));
                     }
                 }
+                Wish::Pick(sent) => self.check_fence(place, sent),
                 Wish::Send(sent) => self.post(FAR, Mail::AtFarEnd(place, life, sent)),
             }
         }
+    }
+
+    /// What a receiver took back its provider sends no more, unless the receiver was a process that died.
+    fn check_fence(&mut self, by: usize, sent: Sent) {
+        let Sent { origin, seq, .. } = sent;
+        let is_own = origin == by || self.alive[origin].is_none();
+        if !N::IS_FENCED || is_own || self.nodes[origin].is_away(seq, by) {
+            return;
+        }
+        self.checks.unfenced(self.tick, by, sent);
     }
 }
