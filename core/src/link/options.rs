@@ -70,7 +70,7 @@ impl LinkOptions {
             guard_share: Ratio::new(GUARD_SHARE),
             decrease_factor: Ratio::new(0.5),
             decreases_on_loss: false,
-            spares_shared: true,
+            spares_shared: false,
             doubles_repeats: true,
         }
     }

@@ -68,7 +68,7 @@ fn play(options: &LinkOptions, paths: usize, kind: Kind, seed: u64) -> (f64, f64
 pub(super) fn run(seeds: Range<u64>) -> Vec<String> {
     let mut table = Table::default();
     let fair = BOTTLENECK.0 as f64 / 2.0;
-    for (decreases_on_loss, spares_shared) in [(false, true), (false, false), (true, false)] {
+    for (decreases_on_loss, spares_shared) in [(false, false), (false, true), (true, false)] {
         for (kind, name) in [(Kind::Cubic, "CUBIC"), (Kind::Bbr, "BBR")] {
             for paths in 1..=3 {
                 for seed in seeds.clone() {
@@ -77,8 +77,8 @@ pub(super) fn run(seeds: Range<u64>) -> Vec<String> {
                     let (ours, theirs) = play(&options, paths, kind, seed);
                     let coupled = match (decreases_on_loss, spares_shared) {
                         (true, _) => ", coupled",
-                        (false, false) => ", all used",
-                        (false, true) => "",
+                        (false, true) => ", spares",
+                        (false, false) => "",
                     };
                     let name = format!("{paths} paths beside {name}{coupled}");
                     table.add(&format!("{name}: ours"), "Mbit/s", Target::None, ours);
