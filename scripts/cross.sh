@@ -11,12 +11,16 @@ for pair in aarch64-unknown-linux-gnu:aarch64-linux-gnu-gcc armv7-unknown-linux-
     echo "skipped: $target needs $linker (Debian: gcc-${linker%-gcc}, and the libc6-dev-*-cross of it)"
     continue
   fi
+  if ! command -v "${linker%gcc}g++" >/dev/null; then
+    echo "skipped: $target needs ${linker%gcc}g++ (Debian: g++-${linker%-gcc})"
+    continue
+  fi
   if ! rustup target list --installed 2>/dev/null | grep -qx "$target" && ! rustup target add "$target"; then
     echo "skipped: $target needs its standard library (rustup target add $target)"
     continue
   fi
   name=$(echo "$target" | tr 'a-z-' 'A-Z_')
-  export "CARGO_TARGET_${name}_LINKER=$linker" "CC_$(echo "$target" | tr - _)=$linker"
+  export "CARGO_TARGET_${name}_LINKER=$linker" "CC_$(echo "$target" | tr - _)=$linker" "CXX_$(echo "$target" | tr - _)=${linker%gcc}g++"
   cargo build --locked --profile "$PROFILE" -p tidegate --target "$target"
   echo "cross: $target builds"
 done

@@ -30,7 +30,10 @@ place 644 packaging/tidegate.service lib/systemd/system/tidegate.service
 place 644 packaging/tidegate-orchestrate.service lib/systemd/system/tidegate-orchestrate.service
 place 640 packaging/tidegate.toml etc/tidegate/tidegate.toml
 place 644 packaging/fleet.toml usr/share/doc/tidegate/fleet.toml
-for file in README.md CHANGELOG.md docs/OPERATING.md docs/reference.toml; do
+for file in tidegate/lua/*.luau; do
+  case "$file" in */prelude.luau) ;; *) place 644 "$file" "usr/share/tidegate/lua/$(basename "$file")" ;; esac
+done
+for file in README.md CHANGELOG.md docs/OPERATING.md docs/SCRIPTS.md docs/reference.toml; do
   place 644 "$file" "usr/share/doc/tidegate/$(basename "$file")"
 done
 place 644 packaging/copyright usr/share/doc/tidegate/copyright
@@ -44,7 +47,7 @@ Version: $version
 Architecture: $architecture
 Maintainer: The Tidegate authors <tidegate@localhost>
 Installed-Size: $size
-Depends: libc6 (>= 2.36)
+Depends: libc6 (>= 2.36), libstdc++6 (>= 12)
 Section: net
 Priority: optional
 Description: carries streams of records and keeps their latency bounds

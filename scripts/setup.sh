@@ -5,7 +5,7 @@ set -euo pipefail
 export PATH="$PATH:/usr/sbin:/sbin"
 
 # program:package
-needed="cc:gcc ip:iproute2 tc:iproute2 mosquitto:mosquitto mosquitto_pub:mosquitto-clients rabbitmq-server:rabbitmq-server etcd:etcd-server"
+needed="cc:gcc c++:g++ ip:iproute2 tc:iproute2 mosquitto:mosquitto mosquitto_pub:mosquitto-clients rabbitmq-server:rabbitmq-server etcd:etcd-server"
 missing=""
 for pair in $needed; do
   if ! command -v "${pair%%:*}" >/dev/null; then
@@ -13,10 +13,11 @@ for pair in $needed; do
   fi
 done
 [ "${missing# gcc}" = "$missing" ] || missing="$missing libc6-dev"
-# Compilers for other processors: crates with C in them need one, and a linker for the rest.
+# Compilers for other processors: crates with C or C++ in them need one, and a linker for the rest.
 if [ "$(uname -m)" = x86_64 ]; then
   for pair in aarch64-linux-gnu:arm64 arm-linux-gnueabihf:armhf; do
     [ -e "/usr/${pair%:*}/include/stdio.h" ] || missing="$missing gcc-${pair%:*} libc6-dev-${pair#*:}-cross"
+    command -v "${pair%:*}-g++" >/dev/null || missing="$missing g++-${pair%:*}"
   done
 fi
 /usr/bin/python3 -c 'import paho.mqtt.client' 2>/dev/null || missing="$missing python3-paho-mqtt"

@@ -70,6 +70,11 @@ impl Verdicts {
         node.queue_length(queue).saturating_add_signed(change)
     }
 
+    /// Whether a verdict took this record out of its queue.
+    pub fn is_gone(&self, id: DeliveryId) -> bool {
+        !self.gone.is_empty() && self.gone.contains(&id)
+    }
+
     /// What waits in a queue and is not gone, late records first, each list from its front.
     pub fn messages<'a>(
         &'a self,

@@ -336,6 +336,21 @@ pub enum Edit {
     },
 }
 
+impl Edit {
+    /// The record that it is about.
+    pub fn delivery(&self) -> DeliveryId {
+        match self {
+            Edit::Drop(id)
+            | Edit::MoveFront(id)
+            | Edit::MoveBack(id)
+            | Edit::Redirect(id, _)
+            | Edit::Replace(id, _)
+            | Edit::Insert(id, _)
+            | Edit::Transform { id, .. } => *id,
+        }
+    }
+}
+
 /// What a script changes of a record; the rest stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {

@@ -14,7 +14,7 @@ use tidegate_core::fleet::FleetOptions;
 use tidegate_core::io::{OutputId, UplinkId};
 use tidegate_core::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_core::record::AcceptMode;
-use tidegate_core::rules::{Discipline, FullPolicy, Rule, Rules};
+use tidegate_core::rules::{Discipline, FullPolicy, Rule, Rules, ScriptId};
 use tidegate_core::status::NodeStatus;
 use tidegate_core::topic::Filter;
 use tidegate_core::units::{Ratio, Size};
@@ -28,6 +28,7 @@ use crate::fleet::{self, MemberOptions, Peer, Place, RelayCounts};
 use crate::input::mqtt::Clients;
 use crate::parts::{Door, Tasks, log_options, open_log, start_input, start_output};
 use crate::port::{Clock, OutputPort};
+use crate::script::Scripts;
 
 /// Records sent and not confirmed at once where the configuration does not say: enough to fill a
 /// broker's confirm window, few enough that a lost connection sends little twice.
@@ -80,7 +81,9 @@ pub async fn start_with(
     let boot = log.as_ref().map_or(0, |log| log.opened.boot);
     let options = node_options(config, incarnation, boot)?;
     let name = options.name.clone();
-    let (mut running, ports) = drive::start(options, Clock::start(), log)?;
+    let scripts = config.script_specs().map_err(anyhow::Error::msg)?;
+    let scripts = Scripts::load(&scripts)?;
+    let (mut running, ports) = drive::start(options, Clock::start(), log, scripts)?;
     let (mut inputs, mut outputs) = (Tasks::new(), Tasks::new());
     for (spec, port) in config.output.iter().zip(ports) {
         output(spec, port, &mut outputs)
@@ -282,6 +285,11 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
         let place = place.with_context(|| format!("no output {name:?}"))?;
         anyhow::Ok(OutputId(u16::try_from(place)?))
     };
+    let script = |name: &String| {
+        let place = config.script.iter().position(|script| script.label() == name);
+        let place = place.with_context(|| format!("no script {name:?}"))?;
+        anyhow::Ok(ScriptId(u16::try_from(place)?))
+    };
     let to = match &stream.to {
         Some(names) => names.iter().map(output).collect::<Result<_, _>>()?,
         None => vec![OutputId(0)],
@@ -317,7 +325,7 @@ fn rule(stream: &StreamConfig, config: &Config, classes: &Classes) -> anyhow::Re
         memory,
         ttl: stream.ttl.map(|ttl| ttl.0),
         accept,
-        script: None,
+        script: stream.script.as_ref().map(script).transpose()?,
         relays: None,
     })
 }

@@ -2,6 +2,7 @@
 
 pub mod fleet;
 pub mod log;
+pub mod script;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use tidegate_core::units::Rate;
 
 use self::fleet::{FleetArguments, OrchestrateArguments};
 use self::log::{ExplainArguments, LogCommand};
+use self::script::ScriptCommand;
 use crate::config::Scheduler;
 use crate::config::units::{BitRate, Period, Quantity};
 use crate::logs::{Filter, Format};
@@ -40,6 +42,7 @@ Examples:
   tidegate explain IDENTITY -c node.toml   what became of a record
   tidegate orchestrate -c fleet.toml   lead a fleet of nodes
   tidegate fleet status                who borrows whose uplink
+  tidegate script test shed.luau --trace events.csv   what a script does to recorded events
   tidegate user add users plc-7        a user of its MQTT listener
   tidegate keys init pki               a private authority for TLS
 
@@ -91,6 +94,13 @@ pub enum Command {
     /// Ask an orchestrator: its nodes, its grants, and why
     #[command(after_help = fleet::FLEET_HELP)]
     Fleet(FleetArguments),
+    /// Try an adaptation script before a node runs it
+    #[command(after_help = script::SCRIPT_HELP)]
+    Script {
+        #[command(subcommand)]
+        /// What to do with it.
+        command: ScriptCommand,
+    },
     /// Users of an MQTT listener and their passwords
     #[command(after_help = USER_HELP)]
     User {
@@ -296,6 +306,7 @@ mod tests {
             "keys",
             "orchestrate",
             "fleet",
+            "script",
         ] {
             let mut command = Cli::command();
             let command = command.find_subcommand_mut(name).unwrap();
@@ -306,6 +317,12 @@ mod tests {
             let log = command.find_subcommand_mut("log").unwrap();
             let help = log.find_subcommand_mut(name).unwrap().render_help();
             insta::assert_snapshot!(format!("help_log_{name}"), help.to_string());
+        }
+        for name in ["test", "bench"] {
+            let mut command = Cli::command();
+            let script = command.find_subcommand_mut("script").unwrap();
+            let help = script.find_subcommand_mut(name).unwrap().render_help();
+            insta::assert_snapshot!(format!("help_script_{name}"), help.to_string());
         }
     }
 

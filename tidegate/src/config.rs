@@ -18,6 +18,7 @@ pub mod places;
 mod read;
 pub mod reference;
 mod replay;
+mod scripts;
 pub mod units;
 
 use std::net::SocketAddr;
@@ -36,6 +37,7 @@ pub use log::{Backlog, LogConfig};
 pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
 pub use read::{Reading, read, read_file, read_with_files};
 pub use replay::{ReplayConfig, ReplayFormat};
+pub use scripts::ScriptConfig;
 use units::{BitRate, ByteSize, Listen, Period};
 
 /// A whole file.
@@ -52,6 +54,8 @@ pub struct Config {
     pub stream: Vec<StreamConfig>,
     /// Every `[[output]]`.
     pub output: Vec<OutputConfig>,
+    /// Every `[[script]]`.
+    pub script: Vec<ScriptConfig>,
     /// `[http]`.
     pub http: HttpConfig,
     /// `[limits]`.
@@ -261,6 +265,8 @@ pub struct StreamConfig {
     pub ttl: Option<Period>,
     /// When its senders are told that a record is accepted.
     pub accept: Option<Accept>,
+    /// The script that looks at each of its records before it may go.
+    pub script: Option<String>,
 }
 
 impl Default for StreamConfig {
@@ -279,6 +285,7 @@ impl Default for StreamConfig {
             stored: None,
             ttl: None,
             accept: None,
+            script: None,
         }
     }
 }

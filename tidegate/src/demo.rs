@@ -104,6 +104,7 @@ impl Stage {
             commits: None,
             links: Vec::new(),
             fleet: None,
+            scripts: Vec::new(),
         });
         Ok(NodeView { uptime_seconds: start.elapsed().as_secs_f64(), ..view })
     }

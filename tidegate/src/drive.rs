@@ -2,23 +2,29 @@
 //!
 //! Everything that decides is in core; everything that waits for the world is in inputs and outputs.
 
+mod adapting;
 mod running;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tidegate_core::io::{Control, Destination, Event, Input, Output, PathState, PrepareError};
+use tidegate_core::io::{
+    Control, Destination, Event, Input, Output, PathState, PrepareError, PrepareTask,
+};
 use tidegate_core::log::LogName;
 use tidegate_core::node::Node;
 use tidegate_core::options::{NodeOptions, OptionsError};
-use tidegate_core::record::SourceId;
+use tidegate_core::record::{Body, SourceId};
+use tidegate_core::rules::Rules;
 use tidegate_core::status::NodeStatus;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
+use self::adapting::Adapting;
 pub use self::running::{FleetDoor, Running, StatusHandle};
 use crate::fleet::FleetBoard;
 use crate::port::{Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Transmit};
+use crate::script::{Script, Scripts, Seat};
 use crate::spool::{self, CommitCounts, Spool, SpoolOptions};
 
 /// Arrivals that may wait for the loop: a few batches, so that an input feels back-pressure early.
@@ -61,6 +67,7 @@ pub fn start(
     options: NodeOptions,
     clock: Clock,
     log: Option<Log>,
+    scripts: Scripts,
 ) -> Result<(Running, Vec<OutputPort>), StartError> {
     let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
     let (node, spool) = match log {
@@ -93,8 +100,12 @@ pub fn start(
     }
     let log_is_ready = spool.as_ref().map(Spool::is_ready);
     let commits = spool.as_ref().map(Spool::commits);
+    let record_max = usize::try_from(node.options().record_max.0).unwrap_or(usize::MAX);
+    let adapting = Adapting::new(scripts, record_max, sender.clone());
+    let board = adapting.board();
     let mut drive = Drive {
-        node,
+        node: Seat::new(node),
+        adapting,
         spool,
         clock,
         arrivals,
@@ -114,6 +125,7 @@ pub fn start(
             commits,
             links,
             fleet: FleetBoard::default(),
+            scripts: board,
         },
         intake,
         sessions,
@@ -132,7 +144,8 @@ struct OutputEnd {
 }
 
 struct Drive {
-    node: Node,
+    node: Seat,
+    adapting: Adapting,
     spool: Option<Spool>,
     clock: Clock,
     arrivals: mpsc::Receiver<Arrival>,
@@ -150,13 +163,21 @@ impl Drive {
         let mut wall = tokio::time::interval(WALL_PERIOD);
         loop {
             let now = self.clock.now();
-            while let Some(output) = self.node.poll(now) {
+            self.adapting.begin_turn();
+            while !self.adapting.is_turn_over()
+                && let Some(output) = self.node.poll(now)
+            {
                 if matches!(output, Output::Report(Event::Drained)) {
                     return self.end().await;
                 }
                 self.act(output);
             }
-            let timeout = self.node.next_timeout().and_then(|at| self.clock.instant(at));
+            // Once scripts had their time, what others have said meanwhile is heard first.
+            let has_fired = self.adapting.fire(&mut self.node, now);
+            let is_behind = has_fired || self.adapting.is_turn_over();
+            let timers = [self.node.next_timeout(), self.adapting.next_timer()];
+            let timeout = timers.into_iter().flatten().min();
+            let timeout = timeout.and_then(|at| self.clock.instant(at));
             if let Some(at) = timeout {
                 timer.as_mut().reset(at.into());
             }
@@ -173,6 +194,7 @@ impl Drive {
                     }
                 }
                 () = &mut timer, if timeout.is_some() => {}
+                () = tokio::task::yield_now(), if is_behind => {}
                 _ = wall.tick(), if self.spool.is_some() => self.tell_wall_time(),
                 Some(reply) = self.status_requests.recv() => {
                     let _ = reply.send(self.node.status(self.clock.now()));
@@ -214,6 +236,7 @@ impl Drive {
                 let _ = reply.send(source);
                 Input::Control(Control::Open { source, name, relays })
             }
+            Arrival::Adapt(scripts, rules) => return self.adapt(scripts, rules),
             Arrival::Measure(reply) => {
                 let _ = reply.send(self.node.measured(self.clock.now()));
                 return;
@@ -228,6 +251,15 @@ impl Drive {
             self.outputs[usize::from(path.output.0)].downs[usize::from(path.lane)] += 1;
         }
         self.node.handle(self.clock.now(), input);
+    }
+
+    /// New scripts and the rules that name them: both or neither.
+    fn adapt(&mut self, scripts: Vec<Script>, rules: Arc<Rules>) {
+        let now = self.clock.now();
+        match self.adapting.swap(&mut self.node, now, scripts) {
+            Ok(()) => self.node.handle(now, Input::Control(Control::Rules(rules))),
+            Err(error) => tracing::error!("the new configuration is not used: {error}"),
+        }
     }
 
     fn act(&mut self, output: Output) {
@@ -258,11 +290,20 @@ impl Drive {
             Output::Append(appends) => self.spool().append(appends),
             Output::Release(segments) => self.spool().release(segments),
             Output::Fetch(order) => self.spool().fetch(order),
+            Output::Prepare { work, id, task: PrepareTask::Transform { endpoint } } => {
+                let body = self.node.record(id).and_then(|record| match &record.body {
+                    Body::Resident(bytes) => Some(bytes.clone()),
+                    _ => None,
+                });
+                self.adapting.transform(work, endpoint, body);
+            }
             Output::Prepare { work, .. } => {
                 let result = Err(PrepareError::Unreadable);
                 self.node.handle(self.clock.now(), Input::Prepared { work, result });
             }
-            Output::RunScript { .. } => {}
+            Output::RunScript { queue, trigger } => {
+                self.adapting.run(&mut self.node, self.clock.now(), queue, trigger);
+            }
             Output::Report(event) => self.log(&event),
         }
     }

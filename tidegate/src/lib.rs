@@ -20,6 +20,7 @@ pub mod port;
 pub mod reload;
 pub mod run;
 pub mod screen;
+pub mod script;
 pub mod secrets;
 pub mod spool;
 pub mod status;

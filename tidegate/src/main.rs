@@ -7,6 +7,7 @@ use clap::Parser;
 use tidegate::cli::{Cli, Command};
 use tidegate::config::reference;
 use tidegate::fleet::ask;
+use tidegate::script::tools;
 use tidegate::{demo, inspect, logs, run, secrets, top};
 
 fn main() -> ExitCode {
@@ -36,6 +37,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Explain(arguments) => inspect::explain(&arguments),
         Command::Orchestrate(arguments) => wait(run::orchestrate(&arguments)),
         Command::Fleet(arguments) => wait(ask::fleet(&arguments)),
+        Command::Script { command } => tools::script(&command),
         Command::User { command } => secrets::user(&command),
         Command::Keys { command } => secrets::keys(&command),
     }

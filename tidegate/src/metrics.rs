@@ -9,6 +9,7 @@ mod fleet;
 mod inputs;
 mod links;
 mod log;
+mod scripts;
 mod text;
 
 use std::time::Duration;
@@ -166,7 +167,7 @@ const UNCONFIRMED: Metric =
     Metric::gauge("tidegate_output_unconfirmed_records", "Records sent and not confirmed.");
 
 /// Every metric.
-pub const ALL: [Metric; 66] = [
+pub const ALL: [Metric; 73] = [
     INFO,
     UPTIME,
     HELD,
@@ -233,6 +234,13 @@ pub const ALL: [Metric; 66] = [
     fleet::TAKEOVERS,
     fleet::REDIRECTED,
     fleet::REDIRECTED_BYTES,
+    scripts::ON,
+    scripts::RUNS,
+    scripts::TIME,
+    scripts::FAILED,
+    scripts::UNADAPTED,
+    scripts::VERDICTS,
+    scripts::REQUESTS,
 ];
 
 /// Upper edges of the stage histograms: from a scheduler's own cost to a long outage, with the default
@@ -268,6 +276,7 @@ pub fn encode(snapshot: &Snapshot, counts: &Counts) -> String {
     links::encode(&snapshot.links, &mut text);
     log::encode(status, snapshot.commits.as_ref(), &mut text);
     fleet::encode(status, snapshot.fleet.as_ref(), &mut text);
+    scripts::encode(&snapshot.scripts, &mut text);
     text.finish()
 }
 

@@ -13,11 +13,13 @@ use tidegate_core::io::{
     Control, Destination, Input, OutputId, PathId, PathSample, PathState, Refusal,
 };
 use tidegate_core::record::{DeliveryId, Offered, Record, RefuseReason, SourceId, Token};
+use tidegate_core::rules::Rules;
 use tidegate_core::units::{Rate, Size, Time};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::input::counts::InputCounts;
 use crate::link::Links;
+use crate::script::Script;
 
 /// The process's monotonic clock, as core counts it.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +65,8 @@ pub enum Arrival {
     },
     /// A connection ended.
     Close(SourceId),
+    /// New scripts, each at its place, and the rules that name them.
+    Adapt(Vec<Script>, Arc<Rules>),
     /// The fleet's agent asks what the node carries and wants.
     Measure(oneshot::Sender<Option<Measured>>),
 }

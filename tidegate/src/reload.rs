@@ -1,24 +1,25 @@
 //! New rules for a running node: when its file changes, or at SIGHUP.
 //!
-//! Only `[[stream]]` can change while a node runs. A file with a mistake changes nothing; what else has
-//! changed in a right one waits for the next start, and is named.
+//! Only `[[stream]]` and `[[script]]`, with the files of scripts, can change while a node runs. A file with
+//! a mistake changes nothing; what else has changed in a right one waits for the next start, and is named.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use tidegate_core::rules::Rules;
+use tidegate_core::rules::{Rules, ScriptId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::assemble;
-use crate::config::{Config, read_file, read_with_files};
+use crate::config::{Config, ScriptConfig, read_file, read_with_files};
+use crate::script::{SCRIPTS_MAX, Script};
 
 /// Between two looks at the file. A file that two looks find alike is not being written any more.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// What a look at a file finds; none if it is not there.
-type Look = Option<(SystemTime, u64)>;
+/// What a look at the files finds, the configuration first; nothing of one that is not there.
+type Look = Vec<Option<(SystemTime, u64)>>;
 
 /// Waits for the configuration to change.
 #[derive(Debug)]
@@ -34,10 +35,12 @@ pub struct Watch {
 }
 
 /// What a changed file says.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Change {
     /// The rules from now on.
     pub rules: Rules,
+    /// The scripts, loaded.
+    pub scripts: Vec<Script>,
     /// Sections that differ and need a new start.
     pub waiting: Vec<&'static str>,
 }
@@ -50,13 +53,13 @@ impl Watch {
     pub fn new(file: Option<&Path>, config: &Config) -> anyhow::Result<Watch> {
         let mut looks = interval(PERIOD);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let look = file.and_then(look);
+        let look = look(file, config);
         Ok(Watch {
             file: file.map(Path::to_owned),
             config: config.clone(),
             hangup: signal(SignalKind::hangup()).context("listening for SIGHUP")?,
             looks,
-            read: look,
+            read: look.clone(),
             seen: look,
         })
     }
@@ -68,14 +71,15 @@ impl Watch {
                 _ = self.hangup.recv() => break,
                 _ = self.looks.tick() => {}
             }
-            let now = self.file.as_deref().and_then(look);
-            let is_settled = std::mem::replace(&mut self.seen, now) == now;
+            let now = look(self.file.as_deref(), &self.config);
+            let is_settled = self.seen == now;
+            self.seen.clone_from(&now);
             // A file that is gone for a moment is being replaced.
-            if is_settled && now.is_some() && now != self.read {
+            if is_settled && now.iter().all(Option::is_some) && now != self.read {
                 break;
             }
         }
-        self.read = self.file.as_deref().and_then(look);
+        self.read = look(self.file.as_deref(), &self.config);
     }
 
     /// Reads the file.
@@ -90,21 +94,47 @@ impl Watch {
         anyhow::ensure!(reading.counts().0 == 0, "{told}");
         let new = reading.config.completed();
         let waiting = differences(&self.config, &new);
-        let config = Config { stream: new.stream, ..self.config.clone() };
+        let script = in_place(&self.config.script, new.script)?;
+        let config = Config { stream: new.stream, script, ..self.config.clone() };
         let rules = assemble::rules(&config)?;
+        let specs = config.script_specs().map_err(anyhow::Error::msg)?;
+        let load = |(place, spec)| Script::load(spec, ScriptId(place as u16));
+        let scripts = specs.into_iter().enumerate().map(load).collect::<Result<_, _>>()?;
         self.config = config;
-        Ok(Change { rules, waiting })
+        Ok(Change { rules, scripts, waiting })
     }
 }
 
-fn look(file: &Path) -> Look {
-    let metadata = file.metadata().ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
+fn look(file: Option<&Path>, config: &Config) -> Look {
+    let of = |file: &Path| {
+        let metadata = file.metadata().ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    };
+    let scripts = config.script.iter().flat_map(ScriptConfig::files);
+    file.into_iter().chain(scripts.filter(|_| file.is_some())).map(of).collect()
 }
 
-/// Sections other than `[[stream]]` that are not the same.
+/// The scripts of a new configuration, those that are there already at their places: rules know scripts by
+/// their place, and what still waits under a rule that is gone must meet no other one.
+fn in_place(old: &[ScriptConfig], new: Vec<ScriptConfig>) -> anyhow::Result<Vec<ScriptConfig>> {
+    let mut all = old.to_vec();
+    for script in new {
+        match all.iter_mut().find(|known| known.label() == script.label()) {
+            Some(known) => *known = script,
+            None => all.push(script),
+        }
+    }
+    let count = all.len();
+    anyhow::ensure!(
+        count <= SCRIPTS_MAX,
+        "{count} scripts, with those that are gone: a new start takes them"
+    );
+    Ok(all)
+}
+
+/// Sections other than `[[stream]]` and `[[script]]` that are not the same.
 fn differences(old: &Config, new: &Config) -> Vec<&'static str> {
-    let Config { node, input, class, stream: _, output, http, limits, log, fleet } = old;
+    let Config { node, input, class, stream: _, script: _, output, http, limits, log, fleet } = old;
     let sections = [
         ("[node]", *node != new.node),
         ("[[input]]", *input != new.input),
@@ -142,10 +172,44 @@ mod tests {
             "[[stream]]\ntopics = [\"b\"]\nlatency = \"50ms\"\n[limits]\nmemory = \"1GiB\"\n";
         std::fs::write(&file, text).unwrap();
         watch.next().await;
-        let Change { rules, waiting } = watch.change().unwrap();
+        let Change { rules, waiting, .. } = watch.change().unwrap();
         assert!(rules.find("b").is_some_and(|rule| &*rules.get(rule).name == "b"));
         assert_eq!(waiting, ["[limits]"]);
         std::fs::remove_file(file).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_script_changes_with_its_file() {
+        let name = format!("tidegate-reload-{}.luau", std::process::id());
+        let script = std::env::temp_dir().join(name);
+        std::fs::write(&script, "function on_message(h) end").unwrap();
+        let text = format!(
+            "[[script]]\nname = \"s\"\nfile = {:?}\n[[stream]]\nscript = \"s\"\n",
+            script.display().to_string()
+        );
+        let (file, mut watch) = watch("script", &text).await;
+        std::fs::write(&script, "function on_message(h) h:drop() end").unwrap();
+        watch.next().await;
+        let Change { rules, scripts, waiting } = watch.change().unwrap();
+        assert_eq!((scripts.len(), waiting.len()), (1, 0));
+        assert!(scripts[0].spec().texts[0].1.contains("h:drop()"));
+        assert_eq!(rules.get(tidegate_core::rules::RuleId(0)).script, Some(ScriptId(0)));
+        // A wrong one is told with its line, and changes nothing.
+        std::fs::write(&script, "function on_message(h)\n  if\nend").unwrap();
+        watch.next().await;
+        let error = format!("{:#}", watch.change().unwrap_err());
+        assert!(error.contains(".luau:3:"), "{error}");
+        // Another one before it, and none of its name: it keeps its place.
+        std::fs::write(&script, "function on_message(h) end").unwrap();
+        let text = text.replace("\"s\"", "\"t\"");
+        std::fs::write(&file, text).unwrap();
+        watch.next().await;
+        let Change { rules, scripts, .. } = watch.change().unwrap();
+        let names: Vec<&str> = scripts.iter().map(|script| &*script.spec().name).collect();
+        assert_eq!(names, ["s", "t"]);
+        assert_eq!(rules.get(tidegate_core::rules::RuleId(0)).script, Some(ScriptId(1)));
+        std::fs::remove_file(file).unwrap();
+        std::fs::remove_file(script).unwrap();
     }
 
     #[tokio::test]

@@ -147,14 +147,14 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
 /// Reads the changed file and puts its rules in force, or tells why not.
 async fn reload(watch: &mut Watch, node: &Assembled) {
     match watch.change() {
-        Ok(Change { rules, waiting }) => {
+        Ok(Change { rules, scripts, waiting }) => {
             if !waiting.is_empty() {
                 let sections = waiting.join(", ");
                 tracing::warn!(
-                    "changes of {sections} need a new start: only [[stream]] changes now"
+                    "changes of {sections} need a new start: only [[stream]] and [[script]] change now"
                 );
             }
-            node.running.set_rules(rules).await;
+            node.running.adapt(scripts, rules).await;
         }
         Err(error) => tracing::error!("the new configuration is not used: {error:#}"),
     }

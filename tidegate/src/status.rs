@@ -1,6 +1,7 @@
 //! The node's status for everybody who asks: taken at most once a second, however many ask.
 
 pub mod links;
+pub mod scripts;
 pub mod table;
 pub mod view;
 
@@ -16,6 +17,7 @@ use crate::fleet::FleetFigures;
 use crate::input::counts::InputCounts;
 use crate::link::LinkFigures;
 use crate::port::Stopping;
+use crate::script::board::ScriptStatus;
 use crate::spool::{CommitCounts, Commits};
 
 /// A snapshot walks all streams of the node: younger than this it is shown again. A little less than a
@@ -35,6 +37,8 @@ pub struct Snapshot {
     pub links: Vec<LinkFigures>,
     /// Its part in a fleet; `None` without one.
     pub fleet: Option<FleetFigures>,
+    /// What its scripts did.
+    pub scripts: Vec<ScriptStatus>,
 }
 
 /// Where status comes from. Cheap to clone; all clones share one snapshot.
@@ -72,7 +76,8 @@ impl StatusSource {
         let commits = self.handle.commits().map(CommitCounts::read);
         let links = self.handle.links().read();
         let fleet = self.handle.fleet().read();
-        let snapshot = Snapshot { now, before, commits, links, fleet };
+        let scripts = self.handle.scripts().read();
+        let snapshot = Snapshot { now, before, commits, links, fleet, scripts };
         *kept = Some((Instant::now(), snapshot.clone()));
         Ok(snapshot)
     }

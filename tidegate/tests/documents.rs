@@ -31,7 +31,7 @@ fn blocks(document: &str) -> Vec<&str> {
 
 #[test]
 fn configurations_in_documents_are_right() {
-    for document in ["README.md"] {
+    for document in ["README.md", "docs/SCRIPTS.md"] {
         let text = fs::read_to_string(root().join(document)).unwrap();
         let blocks = blocks(&text);
         assert!(!blocks.is_empty(), "{document} shows no configuration");

@@ -9,6 +9,7 @@ use tidegate::config::read;
 use tidegate::drive::{self, Running};
 use tidegate::http::{Site, serve};
 use tidegate::port::{Clock, OutputPort};
+use tidegate::script::Scripts;
 use tidegate::status::StatusSource;
 use tidegate::status::view::NodeView;
 use tidegate_core::io::PathState;
@@ -17,8 +18,13 @@ use tokio::net::TcpStream;
 
 async fn node() -> (Running, Vec<OutputPort>, Site, SocketAddr) {
     let config = read("[node]\nname = \"gate-7\"").config;
-    let (running, ports) =
-        drive::start(node_options(&config, 7, 0).unwrap(), Clock::start(), None).unwrap();
+    let (running, ports) = drive::start(
+        node_options(&config, 7, 0).unwrap(),
+        Clock::start(),
+        None,
+        Scripts::default(),
+    )
+    .unwrap();
     let site = Site::new(StatusSource::new(running.status.clone()));
     let (address, _) = serve(([127, 0, 0, 1], 0).into(), site.clone()).await.unwrap();
     (running, ports, site, address)

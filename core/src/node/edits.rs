@@ -18,15 +18,7 @@ impl Node {
     /// Applies edits in order.
     pub(super) fn edit(&mut self, now: Time, queue: QueueId, operations: Vec<Edit>) {
         for operation in operations {
-            let id = match &operation {
-                Edit::Drop(id)
-                | Edit::MoveFront(id)
-                | Edit::MoveBack(id)
-                | Edit::Redirect(id, _)
-                | Edit::Replace(id, _)
-                | Edit::Insert(id, _)
-                | Edit::Transform { id, .. } => *id,
-            };
+            let id = operation.delivery();
             if self.is_waiting(queue, id) {
                 self.edit_one(now, id.into(), operation);
             }

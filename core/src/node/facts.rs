@@ -127,6 +127,22 @@ impl Node {
         self.queues.get(id.into()).is_some_and(is_there)
     }
 
+    /// The script of a queue.
+    pub fn script_of(&self, queue: QueueId) -> Option<ScriptId> {
+        let spec = self.queues.spec(queue.into())?;
+        self.options.rules.get(spec.rule).script
+    }
+
+    /// What waits behind a record of its queue, or first in it: one step of [`Node::waiting`].
+    pub fn waiting_after(&self, queue: QueueId, before: Option<DeliveryId>) -> Option<DeliveryId> {
+        self.queues.waiting_after(queue.into(), before.map(Into::into)).map(Into::into)
+    }
+
+    /// Grows whenever [`Node::queues_of`] may answer differently, but for new rules.
+    pub fn queue_changes(&self) -> u64 {
+        self.queues.changes()
+    }
+
     /// The queues that a script looks at, in the order of their handles.
     pub fn queues_of(&self, script: ScriptId) -> impl Iterator<Item = QueueId> + '_ {
         let is_its = move |queue: &QueueKey| {

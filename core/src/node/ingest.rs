@@ -133,7 +133,8 @@ impl Node {
             (delivery.can_expire, delivery.progress.again) = (ends.is_some(), again);
             let after_log = owed.as_ref().is_some_and(|owed| owed.after_log);
             let is_ready = record.body.is_ready() && !after_log;
-            let is_scripted = rule.script.is_some();
+            // What a script made it does not meet again, or it would make more of it without end.
+            let is_scripted = rule.script.is_some() && only.is_none();
             delivery.set_ready(is_ready && !is_scripted, is_ready);
             let key = self.queues.insert(delivery);
             (last, count) = (Some(key), count + 1);

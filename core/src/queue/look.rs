@@ -1,6 +1,6 @@
 //! What stands in the queues, for whoever only looks.
 
-use super::{Backlog, DeliveryKey, QueueKey, Queues, Timing};
+use super::{Backlog, DeliveryKey, Place, QueueKey, Queues, Timing};
 use crate::class::ClassId;
 use crate::io::OutputId;
 
@@ -44,6 +44,29 @@ impl Queues {
         fronts
             .into_iter()
             .flat_map(|front| std::iter::successors(front, |&key| self.deliveries[key].next))
+    }
+
+    /// The waiting delivery behind one of the same queue, or the first one; `None` at the end, and where
+    /// that one waits no more.
+    pub fn waiting_after(
+        &self,
+        queue: QueueKey,
+        before: Option<DeliveryKey>,
+    ) -> Option<DeliveryKey> {
+        let Some(before) = before else { return self.oldest(queue) };
+        let delivery = self.deliveries.get(before).filter(|delivery| delivery.queue == queue)?;
+        match delivery.place() {
+            Place::Waiting(Timing::Late) => {
+                delivery.next.or(self.queues.get(queue)?.lists[Timing::Live as usize].front)
+            }
+            Place::Waiting(Timing::Live) => delivery.next,
+            _ => None,
+        }
+    }
+
+    /// Grows whenever a queue is opened or closed.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// All queues, in the order of their handles.

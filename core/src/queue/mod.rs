@@ -100,6 +100,8 @@ pub struct Queues {
     groups: Vec<Group>,
     /// Heads that must be prepared before their queue can be picked from.
     unready: Vec<DeliveryKey>,
+    /// How often a queue was opened or closed.
+    changes: u64,
 }
 
 impl Queues {
@@ -108,7 +110,7 @@ impl Queues {
         let mut groups = Vec::new();
         groups.resize_with(classes * outputs, Group::default);
         let (deliveries, queues) = (SlotMap::with_key(), SlotMap::with_key());
-        Queues { ranking, outputs, deliveries, queues, groups, unready: Vec::new() }
+        Queues { ranking, outputs, deliveries, queues, groups, unready: Vec::new(), changes: 0 }
     }
 
     fn group_at(&self, class: ClassId, output: OutputId) -> usize {
@@ -118,12 +120,14 @@ impl Queues {
     /// A new, empty queue.
     pub fn open(&mut self, spec: QueueSpec) -> QueueKey {
         let queue = Queue { spec, lists: Default::default(), ranked: [None; 2], generation: 0 };
+        self.changes += 1;
         self.queues.insert(queue)
     }
 
     /// Forgets an empty queue. Panics if it holds records: forgetting one would be a loss.
     pub fn close(&mut self, queue: QueueKey) {
         if let Some(gone) = self.queues.remove(queue) {
+            self.changes += 1;
             assert!(gone.lists.iter().all(|list| list.records == 0), "a closed queue is empty");
         }
     }

@@ -361,6 +361,36 @@ fn a_verdict_comes_before_the_record_goes() {
 }
 
 #[test]
+fn what_a_script_makes_it_does_not_meet_again() {
+    let mut wire = down(options(vec![scripted(rule("ls", 50))]));
+    wire.offer("ls/1", 1);
+    let (queue, id) = waiting(&wire)[0];
+    let operations = vec![Edit::Insert(id, payload(5))];
+    wire.handle(Input::Edits { queue, generation: 0, operations });
+    assert_eq!((waiting(&wire).len(), wire.seen.len()), (2, 1));
+    wire.up();
+    assert_eq!(wire.keys(), ["ls/1", "ls/1"], "and it goes all the same");
+}
+
+#[test]
+fn what_waits_can_be_gone_through_one_by_one() {
+    let mut wire = down(options(vec![scripted(rule("ls", 50)), rule("lt", 1000)]));
+    (1..=3).for_each(|number| wire.offer(&format!("ls/{number}"), 1));
+    wire.advance(ms(60)); // they are late now
+    wire.offer("ls/1", 1);
+    for queue in wire.node.queues() {
+        let all: Vec<DeliveryId> = wire.node.waiting(queue).collect();
+        let step = |before: &DeliveryId| wire.node.waiting_after(queue, Some(*before));
+        let first = wire.node.waiting_after(queue, None);
+        assert_eq!(std::iter::successors(first, step).collect::<Vec<_>>(), all);
+        assert_eq!(wire.node.script_of(queue), Some(ScriptId(0)));
+    }
+    let changes = wire.node.queue_changes();
+    wire.offer("lt/new", 1);
+    assert!(wire.node.queue_changes() > changes, "a new stream, a new queue");
+}
+
+#[test]
 fn what_a_script_dropped_does_not_come_back() {
     let durable = Rule { accept: AcceptMode::Durable, ..rule("ls", 50) };
     let made = || options(vec![durable.clone()]);

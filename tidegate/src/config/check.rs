@@ -8,6 +8,7 @@ mod brokers;
 mod fleet;
 mod links;
 mod log;
+mod scripts;
 mod security;
 mod streams;
 

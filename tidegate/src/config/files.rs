@@ -3,10 +3,13 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use tidegate_core::rules::ScriptId;
+
 use super::check::{Finding, Findings};
 use super::places::Place;
-use super::{Config, LinkInputConfig, MqttClientConfig};
+use super::{Config, LinkInputConfig, MqttClientConfig, ScriptConfig};
 use crate::access::users::Users;
+use crate::script::Script;
 use crate::tls::{self, Certificate, ClientFiles};
 
 /// Before this many seconds are over, a certificate should be renewed.
@@ -51,7 +54,21 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
         let place = Place::section("output").to(index).to(kind.name());
         far_end(kind.tls_files(), place, &mut findings);
     }
+    for (index, script) in config.script.iter().enumerate() {
+        let place = Place::section("script").to(index).to("file");
+        if script.file.is_some()
+            && let Err(error) = load(script)
+        {
+            findings.error(place, error);
+        }
+    }
     findings.0
+}
+
+/// Compiles a script and lets it run its own text.
+fn load(script: &ScriptConfig) -> Result<(), String> {
+    let spec = script.spec()?;
+    Script::load(spec.into(), ScriptId(0)).map(|_| ()).map_err(|error| error.to_string())
 }
 
 fn far_end(files: Option<ClientFiles>, place: Place, findings: &mut Findings) {

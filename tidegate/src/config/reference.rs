@@ -5,6 +5,7 @@
 
 mod inputs;
 mod outputs;
+mod scripts;
 
 use std::fmt::Write;
 
@@ -25,6 +26,7 @@ pub fn render() -> String {
     classes(&mut file);
     streams(&mut file);
     outputs::outputs(&mut file);
+    scripts::scripts(&mut file);
     http_and_limits(&mut file);
     log(&mut file);
     fleet(&mut file);
@@ -150,6 +152,11 @@ fn streams(file: &mut File) {
         "When a sender is told that its record is accepted: \"memory\" (it is queued), \"durable\" (it is\n\
          safe in the log) or \"confirmed\" (every output's far end has it). Default: \"durable\" with a\n\
          [log], else \"memory\".",
+    );
+    file.note(
+        "script",
+        "\"shed\"",
+        "The [[script]] that looks at each of its records before it may go. Default: none.",
     );
 }
 
@@ -286,6 +293,13 @@ impl File {
         self.0.push('\n');
         self.prose(help);
         let _ = writeln!(self.0, "{header}");
+    }
+
+    /// A section that is no default.
+    fn commented_section(&mut self, header: &str, help: &str) {
+        self.0.push('\n');
+        self.prose(help);
+        let _ = writeln!(self.0, "# {header}");
     }
 
     /// A table inside a section; its keys are dotted.

@@ -79,6 +79,7 @@ mod tests {
     use crate::config::read;
     use crate::drive;
     use crate::port::{Clock, Notice};
+    use crate::script::Scripts;
 
     #[tokio::test]
     async fn records_are_measured_and_confirmed() {
@@ -86,7 +87,8 @@ mod tests {
                     [[output]]\nsink = { discard = true }";
         let options = node_options(&read(text).config, 1, 1).unwrap();
         let meter = Meter::new(&options.classes);
-        let (running, mut ports) = drive::start(options, Clock::start(), None).unwrap();
+        let (running, mut ports) =
+            drive::start(options, Clock::start(), None, Scripts::default()).unwrap();
         let measuring = tokio::spawn(meter.clone().run(ports.remove(0)));
         let mut source = running.intake.open("test".into()).await.unwrap();
         let record = Offered {

@@ -14,6 +14,8 @@ use crate::fleet::FleetBoard;
 use crate::input::counts::InputCounts;
 use crate::link::Links;
 use crate::port::{Arrival, Clock, Intake, Stopping};
+use crate::script::Script;
+use crate::script::board::ScriptBoard;
 use crate::spool::CommitCounts;
 
 /// How long a start waits for the log's first commit.
@@ -50,11 +52,10 @@ impl Running {
         }
     }
 
-    /// Puts new rules in force; what comes of it is logged.
-    pub async fn set_rules(&self, rules: Rules) {
-        let rules = Input::Control(Control::Rules(rules.into()));
+    /// Puts new scripts and rules in force; what comes of it is logged.
+    pub async fn adapt(&self, scripts: Vec<Script>, rules: Rules) {
         // A send fails only when the loop has ended already.
-        let _ = self.arrivals.send(Arrival::Input(rules)).await;
+        let _ = self.arrivals.send(Arrival::Adapt(scripts, rules.into())).await;
     }
 
     /// Accepts nothing more and waits until everything held has its fate, or until `patience` ends:
@@ -78,6 +79,7 @@ pub struct StatusHandle {
     pub(super) commits: Option<CommitCounts>,
     pub(super) links: Links,
     pub(super) fleet: FleetBoard,
+    pub(super) scripts: ScriptBoard,
 }
 
 impl StatusHandle {
@@ -104,6 +106,11 @@ impl StatusHandle {
     /// The node's part in its fleet.
     pub fn fleet(&self) -> &FleetBoard {
         &self.fleet
+    }
+
+    /// What the node's scripts did.
+    pub fn scripts(&self) -> &ScriptBoard {
+        &self.scripts
     }
 
     /// What the log's commits count, if there is a log.

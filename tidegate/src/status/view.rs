@@ -12,6 +12,7 @@ use tidegate_core::status::{
 
 use super::Snapshot;
 use super::links::LinkView;
+use super::scripts::ScriptView;
 use crate::spool::Commits;
 
 /// The whole node.
@@ -46,6 +47,9 @@ pub struct NodeView {
     /// Links, those of outputs and those that came to inputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkView>,
+    /// Scripts, in the order of the configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scripts: Vec<ScriptView>,
     /// The log, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogView>,
@@ -243,6 +247,7 @@ impl From<&Snapshot> for NodeView {
             uplinks: now.uplinks.iter().map(Into::into).collect(),
             outputs: now.outputs.iter().map(Into::into).collect(),
             links: snapshot.links.iter().map(Into::into).collect(),
+            scripts: snapshot.scripts.iter().map(Into::into).collect(),
             log: now.log.as_ref().map(|log| log_view(log, snapshot.commits.as_ref())),
         }
     }

@@ -14,6 +14,7 @@ use crate::config::units::Period;
 use crate::config::{Accept, Config, Full, StreamConfig};
 
 pub(super) fn check(config: &Config, findings: &mut Findings) {
+    super::scripts::check(config, findings);
     let section = Place::section("stream");
     // One place is for the rule that takes what no stream matches.
     if config.stream.len() >= RULES_MAX {

@@ -4,8 +4,8 @@ use serde::de::{Deserializer, Visitor};
 
 use super::super::{
     AllowConfig, AmqpConfig, ClassConfig, InputConfig, LinkInputConfig, LinkOutputConfig,
-    MqttClientConfig, MqttInputConfig, MqttOutputConfig, OutputConfig, ReplayConfig, SinkConfig,
-    TlsConfig, read,
+    MqttClientConfig, MqttInputConfig, MqttOutputConfig, OutputConfig, ReplayConfig, ScriptConfig,
+    SinkConfig, TlsConfig, read,
 };
 use super::*;
 
@@ -68,6 +68,7 @@ fn every_key_is_explained() {
         fields::<HttpConfig>(),
         fields::<LimitsConfig>(),
         fields::<LogConfig>(),
+        fields::<ScriptConfig>(),
     ];
     for key in plain.concat().into_iter().filter(|key| !kinds.contains(key)) {
         assert!(stands(format!("{key} = ")), "{key} is not explained");
@@ -100,11 +101,20 @@ fn commented_keys_are_right_where_they_may_stand() {
         let text = format!("{lone}{key} = {value}\n");
         assert_eq!(read(&text).render("reference.toml", &text), "");
     }
-    assert_eq!(commented_keys().len(), 31);
+    assert_eq!(commented_keys().len(), 43);
 }
 
 /// What must stand before a key for it to be right.
 fn beside(key: &str) -> String {
+    let script = "[[script]]\nname = \"shed\"\nfile = \"shed.luau\"\n";
+    if fields::<ScriptConfig>().contains(&key) {
+        let own = format!("{key} = ");
+        let others = script.lines().filter(|line| !line.starts_with(&own));
+        return others.map(|line| format!("{line}\n")).collect();
+    }
+    if key == "script" {
+        return format!("{script}[[stream]]\n");
+    }
     let output =
         |kind: &str, more: &str| format!("[[output]]\n{kind}.url = \"{kind}://h\"\n{more}");
     let client = |more: &str| format!("[[input]]\nmqtt_client.url = \"mqtt://h\"\n{more}");

@@ -25,6 +25,7 @@ pub use self::error::{ReplayError, TemplateError};
 pub use self::key::KeyTemplate;
 pub use self::options::{Pace, ReplayFile, ReplayOptions, SourceTime};
 pub use self::parser::{Format, Payload, Rules, exercise};
+pub use self::reader::Item as Recorded;
 use self::reader::{Batch, Item, read_all};
 pub use self::row::RowError;
 pub use self::time::parse as parse_time;
@@ -68,6 +69,18 @@ pub async fn run(
         ended = replay.play() => ended,
     };
     ended.map(|()| replay.result)
+}
+
+/// The records of a file, in the order of their times. Not for async code: it blocks.
+pub fn recorded(file: ReplayFile) -> impl Iterator<Item = Result<Recorded, ReplayError>> {
+    let (to, mut batches) = mpsc::channel(2);
+    // It ends when `batches` is dropped: every send fails then.
+    std::thread::spawn(move || read_all(&[file], false, &to));
+    let batches = std::iter::from_fn(move || batches.blocking_recv());
+    batches.flat_map(|batch| match batch {
+        Ok(items) => items.into_iter().map(Ok).collect::<Vec<_>>(),
+        Err(error) => vec![Err(error)],
+    })
 }
 
 struct Replay {

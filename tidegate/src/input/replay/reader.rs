@@ -20,15 +20,17 @@ const BATCH: usize = 128;
 /// Shortest pause between the last record of a lap and the first of the next one.
 const LAP_GAP_MIN: Duration = Duration::from_millis(1);
 
-/// A record that is to be offered.
+/// A record of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub struct Item {
     /// Since the beginning of the replay, in recorded time.
-    pub(super) due: Duration,
+    pub due: Duration,
     /// When it was recorded, in nanoseconds since the Unix epoch.
-    pub(super) recorded: u64,
-    pub(super) key: Bytes,
-    pub(super) payload: Bytes,
+    pub recorded: u64,
+    /// Its topic.
+    pub key: Bytes,
+    /// Its payload.
+    pub payload: Bytes,
 }
 
 /// What the reading thread sends.

@@ -1,0 +1,100 @@
+//! The `[[script]]` tables, and the streams that name them.
+
+use std::time::Duration;
+
+use tidegate_core::units::Size;
+
+use super::{Findings, name_is_good};
+use crate::config::nearest::suggest;
+use crate::config::places::Place;
+use crate::config::{Config, ScriptConfig};
+use crate::script::endpoint::Endpoint;
+use crate::script::{ENDPOINTS_MAX, SCRIPTS_MAX};
+
+/// Longest time of a call: others wait meanwhile.
+const TIME_MAX: Duration = Duration::from_millis(100);
+/// A call that may take longer than this delays other streams by more than they are promised.
+const TIME_GOOD: Duration = Duration::from_millis(4);
+/// What the library alone needs, and room to work.
+const MEMORY_MIN: Size = Size(1 << 20);
+
+pub(super) fn check(config: &Config, findings: &mut Findings) {
+    let section = Place::section("script");
+    if config.script.len() > SCRIPTS_MAX {
+        let text = format!("{} scripts: at most {SCRIPTS_MAX}", config.script.len());
+        findings.error(section.to(SCRIPTS_MAX), text);
+    }
+    for (index, script) in config.script.iter().enumerate() {
+        let place = section.to(index);
+        let above = &config.script[..index];
+        match &script.name {
+            None => findings.error(place.clone(), "no name: give name = \"shed\""),
+            Some(name) if above.iter().any(|other| other.name.as_ref() == Some(name)) => {
+                findings
+                    .error(place.to("name"), format!("a script {name:?} stands above: rename one"));
+            }
+            Some(name) => name_is_good(name, place.to("name"), findings),
+        }
+        if script.file.is_none() {
+            findings.error(place.clone(), "no file: give file = \"shed.luau\"");
+        }
+        bounds(script, &place, findings);
+        endpoints(script, &place, findings);
+        for name in script.parameters.keys().filter(|name| !is_identifier(name)) {
+            let text = format!("{name:?} is no name of a value in Luau: letters, digits and _");
+            findings.error(place.to("parameters").to(name.as_str()), text);
+        }
+    }
+    let names: Vec<&str> = config.script.iter().map(ScriptConfig::label).collect();
+    for (index, stream) in config.stream.iter().enumerate() {
+        let Some(name) = &stream.script else { continue };
+        if !names.contains(&name.as_str()) {
+            let place = Place::section("stream").to(index).to("script");
+            let text = format!("no script {name:?}: {}", suggest(name, names.clone()));
+            findings.unknown(place, "script", text);
+        }
+    }
+}
+
+fn bounds(script: &ScriptConfig, place: &Place, findings: &mut Findings) {
+    let time = script.time.0;
+    if time.is_zero() || time > TIME_MAX {
+        let text = "nothing else is sent while a script runs: give 1us to 100ms";
+        findings.error(place.to("time"), text);
+    } else if time > TIME_GOOD {
+        let text = "other streams wait as long at each call: 1ms is enough for hundreds of records";
+        findings.warning(place.to("time"), text);
+    }
+    if script.memory.0 < MEMORY_MIN {
+        findings.error(place.to("memory"), "too little for any script: give at least 1MiB");
+    }
+    if script.timeout.0.is_zero() {
+        findings.error(place.to("timeout"), "no endpoint is that fast: give at least \"10ms\"");
+    }
+}
+
+fn endpoints(script: &ScriptConfig, place: &Place, findings: &mut Findings) {
+    if script.transform.len() > ENDPOINTS_MAX {
+        let text = format!("{} endpoints: at most {ENDPOINTS_MAX}", script.transform.len());
+        findings.error(place.to("transform"), text);
+    }
+    if script.notify.len() > ENDPOINTS_MAX {
+        let text = format!("{} endpoints: at most {ENDPOINTS_MAX}", script.notify.len());
+        findings.error(place.to("notify"), text);
+    }
+    for (name, url) in &script.transform {
+        if let Err(text) = Endpoint::parse(url) {
+            findings.error(place.to("transform").to(name.as_str()), text);
+        }
+    }
+    for (index, url) in script.notify.iter().enumerate() {
+        if let Err(text) = Endpoint::parse(url) {
+            findings.error(place.to("notify").to(index), text);
+        }
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.chars().all(fits) && name.chars().next().is_some_and(|c| !c.is_ascii_digit())
+}

@@ -1,0 +1,263 @@
+//! Scripts in the loop: they run where the node asks for it, but never for long before others are heard.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use tidegate_core::io::{Input, PrepareError, QueueId, Trigger};
+use tidegate_core::record::WorkId;
+use tidegate_core::units::Time;
+use tokio::sync::mpsc;
+
+use crate::port::Arrival;
+use crate::script::board::ScriptBoard;
+use crate::script::endpoint::Postman;
+use crate::script::{LoadError, Moment, Ran, Script, Scripts, Seat};
+
+/// Time of scripts in one turn of the loop, after which inputs and outputs are heard. One call more may
+/// have begun: with the default bound on a call, others wait for 3 ms at most.
+const TURN_MAX: Duration = Duration::from_millis(2);
+
+/// The scripts of the loop.
+#[derive(Debug)]
+pub(super) struct Adapting {
+    scripts: Scripts,
+    postman: Postman,
+    arrivals: mpsc::Sender<Arrival>,
+    /// Time that scripts took in this turn.
+    used: Duration,
+}
+
+impl Adapting {
+    /// Endpoints answer with records of up to `record_max` bytes.
+    pub(super) fn new(
+        scripts: Scripts,
+        record_max: usize,
+        arrivals: mpsc::Sender<Arrival>,
+    ) -> Adapting {
+        Adapting { scripts, postman: Postman::new(record_max), arrivals, used: Duration::ZERO }
+    }
+
+    pub(super) fn board(&self) -> ScriptBoard {
+        self.scripts.board()
+    }
+
+    /// A turn of the loop begins.
+    pub(super) fn begin_turn(&mut self) {
+        self.used = Duration::ZERO;
+    }
+
+    /// Whether others must be heard before another script runs.
+    pub(super) fn is_turn_over(&self) -> bool {
+        self.used >= TURN_MAX
+    }
+
+    /// Runs the script of a queue, and tells the node what came of it.
+    pub(super) fn run(&mut self, node: &mut Seat, now: Time, queue: QueueId, trigger: Trigger) {
+        let begun = Instant::now();
+        let ran = self.scripts.run(node, moment(now), queue, trigger);
+        self.take(node, now, ran);
+        self.used += begun.elapsed();
+    }
+
+    /// When [`Adapting::fire`] wants to be called.
+    pub(super) fn next_timer(&self) -> Option<Time> {
+        self.scripts.next_timer()
+    }
+
+    /// Runs what is due, as long as the turn lasts; false if there was nothing. The node has been polled
+    /// before, so that timers never hold up what can be sent.
+    pub(super) fn fire(&mut self, node: &mut Seat, now: Time) -> bool {
+        let mut has_fired = false;
+        while !self.is_turn_over() && self.scripts.next_timer().is_some_and(|at| at <= now) {
+            let begun = Instant::now();
+            let Some(ran) = self.scripts.fire(node, moment(now)) else { break };
+            has_fired = true;
+            self.take(node, now, ran);
+            self.used += begun.elapsed();
+        }
+        has_fired
+    }
+
+    fn take(&mut self, node: &mut Seat, now: Time, ran: Ran) {
+        ran.inputs.into_iter().for_each(|input| node.handle(now, input));
+        for (id, text) in ran.notices {
+            let Some(script) = self.scripts.get(id) else { continue };
+            for endpoint in script.notify() {
+                let (postman, board) = (self.postman.clone(), self.board());
+                let (endpoint, text) = (endpoint.clone(), text.clone());
+                tokio::spawn(async move {
+                    let told = postman.tell(&endpoint, text).await;
+                    board.note_endpoint(id, told.is_ok());
+                });
+            }
+        }
+    }
+
+    /// Has an endpoint work on a payload; its answer, or that there is none, goes to the node.
+    pub(super) fn transform(&self, work: WorkId, endpoint: u16, body: Option<Bytes>) {
+        let (arrivals, postman, board) =
+            (self.arrivals.clone(), self.postman.clone(), self.board());
+        let known = self.scripts.endpoint(endpoint);
+        let known = known.map(|(script, to)| (script.id(), script.spec().timeout, to.clone()));
+        tokio::spawn(async move {
+            let result = match (known, body) {
+                (Some((id, timeout, to)), Some(body)) => {
+                    let answer = postman.ask(&to, body, timeout).await;
+                    board.note_endpoint(id, answer.is_ok());
+                    answer.map_err(|error| {
+                        tracing::debug!(endpoint = %to, "the original goes: {error}");
+                        PrepareError::TimedOut
+                    })
+                }
+                _ => Err(PrepareError::TimedOut),
+            };
+            // A send fails only when the loop has ended already.
+            let _ = arrivals.send(Arrival::Input(Input::Prepared { work, result })).await;
+        });
+    }
+
+    /// Puts other scripts in force, unless one fails on what waits.
+    pub(super) fn swap(
+        &mut self,
+        node: &mut Seat,
+        now: Time,
+        scripts: Vec<Script>,
+    ) -> Result<(), LoadError> {
+        self.scripts.swap(scripts, node, moment(now))
+    }
+}
+
+fn moment(now: Time) -> Moment {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Moment { now, unix_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tidegate_core::io::{Output, PathState};
+    use tidegate_core::record::{Body, Offered, Properties, SourceId};
+    use tidegate_core::rules::ScriptId;
+    use tidegate_core::units::Size;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::assemble::node_options;
+    use crate::config::read;
+    use crate::drive;
+    use crate::port::{Clock, Order};
+    use crate::script::ScriptSpec;
+    use crate::script::rehearsal::{Line, Rehearsal};
+
+    fn record() -> Offered {
+        Offered {
+            source: SourceId(0),
+            token: None,
+            key: Bytes::from_static(b"t"),
+            properties: Properties::default(),
+            body: Body::Resident(Bytes::from_static(b"x")),
+            read_at: Time::from_millis(5),
+            source_unix_ns: None,
+            ttl: None,
+            identity: None,
+            packet: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_slow_script_lets_others_be_heard() {
+        // Every call burns its millisecond and fails; nine in a row are borne.
+        let text = "function on_message(h) while true do end end";
+        let specs = [Arc::new(ScriptSpec::new("slow", text))];
+        let Rehearsal { mut seat, .. } = Rehearsal::new(&specs, Line::default()).unwrap();
+        let scripts = Scripts::load(&specs).unwrap();
+        let (sender, _receiver) = mpsc::channel(1);
+        let mut adapting = Adapting::new(scripts, 1000, sender);
+        let now = Time::from_millis(5);
+        seat.handle(now, Input::Arrived((0..9).map(|_| record()).collect()));
+        let (mut runs, mut turns) = (0, 0);
+        loop {
+            adapting.begin_turn();
+            let mut of_this_turn = 0;
+            while !adapting.is_turn_over()
+                && let Some(output) = seat.poll(now)
+            {
+                if let Output::RunScript { queue, trigger } = output {
+                    adapting.run(&mut seat, now, queue, trigger);
+                    of_this_turn += 1;
+                }
+            }
+            if of_this_turn == 0 {
+                break;
+            }
+            assert!(of_this_turn <= 2, "2 ms are two calls of a millisecond");
+            (runs, turns) = (runs + of_this_turn, turns + 1);
+        }
+        assert!(runs == 9 && turns >= 5, "{runs} in {turns}");
+    }
+
+    /// Takes everything and tells the payloads.
+    async fn output(mut port: crate::port::OutputPort, to: mpsc::UnboundedSender<Bytes>) {
+        for lane in 0..port.lanes {
+            port.feedback.path_state(lane, PathState::Up).await.unwrap();
+        }
+        while let Some(order) = port.orders.recv().await {
+            let Order::Transmit(cut) = order else { continue };
+            let Body::Resident(payload) = cut.record.body.clone() else { panic!() };
+            let is_last = cut.end >= cut.size;
+            let sent = port.feedback.sent(cut.id, Size(cut.end - cut.start)).await;
+            if sent.is_err() || !is_last {
+                continue;
+            }
+            to.send(payload).unwrap();
+            let _ = port.feedback.confirmed(vec![cut.id]).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_script_works_in_a_running_node_and_can_be_changed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut buffer = [0; 4096];
+                let _ = stream.read(&mut buffer).await;
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nsmall";
+                stream.write_all(answer).await.unwrap();
+                let _ = stream.read(&mut buffer).await;
+            }
+        });
+        let file = std::env::temp_dir().join(format!("tidegate-drive-{}.luau", std::process::id()));
+        std::fs::write(&file, "function on_message(h) h:transform('half') end").unwrap();
+        let text = format!(
+            "[[script]]\nname = \"s\"\nfile = {:?}\ntime = \"100ms\"\ntimeout = \"1m\"\n\
+             transform = {{ half = \"http://{address}/\" }}\n[[stream]]\nscript = \"s\"\n\
+             [[output]]\nsink = {{ discard = true }}",
+            file.display().to_string()
+        );
+        let config = read(&text).config;
+        let scripts = Scripts::load(&config.script_specs().unwrap()).unwrap();
+        let options = node_options(&config, 1, 1).unwrap();
+        let (running, mut ports) = drive::start(options, Clock::start(), None, scripts).unwrap();
+        let (to, mut went) = mpsc::unbounded_channel();
+        tokio::spawn(output(ports.remove(0), to));
+        let source = running.intake.open("test".into()).await.unwrap();
+        let offer = || Offered { read_at: source.now(), source: source.id(), ..record() };
+        source.offer(vec![offer()]).await.unwrap();
+        assert_eq!(went.recv().await.unwrap(), "small");
+        // Another text takes over; one that is wrong for what comes does not end anything.
+        let new = ScriptSpec::new("s", "function on_message(h) h:message():setBody('new') end");
+        let new = Script::load(Arc::new(new), ScriptId(0)).unwrap();
+        running.adapt(vec![new], crate::assemble::rules(&config).unwrap()).await;
+        source.offer(vec![offer()]).await.unwrap();
+        assert_eq!(went.recv().await.unwrap(), "new");
+        let status = running.status.scripts().read();
+        assert_eq!((status[0].counts.runs, status[0].answered), (2, 1));
+        let end = running.stop(Duration::from_secs(60)).await;
+        assert_eq!((end.counts.confirmed, end.counts.lost(end.held)), (2, 0));
+        std::fs::remove_file(file).unwrap();
+    }
+}

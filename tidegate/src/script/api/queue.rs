@@ -1,0 +1,123 @@
+//! Queues: Table I, first part.
+
+use mlua::{AnyUserData, Function, Lua, MultiValue, UserData, UserDataMethods, Value};
+use tidegate_core::adapt::{QueueFacts, QueueState};
+use tidegate_core::io::QueueId;
+
+use super::message::{self, MessageHandle};
+use crate::script::stage::{Told, on_stage, wrong};
+
+/// `h:Queues()`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queues;
+
+/// One queue.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::script) struct QueueHandle(pub(in crate::script) QueueId);
+
+/// What a `for` over queues calls at each turn: made once a machine.
+#[derive(Debug)]
+pub(super) struct Steps(Function);
+
+impl Steps {
+    pub(super) fn new(lua: &Lua) -> mlua::Result<Steps> {
+        let step = |lua: &Lua, (_, before): (Value, Option<AnyUserData>)| {
+            let before = before.map(|queue| queue.borrow::<QueueHandle>().map(|queue| queue.0));
+            let before = before.transpose()?;
+            match on_stage(lua, |stage| stage.queue_after(before))? {
+                Some(next) => Ok(Value::UserData(lua.create_userdata(QueueHandle(next))?)),
+                None => Ok(Value::Nil),
+            }
+        };
+        Ok(Steps(lua.create_function(step)?))
+    }
+}
+
+impl UserData for Queues {
+    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
+        methods.add_method("getQueue", |lua, _, ()| match lua.app_data_ref::<Steps>() {
+            Some(steps) => Ok(steps.0.clone()),
+            None => wrong("this machine has no queues"),
+        });
+    }
+}
+
+impl UserData for QueueHandle {
+    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
+        methods.add_method("length", |lua, this, ()| on_stage(lua, |stage| stage.length(this.0)));
+        methods.add_method("id", |_, this, ()| Ok((this.0).0 as f64));
+        methods.add_method("bytes", |lua, this, ()| {
+            Ok(facts(lua, this.0)?.map(|facts| facts.bytes.as_f64()))
+        });
+        methods.add_method("avgLatency", |lua, this, ()| {
+            let latency = facts(lua, this.0)?.and_then(|facts| facts.latency);
+            Ok(latency.unwrap_or_default().as_secs_f64())
+        });
+        for name in ["observedBW", "getBW"] {
+            methods.add_method(name, |lua, this, ()| {
+                Ok(facts(lua, this.0)?.map_or(0.0, |facts| facts.bandwidth.as_f64()))
+            });
+        }
+        methods.add_method("route", |lua, this, ()| route(lua, this.0));
+        methods.add_method("state", |lua, this, ()| {
+            Ok(facts(lua, this.0)?.map(|facts| state_name(facts.state)))
+        });
+        methods.add_method("stream", |lua, this, ()| {
+            let Some(QueueFacts { rule, .. }) = facts(lua, this.0)? else { return Ok(None) };
+            on_stage(lua, |stage| {
+                Ok(Some(stage.node()?.options().rules.get(rule).name.to_string()))
+            })
+        });
+        methods.add_method("TCPMetrics", |lua, this, name: String| tcp_metric(lua, this.0, &name));
+        methods.add_method("messages", |lua, this, ()| {
+            let Some(steps) = lua.app_data_ref::<message::Steps>() else {
+                return wrong("this machine has no messages");
+            };
+            let values = [Value::Function(steps.0.clone()), state(lua, this.0)?, Value::Nil];
+            Ok(MultiValue::from_iter(values))
+        });
+    }
+}
+
+/// What stays the same over a `for` over messages.
+fn state(lua: &Lua, queue: QueueId) -> Told<Value> {
+    Ok(Value::UserData(lua.create_userdata(MessageHandle { queue, id: None })?))
+}
+
+/// What is known of a queue.
+pub(super) fn facts(lua: &Lua, queue: QueueId) -> Told<Option<QueueFacts>> {
+    on_stage(lua, |stage| stage.facts(queue))
+}
+
+/// The name of the output that a queue leads to.
+pub(super) fn route(lua: &Lua, queue: QueueId) -> Told<Option<String>> {
+    let Some(QueueFacts { output, .. }) = facts(lua, queue)? else { return Ok(None) };
+    on_stage(lua, |stage| {
+        Ok(Some(stage.node()?.options().outputs[usize::from(output.0)].name.to_string()))
+    })
+}
+
+/// A figure of the connection below a queue: seconds and bytes; nil before there is one.
+pub(super) fn tcp_metric(lua: &Lua, queue: QueueId, name: &str) -> Told<Option<f64>> {
+    let Some(facts) = facts(lua, queue)? else { return Ok(None) };
+    Ok(match name {
+        "rtt" => facts.rtt.map(|rtt| rtt.as_secs_f64()),
+        "min_rtt" => facts.min_rtt.map(|rtt| rtt.as_secs_f64()),
+        "cwnd" => Some(facts.window.as_f64()),
+        "unacked" | "in_flight" => Some(facts.in_flight.as_f64()),
+        "delivery_rate" => Some(facts.bandwidth.as_f64()),
+        _ => {
+            return wrong(format!(
+                "no TCP metric {name:?}: there are rtt, min_rtt, cwnd, unacked, delivery_rate"
+            ));
+        }
+    })
+}
+
+pub(in crate::script) fn state_name(state: QueueState) -> &'static str {
+    match state {
+        QueueState::Up => "up",
+        QueueState::Degraded => "degraded",
+        QueueState::Down => "down",
+    }
+}

@@ -1,0 +1,297 @@
+//! One script: its machine, its entry point, and what became of its calls.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mlua::{AnyUserData, Function, Value};
+use tidegate_core::adapt::{QueueFacts, Verdicts};
+use tidegate_core::io::{Input, QueueId};
+use tidegate_core::record::DeliveryId;
+use tidegate_core::rules::ScriptId;
+use tidegate_core::units::Time;
+
+use super::api::{self, QueueHandle, Root};
+use super::board::ScriptCounts;
+use super::budget::Budget;
+use super::endpoint::Endpoint;
+use super::seat::{Moment, Seat};
+use super::spec::ScriptSpec;
+use super::stage::{Effects, Stage, Timer, Watched};
+use super::vm::{Failure, Vm};
+
+/// Functions that see records, the first that there is: ours, then those of the paper. A node has no
+/// answers of its own, so a script for answers (Fig. 9) sees what comes as well.
+const ENTRIES: [&str; 3] = ["on_message", "envoy_on_request", "envoy_on_response"];
+/// Time of a script's own text and of `on_load`: nothing waits for it.
+const LOAD_TIME: Duration = Duration::from_millis(200);
+/// Queues whose changes are looked for.
+const WATCHED_MAX: usize = 1024;
+
+/// Why a script cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// Its text is wrong, or failed while it was loaded.
+    #[error("script {0:?}: {1}")]
+    Text(Arc<str>, Failure),
+    /// It has no entry point.
+    #[error("script {0:?} has no function on_message(h) or envoy_on_request(h): nothing would run")]
+    NoEntry(Arc<str>),
+    /// An address that it would post to is none.
+    #[error("script {0:?}: {1}")]
+    Endpoint(Arc<str>, String),
+    /// It failed on what waits.
+    #[error("script {0:?} fails on a message that waits: {1}")]
+    DryRun(Arc<str>, Failure),
+}
+
+/// Which function of a script to call.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Call {
+    /// The entry point, for a record that came.
+    Message(QueueId, DeliveryId),
+    /// A timer.
+    Timer(usize),
+    /// A watch, for a queue that changed.
+    Change(usize, QueueId),
+}
+
+/// What a call wants done.
+#[derive(Debug, Default)]
+pub struct Ran {
+    /// For the node.
+    pub inputs: Vec<Input>,
+    /// For the endpoints of `notify`, with the script.
+    pub notices: Vec<(ScriptId, String)>,
+}
+
+/// What a watch saw last of a queue.
+type Seen = BTreeMap<(usize, QueueId), QueueFacts>;
+
+/// A script.
+#[derive(Debug)]
+pub struct Script {
+    pub(super) spec: Arc<ScriptSpec>,
+    pub(super) id: ScriptId,
+    vm: Vm,
+    root: AnyUserData,
+    entry: Function,
+    pub(super) timers: Vec<Timer>,
+    watches: Vec<(Watched, Function)>,
+    seen: Seen,
+    pub(super) budget: Budget,
+    pub(super) counts: ScriptCounts,
+    last_failure: Option<Failure>,
+    pub(super) transform: Vec<Endpoint>,
+    notify: Vec<Endpoint>,
+}
+
+impl Script {
+    /// Compiles a script and runs its text and its `on_load`.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    pub fn load(spec: Arc<ScriptSpec>, id: ScriptId) -> Result<Script, LoadError> {
+        let wrong = |failure| LoadError::Text(spec.name.clone(), failure);
+        let lua_wrong = |error: mlua::Error| wrong(Failure::Wrong(error.to_string()));
+        let endpoint = |url: &String| {
+            Endpoint::parse(url).map_err(|text| LoadError::Endpoint(spec.name.clone(), text))
+        };
+        let transform =
+            spec.transform.iter().map(|(_, url)| endpoint(url)).collect::<Result<_, _>>()?;
+        let notify = spec.notify.iter().map(endpoint).collect::<Result<_, _>>()?;
+        let stage = Stage::new(spec.clone(), id);
+        let vm = Vm::new(spec.limits, |lua| api::open(lua, stage)).map_err(lua_wrong)?;
+        for (name, text) in &spec.texts {
+            vm.run_text(name, text, LOAD_TIME).map_err(wrong)?;
+        }
+        let function = |name: &str| match vm.lua().globals().get::<Value>(name) {
+            Ok(Value::Function(function)) => Some(function),
+            _ => None,
+        };
+        let entry = ENTRIES.iter().find_map(|name| function(name));
+        let entry = entry.ok_or_else(|| LoadError::NoEntry(spec.name.clone()))?;
+        let root = vm.lua().create_userdata(Root).map_err(lua_wrong)?;
+        if let Some(load) = function("on_load") {
+            vm.call_within::<()>(&load, root.clone(), LOAD_TIME).map_err(wrong)?;
+        }
+        let mut script = Script {
+            root,
+            entry,
+            timers: Vec::new(),
+            watches: Vec::new(),
+            seen: Seen::new(),
+            budget: Budget::default(),
+            counts: ScriptCounts::default(),
+            last_failure: None,
+            transform,
+            notify,
+            spec,
+            id,
+            vm,
+        };
+        let (timers, watches) = script.on_stage(|stage| {
+            stage.is_loading = false;
+            (std::mem::take(&mut stage.timers), std::mem::take(&mut stage.watches))
+        });
+        (script.timers, script.watches) = (timers, watches);
+        Ok(script)
+    }
+
+    fn on_stage<T>(&self, act: impl FnOnce(&mut Stage) -> T) -> T {
+        let mut stage = self.vm.lua().app_data_mut::<Stage>().expect("set when it was loaded");
+        act(&mut stage)
+    }
+
+    /// Rules or places of scripts have changed.
+    pub(super) fn sit_at(&mut self, id: ScriptId) {
+        self.id = id;
+        self.on_stage(|stage| stage.sit_at(id));
+    }
+
+    /// Calls it; what fails leaves everything as it is.
+    pub(super) fn run(&mut self, seat: &mut Seat, moment: Moment, call: Call, ran: &mut Ran) {
+        if self.budget.is_spent() {
+            self.counts.unadapted += 1;
+            return;
+        }
+        let begun = Instant::now();
+        let (result, verdicts, effects) = self.call(seat, moment, call);
+        self.counts.runs += 1;
+        self.counts.time += begun.elapsed();
+        for line in &effects.lines {
+            tracing::info!(script = %self.spec.name, "{line}");
+        }
+        match result {
+            Ok(()) => {
+                self.budget.succeed();
+                self.last_failure = None;
+                let kinds = self.counts.verdicts.iter_mut().zip(effects.verdicts);
+                kinds.for_each(|(all, new)| *all += new);
+                ran.notices.extend(effects.notices.into_iter().map(|text| (self.id, text)));
+                ran.inputs.extend(verdicts.inputs());
+            }
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    fn call(
+        &mut self,
+        seat: &mut Seat,
+        moment: Moment,
+        call: Call,
+    ) -> (Result<(), Failure>, Verdicts, Effects) {
+        let current = match call {
+            Call::Message(queue, id) => Some((queue, id)),
+            _ => None,
+        };
+        self.on_stage(|stage| stage.enter(seat, moment, current));
+        let root = self.root.clone();
+        let result = match call {
+            Call::Message(..) => self.vm.call(&self.entry, root),
+            Call::Timer(place) => self.vm.call(&self.timers[place].function, root),
+            Call::Change(place, queue) => match self.vm.lua().create_userdata(QueueHandle(queue)) {
+                Ok(queue) => self.vm.call(&self.watches[place].1, (root, queue)),
+                Err(_) => Err(Failure::Memory(self.spec.limits.memory)),
+            },
+        };
+        let (verdicts, effects) = self.on_stage(|stage| stage.leave(seat));
+        (result, verdicts, effects)
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        let script = &self.spec.name;
+        let count = match failure {
+            Failure::Time(_) => &mut self.counts.too_long,
+            Failure::Memory(_) => &mut self.counts.too_large,
+            Failure::Wrong(_) => &mut self.counts.wrong,
+        };
+        *count += 1;
+        if self.last_failure.as_ref() != Some(&failure) {
+            tracing::warn!(%script, "a script failed, what it saw goes as it is: {failure}");
+        }
+        if self.budget.fail() {
+            tracing::error!(
+                %script,
+                "a script keeps failing and is switched off until it is loaded anew: {failure}"
+            );
+        }
+        self.last_failure = Some(failure);
+    }
+
+    /// Tries it on the first record that waits for it, and forgets what it decided.
+    ///
+    /// # Errors
+    /// It failed.
+    pub(super) fn try_on(&mut self, seat: &mut Seat, moment: Moment) -> Result<(), LoadError> {
+        let first = seat.queues_of(self.id).find_map(|queue| {
+            let id = seat.waiting_after(queue, None)?;
+            Some((queue, id))
+        });
+        let Some((queue, id)) = first else { return Ok(()) };
+        let (result, ..) = self.call(seat, moment, Call::Message(queue, id));
+        result.map_err(|failure| LoadError::DryRun(self.spec.name.clone(), failure))
+    }
+
+    /// Whether it waits for changes.
+    pub(super) fn watches(&self) -> bool {
+        !self.watches.is_empty() && !self.budget.is_spent()
+    }
+
+    /// Changes since the last look.
+    pub(super) fn changes(&mut self, seat: &mut Seat, now: Time) -> Vec<Call> {
+        let queues: Vec<QueueId> = seat.queues_of(self.id).take(WATCHED_MAX).collect();
+        let (mut calls, mut seen) = (Vec::new(), Seen::new());
+        for queue in queues {
+            let Some(facts) = seat.queue_facts(now, queue) else { continue };
+            for (place, (what, _)) in self.watches.iter().enumerate() {
+                let before = self.seen.get(&(place, queue)).copied();
+                let is_other = before.is_some_and(|before| differs(*what, &before, &facts));
+                if is_other {
+                    calls.push(Call::Change(place, queue));
+                }
+                let kept = if is_other { facts } else { before.unwrap_or(facts) };
+                seen.insert((place, queue), kept);
+            }
+        }
+        self.seen = seen;
+        calls
+    }
+
+    /// How its last call failed, if it did.
+    pub fn last_failure(&self) -> Option<&Failure> {
+        self.last_failure.as_ref()
+    }
+
+    /// What it wants of the configuration's endpoints.
+    pub fn spec(&self) -> &Arc<ScriptSpec> {
+        &self.spec
+    }
+
+    /// Its place.
+    pub fn id(&self) -> ScriptId {
+        self.id
+    }
+
+    /// Where its notices go.
+    pub fn notify(&self) -> &[Endpoint] {
+        &self.notify
+    }
+
+    /// What became of its calls.
+    pub fn counts(&self) -> &ScriptCounts {
+        &self.counts
+    }
+}
+
+/// Whether two looks at a queue are so far apart that a script wants to know: another state, a rate or
+/// time that is a quarter off.
+fn differs(what: Watched, before: &QueueFacts, now: &QueueFacts) -> bool {
+    let is_off = |before: f64, now: f64| (before - now).abs() > before.max(now) / 4.0;
+    let seconds = |facts: &QueueFacts| facts.latency.unwrap_or_default().as_secs_f64();
+    match what {
+        Watched::State => before.state != now.state,
+        Watched::Bandwidth => is_off(before.bandwidth.as_f64(), now.bandwidth.as_f64()),
+        Watched::Latency => is_off(seconds(before), seconds(now)),
+    }
+}
