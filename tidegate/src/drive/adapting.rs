@@ -161,7 +161,7 @@ mod tests {
             read_at: Time::from_millis(5),
             source_unix_ns: None,
             ttl: None,
-            identity: None,
+            foreign: None,
             packet: None,
         }
     }

@@ -41,7 +41,7 @@ fn record(key: &str, payload: impl Into<Bytes>) -> Offered {
         read_at: Time::ZERO,
         source_unix_ns: None,
         ttl: None,
-        identity: None,
+        foreign: None,
         packet: None,
     }
 }

@@ -175,7 +175,7 @@ fn offered(key: Bytes, payload: Bytes) -> Offered {
         read_at: Time::ZERO,
         source_unix_ns: None,
         ttl: None,
-        identity: None,
+        foreign: None,
         packet: None,
     }
 }
