@@ -175,14 +175,18 @@ impl Judged {
 
     /// In a line: how many windows were answered, how long after their end, and the average.
     pub fn line(&self) -> String {
-        let ms = |part| self.quantile(part).map_or(f64::NAN, |after| after.as_secs_f64() * 1e3);
         let Judged { asked, after, wrong, total } = self;
+        let (Some(p50), Some(p99), Some(average)) =
+            (self.quantile(0.5), self.quantile(0.99), total.average())
+        else {
+            return format!("0 of {asked} windows");
+        };
+        let ms = |after: Duration| after.as_secs_f64() * 1e3;
         format!(
-            "{} of {asked} windows, {:.0} / {:.0} ms after their end, average {:.2}, {wrong} wrong",
+            "{} of {asked} windows, {:.0} / {:.0} ms after their end, average {average:.2}, {wrong} wrong",
             after.len(),
-            ms(0.5),
-            ms(0.99),
-            total.average().unwrap_or(f64::NAN)
+            ms(p50),
+            ms(p99)
         )
     }
 
@@ -244,6 +248,11 @@ mod tests {
         assert_eq!((judged.asked, judged.wrong, judged.broken("x")), (2, 0, None));
         assert_eq!(judged.quantile(0.5), Some(Duration::from_millis(7)));
         assert_eq!(judged.total.average(), Some(15.0));
+        assert_eq!(
+            judged.line(),
+            "2 of 2 windows, 7 / 7 ms after their end, average 15.00, 0 wrong"
+        );
+        assert_eq!(Judged { asked: 4, ..Judged::default() }.line(), "0 of 4 windows");
         answers[1].sum.sum += 1;
         let mut judged = Judged::default();
         judged.add(&truth, &answers);

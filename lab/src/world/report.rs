@@ -187,6 +187,7 @@ pub fn broken(world: &World, records: &Records) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::Sum;
 
     const HOL: &str = include_str!("../../worlds/hol.toml");
 
@@ -218,8 +219,8 @@ mod tests {
         assert!(figures.contains(&"FIGURE hol_lost_accepted 1 records".into()), "{figures:#?}");
         assert_eq!(table(&world, &records).len(), 3);
         let mut asked = records.clone();
-        let windows =
-            Judged { asked: 30, wrong: 1, after: vec![Duration::ZERO; 2], ..Judged::default() };
+        let total = Sum { count: 2, sum: 10 };
+        let windows = Judged { asked: 30, wrong: 1, after: vec![Duration::ZERO; 2], total };
         asked.get_mut("alarm").unwrap().windows = windows;
         assert!(table(&world, &asked)[3].starts_with("alarm: 2 of 30 windows"));
         assert!(super::broken(&world, &asked)[0].starts_with("alarm: 1 of 2 windows"));
