@@ -95,7 +95,7 @@ pub(super) enum Seat {
     /// It is the only one, and leads under this revision.
     Only(u64),
     /// One of several.
-    OneOf(Candidate),
+    OneOf(Box<Candidate>),
 }
 
 impl Hub {
@@ -197,7 +197,7 @@ enum Woken {
 
 struct State {
     orchestrator: Orchestrator,
-    candidate: Option<Candidate>,
+    candidate: Option<Box<Candidate>>,
     clock: Clock,
     /// Each node that came since it leads, and where it hears.
     nodes: BTreeMap<NodeId, (Attendant, Directives)>,
