@@ -282,7 +282,7 @@ impl World {
     fn step(&mut self, now: u64, has_faults: bool) {
         self.etcd.expire(now);
         while let Some((&key, _)) = self.letters.range(..=(now, u64::MAX)).next() {
-            let (who, letter) = self.letters.remove(&key).expect("it was there a moment ago");
+            let (who, letter) = self.letters.remove(&key).expect("just seen");
             let Candidate { paused_until, cut_until, .. } = self.candidates[who];
             match letter {
                 _ if cut_until > now => {}

@@ -197,7 +197,7 @@ enum Woken {
 
 struct State {
     orchestrator: Orchestrator,
-    candidate: Option<Candidate>,
+    candidate: Option<Box<Candidate>>,
     clock: Clock,
     /// Each node that came since it leads, and where it hears.
     nodes: BTreeMap<NodeId, (Attendant, Directives)>,

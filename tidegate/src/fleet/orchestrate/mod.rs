@@ -92,7 +92,7 @@ pub async fn start(options: OrchestrateOptions) -> anyhow::Result<Orchestrating>
             let etcd = Etcd::new(&etcd, &options.tls.client()?, &key)?;
             let candidate = Candidate::new(ElectionOptions::default(), etcd, address.into());
             let leader = candidate.leader();
-            (Seat::OneOf(candidate.into()), Some(leader))
+            (Seat::OneOf(Box::new(candidate)), Some(leader))
         }
     };
     let (hub, task) = Hub::start(options.fleet, seat);
