@@ -109,7 +109,7 @@ impl Hub {
                 orchestrator.handle(clock.now(), OrchestratorInput::Elected { revision });
                 None
             }
-            Seat::OneOf(candidate) => Some(*candidate),
+            Seat::OneOf(candidate) => Some(candidate),
         };
         let (nodes, waiting) = (BTreeMap::new(), BTreeMap::new());
         let state = State { orchestrator, candidate, clock, nodes, waiting };
