@@ -17,6 +17,7 @@ mod load;
 mod optimum;
 mod paper;
 mod parallel;
+mod place;
 mod quantity;
 pub(crate) mod random;
 mod reno;

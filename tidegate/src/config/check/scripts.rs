@@ -98,3 +98,36 @@ fn is_identifier(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
     name.chars().all(fits) && name.chars().next().is_some_and(|c| !c.is_ascii_digit())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::read;
+
+    fn told(text: &str) -> String {
+        read(text).render("node.toml", text)
+    }
+
+    #[test]
+    fn scripts_are_checked() {
+        let script = "[[script]]\nname = \"shed\"\nfile = \"shed.luau\"\n";
+        assert_eq!(told(&format!("{script}[[stream]]\nscript = \"shed\"\n")), "");
+        for (line, wanted) in [
+            ("time = \"0ms\"", "give 1us to 100ms"),
+            ("time = \"1s\"", "give 1us to 100ms"),
+            ("time = \"10ms\"", "warning"),
+            ("memory = \"1KiB\"", "give at least 1MiB"),
+            ("timeout = \"0s\"", "give at least \"10ms\""),
+            ("transform = { small = \"https://h/\" }", "write http://host:port/path"),
+            ("notify = [\"h:80\"]", "write http://host:port/path"),
+            ("parameters = { \"a-b\" = 1 }", "no name of a value in Luau"),
+            ("tiem = \"1ms\"", "did you mean \"time\"?"),
+            ("[[stream]]\nscript = \"shet\"", "did you mean \"shed\"?"),
+        ] {
+            let told = told(&format!("{script}{line}\n"));
+            assert!(told.contains(wanted), "{line}: {told}");
+        }
+        assert!(told("[[script]]\nfile = \"a\"").contains("no name: give name = \"shed\""));
+        assert!(told("[[script]]\nname = \"a\"").contains("no file: give file = \"shed.luau\""));
+        assert!(told(&script.repeat(2)).contains("a script \"shed\" stands above"));
+    }
+}
