@@ -156,12 +156,12 @@ fn compared(really: &[Point; 2], virtually: &[Point; 2]) -> Vec<String> {
 /// in hand, then the borrower; then the network between a lender and its neighbours, and that to all
 /// orchestrators.
 const FAULTS: [(u64, &str, &str, &str); 10] = [
-    (15, "process", "orch-1", "kill"),
-    (25, "process", "orch-1", "restart"),
-    (30, "process", "gate-2", "kill"),
-    (36, "process", "gate-2", "restart"),
-    (45, "process", "gate-1", "kill"),
-    (48, "process", "gate-1", "restart"),
+    (15, "process", "orch1", "kill"),
+    (25, "process", "orch1", "restart"),
+    (30, "process", "gate2", "kill"),
+    (36, "process", "gate2", "restart"),
+    (45, "process", "gate1", "kill"),
+    (48, "process", "gate1", "restart"),
     (60, "link", "lan3", "down"),
     (68, "link", "lan3", "up"),
     (75, "link", "ctl", "down"),
@@ -213,7 +213,7 @@ fn told(played: &Played) -> (Vec<String>, Vec<String>) {
                 lines.push(format!("MISSES: {TAKE_OVER} s"));
             }
         }
-        None => broken.push("nobody followed the leader, or orch-1 was none".into()),
+        None => broken.push("nobody followed the leader, or orch1 was none".into()),
     }
     let sum = |of: fn(&Delivered) -> u64| played.records.values().map(of).sum::<u64>();
     let (accepted, came) = (sum(|one| one.accepted), sum(|one| one.came.len() as u64));
@@ -235,11 +235,11 @@ fn told(played: &Played) -> (Vec<String>, Vec<String>) {
 fn take_over(said: &[(Duration, String)], killed: u64) -> Option<(f64, f64)> {
     let killed = Duration::from_secs(killed);
     let leads = |line: &str| line.contains("leading from now on");
-    said.iter().find(|(at, line)| *at < killed && line.starts_with("[orch-1]") && leads(line))?;
+    said.iter().find(|(at, line)| *at < killed && line.starts_with("[orch1]") && leads(line))?;
     let after = || said.iter().filter(|(at, _)| *at >= killed);
     let led = after().find(|(_, line)| leads(line)).map(|(at, _)| *at)?;
     let finds = |gate: usize| {
-        let own = format!("[gate-{gate}]");
+        let own = format!("[gate{gate}]");
         let found = |line: &str| line.starts_with(&own) && line.contains("it leads");
         after().find(|(_, line)| found(line)).map(|(at, _)| *at)
     };
@@ -274,13 +274,13 @@ mod tests {
     fn a_take_over_is_read_from_what_was_said() {
         let said = |at: f64, line: &str| (Duration::from_secs_f64(at), line.to_owned());
         let mut lines = vec![
-            said(0.0, "[orch-1] INFO leading from now on revision=3"),
-            said(1.0, "[gate-1] INFO it leads orchestrator=a"),
-            said(17.2, "[orch-3] INFO leading from now on revision=9"),
+            said(0.0, "[orch1] INFO leading from now on revision=3"),
+            said(1.0, "[gate1] INFO it leads orchestrator=a"),
+            said(17.2, "[orch3] INFO leading from now on revision=9"),
         ];
         assert_eq!(take_over(&lines, 15), None);
         for (gate, at) in [(1, 17.3), (2, 17.4), (3, 17.25), (4, 17.5)] {
-            lines.push(said(at, &format!("[gate-{gate}] INFO it leads orchestrator=b")));
+            lines.push(said(at, &format!("[gate{gate}] INFO it leads orchestrator=b")));
         }
         let (led, found) = take_over(&lines, 15).unwrap();
         assert!((led - 2.2).abs() < 1e-9 && (found - 2.5).abs() < 1e-9, "{led} {found}");

@@ -94,18 +94,18 @@ fn control(scratch: &Scratch) -> anyhow::Result<String> {
     authority.init()?;
     for gate in 1..=NODES {
         let host = wire::addresses(gate - 1)[0].to_string();
-        authority.issue(&format!("gate-{gate}"), &[host], DAYS)?;
+        authority.issue(&format!("gate{gate}"), &[host], DAYS)?;
     }
     let host = wire::addresses(CONTROL_LINK)[1].to_string();
     let client = |place: usize| format!("https://{host}:{}", 2370 + place);
     let members: Vec<String> = (1..=CONTROL).map(client).collect();
     let mut text = String::new();
     for place in 1..=CONTROL {
-        let own = authority.issue(&format!("etcd-{place}"), from_ref(&host), DAYS)?;
+        let own = authority.issue(&format!("etcd{place}"), from_ref(&host), DAYS)?;
         text += &etcd(place, &members[place - 1], &own, scratch.path());
     }
     for place in 1..=CONTROL {
-        let own = authority.issue(&format!("orch-{place}"), from_ref(&host), DAYS)?;
+        let own = authority.issue(&format!("orch{place}"), from_ref(&host), DAYS)?;
         text += &orchestrator(place, (&host, &members), &own, scratch)?;
     }
     Ok(text)
@@ -123,9 +123,9 @@ fn command(name: &str, words: &[String], ready: Option<&str>) -> String {
 
 fn etcd(place: usize, client: &str, own: &Issued, folder: &Path) -> String {
     let peer = |place: usize| format!("http://127.0.0.1:{}", 2390 + place);
-    let all = (1..=CONTROL).map(|place| format!("etcd-{place}={}", peer(place)));
+    let all = (1..=CONTROL).map(|place| format!("etcd{place}={}", peer(place)));
     let file = |file: &Path| file.display().to_string();
-    let name = format!("etcd-{place}");
+    let name = format!("etcd{place}");
     let options = [
         ("--name", name.clone()),
         ("--data-dir", file(&folder.join(&name))),
@@ -142,7 +142,7 @@ fn etcd(place: usize, client: &str, own: &Issued, folder: &Path) -> String {
     let mut words = vec!["etcd".to_owned(), "--client-cert-auth".into()];
     words.extend(options.into_iter().flat_map(|(key, value)| [key.to_owned(), value]));
     // The first ones wait for the others.
-    let ready = (place == CONTROL).then_some("ready to serve client requests");
+    let ready = (place == CONTROL).then_some("serving client traffic");
     command(&name, &words, ready)
 }
 
@@ -152,7 +152,7 @@ fn orchestrator(
     own: &Issued,
     scratch: &Scratch,
 ) -> anyhow::Result<String> {
-    let (name, port) = (format!("orch-{place}"), orchestrator_port(place));
+    let (name, port) = (format!("orch{place}"), orchestrator_port(place));
     let config = format!(
         "[orchestrator]\nlisten = \"0.0.0.0:{port}\"\nadvertise = \"{host}:{port}\"\netcd = {members:?}\n\
          ca = {:?}\ncertificate = {:?}\nkey = {:?}\n",
@@ -178,8 +178,8 @@ fn orchestrator_port(place: usize) -> usize {
 
 fn process(plan: &Plan, gate: usize, keys: &Path) -> String {
     let mut text = format!(
-        "[[process]]\nname = \"gate-{gate}\"\nhost = \"gate{gate}\"\ntidegate = '''\n[node]\n\
-         name = \"gate-{gate}\"\n[limits]\nmemory = \"512MiB\"\n\
+        "[[process]]\nname = \"gate{gate}\"\nhost = \"gate{gate}\"\ntidegate = '''\n[node]\n\
+         name = \"gate{gate}\"\n[limits]\nmemory = \"512MiB\"\n\
          [[input]]\nmqtt = {{ listen = \"{{gate{gate}}}:1883\" }}\n"
     );
     if plan.has_logs {
@@ -210,8 +210,8 @@ fn process(plan: &Plan, gate: usize, keys: &Path) -> String {
             "[fleet]\norchestrators = [{orchestrators}]\noutput = \"cloud\"\nlisten = \"0.0.0.0:7444\"\n\
              advertise = \"{{gate{gate}}}:7444\"\nca = {}\ncertificate = {}\nkey = {}",
             file("ca.pem".into()),
-            file(format!("gate-{gate}.pem")),
-            file(format!("gate-{gate}.key"))
+            file(format!("gate{gate}.pem")),
+            file(format!("gate{gate}.key"))
         );
     }
     text += "'''\n";
@@ -227,7 +227,7 @@ fn sources(plan: &Plan, gate: usize) -> String {
         let name = format!("{class}{gate}");
         let _ = writeln!(
             text,
-            "[[source]]\nname = {name:?}\nfrom = \"gate{gate}\"\nto = \"gate-{gate}\"\nat = \"broker\"\n\
+            "[[source]]\nname = {name:?}\nfrom = \"gate{gate}\"\nto = \"gate{gate}\"\nat = \"broker\"\n\
              topic = {name:?}\nper-second = {rate:?}\narrivals = {arrivals:?}\nsize = {PAYLOAD:?}"
         );
         if plan.has_logs {

@@ -19,10 +19,11 @@ const SMALL: [usize; 7] = [10, 20, 30, 40, 50, 60, 70];
 const DRAWS: usize = 3;
 /// Topics of the large ones, drawn once.
 const LARGE: [usize; 2] = [1000, 10_000];
-/// Questions after which a search by largest sets gives up: about ten seconds.
-const QUESTIONS_MAX: u64 = 20_000_000;
-/// Questions that an improvement may ask, for each topic: below five seconds for a thousand.
+/// Questions after which a search by largest sets gives up: about a second.
+const QUESTIONS_MAX: u64 = 2_000_000;
+/// Questions that an improvement may ask for each topic, and in all: below five seconds.
 const IMPROVE_PER_TOPIC: u64 = 4000;
+const IMPROVE_MAX: u64 = 4_000_000;
 
 /// A heuristic by name: a plan, unless it gave up.
 type Heuristic = (&'static str, fn(&mut Feasible<'_>) -> Option<Plan>);
@@ -38,7 +39,7 @@ const HEURISTICS: [Heuristic; 6] = [
     ("pairs", |feasible| Some(pairs(feasible))),
     ("improve", |feasible| {
         let questions = IMPROVE_PER_TOPIC * feasible.problem().topics.len() as u64;
-        Some(improve(feasible, 1, questions))
+        Some(improve(feasible, 1, questions.min(IMPROVE_MAX)))
     }),
 ];
 
