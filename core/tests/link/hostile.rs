@@ -115,3 +115,24 @@ fn a_peer_that_has_restarted_is_told_of_once_and_heard_no_more() {
     assert_eq!(link.poll_event(), Some(Event::Restarted { incarnation: 10 }));
     assert_eq!(link.poll_event(), None);
 }
+
+#[test]
+fn a_peer_that_only_begins_records_fills_its_window_and_no_more() {
+    let window = Size::from_kib(128);
+    let mut link = Link::new(LinkOptions { receive_window: window, ..LinkOptions::new(11, 1) });
+    link.path_up(0, NOW, PathOptions::default());
+    let mut most = Size::ZERO;
+    for number in 0..5000 {
+        // Of a large record the first piece, or a repair; never the rest.
+        let (record, pieces, size) = (1 + number * 100, 100, 100 * 300);
+        let data = &DATA[..300];
+        let frame = match number % 2 {
+            0 => Frame::Piece(Piece { record, place: 0, pieces, size, after: 0, data }),
+            _ => Frame::Repair(Repair { record, number: 0, pieces, size, after: 0, data }),
+        };
+        say(&mut link, 9, 11, number, &frame);
+        most = most.max(link.held().1);
+    }
+    assert!(most <= window && most + Size(300 + 128) > window, "{most:?} of {window:?}");
+    assert_eq!(link.poll_event(), None);
+}
