@@ -84,8 +84,8 @@ impl Packing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{MACHINE, topic, topics};
-    use super::super::{Machine, Machines, Physics, Problem};
+    use super::super::samples::{MACHINE, problem, topic, topics};
+    use super::super::{Machine, Machines};
     use super::*;
 
     /// Algorithm 1, line by line.
@@ -108,13 +108,7 @@ mod tests {
         for seed in 0..20 {
             let topics = topics(60, seed);
             let machines = Machines::Any(MACHINE);
-            let problem = Problem {
-                topics: &topics,
-                machines: &machines,
-                model: &Physics,
-                together_max: 6,
-                margin: 0.0,
-            };
+            let problem = problem(&topics, &machines, 6);
             let mut feasible = Feasible::new(problem);
             let order = feasible.by_latency_alone();
             let plan = first_fit(&mut feasible, &order);
@@ -129,13 +123,7 @@ mod tests {
         let small = Machine { cores: 1.0, ..MACHINE };
         let machines = Machines::Listed(vec![small, MACHINE]);
         let topics = [topic(10, 150.0), topic(10, 50.0), topic(40, 200.0)];
-        let problem = Problem {
-            topics: &topics,
-            machines: &machines,
-            model: &Physics,
-            together_max: 6,
-            margin: 0.0,
-        };
+        let problem = problem(&topics, &machines, 6);
         let mut feasible = Feasible::new(problem);
         let plan = first_fit(&mut feasible, &[TopicId(0), TopicId(1), TopicId(2)]);
         assert_eq!(plan.nodes, [vec![TopicId(1)], vec![TopicId(0)]]);

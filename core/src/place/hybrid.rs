@@ -46,21 +46,15 @@ fn fill(feasible: &mut Feasible<'_>, set: &mut Vec<TopicId>, left: &mut Vec<Topi
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{MACHINE, topics};
-    use super::super::{Machines, Physics, Problem, first_fit, largest_set};
+    use super::super::samples::{MACHINE, problem, topics};
+    use super::super::{Machines, first_fit, largest_set};
     use super::*;
 
     #[test]
     fn its_ends_are_the_other_two() {
         for seed in 0..10 {
             let (topics, machines) = (topics(20, seed), Machines::Any(MACHINE));
-            let problem = Problem {
-                topics: &topics,
-                machines: &machines,
-                model: &Physics,
-                together_max: 4,
-                margin: 0.0,
-            };
+            let problem = problem(&topics, &machines, 4);
             let mut feasible = Feasible::new(problem);
             let order = feasible.by_latency_alone();
             let one = hybrid(&mut feasible, 1, u64::MAX).unwrap();

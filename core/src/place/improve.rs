@@ -110,8 +110,8 @@ fn ruin_and_recreate(feasible: &mut Feasible<'_>, plan: &Plan, random: &mut Spli
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{MACHINE, topics};
-    use super::super::{Machines, Physics, Problem};
+    use super::super::Machines;
+    use super::super::samples::{MACHINE, problem, topics};
     use super::*;
 
     #[test]
@@ -119,13 +119,7 @@ mod tests {
         let mut saved = 0;
         for seed in 0..8 {
             let (topics, machines) = (topics(60, seed), Machines::Any(MACHINE));
-            let problem = Problem {
-                topics: &topics,
-                machines: &machines,
-                model: &Physics,
-                together_max: 6,
-                margin: 0.0,
-            };
+            let problem = problem(&topics, &machines, 6);
             let mut feasible = Feasible::new(problem);
             let order = feasible.by_latency_alone();
             let plain = first_fit(&mut feasible, &order);

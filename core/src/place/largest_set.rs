@@ -96,13 +96,9 @@ pub(super) fn first_set(
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{MACHINE, topics};
-    use super::super::{Machines, Physics, Problem, Topic, first_fit};
+    use super::super::samples::{MACHINE, problem, topics};
+    use super::super::{Machines, first_fit};
     use super::*;
-
-    fn problem<'a>(topics: &'a [Topic], machines: &'a Machines, k: usize) -> Problem<'a> {
-        Problem { topics, machines, model: &Physics, together_max: k, margin: 0.0 }
-    }
 
     /// Every set of so many, in order, the plain way.
     fn any_set(

@@ -151,6 +151,15 @@ pub(crate) mod samples {
     pub(crate) const MACHINE: Machine =
         Machine { cores: 4.0, speed: 1.0, contention: 0.03, bias: 1.0 };
 
+    /// Topics to be placed with the physics of the pool, so many together.
+    pub(crate) fn problem<'a>(
+        topics: &'a [Topic],
+        machines: &'a Machines,
+        together_max: usize,
+    ) -> Problem<'a> {
+        Problem { topics, machines, model: &Physics, together_max, margin: 0.0 }
+    }
+
     /// A topic of so many milliseconds of work and records/s, to be delivered within a second.
     pub(crate) fn topic(work_ms: u64, rate: f64) -> Topic {
         Topic {

@@ -59,8 +59,8 @@ pub(super) fn matched(
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{MACHINE, topics};
-    use super::super::{Machines, Physics, Problem};
+    use super::super::Machines;
+    use super::super::samples::{MACHINE, problem, topics};
     use super::*;
 
     /// The most pairs that can be made of these, by trying all.
@@ -81,13 +81,7 @@ mod tests {
     fn no_plan_has_more_pairs() {
         for seed in 0..20 {
             let (topics, machines) = (topics(9, seed), Machines::Any(MACHINE));
-            let problem = Problem {
-                topics: &topics,
-                machines: &machines,
-                model: &Physics,
-                together_max: 2,
-                margin: 0.0,
-            };
+            let problem = problem(&topics, &machines, 2);
             let mut feasible = Feasible::new(problem);
             let plan = pairs(&mut feasible);
             let all = feasible.all();

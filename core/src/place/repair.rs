@@ -197,13 +197,9 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{MACHINE, topic, topics};
-    use super::super::{Machines, Physics, Problem, Topic, first_fit};
+    use super::super::samples::{MACHINE, problem, topic, topics};
+    use super::super::{Machines, first_fit};
     use super::*;
-
-    fn problem<'a>(topics: &'a [Topic], machines: &'a Machines) -> Problem<'a> {
-        Problem { topics, machines, model: &Physics, together_max: 8, margin: 0.0 }
-    }
 
     #[test]
     fn the_smallest_topic_that_mends_a_node_moves() {
@@ -214,7 +210,7 @@ mod tests {
             nodes: vec![vec![TopicId(0), TopicId(1), TopicId(2)], vec![TopicId(3)]],
             unplaced: vec![],
         };
-        let mut feasible = Feasible::new(problem(&all, &machines));
+        let mut feasible = Feasible::new(problem(&all, &machines, 8));
         let found = repair(&mut feasible, &plan, 10, |_| true);
         assert_eq!(found.moves, [Move { topic: TopicId(1), from: Some(0), to: 1 }]);
         assert!(found.broken.is_empty());
@@ -225,7 +221,7 @@ mod tests {
         let machines = Machines::Any(MACHINE);
         let all = [topic(10, 300.0), topic(10, 200.0)];
         let plan = Plan { nodes: vec![vec![TopicId(0), TopicId(1)]], unplaced: vec![] };
-        let mut feasible = Feasible::new(problem(&all, &machines));
+        let mut feasible = Feasible::new(problem(&all, &machines, 8));
         assert_eq!(repair(&mut feasible, &plan, 0, |_| true).broken, [0]);
         assert_eq!(repair(&mut feasible, &plan, 5, |_| false).broken, [0]);
         let found = repair(&mut feasible, &plan, 5, |topic| topic == TopicId(0));
@@ -237,7 +233,7 @@ mod tests {
         let machines = Machines::Any(MACHINE);
         let mut all = topics(120, 7);
         let mut random = crate::random::SplitMix(7);
-        let mut feasible = Feasible::new(problem(&all, &machines));
+        let mut feasible = Feasible::new(problem(&all, &machines, 8));
         let order = feasible.by_latency_alone();
         let mut plan = first_fit(&mut feasible, &order);
         for _ in 0..10 {
@@ -247,7 +243,7 @@ mod tests {
                 }
             }
             plan.unplaced.clear();
-            let mut feasible = Feasible::new(problem(&all, &machines));
+            let mut feasible = Feasible::new(problem(&all, &machines, 8));
             let found = repair(&mut feasible, &plan, 40, |_| true);
             let hosted: usize = found.plan.nodes.iter().map(Vec::len).sum();
             assert_eq!(hosted + found.plan.unplaced.len(), 120);
