@@ -10,7 +10,7 @@ LAB = $(CARGO) run --release --locked --quiet -p tidegate-lab --
 .PHONY: help run demo check test setup rivals sim lab bench report bench-full deb cross fuzz docs deny
 help:
 	@sed -n 's/^\([a-z]*\): ## /\1\t/p' Makefile
-run: ## the demo: alarms and bulk through a 2 Mbit/s uplink (needs Rust and a C compiler)
+run: ## the demo: alarms and bulk through a 2 Mbit/s uplink (needs Rust and a C and C++ compiler)
 	$(CARGO) run --release --locked -p tidegate -- demo
 check: ## format and lints
 	scripts/check.sh
