@@ -8,6 +8,7 @@ pub mod capacity;
 pub mod class;
 pub mod estimate;
 pub mod fleet;
+pub mod frames;
 pub mod inbound;
 pub mod io;
 pub mod limits;

@@ -39,6 +39,7 @@ Examples:
   lab sim janus-4g               JANUS's busy node on its 4G link, under each scheduler,
   lab bench janus-4g             in virtual time and with real processes
   lab sim lte-traces             recorded LTE links, beside BBR and what nobody can beat
+  lab sim frames-traces          cameras over recorded channels, beside one that knows them
   lab bench kill9                every acknowledged record arrives, however often the node is killed
   lab bench fleet                four nodes that borrow each other's 4G uplinks, as in the simulation
   lab bench fleet-faults         nothing is lost when the leader, a lender or a borrower dies

@@ -27,7 +27,8 @@ use crate::world;
 /// The scenarios.
 const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, janus-4g, \
      node-tables, lte-traces, held-out, fleet-scale, fleet-damping, janus-tables, link-h, link-l, \
-     link-buffer, link-death, link-ablation, link-carriers, link-fairness, place-scale";
+     link-buffer, link-death, link-ablation, link-carriers, link-fairness, place-scale, \
+     frames-traces";
 
 /// Random worlds of `node-seeds`, and runs of each case of `node-tables` and `janus-4g` (as many as the
 /// paper's).
@@ -141,6 +142,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "lte-traces" => traces::run(&options.data, options.seed(), &options.laws())?,
         "node-optimum" => optimum::run(options.seed()),
         "fleet-scale" => lab.fleet(fleet::scale(options.seed())),
+        "frames-traces" => super::frames::run(&options.data, options.seed())?,
         "place-scale" => lab.fleet(super::place::run(options.seed())),
         "fleet-damping" => fleet::damping(options.seed()),
         "janus-tables" => {

@@ -10,6 +10,7 @@ mod connection;
 mod feedback;
 mod file;
 mod fleet;
+mod frames;
 mod ledger;
 mod link;
 mod links;
