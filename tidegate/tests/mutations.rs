@@ -1,4 +1,4 @@
-//! Thousands of seeded mutations of every corpus of what brokers say, on stable Rust: the fuzzer's
+//! Thousands of seeded mutations of every corpus of what brokers and the far ends of links say, on stable Rust: the fuzzer's
 //! poor cousin, which runs with every test.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -68,4 +68,9 @@ fn amqp_brokers_may_say_anything() {
 #[test]
 fn mqtt_brokers_may_say_anything() {
     mutations_of("mqtt_client", tidegate::output::mqtt::fuzz);
+}
+
+#[test]
+fn far_ends_of_links_may_say_anything() {
+    mutations_of("link_packets", tidegate_core::testing::hear);
 }

@@ -1,6 +1,7 @@
 //! Which path takes which part: by the scheduler, among the paths that are in time.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use super::Link;
 use super::begun::Part;
@@ -34,6 +35,10 @@ impl Link {
                 backlogs.iter().map(|(view, _)| self.queued(*view)).collect();
             let guard = &mut self.guard;
             guard.blocked(self.outbox.is_blocked());
+            if self.outbox.is_blocked() {
+                let longest = views.iter().map(|view| view.srtt).fold(0.0, f64::max);
+                self.blocked_until = now + Duration::from_secs_f64(longest);
+            }
             let next = self.outbox.peek(|deadline, pieces, length| {
                 guard.protect(now, &views, left(now, deadline), pieces, length.as_f64())
             });
@@ -92,7 +97,7 @@ impl Link {
                 piece: length.as_f64(),
                 waiting: self.outbox.unassigned().as_f64(),
                 peer_window: self.outbox.peer_window().as_f64(),
-                is_blocked: self.outbox.is_blocked(),
+                is_blocked: now < self.blocked_until,
             };
             let Some(place) = self.scheduler.choose(&choice) else { break };
             let path = candidates[place].path;

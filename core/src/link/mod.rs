@@ -41,6 +41,7 @@ pub use self::options::{
     Event, GUARD_SHARE, LinkCounts, LinkOptions, OfferError, Outgoing, PathCounts, PathOptions,
     PathState, PathStatus,
 };
+pub use self::reassembly::READ_MAX;
 
 use self::guard::Guard;
 use self::in_flight::{Carried, Outcome};
@@ -88,6 +89,8 @@ pub struct Link {
     inbox: Reassembly,
     /// The window that the peer surely heard of, or will.
     told_limit: Size,
+    /// The peer's window kept a record from beginning, and counts as short until then.
+    blocked_until: Time,
     /// Answers to records that go with the next packet.
     custodies: VecDeque<(u64, Custody)>,
     events: VecDeque<Event>,
@@ -113,6 +116,7 @@ impl Link {
             outbox: Outbox::new(options.memory, options.unsettled_max, piece_max),
             inbox: Reassembly::new(options.receive_window),
             told_limit: WINDOW_START,
+            blocked_until: Time::ZERO,
             custodies: VecDeque::new(),
             events: VecDeque::new(),
             counts: LinkCounts::default(),

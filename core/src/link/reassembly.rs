@@ -18,6 +18,10 @@ use crate::units::Size;
 /// What a record costs in the window beside its bytes: its places in the tables.
 pub(super) const RECORD_COST: Size = Size(128);
 
+/// What came of the record that is being read is not counted, up to so much of it: a reader of TCP puts a record
+/// together outside of the socket's buffer as well.
+pub const READ_MAX: Size = Size::from_kib(64);
+
 /// What a record of so many bytes takes of the window.
 pub(super) fn cost(size: u32) -> Size {
     Size(u64::from(size)) + RECORD_COST
@@ -155,6 +159,8 @@ pub(super) struct Reassembly {
     /// Records that are whole, by the record that must come before.
     waiting: BTreeMap<u64, Vec<u64>>,
     whole: VecDeque<Whole>,
+    /// The one record that is being read: it waits for no other, and the window does not count so much of it.
+    reading: Option<(u64, Size)>,
     /// Largest data sequence number that came.
     newest: u64,
     disordered: u64,
@@ -171,6 +177,7 @@ impl Reassembly {
             partial: BTreeMap::new(),
             waiting: BTreeMap::new(),
             whole: VecDeque::new(),
+            reading: None,
             newest: 0,
             disordered: 0,
         }
@@ -178,7 +185,12 @@ impl Reassembly {
 
     /// What the sender is told.
     pub(super) fn window(&self) -> Window {
-        Window { limit: self.released + self.window, record_max: self.window }
+        Window { limit: self.released + self.window + self.lent(), record_max: self.window }
+    }
+
+    /// What came of the record that is being read, as far as the window does not count it.
+    fn lent(&self) -> Size {
+        self.reading.map_or(Size::ZERO, |(_, lent)| lent)
     }
 
     /// Cost of what is here.
@@ -231,10 +243,23 @@ impl Reassembly {
         self.opened += grown;
         let partial = self.partial.entry(named.record).or_insert_with(|| Partial::new(named));
         partial.take(part);
-        if partial.is_whole() {
+        let (came, is_whole) = (Size(partial.came), partial.is_whole());
+        self.read(named, came);
+        if is_whole {
             self.completed(named);
         }
         Taken::New
+    }
+
+    /// So much has come of a record: it is read if it can be and no other is.
+    fn read(&mut self, Named { record, size, after, .. }: Named, came: Size) {
+        let is_next = after == 0 || self.delivered.contains(after);
+        if self.reading.is_none() && is_next {
+            self.reading = Some((record, Size::ZERO));
+        }
+        if let Some((_, lent)) = self.reading.as_mut().filter(|(reading, _)| *reading == record) {
+            *lent = came.min(Size(u64::from(size))).min(READ_MAX);
+        }
     }
 
     /// Whether so much more may come of a record of this size. A gap among the delivered ones is a record that the
@@ -242,7 +267,7 @@ impl Reassembly {
     fn has_room(&self, size: u32, grown: Size) -> bool {
         let records_max = (self.window.0 / RECORD_COST.0) as usize;
         cost(size) <= self.window
-            && self.held() + grown <= self.window
+            && self.held() + grown <= self.window + self.lent()
             && self.delivered.runs() <= records_max
     }
 
@@ -265,6 +290,7 @@ impl Reassembly {
     pub(super) fn pop(&mut self) -> Option<Whole> {
         let whole = self.whole.pop_front()?;
         self.released += Size(whole.bytes.len() as u64) + RECORD_COST;
+        self.reading = self.reading.filter(|(reading, _)| *reading != whole.record);
         Some(whole)
     }
 }
@@ -311,12 +337,38 @@ mod tests {
         assert_eq!(all.push(&half(1, 0, 0)), Taken::New);
         assert_eq!(all.push(&half(3, 0, 0)), Taken::New);
         assert_eq!((all.push(&half(1, 1, 0)), all.held()), (Taken::New, Size(1328 + 728)));
-        assert_eq!(all.push(&half(5, 0, 0)), Taken::Refused, "the first is not taken yet");
-        assert_eq!(pop(&mut all), Some(1));
-        assert_eq!(all.window().limit, Size(3 * (1200 + 128)));
-        assert_eq!(all.push(&half(5, 0, 0)), Taken::New);
+        // The first is whole and not taken yet: its 1200 bytes are read, all others count.
+        assert_eq!([all.push(&half(5, 0, 0)), all.push(&half(5, 1, 0))], [Taken::New; 2]);
+        assert_eq!(all.push(&half(7, 0, 0)), Taken::Refused);
+        assert_eq!((pop(&mut all), pop(&mut all)), (Some(1), Some(5)));
+        assert_eq!(all.window().limit, Size(4 * (1200 + 128)));
+        assert_eq!(all.push(&half(7, 0, 0)), Taken::New);
         let long = Piece { record: 9, size: 2529, ..half(9, 0, 0) };
         assert_eq!(all.push(&long), Taken::Refused, "all of it would never fit");
+    }
+
+    #[test]
+    fn of_one_record_at_a_time_so_much_is_not_counted() {
+        let window = Size::from_kib(200);
+        let mut all = Reassembly::new(window);
+        let lent = |all: &Reassembly| all.window().limit - all.released - window;
+        let (size, length) = (120_000, 1200);
+        let long = |record, place, after| {
+            let data = &DATA[..length as usize];
+            Piece { record, place, pieces: size / length, size, after, data }
+        };
+        assert_eq!(all.push(&long(101, 0, 1)), Taken::New);
+        assert_eq!(lent(&all), Size::ZERO, "it waits for the one before it");
+        for place in 0..100 {
+            assert_eq!(all.push(&long(1, place, 0)), Taken::New);
+            let came = Size(u64::from((place + 1) * length));
+            assert_eq!(lent(&all), came.min(READ_MAX));
+        }
+        all.push(&long(201, 0, 0));
+        assert_eq!((lent(&all), pop(&mut all)), (READ_MAX, Some(1)));
+        assert_eq!(lent(&all), Size::ZERO);
+        all.push(&long(201, 1, 0));
+        assert_eq!(lent(&all), Size(2400), "the next one");
     }
 
     #[test]
@@ -364,8 +416,11 @@ mod tests {
             // Any of them any number of times, and at last all of them.
             let chosen: Vec<_> = order.iter().map(|at| *at.get(&pieces)).collect();
             let mut seen = Vec::new();
+            let mut limit = all.window().limit;
             for piece in chosen.iter().chain(&pieces) {
                 prop_assert!(all.push(piece) != Taken::Refused);
+                prop_assert!(all.window().limit >= limit, "what a peer was told holds");
+                limit = all.window().limit;
                 seen.extend(std::iter::from_fn(|| all.pop()).map(|whole| whole.record));
             }
             for stream in 0..4 {

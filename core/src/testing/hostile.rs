@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::link::envelope::Envelope;
 use crate::link::packet::{Custody, Head};
-use crate::link::{Event, Link, LinkOptions, Outgoing, PathOptions};
+use crate::link::{Event, Link, LinkOptions, Outgoing, PathOptions, READ_MAX};
 use crate::record::Fate;
 use crate::units::{Size, Time};
 
@@ -94,6 +94,6 @@ fn answer(link: &mut Link, now: Time) {
         }
     }
     let ((sending, receiving), options) = (link.held(), options());
-    assert!(sending <= options.memory && receiving <= options.receive_window);
+    assert!(sending <= options.memory && receiving <= options.receive_window + READ_MAX);
     assert!(link.unsettled() <= options.unsettled_max);
 }

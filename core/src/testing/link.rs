@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::link::packet::Custody;
-use crate::link::{Event, Link, LinkOptions, OfferError, Outgoing, PathOptions, PathState};
+use crate::link::{
+    Event, Link, LinkOptions, OfferError, Outgoing, PathOptions, PathState, READ_MAX,
+};
 use crate::record::Fate;
 use crate::testing::Seeded;
 use crate::units::{Rate, Size, Time};
@@ -300,7 +302,7 @@ impl LinkWorld {
     fn check(&self) {
         for (end, options) in self.ends.iter().zip(&self.options) {
             let (sending, receiving) = end.held();
-            assert!(sending <= options.memory && receiving <= options.receive_window);
+            assert!(sending <= options.memory && receiving <= options.receive_window + READ_MAX);
             assert!(end.unsettled() <= options.unsettled_max);
             assert_eq!(end.counts().refused, 0, "an honest peer keeps to the window");
         }

@@ -27,7 +27,7 @@ use crate::world;
 /// The scenarios.
 const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, janus-4g, \
      node-tables, lte-traces, held-out, fleet-scale, fleet-damping, janus-tables, link-h, link-l, \
-     link-buffer, link-death, link-ablation, link-carriers, link-fairness, place-scale, \
+     link-buffer, link-death, link-ablation, link-carriers, link-fairness, link-paper, place-scale, \
      frames-traces";
 
 /// Random worlds of `node-seeds`, and runs of each case of `node-tables` and `janus-4g` (as many as the

@@ -71,7 +71,7 @@ pub struct Choice<'a> {
     pub waiting: f64,
     /// Bytes of records that the peer takes at most, rwnd.
     pub peer_window: f64,
-    /// Whether that keeps a record from beginning.
+    /// Whether that has kept a record from beginning within the last round trip.
     pub is_blocked: bool,
 }
 

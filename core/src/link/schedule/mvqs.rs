@@ -29,8 +29,8 @@ pub(super) struct Mvqs;
 /// What it costs in seconds to send a piece of so many bytes by this path if it does not fail: T of Eq. 23, as
 /// `PAD + k · max(0, q - swnd) / W · srtt` with k = `CROWDING`, where q counts what is in flight and the
 /// piece, and W is swnd, for no loss makes our window smaller. The pace may hold it up longer than the window
-/// does. To this comes the price of the window that is used.
-fn arrival(path: &PathView, piece: f64) -> f64 {
+/// does. To this comes the price of the window that is used, `price` round trips for each window of it.
+fn arrival(path: &PathView, piece: f64, price: f64) -> f64 {
     let window = path.window.max(piece);
     let over = (path.ahead(piece) - path.window).max(0.0);
     let by_window = over / window * path.srtt;
@@ -39,13 +39,16 @@ fn arrival(path: &PathView, piece: f64) -> f64 {
     path.predicted_delay
         + VARIATION * path.rtt_variation
         + CROWDING * by_window.max(by_pace)
-        + USED_PRICE * used * path.srtt
+        + price * used * path.srtt
 }
 
 impl Scheduler for Mvqs {
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
         let paths = choice.open;
-        let arrivals: Vec<f64> = paths.iter().map(|path| arrival(path, choice.piece)).collect();
+        // Where the peer's window is short a longer way keeps more of it, and no path is ever full.
+        let price = if choice.is_blocked { 0.0 } else { USED_PRICE };
+        let arrival = |path| arrival(path, choice.piece, price);
+        let arrivals: Vec<f64> = paths.iter().map(arrival).collect();
         let total = |(place, path): (usize, &PathView)| {
             // A failed piece goes again, by the best of the other paths, once the failure is known.
             let others = arrivals.iter().enumerate().filter(|&(other, _)| other != place);
@@ -67,7 +70,7 @@ mod tests {
     fn the_wait_begins_where_the_window_ends_and_without_a_jump() {
         // By hand: 50 ms up to half of the window of 10 packets of 1000 bytes, then 20 ms a packet for its use,
         // and beyond the window 30 ms a packet more, for the tenth of 100 ms that Eq. 23 counts.
-        let at = |ahead: f64| arrival(&PathView { in_flight: ahead, ..path() }, 1000.0);
+        let at = |ahead: f64| arrival(&PathView { in_flight: ahead, ..path() }, 1000.0, USED_PRICE);
         for (ahead, seconds) in [
             (4_000.0, 0.050),
             (5_000.0, 0.070),
@@ -85,6 +88,16 @@ mod tests {
         let short = |in_flight| PathView { in_flight, ..path() };
         assert_eq!(Mvqs.choose(&ask(&[short(5_000.0), long], &[])), Some(0));
         assert_eq!(Mvqs.choose(&ask(&[short(8_000.0), long], &[])), Some(1));
+    }
+
+    #[test]
+    fn while_the_peers_window_is_short_the_short_path_takes_all_that_it_can() {
+        let long = PathView { predicted_delay: 0.11, ..path() };
+        for (in_flight, place) in [(8_000.0, 0), (12_000.0, 1)] {
+            let paths = [PathView { in_flight, ..path() }, long];
+            let choice = Choice { is_blocked: true, ..ask(&paths, &[]) };
+            assert_eq!(Mvqs.choose(&choice), Some(place), "{in_flight}");
+        }
     }
 
     #[test]

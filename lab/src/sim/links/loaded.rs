@@ -130,7 +130,16 @@ pub(super) fn media(
     bound: Duration,
     seed: u64,
 ) -> (World, Time, f64) {
-    let mut world = world(options, loss, seed);
+    media_on(world(options, loss, seed), megabits, bound, seed)
+}
+
+/// The same in this world.
+pub(super) fn media_on(
+    mut world: World,
+    megabits: f64,
+    bound: Duration,
+    seed: u64,
+) -> (World, Time, f64) {
     let mut load = Load::new(seed, bound);
     load.media(&mut world, megabits, Duration::from_secs_f64(MEDIA / 3.0));
     let (since, sent, bytes) = (world.now, world.sent, world.bytes);

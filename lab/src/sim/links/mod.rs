@@ -11,6 +11,7 @@ mod fairness;
 mod load;
 mod loaded;
 mod neighbour;
+mod paper;
 mod recorded;
 mod scene;
 mod statistics;
@@ -63,6 +64,7 @@ pub(super) fn run(name: &str, seed: u64, seeds: Option<u64>) -> anyhow::Result<V
         "link-buffer" => Ok(buffer::run(seeds(10))),
         "link-death" => Ok(death::run(seeds(10))),
         "link-ablation" => Ok(ablation::run(&seeds(30))),
+        "link-paper" => Ok(paper::run(&seeds(3))),
         "link-fairness" => Ok(fairness::run(seeds(5))),
         "link-carriers" => carriers::run(seeds(5)),
         other => bail!("no scenario is called {other}; `lab sim` without a name lists them"),

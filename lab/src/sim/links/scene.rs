@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use tidegate_core::link::LinkOptions;
+use tidegate_core::units::Rate;
 
 use super::way::Way;
 use super::world::{OVERHEAD, Route, World};
-use crate::link::{Loss, Options};
+use crate::link::{Cross, Loss, Options};
 
 /// Megabits, milliseconds one way, kilobytes of queue.
 pub(super) const PATHS: [(u64, u64, u64); 3] = [(40, 70, 500), (40, 90, 500), (80, 130, 1000)];
@@ -25,12 +26,19 @@ pub(super) const URGENT: Duration = Duration::from_millis(200);
 
 /// The three paths with such losses on the way there, between two ends with these options.
 pub(super) fn world(options: &LinkOptions, loss: [f64; 3], seed: u64) -> World {
+    crossed(options, loss, 0.0, seed)
+}
+
+/// The same, where others send this part of what each path carries on the way there.
+pub(super) fn crossed(options: &LinkOptions, loss: [f64; 3], part: f64, seed: u64) -> World {
     let (mut ways, mut routes) = (Vec::new(), Vec::new());
     for (path, (mbit, delay, queue)) in PATHS.into_iter().enumerate() {
-        for loss in [loss[path], 0.0] {
+        for (loss, part) in [(loss[path], part), (0.0, 0.0)] {
             let delay = Duration::from_millis(delay);
             let options = Options::new(mbit * 1_000_000, delay, queue * 1000);
-            let options = Options { loss: Loss::Random(loss), ..options };
+            let others = Cross::of(Rate::from_bits(mbit as f64 * 1e6 * part));
+            let cross = Some(others).filter(|_| part > 0.0);
+            let options = Options { loss: Loss::Random(loss), cross, ..options };
             let seed = seed * 100 + ways.len() as u64;
             ways.push(Way::emulated(options, seed));
         }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::link::packet::Custody;
-use tidegate_core::link::{Event, Link, LinkOptions, OfferError, Outgoing, PathOptions, PathState};
+use tidegate_core::link::{
+    Event, Link, LinkOptions, OfferError, Outgoing, PathOptions, PathState, READ_MAX,
+};
 use tidegate_core::record::Fate;
 use tidegate_core::units::{Size, Time};
 
@@ -282,7 +284,7 @@ impl World {
     fn check(&self) {
         for (end, (memory, window)) in self.ends.iter().zip(self.memory) {
             let (sending, receiving) = end.held();
-            assert!(sending <= memory && receiving <= window, "bounds hold");
+            assert!(sending <= memory && receiving <= window + READ_MAX, "bounds hold");
             assert_eq!(end.counts().refused, 0, "an honest peer keeps to the window");
         }
     }
