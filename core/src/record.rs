@@ -195,8 +195,8 @@ pub struct Offered {
 pub struct Foreign {
     /// Its name, which travels on.
     pub identity: Identity,
-    /// Whether an earlier attempt may have arrived: then so may this one, a second time. Held in memory
-    /// only, as the log knows no attempts.
+    /// Whether an earlier attempt may have arrived: then so may this one, a second time. The log knows no
+    /// attempts: the process remembers which of its records are marked, and the next one marks all.
     pub again: bool,
 }
 

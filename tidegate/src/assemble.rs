@@ -139,6 +139,7 @@ fn start_member(
         places,
         listen: config.fleet.advertise.clone(),
         site: config.fleet.site.clone().unwrap_or_default(),
+        classes: config.class.iter().map(|class| class.name.clone().unwrap_or_default()).collect(),
         fleet: FleetOptions { classes: config.class.len(), ..FleetOptions::default() },
     };
     let board = running.status.fleet().clone();

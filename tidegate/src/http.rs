@@ -43,6 +43,18 @@ const BUFFER_MAX: usize = 16 * 1024;
 /// Pause after a failed accept (no descriptors left): the next one would fail at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Who answers.
+pub trait Answers: Clone + Send + Sync + 'static {
+    /// What is read at a path.
+    fn answer(&self, path: &str) -> impl Future<Output = Response<Full<Bytes>>> + Send;
+}
+
+impl Answers for Site {
+    async fn answer(&self, path: &str) -> Response<Full<Bytes>> {
+        self.read(path).await
+    }
+}
+
 /// What the answers come from. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Site {
@@ -61,11 +73,7 @@ impl Site {
         self.bound.store(true, Ordering::Relaxed);
     }
 
-    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered\n");
-        }
-        let path = request.uri().path();
+    async fn read(&self, path: &str) -> Response<Full<Bytes>> {
         if path == "/" {
             return page();
         }
@@ -104,14 +112,16 @@ impl Site {
     }
 }
 
-fn typed(kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+/// An answer of this kind.
+pub(crate) fn typed(kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body.into()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+/// An answer in words.
+pub(crate) fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = typed("text/plain; charset=utf-8", body);
     *response.status_mut() = status;
     response
@@ -130,13 +140,16 @@ fn page() -> Response<Full<Bytes>> {
 ///
 /// # Errors
 /// The address cannot be bound.
-pub async fn serve(address: SocketAddr, site: Site) -> io::Result<(SocketAddr, JoinHandle<()>)> {
+pub async fn serve(
+    address: SocketAddr,
+    site: impl Answers,
+) -> io::Result<(SocketAddr, JoinHandle<()>)> {
     let listener = TcpListener::bind(address).await?;
     let bound = listener.local_addr()?;
     Ok((bound, tokio::spawn(accept(listener, site))))
 }
 
-async fn accept(listener: TcpListener, site: Site) {
+async fn accept(listener: TcpListener, site: impl Answers) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let permit = room.clone().acquire_owned().await.expect("the semaphore is never closed");
@@ -157,10 +170,16 @@ async fn accept(listener: TcpListener, site: Site) {
 }
 
 /// A client that breaks off is its own business: nothing is logged.
-async fn converse(stream: TcpStream, site: Site) {
-    let service = service_fn(|request| {
+async fn converse(stream: TcpStream, site: impl Answers) {
+    let service = service_fn(|request: Request<Incoming>| {
         let site = site.clone();
-        async move { Ok::<_, Infallible>(site.answer(&request).await) }
+        async move {
+            if !matches!(*request.method(), Method::GET | Method::HEAD) {
+                let words = "only GET and HEAD are answered\n";
+                return Ok::<_, Infallible>(text(StatusCode::METHOD_NOT_ALLOWED, words));
+            }
+            Ok(site.answer(request.uri().path()).await)
+        }
     });
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -9,6 +9,7 @@ mod fleet;
 mod inputs;
 mod links;
 mod log;
+pub mod orchestrator;
 mod scripts;
 mod text;
 
@@ -167,7 +168,7 @@ const UNCONFIRMED: Metric =
     Metric::gauge("tidegate_output_unconfirmed_records", "Records sent and not confirmed.");
 
 /// Every metric.
-pub const ALL: [Metric; 73] = [
+pub const ALL: [Metric; 85] = [
     INFO,
     UPTIME,
     HELD,
@@ -234,6 +235,18 @@ pub const ALL: [Metric; 73] = [
     fleet::TAKEOVERS,
     fleet::REDIRECTED,
     fleet::REDIRECTED_BYTES,
+    orchestrator::LEADS,
+    orchestrator::NODES,
+    orchestrator::GRANTS,
+    orchestrator::WANTED,
+    orchestrator::GRANTED,
+    orchestrator::APART,
+    orchestrator::DECISIONS,
+    orchestrator::DECIDING,
+    orchestrator::BEATS,
+    orchestrator::DIRECTIVES,
+    orchestrator::GIVEN,
+    orchestrator::ENDED,
     scripts::ON,
     scripts::RUNS,
     scripts::TIME,

@@ -74,7 +74,7 @@ fn fate(first: u64, last: u64, bits: u32, fate: Fate) -> Entry {
     let run = Run { first, last, destinations: Destinations(bits) };
     let unix_ns = TEN + last * SECOND + SECOND / 2;
     let wall = Some(WallTime { unix_ns, uncertainty: Duration::from_secs(1) });
-    Entry::Fates(Fated { wall, runs: vec![FateRun { stream: StreamId(12), run, fate }] })
+    Entry::Fates(Fated { wall, runs: vec![FateRun { stream: StreamId(12), run, fate, by: None }] })
 }
 
 fn checkpoint(segment: u32, live: &[(u64, u64, u32)], last_seq: u64) -> Entry {

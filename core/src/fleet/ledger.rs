@@ -1,6 +1,7 @@
 //! What a leader knows: its members, and every grant between them.
 
 use super::grants::{Entry, Grants, Key, key};
+use super::history::{EndReason, Given, History, Totals};
 use super::members::{Member, Members, News};
 use super::message::{Beat, Directive, Fence, Held};
 use super::{Amount, FleetOptions, Grant, NodeId, Problem, Redirection, Token, Tuple};
@@ -36,6 +37,9 @@ pub struct GrantStatus {
 pub(super) struct Ledger {
     pub(super) members: Members,
     pub(super) grants: Grants,
+    /// Why they were given, for people.
+    pub(super) history: History,
+    pub(super) totals: Totals,
     /// Grants of this leader so far.
     granted: u64,
     /// What grants have changed by since [`Ledger::take_changed`].
@@ -84,15 +88,17 @@ impl Ledger {
         };
         let over: Vec<Key> =
             self.grants.lent_by(node).filter(is_over).map(|entry| key(&entry.grant)).collect();
-        self.end(over);
+        self.end(now, over, EndReason::GivenUp);
         news
     }
 
     /// Ends grants; those who hold them must hear of it.
-    pub(super) fn end(&mut self, keys: Vec<Key>) {
+    pub(super) fn end(&mut self, now: Time, keys: Vec<Key>, reason: EndReason) {
         for key in keys {
             let Some(entry) = self.grants.remove(key) else { continue };
             self.changed += entry.grant.amount;
+            self.totals.ended[reason.index()] += 1;
+            self.history.ended(now, &entry.grant, entry.carried);
             tell(&mut self.members, [entry.grant.provider, entry.grant.receiver]);
         }
     }
@@ -112,12 +118,12 @@ impl Ledger {
             self.members.remove(node);
             let its = self.grants.lent_by(node).chain(self.grants.borrowed_by(node));
             let its = its.map(|entry| key(&entry.grant)).collect();
-            self.end(its);
+            self.end(now, its, EndReason::Silent);
         }
         let lonely = self.where_is(|entry| {
             now.since(entry.since) >= options.silence && !self.is_between_members(&entry.grant)
         });
-        self.end(lonely);
+        self.end(now, lonely, EndReason::Silent);
     }
 
     fn is_between_members(&self, grant: &Grant) -> bool {
@@ -194,6 +200,7 @@ impl Ledger {
                     let grant = Grant { token, provider, receiver, class, amount };
                     let carried = Amount::ZERO;
                     let entry = Entry { grant, carried, since: now, round, wanted: round };
+                    self.note(now, grant);
                     self.grants.insert(entry);
                     new.push(grant);
                     Amount::ZERO
@@ -206,8 +213,26 @@ impl Ledger {
         }
         let over =
             self.where_is(|entry| entry.wanted != round && self.is_between_members(&entry.grant));
-        self.end(over);
+        self.end(now, over, EndReason::Unwanted);
+        self.totals.given += new.len() as u64;
         new
+    }
+
+    /// Remembers why a grant is given.
+    fn note(&mut self, now: Time, grant: Grant) {
+        let tuple = |node| self.members.get(node).map(|member| &member.tuple);
+        let lent: Amount =
+            self.grants.lent_by(grant.provider).map(|entry| entry.grant.amount).sum();
+        let spare = tuple(grant.provider).map(|tuple| tuple.spare(Ratio::ZERO));
+        let given = Given {
+            grant,
+            receiver: tuple(grant.receiver).cloned().unwrap_or_default(),
+            spare: spare.unwrap_or_default().saturating_sub(lent),
+            carried: Amount::ZERO,
+            since: now,
+            until: None,
+        };
+        self.history.given(given);
     }
 
     /// Directives for all who must hear something, with all of their grants: what has changed, and what

@@ -21,6 +21,8 @@ pub(super) struct Member {
     pub(super) tuple: Tuple,
     pub(super) output: Amount,
     reach: Vec<Reach>,
+    /// The same as places, of those that are members.
+    peers: Vec<(NodeId, Peer)>,
     /// When each class began to be short, as a count.
     pub(super) asked: Vec<Option<u64>>,
     pub(super) is_drained: bool,
@@ -41,6 +43,7 @@ impl Member {
             tuple: Tuple::default(),
             output: Amount::ZERO,
             reach: Vec::new(),
+            peers: Vec::new(),
             asked: vec![None; beat.tuple.demand.len()],
             is_drained: false,
             obeyed: Fence::default(),
@@ -82,7 +85,9 @@ pub(super) struct Members {
     /// Requests so far.
     asked: u64,
     candidates: Candidates,
+    /// Whether somebody came, left or reaches others since the rows were made; whether pairs have changed.
     is_stale: bool,
+    is_reshaped: bool,
 }
 
 impl Members {
@@ -164,30 +169,41 @@ impl Members {
 
     /// Pairs that may be matched have changed.
     pub(super) fn reshape(&mut self) {
-        self.is_stale = true;
+        self.is_reshaped = true;
     }
 
     /// Rows of candidates, made anew where somebody came, left or reaches others.
     pub(super) fn refresh(&mut self, now: Time, pairs: &Pairs) {
-        if !std::mem::take(&mut self.is_stale) {
+        if std::mem::take(&mut self.is_stale) {
+            self.find_places();
+        } else if !self.is_reshaped {
             return;
         }
+        self.is_reshaped = false;
         let mut candidates = Candidates::default();
         let mut row = Vec::new();
         for member in &self.rows {
             row.clear();
-            if let Some(Member { node, reach, .. }) = member {
+            if let Some(Member { node, peers, .. }) = member {
                 let may_try = pairs.open_to(now, *node);
-                let is_open = |peer: &&Reach| may_try(peer.node);
-                let peer = |reach: &Reach| {
-                    let place = *self.places.get(&reach.node)?;
-                    Some(Peer { place, distance: reach.distance })
-                };
-                row.extend(reach.iter().filter(is_open).filter_map(peer));
+                let is_open = |(node, _): &&(NodeId, Peer)| may_try(*node);
+                row.extend(peers.iter().filter(is_open).map(|(_, peer)| *peer));
             }
             candidates.push(&row);
         }
         self.candidates = candidates;
+    }
+
+    /// Pairs change many times a second, places hardly ever: they are looked up once.
+    fn find_places(&mut self) {
+        for Member { reach, peers, .. } in self.rows.iter_mut().flatten() {
+            let peer = |reach: &Reach| {
+                let place = *self.places.get(&reach.node)?;
+                Some((reach.node, Peer { place, distance: reach.distance }))
+            };
+            peers.clear();
+            peers.extend(reach.iter().filter_map(peer));
+        }
     }
 
     pub(super) fn candidates(&self) -> &Candidates {

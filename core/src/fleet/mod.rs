@@ -15,6 +15,7 @@ mod credit;
 pub mod custody;
 mod election;
 mod grants;
+mod history;
 mod ledger;
 #[path = "match/mod.rs"]
 mod matching;
@@ -42,6 +43,7 @@ pub use self::candidates::{Candidates, Peer};
 pub use self::credit::{Borrower, Lender};
 pub use self::custody::{Entrusted, Relayed};
 pub use self::election::{Election, ElectionInput, ElectionOptions, ElectionOutput, Holder};
+pub use self::history::{EndReason, Given, Totals};
 pub use self::ledger::{GrantStatus, MemberStatus};
 pub use self::matching::MatchingName;
 pub use self::message::{Beat, Digest, Directive, Fence, Held, Reach};

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::grants::{Entry, key};
+use super::history::{EndReason, Given, Totals};
 use super::ledger::{GrantStatus, Ledger, MemberStatus};
 use super::members::{Member, News};
 use super::message::{Beat, Digest, Directive};
@@ -165,6 +166,11 @@ impl Orchestrator {
         self.round
     }
 
+    /// What it has decided since it was made, under whatever revision.
+    pub fn totals(&self) -> Totals {
+        self.ledger.totals
+    }
+
     /// Every node that it hears.
     pub fn members(&self) -> impl Iterator<Item = MemberStatus> + '_ {
         self.ledger.members.iter().map(|member: &Member| MemberStatus {
@@ -182,6 +188,11 @@ impl Orchestrator {
             carried: entry.carried,
             since: entry.since,
         })
+    }
+
+    /// The last grants of a receiver by this leader, the oldest first, and why they were given.
+    pub fn given(&self, receiver: NodeId) -> impl Iterator<Item = &Given> + '_ {
+        self.ledger.history.of(receiver)
     }
 
     /// Nodes that could lend to one that is short, for it to open links to: those first that have a quarter
@@ -225,7 +236,9 @@ impl Orchestrator {
 
     fn clear(&mut self) {
         self.revision = None;
+        let totals = self.ledger.totals;
         self.ledger = Ledger::default();
+        self.ledger.totals = totals;
         self.pairs = Pairs::default();
         self.drained.clear();
         self.round = Round::default();
@@ -236,6 +249,7 @@ impl Orchestrator {
     fn hear(&mut self, now: Time, beat: &Beat) {
         let Some(revision) = self.revision else { return };
         let news = self.ledger.hear(now, beat, revision, self.options.classes);
+        self.ledger.totals.beats += u64::from(news != News::Old);
         self.has_news |= news != News::Old;
         if news == News::First
             && let Some(member) = self.ledger.members.get_mut(beat.node)
@@ -262,6 +276,8 @@ impl Orchestrator {
             }
         }
         let directives = self.ledger.directives(now, round, &self.options);
+        self.ledger.totals.decisions += 1;
+        self.ledger.totals.directives += directives.len() as u64;
         self.outputs.extend(directives.into_iter().map(OrchestratorOutput::Directive));
         self.round = Round {
             number: round.1,
@@ -280,7 +296,7 @@ impl Orchestrator {
         for (receiver, provider) in failed {
             let grants = self.ledger.grants.between(receiver, provider);
             let keys = grants.map(|entry| key(&entry.grant)).collect();
-            self.ledger.end(keys);
+            self.ledger.end(now, keys, EndReason::NoHelp);
         }
         if has_changed {
             self.ledger.members.reshape();

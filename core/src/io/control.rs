@@ -63,6 +63,13 @@ pub enum Control {
         /// For how long from now.
         lease: Duration,
     },
+    /// Who is reached by an output from now on: the log says it of what goes that way.
+    Neighbour {
+        /// The output.
+        peer: OutputId,
+        /// The neighbour's name.
+        name: Arc<str>,
+    },
     /// New rules; the stored backlog is re-classed.
     Rules(Arc<Rules>),
     /// A local subscriber wants what matches.

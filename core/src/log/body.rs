@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::codec::{Count, Malformed, Reader, Sink};
 use super::entry::{
     Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Footer, IndexPoint, LoggedRecord,
-    StreamName, StreamPart, StreamState, WallTime, fate_code, fate_of,
+    StreamName, StreamPart, StreamState, WallTime, CARRIED, fate_code, fate_of,
 };
 use super::session::{Released, SessionPosition, SessionState};
 use super::{Run, SegmentId};
-use crate::record::{Identity, Origin, Properties, StreamId};
+use crate::record::{Fate, Identity, Origin, Properties, StreamId};
 use crate::units::{Size, Time};
 
 /// Flags of a record: which of its optional values are there.
@@ -49,11 +49,7 @@ impl Entry {
             Entry::Fates(Fated { wall, runs }) => {
                 encode_wall(*wall, to);
                 to.u32(runs.len() as u32);
-                for FateRun { stream, run, fate } in runs {
-                    to.u64(stream.0);
-                    encode_run(*run, to);
-                    to.u8(fate_code(*fate));
-                }
+                runs.iter().for_each(|run| encode_fate(run, to));
             }
             Entry::Stream(name) => encode_name(name, to),
             Entry::Checkpoint(checkpoint) => encode_checkpoint(checkpoint, to),
@@ -200,11 +196,27 @@ fn decode_run(from: &mut Reader<'_>) -> Result<Run, Malformed> {
     Ok(Run { first, last, destinations })
 }
 
+fn encode_fate(fate: &FateRun, to: &mut impl Sink) {
+    let FateRun { stream, run, fate, by } = fate;
+    to.u64(stream.0);
+    encode_run(*run, to);
+    match by {
+        Some(name) => {
+            to.u8(CARRIED);
+            to.name(name);
+        }
+        None => to.u8(fate_code(*fate)),
+    }
+}
+
 fn decode_fate(from: &mut Reader<'_>) -> Result<FateRun, Malformed> {
     let stream = StreamId(from.u64()?);
     let run = decode_run(from)?;
-    let fate = fate_of(from.u8()?).ok_or(Malformed)?;
-    Ok(FateRun { stream, run, fate })
+    let (fate, by) = match from.u8()? {
+        CARRIED => (Fate::Confirmed, Some(from.name()?.into())),
+        code => (fate_of(code).ok_or(Malformed)?, None),
+    };
+    Ok(FateRun { stream, run, fate, by })
 }
 
 fn encode_name(name: &StreamName, to: &mut impl Sink) {

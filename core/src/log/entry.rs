@@ -132,7 +132,7 @@ pub struct Fated {
 }
 
 /// How deliveries of some consecutive records of a stream ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FateRun {
     /// The stream.
     pub stream: StreamId,
@@ -140,6 +140,8 @@ pub struct FateRun {
     pub run: Run,
     /// How.
     pub fate: Fate,
+    /// The neighbour whose uplink carried them, where one did: only of what is confirmed.
+    pub by: Option<Arc<str>>,
 }
 
 /// A row of the table of streams.
@@ -275,13 +277,17 @@ pub struct IndexPoint {
     pub offset: u32,
 }
 
-/// A fate as one byte: 0 confirmed, else 1 + the drop reason's place.
+/// A fate as one byte: 0 confirmed, else 1 + the drop reason's place. Another one, [`CARRIED`], stands before
+/// a neighbour's name.
 pub(super) fn fate_code(fate: Fate) -> u8 {
     match fate {
         Fate::Confirmed => 0,
         Fate::Dropped(reason) => 1 + reason.index() as u8,
     }
 }
+
+/// Confirmed, by a neighbour's uplink: its name follows.
+pub(super) const CARRIED: u8 = 255;
 
 /// The fate of a byte.
 pub(super) fn fate_of(code: u8) -> Option<Fate> {
@@ -333,7 +339,7 @@ pub(super) mod tests {
         fate: Fate,
     ) -> Entry {
         let run = Run { first: *seqs.start(), last: *seqs.end(), destinations: Destinations(bits) };
-        let runs = vec![FateRun { stream: StreamId(stream), run, fate }];
+        let runs = vec![FateRun { stream: StreamId(stream), run, fate, by: None }];
         Entry::Fates(Fated { wall: None, runs })
     }
 

@@ -46,7 +46,7 @@ impl Fates {
     pub fn follow(&mut self, header: &Header, entry: &Entry) {
         match entry {
             Entry::Fates(fates) => {
-                for FateRun { stream, run, fate } in &fates.runs {
+                for FateRun { stream, run, fate, .. } in &fates.runs {
                     let run = self.translate(header, *run);
                     self.end(*stream, run, Some(*fate));
                 }

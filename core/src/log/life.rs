@@ -32,10 +32,12 @@ pub struct Delivery {
 }
 
 /// How a delivery ended, and where the log says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     /// Its fate; `None` where only a checkpoint shows that it had one.
     pub fate: Option<Fate>,
+    /// The neighbour whose uplink carried it, where one did.
+    pub by: Option<Arc<str>>,
     /// In which segment.
     pub segment: SegmentId,
     /// By which entry.
@@ -75,11 +77,11 @@ impl Life {
     pub fn meet(&mut self, header: &Header, sequence: u64, entry: &Entry) {
         match entry {
             Entry::Fates(Fated { wall, runs }) => {
-                for FateRun { stream, run, fate } in runs {
+                for FateRun { stream, run, fate, by } in runs {
                     if *stream == self.record.stream && run.covers(self.record.seq) {
                         let (fate, segment) = (Some(*fate), header.segment);
-                        let end = End { fate, segment, sequence, wall: *wall };
-                        self.end(header, run.destinations, end);
+                        let end = End { fate, by: by.clone(), segment, sequence, wall: *wall };
+                        self.end(header, run.destinations, &end);
                     }
                 }
             }
@@ -90,20 +92,21 @@ impl Life {
                 let live =
                     live.fold(Destinations::NONE, |all, (_, chunk)| all | chunk.runs.get(seq));
                 let all = Destinations(u32::MAX);
-                let end = End { fate: None, segment: header.segment, sequence, wall: None };
-                self.end(header, all - live, end);
+                let segment = header.segment;
+                let end = End { fate: None, by: None, segment, sequence, wall: None };
+                self.end(header, all - live, &end);
             }
             _ => {}
         }
     }
 
-    fn end(&mut self, header: &Header, destinations: Destinations, end: End) {
+    fn end(&mut self, header: &Header, destinations: Destinations, end: &End) {
         for delivery in self.deliveries.iter_mut().filter(|delivery| delivery.end.is_none()) {
             let place = header.outputs.iter().position(|name| *name == delivery.output);
             // A checkpoint of a node that has no such output any more says nothing of it.
             let place = place.filter(|&place| place < 32);
             if place.is_some_and(|place| destinations - Destinations::one(place) != destinations) {
-                delivery.end = Some(end);
+                delivery.end = Some(end.clone());
             }
         }
     }
@@ -143,10 +146,23 @@ mod tests {
         life.meet(&header, 105, &fate_at(at(13), fate(7, 1..=1, 0b10, full)));
         assert!(life.has_ended());
         let end = |fate, sequence, wall| {
-            Some(End { fate: Some(fate), segment: SegmentId(1), sequence, wall })
+            Some(End { fate: Some(fate), by: None, segment: SegmentId(1), sequence, wall })
         };
         assert_eq!(life.deliveries[0].end, end(Fate::Confirmed, 102, at(11)));
         assert_eq!(life.deliveries[1].end, end(full, 105, at(13)));
+    }
+
+    #[test]
+    fn who_carried_it_is_told() {
+        let header = header(1, &["cloud", "archive"]);
+        let mut life = begin(&header);
+        let Entry::Fates(Fated { wall, mut runs }) = fate(7, 1..=1, 0b01, Fate::Confirmed) else {
+            unreachable!()
+        };
+        runs[0].by = Some("gate-3".into());
+        life.meet(&header, 102, &Entry::Fates(Fated { wall, runs }));
+        assert_eq!(life.deliveries[0].end.as_ref().unwrap().by.as_deref(), Some("gate-3"));
+        assert_eq!(life.deliveries[1].end, None);
     }
 
     #[test]
@@ -155,9 +171,9 @@ mod tests {
         // The outputs have changed their places.
         let next = header(2, &["archive", "cloud"]);
         life.meet(&next, 110, &checkpoint(2, 7, SegmentId(1), &[(1..=1, 0b01)]));
-        assert_eq!(life.deliveries[0].end.unwrap().fate, None);
-        assert_eq!((&*life.deliveries[1].output, life.deliveries[1].end), ("archive", None));
+        assert_eq!(life.deliveries[0].end.as_ref().unwrap().fate, None);
+        assert_eq!((&*life.deliveries[1].output, life.deliveries[1].end.clone()), ("archive", None));
         life.meet(&next, 111, &fate(7, 1..=1, 0b11, Fate::Confirmed));
-        assert_eq!(life.deliveries[1].end.unwrap().fate, Some(Fate::Confirmed));
+        assert_eq!(life.deliveries[1].end.as_ref().unwrap().fate, Some(Fate::Confirmed));
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::streams::StreamKey;
 use super::unappended::Left;
 use crate::class::ClassId;
-use crate::log::{Chunk, SegmentId, StreamName};
+use crate::log::{Chunk, Destinations, Run, Runs, SegmentId, StreamName};
 use crate::options::BacklogOrder;
 use crate::record::StreamId;
 use crate::units::Size;
@@ -19,6 +19,25 @@ pub(super) struct LeftStream {
     /// The class that it is read back for; that of each record is found when it is read.
     pub(super) class: ClassId,
     pub(super) chunks: BTreeMap<SegmentId, Chunk>,
+    /// Which of these this process may have sent already, and to whom: the log knows no attempts.
+    marks: Runs,
+}
+
+impl LeftStream {
+    /// An attempt to send a record may have arrived.
+    pub(super) fn mark(&mut self, seq: u64, destinations: Destinations) {
+        self.marks.add(Run { first: seq, last: seq, destinations });
+    }
+
+    /// A record is no longer here: where an attempt may have arrived.
+    pub(super) fn unmark(&mut self, seq: u64) -> Destinations {
+        self.marks.take(seq)
+    }
+
+    /// Records are no longer here.
+    pub(super) fn unmark_all(&mut self, run: Run) {
+        self.marks.remove(run);
+    }
 }
 
 /// A reading of a segment for a class, from its beginning to its end.
@@ -71,10 +90,13 @@ impl Backlog {
 
     /// A record that was never in memory is in the log. Answers with the stream that it counts for.
     pub(super) fn add(&mut self, left: &Left, class: ClassId) -> StreamKey {
-        let Left { id, stream, seq, destinations, size, segment, .. } = *left;
+        let Left { id, stream, seq, destinations, again, size, segment, .. } = *left;
         self.passes_over(segment).for_each(|pass| pass.is_added = true);
         let left = self.left(id, stream, class);
         left.chunks.entry(segment).or_default().add(seq, destinations, size);
+        if again {
+            left.mark(seq, destinations);
+        }
         left.stream
     }
 
@@ -95,7 +117,7 @@ impl Backlog {
     }
 
     fn left(&mut self, id: StreamId, stream: StreamKey, class: ClassId) -> &mut LeftStream {
-        let new = || LeftStream { stream, class, chunks: BTreeMap::new() };
+        let new = || LeftStream { stream, class, chunks: BTreeMap::new(), marks: Runs::default() };
         self.streams.entry(id).or_insert_with(new)
     }
 

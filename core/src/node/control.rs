@@ -24,6 +24,7 @@ impl Node {
             Control::Grant { peer, class, amount, lease } => {
                 self.granted(now, peer, class, amount, lease);
             }
+            Control::Neighbour { peer, name } => self.redirect.name(peer, name),
             Control::Rules(rules) => self.reload(now, &rules),
             Control::Subscribe { .. } | Control::Unsubscribe { .. } => {
                 self.report(Event::Unsupported("a local subscription"));

@@ -2,6 +2,7 @@
 //! when the log has it, and its fates follow it there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::Node;
 use super::sessions::Taken;
@@ -75,6 +76,7 @@ impl Node {
         record: &Record,
         size: Size,
         reply: Option<ReplyTo>,
+        again: bool,
     ) {
         let rule_id = self.streams.get(stream).rule;
         let rule = self.options.rules.get(rule_id);
@@ -85,7 +87,8 @@ impl Node {
         let entry = self.logged_record(stream, seq, record, destinations, taken);
         let Some(store) = &mut self.store else { return };
         let (id, segment, rule) = (self.streams.get(stream).id, store.segment(), rule_id);
-        let left = Left { stream, id, seq, destinations, segment, size, rule, reply, taken };
+        let left =
+            Left { stream, id, seq, destinations, again, segment, size, rule, reply, taken };
         store.push(entry, Unappended::Left(left.into()));
         self.backlog.deliveries += u64::from(destinations.count());
     }
@@ -202,20 +205,20 @@ impl Node {
         })
     }
 
-    /// A delivery has its fate: the log must know.
+    /// A delivery has its fate, and perhaps by a neighbour: the log must know.
     pub(super) fn log_fate(
         &mut self,
         now: Time,
         key: RecordKey,
         delivery: DeliveryKey,
-        fate: Fate,
+        (fate, by): (Fate, Option<Arc<str>>),
     ) {
         let Some(owed) = &mut self.held[key].owed else { return };
         let Some(place) = owed.legs.iter().position(|leg| leg.delivery == delivery) else { return };
         let Leg { destinations, .. } = owed.legs.swap_remove(place);
         let (Some(logged), Some(store)) = (owed.logged, &mut self.store) else { return };
         let run = Run { first: logged.seq, last: logged.seq, destinations };
-        store.note_fate(now, logged.stream, run, fate);
+        store.note_fate(now, logged.stream, run, (fate, by));
         if owed.legs.is_empty() {
             store.settle(logged.segment, 1);
         }

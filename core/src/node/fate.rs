@@ -33,7 +33,9 @@ impl Node {
     pub(super) fn finish(&mut self, now: Time, key: DeliveryKey, fate: Fate) {
         let Some(delivery) = self.queues.forget(key) else { return };
         let record_key = delivery.record;
-        self.log_fate(now, record_key, key, fate);
+        let by = self.redirect.carrier(delivery.spec.output);
+        let by = by.filter(|_| fate == Fate::Confirmed);
+        self.log_fate(now, record_key, key, (fate, by));
         self.forget_replaced(key, record_key);
         if fate == Fate::Confirmed {
             self.note_latency(now, &delivery);

@@ -30,6 +30,8 @@ struct TakenUp {
     class: ClassId,
     gone: Gone,
     expires: Option<Time>,
+    /// Where an attempt may have arrived.
+    may_be_there: Destinations,
 }
 
 /// Records of one chunk that leave the log without having been read.
@@ -104,6 +106,7 @@ impl Node {
             return;
         }
         let (destinations, bytes) = chunk.take(seq, size);
+        let may_be_there = left.unmark(seq);
         self.backlog.tidy(id, segment);
         let run = Run { first: seq, last: seq, destinations };
         let gone = Gone { id, segment, run, bytes };
@@ -120,7 +123,7 @@ impl Node {
         }
         // Where there is no place for one more stream, it keeps its own.
         let to = self.stream_under(from, rule).unwrap_or(from);
-        self.hold(now, &TakenUp { from, to, class, gone, expires }, logged);
+        self.hold(now, &TakenUp { from, to, class, gone, expires, may_be_there }, logged);
     }
 
     /// The stream of the same source under the rule that covers the record now.
@@ -136,7 +139,8 @@ impl Node {
 
     /// Puts a record that was read back in its queues, late.
     fn hold(&mut self, now: Time, taken: &TakenUp, logged: LoggedRecord) {
-        let &TakenUp { from, to, class, gone: Gone { id, segment, run, bytes }, expires } = taken;
+        let &TakenUp { from, to, class, gone, expires, may_be_there } = taken;
+        let Gone { id, segment, run, bytes } = gone;
         let deliveries = u64::from(run.destinations.count());
         self.backlog.deliveries -= deliveries;
         self.forget_left(from, bytes, deliveries);
@@ -146,7 +150,7 @@ impl Node {
         let orphans = legs.iter().fold(run.destinations, |left, (_, bit)| left - *bit);
         if let Some(store) = self.store.as_mut().filter(|_| orphans != Destinations::NONE) {
             let run = Run { destinations: orphans, ..run };
-            store.note_fate(now, id, run, Fate::Dropped(DropReason::Unroutable));
+            store.note_fate(now, id, run, (Fate::Dropped(DropReason::Unroutable), None));
             self.tally.dropped(rule, u64::from(orphans.count()), DropReason::Unroutable);
         }
         let (size, seq) = (logged.size(), run.first);
@@ -166,7 +170,7 @@ impl Node {
             owed: Some(owed.into()),
             record: Arc::new(record),
         });
-        self.enqueue_late(now, key, &legs);
+        self.enqueue_late(now, key, &legs, may_be_there);
     }
 
     /// The outputs that are to have a record now, each with the destination that it serves. Where none of
@@ -183,12 +187,18 @@ impl Node {
         kept
     }
 
-    fn enqueue_late(&mut self, now: Time, key: RecordKey, legs: &[(OutputId, Destinations)]) {
+    fn enqueue_late(
+        &mut self,
+        now: Time,
+        key: RecordKey,
+        legs: &[(OutputId, Destinations)],
+        may_be_there: Destinations,
+    ) {
         self.last_order += 1;
         let Held { record, size, stream: stream_key, .. } = &self.held[key];
         let (record, size, stream_key) = (record.clone(), *size, *stream_key);
-        let again = self.logged_of(key).zip(self.store.as_ref());
-        let again = again.is_some_and(|(logged, store)| store.is_inherited(logged.segment));
+        let inherited = self.logged_of(key).zip(self.store.as_ref());
+        let is_inherited = inherited.is_some_and(|(logged, store)| store.is_inherited(logged.segment));
         let rule_id = self.streams.get(stream_key).rule;
         let is_newest_only = self.options.rules.get(rule_id).discipline == Discipline::NewestOnly;
         let is_old = is_newest_only && self.is_superseded(stream_key, key);
@@ -206,7 +216,8 @@ impl Node {
             let mut delivery = Delivery::new(key, (queue, spec), size + overhead, self.last_order);
             (delivery.arrived, delivery.deadline) = (record.arrived, record.deadline);
             delivery.can_expire = record.expires.is_some();
-            delivery.progress.again = again;
+            let is_marked = destinations - may_be_there != destinations;
+            delivery.progress.again = is_inherited || is_marked;
             let is_scripted = rule.script.is_some();
             delivery.set_ready(!is_scripted, is_scripted);
             let delivery = self.queues.insert_late(delivery);
@@ -294,7 +305,7 @@ impl Node {
         let Gone { id, segment, run, bytes } = *gone;
         let deliveries = run.records() * u64::from(run.destinations.count());
         if let Some(store) = &mut self.store {
-            store.note_fate(now, id, run, Fate::Dropped(reason));
+            store.note_fate(now, id, run, (Fate::Dropped(reason), None));
             store.settle(segment, run.records());
         }
         self.backlog.deliveries -= deliveries;
@@ -314,6 +325,9 @@ impl Node {
         let Some(left) = self.backlog.get_mut(id) else { return false };
         let stream = left.stream;
         let taken = left.chunks.get_mut(&segment).and_then(|chunk| chunk.take_first(records));
+        if let Some((run, _)) = taken {
+            left.unmark_all(run);
+        }
         self.backlog.tidy(id, segment);
         let Some((run, bytes)) = taken else { return false };
         self.finish_left(now, stream, &Gone { id, segment, run, bytes }, reason);

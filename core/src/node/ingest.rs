@@ -86,7 +86,7 @@ impl Node {
             stream.left_bytes += size;
             stream.left += deliveries as u64;
             self.tally.accepted(stream.rule, deliveries, size);
-            self.append_left(key, seq, &record, size, reply);
+            self.append_left(key, seq, &record, size, reply, again);
             return None;
         }
         self.held_bytes += size;

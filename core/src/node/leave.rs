@@ -4,6 +4,7 @@ use super::Node;
 use super::durable::{Leg, Logged, all_of};
 use super::streams::StreamKey;
 use crate::class::ClassId;
+use crate::log::Destinations;
 use crate::queue::{Place, RecordKey};
 use crate::units::Size;
 
@@ -32,6 +33,7 @@ impl Node {
     /// Takes a record out of memory that the log has.
     pub(super) fn leave(&mut self, record: RecordKey, logged: Logged) {
         let deliveries = self.legs_of(record);
+        let may_be_there = self.may_be_there(record);
         deliveries.into_iter().for_each(|key| self.forget_replaced(key, record));
         let held = self.held.remove(record).expect("a record is left once");
         let owed = held.owed.expect("what is logged is owed");
@@ -48,9 +50,19 @@ impl Node {
         let Logged { stream: id, seq, segment, .. } = logged;
         let left = self.backlog.put_back(id, held.stream, class, segment);
         left.chunks.entry(segment).or_default().add(seq, all_of(&owed.legs), held.size);
+        left.mark(seq, may_be_there);
         let to = left.stream;
         self.backlog.deliveries += deliveries;
         self.count_left(held.stream, to, held.size, deliveries);
+    }
+
+    /// Where an attempt to send a record may have arrived.
+    fn may_be_there(&self, record: RecordKey) -> Destinations {
+        let owed = self.held.get(record).and_then(|held| held.owed.as_ref());
+        let legs = owed.into_iter().flat_map(|owed| &owed.legs);
+        let is_marked =
+            |leg: &&Leg| self.queues.get(leg.delivery).is_some_and(|one| one.progress.again);
+        legs.filter(is_marked).fold(Destinations::NONE, |all, leg| all | leg.destinations)
     }
 
     /// A record that was read back left memory.

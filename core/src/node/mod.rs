@@ -306,9 +306,11 @@ impl Node {
         self.adapted.replaced(id.into()).or_else(held)
     }
 
-    /// The class of a delivery; `None` for a stale handle.
+    /// The class of a delivery's record, as the far end is told it: of a neighbour's, that which it has
+    /// there. `None` for a stale handle.
     pub fn class_of(&self, id: DeliveryId) -> Option<ClassId> {
-        self.queues.get(id.into()).map(|delivery| delivery.spec.class)
+        let spec = self.queues.get(id.into())?.spec;
+        Some(self.options.rules.get(spec.rule).relays.unwrap_or(spec.class))
     }
 
     /// The size of a delivery: the scale of `Output::Transmit`'s range; `None` for a stale handle.

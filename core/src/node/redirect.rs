@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Node;
@@ -26,8 +27,22 @@ const SOON: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(super) struct Redirect {
     ways: BTreeMap<(Reverse<ClassId>, OutputId), Way>,
+    /// Who is reached by which output.
+    names: BTreeMap<OutputId, Arc<str>>,
     /// When a pace lets the next record go.
     pub(super) wake: Option<Time>,
+}
+
+impl Redirect {
+    /// Somebody is reached by an output from now on.
+    pub(super) fn name(&mut self, peer: OutputId, name: Arc<str>) {
+        self.names.insert(peer, name);
+    }
+
+    /// Whose uplink carries what goes by an output; `None` where it is our own.
+    pub(super) fn carrier(&self, output: OutputId) -> Option<Arc<str>> {
+        self.names.get(&output).cloned()
+    }
 }
 
 impl Node {

@@ -209,7 +209,13 @@ impl Store {
     }
 
     /// Notes how deliveries ended; a checkpoint that is due will say so anyway.
-    pub(super) fn note_fate(&mut self, now: Time, stream: StreamId, run: Run, fate: Fate) {
+    pub(super) fn note_fate(
+        &mut self,
+        now: Time,
+        stream: StreamId,
+        run: Run,
+        (fate, by): (Fate, Option<Arc<str>>),
+    ) {
         self.fates_due.get_or_insert(now + FATES_DELAY);
         if self.must_begin {
             return;
@@ -217,14 +223,14 @@ impl Store {
         self.fates.wall = self.wall_at(now);
         if let Some(last) = self.fates.runs.last_mut()
             && last.stream == stream
-            && last.fate == fate
+            && (last.fate, &last.by) == (fate, &by)
             && last.run.destinations == run.destinations
             && last.run.last + 1 == run.first
         {
             last.run.last = run.last;
             return;
         }
-        self.fates.runs.push(FateRun { stream, run, fate });
+        self.fates.runs.push(FateRun { stream, run, fate, by });
         if self.fates.runs.len() >= FATES_MAX {
             self.fates_due = Some(now);
         }

@@ -31,6 +31,8 @@ pub(super) struct Left {
     pub(super) id: StreamId,
     pub(super) seq: u64,
     pub(super) destinations: Destinations,
+    /// Whether an earlier attempt of the node that it came from may have arrived.
+    pub(super) again: bool,
     pub(super) segment: SegmentId,
     pub(super) size: Size,
     pub(super) rule: RuleId,

@@ -49,7 +49,7 @@ impl Book {
 
     /// Nothing expires before its time.
     fn fate(&self, fates: &FateRun, clock: &Clock) {
-        let FateRun { stream, run, fate } = *fates;
+        let &FateRun { stream, run, fate, .. } = fates;
         if fate == Fate::Dropped(DropReason::Expired) {
             let names = (run.first..=run.last).filter_map(|seq| self.places.get(&(stream, seq)));
             names.for_each(|name| clock.expired(*name));
@@ -81,7 +81,7 @@ impl Book {
 }
 
 fn flat(fates: &FateRun) -> impl Iterator<Item = Confirmed> {
-    let FateRun { stream, run, .. } = *fates;
+    let &FateRun { stream, run, .. } = fates;
     (run.first..=run.last).flat_map(move |seq| {
         run.destinations.places().map(move |place| (stream, seq, place as u16))
     })

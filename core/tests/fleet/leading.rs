@@ -1,7 +1,8 @@
 //! The orchestrator: when it decides, what it keeps, and how one takes over from another.
 
 use tidegate_core::fleet::{
-    Digest, Directive, Fence, FleetOptions, MatchingName, NodeId, Orchestrator, OrchestratorInput,
+    Digest, Directive, EndReason, Fence, FleetOptions, Given, MatchingName, NodeId, Orchestrator,
+    OrchestratorInput,
 };
 use tidegate_core::units::Ratio;
 
@@ -32,6 +33,26 @@ fn a_request_is_granted_and_both_hear_of_it() {
     );
     let round = leader.orchestrator.round();
     assert_eq!((round.granted.0, round.changed.0, round.new, round.wanted.0), (50, 50, 1, 50));
+}
+
+#[test]
+fn people_hear_why_a_grant_was_given_and_why_it_ended() {
+    let mut leader = leader();
+    one_grant(&mut leader);
+    let given: Vec<Given> = leader.orchestrator.given(NodeId(1)).cloned().collect();
+    assert_eq!((given.len(), given[0].grant.amount.0, given[0].until), (1, 50, None));
+    assert_eq!((given[0].spare.0, given[0].receiver.total().0), (80, 350));
+    leader.hear(at(1000), beat(1, 2, 300, [100, 100, 100]));
+    let given: Vec<Given> = leader.orchestrator.given(NodeId(1)).cloned().collect();
+    assert_eq!((given.len(), given[0].until), (1, Some(at(1000))));
+    let totals = leader.orchestrator.totals();
+    assert_eq!((totals.beats, totals.given, totals.decisions), (3, 1, 3));
+    assert_eq!(totals.ended[EndReason::Unwanted.index()], 1);
+    assert_eq!(totals.ended.iter().sum::<u64>(), 1);
+    // Another leader follows: this one's counters go on, what it knew of nodes is gone.
+    leader.orchestrator.handle(at(1100), OrchestratorInput::Deposed);
+    assert_eq!(leader.orchestrator.totals(), totals);
+    assert_eq!(leader.orchestrator.given(NodeId(1)).count(), 0);
 }
 
 #[test]

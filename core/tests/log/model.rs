@@ -132,7 +132,7 @@ impl Life {
                 self.owed.retain(|_, (_, left)| *left != 0);
                 let run = Run { first, last, destinations: Destinations(bits) };
                 let fate = Fate::Confirmed;
-                let runs = vec![FateRun { stream: StreamId(stream), run, fate }];
+                let runs = vec![FateRun { stream: StreamId(stream), run, fate, by: None }];
                 self.push(&Entry::Fates(Fated { wall: None, runs }));
             }
             Op::Roll => self.roll(),

@@ -12,6 +12,7 @@ mod filling;
 mod granting;
 mod limiting;
 mod logging;
+mod marking;
 mod preparing;
 mod redirecting;
 mod relaying;

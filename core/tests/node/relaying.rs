@@ -99,6 +99,15 @@ fn relayed(wire: &Wire, again: bool) -> Offered {
 }
 
 #[test]
+fn the_far_end_hears_of_the_class_that_a_record_has_at_its_own_node() {
+    let mut wire = up(fleet_options());
+    neighbour(&mut wire, LT);
+    let offered = relayed(&wire, false);
+    wire.handle(Input::Arrived(vec![offered]));
+    assert_eq!(wire.node.class_of(wire.history[0].id), Some(LT));
+}
+
+#[test]
 fn a_mark_crosses_the_link() {
     for again in [false, true] {
         let mut wire = up(fleet_options());

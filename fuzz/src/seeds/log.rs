@@ -65,7 +65,7 @@ fn entries() -> Vec<Entry> {
         Entry::Record(record.into()),
         Entry::Fates(Fated {
             wall: None,
-            runs: vec![FateRun { stream, run, fate: Fate::Confirmed }],
+            runs: vec![FateRun { stream, run, fate: Fate::Confirmed, by: None }],
         }),
         Entry::Stream(name),
         Entry::Session(client),

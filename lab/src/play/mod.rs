@@ -22,6 +22,8 @@ use crate::net::spinner::Spinners;
 use crate::net::stage::Stage;
 use crate::world::{self, Fate, Program, Records, Target, Violated, World};
 
+/// Publishers begin somewhat after their world, and so they end: what they offered is heard within this.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 /// An end that does not come by itself.
 const NEVER: Duration = Duration::from_secs(1 << 30);
 
@@ -177,12 +179,13 @@ impl Set {
     ) -> anyhow::Result<()> {
         let drained = Instant::now() + world.drain.0;
         let has_sources = !world.source.is_empty();
+        let end = if has_sources { drained + LAST_WORDS } else { drained };
         loop {
             tokio::select! {
                 biased;
                 _ = &mut stopped => bail!("interrupted"),
-                () = sleep_until(drained) => return Ok(()),
-                done = self.book.complete(), if has_sources => return done,
+                () = sleep_until(end) => return Ok(()),
+                done = self.book.complete(drained), if has_sources => return done,
                 Some(line) = self.lines.recv() => say(&line),
             }
         }

@@ -9,6 +9,7 @@ use anyhow::{Context, bail, ensure};
 use tidegate::status::view::{NodeView, StreamView};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 
 use crate::load::stamp::{Stamp, wall_ns};
 use crate::load::{
@@ -129,17 +130,21 @@ impl Book {
         Ok(())
     }
 
-    /// Waits until all publishers are done and all that was accepted has come.
+    /// Waits until all publishers are done and all that was accepted has come; from `drained` on only for the
+    /// publishers, or nobody would know what they offered.
     ///
     /// # Errors
     /// A publisher or a consumer failed.
-    pub(super) async fn complete(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn complete(&mut self, drained: Instant) -> anyhow::Result<()> {
         loop {
-            if self.shared.pages().is_complete() {
+            let is_late = Instant::now() >= drained;
+            let is_told = self.shared.pages().publishers == 0;
+            if self.shared.pages().is_complete() || is_late && is_told {
                 return Ok(());
             }
             tokio::select! {
                 () = self.shared.turned.notified() => {}
+                () = sleep_until(drained), if !is_late => {}
                 Some(ended) = self.clients.join_next() => ended??,
             }
         }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::log::LogPlace;
+
 /// Arguments of `orchestrate`.
 #[derive(Clone, Debug, Args)]
 pub struct OrchestrateArguments {
@@ -25,6 +27,7 @@ A file for it:
   operators = [\"ops\"]          # who may drain nodes; default: every certificate
   classes = 3                  # those of every node
   matching = \"augment\"         # how shortage meets spare bandwidth
+  http = \"127.0.0.1:7401\"      # /metrics, /healthz and /readyz; nowhere if left out
 
 Nothing is stored: a new process hears from the nodes what they hold. Without one, nodes go on
 alone. SIGINT or SIGTERM stops it.
@@ -65,11 +68,8 @@ pub enum FleetCommand {
     Status,
     /// Every grant, and what is carried of it
     Grants,
-    /// Why a node borrows and lends what it does
-    Explain {
-        /// The node's name
-        node: String,
-    },
+    /// Why a node borrows and lends what it does, or why a record went by a neighbour
+    Explain(ExplainFleetArguments),
     /// Let a node lend nothing, and its borrowers leave it: before maintenance
     Drain {
         /// The node's name
@@ -80,10 +80,26 @@ pub enum FleetCommand {
     },
 }
 
+/// Arguments of `fleet explain`.
+#[derive(Clone, Debug, Args)]
+pub struct ExplainFleetArguments {
+    /// The node's name; or a record, NODE/INCARNATION/STREAM/SEQ, with the log of its node
+    #[arg(value_name = "NODE-OR-RECORD")]
+    pub what: String,
+    /// The folder of the log, for a record
+    #[arg(short, long, conflicts_with = "config")]
+    pub directory: Option<PathBuf>,
+    #[command(flatten)]
+    /// Which log.
+    pub place: LogPlace,
+}
+
 pub(super) const FLEET_HELP: &str = "\
 Examples:
   tidegate fleet status --at orch-1.example:7400   any orchestrator: it names the leader
   tidegate fleet explain gate-3          why its records go where they go
+  tidegate fleet explain gate-3/1c9f5a0be7d20c11/12/345 -c node.toml
+                                         why this one went by a neighbour: on its node
   tidegate fleet drain gate-2            before it is taken down; --undo afterwards
 
 You prove who you are by a certificate of the fleet's authority: tidegate keys issue pki ops";

@@ -1,5 +1,6 @@
 //! `[fleet]` of a node, and the file of an orchestrator.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
@@ -162,6 +163,8 @@ pub struct OrchestrateConfig {
 pub struct OrchestratorConfig {
     /// Where nodes and people come.
     pub listen: Listen,
+    /// Where its metrics are read over HTTP; nowhere if left out.
+    pub http: Option<SocketAddr>,
     /// PEM file with the authorities of which one must have signed everybody's certificate.
     pub ca: Option<PathBuf>,
     /// PEM file with its certificate.
@@ -223,6 +226,7 @@ impl TryFrom<OrchestratorConfig> for OrchestrateOptions {
         };
         Ok(OrchestrateOptions {
             listen: config.listen.0,
+            http: config.http,
             tls: FleetTls { ca, certificate, key },
             operators: config.operators,
             fleet,
@@ -235,6 +239,7 @@ impl Default for OrchestratorConfig {
     fn default() -> Self {
         OrchestratorConfig {
             listen: Listen(vec![([0, 0, 0, 0], 7400).into()]),
+            http: None,
             ca: None,
             certificate: None,
             key: None,

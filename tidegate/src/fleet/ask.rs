@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use tidegate_core::fleet::NodeId;
 use tidegate_core::units::Rate;
 use tonic::Request;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -13,6 +14,7 @@ use tonic_prost::ProstCodec;
 
 use super::attend::told;
 use super::channel::FleetTls;
+use super::explain;
 use super::wire::{
     DESCRIBE, DRAIN, DescribeRequest, Description, DrainReply, DrainRequest, LEADER_KEY,
 };
@@ -32,9 +34,9 @@ pub async fn fleet(arguments: &FleetArguments) -> anyhow::Result<ExitCode> {
         key: arguments.key.clone(),
     };
     let text = match &arguments.command {
-        FleetCommand::Status => status(&describe(&tls, &arguments.at).await?),
-        FleetCommand::Grants => grants(&describe(&tls, &arguments.at).await?),
-        FleetCommand::Explain { node } => explain(&describe(&tls, &arguments.at).await?, node)?,
+        FleetCommand::Status => status(&describe(&tls, &arguments.at, None).await?),
+        FleetCommand::Grants => grants(&describe(&tls, &arguments.at, None).await?),
+        FleetCommand::Explain(asked) => explain::run(asked, &tls, &arguments.at).await?,
         FleetCommand::Drain { node, undo } => {
             drain(&tls, &arguments.at, node, !undo).await?;
             format!(
@@ -47,9 +49,15 @@ pub async fn fleet(arguments: &FleetArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn describe(tls: &FleetTls, at: &str) -> anyhow::Result<Description> {
+/// What the leader knows, with the last grants of a node.
+pub(super) async fn describe(
+    tls: &FleetTls,
+    at: &str,
+    given_to: Option<NodeId>,
+) -> anyhow::Result<Description> {
     let codec = ProstCodec::<DescribeRequest, Description>::default;
-    leader(tls, at, DESCRIBE, DescribeRequest {}, codec).await
+    let request = DescribeRequest { given_to: given_to.map_or(0, |node| node.0) };
+    leader(tls, at, DESCRIBE, request, codec).await
 }
 
 async fn drain(tls: &FleetTls, at: &str, node: &str, is_drained: bool) -> anyhow::Result<()> {
@@ -90,11 +98,11 @@ where
 }
 
 /// Network notation.
-fn rate(bytes_per_second: u64) -> String {
+pub(super) fn rate(bytes_per_second: u64) -> String {
     Rate::new(bytes_per_second as f64).to_string()
 }
 
-fn names(described: &Description) -> BTreeMap<u64, &str> {
+pub(super) fn names(described: &Description) -> BTreeMap<u64, &str> {
     described.members.iter().map(|member| (member.node, member.name.as_str())).collect()
 }
 
@@ -145,7 +153,7 @@ fn grants(described: &Description) -> String {
             "{:<20}{:<20}{:>6}{:>16}{:>16}  {}/{}",
             name(grant.receiver),
             name(grant.provider),
-            grant.class,
+            explain::class_of(described, grant),
             rate(grant.amount),
             rate(grant.carried),
             grant.revision,
@@ -155,83 +163,19 @@ fn grants(described: &Description) -> String {
     text
 }
 
-/// Why a node borrows and lends what it does.
-fn explain(described: &Description, node: &str) -> anyhow::Result<String> {
-    let Some(member) = described.members.iter().find(|member| member.name == node) else {
-        bail!("the orchestrator hears no node called {node:?}: `tidegate fleet status` names all");
-    };
-    let names = names(described);
-    let name = |node: u64| names.get(&node).copied().unwrap_or("?");
-    let mut text = String::new();
-    let wanted: u64 = member.demand.iter().sum();
-    let short = wanted.saturating_sub(member.capacity);
-    let _ = writeln!(
-        text,
-        "{node}: its uplink carries {}, its classes want {}.",
-        rate(member.capacity),
-        rate(wanted)
-    );
-    let mut left = member.capacity;
-    for (class, &demand) in member.demand.iter().enumerate() {
-        let own = demand.min(left);
-        left -= own;
-        if demand > own {
-            let _ = writeln!(text, "Class {class} is short of {}.", rate(demand - own));
-        }
-    }
-    for grant in described.grants.iter().filter(|grant| grant.receiver == member.node) {
-        let _ = writeln!(
-            text,
-            "Records of class {} go through {}: {} are granted, {} are carried.",
-            grant.class,
-            name(grant.provider),
-            rate(grant.amount),
-            rate(grant.carried)
-        );
-    }
-    for grant in described.grants.iter().filter(|grant| grant.provider == member.node) {
-        let _ = writeln!(
-            text,
-            "It carries class {} of {}: {} are granted, {} are carried.",
-            grant.class,
-            name(grant.receiver),
-            rate(grant.amount),
-            rate(grant.carried)
-        );
-    }
-    for pair in described.apart.chunks_exact(2).filter(|pair| pair.contains(&member.node)) {
-        let _ = writeln!(
-            text,
-            "Records of {} do not go through {} for now: it did not help (they seem to share an uplink).",
-            name(pair[0]),
-            name(pair[1])
-        );
-    }
-    let says = match (short, member.is_drained) {
-        (_, true) => "It is drained: it lends nothing.",
-        (0, _) if member.capacity > wanted => "It has bandwidth to lend.",
-        (0, _) => "It needs no more than it has.",
-        _ if !described.grants.iter().any(|grant| grant.receiver == member.node) => {
-            "Nobody whom it reaches has bandwidth to lend, or it has just begun to ask."
-        }
-        _ => "",
-    };
-    text.push_str(says);
-    text.push_str(if says.is_empty() { "" } else { "\n" });
-    Ok(text)
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fleet::wire::{GrantMessage, MemberMessage};
 
     fn member(node: u64, name: &str, capacity: u64, demand: [u64; 3]) -> MemberMessage {
         let (name, demand) = (name.into(), demand.to_vec());
-        MemberMessage { node, name, capacity, demand, silent_ms: 250, is_drained: false }
+        let classes = ["ls", "nm", "lt"].map(Into::into).to_vec();
+        MemberMessage { node, name, capacity, demand, silent_ms: 250, is_drained: false, classes }
     }
 
-    fn described() -> Description {
+    /// `busy` borrows of `idle` for its `lt`; with `apart` it did not help.
+    pub(in crate::fleet) fn described() -> Description {
         let grant = GrantMessage {
             revision: 5,
             id: 1,
@@ -253,6 +197,8 @@ mod tests {
             ],
             grants: vec![grant],
             apart: vec![1, 3],
+            given: vec![],
+            classes: vec![],
         }
     }
 
@@ -260,13 +206,5 @@ mod tests {
     fn the_fleet_is_told_in_tables() {
         insta::assert_snapshot!(status(&described()));
         insta::assert_snapshot!(grants(&described()));
-    }
-
-    #[test]
-    fn a_node_hears_why() {
-        let all = ["busy", "idle", "apart"].map(|node| explain(&described(), node).unwrap());
-        insta::assert_snapshot!(all.join("\n"));
-        let error = explain(&described(), "nobody").unwrap_err().to_string();
-        assert!(error.contains("no node called \"nobody\""), "{error}");
     }
 }

@@ -18,8 +18,8 @@ use tonic_prost::ProstCodec;
 
 use super::channel::FleetTls;
 use super::wire::{
-    ATTEND, BeatMessage, DirectiveMessage, LENDERS, LISTEN_KEY, LenderMessage, LendersReply,
-    LendersRequest, SITE_KEY,
+    ATTEND, BeatMessage, CLASSES_KEY, DirectiveMessage, LENDERS, LISTEN_KEY, LenderMessage,
+    LendersReply, LendersRequest, SITE_KEY,
 };
 use crate::output::backoff::Backoff;
 
@@ -76,6 +76,8 @@ pub struct Greeting {
     pub listen: Option<String>,
     /// Those of one site reach each other.
     pub site: String,
+    /// Names of its classes, with commas between them.
+    pub classes: String,
 }
 
 /// Attends all of `orchestrators` for ever, until nobody listens to `heard`.
@@ -163,8 +165,9 @@ impl Seat {
     }
 
     fn greet(&self, metadata: &mut MetadataMap) {
-        let Greeting { listen, site } = &self.greeting;
-        let told = [(LISTEN_KEY, listen.as_ref()), (SITE_KEY, Some(site))];
+        let Greeting { listen, site, classes } = &self.greeting;
+        let told =
+            [(LISTEN_KEY, listen.as_ref()), (SITE_KEY, Some(site)), (CLASSES_KEY, Some(classes))];
         for (key, value) in told {
             if let Some(Ok(value)) = value.map(|value| MetadataValue::try_from(value.as_str())) {
                 metadata.insert(key, value);

@@ -71,6 +71,8 @@ pub struct MemberOptions {
     pub listen: Option<String>,
     /// Those of one site reach each other.
     pub site: String,
+    /// Names of its classes, the most urgent first.
+    pub classes: Vec<String>,
     /// How it behaves; the number of classes is its own.
     pub fleet: FleetOptions,
 }
@@ -86,7 +88,11 @@ pub fn start(
 ) {
     let (sender, heard) = mpsc::channel(HEARD_MAX);
     let (tls, orchestrators) = (options.tls.clone(), options.orchestrators.clone());
-    let greeting = Greeting { listen: options.listen.clone(), site: options.site.clone() };
+    let greeting = Greeting {
+        listen: options.listen.clone(),
+        site: options.site.clone(),
+        classes: options.classes.join(","),
+    };
     let attending = attend::run(tls, orchestrators, greeting, sender.clone());
     let agent = Agent::new(node_id(&options.name), options.incarnation, options.fleet.clone());
     let member = Member {
@@ -101,6 +107,7 @@ pub fn start(
         leaders: BTreeMap::new(),
         up: BTreeSet::new(),
         told: BTreeSet::new(),
+        named: BTreeMap::new(),
         figures: FleetFigures::default(),
         options,
     };
@@ -129,6 +136,8 @@ struct Member {
     up: BTreeSet<NodeId>,
     /// What the node was told that it may send.
     told: BTreeSet<(OutputId, ClassId)>,
+    /// Whom the node knows behind each output.
+    named: BTreeMap<OutputId, NodeId>,
     figures: FleetFigures,
 }
 
@@ -215,6 +224,13 @@ impl Member {
     fn name_of(&self, node: NodeId) -> String {
         let known = self.options.peers.iter().find(|peer| node_id(&peer.name) == node);
         let known = known.map(|peer| peer.name.clone()).or_else(|| self.found.name_of(node));
+        // Whom we lend to has found us, not we it.
+        let dials = || {
+            let links = self.links.read();
+            let link = links.iter().find(|link| !link.is_output && node_id(&link.name) == node);
+            link.map(|link| link.name.clone())
+        };
+        let known = known.or_else(dials);
         known.unwrap_or_else(|| format!("{:016x}", node.0))
     }
 
@@ -282,6 +298,10 @@ impl Member {
         for ((provider, class), (amount, until)) in self.agent.borrowing() {
             let Some(peer) = self.output_of(provider) else { continue };
             over.remove(&(peer, class));
+            if self.named.insert(peer, provider) != Some(provider) {
+                let name = self.name_of(provider).into();
+                orders.push(Control::Neighbour { peer, name });
+            }
             self.told.insert((peer, class));
             orders.push(Control::Grant { peer, class, amount, lease: until.since(now) });
         }

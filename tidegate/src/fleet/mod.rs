@@ -2,13 +2,14 @@
 //!
 //! All decisions are core's (`tidegate_core::fleet`). Here is what joins them to the world: `wire` is what
 //! is said, `orchestrate` the service, `attend` a node's streams to them, `member` the task that holds a
-//! node's agent, `find` the links to neighbours that the leader names, `ask` what people ask.
+//! node's agent, `find` the links to neighbours that the leader names, `ask` what people ask, `explain` why things went where they went.
 
 pub mod ask;
 mod attend;
 mod board;
 mod channel;
 mod etcd;
+mod explain;
 mod find;
 mod member;
 pub mod orchestrate;

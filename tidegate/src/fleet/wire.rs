@@ -11,7 +11,8 @@ use tidegate_core::fleet::{
 };
 
 pub use self::asks::{
-    ApartMessage, DigestMessage, DigestRequest, LenderMessage, LendersReply, LendersRequest,
+    ApartMessage, DigestMessage, DigestRequest, GivenMessage, LenderMessage, LendersReply,
+    LendersRequest,
 };
 
 /// A node's stream: beats there, directives back.
@@ -28,6 +29,8 @@ pub const LENDERS: &str = "/tidegate.fleet.v1.Fleet/Lenders";
 pub const LISTEN_KEY: &str = "tidegate-listen";
 /// Metadata of a node's stream: its site.
 pub const SITE_KEY: &str = "tidegate-site";
+/// Metadata of a node's stream: names of its classes, with commas between them.
+pub const CLASSES_KEY: &str = "tidegate-classes";
 /// Metadata of an error: `host:port` of the one that leads.
 pub const LEADER_KEY: &str = "tidegate-leader";
 
@@ -149,7 +152,11 @@ pub struct DirectiveMessage {
 
 /// `DescribeRequest`.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct DescribeRequest {}
+pub struct DescribeRequest {
+    /// Number of the node whose last grants are wanted too; 0: nobody's.
+    #[prost(fixed64, tag = "1")]
+    pub given_to: u64,
+}
 
 /// `Member`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -172,6 +179,9 @@ pub struct MemberMessage {
     /// Whether it lends nothing.
     #[prost(bool, tag = "6")]
     pub is_drained: bool,
+    /// Names of its classes, most urgent first, where it says them.
+    #[prost(string, repeated, tag = "7")]
+    pub classes: Vec<String>,
 }
 
 /// `Description`.
@@ -198,6 +208,12 @@ pub struct Description {
     /// Pairs that are left alone, for they did not help each other: receiver and provider, by turns.
     #[prost(fixed64, repeated, tag = "7")]
     pub apart: Vec<u64>,
+    /// The last grants of the node that was asked about, the oldest first.
+    #[prost(message, repeated, tag = "8")]
+    pub given: Vec<GivenMessage>,
+    /// Names of that node's classes, most urgent first, where it said them: it may be gone.
+    #[prost(string, repeated, tag = "9")]
+    pub classes: Vec<String>,
 }
 
 /// `DrainRequest`.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::process::ExitCode;
 
 use tidegate_core::log::{
@@ -15,7 +16,8 @@ use tidegate_core::units::Time;
 use super::files::{LogFiles, Segment};
 use super::record::{fate_in_words, identity};
 use crate::calendar::Moment;
-use crate::cli::log::ExplainArguments;
+use super::{Carried, Told};
+use crate::cli::log::{ExplainArguments, LogPlace};
 use crate::status::table::{size, span};
 
 /// Tells the lives of records; the exit code says whether the log knows any.
@@ -54,6 +56,33 @@ pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> 
         out.write_all(in_words(&name, &life, &recovery).as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The life of one record, and who carried it.
+pub(super) fn life(
+    directory: Option<&Path>,
+    place: &LogPlace,
+    identity: &Identity,
+) -> anyhow::Result<Told> {
+    let log = LogFiles::find(directory, place)?;
+    let recovery = log.recover()?;
+    let ids: Vec<SegmentId> = log.sizes()?.into_keys().collect();
+    let mut book = Book { log: &log, ids, damaged: false };
+    let Some((name, mut life)) = book.by_identity(identity)? else {
+        return Ok(Told { text: book.why_not(identity, &recovery)?, carried: Vec::new() });
+    };
+    book.follow(&mut life)?;
+    let carried = |delivery: &Delivery| {
+        let end = delivery.end.as_ref()?;
+        Some(Carried {
+            by: end.by.as_deref()?.to_owned(),
+            class: life.record.class.to_string(),
+            accepted_ns: life.record.wall.map_or(0, |wall| wall.unix_ns),
+            ended_ns: end.wall.map(|wall| wall.unix_ns),
+        })
+    };
+    let carried = life.deliveries.iter().filter_map(carried).collect();
+    Ok(Told { text: in_words(&name, &life, &recovery), carried })
 }
 
 /// The segments of a log, to look records up in.
@@ -285,14 +314,14 @@ fn in_words(name: &Identity, life: &Life, recovery: &Recovery) -> String {
     for Delivery { output, end } in &life.deliveries {
         say(
             output,
-            end.map_or_else(|| format!("held: no fate yet, kept in {}", life.segment), ended),
+            end.as_ref().map_or_else(|| format!("held: no fate yet, kept in {}", life.segment), ended),
         );
     }
     text
 }
 
-fn ended(end: End) -> String {
-    let End { fate, segment, sequence, wall } = end;
+fn ended(end: &End) -> String {
+    let End { fate, by, segment, sequence, wall } = end;
     let Some(fate) = fate else {
         return format!(
             "ended: the checkpoint of {segment} knows it no more, and no entry tells its fate"
@@ -302,5 +331,6 @@ fn ended(end: End) -> String {
         || "at a time when the node knew no wall time".to_owned(),
         |wall| format!("by {}", with_doubt(wall)),
     );
-    format!("{} {at}; entry {sequence} of {segment}", fate_in_words(fate))
+    let by = by.as_ref().map(|by| format!(", carried by {by},")).unwrap_or_default();
+    format!("{}{by} {at}; entry {sequence} of {segment}", fate_in_words(*fate))
 }

@@ -13,9 +13,12 @@ mod select;
 mod verify;
 
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
-use crate::cli::log::{ExplainArguments, LogCommand};
+use tidegate_core::record::Identity;
+
+use crate::cli::log::{ExplainArguments, LogCommand, LogPlace};
 
 /// Lists, prints, verifies or exports a log.
 ///
@@ -36,6 +39,40 @@ pub fn log(command: &LogCommand) -> anyhow::Result<ExitCode> {
 /// The log cannot be read.
 pub fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
     unless_closed(explain::explain(arguments))
+}
+
+/// A record's life in words, and the neighbours that carried it.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Its life, or why the log does not know it.
+    pub text: String,
+    /// Where a neighbour's uplink carried it.
+    pub carried: Vec<Carried>,
+}
+
+/// A neighbour's uplink carried a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// The neighbour's name.
+    pub by: String,
+    /// The record's class.
+    pub class: String,
+    /// When the record was accepted, nanoseconds since the Unix epoch; 0: unknown.
+    pub accepted_ns: u64,
+    /// When its end was noted.
+    pub ended_ns: Option<u64>,
+}
+
+/// The life of one record.
+///
+/// # Errors
+/// The log cannot be read.
+pub fn life(
+    directory: Option<&Path>,
+    place: &LogPlace,
+    identity: &Identity,
+) -> anyhow::Result<Told> {
+    explain::life(directory, place, identity)
 }
 
 /// Who reads no further, as `head` does, has what it wants.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{TcpListener, UdpSocket};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ pub(crate) struct Plan {
     pub(crate) gates: Vec<(&'static str, u16)>,
     /// Whether nodes are told of each other by their configuration, or find each other.
     pub(crate) is_named: bool,
+    /// Whether they keep logs.
+    pub(crate) has_logs: bool,
 }
 
 impl Plan {
@@ -53,7 +56,13 @@ impl Plan {
             orchestrators: vec![free_port()],
             gates,
             is_named: true,
+            has_logs: false,
         }
+    }
+
+    /// The folder of a node's log.
+    pub(crate) fn log(&self, own: &str) -> PathBuf {
+        self.authority.file(&format!("log-{own}"))
     }
 
     /// The configuration of a node whose uplink carries 800 kbit/s.
@@ -74,6 +83,9 @@ impl Plan {
             files.certificate,
             files.key,
         );
+        if self.has_logs {
+            text += &format!("[log]\ndirectory = {:?}\n", self.log(own));
+        }
         if !self.is_named {
             return text + &format!("advertise = \"localhost:{port}\"\nplaces = 1\n");
         }

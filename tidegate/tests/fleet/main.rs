@@ -6,6 +6,7 @@
 #[path = "../support/certificates.rs"]
 mod certificates;
 mod etcd;
+mod explaining;
 mod gate;
 mod orchestrators;
 mod several;

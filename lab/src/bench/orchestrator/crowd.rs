@@ -74,7 +74,7 @@ pub(super) fn start(
             way: None,
         };
         let (sender, heard) = mpsc::channel(16);
-        let greeting = Greeting { listen: None, site: String::new() };
+        let greeting = Greeting { listen: None, site: String::new(), classes: String::new() };
         let orchestrators = vec![orchestrator.to_owned()];
         tasks.spawn(async move {
             sleep(APART * number as u32).await;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_core::fleet::{
     Beat, Digest, FleetOptions, NodeId, Orchestrator, OrchestratorInput, OrchestratorOutput,
@@ -20,6 +20,7 @@ use super::candidate::{Answer, Candidate, Turn};
 use super::describe;
 use crate::fleet::node_id;
 use crate::fleet::wire::{Description, DirectiveMessage, LEADER_KEY, LenderMessage};
+use crate::metrics::orchestrator::OrchestratorFigures;
 use crate::port::Clock;
 
 /// Beats and questions that may wait for the hub.
@@ -36,6 +37,8 @@ pub(super) struct Attendant {
     pub(super) listen: Option<Arc<str>>,
     /// Those of one site reach each other.
     pub(super) site: Arc<str>,
+    /// Names of its classes, with commas between them.
+    pub(super) classes: Arc<str>,
 }
 
 /// Where a node hears.
@@ -71,11 +74,13 @@ enum ToHub {
     /// A node comes; an earlier stream of it is over. It is answered when there is something to hear.
     Joined(Attendant, oneshot::Sender<Heard>),
     Beat(Beat),
-    Describe(oneshot::Sender<Led<Description>>),
+    /// With the last grants of a node.
+    Describe(NodeId, oneshot::Sender<Led<Description>>),
     Drain(NodeId, bool, oneshot::Sender<Led<bool>>),
     Lenders(NodeId, oneshot::Sender<Led<Vec<LenderMessage>>>),
     Digest(oneshot::Sender<Led<(u64, Digest)>>),
     Inherit(Digest),
+    Figures(oneshot::Sender<OrchestratorFigures>),
     /// The process stops; answered when the lead is left to others.
     Stop(oneshot::Sender<()>),
 }
@@ -112,7 +117,8 @@ impl Hub {
             Seat::OneOf(candidate) => Some(candidate),
         };
         let (nodes, waiting) = (BTreeMap::new(), BTreeMap::new());
-        let state = State { orchestrator, candidate, clock, nodes, waiting };
+        let deciding = Duration::ZERO;
+        let state = State { orchestrator, candidate, clock, nodes, waiting, deciding };
         (Hub(sender), tokio::spawn(state.run(inbox)))
     }
 
@@ -142,12 +148,12 @@ impl Hub {
         self.tell(ToHub::Beat(beat)).await
     }
 
-    /// What it knows.
+    /// What it knows, with the last grants of a node.
     ///
     /// # Errors
     /// The hub is gone, or does not lead.
-    pub(super) async fn describe(&self) -> Result<Description, Status> {
-        Ok(self.ask(ToHub::Describe).await??)
+    pub(super) async fn describe(&self, given_to: NodeId) -> Result<Description, Status> {
+        Ok(self.ask(|reply| ToHub::Describe(given_to, reply)).await??)
     }
 
     /// A node is to lend nothing, or to take part again; whether it is known.
@@ -172,6 +178,14 @@ impl Hub {
     /// The hub is gone, or does not lead.
     pub(super) async fn digest(&self) -> Result<(u64, Digest), Status> {
         Ok(self.ask(ToHub::Digest).await??)
+    }
+
+    /// What it shows to whoever reads its metrics, leading or not.
+    ///
+    /// # Errors
+    /// The hub is gone.
+    pub(super) async fn figures(&self) -> Result<OrchestratorFigures, Status> {
+        self.ask(ToHub::Figures).await
     }
 
     /// What the leader says that only it knows.
@@ -203,6 +217,8 @@ struct State {
     nodes: BTreeMap<NodeId, (Attendant, Directives)>,
     /// Nodes that came before it leads: they are there at once when it does.
     waiting: BTreeMap<NodeId, (Attendant, oneshot::Sender<Heard>)>,
+    /// How long all decisions took together.
+    deciding: Duration,
 }
 
 impl State {
@@ -282,6 +298,7 @@ impl State {
         let round = self.orchestrator.round();
         if round.number != before {
             let took = began.elapsed();
+            self.deciding += took;
             self.orchestrator.handle(now, OrchestratorInput::Took(took));
             if round.changed.0 > 0 {
                 let (grants, granted) = (round.grants, round.granted.to_string());
@@ -299,10 +316,10 @@ impl State {
                 self.waiting.insert(node_id(&attendant.name), (attendant, reply));
             }
             ToHub::Beat(beat) => self.handle(OrchestratorInput::Beat(beat)),
-            ToHub::Describe(reply) => {
+            ToHub::Describe(given_to, reply) => {
                 let now = self.clock.now();
-                let names = &|node: NodeId| self.nodes.get(&node).map(|(one, _)| one.name.clone());
-                let said = self.led(|state| describe::all(now, &state.orchestrator, names));
+                let who = &|node: NodeId| self.nodes.get(&node).map(|(one, _)| one.clone());
+                let said = self.led(|state| describe::all(now, &state.orchestrator, given_to, who));
                 let _ = reply.send(said);
             }
             ToHub::Drain(node, is_drained, reply) => {
@@ -321,6 +338,17 @@ impl State {
                 let revision = self.orchestrator.revision().unwrap_or_default();
                 let said = self.led(|state| (revision, state.orchestrator.digest(now)));
                 let _ = reply.send(said);
+            }
+            ToHub::Figures(reply) => {
+                let now = self.clock.now();
+                let _ = reply.send(OrchestratorFigures {
+                    leads: self.orchestrator.revision().is_some(),
+                    nodes: self.orchestrator.members().count(),
+                    round: self.orchestrator.round(),
+                    totals: self.orchestrator.totals(),
+                    deciding: self.deciding,
+                    apart: self.orchestrator.digest(now).apart.len(),
+                });
             }
             ToHub::Inherit(digest) => self.handle(OrchestratorInput::Inherit(digest)),
             ToHub::Stop(_) => {}

@@ -1,7 +1,7 @@
 //! `tidegate orchestrate`: the leader of a fleet as a service, or one of several that may lead.
 //!
 //! `hub` owns core's orchestrator in one task; `service` is what gRPC calls. Of several, `candidate` stands for
-//! election at etcd, and `follow` hears from the leader what no node knows. Nothing is stored: grants live in
+//! election at etcd, and `follow` hears from the leader what no node knows. `site` is what metrics are read from. Nothing is stored: grants live in
 //! the nodes, and a new leader hears from them what they hold.
 
 mod candidate;
@@ -9,6 +9,7 @@ mod describe;
 mod follow;
 mod hub;
 mod service;
+mod site;
 
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -24,6 +25,7 @@ use tonic::transport::server::TcpIncoming;
 use self::candidate::Candidate;
 use self::hub::{Hub, Seat};
 use self::service::FleetService;
+use self::site::HubSite;
 use super::channel::{FleetTls, QUIET, SILENT};
 use super::etcd::Etcd;
 
@@ -32,6 +34,8 @@ use super::etcd::Etcd;
 pub struct OrchestrateOptions {
     /// Where nodes and people come.
     pub listen: Vec<SocketAddr>,
+    /// Where its metrics are read, if anywhere.
+    pub http: Option<SocketAddr>,
     /// What it shows, and whom it believes.
     pub tls: FleetTls,
     /// Names in certificates that may drain nodes; all where it is empty.
@@ -99,6 +103,13 @@ pub async fn start(options: OrchestrateOptions) -> anyhow::Result<Orchestrating>
     let mut tasks = vec![task];
     if let Some(leader) = leader {
         tasks.push(tokio::spawn(follow::run(options.tls.clone(), leader, hub.clone())));
+    }
+    if let Some(address) = options.http {
+        let (bound, task) = crate::http::serve(address, HubSite(hub.clone()))
+            .await
+            .with_context(|| format!("cannot listen on {address} ([orchestrator] http)"))?;
+        tracing::info!("metrics at http://{bound}/metrics");
+        tasks.push(task);
     }
     let mut listens = Vec::new();
     for address in options.listen {

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidegate_core::fleet::Beat;
+use tidegate_core::fleet::{Beat, NodeId};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
@@ -17,7 +17,7 @@ use tonic_prost::ProstCodec;
 use super::hub::{Attendant, Hub};
 use crate::fleet::node_id;
 use crate::fleet::wire::{
-    ATTEND, BeatMessage, DESCRIBE, DIGEST, DRAIN, DescribeRequest, Description, DigestMessage,
+    ATTEND, BeatMessage, CLASSES_KEY, DESCRIBE, DIGEST, DRAIN, DescribeRequest, Description, DigestMessage,
     DigestRequest, DirectiveMessage, DrainReply, DrainRequest, LENDERS, LISTEN_KEY, LendersReply,
     LendersRequest, SITE_KEY,
 };
@@ -105,6 +105,7 @@ impl StreamingService<BeatMessage> for Attend {
                 name: name.clone(),
                 listen: told(LISTEN_KEY).map(Into::into),
                 site: told(SITE_KEY).unwrap_or_default().into(),
+                classes: told(CLASSES_KEY).unwrap_or_default().into(),
             };
             let mut beats = request.into_inner();
             let directives = hub.join(attendant).await?;
@@ -139,9 +140,10 @@ impl UnaryService<DescribeRequest> for Describe {
     type Response = Description;
     type Future = Boxed<Result<Response<Description>, Status>>;
 
-    fn call(&mut self, _: Request<DescribeRequest>) -> Self::Future {
+    fn call(&mut self, request: Request<DescribeRequest>) -> Self::Future {
         let hub = self.0.hub.clone();
-        Box::pin(async move { Ok(Response::new(hub.describe().await?)) })
+        let given_to = NodeId(request.get_ref().given_to);
+        Box::pin(async move { Ok(Response::new(hub.describe(given_to).await?)) })
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate_core::fleet::{Digest, NodeId};
+use tidegate_core::fleet::{Digest, Given, NodeId};
+use tidegate_core::units::Time;
+
+use super::GrantMessage;
 
 /// `LendersRequest`.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
@@ -25,6 +28,44 @@ pub struct LendersReply {
     /// The best first.
     #[prost(message, repeated, tag = "1")]
     pub lenders: Vec<LenderMessage>,
+}
+
+/// `Given`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct GivenMessage {
+    /// At its end, if it has ended.
+    #[prost(message, optional, tag = "1")]
+    pub grant: Option<GrantMessage>,
+    /// Bytes/s of the receiver's uplink.
+    #[prost(uint64, tag = "2")]
+    pub capacity: u64,
+    /// Bytes/s that each of its classes wanted.
+    #[prost(uint64, repeated, tag = "3")]
+    pub demand: Vec<u64>,
+    /// Bytes/s that its provider had to lend.
+    #[prost(uint64, tag = "4")]
+    pub spare: u64,
+    /// How long ago it was given, milliseconds.
+    #[prost(uint64, tag = "5")]
+    pub since_ms: u64,
+    /// How long ago it ended; absent while it is in force.
+    #[prost(uint64, optional, tag = "6")]
+    pub until_ms: Option<u64>,
+}
+
+impl GivenMessage {
+    /// What a leader remembers of a grant.
+    pub fn new(now: Time, given: &Given) -> Self {
+        let ago = |at: Time| u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX);
+        GivenMessage {
+            grant: Some(GrantMessage::new(&given.grant, given.carried)),
+            capacity: given.receiver.capacity.0,
+            demand: given.receiver.demand.iter().map(|amount| amount.0).collect(),
+            spare: given.spare.0,
+            since_ms: ago(given.since),
+            until_ms: given.until.map(ago),
+        }
+    }
 }
 
 /// `DigestRequest`.

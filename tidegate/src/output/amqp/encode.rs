@@ -82,7 +82,7 @@ fn routing_key(options: &AmqpOptions, record: &Record) -> String {
 fn properties(options: &AmqpOptions, order: &Transmit) -> Result<AMQPProperties, DropReason> {
     let record = &*order.record;
     let mut table = FieldTable::default();
-    let class = &options.classes[order.class.index()];
+    let class = options.classes.get(order.class.index()).map_or("", |name| name);
     for (name, value) in headers::of(record, class, order.again) {
         let name = ShortString::try_new(name).map_err(|_| DropReason::Oversize)?;
         table.insert(name, AMQPValue::LongString(LongString::from(value)));
