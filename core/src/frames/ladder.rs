@@ -192,12 +192,10 @@ pub(super) mod tests {
         let ladder = four();
         let fits = [9_999.0, 1e4, 3.9e4, 1e9].map(|budget| ladder.largest_within(budget));
         assert_eq!(fits, [None, Some(0), Some(1), Some(3)]);
-        assert_eq!([0.0, 0.9, 0.95, 0.999].map(|a| ladder.least_of(a)), [
-            Some(0),
-            Some(1),
-            Some(2),
-            None
-        ]);
+        assert_eq!(
+            [0.0, 0.9, 0.95, 0.999].map(|a| ladder.least_of(a)),
+            [Some(0), Some(1), Some(2), None]
+        );
     }
 
     #[test]

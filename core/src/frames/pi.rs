@@ -74,8 +74,8 @@ impl Controller for Pi {
     fn ended(&mut self, _now: Time, latency: Option<Duration>) {
         // A frame that was given up took its bound at least; how much longer nobody knows.
         let took = latency.map_or(2.0 * self.bound_ms, |latency| latency.as_secs_f64() * 1e3);
-        let clamp = |error: f64| error.clamp(ERROR.0 * self.bound_ms, ERROR.1 * self.bound_ms);
-        self.error_ms = clamp(AIM * self.bound_ms - took);
+        let error = AIM * self.bound_ms - took;
+        self.error_ms = error.clamp(ERROR.0 * self.bound_ms, ERROR.1 * self.bound_ms);
         let (least, most) = (self.range.0 - self.nominal, self.range.1 - self.nominal);
         self.integral = (self.integral + self.gains.gain_i * self.error_ms).clamp(least, most);
     }

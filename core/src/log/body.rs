@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::codec::{Count, Malformed, Reader, Sink};
 use super::entry::{
-    Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Footer, IndexPoint, LoggedRecord,
-    StreamName, StreamPart, StreamState, WallTime, CARRIED, fate_code, fate_of,
+    CARRIED, Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Footer, IndexPoint,
+    LoggedRecord, StreamName, StreamPart, StreamState, WallTime, fate_code, fate_of,
 };
 use super::session::{Released, SessionPosition, SessionState};
 use super::{Run, SegmentId};

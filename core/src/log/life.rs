@@ -172,7 +172,10 @@ mod tests {
         let next = header(2, &["archive", "cloud"]);
         life.meet(&next, 110, &checkpoint(2, 7, SegmentId(1), &[(1..=1, 0b01)]));
         assert_eq!(life.deliveries[0].end.as_ref().unwrap().fate, None);
-        assert_eq!((&*life.deliveries[1].output, life.deliveries[1].end.clone()), ("archive", None));
+        assert_eq!(
+            (&*life.deliveries[1].output, life.deliveries[1].end.clone()),
+            ("archive", None)
+        );
         life.meet(&next, 111, &fate(7, 1..=1, 0b11, Fate::Confirmed));
         assert_eq!(life.deliveries[1].end.as_ref().unwrap().fate, Some(Fate::Confirmed));
     }

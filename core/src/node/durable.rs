@@ -87,8 +87,7 @@ impl Node {
         let entry = self.logged_record(stream, seq, record, destinations, taken);
         let Some(store) = &mut self.store else { return };
         let (id, segment, rule) = (self.streams.get(stream).id, store.segment(), rule_id);
-        let left =
-            Left { stream, id, seq, destinations, again, segment, size, rule, reply, taken };
+        let left = Left { stream, id, seq, destinations, again, segment, size, rule, reply, taken };
         store.push(entry, Unappended::Left(left.into()));
         self.backlog.deliveries += u64::from(destinations.count());
     }

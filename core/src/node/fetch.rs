@@ -198,7 +198,8 @@ impl Node {
         let Held { record, size, stream: stream_key, .. } = &self.held[key];
         let (record, size, stream_key) = (record.clone(), *size, *stream_key);
         let inherited = self.logged_of(key).zip(self.store.as_ref());
-        let is_inherited = inherited.is_some_and(|(logged, store)| store.is_inherited(logged.segment));
+        let is_inherited =
+            inherited.is_some_and(|(logged, store)| store.is_inherited(logged.segment));
         let rule_id = self.streams.get(stream_key).rule;
         let is_newest_only = self.options.rules.get(rule_id).discipline == Discipline::NewestOnly;
         let is_old = is_newest_only && self.is_superseded(stream_key, key);

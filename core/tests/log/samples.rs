@@ -88,7 +88,12 @@ pub(crate) fn entries() -> Vec<Entry> {
         SessionState { client: "press".into(), lasts: Duration::from_secs(600), ends, packets };
     let press = SessionState { client: "sensor 13".into(), ends: None, ..client.clone() };
     let position = SessionPosition { session: "press".into(), stream: StreamId(12), seq: 300 };
-    let fate = |seq, bits, fate| FateRun { stream: StreamId(12), run: run(seq, seq, bits), fate, by: None };
+    let fate = |seq, bits, fate| FateRun {
+        stream: StreamId(12),
+        run: run(seq, seq, bits),
+        fate,
+        by: None,
+    };
     vec![
         Entry::Checkpoint(Checkpoint {
             clients: vec![client],

@@ -64,7 +64,8 @@ fn why(described: &Description, node: &str, carried: &Carried, now_ns: u64) -> S
     let at = |ago_ms: u64| now_ns.saturating_sub(ago_ms.saturating_mul(1_000_000));
     let is_its = |given: &&GivenMessage| {
         let Some(grant) = &given.grant else { return false };
-        let is_then = at(given.since_ms) <= ended && given.until_ms.is_none_or(|ago| at(ago) >= began);
+        let is_then =
+            at(given.since_ms) <= ended && given.until_ms.is_none_or(|ago| at(ago) >= began);
         grant.provider == node_id(by).0 && class_of(described, grant) == *class && is_then
     };
     let Some(given) = described.given.iter().rev().find(is_its) else {
@@ -72,7 +73,9 @@ fn why(described: &Description, node: &str, carried: &Carried, now_ns: u64) -> S
                  none of a leader before it.\n";
         return text;
     };
-    let GivenMessage { grant: Some(grant), capacity, demand, spare, .. } = given else { return text };
+    let GivenMessage { grant: Some(grant), capacity, demand, spare, .. } = given else {
+        return text;
+    };
     let wanted: u64 = demand.iter().sum();
     let short = shortages(*capacity, demand).nth(grant.class as usize).unwrap_or_default();
     let _ = writeln!(
@@ -135,8 +138,12 @@ fn node(described: &Description, node: &str) -> anyhow::Result<String> {
     );
     for (class, short) in shortages(member.capacity, &member.demand).enumerate() {
         if short > 0 {
-            let _ =
-                writeln!(text, "Class {} is short of {}.", class_name(&member.classes, class), rate(short));
+            let _ = writeln!(
+                text,
+                "Class {} is short of {}.",
+                class_name(&member.classes, class),
+                rate(short)
+            );
         }
     }
     for grant in described.grants.iter().filter(|grant| grant.receiver == member.node) {
@@ -248,7 +255,8 @@ mod tests {
         let unknown = "remembers no grant of that time";
         // Given after it ended, over before it came, of another class.
         let other = Carried { class: "nm".into(), ..carried.clone() };
-        let cases = [(5_000, None, &carried), (60_000, Some(20_000), &carried), (40_000, None, &other)];
+        let cases =
+            [(5_000, None, &carried), (60_000, Some(20_000), &carried), (40_000, None, &other)];
         for (since, until, carried) in cases {
             let told = why(&remembered(since, until), "busy", carried, NOW);
             assert!(told.contains(unknown), "{told}");

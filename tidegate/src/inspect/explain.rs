@@ -15,8 +15,8 @@ use tidegate_core::units::Time;
 
 use super::files::{LogFiles, Segment};
 use super::record::{fate_in_words, identity};
-use crate::calendar::Moment;
 use super::{Carried, Told};
+use crate::calendar::Moment;
 use crate::cli::log::{ExplainArguments, LogPlace};
 use crate::status::table::{size, span};
 
@@ -314,7 +314,8 @@ fn in_words(name: &Identity, life: &Life, recovery: &Recovery) -> String {
     for Delivery { output, end } in &life.deliveries {
         say(
             output,
-            end.as_ref().map_or_else(|| format!("held: no fate yet, kept in {}", life.segment), ended),
+            end.as_ref()
+                .map_or_else(|| format!("held: no fate yet, kept in {}", life.segment), ended),
         );
     }
     text

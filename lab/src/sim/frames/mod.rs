@@ -79,7 +79,8 @@ fn tune(groups: &[Group], ladder: &Ladder, fps: usize, seed: u64) -> Gains {
             play(channel, camera, &sender)
         })
     });
-    let best = scores.iter().zip(&grid).max_by(|a, b| a.0.all.effective.total_cmp(&b.0.all.effective));
+    let best =
+        scores.iter().zip(&grid).max_by(|a, b| a.0.all.effective.total_cmp(&b.0.all.effective));
     best.map_or_else(Gains::default, |(_, gains)| *gains)
 }
 
@@ -141,11 +142,14 @@ impl Score {
 
 fn print(groups: &[Group], rows: &[Row]) -> Vec<String> {
     let names: String = groups.iter().map(|group| format!("{:>13}", group.name)).collect();
-    let mut lines = vec![format!("{:<20}{names}{:>13}{:>13}", "in time / accuracy", "all", "worst p95")];
+    let mut lines =
+        vec![format!("{:<20}{names}{:>13}{:>13}", "in time / accuracy", "all", "worst p95")];
     for row in rows {
-        let cell = |score: &Score| format!("{:>13}", format!("{:.3}/{:.3}", score.hits, score.effective));
+        let cell =
+            |score: &Score| format!("{:>13}", format!("{:.3}/{:.3}", score.hits, score.effective));
         let cells: String = row.groups.iter().chain([&row.all]).map(cell).collect();
-        let p95 = if row.worst_p95 > 0.0 { format!("{:.0} ms", row.worst_p95) } else { String::new() };
+        let p95 =
+            if row.worst_p95 > 0.0 { format!("{:.0} ms", row.worst_p95) } else { String::new() };
         lines.push(format!("{:<20}{cells}{p95:>13}", row.name));
     }
     lines

@@ -42,7 +42,8 @@ pub(super) fn oracle(channel: &Channel, camera: &Camera<'_>) -> Score {
         }
         best = next;
     }
-    let (sum, hits) = best.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
+    let (sum, hits) =
+        best.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
     let frames = frames.max(1) as f64;
     Score { hits: f64::from(hits) / frames, effective: sum / frames, p95: f64::NAN }
 }

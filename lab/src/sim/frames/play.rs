@@ -186,8 +186,7 @@ impl Run<'_> {
             self.subscription.acked(time(milli), Size(bytes as u64));
             if let Some(frame) = frame {
                 let took = milli - DELAY_MS - frame.captured;
-                self.subscription
-                    .ended(time(milli), Some(Duration::from_millis(took as u64)));
+                self.subscription.ended(time(milli), Some(Duration::from_millis(took as u64)));
             }
         }
     }

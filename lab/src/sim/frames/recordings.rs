@@ -116,7 +116,7 @@ fn files(folder: &Path, prefix: &str) -> anyhow::Result<Vec<PathBuf>> {
 
 fn step() -> anyhow::Result<Channel> {
     let (high, low, seconds) = STEP;
-    let rate = |at: u64| if at % 2 == 0 { high } else { low };
+    let rate = |at: u64| if at.is_multiple_of(2) { high } else { low };
     let steps = 0..SECONDS / seconds;
     let steps = steps.map(|at| (Duration::from_secs(at * seconds), rate(at) * 1_000_000)).collect();
     let service = Service::Rate(Profile::new(steps, None)?);

@@ -17,9 +17,9 @@ use tonic_prost::ProstCodec;
 use super::hub::{Attendant, Hub};
 use crate::fleet::node_id;
 use crate::fleet::wire::{
-    ATTEND, BeatMessage, CLASSES_KEY, DESCRIBE, DIGEST, DRAIN, DescribeRequest, Description, DigestMessage,
-    DigestRequest, DirectiveMessage, DrainReply, DrainRequest, LENDERS, LISTEN_KEY, LendersReply,
-    LendersRequest, SITE_KEY,
+    ATTEND, BeatMessage, CLASSES_KEY, DESCRIBE, DIGEST, DRAIN, DescribeRequest, Description,
+    DigestMessage, DigestRequest, DirectiveMessage, DrainReply, DrainRequest, LENDERS, LISTEN_KEY,
+    LendersReply, LendersRequest, SITE_KEY,
 };
 use crate::tls::Certificate;
 
