@@ -34,6 +34,9 @@ const FILLED_MAX: f64 = 0.5;
 const FILLED_SPAN: f64 = 0.5;
 /// A loss is known when a packet that went later is acknowledged: so much of the round trip later.
 const PATIENCE: f64 = 1.125;
+/// An answer is waited for so many mean deviations of round trips beyond the smoothed one, before a record is hedged:
+/// where they vary, most of them are late and few are lost (docs/decisions/0042-hedges-wait-for-late-answers.md).
+const DEVIATIONS: f64 = 2.0;
 
 /// How far the link may go to keep a deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -211,7 +214,9 @@ impl Guard {
         let others = paths.iter().filter(|other| other.path != first.path);
         let latest = others.map(|other| left - arrival(other) - other.rtt_variation);
         let latest = latest.fold(f64::NEG_INFINITY, f64::max);
-        let answered = arrival(first) - first.predicted_delay + PATIENCE * first.detection;
+        let late = first.detection + DEVIATIONS * first.rtt_variation;
+        let answer = late.max(PATIENCE * first.detection);
+        let answered = arrival(first) - first.predicted_delay + answer;
         let is_any = self.name != GuardName::Off && latest.is_finite();
         is_any.then(|| now + Duration::from_secs_f64(latest.max(answered)))
     }
@@ -304,6 +309,10 @@ mod tests {
         // 90 ms by the other path; but not before the first could have answered.
         assert_eq!(hedge(GuardName::Code, 0.400), Some(310));
         assert_eq!(hedge(GuardName::Copy, 0.230), Some(157));
+        let vary = paths().map(|path| PathView { rtt_variation: 0.050, ..path });
+        let guard = Guard::new(GuardName::Code, 0.45);
+        let late = guard.hedge(START, &vary[0], &vary, 0.230);
+        assert_eq!(late.map(|at| at.since(START).as_millis()), Some(240), "140 and twice 50");
         assert_eq!([hedge(GuardName::Code, 0.227), hedge(GuardName::Off, 0.400)], [None, None]);
         assert!(protect(GuardName::Copy, 0.2, 10).is_doubled);
         assert!(!is_any(protect(GuardName::Off, 0.2, 10)));
