@@ -10,6 +10,7 @@ mod inputs;
 mod links;
 mod log;
 pub mod orchestrator;
+mod proxy;
 mod scripts;
 mod text;
 
@@ -168,7 +169,7 @@ const UNCONFIRMED: Metric =
     Metric::gauge("tidegate_output_unconfirmed_records", "Records sent and not confirmed.");
 
 /// Every metric.
-pub const ALL: [Metric; 85] = [
+pub const ALL: [Metric; 91] = [
     INFO,
     UPTIME,
     HELD,
@@ -254,6 +255,12 @@ pub const ALL: [Metric; 85] = [
     scripts::UNADAPTED,
     scripts::VERDICTS,
     scripts::REQUESTS,
+    proxy::REQUESTS,
+    proxy::BROKEN,
+    proxy::CLIENTS,
+    proxy::ACCEPTED,
+    proxy::OPENED,
+    proxy::FAILED,
 ];
 
 /// Upper edges of the stage histograms: from a scheduler's own cost to a long outage, with the default
@@ -290,6 +297,7 @@ pub fn encode(snapshot: &Snapshot, counts: &Counts) -> String {
     log::encode(status, snapshot.commits.as_ref(), &mut text);
     fleet::encode(status, snapshot.fleet.as_ref(), &mut text);
     scripts::encode(&snapshot.scripts, &mut text);
+    proxy::encode(snapshot.proxy.as_ref(), &mut text);
     text.finish()
 }
 

@@ -8,6 +8,7 @@ mod brokers;
 mod fleet;
 mod links;
 mod log;
+mod proxy;
 mod scripts;
 mod security;
 mod streams;
@@ -73,6 +74,7 @@ pub fn check(config: &Config) -> Vec<Finding> {
     brokers::check(config, &mut findings);
     links::check(config, &mut findings);
     fleet::check(config, &mut findings);
+    proxy::check(config, &mut findings);
     findings.0
 }
 
@@ -395,6 +397,12 @@ fn listeners(config: &Config, findings: &mut Findings) {
         }
         for address in input.link.iter().flat_map(|link| &link.listen).flat_map(|list| &list.0) {
             listen(address, place.to("link").to("listen"), findings);
+        }
+    }
+    for (index, listener) in config.proxy.listener.iter().enumerate() {
+        let place = Place::section("proxy").to("listener").to(index);
+        for address in listener.listen.iter().flat_map(|list| &list.0) {
+            listen(address, place.to("listen"), findings);
         }
     }
 }

@@ -16,6 +16,7 @@ use tidegate_core::record::{DeliveryId, Record};
 use tidegate_core::rules::ScriptId;
 use tidegate_core::units::Time;
 
+use super::Side;
 use super::seat::{Moment, Seat};
 use super::spec::ScriptSpec;
 use super::verdict::Verdict;
@@ -69,6 +70,8 @@ pub(super) struct Stage {
     moment: Moment,
     /// The record that came; none for a timer.
     current: Option<(QueueId, DeliveryId)>,
+    /// Whose queues it goes through; those of both sides where it is a timer.
+    side: Option<Side>,
     verdicts: Verdicts,
     effects: Effects,
     /// What this call changed of records.
@@ -91,6 +94,7 @@ impl Stage {
             node: None,
             moment: Moment { now: Time::ZERO, unix_ns: 0 },
             current: None,
+            side: None,
             verdicts: Verdicts::default(),
             effects: Effects::default(),
             changed: BTreeMap::new(),
@@ -110,10 +114,12 @@ impl Stage {
         seat: &mut Seat,
         moment: Moment,
         current: Option<(QueueId, DeliveryId)>,
+        side: Option<Side>,
     ) {
         self.node = seat.0.take();
         self.moment = moment;
         self.current = current;
+        self.side = side;
         if self.handles.len() > HANDLES_MAX {
             self.handles.clear();
         }
@@ -157,15 +163,19 @@ impl Stage {
     pub(super) fn queue_after(&mut self, before: Option<QueueId>) -> Told<Option<QueueId>> {
         let changes = self.node()?.queue_changes();
         if self.queues_at != Some(changes) {
-            self.queues = self.node()?.queues_of(self.id).collect();
-            self.queues.sort_unstable();
+            self.queues = queues_of(self.node()?, self.id);
             self.queues_at = Some(changes);
         }
         let place = match before {
             Some(before) => self.queues.partition_point(|queue| *queue <= before),
             None => 0,
         };
-        Ok(self.queues.get(place).copied())
+        let node = self.node()?;
+        let is_its = |queue: &&QueueId| {
+            let side = || node.script_of(**queue).map(|id| Side::split(id).0);
+            self.side.is_none_or(|wanted| side() == Some(wanted))
+        };
+        Ok(self.queues[place..].iter().find(is_its).copied())
     }
 
     /// The record that waits behind `before`, or the first one, without those that are given up.
@@ -368,6 +378,16 @@ impl Stage {
             }
         }
     }
+}
+
+/// The queues of both sides of a script, in the order of their handles.
+pub(super) fn queues_of(node: &Node, script: ScriptId) -> Vec<QueueId> {
+    let (_, place) = Side::split(script);
+    let sides = [Side::Request, Side::Response].map(|side| side.of(place));
+    let mut queues: Vec<QueueId> =
+        sides.into_iter().flat_map(|side| node.queues_of(side)).collect();
+    queues.sort_unstable();
+    queues
 }
 
 /// Does something with the stage of a machine.
