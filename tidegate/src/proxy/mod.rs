@@ -9,7 +9,7 @@
 //! 1. `listener.rs` takes the connection and finds where its client wanted to go.
 //! 2. `exchange.rs` is the request's life from here on: it finds the route (`routes.rs`), reads a short body
 //!    (`body.rs`) and makes a record of it (`message.rs`).
-//! 3. `hall.rs` has it wait: the node takes it, its script sees it, and where nothing holds it up it may go
+//! 3. `hall/` has it wait: the node takes it, its script sees it, and where nothing holds it up it may go
 //!    before `enter` returns, without a task or a timer.
 //! 4. `upstream/` sends it on a kept connection and waits for the response.
 //! 5. The response waits in the hall as well, in its listener's queue, and is handed to the client.

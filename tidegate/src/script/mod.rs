@@ -7,6 +7,7 @@
 mod api;
 pub mod board;
 pub mod budget;
+mod effects;
 pub mod endpoint;
 mod program;
 pub mod rehearsal;

@@ -17,6 +17,7 @@ use tidegate_core::rules::ScriptId;
 use tidegate_core::units::Time;
 
 use super::Side;
+pub(super) use super::effects::{Effects, Timer, Watched};
 use super::seat::{Moment, Seat};
 use super::spec::ScriptSpec;
 use super::verdict::Verdict;
@@ -30,35 +31,11 @@ const SAYING_MAX: usize = 1024;
 /// Timers of one script.
 const TIMERS_MAX: usize = 16;
 
-/// What a call left beside verdicts.
-#[derive(Debug, Default)]
-pub(super) struct Effects {
-    pub(super) notices: Vec<String>,
-    pub(super) lines: Vec<String>,
-    pub(super) verdicts: [u64; Verdict::ALL.len()],
-}
-
 /// Why a function that a script called could not do it.
 pub(super) type Told<T> = Result<T, mlua::Error>;
 
 pub(super) fn wrong<T>(text: impl Into<String>) -> Told<T> {
     Err(mlua::Error::RuntimeError(text.into()))
-}
-
-/// A function that is called now and then.
-#[derive(Debug)]
-pub(super) struct Timer {
-    pub(super) period: Duration,
-    pub(super) function: Function,
-    pub(super) next: Time,
-}
-
-/// A change that a script waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Watched {
-    State,
-    Bandwidth,
-    Latency,
 }
 
 /// What stands behind every function that scripts call.

@@ -4,8 +4,8 @@ use serde::de::{Deserializer, Visitor};
 
 use super::super::{
     AllowConfig, AmqpConfig, ClassConfig, InputConfig, LinkInputConfig, LinkOutputConfig,
-    MqttClientConfig, MqttInputConfig, MqttOutputConfig, OutputConfig, ProxyListenerConfig, ReplayConfig,
-    RouteConfig, ScriptConfig, SinkConfig, TlsConfig, UpstreamConfig, read,
+    MqttClientConfig, MqttInputConfig, MqttOutputConfig, OutputConfig, ProxyListenerConfig,
+    ReplayConfig, RouteConfig, ScriptConfig, SinkConfig, TlsConfig, UpstreamConfig, read,
 };
 use super::*;
 

@@ -90,7 +90,8 @@ fn check_header(name: &[u8], value: Option<&[u8]>) -> Told<()> {
 pub(super) fn check_path(path: &Bytes, dialect: Dialect) -> Told<()> {
     if dialect == Dialect::Http {
         // It may lack the first slash, as in Fig. 13: then it is given one.
-        let path = if path.starts_with(b"/") { path.clone() } else { [b"/", &path[..]].concat().into() };
+        let path =
+            if path.starts_with(b"/") { path.clone() } else { [b"/", &path[..]].concat().into() };
         return match Uri::from_maybe_shared(path) {
             Ok(_) => Ok(()),
             Err(_) => wrong("a path is that of a request, such as /a/b?c=d"),
