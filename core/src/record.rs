@@ -274,11 +274,13 @@ pub enum DropReason {
     Storage,
     /// It is a neighbour's, and goes back to it: the neighbour answers for it.
     GivenBack,
+    /// Its sender went away before it was sent.
+    Withdrawn,
 }
 
 impl DropReason {
     /// Every reason, in the order of `index`.
-    pub const ALL: [DropReason; 11] = [
+    pub const ALL: [DropReason; 12] = [
         DropReason::Expired,
         DropReason::Full,
         DropReason::Superseded,
@@ -290,6 +292,7 @@ impl DropReason {
         DropReason::Stopped,
         DropReason::Storage,
         DropReason::GivenBack,
+        DropReason::Withdrawn,
     ];
 
     /// Label for metrics, logs and messages.
@@ -306,6 +309,7 @@ impl DropReason {
             DropReason::Stopped => "stopped",
             DropReason::Storage => "storage",
             DropReason::GivenBack => "given-back",
+            DropReason::Withdrawn => "withdrawn",
         }
     }
 

@@ -61,6 +61,8 @@ pub struct Uplink {
     rtt: Option<Duration>,
     /// Part of the bytes picked lately that were read back from a backlog.
     backlog_part: f64,
+    /// What the driver saw below it, where it said so.
+    observed: Option<Rate>,
 }
 
 impl Uplink {
@@ -84,6 +86,7 @@ impl Uplink {
             limited_upto: Size::ZERO,
             rtt: None,
             backlog_part: 0.0,
+            observed: None,
         }
     }
 
@@ -211,6 +214,13 @@ impl Uplink {
     /// What is below has found its own capacity.
     pub fn told(&mut self, rate: Rate) {
         self.law.told(rate);
+        self.observed = Some(rate);
+    }
+
+    /// Bytes/s that it could carry, for whoever adapts to it: what was seen below where no law finds it,
+    /// and without end where nothing was seen yet.
+    pub fn observed(&self) -> Rate {
+        if self.is_local { self.observed.unwrap_or(Rate::new(f64::MAX)) } else { self.capacity() }
     }
 
     /// There is nothing to send. Where there is room below, what is in flight measures us and not the

@@ -44,6 +44,7 @@ Examples:
   lab bench fleet                four nodes that borrow each other's 4G uplinks, as in the simulation
   lab bench fleet-faults         nothing is lost when the leader, a lender or a borrower dies
   lab bench orchestrator         what leading a thousand nodes costs
+  lab bench sidecar              the HTTP proxy beside Envoy
   lab bench link-h               three lossy paths: a link between nodes, and kernel MPTCP
   lab net selftest               how exact emulated links are on this machine
   lab net run FILE.toml          any program on emulated links

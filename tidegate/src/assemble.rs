@@ -179,7 +179,7 @@ impl Assembled {
 }
 
 /// New for every start: without a log a node holds nothing of its earlier life.
-fn incarnation() -> u64 {
+pub(crate) fn incarnation() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -211,7 +211,7 @@ pub fn node_options(config: &Config, incarnation: u64, boot: u64) -> anyhow::Res
 }
 
 /// The node's own classes.
-fn classes(config: &Config) -> anyhow::Result<Classes> {
+pub(crate) fn classes(config: &Config) -> anyhow::Result<Classes> {
     Classes::new(config.class.iter().map(class).collect()).context("[[class]]")
 }
 

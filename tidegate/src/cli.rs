@@ -2,6 +2,7 @@
 
 pub mod fleet;
 pub mod log;
+pub mod proxy;
 pub mod script;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use tidegate_core::units::Rate;
 
 use self::fleet::{FleetArguments, OrchestrateArguments};
 use self::log::{ExplainArguments, LogCommand};
+use self::proxy::ProxyArguments;
 use self::script::ScriptCommand;
 use crate::config::Scheduler;
 use crate::config::units::{BitRate, Period, Quantity};
@@ -42,6 +44,7 @@ Examples:
   tidegate explain IDENTITY -c node.toml   what became of a record
   tidegate orchestrate -c fleet.toml   lead a fleet of nodes
   tidegate fleet status                who borrows whose uplink
+  tidegate proxy --to 127.0.0.1:3000 --script shed.luau   an HTTP sidecar with a script
   tidegate script test shed.luau --trace events.csv   what a script does to recorded events
   tidegate user add users plc-7        a user of its MQTT listener
   tidegate keys init pki               a private authority for TLS
@@ -94,6 +97,9 @@ pub enum Command {
     /// Ask an orchestrator: its nodes, its grants, and why
     #[command(after_help = fleet::FLEET_HELP)]
     Fleet(FleetArguments),
+    /// Run an HTTP sidecar whose requests and responses wait where scripts edit them
+    #[command(after_help = proxy::PROXY_HELP)]
+    Proxy(ProxyArguments),
     /// Try an adaptation script before a node runs it
     #[command(after_help = script::SCRIPT_HELP)]
     Script {
@@ -306,6 +312,7 @@ mod tests {
             "keys",
             "orchestrate",
             "fleet",
+            "proxy",
             "script",
         ] {
             let mut command = Cli::command();

@@ -15,6 +15,7 @@ mod log;
 mod nearest;
 pub(crate) mod outputs;
 pub mod places;
+mod proxy;
 mod read;
 pub mod reference;
 mod replay;
@@ -35,6 +36,10 @@ pub use fleet::{FleetConfig, OrchestrateConfig, OrchestratorConfig, PeerConfig};
 pub use links::{LinkInputConfig, LinkOutputConfig, Tcp};
 pub use log::{Backlog, LogConfig};
 pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
+pub use proxy::{
+    AccessFormat, BodyMode, FarTlsConfig, HealthConfig, ListenMode, ORIGINAL, Protocol,
+    ProxyConfig, ProxyListenerConfig, RouteConfig, UpstreamConfig, WhenDown,
+};
 pub use read::{Reading, read, read_file, read_with_files};
 pub use replay::{ReplayConfig, ReplayFormat};
 pub use scripts::ScriptConfig;
@@ -64,6 +69,8 @@ pub struct Config {
     pub log: LogConfig,
     /// `[fleet]`.
     pub fleet: FleetConfig,
+    /// `[proxy]`.
+    pub proxy: ProxyConfig,
 }
 
 impl Config {

@@ -99,6 +99,7 @@ impl Stage {
     async fn view(&self, start: Instant) -> anyhow::Result<NodeView> {
         let now = Arc::new(self.gate.running.status.get().await?);
         let view = NodeView::from(&Snapshot {
+            proxy: None,
             now,
             before: None,
             commits: None,

@@ -2,7 +2,7 @@
 //!
 //! Everything that decides is in core; everything that waits for the world is in inputs and outputs.
 
-mod adapting;
+pub(crate) mod adapting;
 mod running;
 
 use std::sync::Arc;
@@ -126,6 +126,7 @@ pub fn start(
             links,
             fleet: FleetBoard::default(),
             scripts: board,
+            proxy: None,
         },
         intake,
         sessions,

@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod output;
 pub mod parts;
 pub mod port;
+pub mod proxy;
 pub mod reload;
 pub mod run;
 pub mod screen;

@@ -8,7 +8,7 @@ use tidegate::cli::{Cli, Command};
 use tidegate::config::reference;
 use tidegate::fleet::ask;
 use tidegate::script::tools;
-use tidegate::{demo, inspect, logs, run, secrets, top};
+use tidegate::{demo, inspect, logs, proxy, run, secrets, top};
 use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
@@ -40,6 +40,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Explain(arguments) => inspect::explain(&arguments),
         Command::Orchestrate(arguments) => wait(one, run::orchestrate(&arguments)),
         Command::Fleet(arguments) => wait(many, ask::fleet(&arguments)),
+        Command::Proxy(arguments) => proxy::run::proxy(&arguments),
         Command::Script { command } => tools::script(&command),
         Command::User { command } => secrets::user(&command),
         Command::Keys { command } => secrets::keys(&command),

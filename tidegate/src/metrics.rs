@@ -10,8 +10,10 @@ mod inputs;
 mod links;
 mod log;
 pub mod orchestrator;
+mod proxy;
 mod scripts;
 mod text;
+mod uplinks;
 
 use std::time::Duration;
 
@@ -147,28 +149,8 @@ const WANTED: Metric = Metric::gauge(
 );
 const ALLOCATED: Metric =
     Metric::gauge("tidegate_class_allocated_bytes_per_second", "The class's part of the uplinks.");
-const CAPACITY: Metric = Metric::gauge(
-    "tidegate_uplink_capacity_bytes_per_second",
-    "Estimated capacity; 0 while nothing is known.",
-);
-const WINDOW: Metric =
-    Metric::gauge("tidegate_uplink_window_bytes", "Bytes that may be below the scheduler.");
-const IN_FLIGHT: Metric =
-    Metric::gauge("tidegate_uplink_in_flight_bytes", "Bytes that are below the scheduler.");
-const RTT: Metric =
-    Metric::gauge("tidegate_uplink_rtt_seconds", "Newest round trip; absent before the first.");
-const MIN_RTT: Metric = Metric::gauge(
-    "tidegate_uplink_rtt_min_seconds",
-    "Smallest round trip of the present path; absent before the first.",
-);
-const LANES: Metric =
-    Metric::gauge("tidegate_output_lanes", "Connections that the output may use.");
-const LANES_UP: Metric = Metric::gauge("tidegate_output_up_lanes", "Connections that are up.");
-const UNCONFIRMED: Metric =
-    Metric::gauge("tidegate_output_unconfirmed_records", "Records sent and not confirmed.");
-
 /// Every metric.
-pub const ALL: [Metric; 85] = [
+pub const ALL: [Metric; 91] = [
     INFO,
     UPTIME,
     HELD,
@@ -198,14 +180,14 @@ pub const ALL: [Metric; 85] = [
     DELAY,
     WANTED,
     ALLOCATED,
-    CAPACITY,
-    WINDOW,
-    IN_FLIGHT,
-    RTT,
-    MIN_RTT,
-    LANES,
-    LANES_UP,
-    UNCONFIRMED,
+    uplinks::CAPACITY,
+    uplinks::WINDOW,
+    uplinks::IN_FLIGHT,
+    uplinks::RTT,
+    uplinks::MIN_RTT,
+    uplinks::LANES,
+    uplinks::LANES_UP,
+    uplinks::UNCONFIRMED,
     links::UP,
     links::RATE,
     links::RTT,
@@ -254,6 +236,12 @@ pub const ALL: [Metric; 85] = [
     scripts::UNADAPTED,
     scripts::VERDICTS,
     scripts::REQUESTS,
+    proxy::REQUESTS,
+    proxy::BROKEN,
+    proxy::CLIENTS,
+    proxy::ACCEPTED,
+    proxy::OPENED,
+    proxy::FAILED,
 ];
 
 /// Upper edges of the stage histograms: from a scheduler's own cost to a long outage, with the default
@@ -284,12 +272,12 @@ pub fn encode(snapshot: &Snapshot, counts: &Counts) -> String {
     inputs::encode(counts, &mut text);
     streams(status, &mut text);
     classes(status, &mut text);
-    uplinks(status, &mut text);
-    outputs(status, &mut text);
+    uplinks::encode(status, &mut text);
     links::encode(&snapshot.links, &mut text);
     log::encode(status, snapshot.commits.as_ref(), &mut text);
     fleet::encode(status, snapshot.fleet.as_ref(), &mut text);
     scripts::encode(&snapshot.scripts, &mut text);
+    proxy::encode(snapshot.proxy.as_ref(), &mut text);
     text.finish()
 }
 
@@ -373,40 +361,6 @@ fn classes(status: &NodeStatus, text: &mut Text) {
         text.head(metric);
         for class in &status.classes {
             text.sample(metric.name, &[("class", &class.name)], read(class));
-        }
-    }
-}
-
-fn uplinks(status: &NodeStatus, text: &mut Text) {
-    type Read = fn(&tidegate_core::status::UplinkStatus) -> Option<f64>;
-    let gauges: [(Metric, Read); 5] = [
-        (CAPACITY, |uplink| Some(uplink.capacity.as_f64())),
-        (WINDOW, |uplink| Some(uplink.window.as_f64())),
-        (IN_FLIGHT, |uplink| Some(uplink.in_flight.as_f64())),
-        (RTT, |uplink| uplink.rtt.map(|rtt| rtt.as_secs_f64())),
-        (MIN_RTT, |uplink| uplink.min_rtt.map(|rtt| rtt.as_secs_f64())),
-    ];
-    for (metric, read) in gauges {
-        text.head(metric);
-        for uplink in &status.uplinks {
-            if let Some(value) = read(uplink) {
-                text.sample(metric.name, &[("uplink", &uplink.name)], value);
-            }
-        }
-    }
-}
-
-fn outputs(status: &NodeStatus, text: &mut Text) {
-    type Read = fn(&tidegate_core::status::OutputStatus) -> u64;
-    let gauges: [(Metric, Read); 3] = [
-        (LANES, |output| output.lanes as u64),
-        (LANES_UP, |output| output.lanes_up as u64),
-        (UNCONFIRMED, |output| output.unconfirmed),
-    ];
-    for (metric, read) in gauges {
-        text.head(metric);
-        for output in &status.outputs {
-            text.sample(metric.name, &[("output", &output.name)], read(output) as f64);
         }
     }
 }

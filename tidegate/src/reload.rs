@@ -111,12 +111,15 @@ fn look(file: Option<&Path>, config: &Config) -> Look {
         Some((metadata.modified().ok()?, metadata.len()))
     };
     let scripts = config.script.iter().flat_map(ScriptConfig::files);
-    file.into_iter().chain(scripts.filter(|_| file.is_some())).map(of).collect()
+    file.into_iter().chain(scripts).map(of).collect()
 }
 
 /// The scripts of a new configuration, those that are there already at their places: rules know scripts by
 /// their place, and what still waits under a rule that is gone must meet no other one.
-fn in_place(old: &[ScriptConfig], new: Vec<ScriptConfig>) -> anyhow::Result<Vec<ScriptConfig>> {
+pub(crate) fn in_place(
+    old: &[ScriptConfig],
+    new: Vec<ScriptConfig>,
+) -> anyhow::Result<Vec<ScriptConfig>> {
     let mut all = old.to_vec();
     for script in new {
         match all.iter_mut().find(|known| known.label() == script.label()) {
@@ -134,7 +137,19 @@ fn in_place(old: &[ScriptConfig], new: Vec<ScriptConfig>) -> anyhow::Result<Vec<
 
 /// Sections other than `[[stream]]` and `[[script]]` that are not the same.
 fn differences(old: &Config, new: &Config) -> Vec<&'static str> {
-    let Config { node, input, class, stream: _, script: _, output, http, limits, log, fleet } = old;
+    let Config {
+        node,
+        input,
+        class,
+        stream: _,
+        script: _,
+        output,
+        http,
+        limits,
+        log,
+        fleet,
+        proxy,
+    } = old;
     let sections = [
         ("[node]", *node != new.node),
         ("[[input]]", *input != new.input),
@@ -144,6 +159,7 @@ fn differences(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[limits]", *limits != new.limits),
         ("[log]", *log != new.log),
         ("[fleet]", *fleet != new.fleet),
+        ("[proxy]", *proxy != new.proxy),
     ];
     sections.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }

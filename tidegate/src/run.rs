@@ -48,7 +48,7 @@ fn tell(file: &Path) -> anyhow::Result<(Reading, String)> {
 }
 
 /// The configuration of a file, or the one without a file. Warnings go to standard error.
-fn load(file: Option<&Path>) -> anyhow::Result<Config> {
+pub(crate) fn load(file: Option<&Path>) -> anyhow::Result<Config> {
     let Some(file) = file else { return Ok(read("").config) };
     let (reading, text) = tell(file)?;
     let told = reading.render(&file.display().to_string(), &text);
@@ -59,7 +59,7 @@ fn load(file: Option<&Path>) -> anyhow::Result<Config> {
         }
         (errors, _) => {
             let errors = count(errors, "error");
-            anyhow::bail!("{told}{}: {errors}, the node does not start", file.display())
+            anyhow::bail!("{told}{}: {errors}, it does not start", file.display())
         }
     }
 }
@@ -192,20 +192,20 @@ pub fn fates(status: &NodeStatus) -> String {
 }
 
 /// The two signals that stop a node.
-struct Signals {
+pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 /// One that came.
-struct Received {
-    name: &'static str,
+pub(crate) struct Received {
+    pub(crate) name: &'static str,
     /// 128 + its number, as shells say it.
-    exit_code: i32,
+    pub(crate) exit_code: i32,
 }
 
 impl Signals {
-    fn new() -> anyhow::Result<Self> {
+    pub(crate) fn new() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("listening for signals");
         Ok(Signals {
             interrupt: listen(SignalKind::interrupt())?,
@@ -213,7 +213,7 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Received {
+    pub(crate) async fn next(&mut self) -> Received {
         tokio::select! {
             _ = self.interrupt.recv() => Received { name: "SIGINT", exit_code: 130 },
             _ = self.terminate.recv() => Received { name: "SIGTERM", exit_code: 143 },

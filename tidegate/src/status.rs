@@ -17,6 +17,7 @@ use crate::fleet::FleetFigures;
 use crate::input::counts::InputCounts;
 use crate::link::LinkFigures;
 use crate::port::Stopping;
+use crate::proxy::{ProxyCounts, ProxyFigures};
 use crate::script::board::ScriptStatus;
 use crate::spool::{CommitCounts, Commits};
 
@@ -39,6 +40,8 @@ pub struct Snapshot {
     pub fleet: Option<FleetFigures>,
     /// What its scripts did.
     pub scripts: Vec<ScriptStatus>,
+    /// What its proxy counts; `None` for a node that is none.
+    pub proxy: Option<ProxyFigures>,
 }
 
 /// Where status comes from. Cheap to clone; all clones share one snapshot.
@@ -77,7 +80,8 @@ impl StatusSource {
         let links = self.handle.links().read();
         let fleet = self.handle.fleet().read();
         let scripts = self.handle.scripts().read();
-        let snapshot = Snapshot { now, before, commits, links, fleet, scripts };
+        let proxy = self.handle.proxy().map(ProxyCounts::read);
+        let snapshot = Snapshot { now, before, commits, links, fleet, scripts, proxy };
         *kept = Some((Instant::now(), snapshot.clone()));
         Ok(snapshot)
     }

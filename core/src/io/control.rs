@@ -7,8 +7,8 @@ use super::{OutputId, SessionId};
 use crate::class::ClassId;
 use crate::fleet::Amount;
 use crate::log::SessionPosition;
-use crate::record::SourceId;
-use crate::rules::Rules;
+use crate::record::{DeliveryId, SourceId};
+use crate::rules::{RuleId, Rules};
 
 /// Orders from people, other nodes and the orchestrator.
 #[derive(Clone, Debug)]
@@ -23,8 +23,19 @@ pub enum Control {
         /// Set where all that comes by it is a neighbour's: the class that it has there.
         relays: Option<ClassId>,
     },
+    /// All that comes by a connection is of one rule, whatever its key: its input has found the rule by
+    /// something else.
+    Bind {
+        /// The connection, which is open and has offered nothing yet.
+        source: SourceId,
+        /// The rule.
+        rule: RuleId,
+    },
     /// A connection of an input ended.
     Close(SourceId),
+    /// The sender of a record is gone and nobody waits for what becomes of it: it is dropped
+    /// (`withdrawn`), unless some of it is under way.
+    Withdraw(DeliveryId),
     /// A connection speaks for the client of its name, whose session outlives it. QoS 2 publishes that come
     /// by it are known again after a crash. The answer is `Output::SessionReady`.
     Session {

@@ -52,8 +52,11 @@ impl Node {
     /// Accepts, drops or refuses one offer of an open connection, or says that it must wait for room.
     pub(super) fn admit(&mut self, now: Time, offered: Offered) -> Admission {
         let size = size_of(&offered);
-        let relays = self.sources.get(offered.source).and_then(|source| source.relays);
-        let rule = self.rule_of(&offered.key, relays);
+        let (relays, bound) = self
+            .sources
+            .get(offered.source)
+            .map_or((None, None), |source| (source.relays, source.bound));
+        let rule = bound.or_else(|| self.rule_of(&offered.key, relays));
         let found = match rule {
             _ if self.is_stopping => Err(RefuseReason::Stopping),
             None => Err(RefuseReason::NoRule),

@@ -10,7 +10,13 @@ impl Node {
             Control::Open { source, name, relays } => {
                 self.open_source(now, source, name, relays);
             }
+            Control::Bind { source, rule } => {
+                if let Some(state) = self.sources.get_mut(source) {
+                    state.bound = Some(rule);
+                }
+            }
             Control::Close(source) => self.close_source(now, source),
+            Control::Withdraw(id) => self.give_up(now, id.into()),
             Control::Session { source, lasts, is_new } => self.begin_session(source, lasts, is_new),
             Control::SessionOver(client) => self.session_over(&client),
             Control::Release { source, packets } => self.release_packets(source, packets),

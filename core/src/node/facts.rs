@@ -69,7 +69,7 @@ impl Node {
         let uplink = &self.uplinks[place].uplink;
         let bandwidth = match state {
             QueueState::Down => Rate::ZERO,
-            _ => Rate::new((uplink.capacity().as_f64() - urgent.as_f64()).max(0.0)),
+            _ => Rate::new((uplink.observed().as_f64() - urgent.as_f64()).max(0.0)),
         };
         Some(QueueFacts {
             rule: spec.rule,

@@ -2,9 +2,9 @@
 
 use super::Node;
 use super::relay::ends_of;
-use crate::queue::{DeliveryKey, RecordKey};
+use crate::queue::{DeliveryKey, Place, RecordKey};
 use crate::record::{DropReason, Fate, RefuseReason};
-use crate::units::Time;
+use crate::units::{Size, Time};
 
 impl Node {
     /// Drops what expired and lets in what waited for room; what waited may have expired meanwhile.
@@ -26,6 +26,15 @@ impl Node {
             }
             self.expiry.pop_first();
             self.time_is_over(now, key);
+        }
+    }
+
+    /// Drops a record whose sender is gone, unless some of it is under way.
+    pub(super) fn give_up(&mut self, now: Time, key: DeliveryKey) {
+        let Some(delivery) = self.queues.get(key) else { return };
+        let is_unsent = delivery.progress.picked == Size::ZERO;
+        if is_unsent && delivery.place() != Place::Unconfirmed {
+            self.finish(now, key, Fate::Dropped(DropReason::Withdrawn));
         }
     }
 

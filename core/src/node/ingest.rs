@@ -102,6 +102,7 @@ impl Node {
         });
         let last = self.enqueue(now, key, record_key, only, again);
         self.acknowledge(record_key, reply);
+        self.newest = last;
         last
     }
 

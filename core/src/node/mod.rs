@@ -53,11 +53,11 @@ use crate::capacity;
 use crate::class::ClassId;
 use crate::estimate::{Meter, ProcessingDelay};
 use crate::inbound::Inbound;
-use crate::io::{Event, Input, Output, UplinkId};
+use crate::io::{Event, Input, Output, OutputId, UplinkId};
 use crate::limits::REPORTS_MAX;
 use crate::log::Recovery;
 use crate::options::{NodeOptions, OptionsError};
-use crate::queue::{DeliveryKey, Queues, RecordKey};
+use crate::queue::{DeliveryKey, Place, Queues, RecordKey};
 use crate::record::{DeliveryId, DropReason, Origin, Record, WorkId};
 use crate::schedule::Scheduler;
 use crate::units::{Size, Time};
@@ -143,6 +143,8 @@ pub struct Node {
     last_work: u64,
     /// Accepted records, ever: the order of acceptance.
     last_order: u64,
+    /// The delivery that was accepted last.
+    newest: Option<DeliveryKey>,
     inbound: Inbound,
     processing: ProcessingDelay,
     /// What neighbours carry.
@@ -215,6 +217,7 @@ impl Node {
             prepare_next: VecDeque::new(),
             last_work: 0,
             last_order: 0,
+            newest: None,
             inbound: Inbound::new(options.inbound),
             processing: ProcessingDelay::default(),
             redirect: Redirect::default(),
@@ -304,6 +307,18 @@ impl Node {
         let delivery = self.queues.get(id.into())?;
         let held = || self.held.get(delivery.record).map(|held| &held.record);
         self.adapted.replaced(id.into()).or_else(held)
+    }
+
+    /// The (last) delivery of the record that was accepted last: a driver that offers one record learns from
+    /// it what to call it.
+    pub fn newest(&self) -> Option<DeliveryId> {
+        self.newest.map(DeliveryId::from)
+    }
+
+    /// The output for which a delivery waits; `None` where it does not wait.
+    pub fn waits_for(&self, id: DeliveryId) -> Option<OutputId> {
+        let delivery = self.queues.get(id.into())?;
+        matches!(delivery.place(), Place::Waiting(_)).then_some(delivery.spec.output)
     }
 
     /// The class of a delivery's record, as the far end is told it: of a neighbour's, that which it has

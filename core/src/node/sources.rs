@@ -54,6 +54,8 @@ pub(super) struct SourceState {
     pub(super) name: Arc<str>,
     /// The class of a neighbour's records, if it brings these.
     pub(super) relays: Option<ClassId>,
+    /// The rule of everything that it brings, where its driver said so.
+    pub(super) bound: Option<RuleId>,
     life: u64,
     /// The stream that it fed last, and all that it feeds.
     last: Option<(RuleId, StreamKey)>,
@@ -138,6 +140,7 @@ impl Sources {
         self.sources[place] = Some(SourceState {
             name,
             relays,
+            bound: None,
             life: self.last_life,
             last: None,
             streams: Vec::new(),

@@ -8,7 +8,7 @@ use tidegate_core::record::{
     AcceptMode, DropReason, Foreign, Identity, Offered, Origin, RefuseReason, SourceId, StreamId,
     Token,
 };
-use tidegate_core::rules::{Discipline, FullPolicy, Rule};
+use tidegate_core::rules::{Discipline, FullPolicy, Rule, RuleId};
 use tidegate_core::testing::{Wire, offer};
 use tidegate_core::units::Size;
 
@@ -243,6 +243,36 @@ fn a_connection_that_is_not_open_offers_in_vain() {
     wire.ask(u32::MAX, 3, "ls/a", 1);
     assert_eq!(wire.verdicts(), []);
     assert_eq!((wire.status().counts.refused, wire.status().held), (3, 0));
+}
+
+#[test]
+fn a_record_whose_sender_is_gone_is_given_up_unless_it_is_under_way() {
+    let mut wire = down(options(accepting(AcceptMode::Confirmed)));
+    wire.ask(0, 1, "ls/a", 1);
+    let waiting = wire.node.newest().unwrap();
+    assert_eq!(wire.node.waits_for(waiting), Some(OutputId(0)));
+    wire.control(Control::Withdraw(waiting));
+    assert_eq!(wire.verdicts(), [(1, Err(RefuseReason::Dropped(DropReason::Withdrawn)))]);
+    wire.up();
+    wire.ask(0, 2, "ls/a", 1);
+    let under_way = wire.node.newest().unwrap();
+    wire.control(Control::Withdraw(under_way));
+    wire.control(Control::Withdraw(waiting)); // a stale handle is harmless
+    let status = wire.status();
+    assert_eq!((status.held, status.counts.dropped[DropReason::Withdrawn.index()]), (1, 1));
+    wire.carry();
+    assert_eq!((wire.status().held, wire.status().counts.confirmed), (0, 1));
+}
+
+#[test]
+fn a_bound_connection_is_of_its_rule_whatever_its_keys() {
+    let mut wire = up(options(rules()));
+    wire.open(1, "bound");
+    wire.control(Control::Bind { source: SourceId(1), rule: RuleId(1) });
+    wire.ask(1, 1, "no rule covers this", 1);
+    assert_eq!(wire.verdicts().len(), 1);
+    let counts: Vec<u64> = wire.status().rules.iter().map(|rule| rule.counts.records).collect();
+    assert_eq!(counts[..2], [0, 1]);
 }
 
 /// Connections `from..to` come, offer one record each, and stay open.

@@ -11,6 +11,7 @@ pub mod link;
 pub mod load;
 pub mod orchestrator;
 pub mod overhead;
+pub mod sidecar;
 #[cfg(feature = "stores")]
 pub mod spool;
 pub mod world;

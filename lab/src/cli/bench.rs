@@ -12,7 +12,7 @@ use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
 use crate::bench::{
-    backlog, core, fleet, hol, ingest, kill9, link, load, orchestrator, overhead, world,
+    backlog, core, fleet, hol, ingest, kill9, link, load, orchestrator, overhead, sidecar, world,
 };
 use crate::janus;
 use crate::net::wire;
@@ -96,6 +96,8 @@ pub(super) enum Bench {
     Load(load::Options),
     /// CPU and memory of each component at the edge, at given rates, beside Mosquitto's
     Overhead(overhead::Options),
+    /// An HTTP sidecar beside Envoy: latency and CPU of a request, with queues and a script
+    Sidecar(sidecar::Options),
     /// Durable records a second, beside embedded stores and a plain file (cargo feature `stores`)
     Spool {
         /// A folder on the disk that is meant
@@ -213,6 +215,7 @@ impl Bench {
             Bench::LinkDeath(options) => options.run(link::Scenario::Death).await,
             Bench::Load(options) => on_links(load::run(options)).await,
             Bench::Overhead(options) => on_links(overhead::run(options)).await,
+            Bench::Sidecar(options) => Ok(Some(sidecar::run(options).await?)),
             #[cfg(feature = "stores")]
             Bench::Spool { directory: Some(folder), only: Some(only), group, seconds, .. } => {
                 let time = Duration::from_secs_f64(seconds);

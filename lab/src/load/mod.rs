@@ -26,7 +26,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::link::{ReceiveRecords, SendRecords};
-pub use arrivals::{Arrivals, Recording};
+pub use arrivals::{Arrivals, Recording, Share};
 pub use book::{Account, Book};
 pub use consume::{Arrival, Consume, Delivery, Source};
 pub use forward::Forward;

@@ -18,6 +18,8 @@ pub enum Program {
     Nats,
     /// zenoh, as the package for Python has it.
     Zenoh,
+    /// The HTTP proxy, as the package for Python has it.
+    Envoy,
 }
 
 /// Where Debian's packages put servers; not in everybody's path.
@@ -34,6 +36,7 @@ impl Program {
             Program::RabbitMq => "rabbitmq",
             Program::Nats => "nats-server",
             Program::Zenoh => "eclipse-zenoh",
+            Program::Envoy => "envoy",
         }
     }
 
@@ -60,6 +63,11 @@ impl Program {
                 let own = own.map(|folder| folder.join("python/bin/python3"));
                 own.filter(|path| path.is_file()).ok_or(missing("scripts/rivals.sh"))
             }
+            Program::Envoy => {
+                let own = own.map(|folder| folder.join("envoy/bin/envoy"));
+                let found = own.filter(|path| path.is_file()).or_else(|| on_system("envoy"));
+                found.ok_or(missing("scripts/rivals.sh"))
+            }
         }
     }
 
@@ -75,6 +83,7 @@ impl Program {
             Program::Tidegate => said(&path, &["--version"]),
             Program::Mosquitto => said(&path, &["-h"]),
             Program::Nats => said(&path, &["--version"]),
+            Program::Envoy => return of_envoy(&said(&path, &["--version"])).to_owned(),
             // Asking it would start a virtual machine: its folder has the version in its name.
             Program::RabbitMq => folder_of_rabbitmq(&path),
             Program::Zenoh => {
@@ -112,6 +121,11 @@ fn folder_of_rabbitmq(script: &Path) -> String {
     names.into_iter().find(|name| name.starts_with("rabbitmq_server-")).unwrap_or_default()
 }
 
+/// What stands behind the commit that it was built from.
+fn of_envoy(said: &str) -> &str {
+    said.split('/').nth(1).unwrap_or("unknown")
+}
+
 /// The first number with dots in a text.
 fn number(text: &str) -> Option<&str> {
     let words = text.split(|sign: char| sign.is_whitespace() || sign == '-' || sign == ':');
@@ -132,5 +146,6 @@ mod tests {
         assert_eq!(number("rabbitmq_server-3.10.8"), Some("3.10.8"));
         assert_eq!(number("tidegate 0.1.0"), Some("0.1.0"));
         assert_eq!(number("no such program"), None);
+        assert_eq!(of_envoy("envoy  version: 9e55/1.40.0/Clean/RELEASE"), "1.40.0");
     }
 }

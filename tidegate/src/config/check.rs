@@ -5,23 +5,23 @@
 //! (`crate::wire_up` relies on it).
 
 mod brokers;
+mod classes;
 mod fleet;
 mod links;
 mod log;
+mod proxy;
 mod scripts;
 mod security;
 mod streams;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use tidegate_core::limits::{CLASSES_MAX, OUTPUTS_MAX};
+use tidegate_core::limits::OUTPUTS_MAX;
 use tidegate_core::units::Size;
 
 use super::places::{Place, Severity};
-use super::units::Period;
-use super::{ClassConfig, Config, Law, OutputConfig, OutputKind};
+use super::{Config, Law, OutputConfig, OutputKind};
 
 /// A mistake of meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub fn check(config: &Config) -> Vec<Finding> {
     let mut findings = Findings::default();
     node(config, &mut findings);
     inputs(config, &mut findings);
-    classes(config, &mut findings);
+    classes::check(config, &mut findings);
     outputs(config, &mut findings);
     uplinks(config, &mut findings);
     listeners(config, &mut findings);
@@ -73,6 +73,7 @@ pub fn check(config: &Config) -> Vec<Finding> {
     brokers::check(config, &mut findings);
     links::check(config, &mut findings);
     fleet::check(config, &mut findings);
+    proxy::check(config, &mut findings);
     findings.0
 }
 
@@ -189,65 +190,6 @@ fn replay_is_good(replay: &super::ReplayConfig, place: &Place, findings: &mut Fi
     if replay.speed.is_some() && replay.records_per_second.is_some() {
         let text = "speed is given too: keep one of the two";
         findings.error(place.to("records_per_second"), text);
-    }
-}
-
-fn share(number: Option<f64>, place: Place, findings: &mut Findings) {
-    if number.is_some_and(|number| !(0.0..=1.0).contains(&number)) {
-        findings.error(place, "is a share of the whole: give a number from 0 to 1, such as 0.05");
-    }
-}
-
-fn classes(config: &Config, findings: &mut Findings) {
-    let section = Place::section("class");
-    if config.class.len() > CLASSES_MAX {
-        let text = format!("{} classes: at most {CLASSES_MAX}", config.class.len());
-        findings.error(section.to(CLASSES_MAX), text);
-    }
-    for (index, class) in config.class.iter().enumerate() {
-        class_is_good(config, index, class, &section.to(index), findings);
-    }
-    let shares = config.class.iter().map(|class| class.min_share.unwrap_or(0.01));
-    if shares.sum::<f64>() > 1.0 + 1e-9 {
-        let text = "the min_share of all classes together is more than 1: lower some";
-        findings.error(section, text);
-    }
-}
-
-fn class_is_good(
-    config: &Config,
-    index: usize,
-    class: &ClassConfig,
-    place: &Place,
-    findings: &mut Findings,
-) {
-    let before = &config.class[..index];
-    match &class.name {
-        None => findings.error(place.clone(), "no name: give name = \"ls\""),
-        Some(name) if before.iter().any(|other| other.name.as_ref() == Some(name)) => {
-            findings.error(place.to("name"), format!("a class {name:?} stands above: rename one"));
-        }
-        Some(name) => name_is_good(name, place.to("name"), findings),
-    }
-    let above = before.last().and_then(|class| class.latency);
-    match (class.latency, above) {
-        (None, _) => findings.error(place.clone(), "no latency: give latency = \"50ms\""),
-        (Some(Period(Duration::ZERO)), _) => {
-            findings.error(place.to("latency"), "no record is that fast: give at least \"1ms\"");
-        }
-        (Some(own), Some(above)) if own <= above => {
-            let text = format!(
-                "{own} is not larger than the {above} of the class above: list the most urgent class \
-                 first"
-            );
-            findings.error(place.to("latency"), text);
-        }
-        _ => {}
-    }
-    share(class.min_share, place.to("min_share"), findings);
-    share(class.late_share, place.to("late_share"), findings);
-    if class.cap.is_some_and(|cap| cap.0.is_zero()) {
-        findings.error(place.to("cap"), "nothing could ever be sent: give a rate, or leave it out");
     }
 }
 
@@ -395,6 +337,12 @@ fn listeners(config: &Config, findings: &mut Findings) {
         }
         for address in input.link.iter().flat_map(|link| &link.listen).flat_map(|list| &list.0) {
             listen(address, place.to("link").to("listen"), findings);
+        }
+    }
+    for (index, listener) in config.proxy.listener.iter().enumerate() {
+        let place = Place::section("proxy").to("listener").to(index);
+        for address in listener.listen.iter().flat_map(|list| &list.0) {
+            listen(address, place.to("listen"), findings);
         }
     }
 }

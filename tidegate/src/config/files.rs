@@ -7,7 +7,7 @@ use tidegate_core::rules::ScriptId;
 
 use super::check::{Finding, Findings};
 use super::places::Place;
-use super::{Config, LinkInputConfig, MqttClientConfig, ScriptConfig};
+use super::{Config, FarTlsConfig, LinkInputConfig, MqttClientConfig, ScriptConfig};
 use crate::access::users::Users;
 use crate::script::Script;
 use crate::tls::{self, Certificate, ClientFiles};
@@ -53,6 +53,19 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
         let Some(kind) = output.kinds().next() else { continue };
         let place = Place::section("output").to(index).to(kind.name());
         far_end(kind.tls_files(), place, &mut findings);
+    }
+    let section = Place::section("proxy");
+    for (index, listener) in config.proxy.listener.iter().enumerate() {
+        let place = section.to("listener").to(index).to("tls");
+        let Some(files) = listener.tls.as_ref().and_then(|tls| tls.files()) else { continue };
+        match tls::server(&files) {
+            Ok(_) => validity(&files.certificate, &place.to("certificate"), &mut findings),
+            Err(error) => findings.error(place, error.to_string()),
+        }
+    }
+    for (index, upstream) in config.proxy.upstream.iter().enumerate() {
+        let files = upstream.tls.as_ref().and_then(FarTlsConfig::files);
+        far_end(files, section.to("upstream").to(index).to("tls"), &mut findings);
     }
     for (index, script) in config.script.iter().enumerate() {
         let place = Place::section("script").to(index).to("file");

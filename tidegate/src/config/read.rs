@@ -18,8 +18,20 @@ const DIAGNOSTICS_MAX: usize = 100;
 const FILE_MAX: u64 = 1 << 20;
 
 /// Keys whose value is a table.
-const TABLES: [&str; 10] =
-    ["node", "http", "limits", "log", "mqtt", "mqtt_client", "tls", "replay", "amqp", "sink"];
+const TABLES: [&str; 12] = [
+    "node",
+    "http",
+    "limits",
+    "log",
+    "mqtt",
+    "mqtt_client",
+    "tls",
+    "replay",
+    "amqp",
+    "sink",
+    "proxy",
+    "health",
+];
 
 /// What was read.
 #[derive(Clone, Debug)]

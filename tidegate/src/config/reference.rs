@@ -5,6 +5,7 @@
 
 mod inputs;
 mod outputs;
+mod proxy;
 mod scripts;
 
 use std::fmt::Write;
@@ -30,6 +31,7 @@ pub fn render() -> String {
     http_and_limits(&mut file);
     log(&mut file);
     fleet(&mut file);
+    proxy::proxy(&mut file);
     file.0
 }
 

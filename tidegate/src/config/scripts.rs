@@ -10,7 +10,7 @@ use tidegate_core::units::Size;
 
 use super::Config;
 use super::units::{ByteSize, Period};
-use crate::script::spec::{Parameter, ScriptSpec};
+use crate::script::spec::{Dialect, Parameter, ScriptSpec};
 use crate::script::vm::{Limits, SOURCE_MAX};
 
 /// `[[script]]`: a program that edits what waits.
@@ -88,6 +88,7 @@ impl ScriptConfig {
             transform: transform.collect(),
             notify: self.notify.clone(),
             ordered: self.ordered,
+            dialect: Dialect::Records,
             timeout: self.timeout.0,
             ..ScriptSpec::new(self.label(), "")
         })

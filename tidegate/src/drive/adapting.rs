@@ -19,7 +19,7 @@ const TURN_MAX: Duration = Duration::from_millis(2);
 
 /// The scripts of the loop.
 #[derive(Debug)]
-pub(super) struct Adapting {
+pub(crate) struct Adapting {
     scripts: Scripts,
     postman: Postman,
     arrivals: mpsc::Sender<Arrival>,
@@ -29,7 +29,7 @@ pub(super) struct Adapting {
 
 impl Adapting {
     /// Endpoints answer with records of up to `record_max` bytes.
-    pub(super) fn new(
+    pub(crate) fn new(
         scripts: Scripts,
         record_max: usize,
         arrivals: mpsc::Sender<Arrival>,
@@ -37,22 +37,22 @@ impl Adapting {
         Adapting { scripts, postman: Postman::new(record_max), arrivals, used: Duration::ZERO }
     }
 
-    pub(super) fn board(&self) -> ScriptBoard {
+    pub(crate) fn board(&self) -> ScriptBoard {
         self.scripts.board()
     }
 
     /// A turn of the loop begins.
-    pub(super) fn begin_turn(&mut self) {
+    pub(crate) fn begin_turn(&mut self) {
         self.used = Duration::ZERO;
     }
 
     /// Whether others must be heard before another script runs.
-    pub(super) fn is_turn_over(&self) -> bool {
+    pub(crate) fn is_turn_over(&self) -> bool {
         self.used >= TURN_MAX
     }
 
     /// Runs the script of a queue, and tells the node what came of it.
-    pub(super) fn run(&mut self, node: &mut Seat, now: Time, queue: QueueId, trigger: Trigger) {
+    pub(crate) fn run(&mut self, node: &mut Seat, now: Time, queue: QueueId, trigger: Trigger) {
         let begun = Instant::now();
         let ran = self.scripts.run(node, moment(now), queue, trigger);
         self.take(node, now, ran);
@@ -60,13 +60,13 @@ impl Adapting {
     }
 
     /// When [`Adapting::fire`] wants to be called.
-    pub(super) fn next_timer(&self) -> Option<Time> {
+    pub(crate) fn next_timer(&self) -> Option<Time> {
         self.scripts.next_timer()
     }
 
     /// Runs what is due, as long as the turn lasts; false if there was nothing. The node has been polled
     /// before, so that timers never hold up what can be sent.
-    pub(super) fn fire(&mut self, node: &mut Seat, now: Time) -> bool {
+    pub(crate) fn fire(&mut self, node: &mut Seat, now: Time) -> bool {
         let mut has_fired = false;
         while !self.is_turn_over() && self.scripts.next_timer().is_some_and(|at| at <= now) {
             let begun = Instant::now();
@@ -94,7 +94,7 @@ impl Adapting {
     }
 
     /// Has an endpoint work on a payload; its answer, or that there is none, goes to the node.
-    pub(super) fn transform(&self, work: WorkId, endpoint: u16, body: Option<Bytes>) {
+    pub(crate) fn transform(&self, work: WorkId, endpoint: u16, body: Option<Bytes>) {
         let (arrivals, postman, board) =
             (self.arrivals.clone(), self.postman.clone(), self.board());
         let known = self.scripts.endpoint(endpoint);
@@ -117,7 +117,7 @@ impl Adapting {
     }
 
     /// Puts other scripts in force, unless one fails on what waits.
-    pub(super) fn swap(
+    pub(crate) fn swap(
         &mut self,
         node: &mut Seat,
         now: Time,

@@ -14,6 +14,7 @@ use crate::fleet::FleetBoard;
 use crate::input::counts::InputCounts;
 use crate::link::Links;
 use crate::port::{Arrival, Clock, Intake, Stopping};
+use crate::proxy::ProxyCounts;
 use crate::script::Script;
 use crate::script::board::ScriptBoard;
 use crate::spool::CommitCounts;
@@ -80,9 +81,33 @@ pub struct StatusHandle {
     pub(super) links: Links,
     pub(super) fleet: FleetBoard,
     pub(super) scripts: ScriptBoard,
+    pub(super) proxy: Option<ProxyCounts>,
 }
 
 impl StatusHandle {
+    /// Of a node in another loop than the drive's: who holds the other end answers.
+    pub(crate) fn of_proxy(
+        scripts: ScriptBoard,
+        proxy: ProxyCounts,
+    ) -> (StatusHandle, mpsc::Receiver<oneshot::Sender<NodeStatus>>) {
+        let (requests, answers) = mpsc::channel(8);
+        let handle = StatusHandle {
+            requests,
+            counts: InputCounts::default(),
+            commits: None,
+            links: Links::default(),
+            fleet: FleetBoard::default(),
+            scripts,
+            proxy: Some(proxy),
+        };
+        (handle, answers)
+    }
+
+    /// What its proxy counts, if it is one's.
+    pub fn proxy(&self) -> Option<&ProxyCounts> {
+        self.proxy.as_ref()
+    }
+
     /// A snapshot of now.
     ///
     /// # Errors

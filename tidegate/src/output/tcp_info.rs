@@ -19,6 +19,8 @@ pub struct TcpInfo {
     pub srtt: Duration,
     /// The smallest round trip of the last minutes, as the kernel saw it.
     pub min_rtt: Duration,
+    /// Bytes/s of the newest measured flight; 0 before Linux 4.9.
+    pub delivery_rate: u64,
 }
 
 /// Head of the kernel's `struct tcp_info`: its layout only ever grows at the end.
@@ -83,6 +85,7 @@ pub fn read(socket: &impl AsRawFd) -> io::Result<TcpInfo> {
         resent: raw.bytes_retrans,
         srtt: Duration::from_micros(raw.srtt_us.into()),
         min_rtt: Duration::from_micros(raw.min_rtt_us.into()),
+        delivery_rate: raw.delivery_rate,
     })
 }
 

@@ -7,6 +7,7 @@
 mod api;
 pub mod board;
 pub mod budget;
+mod effects;
 pub mod endpoint;
 mod program;
 pub mod rehearsal;
@@ -38,6 +39,30 @@ pub const SCRIPTS_MAX: usize = 64;
 pub const ENDPOINTS_MAX: usize = 64;
 /// Between two looks for changes.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
+
+/// Which function of a script looks at a queue. A rule names a script and a side by one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The one for what comes: `on_message`, `envoy_on_request`; the only one of a node.
+    Request,
+    /// The one for answers: `on_response`, `envoy_on_response`.
+    Response,
+}
+
+impl Side {
+    /// The number of a script's side, from the script's place.
+    pub fn of(self, place: usize) -> ScriptId {
+        ScriptId((place + if self == Side::Response { SCRIPTS_MAX } else { 0 }) as u16)
+    }
+
+    /// The side and the script's place, from a number.
+    pub fn split(id: ScriptId) -> (Side, usize) {
+        match usize::from(id.0) {
+            place if place < SCRIPTS_MAX => (Side::Request, place),
+            place => (Side::Response, place - SCRIPTS_MAX),
+        }
+    }
+}
 
 /// All scripts of a node, each at its place in the configuration.
 #[derive(Debug, Default)]
@@ -80,9 +105,14 @@ impl Scripts {
         self.all.is_empty()
     }
 
+    /// The place of a script.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.all.iter().position(|script| *script.spec.name == *name)
+    }
+
     /// A script by its place.
     pub fn get(&self, id: ScriptId) -> Option<&Script> {
-        self.all.get(usize::from(id.0))
+        self.all.get(Side::split(id).1)
     }
 
     /// An endpoint that the node names, and its script.
@@ -101,7 +131,7 @@ impl Scripts {
     ) -> Ran {
         let mut ran = Ran::default();
         let Some(id) = seat.script_of(queue) else { return ran };
-        let place = usize::from(id.0);
+        let (_, place) = Side::split(id);
         if let (Some(script), Trigger::Arrival(id)) = (self.all.get_mut(place), trigger) {
             script.run(seat, moment, Call::Message(queue, id), &mut ran);
             self.show(place);

@@ -11,18 +11,21 @@ use tidegate_core::record::DeliveryId;
 use tidegate_core::rules::ScriptId;
 use tidegate_core::units::Time;
 
+use super::Side;
 use super::api::{self, QueueHandle, Root};
 use super::board::ScriptCounts;
 use super::budget::Budget;
 use super::endpoint::Endpoint;
 use super::seat::{Moment, Seat};
-use super::spec::ScriptSpec;
-use super::stage::{Effects, Stage, Timer, Watched};
+use super::spec::{Dialect, ScriptSpec};
+use super::stage::{self, Effects, Stage, Timer, Watched};
 use super::vm::{Failure, Vm};
 
-/// Functions that see records, the first that there is: ours, then those of the paper. A node has no
-/// answers of its own, so a script for answers (Fig. 9) sees what comes as well.
-const ENTRIES: [&str; 3] = ["on_message", "envoy_on_request", "envoy_on_response"];
+/// Functions that see what comes, the first that there is: ours, then that of the paper.
+const REQUEST: [&str; 2] = ["on_message", "envoy_on_request"];
+/// Functions that see answers. A node has no answers of its own, so a script for answers alone (Fig. 9)
+/// sees what comes there.
+const RESPONSE: [&str; 2] = ["on_response", "envoy_on_response"];
 /// Time of a script's own text and of `on_load`: nothing waits for it.
 const LOAD_TIME: Duration = Duration::from_millis(200);
 /// Queues whose changes are looked for.
@@ -75,7 +78,8 @@ pub struct Script {
     pub(super) id: ScriptId,
     vm: Vm,
     root: AnyUserData,
-    entry: Function,
+    /// Of requests and of responses.
+    entries: [Option<Function>; 2],
     pub(super) timers: Vec<Timer>,
     watches: Vec<(Watched, Function)>,
     seen: Seen,
@@ -109,15 +113,17 @@ impl Script {
             Ok(Value::Function(function)) => Some(function),
             _ => None,
         };
-        let entry = ENTRIES.iter().find_map(|name| function(name));
-        let entry = entry.ok_or_else(|| LoadError::NoEntry(spec.name.clone()))?;
+        let entries = [REQUEST, RESPONSE].map(|names| names.into_iter().find_map(function));
+        if entries.iter().all(Option::is_none) {
+            return Err(LoadError::NoEntry(spec.name.clone()));
+        }
         let root = vm.lua().create_userdata(Root).map_err(lua_wrong)?;
         if let Some(load) = function("on_load") {
             vm.call_within::<()>(&load, root.clone(), LOAD_TIME).map_err(wrong)?;
         }
         let mut script = Script {
             root,
-            entry,
+            entries,
             timers: Vec::new(),
             watches: Vec::new(),
             seen: Seen::new(),
@@ -185,10 +191,17 @@ impl Script {
             Call::Message(queue, id) => Some((queue, id)),
             _ => None,
         };
-        self.on_stage(|stage| stage.enter(seat, moment, current));
+        let side = match call {
+            Call::Message(queue, _) => seat.script_of(queue).map(|id| Side::split(id).0),
+            _ => None,
+        };
+        self.on_stage(|stage| stage.enter(seat, moment, current, side));
         let root = self.root.clone();
         let result = match call {
-            Call::Message(..) => self.vm.call(&self.entry, root),
+            Call::Message(..) => match self.entry(side.unwrap_or(Side::Request)) {
+                Some(entry) => self.vm.call(entry, root),
+                None => Ok(()),
+            },
             Call::Timer(place) => self.vm.call(&self.timers[place].function, root),
             Call::Change(place, queue) => match self.vm.lua().create_userdata(QueueHandle(queue)) {
                 Ok(queue) => self.vm.call(&self.watches[place].1, (root, queue)),
@@ -197,6 +210,20 @@ impl Script {
         };
         let (verdicts, effects) = self.on_stage(|stage| stage.leave(seat));
         (result, verdicts, effects)
+    }
+
+    /// Whether it has a function for this side alone.
+    pub fn has(&self, side: Side) -> bool {
+        self.entries[side as usize].is_some()
+    }
+
+    fn entry(&self, side: Side) -> Option<&Function> {
+        let [request, response] = &self.entries;
+        match side {
+            Side::Request if self.spec.dialect == Dialect::Http => request.as_ref(),
+            Side::Request => request.as_ref().or(response.as_ref()),
+            Side::Response => response.as_ref(),
+        }
     }
 
     fn fail(&mut self, failure: Failure) {
@@ -224,7 +251,8 @@ impl Script {
     /// # Errors
     /// It failed.
     pub(super) fn try_on(&mut self, seat: &mut Seat, moment: Moment) -> Result<(), LoadError> {
-        let first = seat.queues_of(self.id).find_map(|queue| {
+        let queues = stage::queues_of(seat, self.id);
+        let first = queues.into_iter().find_map(|queue| {
             let id = seat.waiting_after(queue, None)?;
             Some((queue, id))
         });
@@ -240,7 +268,8 @@ impl Script {
 
     /// Changes since the last look.
     pub(super) fn changes(&mut self, seat: &mut Seat, now: Time) -> Vec<Call> {
-        let queues: Vec<QueueId> = seat.queues_of(self.id).take(WATCHED_MAX).collect();
+        let mut queues = stage::queues_of(seat, self.id);
+        queues.truncate(WATCHED_MAX);
         let (mut calls, mut seen) = (Vec::new(), Seen::new());
         for queue in queues {
             let Some(facts) = seat.queue_facts(now, queue) else { continue };

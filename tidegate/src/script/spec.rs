@@ -24,6 +24,16 @@ pub enum Parameter {
     Table(BTreeMap<String, Parameter>),
 }
 
+/// What the messages are that a script sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// Records: a path is a topic, headers are properties.
+    #[default]
+    Records,
+    /// Requests and responses of HTTP: a path is that of a request, names of headers are in small letters.
+    Http,
+}
+
 /// A script, read and bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptSpec {
@@ -45,6 +55,8 @@ pub struct ScriptSpec {
     pub ordered: bool,
     /// How long an endpoint may take.
     pub timeout: Duration,
+    /// What it sees.
+    pub dialect: Dialect,
 }
 
 impl ScriptSpec {
@@ -60,6 +72,7 @@ impl ScriptSpec {
             notify: Vec::new(),
             ordered: false,
             timeout: Duration::from_secs(1),
+            dialect: Dialect::Records,
         }
     }
 }

@@ -16,6 +16,8 @@ use tidegate_core::record::{DeliveryId, Record};
 use tidegate_core::rules::ScriptId;
 use tidegate_core::units::Time;
 
+use super::Side;
+pub(super) use super::effects::{Effects, Timer, Watched};
 use super::seat::{Moment, Seat};
 use super::spec::ScriptSpec;
 use super::verdict::Verdict;
@@ -29,35 +31,11 @@ const SAYING_MAX: usize = 1024;
 /// Timers of one script.
 const TIMERS_MAX: usize = 16;
 
-/// What a call left beside verdicts.
-#[derive(Debug, Default)]
-pub(super) struct Effects {
-    pub(super) notices: Vec<String>,
-    pub(super) lines: Vec<String>,
-    pub(super) verdicts: [u64; Verdict::ALL.len()],
-}
-
 /// Why a function that a script called could not do it.
 pub(super) type Told<T> = Result<T, mlua::Error>;
 
 pub(super) fn wrong<T>(text: impl Into<String>) -> Told<T> {
     Err(mlua::Error::RuntimeError(text.into()))
-}
-
-/// A function that is called now and then.
-#[derive(Debug)]
-pub(super) struct Timer {
-    pub(super) period: Duration,
-    pub(super) function: Function,
-    pub(super) next: Time,
-}
-
-/// A change that a script waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Watched {
-    State,
-    Bandwidth,
-    Latency,
 }
 
 /// What stands behind every function that scripts call.
@@ -69,6 +47,8 @@ pub(super) struct Stage {
     moment: Moment,
     /// The record that came; none for a timer.
     current: Option<(QueueId, DeliveryId)>,
+    /// Whose queues it goes through; those of both sides where it is a timer.
+    side: Option<Side>,
     verdicts: Verdicts,
     effects: Effects,
     /// What this call changed of records.
@@ -91,6 +71,7 @@ impl Stage {
             node: None,
             moment: Moment { now: Time::ZERO, unix_ns: 0 },
             current: None,
+            side: None,
             verdicts: Verdicts::default(),
             effects: Effects::default(),
             changed: BTreeMap::new(),
@@ -110,10 +91,12 @@ impl Stage {
         seat: &mut Seat,
         moment: Moment,
         current: Option<(QueueId, DeliveryId)>,
+        side: Option<Side>,
     ) {
         self.node = seat.0.take();
         self.moment = moment;
         self.current = current;
+        self.side = side;
         if self.handles.len() > HANDLES_MAX {
             self.handles.clear();
         }
@@ -157,15 +140,19 @@ impl Stage {
     pub(super) fn queue_after(&mut self, before: Option<QueueId>) -> Told<Option<QueueId>> {
         let changes = self.node()?.queue_changes();
         if self.queues_at != Some(changes) {
-            self.queues = self.node()?.queues_of(self.id).collect();
-            self.queues.sort_unstable();
+            self.queues = queues_of(self.node()?, self.id);
             self.queues_at = Some(changes);
         }
         let place = match before {
             Some(before) => self.queues.partition_point(|queue| *queue <= before),
             None => 0,
         };
-        Ok(self.queues.get(place).copied())
+        let node = self.node()?;
+        let is_its = |queue: &&QueueId| {
+            let side = || node.script_of(**queue).map(|id| Side::split(id).0);
+            self.side.is_none_or(|wanted| side() == Some(wanted))
+        };
+        Ok(self.queues[place..].iter().find(is_its).copied())
     }
 
     /// The record that waits behind `before`, or the first one, without those that are given up.
@@ -368,6 +355,16 @@ impl Stage {
             }
         }
     }
+}
+
+/// The queues of both sides of a script, in the order of their handles.
+pub(super) fn queues_of(node: &Node, script: ScriptId) -> Vec<QueueId> {
+    let (_, place) = Side::split(script);
+    let sides = [Side::Request, Side::Response].map(|side| side.of(place));
+    let mut queues: Vec<QueueId> =
+        sides.into_iter().flat_map(|side| node.queues_of(side)).collect();
+    queues.sort_unstable();
+    queues
 }
 
 /// Does something with the stage of a machine.

@@ -4,8 +4,8 @@ use serde::de::{Deserializer, Visitor};
 
 use super::super::{
     AllowConfig, AmqpConfig, ClassConfig, InputConfig, LinkInputConfig, LinkOutputConfig,
-    MqttClientConfig, MqttInputConfig, MqttOutputConfig, OutputConfig, ReplayConfig, ScriptConfig,
-    SinkConfig, TlsConfig, read,
+    MqttClientConfig, MqttInputConfig, MqttOutputConfig, OutputConfig, ProxyListenerConfig,
+    ReplayConfig, RouteConfig, ScriptConfig, SinkConfig, TlsConfig, UpstreamConfig, read,
 };
 use super::*;
 
@@ -69,6 +69,9 @@ fn every_key_is_explained() {
         fields::<LimitsConfig>(),
         fields::<LogConfig>(),
         fields::<ScriptConfig>(),
+        fields::<ProxyListenerConfig>(),
+        fields::<UpstreamConfig>(),
+        fields::<RouteConfig>(),
     ];
     for key in plain.concat().into_iter().filter(|key| !kinds.contains(key)) {
         assert!(stands(format!("{key} = ")), "{key} is not explained");
@@ -101,7 +104,7 @@ fn commented_keys_are_right_where_they_may_stand() {
         let text = format!("{lone}{key} = {value}\n");
         assert_eq!(read(&text).render("reference.toml", &text), "");
     }
-    assert_eq!(commented_keys().len(), 43);
+    assert_eq!(commented_keys().len(), 45);
 }
 
 /// What must stand before a key for it to be right.

@@ -1,12 +1,17 @@
 //! A message's header: `path` is its topic, everything else a property.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
+use hyper::Uri;
+use hyper::header::{HeaderName, HeaderValue};
 use mlua::{Lua, MultiValue, UserData, UserDataMethods, Value};
 use tidegate_core::io::{Content, QueueId};
 use tidegate_core::record::{DeliveryId, Properties};
 use tidegate_core::topic::is_topic;
 
 use super::bytes_of;
+use crate::script::spec::Dialect;
 use crate::script::stage::{Stage, Told, on_stage, wrong};
 
 /// Name of the key among the headers, as HTTP has it.
@@ -36,10 +41,14 @@ impl Header {
     fn set(self, stage: &mut Stage, name: &[u8], value: Option<Bytes>) -> Told<()> {
         let content = match value {
             Some(path) if name == PATH.as_bytes() => {
-                check_path(&path)?;
+                check_path(&path, stage.spec.dialect)?;
                 Content { key: Some(path), ..Content::default() }
             }
             value => {
+                let name = &known_as(name, stage.spec.dialect)[..];
+                if stage.spec.dialect == Dialect::Http {
+                    check_header(name, value.as_deref())?;
+                }
                 let mut pairs: Vec<(Bytes, Bytes)> =
                     self.properties(stage)?.iter().cloned().collect();
                 let place = pairs.iter().position(|(known, _)| known == name);
@@ -55,8 +64,39 @@ impl Header {
     }
 }
 
-/// A topic that no receiver would take must not leave the node.
-pub(super) fn check_path(path: &Bytes) -> Told<()> {
+/// What a header is called: names of HTTP have no capital letters.
+fn known_as(name: &[u8], dialect: Dialect) -> Cow<'_, [u8]> {
+    match dialect {
+        Dialect::Http if name.iter().any(u8::is_ascii_uppercase) => {
+            Cow::Owned(name.to_ascii_lowercase())
+        }
+        _ => Cow::Borrowed(name),
+    }
+}
+
+/// A header that HTTP does not know must not leave the proxy. Those with a colon are parts of the first line.
+fn check_header(name: &[u8], value: Option<&[u8]>) -> Told<()> {
+    let name = name.strip_prefix(b":").unwrap_or(name);
+    if HeaderName::from_bytes(name).is_err() {
+        return wrong("the name of a header has letters, digits and - only");
+    }
+    match value.map(HeaderValue::from_bytes) {
+        Some(Err(_)) => wrong("the value of a header is one line of text"),
+        _ => Ok(()),
+    }
+}
+
+/// A path that no receiver would take must not leave the node.
+pub(super) fn check_path(path: &Bytes, dialect: Dialect) -> Told<()> {
+    if dialect == Dialect::Http {
+        // It may lack the first slash, as in Fig. 13: then it is given one.
+        let path =
+            if path.starts_with(b"/") { path.clone() } else { [b"/", &path[..]].concat().into() };
+        return match Uri::from_maybe_shared(path) {
+            Ok(_) => Ok(()),
+            Err(_) => wrong("a path is that of a request, such as /a/b?c=d"),
+        };
+    }
     match std::str::from_utf8(path) {
         Ok(path) if is_topic(path) => Ok(()),
         _ => wrong("a path is a topic: UTF-8, not empty, without + and #"),
@@ -69,7 +109,11 @@ impl UserData for Header {
             if name == PATH {
                 return path_parts(lua, *this);
             }
-            let value = on_stage(lua, |stage| Ok(this.properties(stage)?.find(&name).cloned()))?;
+            let value = on_stage(lua, |stage| {
+                let name = known_as(name.as_bytes(), stage.spec.dialect);
+                let all = this.properties(stage)?;
+                Ok(all.iter().find(|(known, _)| *known == *name).map(|(_, value)| value.clone()))
+            })?;
             Ok(MultiValue::from_iter([match value {
                 Some(value) => Value::String(lua.create_string(value)?),
                 None => Value::Nil,

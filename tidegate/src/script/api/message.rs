@@ -183,7 +183,8 @@ fn content(lua: &Lua, new: &Value) -> Told<Content> {
             };
             let (key, payload) = (given("path")?, given("body")?);
             if let Some(key) = &key {
-                super::header::check_path(key)?;
+                let dialect = on_stage(lua, |stage| Ok(stage.spec.dialect))?;
+                super::header::check_path(key, dialect)?;
             }
             let header: Option<mlua::Table> = table.raw_get("header")?;
             let properties = match header {

@@ -5,6 +5,7 @@ use tidegate_core::adapt::{QueueFacts, QueueState};
 use tidegate_core::io::QueueId;
 
 use super::message::{self, MessageHandle};
+use crate::script::Side;
 use crate::script::stage::{Told, on_stage, wrong};
 
 /// `h:Queues()`.
@@ -61,6 +62,13 @@ impl UserData for QueueHandle {
         methods.add_method("route", |lua, this, ()| route(lua, this.0));
         methods.add_method("state", |lua, this, ()| {
             Ok(facts(lua, this.0)?.map(|facts| state_name(facts.state)))
+        });
+        methods.add_method("direction", |lua, this, ()| {
+            let side = on_stage(lua, |stage| Ok(stage.node()?.script_of(this.0)))?;
+            Ok(side.map(|id| match Side::split(id).0 {
+                Side::Request => "request",
+                Side::Response => "response",
+            }))
         });
         methods.add_method("stream", |lua, this, ()| {
             let Some(QueueFacts { rule, .. }) = facts(lua, this.0)? else { return Ok(None) };

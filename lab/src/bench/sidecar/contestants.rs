@@ -1,0 +1,179 @@
+//! Who stands between clients and the server: nobody, Envoy, or our proxy with and without queues.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::Command;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
+
+use crate::net::process::Process;
+use crate::net::scratch::Scratch;
+use crate::rig;
+use crate::rig::versions::Program;
+
+/// How long a proxy may take to start.
+const START: Duration = Duration::from_secs(30);
+
+/// One way to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contestant {
+    /// None between.
+    Direct,
+    /// Envoy with one worker.
+    Envoy,
+    /// Our proxy, whose messages never wait.
+    Off,
+    /// With queues.
+    Queue,
+    /// With queues, and a script that looks at all that waits, for each request.
+    Script,
+    /// The same for each request and each response.
+    Both,
+}
+
+impl Contestant {
+    pub(super) const ALL: [Contestant; 6] = [
+        Contestant::Direct,
+        Contestant::Envoy,
+        Contestant::Off,
+        Contestant::Queue,
+        Contestant::Script,
+        Contestant::Both,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Contestant::Direct => "direct",
+            Contestant::Envoy => "envoy",
+            Contestant::Off => "tidegate-off",
+            Contestant::Queue => "tidegate-queue",
+            Contestant::Script => "tidegate-script",
+            Contestant::Both => "tidegate-both",
+        }
+    }
+
+    /// Starts it in front of `server`; answers with where it listens, and its process.
+    ///
+    /// # Errors
+    /// It is not there, or does not start.
+    pub(super) async fn start(
+        self,
+        scratch: &Scratch,
+        server: SocketAddr,
+    ) -> anyhow::Result<(SocketAddr, Option<Process>)> {
+        let listen = free_address()?;
+        let process = match self {
+            Contestant::Direct => return Ok((server, None)),
+            Contestant::Envoy => {
+                let file = scratch.file("envoy.yaml", &envoy(listen, server))?;
+                let mut command = Command::new(Program::Envoy.path()?);
+                command.args(["--concurrency", "1", "--log-level", "warn", "-c"]).arg(file);
+                command.arg("--disable-hot-restart");
+                Process::start("envoy", command)?
+            }
+            _ => {
+                let file = scratch.file("proxy.toml", &self.tidegate(scratch, listen, server)?)?;
+                let mut command = Command::new(rig::tidegate_program()?);
+                command.args(["--log", "warn", "proxy", "-c"]).arg(file);
+                Process::start("tidegate", command)?
+            }
+        };
+        let until = Instant::now() + START;
+        while TcpStream::connect(listen).await.is_err() {
+            anyhow::ensure!(Instant::now() < until, "{} did not start", self.name());
+            sleep(Duration::from_millis(20)).await;
+        }
+        Ok((listen, Some(process)))
+    }
+
+    fn tidegate(
+        self,
+        scratch: &Scratch,
+        listen: SocketAddr,
+        server: SocketAddr,
+    ) -> anyhow::Result<String> {
+        let mut text = format!(
+            "[http]\nlisten = []\n[[proxy.listener]]\nlisten = \"{listen}\"\n\
+             [[proxy.upstream]]\nname = \"app\"\nto = [\"{server}\"]\n[[proxy.route]]\n"
+        );
+        let entries: &[&str] = match self {
+            Contestant::Off => {
+                text.push_str("queue = false\n");
+                &[]
+            }
+            Contestant::Script => &["envoy_on_request"],
+            Contestant::Both => &["envoy_on_request", "envoy_on_response"],
+            _ => &[],
+        };
+        if !entries.is_empty() {
+            let mut script = String::from(ITERATE);
+            for entry in entries {
+                script.push_str(&format!("{entry} = look\n"));
+            }
+            let file = scratch.file(&format!("{}.luau", self.name()), &script)?;
+            let file = file.display().to_string();
+            text.push_str(&format!(
+                "script = \"iterate\"\n[[script]]\nname = \"iterate\"\nfile = {file:?}\n"
+            ));
+        }
+        Ok(text)
+    }
+}
+
+/// Looks at every message of every queue, as the paper's Fig. 9 does.
+const ITERATE: &str = "local function look(h)
+  for queue in h:Queues():getQueue() do
+    local latency = queue:avgLatency()
+    for msg in queue:messages() do
+      if latency > 10 and msg:age() > 10000 then msg:drop() end
+    end
+  end
+end
+";
+
+/// Envoy as a sidecar: one listener, one cluster, no access log.
+fn envoy(listen: SocketAddr, server: SocketAddr) -> String {
+    let address = |at: SocketAddr| {
+        format!("{{socket_address: {{address: {}, port_value: {}}}}}", at.ip(), at.port())
+    };
+    let (listen, server) = (address(listen), address(server));
+    format!(
+        "static_resources:
+  listeners:
+  - address: {listen}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: ingress
+          route_config:
+            virtual_hosts:
+            - name: all
+              domains: [\"*\"]
+              routes:
+              - match: {{prefix: /}}
+                route: {{cluster: app}}
+          http_filters:
+          - name: envoy.filters.http.router
+            typed_config:
+              \"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+  clusters:
+  - name: app
+    connect_timeout: 2s
+    type: STATIC
+    load_assignment:
+      cluster_name: app
+      endpoints:
+      - lb_endpoints:
+        - endpoint: {{address: {server}}}
+"
+    )
+}
+
+/// An address on loopback that is free now.
+fn free_address() -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?)
+}

@@ -1,0 +1,215 @@
+//! What an HTTP sidecar costs: latency and CPU of a request through our proxy, with queues and a script over
+//! them, and through Envoy without. BumbleBee, Fig. 16.
+//!
+//! Requests are due at random times (Poisson), whatever became of earlier ones; their time counts from when
+//! they were due. Contestants take turns, and what is told are medians over the rounds.
+
+mod contestants;
+mod load;
+
+use std::time::Duration;
+
+use clap::Args;
+use tokio::task::JoinSet;
+
+use self::contestants::Contestant;
+use self::load::{Answered, Load};
+use crate::net::NetError;
+use crate::net::scratch::Scratch;
+use crate::net::spinner::Spinners;
+use crate::net::usage::{on_processor, raise_open_files};
+use crate::progress::Progress;
+use crate::report::{Findings, figure};
+use crate::rig::versions::Program;
+
+/// Quantiles that are compared. No higher one: it says more of the machine than of a proxy.
+const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p75", 0.75), ("p90", 0.9)];
+/// From the first request until counting begins: connections are made and buffers have their size then.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// What is promised: latency of our proxy with queues and script, as a part of Envoy's.
+const LATENCY_MAX: f64 = 0.8;
+/// CPU of a request, likewise.
+const CPU_MAX: f64 = 0.7;
+
+/// What to run.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Connections (may be given again)
+    #[arg(long = "connections", default_values_t = [100, 1000])]
+    pub connections: Vec<u32>,
+    /// Requests a second, over all connections
+    #[arg(long, default_value_t = 500)]
+    pub rate: u32,
+    /// How long is counted, in seconds
+    #[arg(long, default_value_t = 10)]
+    pub seconds: u32,
+    /// Rounds; in each one everybody has a turn
+    #[arg(long, default_value_t = 5)]
+    pub runs: u32,
+}
+
+/// What came of one turn.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    /// Milliseconds, as in `QUANTILES`.
+    took: [f64; 3],
+    /// Microseconds of CPU of one request.
+    cpu: f64,
+    failed: u64,
+}
+
+/// Runs it and returns what was found.
+///
+/// # Errors
+/// A contestant that is there does not work.
+pub async fn run(options: Options) -> anyhow::Result<Findings> {
+    let _awake = Spinners::start()?;
+    raise_open_files();
+    let runs = options.runs.max(1);
+    let mut found = Findings::default();
+    found.lines.push(format!(
+        "{} requests/s, {} B pages, {} s a turn, medians of {runs} rounds",
+        options.rate,
+        load::BODY,
+        options.seconds
+    ));
+    let mut contestants = Contestant::ALL.to_vec();
+    if let Err(error) = Program::Envoy.path() {
+        found.lines.push(format!("skipped: envoy: {error}"));
+        contestants.retain(|one| *one != Contestant::Envoy);
+    }
+    let steps = options.connections.len() * contestants.len() * runs as usize;
+    let progress = Progress::new("sidecar", steps);
+    for &connections in &options.connections {
+        let mut turns: Vec<Vec<Turn>> = vec![Vec::new(); contestants.len()];
+        for round in 0..runs {
+            for (place, contestant) in contestants.iter().enumerate() {
+                let took = WARM_UP + Duration::from_secs(u64::from(options.seconds));
+                progress.step(&format!("{} {connections}", contestant.name()), Some(took));
+                let turn = turn(*contestant, connections, &options, u64::from(round)).await?;
+                turns[place].push(turn);
+            }
+        }
+        tell(connections, &contestants, &turns, &mut found);
+    }
+    found.versions =
+        Program::all_with_versions(&[Program::Tidegate, Program::Envoy]).into_iter().collect();
+    Ok(found)
+}
+
+async fn turn(
+    contestant: Contestant,
+    connections: u32,
+    options: &Options,
+    seed: u64,
+) -> anyhow::Result<Turn> {
+    let scratch = Scratch::new()?;
+    let mut server = JoinSet::new();
+    let behind = load::serve(&mut server).await?;
+    let (to, process) = contestant.start(&scratch, behind).await?;
+    let id = process.as_ref().and_then(|process| process.id());
+    let used = || {
+        id.map(on_processor).transpose().map_err(|source| NetError::Io {
+            doing: format!("reading what {} uses", contestant.name()),
+            source,
+        })
+    };
+    let counted = Duration::from_secs(u64::from(options.seconds));
+    let (per_second, warm_up) = (f64::from(options.rate), WARM_UP);
+    let load = Load { to, connections, per_second, warm_up, counted, seed };
+    let mut before = None;
+    let answered: Answered = load::send(load, || before = used().ok().flatten()).await?;
+    let after = used()?;
+    let spent = after.zip(before).map_or(Duration::ZERO, |(after, before)| after - before);
+    let requests = answered.took.len() as f64 + answered.failed as f64;
+    Ok(Turn {
+        took: QUANTILES.map(|(_, part)| answered.quantile(part)),
+        cpu: spent.as_secs_f64() * 1e6 / requests,
+        failed: answered.failed,
+    })
+}
+
+/// Lines, figures and the verdict of so many connections.
+fn tell(connections: u32, contestants: &[Contestant], turns: &[Vec<Turn>], found: &mut Findings) {
+    found.lines.push(format!(
+        "{connections} connections{:<8}{:>10}{:>10}{:>10}{:>16}",
+        "", "p50", "p75", "p90", "CPU a request"
+    ));
+    let mut medians = Vec::new();
+    let mut figures = Vec::new();
+    for (contestant, turns) in contestants.iter().zip(turns) {
+        let of = |value: &dyn Fn(&Turn) -> f64| median(turns.iter().map(value).collect());
+        let took = [0, 1, 2].map(|place| of(&|turn| turn.took[place]));
+        let cpu = of(&|turn| turn.cpu);
+        let failed: u64 = turns.iter().map(|turn| turn.failed).sum();
+        let name = contestant.name();
+        found.lines.push(format!(
+            "  {name:<22}{:>7.3} ms{:>7.3} ms{:>7.3} ms{cpu:>13.0} us{}",
+            took[0],
+            took[1],
+            took[2],
+            if failed > 0 { format!("  {failed} failed") } else { String::new() }
+        ));
+        if failed > 0 {
+            found.broken.push(format!("{name}: {failed} requests failed"));
+        }
+        let key = format!("sidecar_{}_{connections}", name.replace('-', "_"));
+        for ((quantile, _), took) in QUANTILES.iter().zip(took) {
+            figures.push(figure(&format!("{key}_{quantile}"), took, "ms"));
+        }
+        if *contestant != Contestant::Direct {
+            figures.push(figure(&format!("{key}_cpu"), cpu, "us"));
+        }
+        medians.push((*contestant, took, cpu));
+    }
+    let of = |wanted| medians.iter().find(|(contestant, ..)| *contestant == wanted).copied();
+    let pairs = [
+        ("script_over_envoy", Contestant::Script, Contestant::Envoy),
+        ("both_over_off", Contestant::Both, Contestant::Off),
+    ];
+    for (name, one, other) in pairs {
+        let (Some(one), Some(other)) = (of(one), of(other)) else { continue };
+        let took = [0, 1, 2].map(|place| one.1[place] / other.1[place]);
+        let cpu = one.2 / other.2;
+        let goal = match name {
+            "script_over_envoy" => format!(" (goals: {LATENCY_MAX}, CPU {CPU_MAX})"),
+            _ => String::new(),
+        };
+        found.lines.push(format!(
+            "  {name}: p50 {:.2}, p75 {:.2}, p90 {:.2}, CPU {cpu:.2}{goal}",
+            took[0], took[1], took[2]
+        ));
+        for ((quantile, _), ratio) in QUANTILES.iter().zip(took) {
+            figures.push(figure(&format!("sidecar_{name}_{connections}_{quantile}"), ratio, "1"));
+        }
+        figures.push(figure(&format!("sidecar_{name}_{connections}_cpu"), cpu, "1"));
+    }
+    found.lines.extend(figures);
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_those_of_medians() {
+        let turn = |took: f64, cpu| Turn { took: [took; 3], cpu, failed: 0 };
+        let turns =
+            [vec![turn(1.0, 300.0), turn(2.0, 100.0), turn(9.0, 200.0)], vec![turn(1.0, 50.0)]];
+        let mut found = Findings::default();
+        tell(100, &[Contestant::Envoy, Contestant::Script], &turns, &mut found);
+        for wanted in [
+            "FIGURE sidecar_envoy_100_p50 2 ms",
+            "FIGURE sidecar_envoy_100_cpu 200 us",
+            "FIGURE sidecar_script_over_envoy_100_p90 0.5 1",
+            "FIGURE sidecar_script_over_envoy_100_cpu 0.25 1",
+        ] {
+            assert!(found.lines.iter().any(|line| line == wanted), "{wanted}: {:#?}", found.lines);
+        }
+    }
+}

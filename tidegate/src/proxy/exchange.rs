@@ -1,0 +1,365 @@
+//! The life of one request, from its head to its response: read [`exchange`] and [`Exchange::run`].
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::http::request;
+use hyper::upgrade::OnUpgrade;
+use hyper::{Method, Request, Response, StatusCode};
+use tidegate_core::io::OutputId;
+use tidegate_core::record::{DropReason, Properties, Record};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::answer::{Failure, is_grpc};
+use super::body::{Gathered, Passing, gather};
+use super::exit::{Exit, Registry, Story};
+use super::hall::{Ending, Entry, Hall, Passed, Ticket};
+use super::listener::Peer;
+use super::routes::{self, Route};
+use super::upstream::Upstream;
+use super::{message, upgrade};
+use crate::config::WhenDown;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// Of a request whose client went away before there was a response: what nginx logs.
+const CLIENT_GONE: u16 = 499;
+
+/// What all exchanges share.
+#[derive(Debug)]
+pub(super) struct Gate {
+    pub(super) hall: Hall,
+    pub(super) routes: Vec<Route>,
+    pub(super) upstreams: Vec<Rc<Upstream>>,
+    pub(super) registry: Rc<Registry>,
+    /// Messages of each route that wait.
+    pub(super) waiting: Vec<Cell<u32>>,
+    /// Room for connections that became something else than HTTP.
+    pub(super) tunnels: Arc<Semaphore>,
+}
+
+/// Answers a request. Where the client goes away this is dropped, and takes everything back.
+pub(super) async fn exchange(
+    gate: Rc<Gate>,
+    peer: Rc<Peer>,
+    request: Request<Incoming>,
+) -> Response<Passing> {
+    let is_grpc = is_grpc(request.headers());
+    let story = Story {
+        peer: peer.clone(),
+        method: request.method().clone(),
+        uri: request.uri().clone(),
+        version: request.version(),
+        begun: gate.hall.clock().now(),
+        route: None,
+        upstream: None,
+        waited: Duration::ZERO,
+        reason: None,
+        status: StatusCode::from_u16(CLIENT_GONE).unwrap_or(StatusCode::BAD_REQUEST),
+    };
+    let registry = gate.registry.clone();
+    let exit = Exit { registry, story, ticket: None, lease: None, bytes: 0, is_complete: false };
+    let mut exchange = Exchange { gate: &gate, peer: &peer, is_grpc, exit };
+    let response = match exchange.run(request).await {
+        Ok(response) => response,
+        Err(failure) => {
+            exchange.exit.story.reason = Some(failure.name());
+            failure.answer(is_grpc)
+        }
+    };
+    let Exchange { mut exit, .. } = exchange;
+    exit.story.status = response.status();
+    response.map(|body| body.with_exit(exit))
+}
+
+struct Exchange<'a> {
+    gate: &'a Gate,
+    peer: &'a Peer,
+    is_grpc: bool,
+    exit: Exit,
+}
+
+/// A request that may go.
+struct Ready {
+    parts: request::Parts,
+    body: Passing,
+    to: OutputId,
+    ticket: Option<Ticket>,
+}
+
+impl Exchange<'_> {
+    async fn run(&mut self, mut request: Request<Incoming>) -> Result<Response<Passing>, Failure> {
+        if request.method() == Method::CONNECT {
+            return Err(Failure::NoTunnel);
+        }
+        let upgrade = upgrade::wanted(request.headers());
+        let client = match upgrade {
+            None => None,
+            Some(_) => {
+                let place = self.gate.tunnels.clone().try_acquire_owned();
+                Some((hyper::upgrade::on(&mut request), place.map_err(|_| Failure::Full)?))
+            }
+        };
+        let (mut parts, body) = request.into_parts();
+        let place = routes::find(&self.gate.routes, self.peer.listener, &parts);
+        let place = place.ok_or(Failure::NoRoute)?;
+        let route = &self.gate.routes[place];
+        self.exit.story.route = Some(place);
+        upgrade::strip(&mut parts.headers);
+        if self.peer.is_explicit {
+            self.note_client(&mut parts);
+        }
+        let key = message::key_of(&parts.uri);
+        let mut ready = self.wait_to_go(place, route, parts, body).await?;
+        if let Some(upgrade) = upgrade {
+            upgrade::restore(&mut ready.parts.headers, upgrade);
+        }
+        let mut response = self.send(route, ready).await?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(self.switch(client, response));
+        }
+        upgrade::strip(response.headers_mut());
+        if !route.queues[1] {
+            return Ok(response.map(Passing::stream));
+        }
+        self.wait_to_answer(route, key, response).await
+    }
+
+    /// The request waits, and its script sees it.
+    async fn wait_to_go(
+        &mut self,
+        place: usize,
+        route: &Route,
+        mut parts: request::Parts,
+        body: Incoming,
+    ) -> Result<Ready, Failure> {
+        if !route.queues[0] {
+            let body = Passing::stream(body);
+            return Ok(Ready { parts, body, to: route.to, ticket: None });
+        }
+        let is_scripted = route.scripts[0];
+        let gathered = match is_scripted {
+            true => self.gather(route, body, Failure::BodyTimeout, Failure::BodyBroken).await?,
+            false => Gathered::streamed(body),
+        };
+        let _place = Waiting::enter(&self.gate.waiting[place], route.waiting)?;
+        let properties = match is_scripted {
+            true => message::of_request(&parts),
+            false => Properties::default(),
+        };
+        let key = message::key_of(&parts.uri);
+        let is_original = self.gate.upstreams.get(usize::from(route.to.0));
+        let is_original = is_original.is_some_and(|upstream| upstream.is_original());
+        let source = self.gate.hall.source(self.peer.source(is_original), route.requests);
+        let payload = gathered.payload();
+        let entry = Entry { source, key: key.clone(), properties: properties.clone(), payload };
+        let begun = self.gate.hall.clock().now();
+        let ticket = self.gate.hall.enter(entry);
+        if route.down == WhenDown::Refuse && ticket.waits_in_vain() {
+            return Err(Failure::Down);
+        }
+        let passed = ticket.pass().await;
+        self.exit.story.waited = self.gate.hall.clock().now().since(begun);
+        let Passed { output, record } =
+            passed.map_err(|reason| Failure::refused(reason, route.dropped))?;
+        if is_scripted {
+            if record.properties != properties {
+                message::change_request(&mut parts, &record.properties);
+            }
+            if record.key != key {
+                message::change_path(&mut parts.uri, &record.key);
+            }
+        }
+        let body = changed(gathered, &record, &mut parts.headers);
+        Ok(Ready { parts, body, to: output, ticket: Some(ticket) })
+    }
+
+    /// The request goes, and the head of its response comes.
+    async fn send(&mut self, route: &Route, ready: Ready) -> Result<Response<Incoming>, Failure> {
+        let Ready { parts, body, to, ticket } = ready;
+        let upstream = self.gate.upstreams.get(usize::from(to.0)).ok_or(Failure::Misdirected)?;
+        self.exit.story.upstream = Some(upstream.name.clone());
+        let request = Request::from_parts(parts, body);
+        let sending = upstream.send(request, self.peer.original, self.is_grpc);
+        let sent = timeout(route.timeout, sending).await.unwrap_or(Err(Failure::Timeout));
+        if let Some(ticket) = ticket {
+            ticket.end(match sent {
+                Ok(_) => Ending::Answered,
+                Err(_) => Ending::Failed(DropReason::Refused),
+            });
+        }
+        let (response, lease) = sent?;
+        self.exit.lease = lease;
+        Ok(response)
+    }
+
+    /// The response waits, and its script sees it.
+    async fn wait_to_answer(
+        &mut self,
+        route: &Route,
+        key: bytes::Bytes,
+        response: Response<Incoming>,
+    ) -> Result<Response<Passing>, Failure> {
+        let (mut parts, body) = response.into_parts();
+        let is_scripted = route.scripts[1];
+        let gathered = match is_scripted {
+            true => self.gather(route, body, Failure::Timeout, Failure::Broken).await?,
+            false => Gathered::streamed(body),
+        };
+        if gathered.is_whole()
+            && let Some(lease) = self.exit.lease.take()
+        {
+            lease.give_back();
+        }
+        let properties = match is_scripted {
+            true => message::of_response(&parts),
+            false => Properties::default(),
+        };
+        let rule = route.responses_to(self.peer.listener);
+        let source = self.gate.hall.source(self.peer.source(false), rule);
+        let payload = gathered.payload();
+        let entry = Entry { source, key, properties: properties.clone(), payload };
+        let ticket = self.gate.hall.enter(entry);
+        let passed = ticket.pass().await;
+        let Passed { output, record } =
+            passed.map_err(|reason| Failure::refused(reason, route.dropped))?;
+        if usize::from(output.0) != self.gate.upstreams.len() + self.peer.listener {
+            return Err(Failure::Misdirected);
+        }
+        if is_scripted && record.properties != properties {
+            message::change_response(&mut parts, &record.properties);
+        }
+        let body = changed(gathered, &record, &mut parts.headers);
+        self.exit.ticket = Some(ticket);
+        Ok(Response::from_parts(parts, body))
+    }
+
+    async fn gather(
+        &self,
+        route: &Route,
+        body: Incoming,
+        late: Failure,
+        broken: Failure,
+    ) -> Result<Gathered, Failure> {
+        let gathering = gather(body, route.body, route.message_max);
+        match timeout(route.timeout, gathering).await {
+            Ok(Ok(gathered)) => Ok(gathered),
+            Ok(Err(_)) => Err(broken),
+            Err(_) => Err(late),
+        }
+    }
+
+    /// The far end agrees to something else than HTTP.
+    fn switch(
+        &mut self,
+        client: Option<(OnUpgrade, OwnedSemaphorePermit)>,
+        mut response: Response<Incoming>,
+    ) -> Response<Passing> {
+        let upgrade = upgrade::wanted(response.headers());
+        let upstream = hyper::upgrade::on(&mut response);
+        // The connection is the client's now.
+        self.exit.lease = None;
+        let (mut parts, _) = response.into_parts();
+        upgrade::strip(&mut parts.headers);
+        if let Some((client, place)) = client {
+            upgrade::join(client, upstream, place);
+        }
+        if let Some(upgrade) = upgrade {
+            upgrade::restore(&mut parts.headers, upgrade);
+        }
+        Response::from_parts(parts, Passing::empty())
+    }
+
+    /// Tells the upstream whose request it is.
+    fn note_client(&self, parts: &mut request::Parts) {
+        let own = &self.peer.forwarded;
+        let value = match parts.headers.get(FORWARDED_FOR) {
+            None => own.clone(),
+            Some(before) => {
+                let both = [before.as_bytes(), b", ", own.as_bytes()].concat();
+                HeaderValue::from_bytes(&both).unwrap_or_else(|_| own.clone())
+            }
+        };
+        parts.headers.insert(FORWARDED_FOR, value);
+        let proto = if self.peer.is_tls { "https" } else { "http" };
+        parts.headers.entry(FORWARDED_PROTO).or_insert(HeaderValue::from_static(proto));
+    }
+}
+
+/// A body as the script left it.
+fn changed(gathered: Gathered, record: &Record, headers: &mut hyper::HeaderMap) -> Passing {
+    let tidegate_core::record::Body::Resident(data) = &record.body else {
+        return Passing::gathered(gathered);
+    };
+    // What was handed to the hall comes back as the same piece of memory, unless it was replaced.
+    let is_same = !gathered.is_whole()
+        || (data.as_ptr() == gathered.data.as_ptr() && data.len() == gathered.data.len());
+    if is_same {
+        return Passing::gathered(gathered);
+    }
+    message::change_length(headers, data.len());
+    Passing::gathered(gathered).with_data(data.clone())
+}
+
+/// A place among a route's waiting messages.
+struct Waiting<'a>(&'a Cell<u32>);
+
+impl Waiting<'_> {
+    fn enter(count: &Cell<u32>, max: u32) -> Result<Waiting<'_>, Failure> {
+        if count.get() >= max {
+            return Err(Failure::Full);
+        }
+        count.set(count.get() + 1);
+        Ok(Waiting(count))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl Gate {
+    /// Sends a message that a script made; whoever answers it is not heard.
+    pub(super) async fn send_inserted(
+        self: Rc<Gate>,
+        id: tidegate_core::record::DeliveryId,
+        passed: Passed,
+    ) {
+        let Passed { output, record } = passed;
+        let ending = match self.upstreams.get(usize::from(output.0)) {
+            // A response that nobody asked for goes nowhere.
+            None => Ending::Failed(DropReason::Unroutable),
+            Some(upstream) => {
+                let mut parts = Request::new(()).into_parts().0;
+                message::change_request(&mut parts, &record.properties);
+                message::change_path(&mut parts.uri, &record.key);
+                upgrade::strip(&mut parts.headers);
+                let data = match &record.body {
+                    tidegate_core::record::Body::Resident(data) => data.clone(),
+                    _ => bytes::Bytes::new(),
+                };
+                parts.headers.remove(hyper::header::CONTENT_LENGTH);
+                let is_grpc = is_grpc(&parts.headers);
+                let request = Request::from_parts(parts, Passing::whole(data));
+                let sending = upstream.send(request, None::<SocketAddr>, is_grpc);
+                match timeout(INSERTED_TIMEOUT, sending).await {
+                    Ok(Ok(_)) => Ending::Answered,
+                    _ => Ending::Failed(DropReason::Refused),
+                }
+            }
+        };
+        self.hall.end_inserted(id, output, ending);
+    }
+}
+
+/// How long the answer to what a script made is waited for.
+const INSERTED_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,0 +1,85 @@
+//! Sources of the node: one for each client and route, whose queues are apart.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use tidegate_core::io::Control;
+use tidegate_core::record::SourceId;
+use tidegate_core::rules::RuleId;
+
+/// Clients that have queues of their own; all others share one.
+const SOURCES_MAX: usize = 4096;
+
+/// Who a message is from, and where it goes where that is no upstream of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Name {
+    pub(super) client: IpAddr,
+    pub(super) original: Option<SocketAddr>,
+}
+
+impl Name {
+    /// Of everybody for whom there is no room.
+    const OTHERS: Name = Name { client: IpAddr::V4(Ipv4Addr::UNSPECIFIED), original: None };
+}
+
+/// The sources that there are.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    by_name: BTreeMap<(RuleId, Name), SourceId>,
+    /// What was looked for last: most clients come again at once.
+    last: Option<((RuleId, Name), SourceId)>,
+    next: u32,
+}
+
+impl Sources {
+    /// The source of a name under a rule; `tell` is what the node must hear of a new one.
+    pub(super) fn find(
+        &mut self,
+        name: Name,
+        rule: RuleId,
+        mut tell: impl FnMut(Control),
+    ) -> SourceId {
+        if let Some((last, source)) = self.last
+            && last == (rule, name)
+        {
+            return source;
+        }
+        let is_full =
+            self.by_name.len() >= SOURCES_MAX && !self.by_name.contains_key(&(rule, name));
+        let name = if is_full { Name::OTHERS } else { name };
+        let next = &mut self.next;
+        let source = *self.by_name.entry((rule, name)).or_insert_with(|| {
+            let source = SourceId(*next);
+            *next += 1;
+            let text = match name.original {
+                None => name.client.to_string(),
+                Some(original) => format!("{} > {original}", name.client),
+            };
+            tell(Control::Open { source, name: text.into(), relays: None });
+            tell(Control::Bind { source, rule });
+            source
+        });
+        self.last = Some(((rule, name), source));
+        source
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_have_queues_of_their_own_up_to_a_bound() {
+        let (mut sources, mut told) = (Sources::default(), 0);
+        let mut find = |number: u32| {
+            let name = Name { client: Ipv4Addr::from(number + 1).into(), original: None };
+            sources.find(name, RuleId(0), |_| told += 1)
+        };
+        let first = find(0);
+        assert_eq!((find(0), find(1) == first), (first, false));
+        (2..SOURCES_MAX as u32).for_each(|number| _ = find(number));
+        assert_eq!(find(1 << 20), find(1 << 21), "they share one");
+        assert_eq!(find(0), first);
+        assert_eq!(told, 2 * (SOURCES_MAX + 1));
+    }
+}

@@ -1,0 +1,32 @@
+//! What scripts leave behind beside verdicts: words, timers, watches.
+
+use std::time::Duration;
+
+use mlua::Function;
+use tidegate_core::units::Time;
+
+use super::verdict::Verdict;
+
+/// What a call left beside verdicts.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    pub(super) notices: Vec<String>,
+    pub(super) lines: Vec<String>,
+    pub(super) verdicts: [u64; Verdict::ALL.len()],
+}
+
+/// A function that is called now and then.
+#[derive(Debug)]
+pub(super) struct Timer {
+    pub(super) period: Duration,
+    pub(super) function: Function,
+    pub(super) next: Time,
+}
+
+/// A change that a script waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Watched {
+    State,
+    Bandwidth,
+    Latency,
+}
