@@ -144,13 +144,13 @@ fn grants(described: &Description) -> String {
     let names = names(described);
     let name = |node: u64| names.get(&node).copied().unwrap_or("?");
     let mut text = format!(
-        "{:<20}{:<20}{:>6}{:>16}{:>16}  {}\n",
+        "{:<20}{:<20}{:>10}{:>16}{:>16}  {}\n",
         "records of", "go by", "class", "granted", "carried", "token"
     );
     for grant in &described.grants {
         let _ = writeln!(
             text,
-            "{:<20}{:<20}{:>6}{:>16}{:>16}  {}/{}",
+            "{:<20}{:<20}{:>10}{:>16}{:>16}  {}/{}",
             name(grant.receiver),
             name(grant.provider),
             explain::class_of(described, grant),
