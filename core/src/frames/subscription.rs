@@ -1,4 +1,8 @@
 //! One subscriber of one camera: its bounds, and what becomes of a frame that is about to leave.
+//! Source: papers/mez.txt, Algorithm 1, lines 9 to 15.
+//! Inputs: a frame's capture, bytes under way. Outputs: a rung, or why none goes. O(rungs).
+//! Deviations: a policy where no rung keeps both bounds; skips what would be late (docs/algorithms-frames.md#subscription).
+//! Limits: `TIMES_MAX`.
 
 use std::time::Duration;
 
