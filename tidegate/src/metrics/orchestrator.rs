@@ -11,7 +11,8 @@ pub(super) const LEADS: Metric =
     Metric::gauge("tidegate_orchestrator_leading", "1 while this orchestrator leads, else 0.");
 pub(super) const NODES: Metric =
     Metric::gauge("tidegate_orchestrator_nodes", "Nodes that this leader hears.");
-pub(super) const GRANTS: Metric = Metric::gauge("tidegate_orchestrator_grants", "Grants in force.");
+pub(super) const GRANTS: Metric =
+    Metric::gauge("tidegate_orchestrator_grants", "Grants that are in force now.");
 pub(super) const WANTED: Metric = Metric::gauge(
     "tidegate_orchestrator_wanted_bytes_per_second",
     "What all nodes together were short of at the last decision.",

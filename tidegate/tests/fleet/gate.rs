@@ -84,7 +84,8 @@ impl Plan {
             files.key,
         );
         if self.has_logs {
-            text += &format!("[log]\ndirectory = {:?}\n", self.log(own));
+            // What follows belongs to the last table.
+            text = format!("[log]\ndirectory = {:?}\n{text}", self.log(own));
         }
         if !self.is_named {
             return text + &format!("advertise = \"localhost:{port}\"\nplaces = 1\n");

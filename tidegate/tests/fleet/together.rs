@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::fleet::orchestrate::{self, Lead, OrchestrateOptions, Orchestrating};
@@ -70,23 +71,50 @@ pub(crate) fn ask(plan: &Plan, port: u16, words: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
+/// What a person is told of the fleet, its grants and the busy node, which stays busy: what is no longer wanted
+/// is over at once.
+async fn told_meanwhile(
+    plan: &Arc<Plan>,
+    [busy, idle]: [&mut Gate; 2],
+    load: &mut Load,
+    arrived: &mut Vec<Identity>,
+) -> [String; 3] {
+    let plan = plan.clone();
+    let questions: [&[&str]; 3] = [&["status"], &["grants"], &["explain", "gate-1"]];
+    let mut told = tokio::task::spawn_blocking(move || {
+        questions.map(|words| ask(&plan, plan.orchestrators[0], words).1)
+    });
+    let mut period = interval(PERIOD);
+    loop {
+        let record = tokio::select! {
+            told = &mut told => return told.unwrap(),
+            _ = period.tick() => {
+                load.send("bulk/1").await;
+                continue;
+            }
+            record = busy.carried.recv() => record,
+            record = idle.carried.recv() => record,
+        };
+        arrived.push(record.unwrap().identity.clone());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_node_borrows_an_uplink_and_every_record_arrives_once() {
-    let plan = Plan::new("fleet-borrow", &["gate-1", "gate-2"]);
+    let plan = Arc::new(Plan::new("fleet-borrow", &["gate-1", "gate-2"]));
     let leader = lead(&plan).await;
     let mut idle = Gate::start(&plan, "gate-2").await;
     let mut busy = Gate::start(&plan, "gate-1").await;
     let mut load = Load::open(&busy).await;
     let mut arrived = busy_until_carried(&mut busy, &mut idle, &mut load, 100).await;
 
-    let (_, status) = ask(&plan, plan.orchestrators[0], &["status"]);
+    let told = told_meanwhile(&plan, [&mut busy, &mut idle], &mut load, &mut arrived).await;
+    let [status, grants, why] = told;
     assert!(status.contains("gate-1") && status.contains("gate-2"), "{status}");
-    let (_, grants) = ask(&plan, plan.orchestrators[0], &["grants"]);
     assert!(
         grants.lines().any(|line| line.starts_with("gate-1") && line.contains("gate-2")),
         "{grants}"
     );
-    let (_, why) = ask(&plan, plan.orchestrators[0], &["explain", "gate-1"]);
     assert!(why.contains("Records of class lt go through gate-2"), "{why}");
 
     // Without a leader they go on, by what they hold and then alone.
