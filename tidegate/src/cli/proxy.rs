@@ -9,7 +9,7 @@ use clap::Args;
 /// Arguments of `proxy`.
 #[derive(Clone, Debug, Args)]
 pub struct ProxyArguments {
-    /// The configuration, with [proxy] sections; see `tidegate config`
+    /// The configuration, with `[proxy]` sections; see `tidegate config`
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["listen", "to", "script"])]
     pub config: Option<PathBuf>,
     /// Without a file: where clients connect
