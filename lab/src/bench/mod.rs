@@ -34,3 +34,20 @@ pub async fn interrupted() -> anyhow::Result<()> {
     }
     anyhow::bail!("interrupted")
 }
+
+/// The middle one; of an even number the upper one, of none NaN.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_one() {
+        assert_eq!([median(vec![3.0, 1.0, 2.0]), median(vec![4.0, 1.0])], [2.0, 4.0]);
+        assert!(median(Vec::new()).is_nan());
+    }
+}

@@ -6,7 +6,7 @@ use tidegate_core::optimum::random::{self, Pressure};
 use tidegate_core::schedule::SchedulerName;
 
 use super::random::Random;
-use crate::bench::figure;
+use crate::bench::{figure, median};
 
 /// Random instances of each kind, and undivided.
 const INSTANCES: usize = 1000;
@@ -38,7 +38,7 @@ pub(super) fn run(seed: u64) -> Vec<String> {
         }
         let names = SchedulerName::ALL.map(SchedulerName::name);
         for (score, name) in scores.iter().zip(names.into_iter().chain(["tidegate, as served"])) {
-            let median = median(&score.parts);
+            let median = median(score.parts.clone());
             lines.push(format!(
                 "{:<8}{name:<22}{:>8.3}{:>8.1}%{median:>9.3}{:>9}{:>8}",
                 kind,
@@ -55,10 +55,4 @@ pub(super) fn run(seed: u64) -> Vec<String> {
     }
     lines.extend(figures);
     lines
-}
-
-fn median(parts: &[f64]) -> f64 {
-    let mut parts = parts.to_vec();
-    parts.sort_by(f64::total_cmp);
-    parts.get(parts.len() / 2).copied().unwrap_or(f64::NAN)
 }

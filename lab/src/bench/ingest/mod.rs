@@ -15,7 +15,7 @@ use std::thread;
 use self::consumer::Consumer;
 use self::idle::Held;
 use self::server::{Contestant, Server, Work};
-use super::figure;
+use super::{figure, median};
 use crate::load::raw;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
@@ -141,9 +141,4 @@ fn measure(
     let arrived = consumer.map_or(sent, |consumer| consumer.wait_for(sent));
     let cpu = server.cpu()? - before;
     Ok((cpu.as_secs_f64() * 1e6 / sent as f64, arrived as f64 / sent as f64))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

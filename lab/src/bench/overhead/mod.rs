@@ -10,6 +10,7 @@ use clap::Args;
 use tokio::time::{Instant, sleep};
 
 use super::contestants::{Contestant, Destination, NodeRig};
+use crate::bench::median;
 use crate::load::{Account, Book, Payload, Publish, Stream};
 use crate::net::NetError;
 use crate::net::namespace::Link;
@@ -241,11 +242,6 @@ fn told(name: &str, rate: u32, runs: &[Run]) -> (Vec<String>, Vec<String>) {
         lines.push(format!("{:>9} {name} did not keep up: {part:.0} % was done in time", ""));
     }
     (lines, figures)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use self::contestants::Contestant;
 use self::load::{Answered, Load};
+use crate::bench::median;
 use crate::net::NetError;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
@@ -185,11 +186,6 @@ fn tell(connections: u32, contestants: &[Contestant], turns: &[Vec<Turn>], found
         figures.push(figure(&format!("sidecar_{name}_{connections}_cpu"), cpu, "1"));
     }
     found.lines.extend(figures);
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 #[cfg(test)]

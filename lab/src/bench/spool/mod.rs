@@ -15,7 +15,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 
 use self::disk::Written;
-use super::figure;
+use super::{figure, median};
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::usage::resident_kib;
@@ -215,9 +215,4 @@ pub async fn one(
     let [_, peak] = resident_kib(std::process::id())?;
     let peak = peak as f64 / 1024.0;
     Ok(format!("{rate} {peak}"))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

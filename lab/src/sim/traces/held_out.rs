@@ -7,7 +7,7 @@ use anyhow::Context;
 use tidegate_core::capacity::LawName;
 
 use super::{LENGTH_MAX, Score, Sender, Trace, keeps};
-use crate::bench::figure;
+use crate::bench::{figure, median};
 use crate::link::trace;
 use crate::sim::parallel;
 
@@ -66,11 +66,6 @@ pub(in crate::sim) fn run(data: &Path, seed: u64, law: LawName) -> anyhow::Resul
     Ok(lines)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 fn tables(folder: &Path, every: usize, from: usize) -> anyhow::Result<Vec<Trace>> {
     let entries = folder.read_dir().with_context(|| format!("cannot read {}", folder.display()))?;
     let mut files = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
@@ -111,7 +106,6 @@ mod tests {
         assert!((trace.mean() - 1e6).abs() < 2e4, "{}", trace.mean());
         assert!(table("short", &rows(8.0, 20)).unwrap().is_none());
         assert!(table("fast", &rows(80.0, 60)).unwrap().is_none());
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
     }
 
     #[test]
