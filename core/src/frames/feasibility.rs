@@ -31,7 +31,7 @@ pub enum Infeasible {
 
 /// The frames of late.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Feasibility {
+pub(super) struct Feasibility {
     /// Part of the frames that did not fit, weighted by age.
     part: f64,
     accuracy: f64,
@@ -45,7 +45,7 @@ pub struct Feasibility {
 
 impl Feasibility {
     /// A frame: whether both bounds fit it, the accuracy within the latency, the latency of the accuracy.
-    pub fn push(&mut self, now: Time, fits: bool, accuracy: f64, latency: Duration) {
+    pub(super) fn push(&mut self, now: Time, fits: bool, accuracy: f64, latency: Duration) {
         let blend = |old: f64, new: f64| old + GAIN * (new - old);
         self.part = blend(self.part, f64::from(u8::from(!fits)));
         if fits {
@@ -68,7 +68,7 @@ impl Feasibility {
     }
 
     /// What changed, once.
-    pub fn poll(&mut self) -> Option<Infeasible> {
+    pub(super) fn poll(&mut self) -> Option<Infeasible> {
         self.news.take()
     }
 }

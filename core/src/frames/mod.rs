@@ -14,7 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use self::feasibility::{Feasibility, Infeasible};
+pub use self::feasibility::Infeasible;
 pub use self::ladder::{Ladder, LadderError, RUNGS_MAX, Rung};
 pub use self::pi::Gains;
 pub use self::subscription::{Choice, Frame, Policy, Skip, Subscription, Target};

@@ -5,24 +5,23 @@
 //! accurate one is kept.
 
 use super::channel::Channel;
-use super::play::{Camera, Score};
+use super::play::{BOUND_MS, Camera, DELAY_MS, ENCODE_MS, Score};
 
 /// How a state was reached: sum of accuracies, frames in time.
 type Best = Option<(f64, u32)>;
 
 /// The best that can be done.
 pub(super) fn oracle(channel: &Channel, camera: &Camera<'_>) -> Score {
-    let bound = camera.bound_ms();
     // State: milliseconds from the present capture until the channel is free; 0 where it is free already.
-    let mut best: Vec<Best> = vec![None; bound + 1];
+    let mut best: Vec<Best> = vec![None; BOUND_MS + 1];
     best[0] = Some((0.0, 0));
     let frames = camera.frames(channel);
     for frame in 0..frames {
         let captured = camera.captured_ms(frame);
         let period = camera.captured_ms(frame + 1) - captured;
-        let mut next: Vec<Best> = vec![None; bound + 1];
+        let mut next: Vec<Best> = vec![None; BOUND_MS + 1];
         let mut offer = |free: usize, value: (f64, u32)| {
-            let free = free.saturating_sub(period).min(bound);
+            let free = free.saturating_sub(period).min(BOUND_MS);
             if next[free].is_none_or(|old| old.0 < value.0) {
                 next[free] = Some(value);
             }
@@ -30,10 +29,10 @@ pub(super) fn oracle(channel: &Channel, camera: &Camera<'_>) -> Score {
         for (free, value) in best.iter().enumerate() {
             let Some((sum, hits)) = *value else { continue };
             offer(free, (sum, hits));
-            let from = captured + free.max(camera.encode_ms());
+            let from = captured + free.max(ENCODE_MS);
             for rung in 0..camera.ladder.rungs().len() {
                 let Some(ends) = channel.finish(from, camera.bytes(frame, rung)) else { break };
-                if ends + camera.delay_ms() > captured + bound {
+                if ends + DELAY_MS > captured + BOUND_MS {
                     break;
                 }
                 let accuracy = camera.ladder.rungs()[rung].accuracy;

@@ -11,11 +11,11 @@ use tidegate_core::units::{Size, Time};
 use super::channel::Channel;
 
 /// One way, and back.
-const DELAY_MS: usize = 10;
+pub(super) const DELAY_MS: usize = 10;
 /// From the choice of a rung to its bytes.
-const ENCODE_MS: usize = 6;
+pub(super) const ENCODE_MS: usize = 6;
 /// From capture to the last byte at the far end.
-const BOUND_MS: usize = 100;
+pub(super) const BOUND_MS: usize = 100;
 /// Spread of what there is to see, from frame to frame and as a whole, and how much of it stays.
 const CONTENT: (f64, f64) = (0.15, 0.97);
 
@@ -97,18 +97,6 @@ impl<'a> Camera<'a> {
 
     pub(super) fn bytes(&self, frame: usize, rung: usize) -> f64 {
         (self.ladder.rungs()[rung].bytes * self.content[frame]).round()
-    }
-
-    pub(super) fn bound_ms(&self) -> usize {
-        BOUND_MS
-    }
-
-    pub(super) fn encode_ms(&self) -> usize {
-        ENCODE_MS
-    }
-
-    pub(super) fn delay_ms(&self) -> usize {
-        DELAY_MS
     }
 }
 
