@@ -69,7 +69,7 @@ pub(super) fn plan(config: &Config, scripts: &Scripts) -> anyhow::Result<Plan> {
     for config in routes {
         let first = (routes.len() + all.len() * proxy.listener.len()) as u16;
         let ids = (RuleId(all.len() as u16), RuleId(first));
-        let sides = sides_of(config, proxy, scripts)?;
+        let sides = sides_of(config, scripts)?;
         let rate = proxy.listener.iter().any(|listener| listener.rate.is_some());
         let route = route(config, proxy, ids, sides, rate)?;
         let request =
@@ -106,12 +106,7 @@ pub(super) fn plan(config: &Config, scripts: &Scripts) -> anyhow::Result<Plan> {
 }
 
 /// The place of a route's script, for each side that it has a function for.
-fn sides_of(
-    route: &RouteConfig,
-    proxy: &ProxyConfig,
-    scripts: &Scripts,
-) -> anyhow::Result<[Option<usize>; 2]> {
-    let _ = proxy;
+fn sides_of(route: &RouteConfig, scripts: &Scripts) -> anyhow::Result<[Option<usize>; 2]> {
     let Some(name) = &route.script else { return Ok([None; 2]) };
     let place = scripts.place(name).with_context(|| format!("no script {name:?}"))?;
     let script = scripts.get(Side::Request.of(place)).context("a script has a place")?;

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 use tidegate_core::node::Node;
 use tidegate_core::rules::ScriptId;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::time::timeout;
 
 use super::access_log::AccessLog;
 use super::counts::ProxyCounts;
@@ -36,8 +37,6 @@ use crate::systemd::Manager;
 
 /// Answers of endpoints that may wait for the hall.
 const ARRIVALS_MAX: usize = 64;
-/// Between two looks whether everything is over.
-const DRAIN_PERIOD: Duration = Duration::from_millis(20);
 
 /// Runs a proxy until a signal stops it.
 ///
@@ -149,6 +148,9 @@ pub(super) struct Running {
     pub(super) status: StatusHandle,
     pub(super) hall: Hall,
     gate: Rc<Gate>,
+    /// A place for each connection that there may be.
+    room: Rc<Semaphore>,
+    connections: u32,
     stopping: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -202,7 +204,8 @@ pub(super) fn start(config: &Config) -> anyhow::Result<Running> {
     let gate = Rc::new(Gate { hall: hall_of_gate, routes, upstreams, registry, waiting, tunnels });
     tasks.push(spawn_local(keep(gate.clone(), arrivals, status_requests)));
     let (stopping, stops) = watch::channel(false);
-    let room = Rc::new(Semaphore::new(config.limits.connections as usize));
+    let connections = config.limits.connections;
+    let room = Rc::new(Semaphore::new(connections as usize));
     let mut listens = Vec::new();
     for (place, config) in proxy.listener.iter().enumerate() {
         let manner = Rc::new(manner(place, config)?);
@@ -213,7 +216,7 @@ pub(super) fn start(config: &Config) -> anyhow::Result<Running> {
             tasks.push(spawn_local(listener::accept(bound, manner.clone(), gate, room, stops)));
         }
     }
-    Ok(Running { listens, status, hall, gate, stopping, tasks })
+    Ok(Running { listens, status, hall, gate, room, connections, stopping, tasks })
 }
 
 fn bind(
@@ -279,11 +282,8 @@ impl Running {
     pub(super) async fn stop(self, patience: Duration) {
         // A send fails only when every listener has ended already.
         let _ = self.stopping.send(true);
-        let until = Instant::now() + patience;
-        let is_idle = || self.gate.registry.counts.read().connections == 0;
-        while !is_idle() && Instant::now() < until {
-            tokio::time::sleep(DRAIN_PERIOD).await;
-        }
+        // Every place is free again when the last connection is over, or patience ends: what is left is cut off.
+        let _ = timeout(patience, self.room.acquire_many(self.connections)).await;
         self.hall.stop();
         self.tasks.iter().for_each(JoinHandle::abort);
         if let Some(log) = &self.gate.registry.log {

@@ -219,9 +219,8 @@ impl Hall {
         inner.adapting.swap(&mut inner.seat, self.clock.now(), scripts)
     }
 
-    /// Nothing more is accepted; true once nothing is held.
-    pub(super) fn stop(&self) -> bool {
+    /// Nothing more is accepted.
+    pub(super) fn stop(&self) {
         self.handle(Input::Control(Control::Stop));
-        self.inner.borrow().is_drained
     }
 }

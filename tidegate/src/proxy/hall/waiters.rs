@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::task::Waker;
 
 use tidegate_core::io::{
-    Control, Destination, Event, Input, Output, OutputId, PrepareError, PrepareTask, Refusal,
+    Control, Destination, Input, Output, OutputId, PrepareError, PrepareTask, Refusal,
 };
 use tidegate_core::record::{Body, DeliveryId, DropReason, RefuseReason, Token};
 use tidegate_core::units::{Size, Time};
@@ -43,7 +43,6 @@ pub(super) struct Inner {
     pub(super) armed: Option<Time>,
     /// What scripts made: it goes, and nobody waits for an answer.
     pub(super) inserted: Vec<(DeliveryId, Passed)>,
-    pub(super) is_drained: bool,
 }
 
 impl Inner {
@@ -57,12 +56,9 @@ impl Inner {
             last_token: 0,
             armed: None,
             inserted: Vec::new(),
-            is_drained: false,
         }
     }
-}
 
-impl Inner {
     /// Everything that the node says, as long as scripts leave others their time; whether there is more.
     pub(super) fn work(&mut self, now: Time) -> bool {
         self.adapting.begin_turn();
@@ -108,7 +104,6 @@ impl Inner {
                 let result = Err(PrepareError::Unreadable);
                 self.seat.handle(now, Input::Prepared { work, result });
             }
-            Output::Report(Event::Drained) => self.is_drained = true,
             Output::Report(event) => tracing::debug!(?event, "the node reports"),
             _ => {}
         }
