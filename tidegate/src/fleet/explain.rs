@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
+use tidegate_core::fleet::{Amount, Tuple};
 use tidegate_core::record::Identity;
 
 use super::ask::{describe, names, rate};
@@ -77,7 +78,7 @@ fn why(described: &Description, node: &str, carried: &Carried, now_ns: u64) -> S
         return text;
     };
     let wanted: u64 = demand.iter().sum();
-    let short = shortages(*capacity, demand).nth(grant.class as usize).unwrap_or_default();
+    let short = short_of(given, grant);
     let _ = writeln!(
         text,
         " At {} the uplink of {node} carried {} and its classes wanted {}: {class} was short of {}, and {by} \
@@ -98,14 +99,17 @@ fn why(described: &Description, node: &str, carried: &Carried, now_ns: u64) -> S
     text
 }
 
-/// What each class is short of where the most urgent is served first.
-fn shortages(capacity: u64, demand: &[u64]) -> impl Iterator<Item = u64> + '_ {
-    let mut left = capacity;
-    demand.iter().map(move |&demand| {
-        let own = demand.min(left);
-        left -= own;
-        demand - own
-    })
+/// What each class is short of.
+fn shortages(capacity: u64, demand: &[u64]) -> Vec<u64> {
+    let demand = demand.iter().copied().map(Amount).collect();
+    let tuple = Tuple { capacity: Amount(capacity), demand };
+    tuple.shortage().map(|short| short.0).collect()
+}
+
+/// What a class of a grant was short of when it was given.
+fn short_of(given: &GivenMessage, grant: &GrantMessage) -> u64 {
+    let all = shortages(given.capacity, &given.demand);
+    all.get(grant.class as usize).copied().unwrap_or_default()
 }
 
 /// The name of a grant's class, as its receiver says it; its number where it says none.
@@ -136,7 +140,7 @@ fn node(described: &Description, node: &str) -> anyhow::Result<String> {
         rate(member.capacity),
         rate(wanted)
     );
-    for (class, short) in shortages(member.capacity, &member.demand).enumerate() {
+    for (class, short) in shortages(member.capacity, &member.demand).into_iter().enumerate() {
         if short > 0 {
             let _ = writeln!(
                 text,
@@ -192,9 +196,11 @@ fn node(described: &Description, node: &str) -> anyhow::Result<String> {
 /// The grants of a node that are over.
 fn lately<'a>(described: &Description, name: &dyn Fn(u64) -> &'a str) -> String {
     let mut text = String::new();
-    for GivenMessage { grant, capacity, demand, since_ms, until_ms, .. } in &described.given {
-        let (Some(grant), Some(until_ms)) = (grant, until_ms) else { continue };
-        let short = shortages(*capacity, demand).nth(grant.class as usize).unwrap_or_default();
+    for given in &described.given {
+        let GivenMessage { grant: Some(grant), since_ms, until_ms: Some(until_ms), .. } = given
+        else {
+            continue;
+        };
         let _ = writeln!(
             text,
             "From {:.1} s to {:.1} s ago class {} went through {}: {} were granted, for it was short of {}.",
@@ -203,7 +209,7 @@ fn lately<'a>(described: &Description, name: &dyn Fn(u64) -> &'a str) -> String 
             class_of(described, grant),
             name(grant.provider),
             rate(grant.amount),
-            rate(short)
+            rate(short_of(given, grant))
         );
     }
     text
