@@ -53,6 +53,12 @@ impl Member {
         }
     }
 
+    /// What its uplink carries of its own. While a queue below the uplink fills, more goes out than is carried:
+    /// that is not missing later.
+    pub(super) fn carries(&self) -> Amount {
+        self.output.min(self.tuple.capacity)
+    }
+
     /// A directive goes to it.
     pub(super) fn direct(&mut self, now: Time, round: u64) {
         (self.must_direct, self.directed, self.round) = (false, now, round);

@@ -270,8 +270,8 @@ impl Orchestrator {
         let new = self.ledger.apply(now, &redirections, round);
         for grant in &new {
             let member = self.ledger.members.get(grant.receiver);
-            let output = member.map_or(Amount::ZERO, |member| member.output);
-            if self.pairs.granted(now, (grant.receiver, grant.provider), output) {
+            let carries = member.map_or(Amount::ZERO, Member::carries);
+            if self.pairs.granted(now, (grant.receiver, grant.provider), carries) {
                 self.ledger.members.reshape();
             }
         }

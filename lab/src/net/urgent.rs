@@ -4,11 +4,14 @@ use std::num::NonZeroU64;
 
 use super::run;
 
+/// Above whatever else of a benchmark runs at real-time priority (`chrt -r 5 lab bench ...`).
+const PRIORITY: &str = "50";
+
 /// Lets the calling thread run before all others that want the processor, and lets its waits end when
 /// they should, not up to 50 us later to save power. A real wire takes no processor from anybody and waits
 /// for none. Where that is not permitted the thread goes on as it is; `lab net selftest` shows the price.
 pub fn urgent() {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
-    let _ = run("chrt", &["--fifo", "--pid", "1", &thread]);
+    let _ = run("chrt", &["--fifo", "--pid", PRIORITY, &thread]);
 }
