@@ -14,6 +14,7 @@ pub mod io;
 pub mod limits;
 pub mod link;
 pub mod log;
+pub mod mirror;
 pub mod node;
 pub mod optimum;
 pub mod options;

@@ -4,7 +4,7 @@
 //! drivers.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
@@ -26,7 +26,7 @@ use crate::config::{
 use crate::drive::{self, Running};
 use crate::fleet::{self, MemberOptions, Peer, Place, RelayCounts};
 use crate::input::mqtt::Clients;
-use crate::parts::{Door, Tasks, log_options, open_log, start_input, start_output};
+use crate::parts::{Door, Tasks, log_options, open_log, start_input, start_mirrors, start_output};
 use crate::port::{Clock, OutputPort};
 use crate::script::Scripts;
 
@@ -52,6 +52,8 @@ pub struct Assembled {
     pub listens: Vec<SocketAddr>,
     /// Where they listen for links.
     pub links: Vec<SocketAddr>,
+    /// Where it listens for other nodes' logs.
+    pub mirrors: Vec<SocketAddr>,
     inputs: Tasks,
     outputs: Tasks,
 }
@@ -76,11 +78,13 @@ pub async fn start_with(
     let mut log = open_log(config).await?;
     // What other nodes may not have heard that it was accepted.
     let accepted = log.as_mut().map(|log| std::mem::take(&mut log.opened.recovery.accepted));
-    let accepted = accepted.unwrap_or_default();
+    let accepted = Arc::new(Mutex::new(accepted.unwrap_or_default()));
     let incarnation = log.as_ref().map_or_else(incarnation, |log| log.opened.incarnation);
     let boot = log.as_ref().map_or(0, |log| log.opened.boot);
     let options = node_options(config, incarnation, boot)?;
     let name = options.name.clone();
+    let seat = options.fleet.map(|seat| usize::from(seat.output.0));
+    let overhead = seat.map_or(Size::ZERO, |seat| options.outputs[seat].overhead);
     let scripts = config.script_specs().map_err(anyhow::Error::msg)?;
     let scripts = Scripts::load(&scripts)?;
     let (mut running, ports) = drive::start(options, Clock::start(), log, scripts)?;
@@ -92,7 +96,7 @@ pub async fn start_with(
     running.log_is_ready().await;
     let clients = Arc::new(Clients::new());
     clients.restore(std::mem::take(&mut running.sessions));
-    let relays = RelayCounts::default();
+    let relays = RelayCounts::new(overhead);
     let door = Door { intake: running.intake.clone(), clients, accepted, relays: relays.clone() };
     let (mut listens, mut links) = (Vec::new(), Vec::new());
     for input in &config.input {
@@ -100,8 +104,10 @@ pub async fn start_with(
         let all = if input.link.is_some() { &mut links } else { &mut listens };
         all.extend(bound);
     }
+    let mirrors =
+        start_mirrors(config, &running, (name.clone(), incarnation), &door, &mut inputs).await?;
     start_member(config, &running, (name.clone(), incarnation), relays, &mut inputs);
-    Ok(Assembled { name, running, listens, links, inputs, outputs })
+    Ok(Assembled { name, running, listens, links, mirrors, inputs, outputs })
 }
 
 /// Starts the node's part in its fleet, if it has one.

@@ -12,6 +12,7 @@ mod files;
 pub mod fleet;
 mod links;
 mod log;
+mod mirror;
 mod nearest;
 pub(crate) mod outputs;
 pub mod places;
@@ -35,6 +36,7 @@ pub use clients::{ClientVersion, MqttClientConfig};
 pub use fleet::{FleetConfig, OrchestrateConfig, OrchestratorConfig, PeerConfig};
 pub use links::{LinkInputConfig, LinkOutputConfig, Tcp};
 pub use log::{Backlog, LogConfig};
+pub use mirror::MirrorConfig;
 pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
 pub use proxy::{
     AccessFormat, BodyMode, FarTlsConfig, HealthConfig, ListenMode, ORIGINAL, Protocol,
@@ -67,6 +69,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// `[log]`.
     pub log: LogConfig,
+    /// `[mirror]`.
+    pub mirror: MirrorConfig,
     /// `[fleet]`.
     pub fleet: FleetConfig,
     /// `[proxy]`.

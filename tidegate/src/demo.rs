@@ -105,6 +105,7 @@ impl Stage {
             commits: None,
             links: Vec::new(),
             fleet: None,
+            mirror: None,
             scripts: Vec::new(),
         });
         Ok(NodeView { uptime_seconds: start.elapsed().as_secs_f64(), ..view })

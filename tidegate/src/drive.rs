@@ -23,9 +23,10 @@ use tokio::time::{Instant, sleep_until};
 use self::adapting::Adapting;
 pub use self::running::{FleetDoor, Running, StatusHandle};
 use crate::fleet::FleetBoard;
+use crate::mirror::MirrorBoard;
 use crate::port::{Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Transmit};
 use crate::script::{Script, Scripts, Seat};
-use crate::spool::{self, CommitCounts, Spool, SpoolOptions};
+use crate::spool::{self, Beginning, CommitCounts, Spool, SpoolOptions};
 
 /// Arrivals that may wait for the loop: a few batches, so that an input feels back-pressure early.
 const ARRIVALS_MAX: usize = 64;
@@ -80,8 +81,10 @@ pub fn start(
                 outputs: options.outputs.iter().map(|output| output.name.clone()).collect(),
             };
             let counts = CommitCounts::new(spool::damaged_ranges(&opened.recovery));
+            let lengths = opened.recovery.segments.clone();
             let node = Node::resume(options, opened.recovery)?;
-            (node, Some(Spool::start(opened.folder, &how, name, counts, sender.clone())?))
+            let beginning = Beginning { folder: opened.folder, name, lengths };
+            (node, Some(Spool::start(beginning, &how, counts, sender.clone())?))
         }
     };
     let intake = Intake::new(sender.clone(), clock);
@@ -99,6 +102,7 @@ pub fn start(
         outputs.push(OutputEnd { orders, downs: vec![0; usize::from(lanes)] });
     }
     let log_is_ready = spool.as_ref().map(Spool::is_ready);
+    let log_lengths = spool.as_ref().map(Spool::lengths);
     let commits = spool.as_ref().map(Spool::commits);
     let record_max = usize::try_from(node.options().record_max.0).unwrap_or(usize::MAX);
     let adapting = Adapting::new(scripts, record_max, sender.clone());
@@ -125,11 +129,13 @@ pub fn start(
             commits,
             links,
             fleet: FleetBoard::default(),
+            mirror: MirrorBoard::default(),
             scripts: board,
             proxy: None,
         },
         intake,
         sessions,
+        log_lengths,
         log_is_ready,
         arrivals: sender,
         task: tokio::spawn(drive.run()),

@@ -14,6 +14,7 @@ pub mod inspect;
 pub mod link;
 pub mod logs;
 pub mod metrics;
+pub mod mirror;
 pub mod output;
 pub mod parts;
 pub mod port;

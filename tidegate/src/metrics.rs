@@ -9,6 +9,7 @@ mod fleet;
 mod inputs;
 mod links;
 mod log;
+mod mirror;
 pub mod orchestrator;
 mod proxy;
 mod scripts;
@@ -150,7 +151,7 @@ const WANTED: Metric = Metric::gauge(
 const ALLOCATED: Metric =
     Metric::gauge("tidegate_class_allocated_bytes_per_second", "The class's part of the uplinks.");
 /// Every metric.
-pub const ALL: [Metric; 91] = [
+pub const ALL: [Metric; 96] = [
     INFO,
     UPTIME,
     HELD,
@@ -217,6 +218,11 @@ pub const ALL: [Metric; 91] = [
     fleet::TAKEOVERS,
     fleet::REDIRECTED,
     fleet::REDIRECTED_BYTES,
+    mirror::UP,
+    mirror::BEHIND,
+    mirror::KEPT,
+    mirror::OWNER_UP,
+    mirror::INHERITED,
     orchestrator::LEADS,
     orchestrator::NODES,
     orchestrator::GRANTS,
@@ -276,6 +282,7 @@ pub fn encode(snapshot: &Snapshot, counts: &Counts) -> String {
     links::encode(&snapshot.links, &mut text);
     log::encode(status, snapshot.commits.as_ref(), &mut text);
     fleet::encode(status, snapshot.fleet.as_ref(), &mut text);
+    mirror::encode(snapshot.mirror.as_ref(), &mut text);
     scripts::encode(&snapshot.scripts, &mut text);
     proxy::encode(snapshot.proxy.as_ref(), &mut text);
     text.finish()

@@ -2,13 +2,13 @@
 
 mod link;
 mod log;
+mod mirror;
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use tidegate_core::link::accepted::Accepted;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -20,6 +20,7 @@ use crate::fleet::RelayCounts;
 use crate::input::mqtt::client::{self, MqttClientOptions};
 use crate::input::mqtt::{self as mqtt_input, Clients, MqttOptions, Version};
 use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
+use crate::input::streams::Names;
 use crate::output::amqp::AmqpOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
 use crate::output::{self, OutputOptions};
@@ -28,6 +29,7 @@ use crate::tls::{self, ClientTls};
 
 pub use log::open_log;
 pub(crate) use log::{key_of_file, log_key, log_keys, log_options};
+pub use mirror::start_mirrors;
 
 /// Drivers at work; one that fails ends with its error.
 pub type Tasks = JoinSet<anyhow::Result<()>>;
@@ -40,7 +42,7 @@ pub struct Door {
     /// The MQTT clients of all inputs.
     pub clients: Arc<Clients>,
     /// What the node accepted from other nodes before it started.
-    pub accepted: Accepted,
+    pub accepted: Names,
     /// Where neighbours' records are counted.
     pub relays: RelayCounts,
 }

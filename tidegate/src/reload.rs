@@ -147,6 +147,7 @@ fn differences(old: &Config, new: &Config) -> Vec<&'static str> {
         http,
         limits,
         log,
+        mirror,
         fleet,
         proxy,
     } = old;
@@ -158,6 +159,7 @@ fn differences(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[http]", *http != new.http),
         ("[limits]", *limits != new.limits),
         ("[log]", *log != new.log),
+        ("[mirror]", *mirror != new.mirror),
         ("[fleet]", *fleet != new.fleet),
         ("[proxy]", *proxy != new.proxy),
     ];

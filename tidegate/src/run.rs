@@ -114,6 +114,9 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     for address in &node.links {
         tracing::info!("links at {address}");
     }
+    for address in &node.mirrors {
+        tracing::info!("other nodes' logs at {address}");
+    }
     for output in &config.output {
         tracing::info!("records go to {}", output.destination());
     }

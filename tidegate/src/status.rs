@@ -16,6 +16,7 @@ use crate::drive::StatusHandle;
 use crate::fleet::FleetFigures;
 use crate::input::counts::InputCounts;
 use crate::link::LinkFigures;
+use crate::mirror::MirrorFigures;
 use crate::port::Stopping;
 use crate::proxy::{ProxyCounts, ProxyFigures};
 use crate::script::board::ScriptStatus;
@@ -38,6 +39,8 @@ pub struct Snapshot {
     pub links: Vec<LinkFigures>,
     /// Its part in a fleet; `None` without one.
     pub fleet: Option<FleetFigures>,
+    /// Mirrors: of its log, and of others'; `None` where it has to do with none.
+    pub mirror: Option<MirrorFigures>,
     /// What its scripts did.
     pub scripts: Vec<ScriptStatus>,
     /// What its proxy counts; `None` for a node that is none.
@@ -79,9 +82,10 @@ impl StatusSource {
         let commits = self.handle.commits().map(CommitCounts::read);
         let links = self.handle.links().read();
         let fleet = self.handle.fleet().read();
+        let mirror = self.handle.mirror().read();
         let scripts = self.handle.scripts().read();
         let proxy = self.handle.proxy().map(ProxyCounts::read);
-        let snapshot = Snapshot { now, before, commits, links, fleet, scripts, proxy };
+        let snapshot = Snapshot { now, before, commits, links, fleet, mirror, scripts, proxy };
         *kept = Some((Instant::now(), snapshot.clone()));
         Ok(snapshot)
     }

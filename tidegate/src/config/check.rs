@@ -9,6 +9,7 @@ mod classes;
 mod fleet;
 mod links;
 mod log;
+mod mirror;
 mod proxy;
 mod scripts;
 mod security;
@@ -73,6 +74,7 @@ pub fn check(config: &Config) -> Vec<Finding> {
     brokers::check(config, &mut findings);
     links::check(config, &mut findings);
     fleet::check(config, &mut findings);
+    mirror::check(config, &mut findings);
     proxy::check(config, &mut findings);
     findings.0
 }

@@ -10,7 +10,7 @@ mod scripts;
 
 use std::fmt::Write;
 
-use super::{Config, HttpConfig, LimitsConfig, LogConfig, NodeConfig, StreamConfig};
+use super::{Config, HttpConfig, LimitsConfig, LogConfig, MirrorConfig, NodeConfig, StreamConfig};
 
 /// The whole file. It is a right configuration.
 pub fn render() -> String {
@@ -30,6 +30,7 @@ pub fn render() -> String {
     scripts::scripts(&mut file);
     http_and_limits(&mut file);
     log(&mut file);
+    mirror(&mut file);
     fleet(&mut file);
     proxy::proxy(&mut file);
     file.0
@@ -228,6 +229,46 @@ fn log(file: &mut File) {
         &standby.to_string(),
         "Whether to wait while another process uses the log, and to take over when it ends.",
     );
+}
+
+fn mirror(file: &mut File) {
+    let MirrorConfig { after, bound, .. } = MirrorConfig::default();
+    file.section(
+        "[mirror]",
+        "This node's log at a neighbour, which sends what is owed when this node is gone; and neighbours'\n\
+         logs here. Without to and listen there is none.",
+    );
+    file.key(
+        "to",
+        "\"gate-8.example:7445\"",
+        "Host and port of the [mirror] listen that keeps this node's log. Default: none.",
+    );
+    file.key("listen", "\"0.0.0.0:7445\"", "Where other nodes bring their logs. Default: nowhere.");
+    file.key("from", "[\"gate-8\"]", "Names of nodes that may. Default: all with a certificate.");
+    file.key(
+        "directory",
+        "\"/var/lib/tidegate/mirror\"",
+        "Folder of their logs. A sealed log stays sealed: give its key to [log] old_key_files, or this node\n\
+         can keep it and not send it. Required where something is listened on.",
+    );
+    file.key(
+        "after",
+        &quoted(after),
+        "How long a node may be away before its records are sent from here, marked as records that may\n\
+         have arrived. Longer than its restart takes.",
+    );
+    file.key("bound", &quoted(bound), "Bytes of all their logs together.");
+    file.key(
+        "ca",
+        "\"/etc/tidegate/pki/ca.pem\"",
+        "Authorities of all certificates. Default: that of [fleet], as for the next two.",
+    );
+    file.key(
+        "certificate",
+        "\"/etc/tidegate/pki/gate-7.pem\"",
+        "The certificate of this node; its common name is the node's name.",
+    );
+    file.key("key", "\"/etc/tidegate/pki/gate-7.key\"", "Its private key.");
 }
 
 fn fleet(file: &mut File) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidegate_core::fleet::Measured;
 use tidegate_core::io::{Control, Input};
 use tidegate_core::log::SessionState;
+use tidegate_core::mirror::Lengths;
 use tidegate_core::rules::Rules;
 use tidegate_core::status::NodeStatus;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -13,6 +14,7 @@ use tokio::task::JoinHandle;
 use crate::fleet::FleetBoard;
 use crate::input::counts::InputCounts;
 use crate::link::Links;
+use crate::mirror::MirrorBoard;
 use crate::port::{Arrival, Clock, Intake, Stopping};
 use crate::proxy::ProxyCounts;
 use crate::script::Script;
@@ -31,6 +33,8 @@ pub struct Running {
     pub status: StatusHandle,
     /// Sessions of clients that the log knows, each with how long it still lasts.
     pub sessions: Vec<SessionState>,
+    /// What of the log is safe on disk, if there is one.
+    pub log_lengths: Option<watch::Receiver<Lengths>>,
     pub(super) log_is_ready: Option<watch::Receiver<bool>>,
     pub(super) arrivals: mpsc::Sender<Arrival>,
     pub(super) task: JoinHandle<NodeStatus>,
@@ -80,6 +84,7 @@ pub struct StatusHandle {
     pub(super) commits: Option<CommitCounts>,
     pub(super) links: Links,
     pub(super) fleet: FleetBoard,
+    pub(super) mirror: MirrorBoard,
     pub(super) scripts: ScriptBoard,
     pub(super) proxy: Option<ProxyCounts>,
 }
@@ -97,6 +102,7 @@ impl StatusHandle {
             commits: None,
             links: Links::default(),
             fleet: FleetBoard::default(),
+            mirror: MirrorBoard::default(),
             scripts,
             proxy: Some(proxy),
         };
@@ -131,6 +137,11 @@ impl StatusHandle {
     /// The node's part in its fleet.
     pub fn fleet(&self) -> &FleetBoard {
         &self.fleet
+    }
+
+    /// Mirrors: of the node's log, and of others'.
+    pub fn mirror(&self) -> &MirrorBoard {
+        &self.mirror
     }
 
     /// What the node's scripts did.

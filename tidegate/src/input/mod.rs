@@ -9,3 +9,4 @@ pub mod counts;
 pub mod link;
 pub mod mqtt;
 pub mod replay;
+pub mod streams;

@@ -48,6 +48,11 @@ impl Growing {
         Ok(())
     }
 
+    /// Bytes that were written.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
     /// Makes safe what was written.
     ///
     /// # Errors

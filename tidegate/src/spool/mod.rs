@@ -23,6 +23,7 @@ use std::time::Duration;
 use tidegate_core::log::{
     Append, Damage, Fetch, Key, LogError, LogName, Recovery, SegmentId, Verdict, Writer,
 };
+use tidegate_core::mirror::Lengths;
 use tokio::sync::watch;
 
 use self::encode::Command;
@@ -124,7 +125,20 @@ pub struct Spool {
     writing: JoinHandle<()>,
     /// True from the first commit on.
     is_ready: watch::Receiver<bool>,
+    /// What is safe on disk.
+    lengths: watch::Receiver<Lengths>,
     commits: CommitCounts,
+}
+
+/// A log as it is when writing begins.
+#[derive(Debug)]
+pub struct Beginning {
+    /// Its folder.
+    pub folder: Folder,
+    /// What new segments are called by.
+    pub name: LogName,
+    /// Its segments, and what there is of each.
+    pub lengths: Lengths,
 }
 
 impl Spool {
@@ -133,15 +147,16 @@ impl Spool {
     /// # Errors
     /// The system gives no thread.
     pub fn start(
-        folder: Folder,
+        beginning: Beginning,
         options: &SpoolOptions,
-        name: LogName,
         commits: CommitCounts,
         arrivals: tokio::sync::mpsc::Sender<Arrival>,
     ) -> io::Result<Spool> {
+        let Beginning { folder, name, lengths } = beginning;
         let (encode, commands) = mpsc::channel();
         let (read, orders) = mpsc::channel();
         let (ready, is_ready) = watch::channel(false);
+        let (safe, lengths) = watch::channel(lengths);
         let reserve = Reserve::new(folder.reserve());
         let folder = Arc::new(folder);
         let reader = read::Reader {
@@ -162,6 +177,7 @@ impl Spool {
             file: None,
             arrivals,
             ready,
+            safe,
             commits: commits.clone(),
             reserve,
         };
@@ -169,12 +185,17 @@ impl Spool {
         named("log-read").spawn(move || reader.run(&orders))?;
         let encoding = named("log-encode").spawn(move || encoder.run(&commands))?;
         let writing = named("log-write").spawn(move || writer.run())?;
-        Ok(Spool { encode, read, encoding, writing, is_ready, commits })
+        Ok(Spool { encode, read, encoding, writing, is_ready, lengths, commits })
     }
 
     /// Whether something was committed: waits for it through the receiver.
     pub fn is_ready(&self) -> watch::Receiver<bool> {
         self.is_ready.clone()
+    }
+
+    /// What is safe on disk, after each commit.
+    pub fn lengths(&self) -> watch::Receiver<Lengths> {
+        self.lengths.clone()
     }
 
     /// What its commits count.

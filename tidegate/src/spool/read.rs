@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -51,20 +52,28 @@ impl Reader {
     }
 
     fn read(&self, order: &Fetch) -> io::Result<Fetched> {
-        let file = File::open(self.folder.path(order.segment))?;
-        let head = read_at(&file, 0, HEADER_MAX)?;
-        let opened = Header::open(&head, &self.keys).map_err(io::Error::other)?;
-        let mut length = WINDOW;
-        loop {
-            let bytes = read_at(&file, u64::from(order.from), length)?;
-            let window = Window { from: order.from, bytes: &bytes, is_last: bytes.len() < length };
-            let fetched = fetch(&opened, window, &order.streams, order.most);
-            match fetched.needs {
-                // Twice as many at least: where damage hides how long an entry is, steps of a byte would
-                // read the same again and again.
-                Some(needs) => length = needs.max(2 * length),
-                None => return Ok(fetched),
-            }
+        read_window(&self.folder.path(order.segment), &self.keys, order)
+    }
+}
+
+/// Reads what an order wants from the file of its segment.
+///
+/// # Errors
+/// What the system says, or none of the keys opens it.
+pub(crate) fn read_window(path: &Path, keys: &[Key], order: &Fetch) -> io::Result<Fetched> {
+    let file = File::open(path)?;
+    let head = read_at(&file, 0, HEADER_MAX)?;
+    let opened = Header::open(&head, keys).map_err(io::Error::other)?;
+    let mut length = WINDOW;
+    loop {
+        let bytes = read_at(&file, u64::from(order.from), length)?;
+        let window = Window { from: order.from, bytes: &bytes, is_last: bytes.len() < length };
+        let fetched = fetch(&opened, window, &order.streams, order.most);
+        match fetched.needs {
+            // Twice as many at least: where damage hides how long an entry is, steps of a byte would
+            // read the same again and again.
+            Some(needs) => length = needs.max(2 * length),
+            None => return Ok(fetched),
         }
     }
 }

@@ -7,6 +7,8 @@ use std::time::Instant;
 
 use tidegate_core::io::Input;
 use tidegate_core::log::{SegmentId, Write};
+use tidegate_core::mirror::Lengths;
+use tidegate_core::units::Size;
 use tokio::sync::{mpsc, watch};
 
 use super::encode::answer_failed;
@@ -21,9 +23,11 @@ pub(super) struct Writing {
     pub(super) folder: Arc<Folder>,
     pub(super) pending: Arc<Pending>,
     /// The segment that grows.
-    pub(super) file: Option<Growing>,
+    pub(super) file: Option<(SegmentId, Growing)>,
     pub(super) arrivals: mpsc::Sender<Arrival>,
     pub(super) ready: watch::Sender<bool>,
+    /// What is safe on disk, for who copies it.
+    pub(super) safe: watch::Sender<Lengths>,
     pub(super) commits: CommitCounts,
     pub(super) reserve: Reserve,
 }
@@ -38,6 +42,7 @@ impl Writing {
                 Job::Release(segments) => self.release(&segments),
                 Job::Finish(writes) => {
                     let written = self.write(writes, &mut Vec::new());
+                    self.tell_length();
                     if let Err(error) = written.and_then(|()| self.finish()) {
                         // Nothing is lost: a segment without a footer is read whole.
                         tracing::warn!(%error, "the log's last segment has no footer");
@@ -57,13 +62,14 @@ impl Writing {
             self.commits.failed();
             numbers.extend(self.pending.fail());
             // What is left of the segment is read as far as it is whole.
-            self.file.take().iter_mut().for_each(Growing::cut);
+            self.file.take().iter_mut().for_each(|(_, file)| file.cut());
             // Nothing in them was acknowledged. A disk that stays full would collect one a second.
             made.into_iter().for_each(|segment| self.delete(segment));
             self.reserve.give(&error);
             answer_failed(&self.arrivals, numbers);
             return;
         }
+        self.tell_length();
         self.commits.committed(numbers.len(), begun.elapsed());
         let upto = numbers.last().copied().unwrap_or(0);
         // A loop that is gone needs no answer.
@@ -72,29 +78,38 @@ impl Writing {
         self.ready.send_replace(true);
     }
 
+    /// The segment that grows is safe up to its end.
+    fn tell_length(&self) {
+        let Some((segment, file)) = &self.file else { return };
+        self.safe.send_modify(|safe| {
+            safe.insert(*segment, Size(file.end()));
+        });
+    }
+
     /// Writes, and makes it safe; notes the segments whose files it makes.
     fn write(&mut self, writes: Vec<Write>, made: &mut Vec<SegmentId>) -> io::Result<()> {
         for Write { segment, is_new, bytes } in writes {
             if is_new {
                 self.finish()?;
-                self.file = Some(Growing::create(&self.folder.path(segment))?);
+                self.file = Some((segment, Growing::create(&self.folder.path(segment))?));
                 made.push(segment);
                 self.folder.sync()?;
             }
-            self.file.as_mut().ok_or(io::ErrorKind::NotFound)?.write(&bytes)?;
+            self.file.as_mut().ok_or(io::ErrorKind::NotFound)?.1.write(&bytes)?;
         }
-        self.file.as_ref().map_or(Ok(()), Growing::sync)
+        self.file.as_ref().map_or(Ok(()), |(_, file)| file.sync())
     }
 
     /// Nothing more goes into the segment that grows: its room goes, and what it has is made safe.
     fn finish(&mut self) -> io::Result<()> {
-        let Some(mut file) = self.file.take() else { return Ok(()) };
+        let Some((_, mut file)) = self.file.take() else { return Ok(()) };
         file.cut();
         file.sync()
     }
 
     fn release(&self, segments: &[SegmentId]) {
         segments.iter().for_each(|&segment| self.delete(segment));
+        self.safe.send_modify(|safe| safe.retain(|segment, _| !segments.contains(segment)));
         self.reserve.keep();
     }
 

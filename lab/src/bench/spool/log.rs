@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use bytes::Bytes;
 use tidegate::port::Arrival;
-use tidegate::spool::{self, CommitCounts, Spool, SpoolOptions};
+use tidegate::spool::{self, Beginning, CommitCounts, Spool, SpoolOptions};
 use tidegate_core::io::Input;
 use tidegate_core::log::{
     Append, Checkpoint, Destinations, Entry, Key, LogName, LoggedRecord, SegmentId, StreamName,
@@ -38,8 +38,8 @@ pub(super) async fn run(folder: &Path, group: usize, time: Duration) -> anyhow::
         outputs: vec!["cloud".into()],
     };
     let (sender, mut arrivals) = mpsc::channel(64);
-    let spool =
-        Spool::start(opened.folder, &options, name, CommitCounts::default(), sender.clone())?;
+    let beginning = Beginning { folder: opened.folder, name, lengths: opened.recovery.segments };
+    let spool = Spool::start(beginning, &options, CommitCounts::default(), sender.clone())?;
     let mut entries = Entries::new(group);
     let start = Instant::now();
     let (mut told, mut safe) = (0, 0);

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::LinkInputOptions;
-use super::streams::{Settled, Streams, Ticket};
+use crate::input::streams::{Settled, Streams, Ticket};
 use crate::link::board::PERIOD;
 use crate::link::engine::Engine;
 use crate::link::wire::Heard;

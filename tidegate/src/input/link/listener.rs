@@ -10,7 +10,6 @@ use bytes::{Bytes, BytesMut};
 use quinn::{Endpoint, TokioRuntime};
 use rustls::ServerConfig;
 use socket2::{Domain, Protocol, Socket, Type};
-use tidegate_core::link::accepted::Accepted;
 use tidegate_core::link::packet::Head;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -19,8 +18,8 @@ use tokio::time::timeout;
 
 use super::LinkInputOptions;
 use super::life::Life;
-use super::streams::Streams;
 use crate::input::complaints::Complaints;
+use crate::input::streams::{Names, Streams};
 use crate::link::wire::{self, Heard, Wire, split};
 use crate::link::{HEARD_MAX, PROTOCOL, quic, tcp};
 use crate::port::Intake;
@@ -180,7 +179,7 @@ impl LinkListener {
 
     /// Takes connections until `stop` is true or its sender is gone. What is in `accepted` is not accepted
     /// again.
-    pub async fn run(self, intake: Intake, accepted: Accepted, mut stop: watch::Receiver<bool>) {
+    pub async fn run(self, intake: Intake, accepted: Names, mut stop: watch::Receiver<bool>) {
         let LinkListener { endpoints, listeners, options } = self;
         let mut tls = (*options.tls).clone();
         tls.alpn_protocols = vec![PROTOCOL.to_vec()];

@@ -1,12 +1,10 @@
 //! The far end of links: records of other nodes, taken over by this one.
 //!
-//! `listener` takes connections, `life` is one life of one node's link over all of its paths, and
-//! `streams` offers the records of each stream to our node, and answers for them when it has accepted
-//! them by its own rules: in its log, where they are durable.
+//! `listener` takes connections, and `life` is one life of one node's link over all of its paths. What
+//! comes is offered to our node by [`super::streams`].
 
 mod life;
 mod listener;
-mod streams;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The streams of other nodes: a task for each, so that none waits for another.
+//! The streams of other nodes, by whatever way they come: a task for each, so that none waits for another.
 //!
 //! A record is offered to our node under the name that it has, and the sender hears of it when the node
 //! has accepted it. What the node cannot take now is offered again; what it has accepted before is answered
@@ -32,29 +32,32 @@ const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 /// Records offered at once.
 const BATCH_MAX: usize = 64;
 
+/// Which records of other nodes were accepted here, by whatever way.
+pub type Names = Arc<Mutex<Accepted>>;
+
 /// The answer about a record, for the life that it came by.
 #[derive(Debug)]
-pub(super) struct Settled {
+pub(crate) struct Settled {
     /// Its name there.
-    pub(super) record: u64,
+    pub(crate) record: u64,
     /// The answer; `None`: none is given, for the node is stopping.
-    pub(super) custody: Option<Custody>,
+    pub(crate) custody: Option<Custody>,
     /// What it cost.
-    pub(super) cost: u64,
+    pub(crate) cost: u64,
 }
 
 /// Whom to tell about a record.
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     /// The node that it came from.
-    pub(super) from: Arc<str>,
-    pub(super) record: u64,
-    pub(super) cost: u64,
-    pub(super) settled: mpsc::UnboundedSender<Settled>,
+    pub(crate) from: Arc<str>,
+    pub(crate) record: u64,
+    pub(crate) cost: u64,
+    pub(crate) settled: mpsc::UnboundedSender<Settled>,
 }
 
 impl Ticket {
-    pub(super) fn settle(self, custody: Option<Custody>) {
+    pub(crate) fn settle(self, custody: Option<Custody>) {
         let Ticket { record, cost, settled, .. } = self;
         // The life may be over: then another one asks.
         let _ = settled.send(Settled { record, custody, cost });
@@ -70,10 +73,10 @@ struct Item {
 
 /// The streams of an input. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug)]
-pub(super) struct Streams {
+pub(crate) struct Streams {
     intake: Intake,
     tasks: Tasks,
-    accepted: Arc<Mutex<Accepted>>,
+    accepted: Names,
     relays: Option<RelayCounts>,
 }
 
@@ -86,8 +89,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Streams {
-    pub(super) fn new(intake: Intake, accepted: Accepted, relays: Option<RelayCounts>) -> Self {
-        let accepted = Arc::new(Mutex::new(accepted));
+    pub(crate) fn new(intake: Intake, accepted: Names, relays: Option<RelayCounts>) -> Self {
         Streams { intake, tasks: Arc::default(), accepted, relays }
     }
 
@@ -100,7 +102,7 @@ impl Streams {
     }
 
     /// Hands a record to its stream. Bounded by what the lives hold.
-    pub(super) fn take(&self, envelope: Envelope, ticket: Ticket) {
+    pub(crate) fn take(&self, envelope: Envelope, ticket: Ticket) {
         let name = (envelope.identity.origin.clone(), envelope.identity.stream);
         let name = (name, self.class_of(&envelope));
         let mut tasks = lock(&self.tasks);
@@ -280,7 +282,8 @@ impl Stream {
     fn count(&self, pending: &Pending) {
         let Some((relays, class)) = self.streams.relays.as_ref().zip(self.name.1) else { return };
         if let Some(ticket) = pending.tickets.first() {
-            let size = Size(pending.envelope.payload.len() as u64);
+            let Envelope { key, properties, payload, .. } = &pending.envelope;
+            let size = Size((key.len() + payload.len()) as u64) + properties.size();
             relays.count(&ticket.from, class, size);
         }
     }

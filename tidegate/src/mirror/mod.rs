@@ -1,0 +1,16 @@
+//! Hot standby across machines: a node's log is copied to a neighbour as it grows, and when the node is
+//! gone the neighbour sends what it still owed.
+//!
+//! `ship` is the owner's part and `keep` the keeper's; both talk by `talk`, in the words of
+//! `tidegate_core::mirror`. What is kept stands on a `shelf`; `inherit` takes over what it owes.
+
+mod board;
+mod inherit;
+mod keep;
+mod shelf;
+mod ship;
+mod talk;
+
+pub use self::board::{KeptFigures, MirrorBoard, MirrorFigures};
+pub(crate) use self::keep::{KeeperOptions, run as keep};
+pub(crate) use self::ship::Owner;
