@@ -93,6 +93,8 @@ pub struct Link {
     blocked_until: Time,
     /// Answers to records that go with the next packet.
     custodies: VecDeque<(u64, Custody)>,
+    /// They open a packet of their own from then on.
+    custodies_at: Time,
     events: VecDeque<Event>,
     counts: LinkCounts,
     now: Time,
@@ -118,6 +120,7 @@ impl Link {
             told_limit: WINDOW_START,
             blocked_until: Time::ZERO,
             custodies: VecDeque::new(),
+            custodies_at: Time::ZERO,
             events: VecDeque::new(),
             counts: LinkCounts::default(),
             now: Time::ZERO,
@@ -312,7 +315,10 @@ impl Link {
             [path.next_timeout(), due, free].into_iter().flatten().min()
         };
         let paths = self.paths.iter().filter_map(of_path).min();
-        [paths, self.outbox.next_timeout()].into_iter().flatten().min()
+        let may_answer = !self.custodies.is_empty();
+        let may_answer = may_answer && (0..self.paths.len()).any(|path| self.is_usable(path));
+        let answers = Some(self.custodies_at).filter(|_| may_answer);
+        [paths, answers, self.outbox.next_timeout()].into_iter().flatten().min()
     }
 
     /// The next thing to tell, until there is none.
