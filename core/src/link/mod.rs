@@ -43,6 +43,7 @@ pub use self::options::{
 };
 pub use self::reassembly::READ_MAX;
 
+use self::assign::Scratch;
 use self::guard::Guard;
 use self::in_flight::{Carried, Outcome};
 use self::outbox::{Outbox, WINDOW_START};
@@ -91,6 +92,7 @@ pub struct Link {
     told_limit: Size,
     /// The peer's window kept a record from beginning, and counts as short until then.
     blocked_until: Time,
+    scratch: Scratch,
     /// Answers to records that go with the next packet.
     custodies: VecDeque<(u64, Custody)>,
     /// They open a packet of their own from then on.
@@ -119,6 +121,7 @@ impl Link {
             inbox: Reassembly::new(options.receive_window),
             told_limit: WINDOW_START,
             blocked_until: Time::ZERO,
+            scratch: Scratch::default(),
             custodies: VecDeque::new(),
             custodies_at: Time::ZERO,
             events: VecDeque::new(),
