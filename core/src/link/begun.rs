@@ -19,6 +19,9 @@ pub(super) struct Part {
 }
 
 impl Part {
+    /// Behind all parts.
+    pub(super) const LAST: Part = Part { dsn: u64::MAX, repair: u8::MAX };
+
     /// The piece of this data sequence number.
     pub(super) fn piece(dsn: u64) -> Self {
         Part { dsn, repair: 0 }

@@ -87,7 +87,8 @@ pub(super) struct Guard {
     free: f64,
     /// When a record asked last.
     asked_at: Time,
-    /// The peer's window keeps records from beginning: what is lost holds up all of them, and the paths have room.
+    /// The peer's window has kept a record from beginning within the last round trip: what is lost holds up all that
+    /// wait, and the paths have room.
     is_blocked: bool,
     /// Part of the virtual queues that is filled, smoothed, and when that was looked at last.
     filled: f64,
@@ -235,7 +236,7 @@ impl Guard {
         self.observed_at = now;
     }
 
-    /// Whether the peer's window keeps records from beginning.
+    /// Whether the peer's window has kept a record from beginning within the last round trip.
     pub(super) fn blocked(&mut self, is_blocked: bool) {
         self.is_blocked = is_blocked;
     }

@@ -95,7 +95,10 @@ impl InFlight {
     /// Takes out the packets that came, oldest first.
     pub(super) fn acked(&mut self, ack: &Ack) -> Vec<Sent> {
         self.largest_acked = self.largest_acked.max(Some(ack.largest()));
-        let runs = ack.runs.iter().rev().cloned();
+        let Some((&oldest, _)) = self.packets.first_key_value() else { return Vec::new() };
+        // The newest stand first; most of the others are known for long.
+        let news = ack.runs.iter().take_while(|run| *run.end() >= oldest).count();
+        let runs = ack.runs[..news].iter().rev().cloned();
         let came: Vec<u64> =
             runs.flat_map(|run| self.packets.range(run).map(|(&psn, _)| psn)).collect();
         came.into_iter().filter_map(|psn| self.remove(psn)).collect()

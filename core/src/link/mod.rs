@@ -43,6 +43,7 @@ pub use self::options::{
 };
 pub use self::reassembly::READ_MAX;
 
+use self::assign::Scratch;
 use self::guard::Guard;
 use self::in_flight::{Carried, Outcome};
 use self::outbox::{Outbox, WINDOW_START};
@@ -91,8 +92,11 @@ pub struct Link {
     told_limit: Size,
     /// The peer's window kept a record from beginning, and counts as short until then.
     blocked_until: Time,
+    scratch: Scratch,
     /// Answers to records that go with the next packet.
     custodies: VecDeque<(u64, Custody)>,
+    /// They open a packet of their own from then on.
+    custodies_at: Time,
     events: VecDeque<Event>,
     counts: LinkCounts,
     now: Time,
@@ -117,7 +121,9 @@ impl Link {
             inbox: Reassembly::new(options.receive_window),
             told_limit: WINDOW_START,
             blocked_until: Time::ZERO,
+            scratch: Scratch::default(),
             custodies: VecDeque::new(),
+            custodies_at: Time::ZERO,
             events: VecDeque::new(),
             counts: LinkCounts::default(),
             now: Time::ZERO,
@@ -312,7 +318,10 @@ impl Link {
             [path.next_timeout(), due, free].into_iter().flatten().min()
         };
         let paths = self.paths.iter().filter_map(of_path).min();
-        [paths, self.outbox.next_timeout()].into_iter().flatten().min()
+        let may_answer = !self.custodies.is_empty();
+        let may_answer = may_answer && (0..self.paths.len()).any(|path| self.is_usable(path));
+        let answers = Some(self.custodies_at).filter(|_| may_answer);
+        [paths, answers, self.outbox.next_timeout()].into_iter().flatten().min()
     }
 
     /// The next thing to tell, until there is none.

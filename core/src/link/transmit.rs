@@ -1,5 +1,7 @@
 //! What a packet holds, and when it goes.
 
+use std::time::Duration;
+
 use super::Link;
 use super::in_flight::Carried;
 use super::options::PathState;
@@ -9,6 +11,12 @@ use crate::units::{Size, Time};
 
 /// The peer is told of its window again when it has grown by so much of it.
 const WINDOW_STEP: u64 = 32;
+
+/// Answers to records go at once, but not so soon after the ones before: while many come, those of this time share a
+/// packet.
+const CUSTODY_SPACING: Duration = Duration::from_millis(2);
+/// What a driver may add to a packet without moving it: the number of its path.
+const DRIVER_MAX: usize = 1;
 
 impl Link {
     /// The next packet for this path; `None` while nothing may or need go.
@@ -24,7 +32,7 @@ impl Link {
     fn begin(&mut self, path: usize) -> (u64, Vec<u8>) {
         let (from, to) = (self.options.incarnation, self.peer.unwrap_or(0));
         let psn = self.paths[path].take_psn();
-        let mut packet = Vec::with_capacity(self.options.packet_max);
+        let mut packet = Vec::with_capacity(self.options.packet_max + DRIVER_MAX);
         Head { from, to, psn }.encode(&mut packet);
         (psn, packet)
     }
@@ -40,9 +48,10 @@ impl Link {
         let grown = window.limit.saturating_sub(self.told_limit);
         let tells_window = is_usable && grown.0 * WINDOW_STEP >= self.options.receive_window.0;
         let has_custodies = is_usable && !self.custodies.is_empty();
+        let tells_custodies = has_custodies && self.custodies_at <= now;
         let question = self.paths[path].take_question();
         let is_asked = question || self.paths[path].has_train();
-        if acks.is_empty() && !tells_window && !has_custodies && !is_asked {
+        if acks.is_empty() && !tells_window && !tells_custodies && !is_asked {
             return None;
         }
         let (psn, mut packet) = self.begin(path);
@@ -52,12 +61,16 @@ impl Link {
             self.told_limit = window.limit;
             carried.push(Carried::Window);
         }
-        for other in acks {
+        // What came by this path is acknowledged by the way, due or not.
+        for other in [path].into_iter().chain(acks.into_iter().filter(|&other| other != path)) {
             if packet.len() + ACK_MAX + PING_MAX <= self.options.packet_max
-                && let Some(ack) = self.paths[other].received.ack(now, other as u8, false)
+                && let Some(ack) = self.paths[other].received.ack(now, other as u8, other == path)
             {
                 Frame::Ack(ack).encode(&mut packet);
             }
+        }
+        if has_custodies {
+            self.custodies_at = now + CUSTODY_SPACING;
         }
         while has_custodies
             && packet.len() + FATE_MAX + PING_MAX <= self.options.packet_max
@@ -121,5 +134,40 @@ impl Link {
         self.counts.parts += carried.len() as u64;
         self.paths[path].sent(now, psn, Size(packet.len() as u64), carried);
         Some(packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::packet::Custody;
+    use crate::link::{LinkOptions, PathOptions};
+    use crate::record::Fate;
+
+    /// How many answers each packet holds that goes now.
+    fn answers(link: &mut Link, now: Time) -> Vec<usize> {
+        let packets = std::iter::from_fn(|| link.poll_transmit(0, now));
+        let count = |packet: Vec<u8>| {
+            let (_, frames) = Head::decode(&packet).expect("our own packet");
+            frames.iter().filter(|frame| matches!(frame, Frame::Custody { .. })).count()
+        };
+        packets.map(count).collect()
+    }
+
+    #[test]
+    fn the_first_answer_goes_at_once_and_those_of_two_milliseconds_share_a_packet() {
+        let at = |millis: u64| Time::from_millis(1000 + millis);
+        let mut link = Link::new(LinkOptions::new(1, 1));
+        link.path_up(0, at(0), PathOptions::default());
+        assert!(answers(&mut link, at(0)).iter().all(|&count| count == 0), "the first train");
+        link.settle(1, Custody::Final(Fate::Confirmed));
+        assert_eq!(answers(&mut link, at(0)), [1]);
+        link.settle(2, Custody::Final(Fate::Confirmed));
+        assert_eq!(answers(&mut link, at(1)), []);
+        link.settle(3, Custody::Final(Fate::Confirmed));
+        assert_eq!(link.next_timeout(), Some(at(2)));
+        assert_eq!(answers(&mut link, at(2)), [2]);
+        link.settle(4, Custody::Final(Fate::Confirmed));
+        assert_eq!(answers(&mut link, at(5)), [1]);
     }
 }

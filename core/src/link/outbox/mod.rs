@@ -127,6 +127,11 @@ impl Outbox {
         self.waiting_bytes + self.ready_bytes
     }
 
+    /// Whether anything may be sent, or begin.
+    pub(super) fn has_unassigned(&self) -> bool {
+        !self.ready.is_empty() || !self.waiting.is_empty() || self.half.is_some()
+    }
+
     /// Bytes of records that the peer takes at most.
     pub(super) fn peer_window(&self) -> Size {
         self.window.record_max

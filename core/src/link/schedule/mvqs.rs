@@ -47,15 +47,23 @@ impl Scheduler for Mvqs {
         let paths = choice.open;
         // Where the peer's window is short a longer way keeps more of it, and no path is ever full.
         let price = if choice.is_blocked { 0.0 } else { USED_PRICE };
-        let arrival = |path| arrival(path, choice.piece, price);
-        let arrivals: Vec<f64> = paths.iter().map(arrival).collect();
+        let arrival = |path: &PathView| arrival(path, choice.piece, price);
+        // The two that are first: to every path the best of the others is one of them.
+        let (mut first, mut second) = ((0, f64::INFINITY), f64::INFINITY);
+        for (place, time) in paths.iter().map(arrival).enumerate() {
+            if time < first.1 {
+                (second, first) = (first.1, (place, time));
+            } else {
+                second = second.min(time);
+            }
+        }
         let total = |(place, path): (usize, &PathView)| {
             // A failed piece goes again, by the best of the other paths, once the failure is known.
-            let others = arrivals.iter().enumerate().filter(|&(other, _)| other != place);
-            let again = others.map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
-            let again = if again.is_finite() { again } else { arrivals[place] };
+            let time = arrival(path);
+            let again = if place == first.0 { second } else { first.1 };
+            let again = if again.is_finite() { again } else { time };
             let loss = path.loss_rate.min(LOSS_MAX);
-            arrivals[place] + loss / (1.0 - loss) * (path.detection + again.max(0.0))
+            time + loss / (1.0 - loss) * (path.detection + again.max(0.0))
         };
         Some(place_of_least(paths.iter().enumerate().map(total)))
     }
