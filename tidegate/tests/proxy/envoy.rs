@@ -88,7 +88,7 @@ impl Rig {
         let envoy =
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/rivals/envoy/bin/envoy");
         if !envoy.exists() || !has("curl") {
-            println!("skipped: needs Envoy and curl, not found: scripts/rivals.sh");
+            eprintln!("skipped: needs Envoy and curl, not found: scripts/rivals.sh");
             return None;
         }
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -34,7 +34,7 @@ impl Hosts {
     fn new(test: &str) -> Option<Hosts> {
         for program in ["curl", "python3", "iptables", "setpriv"] {
             if !has(program) {
-                println!("skipped: needs {program}, not found");
+                eprintln!("skipped: needs {program}, not found");
                 return None;
             }
         }
@@ -42,7 +42,7 @@ impl Hosts {
         let names = ["client", "gate", "server"].map(name);
         let hosts = Hosts { names, server: None };
         if !hosts.names.iter().all(|name| ip(&format!("netns add {name}"))) {
-            println!("skipped: needs the right to make network namespaces, not found");
+            eprintln!("skipped: needs the right to make network namespaces, not found");
             return None;
         }
         let [client, gate, server] = &hosts.names;
@@ -154,7 +154,7 @@ fn redirect_leads_what_this_host_sends() {
         "-t nat -A OUTPUT -p tcp --dport 80 -m owner ! --uid-owner {USER} -j REDIRECT --to-ports 15001"
     );
     if !hosts.iptables(0, &rule) {
-        println!("skipped: needs iptables with REDIRECT and owner, not found");
+        eprintln!("skipped: needs iptables with REDIRECT and owner, not found");
         return;
     }
     hosts.serve();
@@ -185,7 +185,7 @@ fn tproxy_leads_what_passes_and_sees_the_client() {
     let rule = "-t mangle -A PREROUTING -i lan -p tcp --dport 80 -j TPROXY --on-port 15001 \
                 --tproxy-mark 1";
     if !hosts.iptables(1, rule) {
-        println!("skipped: needs iptables with TPROXY, not found");
+        eprintln!("skipped: needs iptables with TPROXY, not found");
         return;
     }
     for command in ["rule add fwmark 1 lookup 100", "route add local 0.0.0.0/0 dev lo table 100"] {
