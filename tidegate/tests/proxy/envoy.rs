@@ -146,10 +146,10 @@ impl Rig {
 
 const SCRIPT: &str = "function on_message(h)
   local m, path = h:message(), h:header():get('path')
+  if m:size() > 0 then m:setBody(string.upper(m:bytes(1, -1))) end
   if path == '/edge' then h:redirect('edge') end
   if path == '/drop' then h:drop() end
   if path == '/path' then h:header():replace('path', '/other') end
-  if m:size() > 0 then m:setBody(string.upper(m:bytes(1, -1))) end
 end
 function on_response(h)
   local m = h:message()
