@@ -64,7 +64,7 @@ pub(super) async fn send(load: Load, begins: impl FnOnce()) -> anyhow::Result<An
     let counted_from = start + load.warm_up;
     let end = counted_from + load.counted;
     let mut all = Vec::new();
-    let mut bells = Vec::new();
+    let mut bells: Vec<mpsc::UnboundedSender<Instant>> = Vec::new();
     for (place, stream) in (0..).zip(sockets) {
         let share = Share {
             per_second: load.per_second,
