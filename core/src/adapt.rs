@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::class::ClassId;
 use crate::io::{Content, Destination, Edit, Input, OutputId, QueueId};
 use crate::node::Node;
 use crate::record::DeliveryId;
@@ -52,6 +53,10 @@ pub struct QueueFacts {
     pub in_flight: Size,
     /// Bytes that may be.
     pub window: Size,
+    /// The class that serves it.
+    pub class: ClassId,
+    /// The rate that a script holds it to; `None` where none does.
+    pub rate: Option<Rate>,
 }
 
 /// The verdicts of one run of a script.

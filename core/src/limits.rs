@@ -8,8 +8,9 @@ use crate::units::Size;
 pub const CLASSES_MAX: usize = 16;
 /// Rules (`[[stream]]`) of one node: matched in order for every new (source, key).
 pub const RULES_MAX: usize = 256;
-/// Outputs of one node.
-pub const OUTPUTS_MAX: usize = 16;
+/// Outputs of one node: as many as a set of destinations in the log has bits. Each of them is looked at for
+/// every pick.
+pub const OUTPUTS_MAX: usize = 32;
 /// Paths (connections) of one node, over all outputs.
 pub const PATHS_MAX: usize = OUTPUTS_MAX * CLASSES_MAX;
 /// Streams with a place in the table; the idle ones of closed sources make room.

@@ -23,6 +23,8 @@ pub const TARGETS: &[Target] = &[
     ("log_scan", log_scan),
     ("link_packets", link_packets),
     ("replay_rows", replay_rows),
+    ("script_text", script_text),
+    ("script_calls", script_calls),
 ];
 
 /// A filter and a topic, one a line: a filter that is accepted says so again, and matches exactly what
@@ -100,4 +102,14 @@ pub fn link_packets(data: &[u8]) {
 /// A file of any format that a replay reads.
 pub fn replay_rows(data: &[u8]) {
     tidegate::input::replay::exercise(data);
+}
+
+/// A script's text.
+pub fn script_text(data: &[u8]) {
+    tidegate::script::fuzz::exercise_text(data);
+}
+
+/// Four bytes a call of the scripts' interface.
+pub fn script_calls(data: &[u8]) {
+    tidegate::script::fuzz::exercise_calls(data);
 }

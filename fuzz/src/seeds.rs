@@ -17,6 +17,7 @@ pub fn seeds() -> Vec<Seed> {
     add("topic_filter", TOPIC_FILTERS);
     add("config", CONFIGS);
     add("replay_rows", ROWS);
+    add("script_text", SCRIPTS);
     all.push(("topic_filter", "not-utf8", vec![b'a', 0xff, b'/', b'#']));
     all.push(("topic_filter", "deep", "a/".repeat(200).into_bytes()));
     all.extend(amqp::seeds().map(|(name, bytes)| ("amqp_client", name, bytes)));
@@ -24,6 +25,7 @@ pub fn seeds() -> Vec<Seed> {
     all.extend(mqtt::session_seeds().map(|(name, bytes)| ("mqtt_session", name, bytes)));
     all.extend(mqtt::source_seeds().map(|(name, bytes)| ("mqtt_source", name, bytes)));
     all.extend(node_ops());
+    all.extend(script_calls());
     all.extend(log::seeds());
     all.extend(link::seeds());
     all
@@ -104,3 +106,30 @@ const ROWS: &[(&str, &str)] = &[
     ),
     ("deep", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\n"),
 ];
+
+const SCRIPTS: &[(&str, &str)] = &[
+    ("endless", "function on_message(h) while true do pcall(error) end end"),
+    ("bomb", "function on_message(h) local t = {} while true do t[#t + 1] = {t} end end"),
+    ("recursion", "function on_message(h) local function f() return f() + 1 end f() end"),
+    ("loading", "while true do end"),
+    (
+        "timers",
+        "function on_load(h) h:every(10, function(h) for q in h:Queues():getQueue() do for m in q:messages() do m:drop() end end end) end function on_message(h) end",
+    ),
+    ("paced", "function on_message(h) for q in h:Queues():getQueue() do q:setRate(0) end end"),
+    ("broken", "function on_message(h"),
+    ("nothing", ""),
+];
+
+/// Every function once, on the message that came; and a mixture.
+fn script_calls() -> impl Iterator<Item = Seed> {
+    let each =
+        |on: u8| (0..34u8).flat_map(move |method| [on, method << 1 | 1, method, 7]).collect();
+    let mixed = (0..128u8).map(|place| place.wrapping_mul(97)).collect();
+    [
+        ("script_calls", "on-a-message", each(12)),
+        ("script_calls", "on-a-queue", each(13)),
+        ("script_calls", "mixed", mixed),
+    ]
+    .into_iter()
+}

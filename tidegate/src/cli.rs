@@ -1,5 +1,6 @@
 //! The command line: what can be asked for, and the help that teaches it.
 
+pub mod envoy;
 pub mod fleet;
 pub mod log;
 pub mod proxy;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use tidegate_core::units::Rate;
 
+use self::envoy::{EnvoyConfigArguments, ExtProcArguments};
 use self::fleet::{FleetArguments, OrchestrateArguments};
 use self::log::{ExplainArguments, LogCommand};
 use self::proxy::ProxyArguments;
@@ -45,6 +47,7 @@ Examples:
   tidegate orchestrate -c fleet.toml   lead a fleet of nodes
   tidegate fleet status                who borrows whose uplink
   tidegate proxy --to 127.0.0.1:3000 --script shed.luau   an HTTP sidecar with a script
+  tidegate ext-proc --script shed.luau   the same for messages of an Envoy
   tidegate script test shed.luau --trace events.csv   what a script does to recorded events
   tidegate user add users plc-7        a user of its MQTT listener
   tidegate keys init pki               a private authority for TLS
@@ -100,6 +103,12 @@ pub enum Command {
     /// Run an HTTP sidecar whose requests and responses wait where scripts edit them
     #[command(after_help = proxy::PROXY_HELP)]
     Proxy(ProxyArguments),
+    /// Run an external processor for Envoy: its messages wait where scripts edit them
+    #[command(after_help = envoy::EXT_PROC_HELP)]
+    ExtProc(ExtProcArguments),
+    /// Write Envoy's side of ext-proc, or look for what in one would defeat the queues
+    #[command(after_help = envoy::ENVOY_CONFIG_HELP)]
+    EnvoyConfig(EnvoyConfigArguments),
     /// Try an adaptation script before a node runs it
     #[command(after_help = script::SCRIPT_HELP)]
     Script {
@@ -313,6 +322,8 @@ mod tests {
             "orchestrate",
             "fleet",
             "proxy",
+            "ext-proc",
+            "envoy-config",
             "script",
         ] {
             let mut command = Cli::command();

@@ -41,6 +41,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Orchestrate(arguments) => wait(one, run::orchestrate(&arguments)),
         Command::Fleet(arguments) => wait(many, ask::fleet(&arguments)),
         Command::Proxy(arguments) => proxy::run::proxy(&arguments),
+        Command::ExtProc(arguments) => proxy::run::ext_proc(&arguments),
+        Command::EnvoyConfig(arguments) => proxy::envoy::advice::envoy_config(&arguments),
         Command::Script { command } => tools::script(&command),
         Command::User { command } => secrets::user(&command),
         Command::Keys { command } => secrets::keys(&command),

@@ -1,5 +1,6 @@
 //! Every configuration that a reader may copy from a document is right.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +32,10 @@ fn blocks(document: &str) -> Vec<&str> {
 
 #[test]
 fn configurations_in_documents_are_right() {
-    for document in ["README.md", "docs/SCRIPTS.md"] {
+    let pages = fs::read_dir(root().join("docs/scripts")).unwrap();
+    let pages = pages.map(|page| format!("docs/scripts/{}", page.unwrap().file_name().display()));
+    let documents = ["README.md", "docs/SCRIPTS.md"].map(str::to_owned);
+    for document in &documents.into_iter().chain(pages).collect::<Vec<_>>() {
         let text = fs::read_to_string(root().join(document)).unwrap();
         let blocks = blocks(&text);
         assert!(!blocks.is_empty(), "{document} shows no configuration");
@@ -39,6 +43,19 @@ fn configurations_in_documents_are_right() {
             assert_eq!(complaints(document, block), "", "{block}");
         }
     }
+}
+
+#[test]
+fn every_script_has_a_page_and_every_page_a_script() {
+    let names = |folder: &str, ending: &str| -> BTreeSet<String> {
+        let files = fs::read_dir(root().join(folder)).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter_map(|name| Some(name.strip_suffix(ending)?.to_owned())).collect()
+    };
+    let mut scripts = names("tidegate/lua", ".luau");
+    // What is run before every script, to bound the library.
+    scripts.remove("prelude");
+    assert_eq!(scripts, names("docs/scripts", ".md"));
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{OutputId, SessionId};
+use super::{OutputId, QueueId, SessionId};
 use crate::class::ClassId;
 use crate::fleet::Amount;
 use crate::log::SessionPosition;
 use crate::record::{DeliveryId, SourceId};
 use crate::rules::{RuleId, Rules};
+use crate::units::Rate;
 
 /// Orders from people, other nodes and the orchestrator.
 #[derive(Clone, Debug)]
@@ -80,6 +81,13 @@ pub enum Control {
         peer: OutputId,
         /// The neighbour's name.
         name: Arc<str>,
+    },
+    /// A queue is held to a rate of its own from now on (zero: nothing of it goes), or no more.
+    Pace {
+        /// The queue; one that is gone is not touched.
+        queue: QueueId,
+        /// Bytes/s.
+        rate: Option<Rate>,
     },
     /// New rules; the stored backlog is re-classed.
     Rules(Arc<Rules>),

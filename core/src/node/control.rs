@@ -31,6 +31,7 @@ impl Node {
                 self.granted(now, peer, class, amount, lease);
             }
             Control::Neighbour { peer, name } => self.redirect.name(peer, name),
+            Control::Pace { queue, rate } => self.queues.set_rate(now, queue.into(), rate),
             Control::Rules(rules) => self.reload(now, &rules),
             Control::Subscribe { .. } | Control::Unsubscribe { .. } => {
                 self.report(Event::Unsupported("a local subscription"));

@@ -83,6 +83,8 @@ impl Node {
             min_rtt: uplink.min_rtt(),
             in_flight: uplink.in_flight(),
             window: uplink.window(),
+            class: spec.class,
+            rate: self.queues.rate(key),
         })
     }
 

@@ -238,6 +238,9 @@ impl Node {
         let path = state.first_path + usize::from(lane_place);
         let lane = &mut state.lanes[usize::from(lane_place)];
         let is_first = self.queues.take(key);
+        if is_first {
+            self.queues.charge(now, key);
+        }
         let delivery = self.queues.get_mut(key).expect("a candidate is known");
         let progress = &mut delivery.progress;
         if is_first {

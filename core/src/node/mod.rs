@@ -270,6 +270,7 @@ impl Node {
             return Some(output);
         }
         self.settle(now);
+        self.queues.release_due(now);
         self.prepare();
         self.write_due(now);
         if let Some(output) = self.next_for_log().or_else(|| self.outbox.pop_front()) {
@@ -299,7 +300,8 @@ impl Node {
             [state.wake, state.uplink.next_timeout(), state.scheduler.next_reallocation()]
         });
         let log = self.store.as_ref().and_then(|store| store.next_timeout());
-        uplinks.chain([expiry, patience, log, self.redirect.wake]).flatten().min()
+        let paced = self.queues.next_release();
+        uplinks.chain([expiry, patience, log, paced, self.redirect.wake]).flatten().min()
     }
 
     /// The record of a delivery; `None` for a stale handle.

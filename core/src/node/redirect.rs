@@ -107,6 +107,7 @@ impl Node {
     /// Hands a whole record to a neighbour's connection: that cuts it by itself.
     fn send_by(&mut self, now: Time, key: DeliveryKey, class: ClassId, peer: OutputId) -> Output {
         self.queues.take(key);
+        self.queues.charge(now, key);
         self.queues.divert(key, peer);
         let lane_place = self.options.scheduler.lane_of(class);
         let state = &mut self.outputs[usize::from(peer.0)];

@@ -11,8 +11,9 @@ mod group;
 mod handle;
 mod list;
 mod look;
+mod pace;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use slotmap::SlotMap;
 
@@ -21,6 +22,7 @@ pub use self::handle::{DeliveryKey, QueueKey, RecordKey};
 pub use self::list::{End, List};
 
 use self::group::{Group, Rank};
+use self::pace::Pace;
 use crate::class::ClassId;
 use crate::io::OutputId;
 use crate::rules::{Discipline, RuleId};
@@ -50,6 +52,7 @@ struct Queue {
     /// What the group's index holds for this queue: to be found again for removal.
     ranked: [Option<Rank>; 2],
     generation: u64,
+    pace: Pace,
 }
 
 impl Queue {
@@ -98,6 +101,8 @@ pub struct Queues {
     deliveries: SlotMap<DeliveryKey, Delivery>,
     queues: SlotMap<QueueKey, Queue>,
     groups: Vec<Group>,
+    /// Queues that must wait for their own rate, by the time when they need not any more.
+    held: BTreeSet<(Time, QueueKey)>,
     /// Heads that must be prepared before their queue can be picked from.
     unready: Vec<DeliveryKey>,
     /// How often a queue was opened or closed.
@@ -110,7 +115,8 @@ impl Queues {
         let mut groups = Vec::new();
         groups.resize_with(classes * outputs, Group::default);
         let (deliveries, queues) = (SlotMap::with_key(), SlotMap::with_key());
-        Queues { ranking, outputs, deliveries, queues, groups, unready: Vec::new(), changes: 0 }
+        let (held, unready) = (BTreeSet::new(), Vec::new());
+        Queues { ranking, outputs, deliveries, queues, groups, held, unready, changes: 0 }
     }
 
     fn group_at(&self, class: ClassId, output: OutputId) -> usize {
@@ -119,13 +125,15 @@ impl Queues {
 
     /// A new, empty queue.
     pub fn open(&mut self, spec: QueueSpec) -> QueueKey {
-        let queue = Queue { spec, lists: Default::default(), ranked: [None; 2], generation: 0 };
+        let (lists, pace) = (Default::default(), Pace::default());
+        let queue = Queue { spec, lists, ranked: [None; 2], generation: 0, pace };
         self.changes += 1;
         self.queues.insert(queue)
     }
 
     /// Forgets an empty queue. Panics if it holds records: forgetting one would be a loss.
     pub fn close(&mut self, queue: QueueKey) {
+        self.set_rate(Time::ZERO, queue, None);
         if let Some(gone) = self.queues.remove(queue) {
             self.changes += 1;
             assert!(gone.lists.iter().all(|list| list.records == 0), "a closed queue is empty");
@@ -332,6 +340,9 @@ impl Queues {
                 queue.spec.strict_order && was_late.is_some_and(|rank| rank.first >= first);
             let rank = Rank { first, order, queue: queue_key };
             wanted[if stays_late { Timing::Late } else { timing } as usize] = Some(rank);
+        }
+        if queue.pace.is_held() {
+            wanted = [None; 2];
         }
         let (spec, ranked) = (queue.spec, queue.ranked);
         if ranked != wanted {

@@ -93,7 +93,7 @@ impl Failure {
         }
     }
 
-    fn words(self) -> &'static str {
+    pub(super) fn words(self) -> &'static str {
         match self {
             Failure::NoRoute => "no route takes this request",
             Failure::NoTunnel => "CONNECT is not served here",
@@ -112,7 +112,7 @@ impl Failure {
     }
 
     /// Whether asking again a little later may help.
-    fn may_pass(self) -> bool {
+    pub(super) fn may_pass(self) -> bool {
         self.status() == StatusCode::SERVICE_UNAVAILABLE
             || self.status() == StatusCode::TOO_MANY_REQUESTS
     }

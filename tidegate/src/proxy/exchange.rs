@@ -309,10 +309,10 @@ fn changed(gathered: Gathered, record: &Record, headers: &mut hyper::HeaderMap) 
 }
 
 /// A place among a route's waiting messages.
-struct Waiting<'a>(&'a Cell<u32>);
+pub(super) struct Waiting<'a>(&'a Cell<u32>);
 
 impl Waiting<'_> {
-    fn enter(count: &Cell<u32>, max: u32) -> Result<Waiting<'_>, Failure> {
+    pub(super) fn enter(count: &Cell<u32>, max: u32) -> Result<Waiting<'_>, Failure> {
         if count.get() >= max {
             return Err(Failure::Full);
         }

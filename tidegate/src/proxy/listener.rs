@@ -8,10 +8,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::body::{Body, Incoming};
 use hyper::header::HeaderValue;
-use hyper::service::service_fn;
+use hyper::service::{Service, service_fn};
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use hyper_util::server::conn::auto::{self, HttpServerConnExec};
 use rustls::ServerConfig;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -20,12 +22,15 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_local;
 use tokio_rustls::TlsAcceptor;
 
+use super::envoy;
 use super::exchange::{Gate, exchange};
 use super::sources::Name;
 use crate::config::ListenMode;
 
 /// Requests of one HTTP/2 connection at once.
 const STREAMS_MAX: u32 = 256;
+/// Exchanges of one Envoy at once: all that it carries come by one connection or a few.
+const DIALOGS_MAX: u32 = 16_384;
 /// Room for one request's head.
 const HEAD_MAX: usize = 64 * 1024;
 /// Connections that wait to be accepted: more is not what systems allow.
@@ -68,9 +73,19 @@ impl Peer {
     }
 }
 
+/// Who comes to a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guest {
+    /// HTTP clients.
+    Client,
+    /// Envoy, by gRPC.
+    Envoy,
+}
+
 /// How connections of a listener are taken.
 #[derive(Clone, Debug)]
 pub(super) struct Manner {
+    pub(super) guest: Guest,
     pub(super) place: usize,
     pub(super) mode: ListenMode,
     pub(super) tls: Option<Arc<ServerConfig>>,
@@ -170,12 +185,40 @@ async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     peer: Rc<Peer>,
     manner: &Manner,
     gate: &Rc<Gate>,
-    mut stopping: watch::Receiver<bool>,
+    stopping: watch::Receiver<bool>,
 ) {
-    let service = service_fn(|request| {
-        let exchange = exchange(gate.clone(), peer.clone(), request);
-        async move { Ok::<_, Infallible>(exchange.await) }
-    });
+    match manner.guest {
+        Guest::Client => {
+            let service = service_fn(|request| {
+                let exchange = exchange(gate.clone(), peer.clone(), request);
+                async move { Ok::<_, Infallible>(exchange.await) }
+            });
+            answer(stream, manner, service, stopping).await;
+        }
+        Guest::Envoy => {
+            let service = service_fn(|request| {
+                let dialog = envoy::answer(gate.clone(), peer.clone(), request);
+                async move { Ok::<_, Infallible>(dialog.await) }
+            });
+            answer(stream, manner, service, stopping).await;
+        }
+    }
+}
+
+async fn answer<S, Q, B>(
+    stream: S,
+    manner: &Manner,
+    service: Q,
+    mut stopping: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    Q: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    Q::Future: 'static,
+    B: Body + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    LocalExecutor: HttpServerConnExec<Q::Future, B>,
+{
+    let streams = if manner.guest == Guest::Envoy { DIALOGS_MAX } else { STREAMS_MAX };
     let mut builder = auto::Builder::new(LocalExecutor);
     builder
         .http1()
@@ -187,7 +230,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         .timer(TokioTimer::new())
         .max_header_list_size(HEAD_MAX as u32)
         .adaptive_window(true)
-        .max_concurrent_streams(STREAMS_MAX);
+        .max_concurrent_streams(streams);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let has_told = Cell::new(false);

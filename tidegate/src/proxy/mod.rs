@@ -21,6 +21,7 @@ mod access_log;
 mod answer;
 mod body;
 mod counts;
+pub mod envoy;
 mod exchange;
 mod exit;
 mod hall;

@@ -19,9 +19,10 @@ use super::counts::ProxyCounts;
 use super::exchange::Gate;
 use super::exit::Registry;
 use super::hall::Hall;
-use super::listener::{self, Manner};
+use super::listener::{self, Guest, Manner};
 use super::plan::{Plan, plan};
 use super::upstream::Upstream;
+use crate::cli::envoy::ExtProcArguments;
 use crate::cli::proxy::ProxyArguments;
 use crate::config::{Config, ListenMode, ProxyListenerConfig, read, read_file, read_with_files};
 use crate::drive::StatusHandle;
@@ -43,35 +44,60 @@ const ARRIVALS_MAX: usize = 64;
 /// # Errors
 /// The configuration is wrong, or an address cannot be bound.
 pub fn proxy(arguments: &ProxyArguments) -> anyhow::Result<ExitCode> {
-    let config = configuration(arguments)?;
+    let file = arguments.config.as_deref();
+    on_one_thread(configuration(file, || arguments.as_text())?, file, Guest::Client)
+}
+
+/// Runs an external processor of Envoy until a signal stops it.
+///
+/// # Errors
+/// As [`proxy`].
+pub fn ext_proc(arguments: &ExtProcArguments) -> anyhow::Result<ExitCode> {
+    let file = arguments.config.as_deref();
+    let config = configuration(file, || arguments.as_text())?;
+    for upstream in &config.proxy.upstream {
+        anyhow::ensure!(
+            upstream.rate.is_none() || upstream.cap().is_some(),
+            "[[proxy.upstream]] {:?}: rate = \"auto\" needs connections of our own, and Envoy has them: \
+             give a rate",
+            upstream.label()
+        );
+    }
+    on_one_thread(config, file, Guest::Envoy)
+}
+
+fn on_one_thread(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Result<ExitCode> {
     // One thread: a message's way through the hall has no hop, and no lock.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let tasks = LocalSet::new();
-    let code = tasks.block_on(&runtime, run(config, arguments.config.as_deref()));
+    let code = tasks.block_on(&runtime, run(config, file, guest));
     drop(tasks);
     runtime.shutdown_background();
     code
 }
 
 /// The configuration of a file, or of the command line.
-fn configuration(arguments: &ProxyArguments) -> anyhow::Result<Config> {
-    if arguments.config.is_some() {
-        let config = load(arguments.config.as_deref())?;
+fn configuration(
+    file: Option<&Path>,
+    as_text: impl FnOnce() -> anyhow::Result<String>,
+) -> anyhow::Result<Config> {
+    if file.is_some() {
+        let config = load(file)?;
         anyhow::ensure!(
             !config.proxy.listener.is_empty() && !config.proxy.upstream.is_empty(),
             "no [[proxy.listener]] or no [[proxy.upstream]] in it: see `tidegate config`"
         );
         return Ok(config);
     }
-    let text = arguments.as_text()?;
+    let text = as_text()?;
     let reading = read_with_files(&text);
     anyhow::ensure!(reading.counts().0 == 0, "{}", reading.render("arguments", &text));
     Ok(reading.config)
 }
 
-async fn run(config: Config, file: Option<&Path>) -> anyhow::Result<ExitCode> {
+async fn run(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    let running = start(&config)?;
+    let running = start(&config, guest)?;
     for (address, name) in &running.listens {
         tracing::info!(listener = %name, "requests at {address}");
     }
@@ -133,7 +159,7 @@ fn reload(
     Ok(())
 }
 
-fn specs(config: &Config) -> anyhow::Result<Vec<Arc<ScriptSpec>>> {
+pub(super) fn specs(config: &Config) -> anyhow::Result<Vec<Arc<ScriptSpec>>> {
     let specs = config.script_specs().map_err(anyhow::Error::msg)?;
     let as_http =
         |spec: Arc<ScriptSpec>| Arc::new(ScriptSpec { dialect: Dialect::Http, ..(*spec).clone() });
@@ -155,11 +181,11 @@ pub(super) struct Running {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// Starts a proxy on this thread. `config` has no error.
+/// Starts a proxy on this thread, for HTTP clients or for Envoy. `config` has no error.
 ///
 /// # Errors
 /// An address cannot be bound, or a file cannot be used.
-pub(super) fn start(config: &Config) -> anyhow::Result<Running> {
+pub(super) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
     let proxy = &config.proxy;
     let scripts = Scripts::load(&specs(config)?)?;
     let Plan { options, routes } = plan(config, &scripts)?;
@@ -208,7 +234,7 @@ pub(super) fn start(config: &Config) -> anyhow::Result<Running> {
     let room = Rc::new(Semaphore::new(connections as usize));
     let mut listens = Vec::new();
     for (place, config) in proxy.listener.iter().enumerate() {
-        let manner = Rc::new(manner(place, config)?);
+        let manner = Rc::new(manner(guest, place, config)?);
         for &address in config.listen.iter().flat_map(|listen| &listen.0) {
             let bound = bind(address, config)?;
             listens.push((bound.local_addr()?, config.label().to_owned()));
@@ -232,7 +258,7 @@ fn bind(
     })
 }
 
-fn manner(place: usize, config: &ProxyListenerConfig) -> anyhow::Result<Manner> {
+fn manner(guest: Guest, place: usize, config: &ProxyListenerConfig) -> anyhow::Result<Manner> {
     let files = config.tls.as_ref().and_then(|tls| tls.files());
     let tls = files.map(|files| {
         let mut server = (*crate::tls::server(&files)?).clone();
@@ -240,7 +266,7 @@ fn manner(place: usize, config: &ProxyListenerConfig) -> anyhow::Result<Manner> 
         anyhow::Ok(Arc::new(server))
     });
     let header_timeout = config.header_timeout.0;
-    Ok(Manner { place, mode: config.mode, tls: tls.transpose()?, header_timeout })
+    Ok(Manner { guest, place, mode: config.mode, tls: tls.transpose()?, header_timeout })
 }
 
 /// Everything in the hall that no request does by itself: timers, endpoints' answers, who asks for status.

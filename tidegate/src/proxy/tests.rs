@@ -13,6 +13,7 @@ use hyper::{Request, Response, StatusCode};
 use tokio::task::LocalSet;
 
 use self::peers::{Client, Upstream};
+use super::listener::Guest;
 use super::run::{Running, start};
 use crate::config::read;
 
@@ -21,7 +22,7 @@ fn proxy(text: &str) -> Running {
     let text = text.replace("PORT", "127.0.0.1:0");
     let reading = read(&text);
     assert_eq!(reading.counts().0, 0, "{}", reading.render("test", &text));
-    start(&reading.config).unwrap()
+    start(&reading.config, Guest::Client).unwrap()
 }
 
 fn address(running: &Running) -> SocketAddr {
@@ -29,7 +30,7 @@ fn address(running: &Running) -> SocketAddr {
 }
 
 /// Everything of a proxy lives on one thread.
-fn on_one_thread(test: impl Future<Output = ()>) {
+pub(super) fn on_one_thread(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let tasks = LocalSet::new();
     let limit = std::time::Duration::from_secs(60);
@@ -38,18 +39,22 @@ fn on_one_thread(test: impl Future<Output = ()>) {
 }
 
 /// A file with a script, for as long as it lives.
-struct ScriptFile(std::path::PathBuf);
+pub(super) struct ScriptFile(std::path::PathBuf);
 
 impl ScriptFile {
-    fn new(name: &str, text: &str) -> ScriptFile {
+    pub(super) fn new(name: &str, text: &str) -> ScriptFile {
         let name = format!("tidegate-proxy-{name}-{}.luau", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, text).unwrap();
         ScriptFile(path)
     }
 
+    pub(super) fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+
     /// Its section, with more lines; a call may take as long as a loaded machine needs.
-    fn section(&self, more: &str) -> String {
+    pub(super) fn section(&self, more: &str) -> String {
         let file = self.0.display().to_string();
         let time = if more.contains("time =") { "" } else { "time = \"100ms\"\n" };
         format!("[[script]]\nname = \"s\"\nfile = {file:?}\n{time}{more}\n")
@@ -86,7 +91,7 @@ async fn text(response: Response<hyper::body::Incoming>) -> (StatusCode, String)
 }
 
 /// What the proxy's node says once nothing is under way.
-fn is_settled(running: &Running) -> bool {
+pub(super) fn is_settled(running: &Running) -> bool {
     let status = running.hall.status();
     status.held == 0 && status.counts.lost(status.held) == 0
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use mlua::Function;
-use tidegate_core::units::Time;
+use tidegate_core::io::QueueId;
+use tidegate_core::units::{Rate, Time};
 
 use super::verdict::Verdict;
 
@@ -12,6 +13,8 @@ use super::verdict::Verdict;
 pub(super) struct Effects {
     pub(super) notices: Vec<String>,
     pub(super) lines: Vec<String>,
+    /// Queues that are held to a rate, or no more.
+    pub(super) rates: Vec<(QueueId, Option<Rate>)>,
     pub(super) verdicts: [u64; Verdict::ALL.len()],
 }
 

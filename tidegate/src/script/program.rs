@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use mlua::{AnyUserData, Function, Value};
 use tidegate_core::adapt::{QueueFacts, Verdicts};
-use tidegate_core::io::{Input, QueueId};
+use tidegate_core::io::{Control, Input, QueueId};
 use tidegate_core::record::DeliveryId;
 use tidegate_core::rules::ScriptId;
 use tidegate_core::units::Time;
@@ -176,6 +176,8 @@ impl Script {
                 kinds.for_each(|(all, new)| *all += new);
                 ran.notices.extend(effects.notices.into_iter().map(|text| (self.id, text)));
                 ran.inputs.extend(verdicts.inputs());
+                let pace = |(queue, rate)| Input::Control(Control::Pace { queue, rate });
+                ran.inputs.extend(effects.rates.into_iter().map(pace));
             }
             Err(failure) => self.fail(failure),
         }

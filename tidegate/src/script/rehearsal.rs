@@ -148,6 +148,14 @@ impl Rehearsal {
         }
     }
 
+    /// No queue is held to a rate any more.
+    pub fn free_queues(&mut self) {
+        let queues: Vec<_> = self.seat.queues().collect();
+        for queue in queues {
+            self.handle(Input::Control(Control::Pace { queue, rate: None }));
+        }
+    }
+
     /// A record arrives.
     pub fn offer(&mut self, record: Offered) {
         self.handle(Input::Arrived(vec![Offered { read_at: self.now, ..record }]));

@@ -50,7 +50,7 @@ pub(super) struct Stage {
     /// Whose queues it goes through; those of both sides where it is a timer.
     side: Option<Side>,
     verdicts: Verdicts,
-    effects: Effects,
+    pub(super) effects: Effects,
     /// What this call changed of records.
     changed: BTreeMap<DeliveryId, Content>,
     facts: Vec<(QueueId, QueueFacts)>,

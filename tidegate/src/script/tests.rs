@@ -80,6 +80,21 @@ fn traffic() -> ScriptSpec {
 }
 
 #[test]
+fn a_script_holds_a_queue_to_a_rate() {
+    let text = "function on_message(h)\n for queue in h:Queues():getQueue() do queue:setRate(1000) end end";
+    let mut rehearsal = rehearse(spec(text), line(&["cloud"], None));
+    (0..4).for_each(|_| rehearsal.offer(record("t", vec![1; 99])));
+    rehearsal.advance(Duration::from_secs(1));
+    let at: Vec<u64> = rehearsal
+        .went
+        .iter()
+        .map(|went| went.at.since(rehearsal.went[0].at).as_millis() as u64)
+        .collect();
+    assert_eq!(at, [0, 100, 200, 300], "100 bytes each at 1,000 bytes/s");
+    is_well(&rehearsal);
+}
+
+#[test]
 fn fig_3_redirects_where_the_cloud_is_cut_off() {
     let mut rehearsal = rehearse(traffic(), line(&["cloud-detector", "edge-detector"], Some(20e3)));
     rehearsal.offer(record("frame/1", vec![1; 1000]));

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use mlua::chunk::{ChunkMode, Compiler};
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaOptions, StdLib, VmState};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Longest text of a script.
 pub const SOURCE_MAX: usize = 256 * 1024;
@@ -19,7 +20,7 @@ const MESSAGE_MAX: usize = 400;
 /// Bounds of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Time of one call.
+    /// Time of one call, on a processor.
     pub time: Duration,
     /// Bytes of everything that the script holds.
     pub memory: usize,
@@ -46,30 +47,59 @@ pub enum Failure {
     Wrong(String),
 }
 
-/// When the call that runs must have ended.
+/// When the call that runs must have ended: by the time that its thread was on a processor. A machine that
+/// stands still for a moment must not end a script that does nothing wrong (docs/decisions/0053).
 #[derive(Debug)]
 struct Deadline {
     origin: Instant,
-    /// Nanoseconds after the origin; 0 while nothing runs.
-    at: AtomicU64,
+    /// When to look again, nanoseconds after the origin; 0 while nothing runs. Looking at the thread's time
+    /// asks the kernel, looking at this does not; the thread's time never runs faster.
+    look_at: AtomicU64,
+    /// Of the thread's time, in nanoseconds: when the call must have ended.
+    end: AtomicU64,
 }
 
 impl Deadline {
+    fn new() -> Deadline {
+        Deadline { origin: Instant::now(), look_at: AtomicU64::new(0), end: AtomicU64::new(0) }
+    }
+
     fn now(&self) -> u64 {
         u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn set(&self, limit: Duration) -> u64 {
+    fn set(&self, limit: Duration) {
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        let at = self.now().saturating_add(limit).max(1);
-        self.at.store(at, Ordering::Relaxed);
-        at
+        self.end.store(thread_time().saturating_add(limit), Ordering::Relaxed);
+        self.look_at.store(self.now().saturating_add(limit).max(1), Ordering::Relaxed);
     }
 
     fn is_over(&self) -> bool {
-        let at = self.at.load(Ordering::Relaxed);
-        at != 0 && self.now() >= at
+        let look_at = self.look_at.load(Ordering::Relaxed);
+        if look_at == 0 {
+            return false;
+        }
+        let now = self.now();
+        if now < look_at {
+            return false;
+        }
+        let left = self.end.load(Ordering::Relaxed).saturating_sub(thread_time());
+        if left > 0 {
+            self.look_at.store(now.saturating_add(left), Ordering::Relaxed);
+        }
+        left == 0
     }
+
+    fn clear(&self) {
+        self.look_at.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Nanoseconds that this thread has been on a processor.
+pub(super) fn thread_time() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
+    u64::try_from(time.tv_sec).unwrap_or_default().saturating_mul(1_000_000_000) + nanos
 }
 
 /// A machine.
@@ -98,7 +128,7 @@ impl Vm {
         lua.load(include_str!("../../lua/prelude.luau")).set_name("=prelude").exec()?;
         open(&lua)?;
         lua.sandbox(true)?;
-        let deadline = Arc::new(Deadline { origin: Instant::now(), at: AtomicU64::new(0) });
+        let deadline = Arc::new(Deadline::new());
         let watched = deadline.clone();
         lua.set_interrupt(move |_| match watched.is_over() {
             true => Err(mlua::Error::runtime("the time of this call is over")),
@@ -150,10 +180,10 @@ impl Vm {
         arguments: impl IntoLuaMulti,
         time: Duration,
     ) -> Result<R, Failure> {
-        let end = self.deadline.set(time);
+        self.deadline.set(time);
         let result = function.call::<R>(arguments);
-        let is_over = self.deadline.now() >= end;
-        self.deadline.at.store(0, Ordering::Relaxed);
+        let is_over = self.deadline.is_over();
+        self.deadline.clear();
         let result = result.map_err(|error| self.failure(&error, is_over));
         if matches!(result, Err(Failure::Memory(_))) {
             // Or the next call would find no memory either. Failures of this are the next call's.

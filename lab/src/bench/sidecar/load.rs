@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -62,6 +63,8 @@ pub(super) async fn send(load: Load, begins: impl FnOnce()) -> anyhow::Result<An
     let start = Instant::now() + Duration::from_millis(100);
     let counted_from = start + load.warm_up;
     let end = counted_from + load.counted;
+    let mut all = Vec::new();
+    let mut bells: Vec<mpsc::UnboundedSender<Instant>> = Vec::new();
     for (place, stream) in (0..).zip(sockets) {
         let share = Share {
             per_second: load.per_second,
@@ -69,12 +72,14 @@ pub(super) async fn send(load: Load, begins: impl FnOnce()) -> anyhow::Result<An
             publishers: load.connections,
             seed: load.seed,
         };
-        let schedule = Arrivals::Poisson.schedule(share)?;
+        let schedule = Arrivals::Poisson.schedule(share)?.map(|offset| start + offset);
+        all.extend(schedule.take_while(|due| *due < end).map(|due| (due, place as usize)));
+        let (bell, mut rings) = mpsc::unbounded_channel();
+        bells.push(bell);
         tasks.spawn(async move {
             let mut stream = stream;
             let mut answered = Answered::default();
-            for due in schedule.map(|offset| start + offset).take_while(|due| *due < end) {
-                sleep_until(due).await;
+            while let Some(due) = rings.recv().await {
                 let is_good = ask(&mut stream).await;
                 if due >= counted_from {
                     match is_good {
@@ -89,6 +94,8 @@ pub(super) async fn send(load: Load, begins: impl FnOnce()) -> anyhow::Result<An
             answered
         });
     }
+    all.sort_unstable();
+    let ringing = std::thread::spawn(move || ring(&all, &bells));
     sleep_until(counted_from).await;
     begins();
     let mut all = Answered::default();
@@ -97,9 +104,20 @@ pub(super) async fn send(load: Load, begins: impl FnOnce()) -> anyhow::Result<An
         all.took.extend(one.took);
         all.failed += one.failed;
     }
+    ringing.join().map_err(|_| anyhow::anyhow!("the load's clock broke"))?;
     all.took.sort_by(f64::total_cmp);
     ensure!(!all.took.is_empty(), "nothing was answered");
     Ok(all)
+}
+
+/// Tells each connection when its requests are due. A thread of its own: the runtime's timers have whole
+/// milliseconds, several times what is measured.
+fn ring(all: &[(Instant, usize)], bells: &[mpsc::UnboundedSender<Instant>]) {
+    for (due, place) in all {
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        // A connection that broke has told so already.
+        let _ = bells[*place].send(*due);
+    }
 }
 
 const REQUEST: &[u8] = b"GET /index.html HTTP/1.1\r\nhost: app.example\r\nuser-agent: lab\r\n\

@@ -216,6 +216,15 @@ impl Upstream {
         }
     }
 
+    /// Who else carries its requests did not reach it: its addresses are looked at from now on.
+    pub(super) fn note_failed(&self) {
+        self.endpoints.iter().for_each(|endpoint| endpoint.is_down.set(true));
+        if !self.endpoints.is_empty() {
+            self.refresh();
+            self.found_down.notify_one();
+        }
+    }
+
     /// Tells the hall where it changed whether any endpoint lives.
     fn refresh(&self) {
         let is_down = self.endpoints.iter().all(|endpoint| endpoint.is_down.get());

@@ -3,6 +3,7 @@
 use mlua::{AnyUserData, Function, Lua, MultiValue, UserData, UserDataMethods, Value};
 use tidegate_core::adapt::{QueueFacts, QueueState};
 use tidegate_core::io::QueueId;
+use tidegate_core::units::Rate;
 
 use super::message::{self, MessageHandle};
 use crate::script::Side;
@@ -75,6 +76,24 @@ impl UserData for QueueHandle {
             on_stage(lua, |stage| {
                 Ok(Some(stage.node()?.options().rules.get(rule).name.to_string()))
             })
+        });
+        methods.add_method("class", |lua, this, ()| {
+            let Some(QueueFacts { class, .. }) = facts(lua, this.0)? else { return Ok(None) };
+            on_stage(lua, |stage| {
+                Ok(Some(stage.node()?.options().classes.spec(class).name.to_string()))
+            })
+        });
+        methods.add_method("priority", |lua, this, ()| {
+            Ok(facts(lua, this.0)?.map(|facts| facts.class.index() as f64 + 1.0))
+        });
+        methods.add_method("rate", |lua, this, ()| {
+            Ok(on_stage(lua, |stage| stage.rate(this.0))?.map(Rate::as_f64))
+        });
+        methods.add_method("setRate", |lua, this, rate: Option<f64>| {
+            if rate.is_some_and(|rate| !rate.is_finite() || rate < 0.0) {
+                return wrong("setRate takes bytes/s, 0 or more, or nil for no bound");
+            }
+            on_stage(lua, |stage| stage.set_rate(this.0, rate.map(Rate::new)))
         });
         methods.add_method("TCPMetrics", |lua, this, name: String| tcp_metric(lua, this.0, &name));
         methods.add_method("messages", |lua, this, ()| {

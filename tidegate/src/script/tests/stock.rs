@@ -130,3 +130,30 @@ fn downsample_asks_for_less_where_the_queue_is_long() {
     assert!((5..15).contains(&small) && rehearsal.went.len() == 20, "{small}");
     is_well(&rehearsal);
 }
+
+#[test]
+fn hls_asks_for_what_the_network_carries() {
+    let text = include_str!("../../../lua/hls.luau");
+    let mut rehearsal = rehearse(stock(text, &[]), line(&["cloud"], None));
+    for (path, rate) in [
+        ("video/720/7.ts", "5000000"),
+        ("video/720/8.ts", "1100000"),
+        ("video/720/9.ts", "100"),
+        ("video/360/10.ts", "5000000"),
+        ("video/list.m3u8", "100"),
+    ] {
+        rehearsal.offer(with_header(path, "bw-est", rate));
+    }
+    rehearsal.advance(ms(100));
+    assert_eq!(
+        keys(&rehearsal),
+        [
+            "video/720/7.ts",
+            "video/360/8.ts",
+            "video/240/9.ts",
+            "video/360/10.ts",
+            "video/list.m3u8"
+        ]
+    );
+    is_well(&rehearsal);
+}
