@@ -101,7 +101,9 @@ impl Link {
         scratch: &mut Scratch,
     ) {
         let Scratch { open, full, candidates, chosen } = scratch;
-        (open.clear(), full.clear(), chosen.clear());
+        open.clear();
+        full.clear();
+        chosen.clear();
         for &(view, wanted) in backlogs {
             let queued = self.paths[view.path].queued_before(key).as_f64();
             let side = if queued < wanted { &mut *open } else { &mut *full };

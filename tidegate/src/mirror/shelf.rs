@@ -204,7 +204,7 @@ mod tests {
         shelf.add(segment, Size(4), b"entry").unwrap();
         assert_eq!(shelf.take_added().unwrap().sync().unwrap(), [(segment, Size(9))]);
         assert_eq!(shelf.take_added().unwrap().sync().unwrap(), []);
-        assert_eq!(all(&all_of_them).unwrap(), [log.clone()]);
+        assert_eq!(all(&all_of_them).unwrap(), std::slice::from_ref(&log));
         let mut again = Shelf::open(&all_of_them, &log).unwrap();
         assert_eq!((again.size(), again.lengths()), (Size(9), shelf.lengths()));
         assert_eq!(fs::read(segment_path(again.directory(), segment)).unwrap(), b"headentry");
