@@ -7,13 +7,13 @@ use std::time::Duration;
 use anyhow::ensure;
 use clap::{Args, Subcommand};
 
+use super::adapt::Adapt;
 use super::{is_skipped, on_links, say};
 use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
 use crate::bench::{
-    adapt, backlog, core, fleet, hol, ingest, kill9, link, load, orchestrator, overhead, sidecar,
-    world,
+    backlog, core, fleet, hol, ingest, kill9, link, load, orchestrator, overhead, sidecar, world,
 };
 use crate::janus;
 use crate::net::wire;
@@ -99,18 +99,8 @@ pub(super) enum Bench {
     Overhead(overhead::Options),
     /// An HTTP sidecar beside Envoy: latency and CPU of a request, with queues and a script
     Sidecar(sidecar::Options),
-    /// BumbleBee's three scripts as printed, in the node and in the HTTP sidecar: do they do what the paper says?
-    AdaptPaper,
-    /// Detection of vehicles over an uplink that breaks and that is too slow: stock scripts in the HTTP sidecar
-    AdaptTraffic(adapt::traffic::Options),
-    /// The Yahoo streaming benchmark's events in a burst, before a worker that cannot do them all: load is shed
-    AdaptYahoo(adapt::yahoo::Options),
-    /// A live stream over recorded paths: stalls and resolution with a player's own choice and with scripts
-    AdaptHls {
-        /// Folder of sizes of chunks and of recordings
-        #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
-        data: PathBuf,
-    },
+    #[command(flatten)]
+    Adapt(Adapt),
     /// Durable records a second, beside embedded stores and a plain file (cargo feature `stores`)
     Spool {
         /// A folder on the disk that is meant
@@ -229,14 +219,7 @@ impl Bench {
             Bench::Load(options) => on_links(load::run(options)).await,
             Bench::Overhead(options) => on_links(overhead::run(options)).await,
             Bench::Sidecar(options) => Ok(Some(sidecar::run(options).await?)),
-            Bench::AdaptPaper => Ok(Some(adapt::paper::run().await?)),
-            Bench::AdaptTraffic(options) => on_wires(adapt::traffic::run(options)).await,
-            Bench::AdaptHls { data } => {
-                let run = move || crate::sim::adapt::hls::run(&data);
-                let (lines, broken) = tokio::task::spawn_blocking(run).await??;
-                Ok(Some(Findings { broken, ..lines.into() }))
-            }
-            Bench::AdaptYahoo(options) => Ok(Some(adapt::yahoo::run(options).await?)),
+            Bench::Adapt(case) => case.run().await,
             #[cfg(feature = "stores")]
             Bench::Spool { directory: Some(folder), only: Some(only), group, seconds, .. } => {
                 let time = Duration::from_secs_f64(seconds);
@@ -280,7 +263,7 @@ async fn play(words: &[String]) -> anyhow::Result<Option<Findings>> {
 }
 
 /// Runs what needs emulated links, unless they cannot be made here.
-async fn on_wires(
+pub(super) async fn on_wires(
     run: impl Future<Output = anyhow::Result<Findings>>,
 ) -> anyhow::Result<Option<Findings>> {
     if is_skipped(wire::probe()) {

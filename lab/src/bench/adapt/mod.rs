@@ -7,7 +7,12 @@ pub mod traffic;
 pub mod yahoo;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
 
 use crate::report::{Archive, Findings, figure};
 use crate::rig::versions::Program;
@@ -89,8 +94,23 @@ impl Verdict {
     }
 }
 
+/// Connects as soon as somebody listens: a node's outputs may be up before that.
+async fn connect(to: SocketAddr, within: Duration) -> std::io::Result<TcpStream> {
+    let until = Instant::now() + within;
+    loop {
+        match TcpStream::connect(to).await {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) if Instant::now() > until => return Err(error),
+            Err(_) => sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
 /// An address on loopback that is free now.
-fn free_address() -> std::io::Result<std::net::SocketAddr> {
+fn free_address() -> std::io::Result<SocketAddr> {
     std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::bench::adapt::http::{self, Message};
-use crate::bench::adapt::{broker, free_address};
+use crate::bench::adapt::{broker, connect, free_address};
 use crate::load::mqtt::{Hello, Packet, Reader, Writer, hello};
 use crate::net::process::{Process, Quiet};
 use crate::net::scratch::Scratch;
@@ -131,7 +131,7 @@ impl Running {
             Place::Proxy => Entrance::Http(near),
             Place::Node => {
                 let (reader, writer, _) =
-                    hello(TcpStream::connect(near).await?, Hello::new("paper")).await?;
+                    hello(connect(near, START).await?, Hello::new("paper")).await?;
                 Entrance::Mqtt(reader, Box::new(writer))
             }
         };
@@ -219,8 +219,10 @@ fn configuration(
     near: SocketAddr,
     ends: &[(&'static str, SocketAddr)],
 ) -> String {
+    // A proxy knows a rate that it is given; a node takes it for a cap unless it is told to know it.
+    let law = if place == Place::Node { "law = \"known\"\n" } else { "" };
     let rate = |name: &str| match setup.rate.filter(|_| name == CLOUD) {
-        Some(rate) => format!("rate = \"{rate}\"\n"),
+        Some(rate) => format!("rate = \"{rate}\"\n{law}"),
         None => String::new(),
     };
     let each = |text: &dyn Fn(&str, SocketAddr) -> String| -> String {

@@ -16,7 +16,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::Args;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -120,8 +119,7 @@ async fn play(plan: &Plan, events: &Events, script: Option<&str>) -> anyhow::Res
     let mut node = Process::start("tidegate", command)?;
     node.says("output is up", START).await?;
     let _node = node.quietly();
-    let socket = TcpStream::connect(near).await?;
-    socket.set_nodelay(true)?;
+    let socket = super::connect(near, START).await?;
     let (reader, writer, _) = hello(socket, Hello::new("events")).await?;
     let start = Instant::now() + Duration::from_millis(200);
     let begin_ms = unix_ms() as u64 + 200;

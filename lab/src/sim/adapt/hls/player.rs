@@ -115,7 +115,8 @@ impl<'a> Player<'a> {
                 self.loading = None;
                 self.load(now, smaller, false)?;
             }
-            let is_there = (self.next + 1) as f64 * CHUNK_MS <= now as f64 + THERE as f64 * CHUNK_MS;
+            let is_there =
+                (self.next + 1) as f64 * CHUNK_MS <= now as f64 + THERE as f64 * CHUNK_MS;
             if self.loading.is_none() && is_there && self.buffered() < BUFFER_MAX {
                 let rung = self.choose();
                 self.load(now, rung, false)?;
