@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::Args;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -120,12 +121,13 @@ async fn play(plan: &Plan, events: &Events, script: Option<&str>) -> anyhow::Res
     node.says("output is up", START).await?;
     let _node = node.quietly();
     let socket = super::connect(near, START).await?;
-    let (reader, writer, _) = hello(socket, Hello::new("events")).await?;
+    let (reader, writer, maximum) = hello(socket, Hello::new("events")).await?;
+    let room = Semaphore::new(usize::from(maximum));
     let start = Instant::now() + Duration::from_millis(200);
     let begin_ms = unix_ms() as u64 + 200;
     let (sent, answered) = tokio::join!(
-        timeout(length(plan) + DRAIN, send(plan, events, (start, begin_ms), writer)),
-        timeout(length(plan) + DRAIN, hear(plan, reader))
+        timeout(length(plan) + DRAIN, send(plan, events, (start, begin_ms), writer, &room)),
+        timeout(length(plan) + DRAIN, hear(plan, reader, &room))
     );
     answered.context("the node does not accept what is sent")??;
     let latest = sent.context("the node does not take what is sent")??;
@@ -190,6 +192,7 @@ async fn send(
     events: &Events,
     (start, begin_ms): (Instant, u64),
     mut writer: Writer,
+    room: &Semaphore,
 ) -> anyhow::Result<Duration> {
     let mut latest = Duration::ZERO;
     for (number, (at, _)) in (0..).map_while(|number| Some((number, plan.due(number)?))) {
@@ -197,6 +200,8 @@ async fn send(
         if due > Instant::now() + Duration::from_millis(1) {
             sleep_until(due).await;
         }
+        // No more without an answer than the node takes.
+        room.acquire().await?.forget();
         latest = latest.max(Instant::now().saturating_duration_since(due));
         let payload = events.payload(number, begin_ms + (at * 1e3) as u64);
         writer.publish("ad-events", (number % 65_535) as u16 + 1, &[], &payload).await?;
@@ -205,12 +210,13 @@ async fn send(
 }
 
 /// Waits until every event is accepted.
-async fn hear(plan: &Plan, mut reader: Reader) -> anyhow::Result<()> {
+async fn hear(plan: &Plan, mut reader: Reader, room: &Semaphore) -> anyhow::Result<()> {
     let mut left = (0..).map_while(|number| plan.due(number)).count();
     while left > 0 {
         match reader.packet().await?.context("the node has gone")? {
             Packet::Acknowledged { reason, .. } => {
                 anyhow::ensure!(reason < 0x80, "an event was refused: {reason:#x}");
+                room.add_permits(1);
                 left -= 1;
             }
             _ => continue,
