@@ -1,5 +1,6 @@
 //! The command line of the lab.
 
+mod adapt;
 mod bench;
 
 use std::path::PathBuf;

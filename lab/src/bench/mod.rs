@@ -1,5 +1,6 @@
 //! Benchmarks on real sockets: contestants on the same wires, in the same run.
 
+pub mod adapt;
 pub mod backlog;
 pub mod contestants;
 pub mod core;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use clap::{Args, Subcommand};
 
+use super::adapt::Adapt;
 use super::{is_skipped, on_links, say};
 use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
@@ -98,6 +99,8 @@ pub(super) enum Bench {
     Overhead(overhead::Options),
     /// An HTTP sidecar beside Envoy: latency and CPU of a request, with queues and a script
     Sidecar(sidecar::Options),
+    #[command(flatten)]
+    Adapt(Adapt),
     /// Durable records a second, beside embedded stores and a plain file (cargo feature `stores`)
     Spool {
         /// A folder on the disk that is meant
@@ -216,6 +219,7 @@ impl Bench {
             Bench::Load(options) => on_links(load::run(options)).await,
             Bench::Overhead(options) => on_links(overhead::run(options)).await,
             Bench::Sidecar(options) => Ok(Some(sidecar::run(options).await?)),
+            Bench::Adapt(case) => case.run().await,
             #[cfg(feature = "stores")]
             Bench::Spool { directory: Some(folder), only: Some(only), group, seconds, .. } => {
                 let time = Duration::from_secs_f64(seconds);
@@ -259,7 +263,7 @@ async fn play(words: &[String]) -> anyhow::Result<Option<Findings>> {
 }
 
 /// Runs what needs emulated links, unless they cannot be made here.
-async fn on_wires(
+pub(super) async fn on_wires(
     run: impl Future<Output = anyhow::Result<Findings>>,
 ) -> anyhow::Result<Option<Findings>> {
     if is_skipped(wire::probe()) {

@@ -2,6 +2,8 @@
 //!
 //! Its own codec on purpose: a mistake that the node's codec makes must not cancel out here.
 
+mod welcome;
+
 use std::collections::VecDeque;
 
 use anyhow::{Context, bail};
@@ -10,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+pub use self::welcome::welcome;
 
 const SESSION_EXPIRY: u8 = 0x11;
 const USER_PROPERTY: u8 = 0x26;

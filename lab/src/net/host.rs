@@ -3,7 +3,7 @@
 //! Names carry the process's id, so that runs do not meet and the leavings of a dead one are known.
 
 use std::fs::File;
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
@@ -64,6 +64,22 @@ impl Host {
     pub fn udp(&self, address: SocketAddrV4) -> Result<UdpSocket, NetError> {
         // A socket belongs to where the thread was that made it, and stays there.
         self.inside("bind a socket", || UdpSocket::bind(address))
+    }
+
+    /// Makes a listener that is the host's, at one of its addresses.
+    ///
+    /// # Errors
+    /// Not permitted, or not an address of this host.
+    pub fn listen(&self, address: SocketAddrV4) -> Result<TcpListener, NetError> {
+        self.inside("listen", || TcpListener::bind(address))
+    }
+
+    /// Connects from it.
+    ///
+    /// # Errors
+    /// Not permitted, or nobody listens there.
+    pub fn connect(&self, to: SocketAddrV4) -> Result<TcpStream, NetError> {
+        self.inside("connect", || TcpStream::connect(to))
     }
 
     /// Lets it pass on packets that are not for it.

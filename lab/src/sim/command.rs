@@ -7,6 +7,7 @@ use anyhow::{Context, bail, ensure};
 use tidegate_core::capacity::LawName;
 use tidegate_core::schedule::SchedulerName;
 
+use super::adapt;
 use super::catalogue::{self, RIVALS};
 use super::file;
 use super::fleet;
@@ -28,7 +29,7 @@ use crate::world;
 const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, janus-4g, \
      node-tables, lte-traces, held-out, fleet-scale, fleet-damping, janus-tables, link-h, link-l, \
      link-buffer, link-death, link-ablation, link-carriers, link-fairness, link-paper, place-scale, \
-     frames-traces";
+     frames-traces, adapt-yahoo, adapt-hls";
 
 /// Random worlds of `node-seeds`, and runs of each case of `node-tables` and `janus-4g` (as many as the
 /// paper's).
@@ -148,6 +149,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "janus-tables" => {
             lab.fleet(fleet::tables(options.seed(), &options.data.join("net/mahimahi"))?)
         }
+        name if adapt::knows(name) => lab.fleet(adapt::run(name, &options.data)?),
         name if links::knows(name) => links::run(name, options.seed(), options.seeds)?,
         file if file.ends_with(".toml") => lab.file(options, Path::new(file))?,
         other => bail!("no scenario is called {other}: there are {NAMES}"),

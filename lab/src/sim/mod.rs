@@ -2,6 +2,7 @@
 //!
 //! `lab sim NAME --seed N` runs a scenario; `world` is the loop that joins the parts.
 
+pub(crate) mod adapt;
 mod agenda;
 mod build;
 mod catalogue;

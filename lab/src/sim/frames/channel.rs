@@ -6,13 +6,13 @@ use crate::link::Service;
 
 /// Bytes that could have left until each millisecond; the last one is the end.
 #[derive(Clone, Debug)]
-pub(super) struct Channel {
+pub(in crate::sim) struct Channel {
     until: Vec<f64>,
 }
 
 impl Channel {
     /// So much of a recording.
-    pub(super) fn new(service: &Service, length: Duration) -> Self {
+    pub(in crate::sim) fn new(service: &Service, length: Duration) -> Self {
         let millis = length.as_millis() as u64;
         let room = |at: u64| service.room(Duration::from_millis(at), Duration::from_millis(at + 1));
         let mut sum = 0.0;
@@ -25,17 +25,23 @@ impl Channel {
     }
 
     /// Its length in milliseconds.
-    pub(super) fn millis(&self) -> usize {
+    pub(in crate::sim) fn millis(&self) -> usize {
         self.until.len() - 1
     }
 
     /// Bytes that it can carry in a millisecond.
-    pub(super) fn room(&self, milli: usize) -> f64 {
+    pub(in crate::sim) fn room(&self, milli: usize) -> f64 {
         self.until[milli + 1] - self.until[milli]
     }
 
+    /// Bytes that it can carry from one millisecond to another.
+    pub(in crate::sim) fn carried(&self, from: usize, to: usize) -> f64 {
+        let last = self.millis();
+        self.until[to.min(last)] - self.until[from.min(last)]
+    }
+
     /// The millisecond at whose end so many bytes have left that began at `from`; `None` if they never do.
-    pub(super) fn finish(&self, from: usize, bytes: f64) -> Option<usize> {
+    pub(in crate::sim) fn finish(&self, from: usize, bytes: f64) -> Option<usize> {
         let wanted = self.until.get(from)? + bytes;
         let at = self.until.partition_point(|&carried| carried < wanted - 1e-6);
         (at < self.until.len()).then_some(at.max(from))
@@ -54,6 +60,7 @@ mod tests {
             Channel::new(&Service::Rate(Profile::constant(8_000_000)), Duration::from_secs(1));
         assert_eq!(channel.millis(), 1000);
         assert!((channel.room(500) - 1000.0).abs() < 1e-6);
+        assert!((channel.carried(10, 20) - 10_000.0).abs() < 1e-6);
         assert_eq!(channel.finish(10, 5000.0), Some(15));
         assert_eq!(channel.finish(10, 5001.0), Some(16));
         assert_eq!(channel.finish(990, 11_000.0), None);

@@ -4,7 +4,7 @@
 //! tuned on every other recording, and all is reported on the others. What kernels and modems would hold is left out:
 //! bytes leave when the channel carries them.
 
-mod channel;
+pub(super) mod channel;
 mod oracle;
 mod play;
 mod recordings;

@@ -1,0 +1,45 @@
+//! The command line of the case studies of scripts.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use super::bench::on_wires;
+use crate::bench::adapt;
+use crate::report::Findings;
+use crate::sim::adapt::hls;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Adapt {
+    /// BumbleBee's three scripts as printed, in the node and in the HTTP sidecar: do they do what the paper says?
+    #[command(name = "adapt-paper")]
+    Paper,
+    /// Detection of vehicles over an uplink that breaks and that is too slow: stock scripts in the HTTP sidecar
+    #[command(name = "adapt-traffic")]
+    Traffic(adapt::traffic::Options),
+    /// The Yahoo streaming benchmark's events in a burst, before a worker that cannot do them all: load is shed
+    #[command(name = "adapt-yahoo")]
+    Yahoo(adapt::yahoo::Options),
+    /// A live stream over recorded paths: stalls and resolution with a player's own choice and with scripts
+    #[command(name = "adapt-hls")]
+    Hls {
+        /// Folder of sizes of chunks and of recordings
+        #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
+        data: PathBuf,
+    },
+}
+
+impl Adapt {
+    pub(super) async fn run(self) -> anyhow::Result<Option<Findings>> {
+        match self {
+            Adapt::Paper => Ok(Some(adapt::paper::run().await?)),
+            Adapt::Traffic(options) => on_wires(adapt::traffic::run(options)).await,
+            Adapt::Hls { data } => {
+                let run = move || hls::run(&data);
+                let (lines, broken) = tokio::task::spawn_blocking(run).await??;
+                Ok(Some(Findings { broken, ..lines.into() }))
+            }
+            Adapt::Yahoo(options) => Ok(Some(adapt::yahoo::run(options).await?)),
+        }
+    }
+}
