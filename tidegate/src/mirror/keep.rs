@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
@@ -12,12 +12,13 @@ use tidegate_core::log::{Key, SegmentId};
 use tidegate_core::mirror::Message;
 use tidegate_core::units::Size;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex as Turn, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 
 use super::MirrorBoard;
 use super::inherit::{Ended, inherit};
+use super::seat::{Seat, lock};
 use super::shelf::{self, LogOf, Shelf};
 use super::talk::{PATIENCE, Talk};
 use crate::input::complaints::Complaints;
@@ -53,17 +54,6 @@ pub(crate) struct KeeperOptions {
     pub(crate) keys: Vec<Key>,
 }
 
-/// A log, and what happens to it.
-#[derive(Debug)]
-struct Seat {
-    /// Whoever uses its folder has this; there is one only while it is used.
-    shelf: Turn<Option<Shelf>>,
-    /// How often its owner came: whoever uses the folder gives it up when this changes.
-    comings: watch::Sender<u64>,
-    /// Since when the owner is away, or from when on it is looked after again; `None`: it is there.
-    away: Mutex<Option<Instant>>,
-}
-
 /// All logs, and what connections share.
 struct Keeper {
     options: KeeperOptions,
@@ -72,10 +62,6 @@ struct Keeper {
     seats: Mutex<BTreeMap<LogOf, Arc<Seat>>>,
     connections: Semaphore,
     complaints: Complaints,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Keeps logs until the node is gone.
@@ -118,35 +104,6 @@ fn found(options: &KeeperOptions, board: &MirrorBoard) -> io::Result<BTreeMap<Lo
         seats.insert(log, Arc::new(Seat::new()));
     }
     Ok(seats)
-}
-
-impl Seat {
-    fn new() -> Self {
-        let away = Mutex::new(Some(Instant::now()));
-        Seat { shelf: Turn::new(None), comings: watch::Sender::new(0), away }
-    }
-
-    /// The owner is there. Answers with which of its comings this is.
-    fn comes(&self) -> u64 {
-        *lock(&self.away) = None;
-        let mut coming = 0;
-        self.comings.send_modify(|comings| {
-            *comings += 1;
-            coming = *comings;
-        });
-        coming
-    }
-
-    /// The owner is gone, unless it has come again.
-    fn goes(&self, coming: u64) {
-        if *self.comings.borrow() == coming {
-            *lock(&self.away) = Some(Instant::now());
-        }
-    }
-
-    fn is_away_for(&self, span: Duration) -> bool {
-        lock(&self.away).is_some_and(|since| since.elapsed() >= span)
-    }
 }
 
 async fn accept(listener: TcpListener, keeper: Arc<Keeper>) {

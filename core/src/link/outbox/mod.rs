@@ -358,8 +358,7 @@ impl Outbox {
             return None;
         }
         let (token, stream) = (begun.token, begun.stream);
-        let was_held = std::mem::replace(&mut begun.is_held, true);
-        if !was_held {
+        if !std::mem::replace(&mut begun.is_held, true) {
             self.leave_stream(stream);
         }
         if custody != Custody::Held {
