@@ -61,9 +61,15 @@ async fn status_is_json_and_metrics_are_text() {
     let (code, text) = fetch(address, "/metrics").await;
     assert_eq!(code, 200);
     for metric in tidegate::metrics::ALL {
-        // A node by itself has no part in a fleet and leads none, this one has no script, and it is no proxy.
-        let elsewhere =
-            ["tidegate_fleet_", "tidegate_orchestrator_", "tidegate_proxy_", "tidegate_script_"];
+        // A node by itself has no part in a fleet and leads none, has no mirror and is none, this one has no
+        // script, and it is no proxy.
+        let elsewhere = [
+            "tidegate_fleet_",
+            "tidegate_mirror_",
+            "tidegate_orchestrator_",
+            "tidegate_proxy_",
+            "tidegate_script_",
+        ];
         let is_here = !elsewhere.iter().any(|start| metric.name.starts_with(start));
         let is_encoded = text.contains(&format!("# HELP {} ", metric.name));
         assert_eq!(is_encoded, is_here, "{}", metric.name);

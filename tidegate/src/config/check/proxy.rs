@@ -203,6 +203,8 @@ fn class_of(config: &Config, route: &RouteConfig, place: &Place, findings: &mut 
 
 #[cfg(test)]
 mod tests {
+    use tidegate_core::limits::OUTPUTS_MAX;
+
     use crate::config::read;
 
     const BASE: &str = "[[script]]\nname = \"s\"\nfile = \"s.luau\"\n[[proxy.listener]]\n\
@@ -256,7 +258,10 @@ mod tests {
         let twice = format!("{BASE}{UPSTREAM}{UPSTREAM}");
         assert!(told(&twice).contains("\"app\" stands above"));
         let many = UPSTREAM.replace("app", "app0");
-        let many: String = (0..16).map(|n| many.replace("app0", &format!("app{n}"))).collect();
-        assert!(told(&format!("{BASE}{many}")).contains("together at most 16"));
+        let many: String =
+            (0..OUTPUTS_MAX).map(|n| many.replace("app0", &format!("app{n}"))).collect();
+        assert!(
+            told(&format!("{BASE}{many}")).contains(&format!("together at most {OUTPUTS_MAX}"))
+        );
     }
 }
