@@ -120,12 +120,6 @@ fn target_folder() -> PathBuf {
     results.parent().map(|target| target.join("adapt")).unwrap_or_else(|| "adapt".into())
 }
 
-/// The middle one; `NAN` of none.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,8 @@ use clap::Args;
 
 use self::clip::Clip;
 use self::road::{DELAY, Detector, Frame, Run, play};
-use super::{Verdict, median};
+use super::Verdict;
+use crate::bench::median;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::Findings;
