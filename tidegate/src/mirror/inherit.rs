@@ -32,8 +32,9 @@ const WINDOW: Size = Size(1 << 20);
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// Nothing is owed any more, and nothing is left of the log.
-    Done,
+    /// Nothing is owed any more, and nothing is left of the log. So many records that were owed are not in the
+    /// copy: they had not come, or are damaged.
+    Done(u64),
     /// The owner is back, or this node is stopping.
     Stopped,
     /// This node will not take so many records, by its own rules: they are kept.
@@ -63,19 +64,28 @@ pub(super) async fn inherit(
     });
     let mut owed = owed(&recovery);
     let segments: Vec<SegmentId> = shelf.lengths().keys().copied().collect();
+    let mut missing = 0;
     for segment in segments {
         if let (Some(owed), Some(origin)) = (owed.remove(&segment), &origin) {
             let mut offers = Offers::new(streams, origin);
             let ended = offers.of_segment(shelf, keys, (segment, owed), &mut stop).await?;
             count(offers.accepted);
-            if ended != Ended::Done {
-                return Ok(ended);
+            match ended {
+                Ended::Done(of_segment) => missing += of_segment,
+                Ended::Stopped | Ended::Refused(_) => return Ok(ended),
             }
         }
         shelf.release(&[segment])?;
     }
+    // Segments that never came.
+    missing += owed.values().map(records).sum::<u64>();
     shelf.remove()?;
-    Ok(Ended::Done)
+    Ok(Ended::Done(missing))
+}
+
+/// How many records are owed.
+fn records(owed: &BTreeMap<StreamId, Runs>) -> u64 {
+    owed.values().map(Runs::records).sum()
 }
 
 fn owed(recovery: &Recovery) -> Owed {
@@ -117,6 +127,7 @@ impl<'a> Offers<'a> {
         stop: &mut watch::Receiver<u64>,
     ) -> io::Result<Ended> {
         let path = segment_path(shelf.directory(), segment);
+        let mut missing = records(&owed);
         let streams = Arc::new(owed.keys().copied().collect());
         let mut order = Fetch { segment, from: 0, streams, most: WINDOW };
         loop {
@@ -128,6 +139,7 @@ impl<'a> Offers<'a> {
                 runs.is_some_and(|runs| runs.get(record.seq) != Destinations::NONE)
             };
             for record in fetched.records.into_iter().filter(is_owed) {
+                missing = missing.saturating_sub(1);
                 self.offer(record);
                 while self.cost > OFFERED_MAX {
                     if !self.answer(stop).await {
@@ -148,7 +160,7 @@ impl<'a> Offers<'a> {
         }
         Ok(match (self.is_stopping, self.refused) {
             (true, _) => Ended::Stopped,
-            (false, 0) => Ended::Done,
+            (false, 0) => Ended::Done(missing),
             (false, refused) => Ended::Refused(refused),
         })
     }

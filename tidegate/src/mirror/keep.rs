@@ -312,8 +312,11 @@ impl Keeper {
         };
         *turn = None;
         match ended {
-            Ok(Ended::Done) => {
-                tracing::info!(%node, "all its records are taken over");
+            Ok(Ended::Done(missing)) => {
+                if missing > 0 {
+                    tracing::error!(%node, missing, "records that it owed are not in the copy: only its own disk has them");
+                }
+                tracing::info!(%node, "all its records that are here are taken over");
                 return self.forget(&log, seat);
             }
             Ok(Ended::Stopped) => tracing::info!(%node, "it is back: it sends the rest itself"),
