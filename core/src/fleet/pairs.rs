@@ -1,10 +1,10 @@
 //! Which pairs of nodes do help each other.
 //!
 //! Two nodes behind one bottleneck have nothing to lend: what the provider carries, the receiver's own
-//! uplink loses. So the first grant of a pair is on trial: it must raise what the two carry by half of its
-//! amount. A pair that fails alone is kept apart for a while. Of several on trial together nobody knows
-//! which one failed: those that a loss could be the fault of become suspects, and each has a trial for
-//! itself, one at a time.
+//! uplink loses. So the first grant of a pair is on trial: half of what the provider carries of it must be
+//! gained by the two. A pair that fails alone is kept apart for a while. Of several on trial together nobody
+//! knows which one failed: those that a loss could be the fault of become suspects, and each has a trial
+//! for itself, one at a time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,13 +15,15 @@ use crate::units::Time;
 
 /// How long a pair that helped is not tried again.
 const PROVEN: Duration = Duration::from_secs(600);
-/// Part of a grant that must be gained.
+/// Part of what is carried that must be gained.
 const GAIN: f64 = 0.5;
+/// Part of a grant that must be carried: an uplink that was idle grows into what it lends.
+const WORTH: f64 = 0.1;
 /// Part of what is granted that the receiver must still be short of, or it would not use it.
 const NEEDED: f64 = 0.5;
 /// Trials that an undecided suspect may take.
 const PATIENCE: u32 = 5;
-/// What is granted on trial, as a part of the receiver's own uplink: less is lost in its noise.
+/// What is granted on trial and carried, as a part of the receiver's own uplink: less is lost in its noise.
 const TELLING: f64 = 0.1;
 
 /// What is known of a pair.
@@ -194,7 +196,7 @@ enum Verdict {
     Gone,
     /// The receiver does not need it now: wait.
     Open,
-    /// Too little is granted to tell: wait.
+    /// Too little is granted or carried to tell: wait.
     Small,
     Helps,
     Fails,
@@ -260,7 +262,14 @@ impl Trials {
         if granted < self.before.times(TELLING) {
             return Verdict::Small;
         }
+        if trial.carried < trial.granted.times(WORTH) {
+            return Verdict::Fails;
+        }
+        let carried: Amount = self.all.iter().map(|trial| trial.carried).sum();
+        if carried < self.before.times(TELLING) {
+            return Verdict::Small;
+        }
         let gain = trial.carried.saturating_sub(self.lost);
-        if gain >= trial.granted.times(GAIN) { Verdict::Helps } else { Verdict::Fails }
+        if gain >= trial.carried.times(GAIN) { Verdict::Helps } else { Verdict::Fails }
     }
 }

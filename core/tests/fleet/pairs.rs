@@ -7,6 +7,11 @@ use crate::support::{Leader, at, beat};
 /// A receiver (1) with an uplink of 1,000 that wants 2,000, and providers of which some share its uplink:
 /// what they carry, it loses. Runs for some seconds; answers with the grants once a second.
 fn play(shared: &[u64], providers: &[u64], seconds: u64) -> Vec<Vec<u64>> {
+    grow(shared, providers, seconds, 5)
+}
+
+/// The same with providers that take so many fifths of a second for most of the way to what is granted.
+fn grow(shared: &[u64], providers: &[u64], seconds: u64, fifths: u64) -> Vec<Vec<u64>> {
     let mut leader = Leader::new(1, FleetOptions::default());
     let mut carried = [0_u64; 6];
     let mut history = Vec::new();
@@ -29,12 +34,12 @@ fn play(shared: &[u64], providers: &[u64], seconds: u64) -> Vec<Vec<u64>> {
         let mut short = beat(1, step + 1, 1000, [0, 0, 2000]);
         short.output = Amount(1000 - lost.min(1000));
         told.extend(leader.hear(now, short));
-        // Averages: a fifth of the way in each fifth of a second.
+        // Averages: a part of the way in each fifth of a second.
         for &provider in providers {
             let granted: u64 =
                 leader.grants().iter().filter(|one| one.0 == provider).map(|one| one.3).sum();
             let old = carried[provider as usize];
-            carried[provider as usize] = (old * 4 + granted) / 5;
+            carried[provider as usize] = (old * (fifths - 1) + granted) / fifths;
         }
         if step % 5 == 4 {
             history.push(leader.grants().iter().map(|one| one.0).collect());
@@ -66,6 +71,18 @@ fn who_helps_goes_on() {
     let history = play(&[], &[2, 3], 30);
     assert!(history.iter().all(|grants| !grants.is_empty()), "{history:?}");
     assert_eq!(history[29], [2, 3]);
+}
+
+#[test]
+fn a_provider_that_grows_into_what_it_lends_is_not_left_alone() {
+    let history = grow(&[], &[2, 3], 30, 40);
+    assert!(history.iter().all(|grants| grants == &[2, 3]), "{history:?}");
+    let history = grow(&[3], &[2, 3], 30, 40);
+    assert_eq!(
+        history[29],
+        [2],
+        "who takes from the receiver is found out all the same: {history:?}"
+    );
 }
 
 #[test]
