@@ -14,9 +14,17 @@ pub(super) struct Pace {
     rate: Option<Rate>,
     /// When the next record may go; none: now, or, where the rate is 0, never.
     free_at: Option<Time>,
+    /// Bytes that were still to be waited for when the rate became 0.
+    owed: f64,
 }
 
 impl Pace {
+    /// Bytes that are still to be waited for.
+    fn owed(&self, now: Time) -> f64 {
+        let left = self.free_at.map(|at| at.since(now).as_secs_f64()).unwrap_or_default();
+        self.owed + left * self.rate.unwrap_or_default().as_f64()
+    }
+
     /// Whether nothing may go now.
     pub(super) fn is_held(&self) -> bool {
         self.free_at.is_some() || self.rate.is_some_and(Rate::is_zero)
@@ -29,12 +37,12 @@ impl Queues {
     pub fn set_rate(&mut self, now: Time, key: QueueKey, rate: Option<Rate>) {
         let Some(queue) = self.queues.get_mut(key) else { return };
         let before = queue.pace;
-        let left = before.free_at.map(|at| at.since(now).as_secs_f64()).unwrap_or_default();
-        let owed = left * before.rate.unwrap_or_default().as_f64();
+        let owed = before.owed(now);
         let free_at = rate.filter(|rate| !rate.is_zero() && owed > 0.0).map(|rate| {
             now + std::time::Duration::from_secs_f64((owed / rate.as_f64()).min(SPAN_MAX))
         });
-        queue.pace = Pace { rate, free_at };
+        let owed = if rate.is_some_and(Rate::is_zero) { owed } else { 0.0 };
+        queue.pace = Pace { rate, free_at, owed };
         before.free_at.map(|at| self.held.remove(&(at, key)));
         free_at.map(|at| self.held.insert((at, key)));
         self.rank(key);
@@ -148,5 +156,18 @@ mod tests {
         assert_eq!(pick(&mut queues, 900_000), Some(keys[3]));
         queues.close(a);
         assert_eq!(queues.rate(a), None);
+    }
+
+    #[test]
+    fn a_rate_of_zero_forgives_nothing() {
+        let (mut queues, [a, b], keys) = two_queues();
+        queues.set_rate(Time::ZERO, b, Some(Rate::ZERO));
+        queues.set_rate(Time::ZERO, a, Some(Rate::new(10_000.0)));
+        assert_eq!(pick(&mut queues, 0), Some(keys[0]));
+        queues.set_rate(Time::from_millis(50), a, Some(Rate::ZERO));
+        assert_eq!((pick(&mut queues, 70), queues.next_release()), (None, None));
+        queues.set_rate(Time::from_millis(70), a, Some(Rate::new(10_000.0)));
+        assert_eq!(queues.next_release(), Some(Time::from_millis(120)));
+        assert_eq!(pick(&mut queues, 120), Some(keys[1]));
     }
 }
