@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use tidegate::cli::{Cli, Command};
@@ -25,8 +26,7 @@ fn main() -> ExitCode {
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     let shows_a_table = matches!(cli.command, Command::Demo(_) | Command::Top(_));
     logs::start(&cli.logs, shows_a_table)?;
-    // An orchestrator's work is many small steps: several threads would only wake each other.
-    let (many, one) = (Builder::new_multi_thread, Builder::new_current_thread);
+    let many = Builder::new_multi_thread;
     match cli.command {
         Command::Check(arguments) => run::check(&arguments.file),
         Command::Config => {
@@ -38,7 +38,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Top(arguments) => wait(many, top::top(&arguments)),
         Command::Log { command } => inspect::log(&command),
         Command::Explain(arguments) => inspect::explain(&arguments),
-        Command::Orchestrate(arguments) => wait(one, run::orchestrate(&arguments)),
+        Command::Orchestrate(arguments) => wait(gathering, run::orchestrate(&arguments)),
         Command::Fleet(arguments) => wait(many, ask::fleet(&arguments)),
         Command::Proxy(arguments) => proxy::run::proxy(&arguments),
         Command::ExtProc(arguments) => proxy::run::ext_proc(&arguments),
@@ -47,6 +47,17 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::User { command } => secrets::user(&command),
         Command::Keys { command } => secrets::keys(&command),
     }
+}
+
+/// How long an orchestrator lets events gather before it looks at them.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// A thread for many small steps that are in no hurry: several would only wake each other, and this one wakes
+/// for all that came meanwhile, not for each.
+fn gathering() -> Builder {
+    let mut builder = Builder::new_current_thread();
+    builder.on_thread_park(|| std::thread::sleep(GATHER));
+    builder
 }
 
 /// Runs a command that waits for the world, on these threads.

@@ -17,6 +17,7 @@ use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::channel::FleetTls;
+use super::codec::SmallCodec;
 use super::wire::{
     ATTEND, BeatMessage, CLASSES_KEY, DirectiveMessage, LENDERS, LISTEN_KEY, LenderMessage,
     LendersReply, LendersRequest, SITE_KEY,
@@ -144,7 +145,7 @@ impl Seat {
                 return Ok(error.to_string());
             }
             let (sender, beats) = mpsc::channel(BEATS_MAX);
-            let codec = ProstCodec::<BeatMessage, DirectiveMessage>::default();
+            let codec = SmallCodec::<BeatMessage, DirectiveMessage>::default();
             let path = PathAndQuery::from_static(ATTEND);
             let mut request = Request::new(ReceiverStream::new(beats));
             self.greet(request.metadata_mut());

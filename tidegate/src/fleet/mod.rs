@@ -8,6 +8,7 @@ pub mod ask;
 mod attend;
 mod board;
 mod channel;
+mod codec;
 mod etcd;
 mod explain;
 mod find;

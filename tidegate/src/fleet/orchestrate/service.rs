@@ -15,6 +15,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::hub::{Attendant, Hub};
+use crate::fleet::codec::SmallCodec;
 use crate::fleet::node_id;
 use crate::fleet::wire::{
     ATTEND, BeatMessage, CLASSES_KEY, DESCRIBE, DIGEST, DRAIN, DescribeRequest, Description,
@@ -52,7 +53,7 @@ impl Service<http::Request<Body>> for FleetService {
         Box::pin(async move {
             Ok(match request.uri().path() {
                 ATTEND => {
-                    let codec = ProstCodec::<DirectiveMessage, BeatMessage>::default();
+                    let codec = SmallCodec::<DirectiveMessage, BeatMessage>::default();
                     Grpc::new(codec).streaming(Attend(service), request).await
                 }
                 DESCRIBE => {
