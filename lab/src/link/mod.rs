@@ -122,6 +122,8 @@ pub enum Outcome<T> {
 pub struct Counts {
     /// Packets that came to the link.
     pub offered: u64,
+    /// Their bytes.
+    pub offered_bytes: u64,
     /// Packets at the far end.
     pub arrived: u64,
     /// Their bytes.
@@ -213,6 +215,7 @@ impl<T> Direction<T> {
     pub fn offer(&mut self, now: Time, bytes: u64, item: T) {
         self.advance(now);
         self.counts.offered += 1;
+        self.counts.offered_bytes += bytes;
         if self.is_up {
             self.enqueue(self.now, bytes, Some(item));
         } else {

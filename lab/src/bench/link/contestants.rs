@@ -194,10 +194,10 @@ async fn nodes(stage: &Stage, scratch: &Scratch, load: &Load) -> anyhow::Result<
             "ca = \"{keys}/ca.pem\", certificate = \"{keys}/{name}.pem\", key = \"{keys}/{name}.key\""
         )
     };
-    // Nothing is late, so that every stream keeps its order.
-    let limits = "[[class]]\nname = \"media\"\nlatency = \"1h\"\n[limits]\nmemory = \"256MiB\"\nrecord_max = \"64KiB\"\n[http]\nlisten = []\n";
+    let limits = limits(load);
     let far = format!(
         "[node]\nname = \"hq\"\n{limits}\
+         [[stream]]\nstrict_order = true\n\
          [[input]]\nlink = {{ listen = \"0.0.0.0:{LINK_PORT}\", {}{window} }}\n\
          [[output]]\nunconfirmed_max = 4096\nmqtt = {{ url = \"mqtt://127.0.0.1:{PORT}\" }}\n",
         files("hq")
@@ -206,7 +206,7 @@ async fn nodes(stage: &Stage, scratch: &Scratch, load: &Load) -> anyhow::Result<
     let edge = format!(
         "[node]\nname = \"edge\"\n{limits}\
          [[input]]\nmqtt = {{ listen = \"127.0.0.1:1883\" }}\n\
-         [[stream]]\nmemory = \"1MiB\"\nblock_max = \"1h\"\n\
+         [[stream]]\nmemory = \"1MiB\"\nblock_max = \"1h\"\nstrict_order = true\n\
          [[output]]\nlink = {{ to = \"{target}:{LINK_PORT}\", {}, paths = [{}], tcp = \"never\" }}\n",
         files("edge"),
         paths.join(", ")
@@ -221,4 +221,14 @@ async fn nodes(stage: &Stage, scratch: &Scratch, load: &Load) -> anyhow::Result<
         nodes.push(node);
     }
     Ok(nodes)
+}
+
+/// What both nodes have in common. Each stream keeps its order, also where records are late.
+fn limits(load: &Load) -> String {
+    let latency = load.within.map_or_else(|| "1h".into(), |ms| format!("{ms}ms"));
+    format!(
+        "[[class]]\nname = \"media\"\nlatency = \"{latency}\"\n\
+         [limits]\nmemory = \"256MiB\"\nrecord_max = \"64KiB\"\n\
+         [http]\nlisten = []\n"
+    )
 }

@@ -47,9 +47,9 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
-    /// Heavy loss: bulk, and media at 40 Mbit/s.
+    /// Heavy loss: bulk, and media at 40 Mbit/s, with time and with a bound of 200 ms.
     Heavy,
-    /// Light loss: the same.
+    /// Light loss: the same without a bound.
     Light,
     /// Small receive windows: without loss and 64 streams, and with heavy loss and one.
     Buffer,
@@ -82,6 +82,8 @@ struct Load {
     /// Bytes of the receiver's window.
     buffer: Option<usize>,
     most: u32,
+    /// Bound of the records' class, in ms; an hour if `None`: nothing is late then.
+    within: Option<u32>,
     seconds: f64,
     /// Whether the first path dies after a third of the time, and returns after two.
     dies: bool,
@@ -110,12 +112,17 @@ impl Scenario {
             streams: STREAMS,
             buffer: None,
             most: MOST,
+            within: None,
             seconds: seconds.into(),
             dies: false,
         };
         let both = |loss| vec![load("bulk", loss, None), load("media_40", loss, Some(40.0))];
         match self {
-            Scenario::Heavy => both(HEAVY),
+            Scenario::Heavy => {
+                let timely =
+                    Load { within: Some(200), ..load("media_40_200ms", HEAVY, Some(40.0)) };
+                both(HEAVY).into_iter().chain([timely]).collect()
+            }
             Scenario::Light => both(LIGHT),
             Scenario::Death => {
                 vec![Load { dies: true, ..load("media_16", LIGHT, Some(16.0)) }]
@@ -144,6 +151,8 @@ struct Outcome {
     seen: Seen,
     /// Seconds of CPU of the contestant's processes.
     cpu: f64,
+    /// Bytes that were sent to the far end, IP's included.
+    carried: u64,
     seconds: f64,
 }
 
@@ -206,7 +215,12 @@ async fn run_one(contestant: Contestant, load: &Load) -> anyhow::Result<Outcome>
     }?;
     let after: f64 = rig.workers.iter().map(|&id| cpu(id)).sum();
     let (sent, seen) = seen;
-    Ok(Outcome { sent, seen, cpu: after - before, seconds: load.seconds })
+    let mut carried = 0;
+    for path in PATHS {
+        let report = stage.wire(path)?.report(Way::Uplink);
+        carried += report.context("a link of the lab has ended")?.counts.offered_bytes;
+    }
+    Ok(Outcome { sent, seen, cpu: after - before, carried, seconds: load.seconds })
 }
 
 /// Lets the first path die and return.
@@ -300,6 +314,9 @@ fn figures(name: &str, contestant: Contestant, outcomes: &[Outcome]) -> Vec<Stri
     });
     add("duplicates", "records", &|outcome| outcome.seen.duplicates as f64);
     add("out_of_order", "records", &|outcome| outcome.seen.disordered as f64);
+    add("bytes_per_byte", "", &|outcome| {
+        outcome.carried as f64 / (outcome.seen.bytes as f64).max(1.0)
+    });
     add("cpu_per_100_mbit", "s", &|outcome| {
         outcome.cpu * 1e8 / (outcome.seen.bytes as f64 * 8.0).max(1.0)
     });
