@@ -97,6 +97,7 @@ fn policies() -> Vec<(&'static str, FleetOptions)> {
     vec![
         ("as it is", with(&|_| {})),
         ("no slack", with(&|options| options.slack = Ratio::ZERO)),
+        ("slack of 30 %", with(&|options| options.slack = Ratio::new(0.3))),
         ("no headroom", with(&|options| options.headroom = Ratio::ZERO)),
         ("headroom 10 %", with(&|options| options.headroom = Ratio::new(0.1))),
         ("averages of 0.1 s", with(&|options| options.smoothing = Duration::from_millis(100))),
