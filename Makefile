@@ -7,10 +7,10 @@ TIME ?= 60
 CARGO ?= cargo
 LAB = $(CARGO) run --release --locked --quiet -p tidegate-lab --
 
-.PHONY: help run demo check test setup rivals sim lab bench report bench-full deb cross fuzz docs deny
+.PHONY: help run demo check test python wheel setup rivals sim lab bench report bench-full deb cross fuzz docs deny
 help:
 	@sed -n 's/^\([a-z]*\): ## /\1\t/p' Makefile
-run: ## the demo: alarms and bulk through a 2 Mbit/s uplink (needs Rust and a C and C++ compiler)
+run: ## the demo: alarms and bulk through a 2 Mbit/s uplink (needs Rust, a C and C++ compiler, cmake)
 	$(CARGO) run --release --locked -p tidegate -- demo
 check: ## format and lints
 	scripts/check.sh
@@ -39,6 +39,12 @@ cross: ## builds for aarch64 and armv7 (only builds)
 	scripts/cross.sh
 fuzz: ## one fuzz target for a while: TARGET, TIME in seconds (needs nightly Rust and cargo-fuzz)
 	TARGET=$(TARGET) TIME=$(TIME) scripts/fuzz.sh
+python: ## lints and tests of the Python package (needs a package index)
+	$(CARGO) build --locked -p tidegate
+	scripts/python.sh
+wheel: ## the Python package with the program in it: target/wheel
+	$(CARGO) build --release --locked -p tidegate
+	TIDEGATE_BINARY=$(CURDIR)/target/release/tidegate python3 -m pip wheel --quiet --no-deps -w target/wheel ./python
 docs: ## the documentation of every crate; warnings are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 deny: ## licences and bans of every dependency (needs cargo-deny)

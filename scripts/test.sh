@@ -25,6 +25,8 @@ for crate in tidegate-core tidegate tidegate-lab; do
   step test "$crate"
   cargo test --locked -p "$crate" -- --show-output | quiet_but_skips
 done
+step python
+scripts/python.sh
 step documentation
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 step other processors

@@ -25,6 +25,7 @@ pub const TARGETS: &[Target] = &[
     ("replay_rows", replay_rows),
     ("script_text", script_text),
     ("script_calls", script_calls),
+    ("frames", frames),
 ];
 
 /// A filter and a topic, one a line: a filter that is accepted says so again, and matches exactly what
@@ -49,6 +50,33 @@ fn covers(levels: &[&str], parts: &[&str]) -> bool {
         }
         (levels, parts) => levels.is_empty() && parts.is_empty(),
     }
+}
+
+/// A frame as somebody sends it: as a JPEG, as a piece of one, as a file of stored ones. What is found of a file
+/// is inside of it.
+pub fn frames(data: &[u8]) {
+    use tidegate_core::frames::piece::{Assembly, Piece};
+    use tidegate_core::frames::{jpeg, stored};
+    if let Ok(head) = jpeg::Head::read(data) {
+        assert!(head.pixels() <= jpeg::PIXELS_MAX);
+        let rung = tidegate_core::frames::Rung {
+            eighths: 4,
+            quality: 50,
+            is_gray: false,
+            bytes: 1.0,
+            accuracy: 0.5,
+            accuracy_low: 0.5,
+            cost: std::time::Duration::ZERO,
+        };
+        let _ = tidegate::frames::shrink(data, &head, &rung);
+    }
+    if let Ok(piece) = Piece::decode(data.to_vec().into()) {
+        assert_eq!(piece.encode(), data);
+        let _ = Assembly::default().push(piece);
+    }
+    let (found, right) = stored::scan(data);
+    assert!(right <= data.len());
+    assert!(found.iter().all(|one| one.offset as usize + one.length as usize <= right));
 }
 
 /// A configuration file: every text is read, and every finding can be shown with its place.

@@ -148,4 +148,5 @@ def main():
     print(f"{len(found['weak_full'])} frames at {rate:g}/s: {sums}")
 
 
-main()
+if __name__ == "__main__":
+    main()

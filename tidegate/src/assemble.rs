@@ -25,8 +25,12 @@ use crate::config::{
 };
 use crate::drive::{self, Running};
 use crate::fleet::{self, MemberOptions, Peer, Place, RelayCounts};
+use crate::frames::Shelf;
 use crate::input::mqtt::Clients;
-use crate::parts::{Door, Tasks, log_options, open_log, start_input, start_mirrors, start_output};
+use crate::parts::frames::start_frames;
+use crate::parts::{
+    self, Door, Tasks, log_options, open_log, start_input, start_mirrors, start_output,
+};
 use crate::port::{Clock, OutputPort};
 use crate::script::Scripts;
 
@@ -54,6 +58,8 @@ pub struct Assembled {
     pub links: Vec<SocketAddr>,
     /// Where it listens for other nodes' logs.
     pub mirrors: Vec<SocketAddr>,
+    /// Where cameras publish and applications subscribe.
+    pub frames: Vec<SocketAddr>,
     inputs: Tasks,
     outputs: Tasks,
 }
@@ -63,7 +69,13 @@ pub struct Assembled {
 /// # Errors
 /// An address cannot be bound, or a file cannot be read.
 pub async fn start(config: &Config) -> anyhow::Result<Assembled> {
-    start_with(config, |output, port, tasks| start_output(output, config, port, tasks)).await
+    let shelf = Shelf::new(incarnation());
+    let on = shelf.clone();
+    let start = |output: &OutputConfig, port, tasks: &mut Tasks| match output.frames {
+        true => parts::frames::start_output(on.clone(), port, tasks),
+        false => start_output(output, config, port, tasks),
+    };
+    start_on(config, shelf, start).await
 }
 
 /// The same with other outputs than the configuration's.
@@ -72,6 +84,14 @@ pub async fn start(config: &Config) -> anyhow::Result<Assembled> {
 /// As [`start`], and what `output` fails with.
 pub async fn start_with(
     config: &Config,
+    output: impl FnMut(&OutputConfig, OutputPort, &mut Tasks) -> anyhow::Result<()>,
+) -> anyhow::Result<Assembled> {
+    start_on(config, Shelf::new(incarnation()), output).await
+}
+
+async fn start_on(
+    config: &Config,
+    shelf: Shelf,
     mut output: impl FnMut(&OutputConfig, OutputPort, &mut Tasks) -> anyhow::Result<()>,
 ) -> anyhow::Result<Assembled> {
     let config = &config.with_peers();
@@ -106,8 +126,9 @@ pub async fn start_with(
     }
     let mirrors =
         start_mirrors(config, &running, (name.clone(), incarnation), &door, &mut inputs).await?;
+    let frames = start_frames(config, &running, shelf, &mut inputs).await?;
     start_member(config, &running, (name.clone(), incarnation), relays, &mut inputs);
-    Ok(Assembled { name, running, listens, links, mirrors, inputs, outputs })
+    Ok(Assembled { name, running, listens, links, mirrors, frames, inputs, outputs })
 }
 
 /// Starts the node's part in its fleet, if it has one.
@@ -258,6 +279,7 @@ fn seat(config: &Config) -> anyhow::Result<Option<FleetSeat>> {
 pub fn rules(config: &Config) -> anyhow::Result<Rules> {
     let classes = classes(config)?;
     let mut rules = Vec::new();
+    rules.extend(parts::frames::rule(config, &classes)?);
     for stream in &config.stream {
         let rule = rule(stream, config, &classes);
         rules.push(rule.with_context(|| format!("[[stream]] {:?}", stream.label()))?);
@@ -353,7 +375,7 @@ fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOpti
         Some(OutputKind::Amqp(_)) => Size(300),
         Some(OutputKind::Mqtt(_)) => Size(200),
         Some(OutputKind::Link(_)) => Size(40),
-        Some(OutputKind::Sink(_)) | None => Size::ZERO,
+        Some(OutputKind::Sink(_) | OutputKind::Frames) | None => Size::ZERO,
     };
     OutputOptions {
         name: output.label().into(),

@@ -10,6 +10,7 @@ pub mod check;
 mod clients;
 mod files;
 pub mod fleet;
+pub mod frames;
 mod links;
 mod log;
 mod mirror;
@@ -34,6 +35,7 @@ use tidegate_core::units::Size;
 pub use access::{AllowConfig, TlsConfig, UserFrom};
 pub use clients::{ClientVersion, MqttClientConfig};
 pub use fleet::{FleetConfig, OrchestrateConfig, OrchestratorConfig, PeerConfig};
+pub use frames::{CameraConfig, Controller, FramesConfig};
 pub use links::{LinkInputConfig, LinkOutputConfig, Tcp};
 pub use log::{Backlog, LogConfig};
 pub use mirror::MirrorConfig;
@@ -75,6 +77,10 @@ pub struct Config {
     pub fleet: FleetConfig,
     /// `[proxy]`.
     pub proxy: ProxyConfig,
+    /// `[frames]`.
+    pub frames: FramesConfig,
+    /// Every `[[camera]]`.
+    pub camera: Vec<CameraConfig>,
 }
 
 impl Config {
@@ -93,6 +99,7 @@ impl Config {
             let sink = Some(SinkConfig::default());
             self.output.push(OutputConfig { sink, ..OutputConfig::default() });
         }
+        self.output.extend(self.frames.output());
         if self.stream.iter().all(|stream| stream.topics.is_some()) {
             self.stream.push(StreamConfig { name: Some("default".into()), ..Default::default() });
         }

@@ -106,6 +106,7 @@ impl Stage {
             links: Vec::new(),
             fleet: None,
             mirror: None,
+            frames: None,
             scripts: Vec::new(),
         });
         Ok(NodeView { uptime_seconds: start.elapsed().as_secs_f64(), ..view })

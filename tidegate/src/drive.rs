@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use self::adapting::Adapting;
 pub use self::running::{FleetDoor, Running, StatusHandle};
 use crate::fleet::FleetBoard;
+use crate::frames::FramesBoard;
 use crate::mirror::MirrorBoard;
 use crate::port::{Arrival, Clock, Feedback, Intake, Notice, Order, OutputPort, Transmit};
 use crate::script::{Script, Scripts, Seat};
@@ -130,6 +131,7 @@ pub fn start(
             links,
             fleet: FleetBoard::default(),
             mirror: MirrorBoard::default(),
+            frames: FramesBoard::default(),
             scripts: board,
             proxy: None,
         },

@@ -8,6 +8,7 @@ pub mod config;
 pub mod demo;
 pub mod drive;
 pub mod fleet;
+pub mod frames;
 pub mod http;
 pub mod input;
 pub mod inspect;

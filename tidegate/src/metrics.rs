@@ -6,6 +6,7 @@
 //! streams: `sum by (class) (...)`.
 
 mod fleet;
+mod frames;
 mod inputs;
 mod links;
 mod log;
@@ -151,7 +152,7 @@ const WANTED: Metric = Metric::gauge(
 const ALLOCATED: Metric =
     Metric::gauge("tidegate_class_allocated_bytes_per_second", "The class's part of the uplinks.");
 /// Every metric.
-pub const ALL: [Metric; 96] = [
+pub const ALL: [Metric; 106] = [
     INFO,
     UPTIME,
     HELD,
@@ -248,6 +249,16 @@ pub const ALL: [Metric; 96] = [
     proxy::ACCEPTED,
     proxy::OPENED,
     proxy::FAILED,
+    frames::TAKEN,
+    frames::REFUSED,
+    frames::ENCODED,
+    frames::UNSTORED,
+    frames::ENDED,
+    frames::BYTES,
+    frames::ARRIVED,
+    frames::BROKEN,
+    frames::SKIPPED,
+    frames::SUBSCRIPTIONS,
 ];
 
 /// Upper edges of the stage histograms: from a scheduler's own cost to a long outage, with the default
@@ -285,6 +296,7 @@ pub fn encode(snapshot: &Snapshot, counts: &Counts) -> String {
     mirror::encode(snapshot.mirror.as_ref(), &mut text);
     scripts::encode(&snapshot.scripts, &mut text);
     proxy::encode(snapshot.proxy.as_ref(), &mut text);
+    frames::encode(snapshot.frames.as_ref(), &mut text);
     text.finish()
 }
 

@@ -1,5 +1,6 @@
 //! Which driver stands behind each kind of input and output.
 
+pub(crate) mod frames;
 mod link;
 mod log;
 mod mirror;
@@ -223,6 +224,7 @@ fn output_options(output: &OutputConfig, config: &Config) -> anyhow::Result<Outp
         OutputKind::Sink(SinkConfig { discard: true, .. }) => {
             OutputOptions::Sink(SinkOptions::Discard)
         }
+        OutputKind::Frames => anyhow::bail!("subscribers of frames come by [frames]"),
         OutputKind::Sink(sink) => OutputOptions::Sink(SinkOptions::Files(FileOptions {
             directory: sink.directory.clone(),
             file_max: sink.file_max.0,

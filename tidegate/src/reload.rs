@@ -150,6 +150,8 @@ fn differences(old: &Config, new: &Config) -> Vec<&'static str> {
         mirror,
         fleet,
         proxy,
+        frames,
+        camera,
     } = old;
     let sections = [
         ("[node]", *node != new.node),
@@ -162,6 +164,8 @@ fn differences(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[mirror]", *mirror != new.mirror),
         ("[fleet]", *fleet != new.fleet),
         ("[proxy]", *proxy != new.proxy),
+        ("[frames]", *frames != new.frames),
+        ("[[camera]]", *camera != new.camera),
     ];
     sections.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }

@@ -117,6 +117,9 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     for address in &node.mirrors {
         tracing::info!("other nodes' logs at {address}");
     }
+    for address in &node.frames {
+        tracing::info!("frames at {address}");
+    }
     for output in &config.output {
         tracing::info!("records go to {}", output.destination());
     }

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::drive::StatusHandle;
 use crate::fleet::FleetFigures;
+use crate::frames::FramesFigures;
 use crate::input::counts::InputCounts;
 use crate::link::LinkFigures;
 use crate::mirror::MirrorFigures;
@@ -41,6 +42,8 @@ pub struct Snapshot {
     pub fleet: Option<FleetFigures>,
     /// Mirrors: of its log, and of others'; `None` where it has to do with none.
     pub mirror: Option<MirrorFigures>,
+    /// Cameras and their subscribers; `None` where it has to do with none.
+    pub frames: Option<FramesFigures>,
     /// What its scripts did.
     pub scripts: Vec<ScriptStatus>,
     /// What its proxy counts; `None` for a node that is none.
@@ -83,9 +86,11 @@ impl StatusSource {
         let links = self.handle.links().read();
         let fleet = self.handle.fleet().read();
         let mirror = self.handle.mirror().read();
+        let frames = self.handle.frames().read();
         let scripts = self.handle.scripts().read();
         let proxy = self.handle.proxy().map(ProxyCounts::read);
-        let snapshot = Snapshot { now, before, commits, links, fleet, mirror, scripts, proxy };
+        let snapshot =
+            Snapshot { now, before, commits, links, fleet, mirror, frames, scripts, proxy };
         *kept = Some((Instant::now(), snapshot.clone()));
         Ok(snapshot)
     }

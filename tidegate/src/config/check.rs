@@ -7,6 +7,7 @@
 mod brokers;
 mod classes;
 mod fleet;
+mod frames;
 mod links;
 mod log;
 mod mirror;
@@ -75,6 +76,7 @@ pub fn check(config: &Config) -> Vec<Finding> {
     links::check(config, &mut findings);
     fleet::check(config, &mut findings);
     mirror::check(config, &mut findings);
+    frames::check(config, &mut findings);
     proxy::check(config, &mut findings);
     findings.0
 }
@@ -253,6 +255,7 @@ fn destination(kind: OutputKind<'_>, output: &Place, findings: &mut Findings) {
             }
             &mqtt.url
         }
+        OutputKind::Frames => return,
         OutputKind::Link(link) => return links::output(link, &place, findings),
         OutputKind::Sink(sink) => {
             if sink.files == 0 {

@@ -24,6 +24,9 @@ pub struct OutputConfig {
     pub link: Option<LinkOutputConfig>,
     /// Files on this machine, or nothing.
     pub sink: Option<SinkConfig>,
+    /// Subscribers of frames at this node: of no file, but of `[frames]`.
+    #[serde(skip)]
+    pub frames: bool,
     /// `"auto"`, or a cap on what is measured.
     pub rate: OutputRate,
     /// How the capacity of its uplink is found.
@@ -45,6 +48,8 @@ pub enum OutputKind<'a> {
     Link(&'a LinkOutputConfig),
     /// `sink`.
     Sink(&'a SinkConfig),
+    /// Subscribers of frames.
+    Frames,
 }
 
 impl OutputKind<'_> {
@@ -55,6 +60,7 @@ impl OutputKind<'_> {
             OutputKind::Mqtt(_) => "mqtt",
             OutputKind::Link(_) => "link",
             OutputKind::Sink(_) => "sink",
+            OutputKind::Frames => "frames",
         }
     }
 }
@@ -85,7 +91,7 @@ impl<'a> OutputKind<'a> {
             OutputKind::Amqp(amqp) => (&amqp.ca, &amqp.certificate, &amqp.key),
             OutputKind::Mqtt(mqtt) => (&mqtt.ca, &mqtt.certificate, &mqtt.key),
             OutputKind::Link(link) => (&link.ca, &link.certificate, &link.key),
-            OutputKind::Sink(_) => return None,
+            OutputKind::Sink(_) | OutputKind::Frames => return None,
         };
         Some(TlsKeys { ca: ca.as_ref(), certificate: certificate.as_ref(), key: key.as_ref() })
     }
@@ -111,7 +117,8 @@ impl OutputConfig {
         let mqtt = self.mqtt.as_ref().map(OutputKind::Mqtt);
         let link = self.link.as_ref().map(OutputKind::Link);
         let sink = self.sink.as_ref().map(OutputKind::Sink);
-        [amqp, mqtt, link, sink].into_iter().flatten()
+        let frames = self.frames.then_some(OutputKind::Frames);
+        [amqp, mqtt, link, sink, frames].into_iter().flatten()
     }
 
     /// The given name, or the name of its kind.
@@ -135,6 +142,7 @@ impl OutputConfig {
             }
             Some(OutputKind::Sink(SinkConfig { discard: true, .. })) => "nowhere".into(),
             Some(OutputKind::Sink(sink)) => format!("files in {}", sink.directory.display()),
+            Some(OutputKind::Frames) => "[frames] listen".into(),
             None => "nowhere".into(),
         };
         format!("{} ({place})", self.label())
@@ -145,14 +153,15 @@ impl OutputConfig {
     pub fn uplink(&self) -> &str {
         match &self.uplink {
             Some(name) => name,
-            None if self.sink.is_some() || self.link.is_some() => self.label(),
+            None if self.sink.is_some() || self.link.is_some() || self.frames => self.label(),
             None => "uplink",
         }
     }
 
     /// The given law, or the default of its kind.
     pub fn law(&self) -> Law {
-        self.law.unwrap_or(if self.sink.is_some() { Law::Unlimited } else { Law::Tide })
+        let has_no_network = self.sink.is_some() || self.frames;
+        self.law.unwrap_or(if has_no_network { Law::Unlimited } else { Law::Tide })
     }
 }
 

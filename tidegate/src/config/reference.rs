@@ -3,6 +3,7 @@
 //!
 //! Defaults are written from the default values themselves, so that the text cannot drift from them.
 
+mod frames;
 mod inputs;
 mod outputs;
 mod proxy;
@@ -33,6 +34,7 @@ pub fn render() -> String {
     mirror(&mut file);
     fleet(&mut file);
     proxy::proxy(&mut file);
+    frames::frames(&mut file);
     file.0
 }
 

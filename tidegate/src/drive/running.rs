@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::fleet::FleetBoard;
+use crate::frames::FramesBoard;
 use crate::input::counts::InputCounts;
 use crate::link::Links;
 use crate::mirror::MirrorBoard;
@@ -85,6 +86,7 @@ pub struct StatusHandle {
     pub(super) links: Links,
     pub(super) fleet: FleetBoard,
     pub(super) mirror: MirrorBoard,
+    pub(super) frames: FramesBoard,
     pub(super) scripts: ScriptBoard,
     pub(super) proxy: Option<ProxyCounts>,
 }
@@ -103,6 +105,7 @@ impl StatusHandle {
             links: Links::default(),
             fleet: FleetBoard::default(),
             mirror: MirrorBoard::default(),
+            frames: FramesBoard::default(),
             scripts,
             proxy: Some(proxy),
         };
@@ -142,6 +145,11 @@ impl StatusHandle {
     /// Mirrors: of the node's log, and of others'.
     pub fn mirror(&self) -> &MirrorBoard {
         &self.mirror
+    }
+
+    /// Cameras and who watches them.
+    pub fn frames(&self) -> &FramesBoard {
+        &self.frames
     }
 
     /// What the node's scripts did.

@@ -12,9 +12,9 @@ use tonic::transport::{
 const CONNECT: Duration = Duration::from_secs(3);
 /// A connection on which nothing came for so long is asked whether it lives: by a node, which looks for
 /// another leader then, and by an orchestrator, which hears a leader's nodes once a second and has time.
-pub(super) const QUIET: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(10));
+pub(crate) const QUIET: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(10));
 /// How long it has to answer.
-pub(super) const SILENT: Duration = Duration::from_secs(2);
+pub(crate) const SILENT: Duration = Duration::from_secs(2);
 
 /// Files of both ends: everybody proves who they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl FleetTls {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub(super) fn server(&self) -> anyhow::Result<ServerTlsConfig> {
+    pub(crate) fn server(&self) -> anyhow::Result<ServerTlsConfig> {
         let ca = Certificate::from_pem(read(&self.ca)?);
         Ok(ServerTlsConfig::new().identity(self.identity()?).client_ca_root(ca))
     }
@@ -49,7 +49,7 @@ impl FleetTls {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub(super) fn client(&self) -> anyhow::Result<ClientTlsConfig> {
+    pub(crate) fn client(&self) -> anyhow::Result<ClientTlsConfig> {
         let ca = Certificate::from_pem(read(&self.ca)?);
         Ok(ClientTlsConfig::new().ca_certificate(ca).identity(self.identity()?))
     }
@@ -58,7 +58,7 @@ impl FleetTls {
     ///
     /// # Errors
     /// A file cannot be read, or no host can have this name.
-    pub(super) fn endpoint(&self, to: &str) -> anyhow::Result<Endpoint> {
+    pub(crate) fn endpoint(&self, to: &str) -> anyhow::Result<Endpoint> {
         let tls = self.client()?;
         let endpoint = Endpoint::from_shared(format!("https://{to}"))
             .with_context(|| format!("{to:?} is no host and port"))?;

@@ -7,6 +7,7 @@
 pub mod amqp;
 pub(crate) mod backoff;
 mod connection;
+pub(crate) mod frames;
 mod gauge;
 pub mod headers;
 mod lane;

@@ -82,7 +82,10 @@ fn returns<'c>(config: &'c Config, client: &MqttClientConfig, own: &str) -> Opti
     for (place, output) in config.output.iter().enumerate() {
         let is_own = output.kinds().any(|kind| match kind {
             OutputKind::Mqtt(mqtt) => broker(mqtt.url.as_deref()).as_deref() == Some(own),
-            OutputKind::Amqp(_) | OutputKind::Link(_) | OutputKind::Sink(_) => false,
+            OutputKind::Amqp(_)
+            | OutputKind::Link(_)
+            | OutputKind::Sink(_)
+            | OutputKind::Frames => false,
         });
         let leads_here = |to: &Option<Vec<String>>| match to {
             None => place == 0,

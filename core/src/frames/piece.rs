@@ -1,0 +1,237 @@
+//! A frame in pieces, each of which is a record: what is late of it can be given up on the way, and each
+//! piece that arrives tells how fast the channel is.
+//! Source: own.
+//! Inputs: the bytes of a frame; pieces as they come. Outputs: pieces; whole frames. O(bytes).
+//! Deviations: none.
+//! Limits: `FRAME_MAX`, `PIECES_MAX`.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// Most bytes of a frame as it travels: a picture of [`super::jpeg::PIXELS_MAX`] pixels at top quality has fewer.
+pub const FRAME_MAX: usize = 32 << 20;
+/// Most pieces of one.
+pub const PIECES_MAX: usize = 8192;
+/// The format of pieces.
+const VERSION: u8 = 1;
+/// Bytes of a piece before its part of the frame.
+pub const HEAD: usize = 1 + 8 + 8 + 2 + 2;
+
+/// A part of a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// For whom: the receiver's own number.
+    pub flow: u64,
+    /// Which frame; later ones have larger numbers.
+    pub frame: u64,
+    /// Its place, from 0.
+    pub index: u16,
+    /// How many there are, at least 1.
+    pub count: u16,
+    /// Its part of the bytes.
+    pub bytes: Bytes,
+}
+
+/// Why bytes are no piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PieceError {
+    /// Too short.
+    #[error("a piece of a frame has at least {HEAD} bytes, this one has {0}")]
+    Short(usize),
+    /// Of a format that is not known here.
+    #[error("a piece of format {0}: this node reads format {VERSION}")]
+    Version(u8),
+    /// A place that cannot be.
+    #[error("piece {index} of {count}: that cannot be")]
+    Place {
+        /// Its place.
+        index: u16,
+        /// How many there are said to be.
+        count: u16,
+    },
+}
+
+impl Piece {
+    /// A frame cut into pieces of at most `size` bytes.
+    ///
+    /// # Panics
+    /// A size of 0, or so small that there are more than [`PIECES_MAX`].
+    pub fn cut(flow: u64, frame: u64, bytes: &Bytes, size: usize) -> Vec<Piece> {
+        let count = bytes.len().div_ceil(size).max(1);
+        assert!(count <= PIECES_MAX, "{count} pieces of {size} bytes");
+        let piece = |index: usize| {
+            let bytes = bytes.slice(index * size..bytes.len().min((index + 1) * size));
+            Piece { flow, frame, index: index as u16, count: count as u16, bytes }
+        };
+        (0..count).map(piece).collect()
+    }
+
+    /// As it travels.
+    pub fn encode(&self) -> Bytes {
+        let mut bytes = BytesMut::with_capacity(HEAD + self.bytes.len());
+        bytes.put_u8(VERSION);
+        bytes.put_u64(self.flow);
+        bytes.put_u64(self.frame);
+        bytes.put_u16(self.index);
+        bytes.put_u16(self.count);
+        bytes.put_slice(&self.bytes);
+        bytes.freeze()
+    }
+
+    /// What came.
+    ///
+    /// # Errors
+    /// See [`PieceError`].
+    pub fn decode(mut bytes: Bytes) -> Result<Piece, PieceError> {
+        if bytes.len() < HEAD {
+            return Err(PieceError::Short(bytes.len()));
+        }
+        let version = bytes.get_u8();
+        if version != VERSION {
+            return Err(PieceError::Version(version));
+        }
+        let (flow, frame) = (bytes.get_u64(), bytes.get_u64());
+        let (index, count) = (bytes.get_u16(), bytes.get_u16());
+        if index >= count || usize::from(count) > PIECES_MAX {
+            return Err(PieceError::Place { index, count });
+        }
+        Ok(Piece { flow, frame, index, count, bytes })
+    }
+}
+
+/// What came of one flow's newest frame.
+#[derive(Debug, Default)]
+pub struct Assembly {
+    frame: u64,
+    parts: Vec<Option<Bytes>>,
+    /// Parts that came, and their bytes.
+    got: (usize, usize),
+    /// Whether the frame is complete, or given up.
+    is_done: bool,
+    broken: u64,
+}
+
+impl Assembly {
+    /// Takes a piece. Answers the frame if that was the last one of it. What is older than the newest frame
+    /// is nothing any more.
+    pub fn push(&mut self, piece: Piece) -> Option<(u64, Bytes)> {
+        let Piece { frame, index, count, bytes, .. } = piece;
+        let is_first = self.parts.is_empty();
+        if is_first || frame > self.frame {
+            self.broken += u64::from(!is_first && !self.is_done);
+            let parts = vec![None; usize::from(count)];
+            *self = Assembly { frame, parts, got: (0, 0), is_done: false, broken: self.broken };
+        }
+        if frame != self.frame || self.is_done || self.parts.len() != usize::from(count) {
+            return None;
+        }
+        let slot = &mut self.parts[usize::from(index)];
+        if slot.is_none() {
+            self.got = (self.got.0 + 1, self.got.1 + bytes.len());
+            *slot = Some(bytes);
+        }
+        if self.got.1 > FRAME_MAX {
+            self.is_done = true;
+            self.broken += 1;
+            self.parts.fill(None);
+            return None;
+        }
+        if self.got.0 < self.parts.len() {
+            return None;
+        }
+        self.is_done = true;
+        Some((frame, self.join()))
+    }
+
+    /// Frames of which not every piece came.
+    pub fn broken(&self) -> u64 {
+        self.broken
+    }
+
+    fn join(&mut self) -> Bytes {
+        if let [Some(only)] = &mut self.parts[..] {
+            return std::mem::take(only);
+        }
+        let mut whole = BytesMut::with_capacity(self.got.1);
+        self.parts.iter_mut().filter_map(Option::take).for_each(|part| whole.put_slice(&part));
+        whole.freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frame(length: usize) -> Bytes {
+        (0..length).map(|at| at as u8).collect::<Vec<u8>>().into()
+    }
+
+    #[test]
+    fn a_piece_travels_as_these_bytes() {
+        let piece = Piece { flow: 1, frame: 258, index: 2, count: 3, bytes: Bytes::from("x") };
+        let bytes = piece.encode();
+        let head = [1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 2, 0, 2, 0, 3, b'x'];
+        assert_eq!(&bytes[..], head);
+        assert_eq!(Piece::decode(bytes), Ok(piece));
+    }
+
+    #[test]
+    fn what_is_no_piece_is_told_why() {
+        assert_eq!(Piece::decode(Bytes::from_static(&[1; 20])), Err(PieceError::Short(20)));
+        assert_eq!(Piece::decode(Bytes::from_static(&[2; 21])), Err(PieceError::Version(2)));
+        let place = |index, count| Piece { flow: 0, frame: 0, index, count, bytes: Bytes::new() };
+        for (index, count) in [(0, 0), (3, 3), (0, 9000)] {
+            let error = Piece::decode(place(index, count).encode());
+            assert_eq!(error, Err(PieceError::Place { index, count }));
+        }
+    }
+
+    #[test]
+    fn a_newer_frame_ends_one_of_which_pieces_are_missing() {
+        let mut assembly = Assembly::default();
+        let old = Piece::cut(7, 1, &frame(250), 100);
+        let new = Piece::cut(7, 2, &frame(150), 100);
+        assert_eq!(assembly.push(old[0].clone()), None);
+        assert_eq!(assembly.push(new[0].clone()), None);
+        assert_eq!(assembly.push(old[1].clone()), None, "too old");
+        assert_eq!(assembly.push(new[1].clone()), Some((2, frame(150))));
+        assert_eq!(assembly.push(new[1].clone()), None, "once");
+        assert_eq!(assembly.broken(), 1);
+    }
+
+    #[test]
+    fn a_frame_that_grows_beyond_its_bound_is_given_up() {
+        let mut assembly = Assembly::default();
+        let part = frame(FRAME_MAX / 2 + 1);
+        for index in 0..3 {
+            let piece = Piece { flow: 0, frame: 1, index, count: 3, bytes: part.clone() };
+            assert_eq!(assembly.push(piece), None);
+        }
+        assert_eq!(assembly.broken(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_in_any_order_make_the_frame(
+            length in 0_usize..2000, size in 1_usize..500, seed in any::<u64>(),
+        ) {
+            let mut pieces = Piece::cut(1, 5, &frame(length), size.max(length / PIECES_MAX + 1));
+            let count = pieces.len();
+            for at in (1..count).rev() {
+                pieces.swap(at, (seed as usize).wrapping_mul(at + 7) % (at + 1));
+            }
+            let mut assembly = Assembly::default();
+            let mut wholes = pieces.into_iter().filter_map(|piece| assembly.push(piece));
+            prop_assert_eq!(wholes.next(), Some((5, frame(length))));
+            prop_assert_eq!(wholes.next(), None);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            if let Ok(piece) = Piece::decode(bytes.into()) {
+                let _ = Assembly::default().push(piece);
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Cameras: that their frames lead somewhere, and that strangers prove who they are.
+
+use super::{Findings, links, name_is_good};
+use crate::config::frames::SUBSCRIBERS;
+use crate::config::outputs::host_and_port;
+use crate::config::places::Place;
+use crate::config::{Config, FramesConfig};
+
+pub(super) fn check(config: &Config, findings: &mut Findings) {
+    let (frames, place) = (&config.frames, Place::section("frames"));
+    cameras(config, findings);
+    if *frames == FramesConfig::default() {
+        if !config.camera.is_empty() {
+            let text = "nobody can publish its frames: give [frames] listen = \"127.0.0.1:7420\"";
+            findings.error(Place::section("camera"), text);
+        }
+        return;
+    }
+    if !frames.is_set() {
+        let text = "nobody comes here: give listen = \"127.0.0.1:7420\"";
+        return findings.error(place, text);
+    }
+    leads_somewhere(config, &place, findings);
+    proves(config, &place, findings);
+    if frames.workers == 0 {
+        findings.error(place.to("workers"), "nothing could be encoded: give at least 1");
+    }
+    let classes = config.clone().completed().class;
+    if let Some(class) = &frames.class
+        && !classes.iter().any(|one| one.name.as_ref() == Some(class))
+    {
+        findings.unknown(place.to("class"), "class", format!("there is no class {class:?}"));
+    }
+    for (index, name) in frames.nodes.iter().enumerate() {
+        name_is_good(name, place.to("nodes").to(index), findings);
+    }
+}
+
+fn leads_somewhere(config: &Config, place: &Place, findings: &mut Findings) {
+    let frames = &config.frames;
+    match (&frames.server, &frames.to) {
+        (None, None) => {}
+        (Some(server), Some(to)) => {
+            if host_and_port(server).is_none_or(|(_, port)| port.is_none()) {
+                let text = format!("{server:?} is no host and port: write \"edge.example:7420\"");
+                findings.error(place.to("server"), text);
+            }
+            if !config.output.iter().any(|output| output.label() == to) {
+                findings.unknown(place.to("to"), "output", format!("there is no output {to:?}"));
+            }
+        }
+        (Some(_), None) => {
+            let text = "by which output do frames go there? Give to = \"edge\"";
+            findings.error(place.to("server"), text);
+        }
+        (None, Some(_)) => {
+            let text =
+                "who says which frames are wanted there? Give server = \"edge.example:7420\"";
+            findings.error(place.to("to"), text);
+        }
+    }
+    if config.output.iter().any(|output| output.label() == SUBSCRIBERS) && frames.is_served_here() {
+        let text =
+            format!("{SUBSCRIBERS:?} is the output to subscribers of frames: give another name");
+        findings.error(Place::section("output"), text);
+    }
+}
+
+/// Off loopback all callers show certificates.
+fn proves(config: &Config, place: &Place, findings: &mut Findings) {
+    let [ca, certificate, key] = config.frames_files();
+    let given = [&ca, &certificate, &key].into_iter().flatten().count();
+    let listen = config.frames.listen.as_ref();
+    let is_open = listen.is_some_and(|listen| listen.0.iter().any(|at| !at.ip().is_loopback()));
+    if is_open || given > 0 {
+        links::files([&ca, &certificate, &key], place, findings);
+    }
+}
+
+fn cameras(config: &Config, findings: &mut Findings) {
+    for (index, camera) in config.camera.iter().enumerate() {
+        let place = Place::section("camera").to(index);
+        let Some(name) = &camera.name else {
+            findings.error(place, "no name: give name = \"gate-north\"");
+            continue;
+        };
+        name_is_good(name, place.to("name"), findings);
+        if !tidegate_core::topic::is_topic(name) || name.starts_with('.') {
+            let text =
+                format!("{name:?} is no name of a camera: leave out + and #, and a dot before");
+            findings.error(place.to("name"), text);
+        }
+        if config.camera[..index].iter().any(|other| other.name.as_ref() == Some(name)) {
+            findings.error(place.to("name"), format!("a camera {name:?} stands above"));
+        }
+    }
+}

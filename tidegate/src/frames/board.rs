@@ -1,0 +1,43 @@
+//! What cameras and subscribers look like at present, for status and metrics.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::camera::CameraFigures;
+use super::desk::Cameras;
+use super::shelf::{Shelf, ShelfCounts};
+
+/// The figures of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FramesFigures {
+    /// By camera; and its frames that could not be stored.
+    pub cameras: BTreeMap<Arc<str>, (CameraFigures, u64)>,
+    /// Of its subscribers.
+    pub shelf: ShelfCounts,
+}
+
+/// The figures of a node, if it has to do with cameras. Cheap to clone; all clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct FramesBoard(Arc<Mutex<Option<(Shelf, Cameras)>>>);
+
+impl FramesBoard {
+    fn lock(&self) -> MutexGuard<'_, Option<(Shelf, Cameras)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The node has these.
+    pub(super) fn set(&self, shelf: Shelf, cameras: Cameras) {
+        *self.lock() = Some((shelf, cameras));
+    }
+
+    /// The figures; `None` where the node has nothing to do with cameras.
+    pub fn read(&self) -> Option<FramesFigures> {
+        let board = self.lock().clone();
+        let (shelf, cameras) = board?;
+        let figures = cameras.iter().map(|(name, camera)| {
+            let missed = camera.store.as_ref().map_or(0, |store| store.missed());
+            (name.clone(), (camera.figures(), missed))
+        });
+        Some(FramesFigures { cameras: figures.collect(), shelf: shelf.counts() })
+    }
+}

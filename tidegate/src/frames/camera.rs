@@ -1,0 +1,265 @@
+//! The cameras of this node: what each has taken last, and its frames at the rungs that somebody wanted.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tidegate_core::frames::jpeg::Head;
+use tidegate_core::frames::{FlowCounts, Ladder, Rung};
+use tidegate_core::units::Time;
+use tokio::sync::{OnceCell, watch};
+
+use super::codec::{CodecError, Workers};
+use super::ladder::LadderFile;
+use super::store::Store;
+use super::wire::{CameraInfo, FrameMessage, RungMessage};
+
+/// Weight of a new frame in the rate.
+const GAIN: f64 = 0.1;
+
+/// A camera as configured.
+#[derive(Clone, Debug)]
+pub struct CameraOptions {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Names in certificates that may publish its frames; all where it is empty.
+    pub publishers: Vec<String>,
+    /// Names that may subscribe; all where it is empty.
+    pub subscribers: Vec<String>,
+    /// Its ladder.
+    pub ladder: LadderFile,
+}
+
+/// A frame that was taken.
+#[derive(Debug)]
+pub(super) struct Shot {
+    /// Its number, rising over restarts: nanoseconds since 1970, by the camera's clock.
+    pub(super) number: u64,
+    /// When it was taken, on this node's clock.
+    pub(super) captured_at: Time,
+    /// What its header says.
+    pub(super) head: Head,
+    /// The JPEG.
+    pub(super) jpeg: Bytes,
+    encodings: Mutex<BTreeMap<usize, Arc<OnceCell<Encoding>>>>,
+}
+
+/// A frame as it leaves.
+#[derive(Clone, Debug)]
+pub(super) struct Encoding {
+    /// The JPEG.
+    pub(super) jpeg: Bytes,
+    /// Its pixels.
+    pub(super) size: (u32, u32),
+    /// How it was made; `None`: it is the source.
+    pub(super) rung: Option<Rung>,
+}
+
+impl Shot {
+    /// One with these bytes, whose header was read.
+    pub(super) fn new(number: u64, captured_at: Time, head: Head, jpeg: Bytes) -> Self {
+        Shot { number, captured_at, head, jpeg, encodings: Mutex::default() }
+    }
+
+    /// The source itself.
+    pub(super) fn source(&self) -> Encoding {
+        let size = (self.head.width.into(), self.head.height.into());
+        Encoding { jpeg: self.jpeg.clone(), size, rung: None }
+    }
+
+    /// The message that travels; `now` is when it leaves.
+    pub(super) fn message(&self, camera: &str, encoding: &Encoding, now: Time) -> FrameMessage {
+        let rung = encoding.rung;
+        let accuracy = rung.map_or((1.0, 1.0), |rung| (rung.accuracy, rung.accuracy_low));
+        FrameMessage {
+            camera: camera.into(),
+            frame: self.number,
+            captured_unix_ns: self.number,
+            age_us: u64::try_from(now.since(self.captured_at).as_micros()).unwrap_or(u64::MAX),
+            width: encoding.size.0,
+            height: encoding.size.1,
+            source_width: self.head.width.into(),
+            source_height: self.head.height.into(),
+            eighths: rung.map_or(8, |rung| rung.eighths.into()),
+            quality: rung.map_or(0, |rung| rung.quality.into()),
+            is_gray: rung.map_or(self.head.components == 1, |rung| rung.is_gray),
+            accuracy: accuracy.0,
+            accuracy_low: accuracy.1,
+            jpeg: encoding.jpeg.clone(),
+            skipped: 0,
+        }
+    }
+}
+
+/// A camera at work.
+#[derive(Debug)]
+pub(super) struct Camera {
+    /// As configured.
+    pub(super) options: CameraOptions,
+    newest: watch::Sender<Option<Arc<Shot>>>,
+    /// Number of the newest frame of an earlier process.
+    before: u64,
+    ladder: Mutex<Ladder>,
+    workers: Workers,
+    /// Where its frames are kept, if anywhere.
+    pub(super) store: Option<Store>,
+    figures: Mutex<CameraFigures>,
+}
+
+/// What a camera and its flows did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CameraFigures {
+    /// Frames taken.
+    pub taken: u64,
+    /// Frames that were refused.
+    pub refused: u64,
+    /// Frames a second, of late.
+    pub rate: f64,
+    /// What became of the frames of all its flows that ended, and of those at present.
+    pub flows: FlowCounts,
+    /// Frames that were encoded.
+    pub encoded: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why a frame is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum OrderError {
+    /// Out of time order.
+    #[error(
+        "it was taken {behind_ms} ms before the last one: frames come in the order of their time"
+    )]
+    Older {
+        /// By so much.
+        behind_ms: u64,
+    },
+    /// Its time is the last one's.
+    #[error("it was taken at the same time as the last one")]
+    Same,
+}
+
+impl Camera {
+    /// One that has taken nothing yet.
+    pub(super) fn new(options: CameraOptions, workers: Workers, store: Option<Store>) -> Self {
+        let ladder = Mutex::new(options.ladder.ladder.clone());
+        let newest = watch::Sender::new(None);
+        let before = store.as_ref().and_then(Store::newest).unwrap_or(0);
+        Camera { options, newest, before, ladder, workers, store, figures: Mutex::default() }
+    }
+
+    /// A frame was taken: the newest from now on.
+    ///
+    /// # Errors
+    /// It is not the newest.
+    pub(super) fn take(&self, shot: Shot) -> Result<(), OrderError> {
+        let shot = Arc::new(shot);
+        let mut order = Ok(());
+        self.newest.send_if_modified(|newest| {
+            let last = newest.as_ref().map_or(self.before, |last| last.number);
+            if shot.number <= last {
+                let behind_ms = (last - shot.number) / 1_000_000;
+                order = Err(match last == shot.number {
+                    true => OrderError::Same,
+                    false => OrderError::Older { behind_ms },
+                });
+                return false;
+            }
+            let mut figures = lock(&self.figures);
+            figures.taken += 1;
+            if let Some(last) = newest {
+                let apart = shot.captured_at.since(last.captured_at).as_secs_f64().max(1e-3);
+                figures.rate += GAIN * (1.0 / apart - figures.rate);
+            }
+            *newest = Some(shot.clone());
+            true
+        });
+        order?;
+        if let Some(store) = &self.store {
+            store.append(shot);
+        }
+        Ok(())
+    }
+
+    /// A frame was refused.
+    pub(super) fn refused(&self) {
+        lock(&self.figures).refused += 1;
+    }
+
+    /// The newest frame, and every newer one.
+    pub(super) fn newest(&self) -> watch::Receiver<Option<Arc<Shot>>> {
+        self.newest.subscribe()
+    }
+
+    /// Its ladder as it has learned it.
+    pub(super) fn ladder(&self) -> MutexGuard<'_, Ladder> {
+        lock(&self.ladder)
+    }
+
+    /// A frame at a rung: encoded once, whoever wants it.
+    ///
+    /// # Errors
+    /// It cannot be decoded.
+    pub(super) async fn encode(&self, shot: &Shot, at: usize) -> Result<Encoding, CodecError> {
+        let (rung, expected) = {
+            let ladder = self.ladder();
+            (ladder.rungs()[at], ladder.expected(at))
+        };
+        // What is small enough as it is costs nothing.
+        if shot.jpeg.len() as f64 <= expected {
+            return Ok(shot.source());
+        }
+        let cell = lock(&shot.encodings).entry(at).or_default().clone();
+        let encode = || async {
+            let shrunk = self.workers.shrink(shot.jpeg.clone(), shot.head, rung).await?;
+            self.ladder().encoded(at, shrunk.jpeg.len() as u64);
+            lock(&self.figures).encoded += 1;
+            let size = (shrunk.width, shrunk.height);
+            Ok(Encoding { jpeg: shrunk.jpeg.into(), size, rung: Some(rung) })
+        };
+        cell.get_or_try_init(encode).await.cloned()
+    }
+
+    /// What a flow's frames came to since it told last.
+    pub(super) fn count(&self, before: &FlowCounts, now: &FlowCounts) {
+        let flows = &mut lock(&self.figures).flows;
+        flows.delivered += now.delivered - before.delivered;
+        flows.late += now.late - before.late;
+        flows.cancelled += now.cancelled - before.cancelled;
+        flows.superseded += now.superseded - before.superseded;
+        flows.stale += now.stale - before.stale;
+        flows.backlogged += now.backlogged - before.backlogged;
+        flows.inaccurate += now.inaccurate - before.inaccurate;
+        flows.unencoded += now.unencoded - before.unencoded;
+        flows.bytes += now.bytes - before.bytes;
+    }
+
+    /// What it did.
+    pub(super) fn figures(&self) -> CameraFigures {
+        *lock(&self.figures)
+    }
+
+    /// What others may know of it.
+    pub(super) fn info(&self, node: &str) -> CameraInfo {
+        let figures = self.figures();
+        let newest = self.newest.borrow().clone();
+        let stored = self.store.as_ref().and_then(Store::oldest);
+        let size = newest.as_ref().map(|shot| (shot.head.width, shot.head.height));
+        let (width, height) = size.unwrap_or_default();
+        CameraInfo {
+            name: self.options.name.to_string(),
+            node: node.into(),
+            is_online: true,
+            width: width.into(),
+            height: height.into(),
+            frames_per_second: figures.rate,
+            newest_unix_ns: newest.map_or(0, |shot| shot.number),
+            oldest_unix_ns: stored.unwrap_or(0),
+            ladder: self.ladder().rungs().iter().map(RungMessage::from).collect(),
+            ladder_is_generic: self.options.ladder.is_generic,
+            subscribers: self.options.subscribers.clone(),
+        }
+    }
+}

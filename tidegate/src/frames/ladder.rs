@@ -1,0 +1,136 @@
+//! Ladders as files: JSON, read at the start of a node (docs/CAMERAS.md).
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde::{Deserialize, Serialize};
+use tidegate_core::frames::{Ladder, Rung};
+
+/// The version that is written; others are refused.
+const VERSION: u32 = 1;
+/// Larger files are no ladders.
+const FILE_MAX: u64 = 1 << 20;
+/// For cameras that nobody has calibrated.
+const GENERIC: &str = include_str!("generic.json");
+
+/// A ladder, and where it comes from.
+#[derive(Clone, Debug)]
+pub struct LadderFile {
+    /// The rungs.
+    pub ladder: Ladder,
+    /// Whether it was measured with other pictures than the camera's.
+    pub is_generic: bool,
+}
+
+/// The file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Written {
+    /// Of the format.
+    pub version: u32,
+    /// Whether it is meant for any camera.
+    #[serde(default)]
+    pub is_generic: bool,
+    /// With which frames and which detector it was measured, in words.
+    #[serde(default)]
+    pub measured: String,
+    /// In any order.
+    pub rungs: Vec<WrittenRung>,
+}
+
+/// A rung in a file.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WrittenRung {
+    /// Width and height, in eighths.
+    pub eighths: u8,
+    /// Of the JPEG, 1 to 100.
+    pub quality: u8,
+    /// Without chroma.
+    #[serde(default)]
+    pub gray: bool,
+    /// Mean of a frame.
+    pub bytes: f64,
+    /// 0 to 1.
+    pub accuracy: f64,
+    /// Lower end of its 95 % interval.
+    pub accuracy_low: f64,
+    /// Processor time, microseconds.
+    #[serde(default)]
+    pub cost_us: u64,
+}
+
+impl From<WrittenRung> for Rung {
+    fn from(rung: WrittenRung) -> Self {
+        Rung {
+            eighths: rung.eighths,
+            quality: rung.quality,
+            is_gray: rung.gray,
+            bytes: rung.bytes,
+            accuracy: rung.accuracy,
+            accuracy_low: rung.accuracy_low,
+            cost: Duration::from_micros(rung.cost_us),
+        }
+    }
+}
+
+impl Written {
+    /// A file of these rungs.
+    pub fn new(measured: String, rungs: Vec<WrittenRung>) -> Self {
+        Written { version: VERSION, is_generic: false, measured, rungs }
+    }
+
+    fn ladder(self, with_gray: bool) -> anyhow::Result<LadderFile> {
+        let version = self.version;
+        ensure!(version == VERSION, "version {version}: this program reads version {VERSION}");
+        let rungs = self.rungs.into_iter().filter(|rung| with_gray || !rung.gray);
+        let ladder = Ladder::new(rungs.map(Rung::from).collect())?;
+        Ok(LadderFile { ladder, is_generic: self.is_generic })
+    }
+}
+
+/// The ladder of a file, or the generic one; without gray rungs unless they are wanted.
+///
+/// # Errors
+/// The file cannot be read, or is no ladder.
+pub fn load(file: Option<&Path>, with_gray: bool) -> anyhow::Result<LadderFile> {
+    let Some(file) = file else {
+        let written: Written = serde_json::from_str(GENERIC).context("the generic ladder")?;
+        return written.ladder(with_gray).context("the generic ladder");
+    };
+    let name = || file.display().to_string();
+    let length = std::fs::metadata(file).with_context(name)?.len();
+    ensure!(length <= FILE_MAX, "{}: {length} bytes are no ladder", name());
+    let text = std::fs::read_to_string(file).with_context(name)?;
+    let written: Written = serde_json::from_str(&text).with_context(name)?;
+    written.ladder(with_gray).with_context(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generic_ladder_is_one_and_says_so() {
+        let generic = load(None, false).unwrap();
+        assert!(generic.is_generic);
+        let rungs = generic.ladder.rungs();
+        assert!(rungs.len() >= 4 && rungs.iter().all(|rung| !rung.is_gray), "{rungs:?}");
+    }
+
+    #[test]
+    fn files_that_are_no_ladders_are_named() {
+        let file = std::env::temp_dir().join(format!("tidegate-ladder-{}", std::process::id()));
+        let read = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            format!("{:#}", load(Some(&file), true).unwrap_err())
+        };
+        let newer = read(r#"{"version": 2, "rungs": []}"#);
+        assert!(newer.ends_with("version 2: this program reads version 1"), "{newer}");
+        let empty = read(r#"{"version": 1, "rungs": []}"#);
+        assert!(empty.ends_with("a ladder needs at least one rung"), "{empty}");
+        assert!(read("{}").contains("tidegate-ladder"));
+        std::fs::remove_file(&file).unwrap();
+    }
+}

@@ -1,0 +1,207 @@
+//! Cameras: frames that shrink to fit the channel, from who publishes them to who subscribes (docs/CAMERAS.md).
+//!
+//! In the order in which a frame meets them: `publish` takes it, `camera` has it as the newest (`store` keeps
+//! it), `sender` chooses its rung when it goes (`codec` makes it) and offers it in pieces to the node's queues;
+//! `output::frames` of the node where its subscribers are hands the pieces to the `shelf`, which has a `slot` for
+//! each subscriber. What is wanted goes the other way, by `register` or, within one node, at once: `desk` starts
+//! and ends the senders. `service` is what gRPC calls.
+
+mod board;
+mod camera;
+mod codec;
+mod desk;
+mod ladder;
+mod publish;
+mod register;
+mod replay;
+mod sender;
+mod service;
+mod shelf;
+mod slot;
+mod store;
+pub mod wire;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+pub use self::board::{FramesBoard, FramesFigures};
+use self::camera::Camera;
+pub use self::camera::{CameraFigures, CameraOptions};
+use self::codec::Workers;
+pub use self::codec::{CodecError, Shrunk, shrink, test_picture};
+use self::desk::{Cameras, Desk};
+pub use self::ladder::{LadderFile, Written, WrittenRung, load as load_ladder};
+use self::register::{NEWS_MAX, Registrar};
+pub use self::sender::SendOptions;
+use self::service::FramesService;
+pub(crate) use self::shelf::Delivery;
+pub use self::shelf::{Shelf, ShelfCounts};
+use self::store::Store;
+use crate::fleet::{FleetTls, QUIET, SILENT};
+use crate::port::Intake;
+
+/// Bytes of one frame that may be under way to us: the streams' windows, and the connection's.
+const WINDOWS: (u32, u32) = (4 << 20, 16 << 20);
+
+/// What a node has to do with cameras.
+#[derive(Clone, Debug)]
+pub struct FramesOptions {
+    /// The node's name.
+    pub node: Arc<str>,
+    /// Where cameras publish and applications subscribe.
+    pub listen: Vec<SocketAddr>,
+    /// What it shows and asks for; nothing on loopback.
+    pub tls: Option<FleetTls>,
+    /// Names that may register cameras here; all where it is empty.
+    pub nodes: Vec<String>,
+    /// Cameras of this node.
+    pub cameras: Vec<CameraOptions>,
+    /// `host:port` of the edge server where they are registered; `None`: subscribers come here.
+    pub server: Option<String>,
+    /// How frames are sent.
+    pub send: SendOptions,
+    /// Frames encoded at once.
+    pub workers: usize,
+    /// Folder where frames are kept, and how many bytes of each camera's.
+    pub store: Option<(PathBuf, u64)>,
+}
+
+/// Starts it. Answers the addresses, with the ports that the system chose.
+///
+/// # Errors
+/// An address cannot be bound, or a folder or a file cannot be used.
+pub async fn start(
+    options: FramesOptions,
+    shelf: Shelf,
+    intake: Intake,
+    board: &FramesBoard,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+) -> anyhow::Result<Vec<SocketAddr>> {
+    let cameras = cameras(&options)?;
+    board.set(shelf.clone(), cameras.clone());
+    match &options.server {
+        Some(server) => {
+            let registrar = Registrar {
+                node: options.node.clone(),
+                server: server.clone(),
+                tls: options.tls.clone(),
+                cameras: cameras.clone(),
+                options: options.send,
+                intake: intake.clone(),
+            };
+            tasks.spawn(async move {
+                registrar.run().await;
+                Ok(())
+            });
+        }
+        None => attend_here(&options, &shelf, &cameras, &intake, tasks),
+    }
+    let mut bound = Vec::new();
+    for &address in &options.listen {
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.with_context(|| {
+            format!("cannot listen on {address} (choose another address in [frames] listen)")
+        })?;
+        bound.push(listener.local_addr()?);
+        let service = FramesService {
+            node: options.node.clone(),
+            cameras: cameras.clone(),
+            shelf: shelf.clone(),
+            intake: intake.clone(),
+            nodes: options.nodes.clone().into(),
+            is_proven: options.tls.is_some(),
+        };
+        serve(service, listener, options.tls.as_ref(), tasks)?;
+    }
+    Ok(bound)
+}
+
+fn cameras(options: &FramesOptions) -> anyhow::Result<Cameras> {
+    let workers = Workers::new(options.workers);
+    let mut cameras = std::collections::BTreeMap::new();
+    for camera in &options.cameras {
+        let store = match &options.store {
+            None => None,
+            Some((folder, room)) => {
+                let folder = folder.join(&*camera.name);
+                let opened = Store::open(&folder, *room);
+                Some(opened.with_context(|| format!("[frames] directory {}", folder.display()))?)
+            }
+        };
+        let name = camera.name.clone();
+        cameras.insert(name, Arc::new(Camera::new(camera.clone(), workers.clone(), store)));
+    }
+    Ok(Arc::new(cameras))
+}
+
+/// The node's own cameras are registered at its own shelf, without a wire between.
+fn attend_here(
+    options: &FramesOptions,
+    shelf: &Shelf,
+    cameras: &Cameras,
+    intake: &Intake,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+) {
+    if cameras.is_empty() {
+        return;
+    }
+    let (news, mut heard) = mpsc::channel(NEWS_MAX);
+    let desk = Desk::new(cameras.clone(), options.send, intake.clone(), news);
+    let (_, wanted) = shelf.register(&options.node);
+    let (shelf, cameras, node) = (shelf.clone(), cameras.clone(), options.node.clone());
+    let gone = intake.clone();
+    tasks.spawn(async move {
+        let tell = || {
+            let infos = cameras.values().map(|camera| camera.info(&node)).collect();
+            if let Err(status) = shelf.update(&node, infos) {
+                tracing::warn!("{}", status.message());
+            }
+        };
+        tell();
+        let mut period = tokio::time::interval(register::PERIOD);
+        let served = desk.serve(wanted);
+        tokio::pin!(served);
+        loop {
+            tokio::select! {
+                () = &mut served => return Ok(()),
+                () = gone.closed() => return Ok(()),
+                Some(news) = heard.recv() => shelf.news(&node, news),
+                _ = period.tick() => tell(),
+            }
+        }
+    });
+}
+
+fn serve(
+    service: FramesService,
+    listener: TcpListener,
+    tls: Option<&FleetTls>,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    let mut server = Server::builder()
+        .http2_keepalive_interval(Some(QUIET.1))
+        .http2_keepalive_timeout(Some(SILENT))
+        .initial_stream_window_size(WINDOWS.0)
+        .initial_connection_window_size(WINDOWS.1);
+    if let Some(tls) = tls {
+        server = server.tls_config(tls.server()?).context("[frames]: TLS")?;
+    }
+    let gone = service.intake.clone();
+    tasks.spawn(async move {
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        // Streams of subscribers would keep a gentle end waiting for ever: they are cut off.
+        tokio::select! {
+            served = server.serve_with_incoming(service, incoming) => served.context("[frames]"),
+            () = gone.closed() => Ok(()),
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,387 @@
+//! What an edge server knows: which cameras there are and at which node, who watches them, and which flows
+//! serve them. Subscribers of one camera that ask for the same share a flow.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use prost::Message;
+use tidegate_core::frames::piece::{Assembly, Piece};
+use tokio::sync::watch;
+use tonic::Status;
+
+use super::slot::Slot;
+use super::wire::{
+    CameraInfo, FlowMessage, FrameMessage, NewsKind, NewsMessage, ReplyKind, SubscribeRequest,
+};
+
+/// Subscriptions of a node at once.
+const SUBSCRIPTIONS_MAX: usize = 4096;
+/// Cameras that a node may register.
+const CAMERAS_MAX: usize = 1024;
+/// Longest bound of a latency, milliseconds: beyond it a replay is what is wanted.
+const LATENCY_MAX_MS: u32 = 60_000;
+
+/// The shelf. Cheap to clone; all clones are the same.
+#[derive(Clone, Debug)]
+pub struct Shelf(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    cameras: BTreeMap<String, CameraInfo>,
+    nodes: BTreeMap<String, NodeSeat>,
+    flows: BTreeMap<u64, FlowSeat>,
+    subscriptions: BTreeMap<u64, Subscriber>,
+    /// The number given last. It begins anew with each process, where none of an earlier one began.
+    last: u64,
+    counts: ShelfCounts,
+}
+
+#[derive(Debug)]
+struct NodeSeat {
+    registration: u64,
+    wanted: watch::Sender<Vec<FlowMessage>>,
+}
+
+#[derive(Debug)]
+struct FlowSeat {
+    message: FlowMessage,
+    assembly: Assembly,
+}
+
+#[derive(Debug)]
+struct Subscriber {
+    flow: u64,
+    who: String,
+    slot: Arc<Slot>,
+}
+
+/// What the shelf counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShelfCounts {
+    /// Whole frames that came.
+    pub frames: u64,
+    /// Frames of which not all came.
+    pub broken: u64,
+    /// Frames that subscribers were too slow for.
+    pub skipped: u64,
+    /// Subscriptions at present.
+    pub subscriptions: usize,
+}
+
+/// A whole frame, and for whom.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    frame: FrameMessage,
+    slots: Vec<Arc<Slot>>,
+    is_replay: bool,
+}
+
+impl Delivery {
+    /// Puts the frame where it belongs; waits only for who replays.
+    pub(crate) async fn hand_over(self) {
+        for slot in self.slots {
+            match self.is_replay {
+                true => slot.put_all(self.frame.clone()).await,
+                false => slot.put(self.frame.clone()),
+            }
+        }
+    }
+
+    /// Whether `hand_over` may wait.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.is_replay
+    }
+}
+
+impl Shelf {
+    /// An empty one. `first` is larger than every number that an earlier process gave.
+    pub fn new(first: u64) -> Self {
+        Shelf(Arc::new(Mutex::new(State {
+            cameras: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            flows: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+            last: first,
+            counts: ShelfCounts::default(),
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A camera node is there. Answers which registration that is, and what is wanted of it; an earlier
+    /// registration of the same node is over.
+    pub(super) fn register(&self, node: &str) -> (u64, watch::Receiver<Vec<FlowMessage>>) {
+        let mut state = self.lock();
+        let registration = state.next();
+        let wanted = watch::Sender::new(state.wanted_of(node));
+        let receiver = wanted.subscribe();
+        state.nodes.insert(node.into(), NodeSeat { registration, wanted });
+        (registration, receiver)
+    }
+
+    /// What a registered node has.
+    ///
+    /// # Errors
+    /// One of its cameras is another node's.
+    pub(super) fn update(&self, node: &str, cameras: Vec<CameraInfo>) -> Result<(), Status> {
+        let mut state = self.lock();
+        if cameras.len() > CAMERAS_MAX {
+            return Err(Status::resource_exhausted(format!(
+                "a node has at most {CAMERAS_MAX} cameras"
+            )));
+        }
+        for camera in &cameras {
+            let known = state.cameras.get(&camera.name).filter(|known| known.node != node);
+            if let Some(known) = known.filter(|known| known.is_online) {
+                let text = format!("camera {:?} is one of node {:?}", camera.name, known.node);
+                return Err(Status::already_exists(text));
+            }
+        }
+        let before = state.names_of(node);
+        for camera in cameras {
+            let name = camera.name.clone();
+            let mut info = CameraInfo { node: node.into(), is_online: true, ..camera };
+            if info.ladder.is_empty()
+                && let Some(known) = state.cameras.get_mut(&name)
+            {
+                info.ladder = std::mem::take(&mut known.ladder);
+            }
+            state.cameras.insert(name, info);
+        }
+        // A camera that is new here may be wanted already.
+        if state.names_of(node) != before {
+            state.tell(node);
+        }
+        Ok(())
+    }
+
+    /// A registration is over. What its node has stays known: subscribers wait for it.
+    pub(super) fn gone(&self, node: &str, registration: u64) -> bool {
+        let mut state = self.lock();
+        let is_present =
+            state.nodes.get(node).is_some_and(|seat| seat.registration == registration);
+        if is_present {
+            state.nodes.remove(node);
+            let of_node = state.cameras.values_mut().filter(|camera| camera.node == node);
+            of_node.for_each(|camera| camera.is_online = false);
+        }
+        is_present
+    }
+
+    /// A node goes for good: its cameras are forgotten, and who watches them is told the end.
+    pub(super) fn unregister(&self, node: &str) -> bool {
+        let mut state = self.lock();
+        let names = state.names_of(node);
+        let was_known = state.nodes.remove(node).is_some() || !names.is_empty();
+        state.cameras.retain(|_, camera| camera.node != node);
+        let gone: Vec<u64> = state
+            .flows
+            .iter()
+            .filter(|(_, flow)| names.contains(&flow.message.camera))
+            .map(|(&flow, _)| flow)
+            .collect();
+        gone.iter().for_each(|&flow| state.end(flow));
+        was_known
+    }
+
+    /// The cameras that somebody may see: one, or all.
+    pub(super) fn cameras(&self, who: &str, name: &str) -> Vec<CameraInfo> {
+        let state = self.lock();
+        let may_see = |camera: &&CameraInfo| {
+            (name.is_empty() || camera.name == name) && may(&camera.subscribers, who)
+        };
+        state.cameras.values().filter(may_see).cloned().collect()
+    }
+
+    /// A subscriber. Answers the subscription's number and its place.
+    ///
+    /// # Errors
+    /// No such camera, no right to it, or bounds that cannot be.
+    pub(super) fn subscribe(
+        &self,
+        who: &str,
+        request: &SubscribeRequest,
+    ) -> Result<(u64, Arc<Slot>), Status> {
+        let mut state = self.lock();
+        let camera = state.cameras.get(&request.camera);
+        let camera = camera.ok_or_else(|| {
+            Status::not_found(format!("no camera {:?} is registered here", request.camera))
+        })?;
+        if !may(&camera.subscribers, who) {
+            let text = format!("{who:?} may not subscribe to camera {:?}", request.camera);
+            return Err(Status::permission_denied(text));
+        }
+        let node = camera.node.clone();
+        let mut message = flow(request)?;
+        if state.subscriptions.len() >= SUBSCRIPTIONS_MAX {
+            let text = format!("there are {SUBSCRIPTIONS_MAX} subscriptions here: no more");
+            return Err(Status::resource_exhausted(text));
+        }
+        // A replay has a beginning of its own; what is live is shared.
+        let shared = state.flows.values().find(|flow| flow.message.is_like(&message));
+        let shared = shared.filter(|flow| !flow.message.is_replay());
+        let (flow, is_new) = match shared {
+            Some(flow) => (flow.message.flow, false),
+            None => (state.next(), true),
+        };
+        let (id, slot) = (state.next(), Arc::new(Slot::default()));
+        let subscriber = Subscriber { flow, who: who.into(), slot: slot.clone() };
+        state.subscriptions.insert(id, subscriber);
+        if is_new {
+            message.flow = flow;
+            state.flows.insert(flow, FlowSeat { message, assembly: Assembly::default() });
+            state.tell(&node);
+        }
+        Ok((id, slot))
+    }
+
+    /// Ends a subscription of `who`. Answers whether there was one.
+    pub(super) fn unsubscribe(&self, who: &str, id: u64) -> bool {
+        let mut state = self.lock();
+        if state.subscriptions.get(&id).is_none_or(|subscriber| subscriber.who != who) {
+            return false;
+        }
+        state.leave(id);
+        true
+    }
+
+    /// Something happened to a flow.
+    pub(super) fn news(&self, node: &str, news: NewsMessage) {
+        let mut state = self.lock();
+        let Some(flow) = state.flows.get(&news.flow) else { return };
+        if state.node_of(&flow.message) != Some(node) {
+            return;
+        }
+        let reply = match news.news {
+            Some(NewsKind::Infeasible(news)) => ReplyKind::Infeasible(news),
+            Some(NewsKind::Feasible(news)) => ReplyKind::Feasible(news),
+            Some(NewsKind::Ended(_)) => return state.end(news.flow),
+            None => return,
+        };
+        state.slots_of(news.flow).iter().for_each(|slot| slot.tell(reply.clone()));
+    }
+
+    /// A piece came from a node. Answers the frame if it is whole, or why the piece is none.
+    ///
+    /// # Errors
+    /// The bytes are no piece, or of a flow that is not the node's.
+    pub(crate) fn piece(&self, node: &str, bytes: Bytes) -> Result<Option<Delivery>, String> {
+        let piece = Piece::decode(bytes).map_err(|error| error.to_string())?;
+        let mut state = self.lock();
+        let number = piece.flow;
+        // Nobody wants it any more: it was under way.
+        let Some(flow) = state.flows.get(&number) else { return Ok(None) };
+        if state.node_of(&flow.message) != Some(node) {
+            return Err(format!("node {node:?} sends frames of a camera that is not its own"));
+        }
+        let Some(flow) = state.flows.get_mut(&number) else { return Ok(None) };
+        let broken = flow.assembly.broken();
+        let whole = flow.assembly.push(piece);
+        let broken = flow.assembly.broken() - broken;
+        let (camera, is_replay) = (flow.message.camera.clone(), flow.message.is_replay());
+        state.counts.broken += broken;
+        let Some((_, bytes)) = whole else { return Ok(None) };
+        let frame = FrameMessage::decode(bytes).map_err(|error| format!("a frame: {error}"))?;
+        if frame.camera != camera {
+            return Err(format!("a frame of camera {:?} in a flow of {camera:?}", frame.camera));
+        }
+        state.counts.frames += 1;
+        let slots = state.slots_of(number);
+        Ok(Some(Delivery { frame, slots, is_replay }))
+    }
+
+    /// What it counts.
+    pub fn counts(&self) -> ShelfCounts {
+        let state = self.lock();
+        let present: u64 = state.subscriptions.values().map(|one| one.slot.skipped()).sum();
+        let skipped = state.counts.skipped + present;
+        ShelfCounts { skipped, subscriptions: state.subscriptions.len(), ..state.counts }
+    }
+}
+
+/// Whether a list of names has this one; all are meant where it is empty.
+pub(super) fn may(names: &[String], who: &str) -> bool {
+    names.is_empty() || names.iter().any(|name| name == who)
+}
+
+/// What a request asks of a camera's node.
+fn flow(request: &SubscribeRequest) -> Result<FlowMessage, Status> {
+    let SubscribeRequest { camera, start_unix_ns, stop_unix_ns, latency_ms, accuracy, .. } =
+        request.clone();
+    let is_replay = start_unix_ns.is_some() || stop_unix_ns.is_some();
+    if !is_replay && !(1..=LATENCY_MAX_MS).contains(&latency_ms) {
+        let text = format!("latency_ms is {latency_ms}: give 1 to {LATENCY_MAX_MS}");
+        return Err(Status::invalid_argument(text));
+    }
+    if !(0.0..=1.0).contains(&accuracy) {
+        let text = format!("accuracy is {accuracy}: give 0 to 1");
+        return Err(Status::invalid_argument(text));
+    }
+    if start_unix_ns.zip(stop_unix_ns).is_some_and(|(start, stop)| start > stop) {
+        return Err(Status::invalid_argument("start_unix_ns is after stop_unix_ns"));
+    }
+    let policy = request.policy().into();
+    Ok(FlowMessage { flow: 0, camera, start_unix_ns, stop_unix_ns, latency_ms, accuracy, policy })
+}
+
+impl State {
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn names_of(&self, node: &str) -> Vec<String> {
+        let of_node = self.cameras.values().filter(|camera| camera.node == node);
+        of_node.map(|camera| camera.name.clone()).collect()
+    }
+
+    fn node_of(&self, flow: &FlowMessage) -> Option<&str> {
+        self.cameras.get(&flow.camera).map(|camera| camera.node.as_str())
+    }
+
+    fn wanted_of(&self, node: &str) -> Vec<FlowMessage> {
+        let of_node = self.flows.values().map(|flow| &flow.message);
+        of_node.filter(|flow| self.node_of(flow) == Some(node)).cloned().collect()
+    }
+
+    fn tell(&mut self, node: &str) {
+        let wanted = self.wanted_of(node);
+        if let Some(seat) = self.nodes.get(node) {
+            seat.wanted.send_replace(wanted);
+        }
+    }
+
+    fn slots_of(&self, flow: u64) -> Vec<Arc<Slot>> {
+        let of_flow = self.subscriptions.values().filter(|one| one.flow == flow);
+        of_flow.map(|one| one.slot.clone()).collect()
+    }
+
+    /// A subscription is over, and its flow if that was the last one.
+    fn leave(&mut self, id: u64) {
+        let Some(subscriber) = self.subscriptions.remove(&id) else { return };
+        subscriber.slot.close();
+        self.counts.skipped += subscriber.slot.skipped();
+        let flow = subscriber.flow;
+        if self.subscriptions.values().any(|other| other.flow == flow) {
+            return;
+        }
+        let Some(seat) = self.flows.remove(&flow) else { return };
+        if let Some(node) = self.node_of(&seat.message).map(str::to_owned) {
+            self.tell(&node);
+        }
+    }
+
+    /// A flow is over: what waits for its subscribers is the last that they hear.
+    fn end(&mut self, flow: u64) {
+        let of_flow = self.subscriptions.iter().filter(|(_, one)| one.flow == flow);
+        let ids: Vec<u64> = of_flow.map(|(&id, _)| id).collect();
+        ids.iter().for_each(|&id| self.leave(id));
+    }
+}
+
+#[cfg(test)]
+#[path = "shelf_tests.rs"]
+mod tests;

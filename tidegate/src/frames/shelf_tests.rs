@@ -1,0 +1,125 @@
+use super::super::wire::{EndedMessage, PolicyMessage};
+use super::*;
+
+fn camera(name: &str, subscribers: &[&str]) -> CameraInfo {
+    let subscribers = subscribers.iter().map(|name| (*name).to_owned()).collect();
+    CameraInfo { name: name.into(), subscribers, ..CameraInfo::default() }
+}
+
+fn request(camera: &str, latency_ms: u32, accuracy: f64) -> SubscribeRequest {
+    let policy = PolicyMessage::Degrade.into();
+    SubscribeRequest { camera: camera.into(), latency_ms, accuracy, policy, ..Default::default() }
+}
+
+/// A shelf with node n, which has camera c; and what is wanted of it.
+fn shelf() -> (Shelf, u64, watch::Receiver<Vec<FlowMessage>>) {
+    let shelf = Shelf::new(0);
+    let (registration, wanted) = shelf.register("n");
+    shelf.update("n", vec![camera("c", &[])]).unwrap();
+    (shelf, registration, wanted)
+}
+
+fn piece_of(flow: u64, camera: &str) -> Bytes {
+    let frame = FrameMessage { camera: camera.into(), frame: 9, ..FrameMessage::default() };
+    Piece::cut(flow, 9, &frame.encode_to_vec().into(), 1000)[0].encode()
+}
+
+#[test]
+fn subscribers_that_ask_for_the_same_share_a_flow_and_others_have_their_own() {
+    let (shelf, _, wanted) = shelf();
+    assert!(wanted.borrow().is_empty(), "on demand only");
+    let (first, _) = shelf.subscribe("a", &request("c", 100, 0.9)).unwrap();
+    let (second, _) = shelf.subscribe("b", &request("c", 100, 0.9)).unwrap();
+    let (third, _) = shelf.subscribe("b", &request("c", 300, 0.95)).unwrap();
+    let bounds: Vec<u32> = wanted.borrow().iter().map(|flow| flow.latency_ms).collect();
+    assert_eq!(bounds, [100, 300]);
+    assert!(!shelf.unsubscribe("b", first), "not theirs");
+    assert!(shelf.unsubscribe("a", first));
+    assert_eq!(wanted.borrow().len(), 2, "the second one is still there");
+    assert!(shelf.unsubscribe("b", second) && shelf.unsubscribe("b", third));
+    assert!(wanted.borrow().is_empty());
+}
+
+#[test]
+fn who_may_not_see_a_camera_hears_so() {
+    let shelf = Shelf::new(0);
+    shelf.register("n");
+    shelf.update("n", vec![camera("secret", &["app"]), camera("open", &[])]).unwrap();
+    let names = |who: &str| {
+        let cameras = shelf.cameras(who, "");
+        cameras.into_iter().map(|camera| camera.name).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (names("app"), names("other")),
+        (vec!["open".into(), "secret".into()], vec!["open".into()])
+    );
+    let denied = shelf.subscribe("other", &request("secret", 100, 0.9)).unwrap_err();
+    assert_eq!(denied.message(), "\"other\" may not subscribe to camera \"secret\"");
+    let missing = shelf.subscribe("app", &request("no", 100, 0.9)).unwrap_err();
+    assert_eq!(missing.message(), "no camera \"no\" is registered here");
+    for (latency, accuracy) in [(0, 0.9), (90_000, 0.9), (100, 1.1), (100, f64::NAN)] {
+        let wrong = shelf.subscribe("app", &request("open", latency, accuracy)).unwrap_err();
+        assert_eq!(wrong.code(), tonic::Code::InvalidArgument);
+    }
+}
+
+#[test]
+fn a_node_that_comes_back_hears_what_is_wanted() {
+    let (shelf, registration, wanted) = shelf();
+    shelf.subscribe("a", &request("c", 100, 0.9)).unwrap();
+    let before = wanted.borrow().clone();
+    assert!(shelf.gone("n", registration));
+    assert!(!shelf.cameras("a", "c")[0].is_online);
+    let (again, wanted) = shelf.register("n");
+    assert_eq!(*wanted.borrow(), before);
+    assert!(!shelf.gone("n", registration), "an old stream ends after the new one began");
+    shelf.update("n", vec![camera("c", &[])]).unwrap();
+    assert!(shelf.cameras("a", "c")[0].is_online);
+    assert!(shelf.gone("n", again));
+}
+
+#[test]
+fn a_camera_is_of_one_node_while_that_is_there() {
+    let (shelf, registration, _) = shelf();
+    shelf.register("m");
+    let taken = shelf.update("m", vec![camera("c", &[])]).unwrap_err();
+    assert_eq!(taken.message(), "camera \"c\" is one of node \"n\"");
+    shelf.gone("n", registration);
+    shelf.update("m", vec![camera("c", &[])]).unwrap();
+    assert_eq!(shelf.cameras("a", "c")[0].node, "m");
+}
+
+#[tokio::test]
+async fn frames_go_to_those_of_their_flow_and_only_from_their_node() {
+    let (shelf, _, wanted) = shelf();
+    let (_, slot) = shelf.subscribe("a", &request("c", 100, 0.9)).unwrap();
+    let (_, other) = shelf.subscribe("a", &request("c", 200, 0.9)).unwrap();
+    let flow = wanted.borrow()[0].flow;
+    shelf.piece("n", piece_of(flow, "c")).unwrap().expect("it is whole").hand_over().await;
+    let Some(ReplyKind::Frame(frame)) = slot.next().await else { panic!("a frame") };
+    assert_eq!(frame.frame, 9);
+    other.close();
+    assert_eq!(other.next().await, None, "nothing of another flow");
+    let foreign = shelf.piece("m", piece_of(flow, "c")).unwrap_err();
+    assert_eq!(foreign, "node \"m\" sends frames of a camera that is not its own");
+    let wrong = Piece { flow, frame: 10, index: 0, count: 1, bytes: Bytes::from("\u{1}junk") };
+    assert!(shelf.piece("n", wrong.encode()).unwrap_err().starts_with("a frame: "));
+    assert!(shelf.piece("n", piece_of(77, "c")).unwrap().is_none(), "nobody wants it any more");
+}
+
+#[tokio::test]
+async fn a_replay_ends_for_its_subscriber_alone() {
+    let (shelf, _, wanted) = shelf();
+    let replay = SubscribeRequest { start_unix_ns: Some(1), ..request("c", 0, 0.9) };
+    let (_, slot) = shelf.subscribe("a", &replay).unwrap();
+    let (_, second) = shelf.subscribe("a", &replay).unwrap();
+    assert_eq!(wanted.borrow().len(), 2, "each replay has a beginning of its own");
+    let flow = wanted.borrow()[0].flow;
+    shelf.news("m", NewsMessage { flow, news: Some(NewsKind::Ended(EndedMessage {})) });
+    assert_eq!(shelf.counts().subscriptions, 2, "not from another node");
+    shelf.news("n", NewsMessage { flow, news: Some(NewsKind::Ended(EndedMessage {})) });
+    assert_eq!(slot.next().await, None);
+    assert_eq!(shelf.counts().subscriptions, 1);
+    assert!(shelf.unregister("n"));
+    assert_eq!(second.next().await, None);
+}

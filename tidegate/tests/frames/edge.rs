@@ -1,0 +1,190 @@
+//! A camera node, a link, an edge server and its subscribers, each of which is killed.
+
+use std::sync::Arc;
+
+use tidegate::frames::wire::{FrameMessage, PolicyMessage, SubscribeRequest};
+use tidegate_core::frames::jpeg::Head;
+use tonic::{Code, Status};
+
+use crate::certificates::{Authority, Issued};
+use crate::client::{Client, Film, Watch, jpeg, live};
+use crate::process::Node;
+
+/// The two nodes' world.
+struct World {
+    name: &'static str,
+    authority: Arc<Authority>,
+    server: Issued,
+    node: Issued,
+    ports: [u16; 3],
+}
+
+fn free_port() -> u16 {
+    loop {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        if std::net::UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+impl World {
+    fn new(name: &'static str) -> World {
+        let authority = Arc::new(Authority::new(name));
+        let (server, node) = (authority.issue("edge"), authority.issue("cam-node"));
+        World { name, server, node, ports: [free_port(), free_port(), free_port()], authority }
+    }
+
+    fn files(&self, issued: &Issued, join: &str) -> String {
+        let ca = self.authority.ca();
+        format!(
+            "ca = {ca:?}{join}certificate = {:?}{join}key = {:?}",
+            issued.certificate, issued.key
+        )
+    }
+
+    /// The edge server.
+    fn edge(&self) -> Node {
+        let [link, frames, _] = self.ports;
+        let config = format!(
+            "[node]\nname = \"edge\"\n[http]\nlisten = []\n\
+             [[input]]\nlink = {{ listen = \"127.0.0.1:{link}\", {} }}\n\
+             [frames]\nlisten = \"127.0.0.1:{frames}\"\nnodes = [\"cam-node\"]\n{}\n",
+            self.files(&self.server, ", "),
+            self.files(&self.server, "\n"),
+        );
+        let mut node = Node::start(&format!("{}-edge", self.name), &config);
+        node.wait_for("ready");
+        node
+    }
+
+    /// The camera node.
+    fn cameras(&self) -> Node {
+        let [link, frames, own] = self.ports;
+        let config = format!(
+            "[node]\nname = \"cam-node\"\n[http]\nlisten = []\n\
+             [[input]]\nmqtt = {{ listen = \"127.0.0.1:0\" }}\n\
+             [[output]]\nname = \"edge\"\n\
+             link = {{ to = \"127.0.0.1:{link}\", {} }}\n\
+             [frames]\nlisten = \"127.0.0.1:{own}\"\nserver = \"127.0.0.1:{frames}\"\nto = \"edge\"\n{}\n\
+             [[camera]]\nname = \"gate\"\npublish = [\"cam-host\"]\nsubscribe = [\"app\"]\n",
+            self.files(&self.node, ", "),
+            self.files(&self.node, "\n"),
+        );
+        let mut node = Node::start(&format!("{}-cameras", self.name), &config);
+        node.wait_for("ready");
+        node
+    }
+
+    async fn client(&self, name: &str) -> Client {
+        Client::proven(self.ports[1], &self.authority, name).await.unwrap()
+    }
+
+    /// An application that comes back until it is served.
+    async fn subscribe(&self, request: &SubscribeRequest) -> Watch {
+        let mut period = tokio::time::interval(std::time::Duration::from_millis(100));
+        let end = tokio::time::Instant::now() + crate::PATIENCE;
+        loop {
+            period.tick().await;
+            assert!(tokio::time::Instant::now() < end, "it is not served");
+            let client = Client::proven(self.ports[1], &self.authority, "app").await;
+            let Ok(mut client) = client else { continue };
+            match client.subscribe(request.clone()).await {
+                Ok(watch) => return watch,
+                Err(status) if matches!(status.code(), Code::NotFound | Code::Unavailable) => {}
+                Err(status) => panic!("{status}"),
+            }
+        }
+    }
+
+    fn film(&self) -> Film {
+        let port = self.ports[2];
+        Film::of("gate", port, Some(self.authority.clone()))
+    }
+}
+
+/// That it is a picture of what the camera took.
+fn is_right(frame: &FrameMessage) {
+    let head = Head::read(&frame.jpeg).unwrap();
+    let size = (u32::from(head.width), u32::from(head.height));
+    assert_eq!(size, (frame.width, frame.height));
+    assert_eq!((frame.source_width, frame.source_height), (1280, 720));
+    assert_eq!(frame.width, (1280 * frame.eighths).div_ceil(8));
+    assert!(frame.quality > 0 && frame.jpeg.len() < jpeg().len(), "{} bytes", frame.jpeg.len());
+}
+
+#[tokio::test]
+async fn frames_cross_a_link_at_a_rung_and_survive_the_end_of_either_node() {
+    let world = World::new("frames-edge");
+    let mut edge = world.edge();
+    let mut cameras = world.cameras();
+    let _film = world.film();
+    let request =
+        SubscribeRequest { policy: PolicyMessage::Degrade.into(), ..live("gate", 300, 0.5) };
+    let mut watch = world.subscribe(&request).await;
+    for _ in 0..5 {
+        is_right(&watch.frame().await.unwrap());
+    }
+
+    // A subscriber goes without a word; another one that asks for less time has a flow of its own.
+    drop(watch);
+    let mut watch = world.subscribe(&request).await;
+    let mut other = world.subscribe(&live("gate", 2000, 0.9)).await;
+    is_right(&watch.frame().await.unwrap());
+    is_right(&other.frame().await.unwrap());
+
+    // The camera node: subscribers need do nothing.
+    cameras.process.kill().unwrap();
+    cameras.end();
+    let _cameras = world.cameras();
+    let before = watch.frame().await.unwrap().frame;
+    let mut last = before;
+    for _ in 0..5 {
+        last = watch.frame().await.unwrap().frame;
+    }
+    assert!(last > before);
+
+    // The server: it learns from its camera nodes what there is; subscribers come again.
+    edge.process.kill().unwrap();
+    edge.end();
+    let ended: Status = loop {
+        if let Err(status) = watch.frame().await {
+            break status;
+        }
+    };
+    assert_ne!(ended.code(), Code::Ok);
+    let _edge = world.edge();
+    let mut watch = world.subscribe(&request).await;
+    is_right(&watch.frame().await.unwrap());
+}
+
+#[tokio::test]
+async fn strangers_see_nothing_and_take_no_part() {
+    let world = World::new("frames-acl");
+    let _edge = world.edge();
+    let _cameras = world.cameras();
+    let _watch = world.subscribe(&live("gate", 300, 0.5)).await;
+
+    let mut stranger = world.client("stranger").await;
+    assert!(stranger.cameras().await.is_empty());
+    let denied = stranger.subscribe(live("gate", 300, 0.5)).await.err().expect("it may not");
+    assert_eq!(denied.code(), Code::PermissionDenied);
+    let own = world.ports[2];
+    let mut liar = Client::proven(own, &world.authority, "stranger").await.unwrap();
+    let reply = liar.publish().await.unwrap().take("gate", 0, &jpeg()).await;
+    assert_eq!(reply.error, "\"stranger\" may not publish frames of camera \"gate\"");
+
+    let foreign = Authority::new("frames-foreign");
+    let refused = Client::proven(world.ports[1], &foreign, "app").await;
+    let served = match refused {
+        Ok(mut client) => client.subscribe(live("gate", 300, 0.5)).await.is_ok(),
+        Err(_) => false,
+    };
+    assert!(!served, "a certificate of another authority");
+    let plain = Client::plain(world.ports[1]).await;
+    let served = match plain {
+        Ok(mut client) => client.subscribe(live("gate", 300, 0.5)).await.is_ok(),
+        Err(_) => false,
+    };
+    assert!(!served, "no certificate");
+}
