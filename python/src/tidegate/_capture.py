@@ -1,0 +1,156 @@
+"""Subscriptions, with the habits of OpenCV's capture."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+
+from . import _frames_pb2 as wire
+from ._connection import DEFAULT_ADDRESS, Tls, channel, method
+from ._frame import Bounds, CameraInfo, Feasible, Frame, Image, Infeasible, Policy, news
+
+_WAITS = (0.1, 2.0)
+"""First and longest wait before a subscription is tried again, seconds."""
+_AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNKNOWN)
+"""A node that is gone, or not there yet: it comes back. A stream that is cut off is `UNKNOWN`."""
+
+
+class VideoCapture:
+    """A camera's frames within bounds, the newest first. It comes back by itself when its node does.
+
+    A thread takes what comes, so that `read` answers with the newest frame however slow its caller is.
+    """
+
+    def __init__(
+        self,
+        camera: str,
+        *,
+        latency_ms: int = 100,
+        min_accuracy: float = 0.0,
+        policy: Policy = Policy.DEGRADE,
+        address: str = DEFAULT_ADDRESS,
+        tls: Tls | None = None,
+        on_news: Callable[[Infeasible | Feasible], None] | None = None,
+    ) -> None:
+        """Subscribes. `on_news` hears, in another thread, when the bounds cannot be kept, and when they can."""
+        self.meta: Frame | None = None
+        """The frame that `read` answered last."""
+        self._request = Bounds(latency_ms, min_accuracy, policy).request(camera)
+        self._channel = channel(address, tls)
+        self._on_news = on_news
+        self._changed = threading.Condition()
+        self._newest: Frame | None = None
+        self._skipped = 0
+        self._error: grpc.RpcError | None = None
+        self._is_open = True
+        self._call: Any = None
+        self._thread = threading.Thread(target=self._run, name=f"tidegate {camera}", daemon=True)
+        self._thread.start()
+
+    def read(self, timeout: float | None = None) -> tuple[bool, Image | None]:
+        """The newest frame that was not read yet, as OpenCV does: waits for one, at most `timeout` seconds.
+
+        Answers `(False, None)` when none came, or the capture is closed. `meta` tells about the frame.
+        """
+        frame = self.frame(timeout)
+        return (False, None) if frame is None else (True, frame.image)
+
+    def frame(self, timeout: float | None = None) -> Frame | None:
+        """The same, as it came. Raises what the node refused the subscription with."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._newest or self._error or not self._is_open, timeout)
+            frame, self._newest = self._newest, None
+            if frame is None and self._error is not None:
+                raise self._error
+        self.meta = frame or self.meta
+        return frame
+
+    def __iter__(self) -> Iterator[Frame]:
+        """Frames until the capture is closed."""
+        while (frame := self.frame()) is not None:
+            yield frame
+
+    @property
+    def skipped(self) -> int:
+        """Frames that came and were not read before a newer one did, here or at the node."""
+        return self._skipped
+
+    def isOpened(self) -> bool:  # noqa: N802 (OpenCV's name)
+        """Whether frames may still come."""
+        return self._is_open and self._error is None
+
+    def release(self) -> None:
+        """Ends the subscription."""
+        with self._changed:
+            self._is_open = False
+            self._changed.notify_all()
+            call = self._call
+        if call is not None:
+            call.cancel()
+        self._channel.close()
+
+    def __enter__(self) -> VideoCapture:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the subscription."""
+        self.release()
+
+    def _run(self) -> None:
+        wait = _WAITS[0]
+        ask = method(self._channel.unary_stream, "Subscribe", wire.SubscribeRequest, wire.SubscribeReply)
+        while self._is_open:
+            try:
+                self._call = ask(self._request, wait_for_ready=True)
+                for reply in self._call:
+                    wait = _WAITS[0]
+                    self._take(news(reply))
+            except (grpc.RpcError, ValueError) as error:
+                # A channel that is closed says `ValueError`.
+                if isinstance(error, grpc.RpcError) and error.code() not in _AGAIN and self._is_open:
+                    with self._changed:
+                        self._error = error
+                        self._changed.notify_all()
+                    return
+            with self._changed:
+                self._changed.wait_for(lambda: not self._is_open, wait)
+            wait = min(2 * wait, _WAITS[1])
+
+    def _take(self, reply: Frame | Infeasible | Feasible | None) -> None:
+        if isinstance(reply, Frame):
+            with self._changed:
+                self._skipped += reply.skipped + (self._newest is not None)
+                self._newest = reply
+                self._changed.notify_all()
+        elif reply is not None and self._on_news is not None:
+            self._on_news(reply)
+
+
+def replay(
+    camera: str,
+    start_ns: int | None = 0,
+    stop_ns: int | None = None,
+    *,
+    min_accuracy: float = 1.0,
+    address: str = DEFAULT_ADDRESS,
+    tls: Tls | None = None,
+) -> Iterator[Frame]:
+    """Every stored frame from one time to another, nanoseconds since 1970, in their order."""
+    request = Bounds(min_accuracy=min_accuracy).request(camera, start_ns, stop_ns)
+    with channel(address, tls) as to:
+        ask = method(to.unary_stream, "Subscribe", wire.SubscribeRequest, wire.SubscribeReply)
+        for reply in ask(request):
+            frame = news(reply)
+            if isinstance(frame, Frame):
+                yield frame
+
+
+def cameras(*, address: str = DEFAULT_ADDRESS, tls: Tls | None = None) -> list[CameraInfo]:
+    """The cameras that we may see at a node."""
+    with channel(address, tls) as to:
+        ask = method(to.unary_unary, "GetCameraInfo", wire.CameraInfoRequest, wire.CameraInfoReply)
+        return [CameraInfo.of(camera) for camera in ask(wire.CameraInfoRequest()).cameras]

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The Python package: format, lints, types, and its tests against the program (built before, by cargo build). Its
+# tools are installed in target/python, from the package index.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv=target/python
+tools="numpy==2.4.6 grpcio==1.85.1 protobuf==7.36.2 opencv-python-headless==5.0.0.93 ruff==0.17.6 mypy==2.4.1
+types-protobuf==7.35.1.20260906"
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+# shellcheck disable=SC2086 # a list of words on purpose
+if ! "$venv/bin/pip" install --quiet --disable-pip-version-check $tools; then
+  echo "skipped: the Python package needs a package index, or wheels of: $tools"
+  exit 0
+fi
+(
+  cd python
+  ../$venv/bin/ruff format --no-cache --check .
+  ../$venv/bin/ruff check --no-cache .
+  ../$venv/bin/mypy --cache-dir=/dev/null
+)
+PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" -m unittest discover -s python/tests
