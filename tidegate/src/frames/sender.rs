@@ -43,7 +43,7 @@ pub(super) struct Pieces {
 impl Pieces {
     /// Of this flow.
     pub(super) async fn new(flow: &FlowMessage, intake: &Intake) -> Result<Self, Stopping> {
-        let topic = format!("frames/{}/{:016x}", flow.camera, flow.flow);
+        let topic = format!("$frames/{}/{:016x}", flow.camera, flow.flow);
         let source = intake.open(topic.as_str().into()).await?;
         Ok(Pieces { source, topic: topic.into(), open: BTreeMap::new(), last: 0 })
     }

@@ -225,7 +225,7 @@ impl Shelf {
         let shared = shared.filter(|flow| !flow.message.is_replay());
         let (flow, is_new) = match shared {
             Some(flow) => (flow.message.flow, false),
-            None => (state.next(), true),
+            None => (new_flow(), true),
         };
         let (id, slot) = (state.next(), Arc::new(Slot::default()));
         let subscriber = Subscriber { flow, who: who.into(), slot: slot.clone() };
@@ -325,6 +325,12 @@ fn flow(request: &SubscribeRequest) -> Result<FlowMessage, Status> {
     }
     let policy = request.policy().into();
     Ok(FlowMessage { flow: 0, camera, start_unix_ns, stop_unix_ns, latency_ms, accuracy, policy })
+}
+
+/// A flow's number: nobody but its camera's node can guess it, so nobody else can send frames in it.
+fn new_flow() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
 }
 
 impl State {

@@ -26,8 +26,8 @@ const PIECE: usize = 8 << 10;
 const PIECE_HERE: usize = 256 << 10;
 /// What a record has beside its payload: its topic and the piece's head.
 const BESIDE: usize = 1 << 10;
-/// Topics of frames.
-const TOPICS: &str = "frames/#";
+/// Topics of frames: `#` of a rule or a right does not cover them.
+const TOPICS: &str = "$frames/#";
 
 /// The rule of frames, before all others: `None` where there are none.
 ///
