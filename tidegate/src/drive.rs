@@ -98,8 +98,7 @@ pub fn start(
         let id = tidegate_core::io::OutputId(place as u16);
         let (orders, inbox) = mpsc::unbounded_channel();
         let feedback = Feedback::new(sender.clone(), id, clock);
-        let links = links.clone();
-        ports.push(OutputPort { id, lanes, orders: inbox, feedback, links });
+        ports.push(OutputPort { id, lanes, orders: inbox, feedback, links: links.clone() });
         outputs.push(OutputEnd { orders, downs: vec![0; usize::from(lanes)] });
     }
     let log_is_ready = spool.as_ref().map(Spool::is_ready);

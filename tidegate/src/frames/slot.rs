@@ -26,8 +26,10 @@ pub(super) struct Slot {
 struct State {
     frames: VecDeque<FrameMessage>,
     news: VecDeque<ReplyKind>,
+    /// Since the last frame that it took.
+    skipped_since: u64,
+    /// In all.
     skipped: u64,
-    skipped_in_all: u64,
     is_closed: bool,
 }
 
@@ -41,8 +43,8 @@ impl Slot {
         let mut state = self.lock();
         let waits = state.frames.len() as u64;
         state.frames.clear();
+        state.skipped_since += waits;
         state.skipped += waits;
-        state.skipped_in_all += waits;
         state.frames.push_back(frame);
         drop(state);
         self.changed.notify_one();
@@ -87,7 +89,7 @@ impl Slot {
 
     /// Frames that it was too slow for.
     pub(super) fn skipped(&self) -> u64 {
-        self.lock().skipped_in_all
+        self.lock().skipped
     }
 
     /// The next thing; `None` when it is closed.
@@ -100,7 +102,7 @@ impl Slot {
                     return Some(news);
                 }
                 if let Some(mut frame) = state.frames.pop_front() {
-                    frame.skipped = std::mem::take(&mut state.skipped);
+                    frame.skipped = std::mem::take(&mut state.skipped_since);
                     self.room.notify_one();
                     return Some(ReplyKind::Frame(frame));
                 }
