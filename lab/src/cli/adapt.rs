@@ -11,7 +11,7 @@ use crate::sim::adapt::hls;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Adapt {
-    /// BumbleBee's three scripts as printed, in the node and in the HTTP sidecar: do they do what the paper says?
+    /// BumbleBee's three scripts as printed, in the node, in the HTTP sidecar and behind Envoy: do they do what the paper says?
     #[command(name = "adapt-paper")]
     Paper,
     /// Detection of vehicles over an uplink that breaks and that is too slow: stock scripts in the HTTP sidecar
