@@ -217,6 +217,74 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_script_sees_the_paths_of_a_link() {
+        use tidegate_core::link::{PathCounts, PathState as Health};
+        use tidegate_core::units::Rate;
+
+        use crate::link::{LinkFigures, PathFigures};
+
+        let text = "function on_message(h)
+            for queue in h:Queues():getQueue() do
+                local said = {}
+                for _, path in queue:paths() do
+                    table.insert(said, string.format('%s %s %s %d %.3f %.3f %.2f', path.name, path.state,
+                        path.transport or 'none', path.rate, path.rtt or -1, path.delay, path.loss))
+                end
+                h:message():setBody(table.concat(said, ', '))
+            end
+        end";
+        let mut spec = ScriptSpec::new("s", text);
+        spec.limits.time = Duration::from_millis(100);
+        let config =
+            read("[[stream]]\nscript = \"s\"\n[[output]]\nsink = { discard = true }").config;
+        let config = crate::config::Config {
+            script: vec![crate::config::ScriptConfig {
+                name: Some("s".into()),
+                ..crate::config::ScriptConfig::default()
+            }],
+            ..config
+        };
+        let scripts = Scripts::load(&[Arc::new(spec)]).unwrap();
+        let options = node_options(&config, 1, 1).unwrap();
+        let (running, mut ports) = drive::start(options, Clock::start(), None, scripts).unwrap();
+        let (to, mut went) = mpsc::unbounded_channel();
+        tokio::spawn(output(ports.remove(0), to));
+        let source = running.intake.open("test".into()).await.unwrap();
+        let offer = || Offered { read_at: source.now(), source: source.id(), ..record() };
+        source.offer(vec![offer()]).await.unwrap();
+        assert_eq!(went.recv().await.unwrap(), "", "no link, no paths");
+        let path = |name: &str, state, transport, srtt| PathFigures {
+            name: name.into(),
+            state,
+            transport,
+            rate: Rate::new(250_000.0),
+            srtt,
+            queue_delay: Duration::from_millis(4),
+            loss: 0.05,
+            counts: PathCounts::default(),
+        };
+        let rtt = Some(Duration::from_millis(70));
+        let figures = |name: &str, is_output, paths| LinkFigures {
+            name: name.into(),
+            is_output,
+            paths,
+            repeated: 0,
+            duplicates: 0,
+            strange: 0,
+        };
+        let own =
+            vec![path("lte", Health::Up, Some("quic"), rtt), path("dsl", Health::Dead, None, None)];
+        let links = running.intake.links();
+        // One that came to an input under the same name is another one.
+        links.tell(1, figures("sink", false, vec![path("0", Health::Up, None, None)]));
+        links.tell(0, figures("sink", true, own));
+        source.offer(vec![offer()]).await.unwrap();
+        let wanted = "lte up quic 250000 0.070 0.004 0.05, dsl dead none 250000 -1.000 0.004 0.05";
+        assert_eq!(went.recv().await.unwrap(), wanted);
+        running.stop(Duration::from_secs(60)).await;
+    }
+
+    #[tokio::test]
     async fn a_script_works_in_a_running_node_and_can_be_changed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
