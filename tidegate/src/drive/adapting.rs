@@ -8,6 +8,7 @@ use tidegate_core::record::WorkId;
 use tidegate_core::units::Time;
 use tokio::sync::mpsc;
 
+use crate::link::Links;
 use crate::port::Arrival;
 use crate::script::board::ScriptBoard;
 use crate::script::endpoint::Postman;
@@ -25,6 +26,8 @@ pub(crate) struct Adapting {
     arrivals: mpsc::Sender<Arrival>,
     /// Time that scripts took in this turn.
     used: Duration,
+    /// When the last of them ended.
+    ended: Instant,
 }
 
 impl Adapting {
@@ -34,7 +37,14 @@ impl Adapting {
         record_max: usize,
         arrivals: mpsc::Sender<Arrival>,
     ) -> Adapting {
-        Adapting { scripts, postman: Postman::new(record_max), arrivals, used: Duration::ZERO }
+        let postman = Postman::new(record_max);
+        Adapting { scripts, postman, arrivals, used: Duration::ZERO, ended: Instant::now() }
+    }
+
+    /// Whose scripts look at these links.
+    pub(crate) fn seeing(mut self, links: Links) -> Adapting {
+        self.scripts.see_links(links);
+        self
     }
 
     pub(crate) fn board(&self) -> ScriptBoard {
@@ -44,6 +54,13 @@ impl Adapting {
     /// A turn of the loop begins.
     pub(crate) fn begin_turn(&mut self) {
         self.used = Duration::ZERO;
+    }
+
+    /// The turn goes on for one event more of many that may come in the same round of the loop: it gets back what time
+    /// has passed without scripts.
+    pub(crate) fn go_on(&mut self, now: Instant) {
+        self.used = self.used.saturating_sub(now.saturating_duration_since(self.ended));
+        self.ended = now;
     }
 
     /// Whether others must be heard before another script runs.
@@ -56,7 +73,12 @@ impl Adapting {
         let begun = Instant::now();
         let ran = self.scripts.run(node, moment(now), queue, trigger);
         self.take(node, now, ran);
-        self.used += begun.elapsed();
+        self.spend(begun);
+    }
+
+    fn spend(&mut self, begun: Instant) {
+        self.ended = Instant::now();
+        self.used += self.ended - begun;
     }
 
     /// When [`Adapting::fire`] wants to be called.
@@ -73,7 +95,7 @@ impl Adapting {
             let Some(ran) = self.scripts.fire(node, moment(now)) else { break };
             has_fired = true;
             self.take(node, now, ran);
-            self.used += begun.elapsed();
+            self.spend(begun);
         }
         has_fired
     }
@@ -196,6 +218,37 @@ mod tests {
             (runs, turns) = (runs + of_this_turn, turns + 1);
         }
         assert!(runs == 9 && turns >= 5, "{runs} in {turns}");
+    }
+
+    #[tokio::test]
+    async fn events_of_one_round_share_a_turn() {
+        let text = "function on_message(h) while true do end end";
+        let specs = [Arc::new(ScriptSpec::new("slow", text))];
+        let Rehearsal { mut seat, .. } = Rehearsal::new(&specs, Line::default()).unwrap();
+        let (sender, _receiver) = mpsc::channel(1);
+        let mut adapting = Adapting::new(Scripts::load(&specs).unwrap(), 1000, sender);
+        let now = Time::from_millis(5);
+        let mut runs = 0;
+        let mut work = |adapting: &mut Adapting, seat: &mut Seat| {
+            while !adapting.is_turn_over()
+                && let Some(output) = seat.poll(now)
+            {
+                if let Output::RunScript { queue, trigger } = output {
+                    adapting.run(seat, now, queue, trigger);
+                    runs += 1;
+                }
+            }
+            runs
+        };
+        for _ in 0..8 {
+            seat.handle(now, Input::Arrived(vec![record()]));
+            adapting.go_on(adapting.ended);
+            assert!(work(&mut adapting, &mut seat) <= 2, "2 ms are two calls of a millisecond");
+        }
+        // Others were heard meanwhile.
+        adapting.go_on(adapting.ended + Duration::from_secs(1));
+        let later = work(&mut adapting, &mut seat);
+        assert!((3..=4).contains(&later), "{later}");
     }
 
     /// Takes everything and tells the payloads.

@@ -31,6 +31,12 @@ impl Message {
         Message { first: format!("POST {path} HTTP/1.1"), headers: headers.collect(), body }
     }
 
+    /// A request without a body.
+    pub(super) fn get(path: &str) -> Message {
+        let headers = vec![("host".into(), "app.example".into())];
+        Message { first: format!("GET {path} HTTP/1.1"), headers, body: Bytes::new() }
+    }
+
     /// An answer with this status.
     pub(super) fn answer(status: u16, body: impl Into<Bytes>) -> Message {
         let first = format!("HTTP/1.1 {status} {}", if status == 200 { "OK" } else { "No" });
