@@ -105,7 +105,7 @@ pub fn start(
     let log_lengths = spool.as_ref().map(Spool::lengths);
     let commits = spool.as_ref().map(Spool::commits);
     let record_max = usize::try_from(node.options().record_max.0).unwrap_or(usize::MAX);
-    let adapting = Adapting::new(scripts, record_max, sender.clone());
+    let adapting = Adapting::new(scripts, record_max, sender.clone()).seeing(links.clone());
     let board = adapting.board();
     let mut drive = Drive {
         node: Seat::new(node),

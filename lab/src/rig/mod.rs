@@ -1,6 +1,7 @@
 //! Real processes on both sides of a link: the product, brokers, clients.
 
 pub mod brokers;
+pub(crate) mod envoy;
 pub mod versions;
 
 use std::net::SocketAddr;

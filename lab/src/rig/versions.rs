@@ -123,7 +123,8 @@ fn folder_of_rabbitmq(script: &Path) -> String {
 
 /// What stands behind the commit that it was built from.
 fn of_envoy(said: &str) -> &str {
-    said.split('/').nth(1).unwrap_or("unknown")
+    let after = said.split_once("version:").map_or("", |(_, after)| after);
+    after.split('/').nth(1).unwrap_or("unknown")
 }
 
 /// The first number with dots in a text.
@@ -146,6 +147,6 @@ mod tests {
         assert_eq!(number("rabbitmq_server-3.10.8"), Some("3.10.8"));
         assert_eq!(number("tidegate 0.1.0"), Some("0.1.0"));
         assert_eq!(number("no such program"), None);
-        assert_eq!(of_envoy("envoy  version: 9e55/1.40.0/Clean/RELEASE"), "1.40.0");
+        assert_eq!(of_envoy("/opt/envoy  version: 9e55/1.40.0/Clean/RELEASE"), "1.40.0");
     }
 }

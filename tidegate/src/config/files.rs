@@ -68,6 +68,8 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
         far_end(files, section.to("upstream").to(index).to("tls"), &mut findings);
     }
     for (index, script) in config.script.iter().enumerate() {
+        let files = script.tls.as_ref().and_then(FarTlsConfig::files);
+        far_end(files, Place::section("script").to(index).to("tls"), &mut findings);
         let place = Place::section("script").to(index).to("file");
         if script.file.is_some()
             && let Err(error) = load(script)

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use tidegate_core::units::Size;
 
-use super::Config;
 use super::units::{ByteSize, Period};
+use super::{Config, FarTlsConfig};
 use crate::script::spec::{Dialect, Parameter, ScriptSpec};
 use crate::script::vm::{Limits, SOURCE_MAX};
 
@@ -35,6 +35,8 @@ pub struct ScriptConfig {
     pub transform: BTreeMap<String, String>,
     /// Endpoints of `notify`.
     pub notify: Vec<String>,
+    /// TLS to those of them that are `https://`.
+    pub tls: Option<FarTlsConfig>,
     /// Whether nothing passes a record that is being transformed.
     pub ordered: bool,
     /// How long an endpoint may take.
@@ -53,6 +55,7 @@ impl Default for ScriptConfig {
             path: None,
             transform: BTreeMap::new(),
             notify: Vec::new(),
+            tls: None,
             ordered: false,
             timeout: Period(Duration::from_secs(1)),
         }
@@ -87,6 +90,7 @@ impl ScriptConfig {
             path: self.path.clone(),
             transform: transform.collect(),
             notify: self.notify.clone(),
+            tls: self.tls.as_ref().and_then(|tls| Some((tls.files()?, tls.name.clone()))),
             ordered: self.ordered,
             dialect: Dialect::Records,
             timeout: self.timeout.0,

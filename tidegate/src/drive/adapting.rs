@@ -8,6 +8,7 @@ use tidegate_core::record::WorkId;
 use tidegate_core::units::Time;
 use tokio::sync::mpsc;
 
+use crate::link::Links;
 use crate::port::Arrival;
 use crate::script::board::ScriptBoard;
 use crate::script::endpoint::Postman;
@@ -25,6 +26,8 @@ pub(crate) struct Adapting {
     arrivals: mpsc::Sender<Arrival>,
     /// Time that scripts took in this turn.
     used: Duration,
+    /// When the last of them ended.
+    ended: Instant,
 }
 
 impl Adapting {
@@ -34,7 +37,14 @@ impl Adapting {
         record_max: usize,
         arrivals: mpsc::Sender<Arrival>,
     ) -> Adapting {
-        Adapting { scripts, postman: Postman::new(record_max), arrivals, used: Duration::ZERO }
+        let postman = Postman::new(record_max);
+        Adapting { scripts, postman, arrivals, used: Duration::ZERO, ended: Instant::now() }
+    }
+
+    /// Whose scripts look at these links.
+    pub(crate) fn seeing(mut self, links: Links) -> Adapting {
+        self.scripts.see_links(links);
+        self
     }
 
     pub(crate) fn board(&self) -> ScriptBoard {
@@ -44,6 +54,13 @@ impl Adapting {
     /// A turn of the loop begins.
     pub(crate) fn begin_turn(&mut self) {
         self.used = Duration::ZERO;
+    }
+
+    /// The turn goes on for one event more of many that may come in the same round of the loop: it gets back what time
+    /// has passed without scripts.
+    pub(crate) fn go_on(&mut self, now: Instant) {
+        self.used = self.used.saturating_sub(now.saturating_duration_since(self.ended));
+        self.ended = now;
     }
 
     /// Whether others must be heard before another script runs.
@@ -56,7 +73,12 @@ impl Adapting {
         let begun = Instant::now();
         let ran = self.scripts.run(node, moment(now), queue, trigger);
         self.take(node, now, ran);
-        self.used += begun.elapsed();
+        self.spend(begun);
+    }
+
+    fn spend(&mut self, begun: Instant) {
+        self.ended = Instant::now();
+        self.used += self.ended - begun;
     }
 
     /// When [`Adapting::fire`] wants to be called.
@@ -73,7 +95,7 @@ impl Adapting {
             let Some(ran) = self.scripts.fire(node, moment(now)) else { break };
             has_fired = true;
             self.take(node, now, ran);
-            self.used += begun.elapsed();
+            self.spend(begun);
         }
         has_fired
     }
@@ -198,6 +220,37 @@ mod tests {
         assert!(runs == 9 && turns >= 5, "{runs} in {turns}");
     }
 
+    #[tokio::test]
+    async fn events_of_one_round_share_a_turn() {
+        let text = "function on_message(h) while true do end end";
+        let specs = [Arc::new(ScriptSpec::new("slow", text))];
+        let Rehearsal { mut seat, .. } = Rehearsal::new(&specs, Line::default()).unwrap();
+        let (sender, _receiver) = mpsc::channel(1);
+        let mut adapting = Adapting::new(Scripts::load(&specs).unwrap(), 1000, sender);
+        let now = Time::from_millis(5);
+        let mut runs = 0;
+        let mut work = |adapting: &mut Adapting, seat: &mut Seat| {
+            while !adapting.is_turn_over()
+                && let Some(output) = seat.poll(now)
+            {
+                if let Output::RunScript { queue, trigger } = output {
+                    adapting.run(seat, now, queue, trigger);
+                    runs += 1;
+                }
+            }
+            runs
+        };
+        for _ in 0..8 {
+            seat.handle(now, Input::Arrived(vec![record()]));
+            adapting.go_on(adapting.ended);
+            assert!(work(&mut adapting, &mut seat) <= 2, "2 ms are two calls of a millisecond");
+        }
+        // Others were heard meanwhile.
+        adapting.go_on(adapting.ended + Duration::from_secs(1));
+        let later = work(&mut adapting, &mut seat);
+        assert!((3..=4).contains(&later), "{later}");
+    }
+
     /// Takes everything and tells the payloads.
     async fn output(mut port: crate::port::OutputPort, to: mpsc::UnboundedSender<Bytes>) {
         for lane in 0..port.lanes {
@@ -214,6 +267,74 @@ mod tests {
             to.send(payload).unwrap();
             let _ = port.feedback.confirmed(vec![cut.id]).await;
         }
+    }
+
+    #[tokio::test]
+    async fn a_script_sees_the_paths_of_a_link() {
+        use tidegate_core::link::{PathCounts, PathState as Health};
+        use tidegate_core::units::Rate;
+
+        use crate::link::{LinkFigures, PathFigures};
+
+        let text = "function on_message(h)
+            for queue in h:Queues():getQueue() do
+                local said = {}
+                for _, path in queue:paths() do
+                    table.insert(said, string.format('%s %s %s %d %.3f %.3f %.2f', path.name, path.state,
+                        path.transport or 'none', path.rate, path.rtt or -1, path.delay, path.loss))
+                end
+                h:message():setBody(table.concat(said, ', '))
+            end
+        end";
+        let mut spec = ScriptSpec::new("s", text);
+        spec.limits.time = Duration::from_millis(100);
+        let config =
+            read("[[stream]]\nscript = \"s\"\n[[output]]\nsink = { discard = true }").config;
+        let config = crate::config::Config {
+            script: vec![crate::config::ScriptConfig {
+                name: Some("s".into()),
+                ..crate::config::ScriptConfig::default()
+            }],
+            ..config
+        };
+        let scripts = Scripts::load(&[Arc::new(spec)]).unwrap();
+        let options = node_options(&config, 1, 1).unwrap();
+        let (running, mut ports) = drive::start(options, Clock::start(), None, scripts).unwrap();
+        let (to, mut went) = mpsc::unbounded_channel();
+        tokio::spawn(output(ports.remove(0), to));
+        let source = running.intake.open("test".into()).await.unwrap();
+        let offer = || Offered { read_at: source.now(), source: source.id(), ..record() };
+        source.offer(vec![offer()]).await.unwrap();
+        assert_eq!(went.recv().await.unwrap(), "", "no link, no paths");
+        let path = |name: &str, state, transport, srtt| PathFigures {
+            name: name.into(),
+            state,
+            transport,
+            rate: Rate::new(250_000.0),
+            srtt,
+            queue_delay: Duration::from_millis(4),
+            loss: 0.05,
+            counts: PathCounts::default(),
+        };
+        let rtt = Some(Duration::from_millis(70));
+        let figures = |name: &str, is_output, paths| LinkFigures {
+            name: name.into(),
+            is_output,
+            paths,
+            repeated: 0,
+            duplicates: 0,
+            strange: 0,
+        };
+        let own =
+            vec![path("lte", Health::Up, Some("quic"), rtt), path("dsl", Health::Dead, None, None)];
+        let links = running.intake.links();
+        // One that came to an input under the same name is another one.
+        links.tell(1, figures("sink", false, vec![path("0", Health::Up, None, None)]));
+        links.tell(0, figures("sink", true, own));
+        source.offer(vec![offer()]).await.unwrap();
+        let wanted = "lte up quic 250000 0.070 0.004 0.05, dsl dead none 250000 -1.000 0.004 0.05";
+        assert_eq!(went.recv().await.unwrap(), wanted);
+        running.stop(Duration::from_secs(60)).await;
     }
 
     #[tokio::test]

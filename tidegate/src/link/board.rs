@@ -114,6 +114,14 @@ impl Links {
         lock(&self.figures).values().cloned().collect()
     }
 
+    /// The paths of an output's link, as they were within the last `PERIOD`; none where it is no link.
+    pub fn paths_of(&self, output: &str) -> Vec<PathFigures> {
+        let figures = lock(&self.figures);
+        let lives = figures.range((output.to_owned(), 0)..=(output.to_owned(), u64::MAX));
+        let own = lives.map(|(_, link)| link).find(|link| link.is_output);
+        own.map(|link| link.paths.clone()).unwrap_or_default()
+    }
+
     /// Whom the place of this name dials, as it changes: nobody at first.
     pub(crate) fn target(&self, place: &str) -> watch::Receiver<Option<Target>> {
         lock(&self.targets).entry(place.to_owned()).or_default().subscribe()

@@ -1,31 +1,48 @@
-//! Endpoints of `transform` and `notify`: HTTP POST, to addresses of the configuration only.
+//! Endpoints of `transform` and `notify`: HTTP POST, in the clear or by TLS, to addresses of the configuration only, on
+//! connections that are kept for the next request.
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Body;
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Method, Request, Uri};
+use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
+
+use crate::tls::{self, ClientTls};
 
 /// Requests under way at once, of all scripts of a node: more are not made.
 const UNDER_WAY_MAX: usize = 256;
 /// How long an endpoint may take to hear of a notice.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Idle connections that are kept of one endpoint, and for how long.
+const IDLE_MAX: usize = 8;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// What is written where an address is wrong.
+const EXAMPLE: &str = "write http://host:port/path, or https:// with tls = { ca = ... }";
 
-/// Where to post to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where to post to. Clones share what is kept.
+#[derive(Clone, Debug)]
 pub struct Endpoint {
     host: String,
     port: u16,
     uri: Uri,
+    is_tls: bool,
+    /// What TLS needs, and the name that the certificate must have, where that is not the host.
+    tls: Option<(ClientTls, Option<String>)>,
+    idle: Arc<Mutex<VecDeque<Kept>>>,
 }
 
 /// Why an endpoint did not answer.
@@ -37,9 +54,9 @@ pub enum AskError {
     /// It took too long.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
-    /// It is not there.
+    /// It is not there, or not who it should be.
     #[error("connecting: {0}")]
-    Connect(#[from] std::io::Error),
+    Connect(#[from] io::Error),
     /// It speaks no HTTP.
     #[error("{0}")]
     Http(#[from] hyper::Error),
@@ -52,26 +69,91 @@ pub enum AskError {
 }
 
 impl Endpoint {
-    /// Reads `http://host[:port][/path]`.
+    /// Reads `http://host[:port][/path]`, or `https://` and so on.
     ///
     /// # Errors
     /// What is wrong and what would be right.
     pub fn parse(text: &str) -> Result<Endpoint, String> {
-        let example = "write http://host:port/path";
-        let uri: Uri = text.parse().map_err(|error| format!("{text:?}: {error}: {example}"))?;
-        if uri.scheme_str() != Some("http") {
-            return Err(format!("{text:?} is no http:// address: {example}"));
-        }
+        let uri: Uri = text.parse().map_err(|error| format!("{text:?}: {error}: {EXAMPLE}"))?;
+        let is_tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(format!("{text:?} is no http:// or https:// address: {EXAMPLE}")),
+        };
         let authority = uri.authority().map(ToString::to_string).unwrap_or_default();
         if authority.contains('@') {
-            return Err(format!("user and password do not belong in an address: {example}"));
+            return Err(format!("user and password do not belong in an address: {EXAMPLE}"));
         }
         let host = uri.host().unwrap_or_default();
         if host.is_empty() {
-            return Err(format!("{text:?} has no host: {example}"));
+            return Err(format!("{text:?} has no host: {EXAMPLE}"));
         }
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Ok(Endpoint { host, port: uri.port_u16().unwrap_or(80), uri })
+        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        Ok(Endpoint { host, port, uri, is_tls, tls: None, idle: Arc::default() })
+    }
+
+    /// Whether it is an `https://` address.
+    pub fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
+    /// With what TLS needs; of no effect where the address is `http://`.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<(ClientTls, Option<String>)>) -> Endpoint {
+        let tls = tls.filter(|_| self.is_tls);
+        Endpoint { tls, idle: Arc::default(), ..self }
+    }
+
+    /// A kept connection that seems to live: the one used last is the likeliest to.
+    fn kept(&self) -> Option<Kept> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        idle.retain(|kept| !kept.sender.is_closed() && now < kept.since + IDLE_TIMEOUT);
+        idle.pop_back()
+    }
+
+    fn keep(&self, kept: Kept) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() >= IDLE_MAX {
+            idle.pop_front();
+        }
+        idle.push_back(Kept { since: Instant::now(), ..kept });
+    }
+
+    async fn connect(&self) -> Result<Kept, AskError> {
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        stream.set_nodelay(true)?;
+        if !self.is_tls {
+            return shake_hands(stream).await;
+        }
+        let Some((tls, name)) = &self.tls else {
+            return Err(io::Error::other("no authority is trusted: give tls = { ca = ... }").into());
+        };
+        let name = name.as_deref().unwrap_or(&self.host);
+        let name = tls::server_name(name).map_err(io::Error::other)?;
+        let stream = TlsConnector::from(tls.config()).connect(name, stream).await;
+        let explained = |error: io::Error| match tls::explain(&error) {
+            Some(words) => io::Error::other(words),
+            None => error,
+        };
+        shake_hands(stream.map_err(explained)?).await
+    }
+
+    fn request(&self, body: Bytes) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = match self.uri.path_and_query() {
+            Some(path) => Uri::from(path.clone()),
+            None => Uri::from_static("/"),
+        };
+        let authority = self.uri.authority().map_or("", |authority| authority.as_str());
+        if let Ok(host) = HeaderValue::from_str(authority) {
+            request.headers_mut().insert(HOST, host);
+        }
+        let kind = HeaderValue::from_static("application/octet-stream");
+        request.headers_mut().insert(CONTENT_TYPE, kind);
+        request
     }
 }
 
@@ -79,6 +161,34 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.uri.fmt(f)
     }
+}
+
+/// A connection that is used for one request after the other. It ends when this is dropped.
+#[derive(Debug)]
+struct Kept {
+    sender: SendRequest<Full<Bytes>>,
+    _driver: JoinSet<()>,
+    since: Instant,
+}
+
+impl Kept {
+    async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<hyper::body::Incoming>, hyper::Error> {
+        self.sender.ready().await?;
+        self.sender.send_request(request).await
+    }
+}
+
+async fn shake_hands(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+) -> Result<Kept, AskError> {
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let mut driver = JoinSet::new();
+    // What breaks it is told to whoever waits for an answer.
+    driver.spawn(async move { connection.await.unwrap_or(()) });
+    Ok(Kept { sender, _driver: driver, since: Instant::now() })
 }
 
 /// Posts for scripts. Cheap to clone.
@@ -94,7 +204,8 @@ impl Postman {
         Postman { under_way: Arc::new(Semaphore::new(UNDER_WAY_MAX)), answer_max }
     }
 
-    /// Posts a payload and waits for what comes back.
+    /// Posts a payload and waits for what comes back. A kept connection that ends without an answer may have been
+    /// closed, for being idle or by a restart, before it was used: then it is posted once more, on a new one.
     ///
     /// # Errors
     /// There is no answer.
@@ -118,120 +229,41 @@ impl Postman {
     }
 
     async fn post(&self, endpoint: &Endpoint, body: Bytes) -> Result<Bytes, AskError> {
-        let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
-        stream.set_nodelay(true)?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // It ends with this call, whatever comes of it.
-        let mut driver = JoinSet::new();
-        driver.spawn(connection);
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = match endpoint.uri.path_and_query() {
-            Some(path) => Uri::from(path.clone()),
-            None => Uri::from_static("/"),
-        };
-        let authority = endpoint.uri.authority().map_or("", |authority| authority.as_str());
-        if let Ok(host) = HeaderValue::from_str(authority) {
-            request.headers_mut().insert(HOST, host);
+        if let Some(mut kept) = endpoint.kept()
+            && let Ok(response) = kept.send(endpoint.request(body.clone())).await
+        {
+            return self.read(endpoint, kept, response).await;
         }
-        let kind = HeaderValue::from_static("application/octet-stream");
-        request.headers_mut().insert(CONTENT_TYPE, kind);
-        let response = sender.send_request(request).await?;
-        if !response.status().is_success() {
-            return Err(AskError::Refused(response.status().as_u16()));
-        }
+        let mut fresh = endpoint.connect().await?;
+        let response = fresh.send(endpoint.request(body)).await?;
+        self.read(endpoint, fresh, response).await
+    }
+
+    async fn read(
+        &self,
+        endpoint: &Endpoint,
+        connection: Kept,
+        response: Response<hyper::body::Incoming>,
+    ) -> Result<Bytes, AskError> {
+        let status = response.status();
         if response.body().size_hint().lower() > self.answer_max as u64 {
-            return Err(AskError::Body);
+            return Err(if status.is_success() {
+                AskError::Body
+            } else {
+                AskError::Refused(status.as_u16())
+            });
         }
         let answer = Limited::new(response.into_body(), self.answer_max).collect().await;
-        answer.map(|answer| answer.to_bytes()).map_err(|_| AskError::Body)
+        if answer.is_ok() {
+            endpoint.keep(connection);
+        }
+        match answer {
+            _ if !status.is_success() => Err(AskError::Refused(status.as_u16())),
+            Ok(answer) => Ok(answer.to_bytes()),
+            Err(_) => Err(AskError::Body),
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
-
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(10);
-
-    /// Answers one request with `answer`; gives the address, and what was asked.
-    async fn server(
-        address: &str,
-        answer: &'static [u8],
-    ) -> (String, tokio::task::JoinHandle<String>) {
-        let listener = TcpListener::bind(address).await.unwrap();
-        let url = format!("http://{}/small?q=1", listener.local_addr().unwrap());
-        let task = tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let (mut asked, mut buffer) = (Vec::new(), [0; 1024]);
-            while !asked.ends_with(b"payload") {
-                let count = stream.read(&mut buffer).await.unwrap();
-                asked.extend(&buffer[..count]);
-            }
-            stream.write_all(answer).await.unwrap();
-            // Until the client has it all.
-            let _ = stream.read(&mut buffer).await;
-            String::from_utf8(asked).unwrap()
-        });
-        (url, task)
-    }
-
-    async fn ask(url: &str) -> Result<Bytes, AskError> {
-        let endpoint = Endpoint::parse(url).unwrap();
-        Postman::new(1000).ask(&endpoint, Bytes::from_static(b"payload"), SECOND).await
-    }
-
-    #[tokio::test]
-    async fn a_payload_is_posted_and_its_answer_read() {
-        for address in ["127.0.0.1:0", "[::1]:0"] {
-            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nsmall";
-            let (url, task) = server(address, answer).await;
-            assert_eq!(ask(&url).await.unwrap(), "small");
-            let asked = task.await.unwrap();
-            assert!(asked.starts_with("POST /small?q=1 HTTP/1.1\r\n"), "{asked}");
-            assert!(asked.contains("host: ") && asked.ends_with("payload"), "{asked}");
-        }
-    }
-
-    #[tokio::test]
-    async fn what_is_no_answer_is_an_error() {
-        let (url, _task) =
-            server("127.0.0.1:0", b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n").await;
-        assert!(matches!(ask(&url).await, Err(AskError::Refused(503))));
-        let (url, _task) = server("127.0.0.1:0", b"nonsense\r\n\r\n").await;
-        assert!(matches!(ask(&url).await, Err(AskError::Http(_))));
-        let long = b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n";
-        let (url, _task) = server("127.0.0.1:0", long).await;
-        assert!(matches!(ask(&url).await, Err(AskError::Body)));
-        assert!(matches!(ask("http://127.0.0.1:1/").await, Err(AskError::Connect(_))));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_does_not_answer_is_not_waited_for() {
-        let (url, _task) = server("127.0.0.1:0", b"").await;
-        assert!(matches!(ask(&url).await, Err(AskError::TimedOut(_) | AskError::Http(_))));
-    }
-
-    #[tokio::test]
-    async fn requests_under_way_are_bounded() {
-        let postman = Postman::new(1000);
-        let _all = postman.under_way.try_acquire_many(UNDER_WAY_MAX as u32).unwrap();
-        let endpoint = Endpoint::parse("http://127.0.0.1:1").unwrap();
-        let error = postman.ask(&endpoint, Bytes::new(), SECOND).await.unwrap_err();
-        assert!(matches!(error, AskError::Busy));
-    }
-
-    #[test]
-    fn addresses_are_read() {
-        let endpoint = Endpoint::parse("http://[::1]:8080/a").unwrap();
-        assert_eq!((endpoint.host.as_str(), endpoint.port), ("::1", 8080));
-        assert_eq!(Endpoint::parse("http://h").unwrap().port, 80);
-        for wrong in ["", "h:80", "https://h/", "http://a:b@h/", "http:///x", "ftp://h"] {
-            let text = Endpoint::parse(wrong).unwrap_err();
-            assert!(text.contains("write http://host:port/path"), "{wrong}: {text}");
-        }
-    }
-}
+mod tests;

@@ -44,6 +44,23 @@ pub(super) const VALUES: [&str; 24] = [
     "h:Queues()",
     "tostring",
 ];
+/// What means harm, and its name: bodies of functions of a message's handle `h`. Where no more than one call in twelve
+/// does it, no script is switched off.
+pub const HARM: [(&str, &str); 10] = [
+    ("endless loop", "while true do end"),
+    ("pcall trap", "while true do pcall(function() while true do end end) end"),
+    ("deep recursion", "local function f() return f() + 1 end f()"),
+    ("memory bomb of tables", "local t = {} while true do t[#t + 1] = {t} end"),
+    ("memory bomb of texts", "local s = 'x' while true do s = s .. s end"),
+    ("gigantic texts", "while true do local s = string.rep('x', 1000000) end"),
+    ("gigantic payload", "h:message():setBody(string.rep('x', 1000000)) while true do end"),
+    ("costly pattern", "string.rep('a', 100000):find('(.*)(.*)(.*)(.*)b')"),
+    ("sorting", "local t = {} for i = 1, 4000 do t[i] = -i end while true do table.sort(t) end"),
+    (
+        "inserting",
+        "for q in h:Queues():getQueue() do for m in q:messages() do while true do m:insert(m) end end end",
+    ),
+];
 /// Functions of the handles.
 pub(super) const METHODS: [&str; 34] = [
     "drop",

@@ -34,6 +34,7 @@ pub use self::program::{LoadError, Ran, Script};
 pub use self::seat::{Moment, Seat};
 pub use self::spec::ScriptSpec;
 pub use self::verdict::Verdict;
+use crate::link::Links;
 
 /// Scripts of one node.
 pub const SCRIPTS_MAX: usize = 64;
@@ -71,6 +72,7 @@ impl Side {
 pub struct Scripts {
     all: Vec<Script>,
     board: ScriptBoard,
+    links: Links,
     /// When to look for changes again.
     look_at: Option<Time>,
 }
@@ -91,7 +93,14 @@ impl Scripts {
         Ok(scripts)
     }
 
+    /// Lets them look at the node's links.
+    pub fn see_links(&mut self, links: Links) {
+        self.links = links;
+        self.all.iter().for_each(|script| script.see_links(&self.links));
+    }
+
     fn begin(&mut self) {
+        self.all.iter().for_each(|script| script.see_links(&self.links));
         self.look_at = self.all.iter().any(Script::watches).then_some(Time::ZERO);
         self.board.truncate(self.all.len());
         (0..self.all.len()).for_each(|place| self.show(place));

@@ -20,6 +20,8 @@ use super::seat::{Moment, Seat};
 use super::spec::{Dialect, ScriptSpec};
 use super::stage::{self, Effects, Stage, Timer, Watched};
 use super::vm::{Failure, Vm};
+use crate::link::Links;
+use crate::tls::ClientTls;
 
 /// Functions that see what comes, the first that there is: ours, then that of the paper.
 const REQUEST: [&str; 2] = ["on_message", "envoy_on_request"];
@@ -98,8 +100,17 @@ impl Script {
     pub fn load(spec: Arc<ScriptSpec>, id: ScriptId) -> Result<Script, LoadError> {
         let wrong = |failure| LoadError::Text(spec.name.clone(), failure);
         let lua_wrong = |error: mlua::Error| wrong(Failure::Wrong(error.to_string()));
+        let no_endpoint = |text: String| LoadError::Endpoint(spec.name.clone(), text);
+        let tls = match &spec.tls {
+            Some((files, name)) => {
+                let tls = ClientTls::new(files.clone());
+                Some((tls.map_err(|error| no_endpoint(error.to_string()))?, name.clone()))
+            }
+            None => None,
+        };
         let endpoint = |url: &String| {
-            Endpoint::parse(url).map_err(|text| LoadError::Endpoint(spec.name.clone(), text))
+            let endpoint = Endpoint::parse(url).map_err(no_endpoint)?;
+            Ok(endpoint.with_tls(tls.clone()))
         };
         let transform =
             spec.transform.iter().map(|(_, url)| endpoint(url)).collect::<Result<_, _>>()?;
@@ -147,6 +158,11 @@ impl Script {
     fn on_stage<T>(&self, act: impl FnOnce(&mut Stage) -> T) -> T {
         let mut stage = self.vm.lua().app_data_mut::<Stage>().expect("set when it was loaded");
         act(&mut stage)
+    }
+
+    /// Lets it look at the node's links.
+    pub(super) fn see_links(&self, links: &Links) {
+        self.on_stage(|stage| stage.links = links.clone());
     }
 
     /// Rules or places of scripts have changed.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::vm::Limits;
+use crate::tls::ClientFiles;
 
 /// A value of a script's parameters.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
@@ -51,6 +52,8 @@ pub struct ScriptSpec {
     pub transform: Vec<(String, String)>,
     /// Where `notify` goes.
     pub notify: Vec<String>,
+    /// Of those that are `https://`: whom to trust, and the name that their certificate must have, if not the host.
+    pub tls: Option<(ClientFiles, Option<String>)>,
     /// Whether nothing of a queue passes a record that is being transformed.
     pub ordered: bool,
     /// How long an endpoint may take.
@@ -70,6 +73,7 @@ impl ScriptSpec {
             path: None,
             transform: Vec::new(),
             notify: Vec::new(),
+            tls: None,
             ordered: false,
             timeout: Duration::from_secs(1),
             dialect: Dialect::Records,

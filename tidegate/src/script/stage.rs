@@ -21,6 +21,7 @@ pub(super) use super::effects::{Effects, Timer, Watched};
 use super::seat::{Moment, Seat};
 use super::spec::ScriptSpec;
 use super::verdict::Verdict;
+use crate::link::Links;
 
 /// Handles of records that a machine keeps, so that a record has the same one in every call.
 const HANDLES_MAX: usize = 4096;
@@ -44,6 +45,8 @@ pub(super) struct Stage {
     pub(super) spec: Arc<ScriptSpec>,
     id: ScriptId,
     node: Option<Box<Node>>,
+    /// What the node's links look like.
+    pub(super) links: Links,
     moment: Moment,
     /// The record that came; none for a timer.
     current: Option<(QueueId, DeliveryId)>,
@@ -69,6 +72,7 @@ impl Stage {
             spec,
             id,
             node: None,
+            links: Links::default(),
             moment: Moment { now: Time::ZERO, unix_ns: 0 },
             current: None,
             side: None,

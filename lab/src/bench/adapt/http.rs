@@ -1,4 +1,5 @@
-//! Clients and servers of HTTP/1.1 in the lab's own process: one message at a time, bodies that tell their length.
+//! Clients and servers of HTTP/1.1 in the lab's own process: one message at a time, bodies that tell their length or
+//! come in chunks.
 
 use std::io;
 use std::net::TcpListener;
@@ -28,6 +29,12 @@ impl Message {
         let own = headers.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let headers = std::iter::once(("host".into(), "app.example".into())).chain(own);
         Message { first: format!("POST {path} HTTP/1.1"), headers: headers.collect(), body }
+    }
+
+    /// A request without a body.
+    pub(super) fn get(path: &str) -> Message {
+        let headers = vec![("host".into(), "app.example".into())];
+        Message { first: format!("GET {path} HTTP/1.1"), headers, body: Bytes::new() }
     }
 
     /// An answer with this status.
@@ -82,15 +89,54 @@ impl Message {
         let pairs = lines.filter_map(|line| line.split_once(':'));
         let pairs = pairs.map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()));
         let mut message = Message { first, headers: pairs.collect(), body: Bytes::new() };
-        let length = message.header("content-length").and_then(|text| text.parse().ok());
-        let length: usize = length.unwrap_or(0);
-        while buffer.len() < length {
-            if stream.read_buf(buffer).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
+        if message.header("transfer-encoding").is_some() {
+            message.body = chunks(stream, buffer).await?;
+            return Ok(Some(message));
         }
-        message.body = buffer.split_to(length).freeze();
+        let length = message.header("content-length").and_then(|text| text.parse().ok());
+        message.body = exactly(stream, buffer, length.unwrap_or(0)).await?.freeze();
         Ok(Some(message))
+    }
+}
+
+/// So many bytes.
+async fn exactly(
+    stream: &mut TcpStream,
+    buffer: &mut BytesMut,
+    length: usize,
+) -> io::Result<BytesMut> {
+    fill(stream, buffer, length).await?;
+    Ok(buffer.split_to(length))
+}
+
+/// Reads until so many bytes are there.
+async fn fill(stream: &mut TcpStream, buffer: &mut BytesMut, length: usize) -> io::Result<()> {
+    while buffer.len() < length {
+        if stream.read_buf(buffer).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(())
+}
+
+/// A body in chunks, without trailers.
+async fn chunks(stream: &mut TcpStream, buffer: &mut BytesMut) -> io::Result<Bytes> {
+    let mut body = BytesMut::new();
+    loop {
+        let line = loop {
+            if let Some(at) = buffer.windows(2).position(|two| two == b"\r\n") {
+                break buffer.split_to(at + 2);
+            }
+            fill(stream, buffer, buffer.len() + 1).await?;
+        };
+        let size = String::from_utf8_lossy(&line);
+        let size = size.trim().split(';').next().unwrap_or_default();
+        let size = usize::from_str_radix(size, 16).map_err(|_| io::ErrorKind::InvalidData)?;
+        let chunk = exactly(stream, buffer, size + 2).await?;
+        body.extend_from_slice(&chunk[..size]);
+        if size == 0 {
+            return Ok(body.freeze());
+        }
     }
 }
 
@@ -155,5 +201,23 @@ mod tests {
             let said = format!("/p Some(\"b\") {body}");
             assert_eq!((answer.second(), answer.text()), ("200", said));
         }
+    }
+
+    #[tokio::test]
+    async fn bodies_in_chunks_are_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut tasks = JoinSet::new();
+        let echo = |request: Message| Message::answer(200, request.body);
+        serve(listener, &mut tasks, Arc::new(echo)).unwrap();
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request: &[u8] = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n\
+                               3\r\none\r\na;x=y\r\n, two more.\r\n0\r\n\r\n";
+        for part in request.chunks(5) {
+            stream.write_all(part).await.unwrap();
+        }
+        let mut buffer = BytesMut::new();
+        let answer = Message::read(&mut stream, &mut buffer).await.unwrap().unwrap();
+        assert_eq!(answer.text(), "one, two more.");
     }
 }

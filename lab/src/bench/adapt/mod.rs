@@ -1,6 +1,8 @@
 //! BumbleBee's case studies (its section IV) with parts of the product, and its scripts where scripts run.
 
 mod broker;
+pub mod browser;
+pub mod hostile;
 mod http;
 pub mod paper;
 pub mod traffic;

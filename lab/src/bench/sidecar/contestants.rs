@@ -1,16 +1,14 @@
-//! Who stands between clients and the server: nobody, Envoy, or our proxy with and without queues.
+//! Who stands between clients and the server: nobody, Envoy alone or with our queues as its external processor, or our
+//! proxy with and without queues.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-
-use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep};
 
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::rig;
-use crate::rig::versions::Program;
 
 /// How long a proxy may take to start.
 const START: Duration = Duration::from_secs(30);
@@ -22,6 +20,10 @@ pub(super) enum Contestant {
     Direct,
     /// Envoy with one worker.
     Envoy,
+    /// Envoy with one worker, whose requests and responses wait in our queues (`tidegate ext-proc`).
+    EnvoyQueue,
+    /// The same, with a script that looks at all that waits, for each request.
+    EnvoyScript,
     /// Our proxy, whose messages never wait.
     Off,
     /// With queues.
@@ -33,9 +35,11 @@ pub(super) enum Contestant {
 }
 
 impl Contestant {
-    pub(super) const ALL: [Contestant; 6] = [
+    pub(super) const ALL: [Contestant; 8] = [
         Contestant::Direct,
         Contestant::Envoy,
+        Contestant::EnvoyQueue,
+        Contestant::EnvoyScript,
         Contestant::Off,
         Contestant::Queue,
         Contestant::Script,
@@ -46,6 +50,8 @@ impl Contestant {
         match self {
             Contestant::Direct => "direct",
             Contestant::Envoy => "envoy",
+            Contestant::EnvoyQueue => "envoy-ext-proc-queue",
+            Contestant::EnvoyScript => "envoy-ext-proc-script",
             Contestant::Off => "tidegate-off",
             Contestant::Queue => "tidegate-queue",
             Contestant::Script => "tidegate-script",
@@ -53,7 +59,12 @@ impl Contestant {
         }
     }
 
-    /// Starts it in front of `server`; answers with where it listens, and its process.
+    /// Whether an Envoy takes part.
+    pub(super) fn needs_envoy(self) -> bool {
+        matches!(self, Contestant::Envoy | Contestant::EnvoyQueue | Contestant::EnvoyScript)
+    }
+
+    /// Starts it in front of `server`; answers with where it listens, and its processes.
     ///
     /// # Errors
     /// It is not there, or does not start.
@@ -61,30 +72,26 @@ impl Contestant {
         self,
         scratch: &Scratch,
         server: SocketAddr,
-    ) -> anyhow::Result<(SocketAddr, Option<Process>)> {
+    ) -> anyhow::Result<(SocketAddr, Vec<Process>)> {
         let listen = free_address()?;
-        let process = match self {
-            Contestant::Direct => return Ok((server, None)),
+        let processes = match self {
+            Contestant::Direct => return Ok((server, Vec::new())),
             Contestant::Envoy => {
                 let file = scratch.file("envoy.yaml", &envoy(listen, server))?;
-                let mut command = Command::new(Program::Envoy.path()?);
-                command.args(["--concurrency", "1", "--log-level", "warn", "-c"]).arg(file);
-                command.arg("--disable-hot-restart");
-                Process::start("envoy", command)?
+                vec![rig::envoy::with_file(&file).await?]
+            }
+            Contestant::EnvoyQueue | Contestant::EnvoyScript => {
+                let inner = free_address()?;
+                let file = scratch.file("proxy.toml", &self.tidegate(scratch, inner, server)?)?;
+                let processor = start("ext-proc", &file).await?;
+                vec![processor, rig::envoy::start(scratch, &file, listen).await?]
             }
             _ => {
                 let file = scratch.file("proxy.toml", &self.tidegate(scratch, listen, server)?)?;
-                let mut command = Command::new(rig::tidegate_program()?);
-                command.args(["--log", "warn", "proxy", "-c"]).arg(file);
-                Process::start("tidegate", command)?
+                vec![start("proxy", &file).await?]
             }
         };
-        let until = Instant::now() + START;
-        while TcpStream::connect(listen).await.is_err() {
-            anyhow::ensure!(Instant::now() < until, "{} did not start", self.name());
-            sleep(Duration::from_millis(20)).await;
-        }
-        Ok((listen, Some(process)))
+        Ok((listen, processes))
     }
 
     fn tidegate(
@@ -102,7 +109,7 @@ impl Contestant {
                 text.push_str("queue = false\n");
                 &[]
             }
-            Contestant::Script => &["envoy_on_request"],
+            Contestant::Script | Contestant::EnvoyScript => &["envoy_on_request"],
             Contestant::Both => &["envoy_on_request", "envoy_on_response"],
             _ => &[],
         };
@@ -119,6 +126,15 @@ impl Contestant {
         }
         Ok(text)
     }
+}
+
+/// Starts ours, and waits until it listens.
+async fn start(word: &str, file: &Path) -> anyhow::Result<Process> {
+    let mut command = Command::new(rig::tidegate_program()?);
+    command.args(["--log", "info", word, "-c"]).arg(file);
+    let mut process = Process::start("tidegate", command)?;
+    process.says("ready", START).await?;
+    Ok(process)
 }
 
 /// Looks at every message of every queue, as the paper's Fig. 9 does.

@@ -1,5 +1,5 @@
 //! What an HTTP sidecar costs: latency and CPU of a request through our proxy, with queues and a script over
-//! them, and through Envoy without. BumbleBee, Fig. 16.
+//! them, and through Envoy without, and with those queues as its external processor. BumbleBee, Fig. 16.
 //!
 //! Requests are due at random times (Poisson), whatever became of earlier ones; their time counts from when
 //! they were due. Contestants take turns, and what is told are medians over the rounds.
@@ -16,6 +16,7 @@ use self::contestants::Contestant;
 use self::load::{Answered, Load};
 use crate::bench::median;
 use crate::net::NetError;
+use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::usage::{on_processor, raise_open_files};
@@ -54,7 +55,7 @@ pub struct Options {
 struct Turn {
     /// Milliseconds, as in `QUANTILES`.
     took: [f64; 3],
-    /// Microseconds of CPU of one request.
+    /// Microseconds of CPU of one request, of all processes between.
     cpu: f64,
     failed: u64,
 }
@@ -77,7 +78,7 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     let mut contestants = Contestant::ALL.to_vec();
     if let Err(error) = Program::Envoy.path() {
         found.lines.push(format!("skipped: envoy: {error}"));
-        contestants.retain(|one| *one != Contestant::Envoy);
+        contestants.retain(|one| !one.needs_envoy());
     }
     let steps = options.connections.len() * contestants.len() * runs as usize;
     let progress = Progress::new("sidecar", steps);
@@ -107,10 +108,10 @@ async fn turn(
     let scratch = Scratch::new()?;
     let mut server = JoinSet::new();
     let behind = load::serve(&mut server).await?;
-    let (to, process) = contestant.start(&scratch, behind).await?;
-    let id = process.as_ref().and_then(|process| process.id());
+    let (to, processes) = contestant.start(&scratch, behind).await?;
     let used = || {
-        id.map(on_processor).transpose().map_err(|source| NetError::Io {
+        let all = processes.iter().filter_map(Process::id).map(on_processor);
+        all.sum::<std::io::Result<Duration>>().map_err(|source| NetError::Io {
             doing: format!("reading what {} uses", contestant.name()),
             source,
         })
@@ -119,9 +120,9 @@ async fn turn(
     let (per_second, warm_up) = (f64::from(options.rate), WARM_UP);
     let load = Load { to, connections, per_second, warm_up, counted, seed };
     let mut before = None;
-    let answered: Answered = load::send(load, || before = used().ok().flatten()).await?;
+    let answered: Answered = load::send(load, || before = used().ok()).await?;
     let after = used()?;
-    let spent = after.zip(before).map_or(Duration::ZERO, |(after, before)| after - before);
+    let spent = before.map_or(Duration::ZERO, |before| after - before);
     let requests = answered.took.len() as f64 + answered.failed as f64;
     Ok(Turn {
         took: QUANTILES.map(|(_, part)| answered.quantile(part)),
@@ -167,6 +168,8 @@ fn tell(connections: u32, contestants: &[Contestant], turns: &[Vec<Turn>], found
     let pairs = [
         ("script_over_envoy", Contestant::Script, Contestant::Envoy),
         ("both_over_off", Contestant::Both, Contestant::Off),
+        ("ext_proc_queue_over_envoy", Contestant::EnvoyQueue, Contestant::Envoy),
+        ("ext_proc_script_over_envoy", Contestant::EnvoyScript, Contestant::Envoy),
     ];
     for (name, one, other) in pairs {
         let (Some(one), Some(other)) = (of(one), of(other)) else { continue };

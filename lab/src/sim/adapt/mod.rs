@@ -18,6 +18,6 @@ pub(super) fn knows(name: &str) -> bool {
 pub(super) fn run(name: &str, data: &Path) -> anyhow::Result<(Vec<String>, Vec<String>)> {
     match name {
         "adapt-yahoo" => yahoo::run(data),
-        _ => hls::run(data),
+        _ => hls::run(data, &hls::Options::default()),
     }
 }

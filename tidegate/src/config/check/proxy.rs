@@ -103,7 +103,7 @@ fn upstream_is_good(upstream: &UpstreamConfig, place: &Place, findings: &mut Fin
     }
 }
 
-fn far_end(tls: &FarTlsConfig, place: &Place, findings: &mut Findings) {
+pub(super) fn far_end(tls: &FarTlsConfig, place: &Place, findings: &mut Findings) {
     if tls.ca.is_none() {
         let text = "no ca: name the authorities that are trusted, such as \
                     \"/etc/ssl/certs/ca-certificates.crt\" for all public ones";

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::units::Size;
 
+use super::proxy::far_end;
 use super::{Findings, name_is_good};
 use crate::config::nearest::suggest;
 use crate::config::places::Place;
@@ -82,15 +83,22 @@ fn endpoints(script: &ScriptConfig, place: &Place, findings: &mut Findings) {
         let text = format!("{} endpoints: at most {ENDPOINTS_MAX}", script.notify.len());
         findings.error(place.to("notify"), text);
     }
-    for (name, url) in &script.transform {
-        if let Err(text) = Endpoint::parse(url) {
-            findings.error(place.to("transform").to(name.as_str()), text);
+    let transform = script.transform.iter();
+    let transform = transform.map(|(name, url)| (place.to("transform").to(name.as_str()), url));
+    let notify = script.notify.iter().enumerate();
+    let notify = notify.map(|(index, url)| (place.to("notify").to(index), url));
+    for (place, url) in transform.chain(notify) {
+        match Endpoint::parse(url) {
+            Ok(endpoint) if endpoint.is_tls() && script.tls.is_none() => findings.error(
+                place,
+                "https:// without an authority: give tls = { ca = \"...\" } to the script",
+            ),
+            Ok(_) => {}
+            Err(text) => findings.error(place, text),
         }
     }
-    for (index, url) in script.notify.iter().enumerate() {
-        if let Err(text) = Endpoint::parse(url) {
-            findings.error(place.to("notify").to(index), text);
-        }
+    if let Some(tls) = &script.tls {
+        far_end(tls, &place.to("tls"), findings);
     }
 }
 
@@ -117,7 +125,9 @@ mod tests {
             ("time = \"10ms\"", "warning"),
             ("memory = \"1KiB\"", "give at least 1MiB"),
             ("timeout = \"0s\"", "give at least \"10ms\""),
-            ("transform = { small = \"https://h/\" }", "write http://host:port/path"),
+            ("transform = { small = \"ftp://h/\" }", "write http://host:port/path"),
+            ("transform = { small = \"https://h/\" }", "https:// without an authority"),
+            ("notify = [\"https://h/\"]\ntls = {}", "no ca: name the authorities"),
             ("notify = [\"h:80\"]", "write http://host:port/path"),
             ("parameters = { \"a-b\" = 1 }", "no name of a value in Luau"),
             ("tiem = \"1ms\"", "did you mean \"time\"?"),

@@ -33,9 +33,14 @@ pub(super) fn scripts(file: &mut File) {
     file.note(
         "transform",
         "{ \"180p\" = \"http://127.0.0.1:8080/180p\" }",
-        "Where transform(\"180p\") posts the payload; the answer takes its place.",
+        "Where transform(\"180p\") posts the payload; the answer takes its place. http:// or https://.",
     );
     file.note("notify", "[\"http://127.0.0.1:8080/notify\"]", "Where notify(text) posts to.");
+    file.note(
+        "tls",
+        "{ ca = \"/etc/ssl/certs/ca-certificates.crt\" }",
+        "TLS to addresses that are https://, as an upstream has it; name, certificate and key where they are needed.",
+    );
     file.note(
         "ordered",
         &ordered.to_string(),

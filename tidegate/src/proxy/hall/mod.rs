@@ -132,6 +132,7 @@ impl Hall {
     pub(super) fn keep(&self) -> Option<Time> {
         let mut inner = self.inner.borrow_mut();
         let now = self.clock.now();
+        inner.adapting.begin_turn();
         let is_behind = inner.work(now);
         let inner = &mut *inner;
         let has_fired = inner.adapting.fire(&mut inner.seat, now);
@@ -143,8 +144,10 @@ impl Hall {
         inner.armed
     }
 
-    /// Does everything that the node says, and has the housekeeper come in time for what is left.
+    /// Does everything that the node says, and has the housekeeper come in time for what is left. Many events may come in
+    /// one round of the loop: together their scripts have one turn, and the rest waits for the housekeeper.
     fn pump(&self, inner: &mut Inner, now: Time) {
+        inner.adapting.go_on(std::time::Instant::now());
         let is_behind = inner.work(now);
         let next = inner.next_timer();
         let is_earlier = next.is_some_and(|at| inner.armed.is_none_or(|armed| at < armed));

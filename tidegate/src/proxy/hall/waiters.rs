@@ -61,7 +61,6 @@ impl Inner {
 
     /// Everything that the node says, as long as scripts leave others their time; whether there is more.
     pub(super) fn work(&mut self, now: Time) -> bool {
-        self.adapting.begin_turn();
         while !self.adapting.is_turn_over() {
             let Some(output) = self.seat.poll(now) else { break };
             self.act(now, output);

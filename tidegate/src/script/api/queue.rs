@@ -1,6 +1,6 @@
 //! Queues: Table I, first part.
 
-use mlua::{AnyUserData, Function, Lua, MultiValue, UserData, UserDataMethods, Value};
+use mlua::{AnyUserData, Function, Lua, MultiValue, Table, UserData, UserDataMethods, Value};
 use tidegate_core::adapt::{QueueFacts, QueueState};
 use tidegate_core::io::QueueId;
 use tidegate_core::units::Rate;
@@ -96,6 +96,7 @@ impl UserData for QueueHandle {
             on_stage(lua, |stage| stage.set_rate(this.0, rate.map(Rate::new)))
         });
         methods.add_method("TCPMetrics", |lua, this, name: String| tcp_metric(lua, this.0, &name));
+        methods.add_method("paths", |lua, this, ()| paths(lua, this.0));
         methods.add_method("messages", |lua, this, ()| {
             let Some(steps) = lua.app_data_ref::<message::Steps>() else {
                 return wrong("this machine has no messages");
@@ -139,6 +140,24 @@ pub(super) fn tcp_metric(lua: &Lua, queue: QueueId, name: &str) -> Told<Option<f
             ));
         }
     })
+}
+
+/// The paths of the link that a queue leads to, each a table; none where it leads to no link.
+fn paths(lua: &Lua, queue: QueueId) -> Told<Table> {
+    let list = lua.create_table()?;
+    let Some(output) = route(lua, queue)? else { return Ok(list) };
+    for path in on_stage(lua, |stage| Ok(stage.links.paths_of(&output)))? {
+        let one = lua.create_table()?;
+        one.set("name", path.name.as_str())?;
+        one.set("state", path.state_name())?;
+        one.set("transport", path.transport)?;
+        one.set("rate", path.rate.as_f64())?;
+        one.set("rtt", path.srtt.map(|srtt| srtt.as_secs_f64()))?;
+        one.set("delay", path.queue_delay.as_secs_f64())?;
+        one.set("loss", path.loss)?;
+        list.push(one)?;
+    }
+    Ok(list)
 }
 
 pub(in crate::script) fn state_name(state: QueueState) -> &'static str {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::fuzz::{METHODS, VALUES, around, exercise_calls};
+use super::super::fuzz::{HARM, METHODS, VALUES, around, exercise_calls};
 use super::*;
 
 fn value() -> impl Strategy<Value = &'static str> {
@@ -74,22 +74,6 @@ proptest! {
     }
 }
 
-/// Scripts that mean harm; every twelfth call does, so that none of them is ever switched off.
-const HARM: [(&str, &str); 10] = [
-    ("endless loop", "while true do end"),
-    ("pcall trap", "while true do pcall(function() while true do end end) end"),
-    ("deep recursion", "local function f() return f() + 1 end f()"),
-    ("memory bomb of tables", "local t = {} while true do t[#t + 1] = {t} end"),
-    ("memory bomb of texts", "local s = 'x' while true do s = s .. s end"),
-    ("gigantic texts", "while true do local s = string.rep('x', 1000000) end"),
-    ("gigantic payload", "h:message():setBody(string.rep('x', 1000000)) while true do end"),
-    ("costly pattern", "string.rep('a', 100000):find('(.*)(.*)(.*)(.*)b')"),
-    ("sorting", "local t = {} for i = 1, 4000 do t[i] = -i end while true do table.sort(t) end"),
-    (
-        "inserting",
-        "for q in h:Queues():getQueue() do for m in q:messages() do while true do m:insert(m) end end end",
-    ),
-];
 /// Of the bound of 5 ms, in time on a processor; a neighbour on the same core may stretch even that.
 const TOLERANCE: u32 = 10;
 

@@ -142,6 +142,10 @@ pub async fn run() -> anyhow::Result<Findings> {
     let names: String = Trial::ALL.iter().map(|trial| format!("{:>12}", trial.name())).collect();
     verdict.say(format!("{:<12}{names}", ""));
     for place in Place::ALL {
+        if let Some(Err(error)) = place.program().map(Program::path) {
+            verdict.say(format!("skipped: {}: {error}", place.name()));
+            continue;
+        }
         let mut cells = String::new();
         for trial in Trial::ALL {
             let mut running = Running::start(place, &trial.setup()).await?;
@@ -158,5 +162,5 @@ pub async fn run() -> anyhow::Result<Findings> {
         }
         verdict.say(format!("{:<12}{cells}", place.name()));
     }
-    Ok(verdict.findings(&[Program::Tidegate]))
+    Ok(verdict.findings(&[Program::Tidegate, Program::Envoy]))
 }

@@ -1,5 +1,5 @@
-//! Where a script can run: a node between MQTT clients, the HTTP sidecar. A new place is a name here, and how it is
-//! started and sent to.
+//! Where a script can run: a node between MQTT clients, the HTTP sidecar, behind an unpatched Envoy. A new place is a
+//! name here, and how it is started and sent to.
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
@@ -18,6 +18,8 @@ use crate::load::mqtt::{Hello, Packet, Reader, Writer, hello};
 use crate::net::process::{Process, Quiet};
 use crate::net::scratch::Scratch;
 use crate::rig;
+use crate::rig::envoy;
+use crate::rig::versions::Program;
 
 /// For a process to start, and for an answer.
 const START: Duration = Duration::from_secs(30);
@@ -31,16 +33,24 @@ const EDGE: &str = "edge-detector";
 pub(super) enum Place {
     Node,
     Proxy,
+    /// Envoy, configured by `tidegate envoy-config`, with `tidegate ext-proc`.
+    Envoy,
 }
 
 impl Place {
-    pub(super) const ALL: [Place; 2] = [Place::Node, Place::Proxy];
+    pub(super) const ALL: [Place; 3] = [Place::Node, Place::Proxy, Place::Envoy];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Place::Node => "node",
             Place::Proxy => "proxy",
+            Place::Envoy => "envoy",
         }
+    }
+
+    /// What it needs beside the product.
+    pub(super) fn program(self) -> Option<Program> {
+        (self == Place::Envoy).then_some(Program::Envoy)
     }
 }
 
@@ -79,7 +89,7 @@ pub(super) struct Running {
     entrance: Entrance,
     log: Log,
     _far: JoinSet<()>,
-    _process: Quiet,
+    _processes: Vec<Quiet>,
     _scratch: Scratch,
 }
 
@@ -95,7 +105,7 @@ impl Running {
             match place {
                 _ if is_absent => drop(listener),
                 Place::Node => broker::serve(listener, &mut far, 64, taker(name, &log))?,
-                Place::Proxy => http::serve(listener, &mut far, echo(name, &log))?,
+                Place::Proxy | Place::Envoy => http::serve(listener, &mut far, echo(name, &log))?,
             }
         }
         let mut keys = setup.keys.to_owned();
@@ -115,28 +125,34 @@ impl Running {
             "[[script]]\nname = \"paper\"\nfile = {script}\nhelpers = [{helper}]\n{keys}\n"
         );
         let near = free_address()?;
+        let text = format!("{}{script}", configuration(place, setup, near, &ends));
+        let config = scratch.file("config.toml", &text)?;
         let (word, ready, times) = match place {
             Place::Node => ("run", "output is up", ends.len() - usize::from(setup.is_cut)),
             Place::Proxy => ("proxy", "requests at ", 1),
+            Place::Envoy => ("ext-proc", "requests at ", 1),
         };
-        let text = format!("{}{script}", configuration(place, setup, near, &ends));
-        let config = scratch.file("config.toml", &text)?;
         let mut command = Command::new(rig::tidegate_program()?);
-        command.args(["--log", "info", word, "-c"]).arg(config);
+        command.args(["--log", "info", word, "-c"]).arg(&config);
         let mut process = Process::start("tidegate", command)?;
         for _ in 0..times {
             process.says(ready, START).await?;
         }
+        let mut processes = vec![process.quietly()];
         let entrance = match place {
             Place::Proxy => Entrance::Http(near),
+            Place::Envoy => {
+                let clients = free_address()?;
+                processes.push(envoy::start(&scratch, &config, clients).await?.quietly());
+                Entrance::Http(clients)
+            }
             Place::Node => {
                 let (reader, writer, _) =
                     hello(connect(near, START).await?, Hello::new("paper")).await?;
                 Entrance::Mqtt(reader, Box::new(writer))
             }
         };
-        let _process = process.quietly();
-        Ok(Running { entrance, log, _far: far, _process, _scratch: scratch })
+        Ok(Running { entrance, log, _far: far, _processes: processes, _scratch: scratch })
     }
 
     /// Sends a message; answers with the status and the text of an answer, where there are answers.
@@ -240,7 +256,7 @@ fn configuration(
                  [[stream]]\nscript = \"paper\"\nto = [\"{CLOUD}\"]\n{outputs}"
             )
         }
-        Place::Proxy => {
+        Place::Proxy | Place::Envoy => {
             let upstreams = each(&|name, address| {
                 format!("[[proxy.upstream]]\nname = \"{name}\"\nto = [\"{address}\"]\n")
             });

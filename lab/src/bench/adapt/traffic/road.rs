@@ -31,8 +31,10 @@ const SMALL_PORT: u16 = 8002;
 const PROXY_PORT: u16 = 8080;
 /// For the proxy to listen.
 const START: Duration = Duration::from_secs(30);
-/// For frames that still wait at the end.
-const DRAIN: Duration = Duration::from_secs(90);
+/// For frames that still wait at the end: late ones go after all fresh ones.
+const DRAIN: Duration = Duration::from_secs(120);
+/// A connection that was idle for longer is not used again: the proxy closes it (`header_timeout`).
+const IDLE_MAX: Duration = Duration::from_secs(5);
 
 /// What a run is.
 #[derive(Clone, Debug)]
@@ -209,16 +211,18 @@ async fn shoot(
 ) -> anyhow::Result<Vec<Frame>> {
     let count = (run.seconds * clip.frames_per_second) as usize;
     let mut tasks = JoinSet::new();
-    let mut idle: Vec<TcpStream> = Vec::new();
+    let mut idle: Vec<(TcpStream, Instant)> = Vec::new();
+    let end = start + Duration::from_secs_f64(run.seconds) + DRAIN;
     let (give_back, mut returned) = tokio::sync::mpsc::unbounded_channel();
     for number in 0..count {
         let due = number as f64 / clip.frames_per_second;
         sleep_until(start + Duration::from_secs_f64(due)).await;
         while let Ok(stream) = returned.try_recv() {
-            idle.push(stream);
+            idle.push((stream, Instant::now()));
         }
+        idle.retain(|(_, since)| since.elapsed() < IDLE_MAX);
         let mut stream = match idle.pop() {
-            Some(stream) => stream,
+            Some((stream, _)) => stream,
             None => {
                 let stream = edge.connect(to).context("the camera cannot reach the proxy")?;
                 stream.set_nonblocking(true)?;
@@ -232,7 +236,7 @@ async fn shoot(
         tasks.spawn(async move {
             let text = number.to_string();
             let request = Message::post("/detect", &[("frame", &text)], body);
-            let answer = tokio::time::timeout(DRAIN, http::ask(&mut stream, &request)).await;
+            let answer = tokio::time::timeout_at(end, http::ask(&mut stream, &request)).await;
             let (status, answered) = match answer {
                 Ok(Ok(answer)) => {
                     let _ = give_back.send(stream);

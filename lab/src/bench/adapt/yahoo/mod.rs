@@ -56,7 +56,7 @@ pub struct Options {
     #[arg(long, default_value_t = 4000)]
     pub per_second: u32,
     /// Seconds of warm-up, before, in and after the burst
-    #[arg(long, value_delimiter = ',', num_args = 4, default_values_t = [5.0, 10.0, 60.0, 60.0])]
+    #[arg(long, value_delimiter = ',', default_values_t = [5.0, 10.0, 60.0, 60.0])]
     pub seconds: Vec<f64>,
 }
 
@@ -130,7 +130,7 @@ async fn play(plan: &Plan, events: &Events, script: Option<&str>) -> anyhow::Res
         timeout(length(plan) + DRAIN, hear(plan, reader, &room))
     );
     answered.context("the node does not accept what is sent")??;
-    let latest = sent.context("the node does not take what is sent")??;
+    let (latest, _writer) = sent.context("the node does not take what is sent")??;
     wait_for_the_worker(&worker).await;
     let problem = problem.lock().unwrap_or_else(PoisonError::into_inner).take();
     let worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -186,14 +186,15 @@ fn query(
     })
 }
 
-/// Makes each event when it is due; answers with how late the latest was.
+/// Makes each event when it is due; answers with how late the latest was, and with the writer: dropped, it says that
+/// nothing more comes, and the node would hang up before it has acknowledged everything.
 async fn send(
     plan: &Plan,
     events: &Events,
     (start, begin_ms): (Instant, u64),
     mut writer: Writer,
     room: &Semaphore,
-) -> anyhow::Result<Duration> {
+) -> anyhow::Result<(Duration, Writer)> {
     let mut latest = Duration::ZERO;
     for (number, (at, _)) in (0..).map_while(|number| Some((number, plan.due(number)?))) {
         let due = start + Duration::from_secs_f64(at);
@@ -206,7 +207,7 @@ async fn send(
         let payload = events.payload(number, begin_ms + (at * 1e3) as u64);
         writer.publish("ad-events", (number % 65_535) as u16 + 1, &[], &payload).await?;
     }
-    Ok(latest)
+    Ok((latest, writer))
 }
 
 /// Waits until every event is accepted.

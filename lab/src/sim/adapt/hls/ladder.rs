@@ -53,6 +53,11 @@ impl Ladder {
         all[chunk as usize % all.len()]
     }
 
+    /// Bytes of a chunk in its smallest quality.
+    pub(super) fn smallest(&self, chunk: u64) -> u64 {
+        (0..RUNGS.len()).map(|rung| self.bytes(rung, chunk)).min().unwrap_or_default()
+    }
+
     /// Every chunk has the size that its quality says.
     #[cfg(test)]
     pub(super) fn even() -> Ladder {

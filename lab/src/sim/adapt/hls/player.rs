@@ -25,11 +25,21 @@ const BUFFER_MAX: f64 = 30.0;
 const STAY: f64 = 0.95;
 const RISE: f64 = 0.7;
 
+/// The first chunk that is played.
+pub(super) const FIRST: u64 = THERE - BEHIND;
+
+/// When there is a chunk, in milliseconds.
+pub(super) fn is_there_at(chunk: u64) -> usize {
+    ((chunk + 1) as f64 * CHUNK_MS - THERE as f64 * CHUNK_MS).max(0.0) as usize
+}
+
 /// What somebody saw.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watched {
     /// Seconds without a picture after the first.
     pub(super) stalled: f64,
+    /// When the first picture came, in milliseconds.
+    pub(super) begun: Option<usize>,
     /// Seconds played at each quality.
     pub(super) played: [f64; RUNGS.len()],
 }
@@ -79,7 +89,6 @@ pub(super) struct Player<'a> {
     rung: usize,
     /// Seconds that the chunk took by which it measured, before one is played.
     tested: Option<f64>,
-    has_begun: bool,
     watched: Watched,
 }
 
@@ -92,10 +101,9 @@ impl<'a> Player<'a> {
             estimate: Estimate::new(),
             buffer: VecDeque::new(),
             loading: None,
-            next: THERE - BEHIND,
+            next: FIRST,
             rung: 0,
             tested: None,
-            has_begun: false,
             watched: Watched::default(),
         }
     }
@@ -115,8 +123,7 @@ impl<'a> Player<'a> {
                 self.loading = None;
                 self.load(now, smaller, false)?;
             }
-            let is_there =
-                (self.next + 1) as f64 * CHUNK_MS <= now as f64 + THERE as f64 * CHUNK_MS;
+            let is_there = is_there_at(self.next) <= now;
             if self.loading.is_none() && is_there && self.buffered() < BUFFER_MAX {
                 let rung = self.choose();
                 self.load(now, rung, false)?;
@@ -141,7 +148,7 @@ impl<'a> Player<'a> {
                 self.buffer.pop_front();
             }
         }
-        if self.has_begun {
+        if self.watched.begun.is_some() {
             self.watched.stalled += left.max(0.0);
         }
     }
@@ -189,7 +196,7 @@ impl<'a> Player<'a> {
             self.tested = None;
             self.buffer.push_back((served, CHUNK_S));
             self.next = chunk + 1;
-            self.has_begun = true;
+            self.watched.begun.get_or_insert(now);
         }
         Ok(())
     }
@@ -215,7 +222,7 @@ impl<'a> Player<'a> {
         let loading =
             self.loading.as_ref().filter(|loading| loading.rung > 0 && !loading.is_test)?;
         let seconds = (now - loading.begun) as f64 / 1e3;
-        if !self.has_begun || seconds <= CHUNK_S / 2.0 {
+        if self.watched.begun.is_none() || seconds <= CHUNK_S / 2.0 {
             return None;
         }
         let streaming = now.saturating_sub(loading.first_byte).max(1) as f64 / 1e3;
