@@ -14,7 +14,7 @@ mod target;
 mod window;
 
 pub use self::message::{Delivery, Ids, Message};
-pub use self::outbox::{Bounds, Drops, Next, Outbox, Reason};
+pub use self::outbox::{Bounds, Drops, Next, Outbox, Reason, Told};
 pub use self::retained::{Kept, Retained};
 pub use self::scopes::{Scope, Scopes};
 pub use self::subscriptions::{Options, Route, Subscriptions, Target};

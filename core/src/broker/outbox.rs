@@ -72,6 +72,17 @@ pub enum Next {
     Release(u16),
 }
 
+/// What an acknowledgement was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// A publish that waited for it.
+    Expected,
+    /// Nothing that is known.
+    Unknown,
+    /// A publish that waits for an acknowledgement of another kind.
+    Wrong,
+}
+
 /// The messages of one session.
 #[derive(Debug)]
 pub struct Outbox {
@@ -204,19 +215,18 @@ impl Outbox {
         ready.min_by_key(order).map(|(class, _)| class)
     }
 
-    /// A PUBACK; false for one that nobody waits for.
-    pub fn acknowledged(&mut self, id: u16) -> bool {
+    /// A PUBACK.
+    pub fn acknowledged(&mut self, id: u16) -> Told {
         self.window.acknowledged(id, 1)
     }
 
-    /// A PUBREC: the answer is a PUBREL, or none where the publish was refused. False for one that
-    /// nobody waits for.
-    pub fn received(&mut self, id: u16, is_taken: bool) -> bool {
+    /// A PUBREC: the answer is a PUBREL, or none where the publish was refused.
+    pub fn received(&mut self, id: u16, is_taken: bool) -> Told {
         if is_taken { self.window.received(id) } else { self.window.acknowledged(id, 2) }
     }
 
-    /// A PUBCOMP; false for one that nobody waits for.
-    pub fn completed(&mut self, id: u16) -> bool {
+    /// A PUBCOMP.
+    pub fn completed(&mut self, id: u16) -> Told {
         self.window.completed(id)
     }
 

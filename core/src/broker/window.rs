@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::message::Delivery;
-use super::outbox::Next;
+use super::outbox::{Next, Told};
 
 /// Packet identifiers that are in use at once, with any receive maximum.
 const FLIGHTS_MAX: usize = 32 * 1024;
@@ -86,38 +86,39 @@ impl Window {
         Some(next)
     }
 
-    /// Ends a publish whose QoS is `qos`; false where there is none with this identifier.
-    pub(super) fn acknowledged(&mut self, id: u16, qos: u8) -> bool {
+    /// Ends a publish whose QoS is `qos`.
+    pub(super) fn acknowledged(&mut self, id: u16, qos: u8) -> Told {
         let is_it = |delivery: &Option<Delivery>| {
             delivery.as_ref().is_some_and(|delivery| delivery.qos == qos)
         };
         self.remove(id, is_it)
     }
 
-    /// The subscriber has a QoS 2 publish: false where there is none with this identifier.
-    pub(super) fn received(&mut self, id: u16) -> bool {
-        let Some(place) = self.flights.iter().position(|flight| flight.id == id) else {
-            return false;
+    /// The subscriber has a QoS 2 publish.
+    pub(super) fn received(&mut self, id: u16) -> Told {
+        let Some(flight) = self.flights.iter_mut().find(|flight| flight.id == id) else {
+            return Told::Unknown;
         };
-        let flight = &mut self.flights[place];
         if flight.delivery.as_ref().is_some_and(|delivery| delivery.qos != 2) {
-            return false;
+            return Told::Wrong;
         }
         // Its identifier counts until it is released, as the publish did.
         flight.delivery = None;
-        true
+        Told::Expected
     }
 
-    /// Ends a QoS 2 publish; false where none waits for it.
-    pub(super) fn completed(&mut self, id: u16) -> bool {
+    /// Ends a QoS 2 publish.
+    pub(super) fn completed(&mut self, id: u16) -> Told {
         self.remove(id, Option::is_none)
     }
 
-    fn remove(&mut self, id: u16, is_it: impl Fn(&Option<Delivery>) -> bool) -> bool {
-        let place = self.flights.iter().position(|flight| flight.id == id);
-        let Some(place) = place.filter(|&place| is_it(&self.flights[place].delivery)) else {
-            return false;
+    fn remove(&mut self, id: u16, is_it: impl Fn(&Option<Delivery>) -> bool) -> Told {
+        let Some(place) = self.flights.iter().position(|flight| flight.id == id) else {
+            return Told::Unknown;
         };
+        if !is_it(&self.flights[place].delivery) {
+            return Told::Wrong;
+        }
         if place >= self.flights.len() - self.unsent {
             self.unsent -= 1;
         } else {
@@ -125,7 +126,7 @@ impl Window {
         }
         self.flights.remove(place);
         self.ids.remove(&id);
-        true
+        Told::Expected
     }
 
     /// Deliveries under way.

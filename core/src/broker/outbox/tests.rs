@@ -4,6 +4,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 
+use super::Told::{Expected, Unknown, Wrong};
 use super::*;
 use crate::broker::Message;
 use crate::record::Properties;
@@ -95,7 +96,7 @@ fn a_receive_maximum_holds_back_all_but_quality_zero() {
     }
     outbox.push(delivery(3, 1, 0, 500));
     assert_eq!(sent(&mut outbox, 0), [(1, Some(1), false), (3, None, false)]);
-    assert!(!outbox.acknowledged(2) && outbox.acknowledged(1) && !outbox.acknowledged(1));
+    assert_eq!([2, 1, 1].map(|id| outbox.acknowledged(id)), [Unknown, Expected, Unknown]);
     assert_eq!(sent(&mut outbox, 0), [(2, Some(2), false)]);
 }
 
@@ -107,15 +108,16 @@ fn a_new_connection_gets_again_what_was_not_acknowledged() {
         outbox.push(delivery(number, 0, if number == 2 { 2 } else { 1 }, 50));
     }
     assert_eq!(numbers(&mut outbox, 0), [1, 2, 3]);
-    assert!(outbox.received(2, true) && outbox.received(2, true), "a PUBREC may come again");
-    assert!(!outbox.received(1, true) && !outbox.completed(1));
+    assert_eq!([2, 2].map(|id| outbox.received(id, true)), [Expected; 2], "it may come again");
+    let wrong = [outbox.received(1, true), outbox.completed(1), outbox.acknowledged(2)];
+    assert_eq!((wrong, outbox.completed(9)), ([Wrong; 3], Unknown));
     outbox.disconnect();
     outbox.push(delivery(4, 0, 1, 50));
     outbox.connect(1);
     assert_eq!(sent(&mut outbox, 0), [(1, Some(1), true), (u32::MAX, Some(2), true)]);
-    assert!(outbox.completed(2) && outbox.acknowledged(1));
+    assert_eq!([outbox.completed(2), outbox.acknowledged(1)], [Expected; 2]);
     assert_eq!(sent(&mut outbox, 0), [(3, Some(3), true)]);
-    assert!(outbox.acknowledged(3));
+    assert_eq!(outbox.acknowledged(3), Expected);
     assert_eq!(sent(&mut outbox, 0), [(4, Some(4), false)]);
 }
 
@@ -127,7 +129,7 @@ fn what_is_refused_or_too_large_is_over() {
         outbox.push(delivery(number, 0, 2, 50));
     }
     assert_eq!(numbers(&mut outbox, 0), [1]);
-    assert!(outbox.received(1, false) && !outbox.completed(1));
+    assert_eq!((outbox.received(1, false), outbox.completed(1)), (Expected, Unknown));
     let Some(Next::Publish { delivery, id, .. }) = outbox.next(Time::ZERO) else { panic!() };
     outbox.give_up(&delivery, id);
     assert_eq!(numbers(&mut outbox, 0), [3]);
@@ -221,10 +223,10 @@ impl Model {
         }
         let (id, qos, received) = self.open.remove(0);
         match (qos, received) {
-            (1, _) => assert!(outbox.acknowledged(id)),
-            (_, true) => assert!(outbox.completed(id)),
+            (1, _) => assert_eq!(outbox.acknowledged(id), Expected),
+            (_, true) => assert_eq!(outbox.completed(id), Expected),
             (_, false) => {
-                assert!(outbox.received(id, true));
+                assert_eq!(outbox.received(id, true), Expected);
                 self.open.insert(0, (id, qos, true));
             }
         }

@@ -1,5 +1,7 @@
 //! Packets that are rarer than publishes and pings.
 
+use tidegate_core::broker::{Outbox, Told};
+
 use super::{Effects, Request, Session, Step};
 use crate::input::mqtt::wire::control::{self, Filters};
 use crate::input::mqtt::wire::frame::Frame;
@@ -32,19 +34,20 @@ impl Session {
             }
             (5, 0) => {
                 let (id, is_taken) = control::acknowledgement(version, body, control::TAKEN)?;
-                match self.outbox().is_some_and(|mut outbox| outbox.received(id, is_taken)) {
-                    true if is_taken => write::release(out, id),
-                    false if is_taken => write::unknown_received(out, version, id),
-                    _ => {}
+                let told = self.told(|outbox| outbox.received(id, is_taken))?;
+                match (told, is_taken) {
+                    (_, false) => {}
+                    (Told::Unknown, true) => write::unknown_received(out, version, id),
+                    (_, true) => write::release(out, id),
                 }
             }
             (4, 0) => {
                 let (id, _) = control::acknowledgement(version, body, control::TAKEN)?;
-                self.outbox().map(|mut outbox| outbox.acknowledged(id));
+                self.told(|outbox| outbox.acknowledged(id))?;
             }
             (7, 0) => {
                 let (id, _) = control::acknowledgement(version, body, control::RELEASED)?;
-                self.outbox().map(|mut outbox| outbox.completed(id));
+                self.told(|outbox| outbox.completed(id))?;
             }
             (1, 0) => return Err(Violation::protocol("a second connect packet")),
             (15, _) if version == Version::V5 => {
@@ -57,5 +60,16 @@ impl Session {
             _ => return Err(Violation::malformed("a packet with wrong flags or length")),
         }
         self.fits(before, out).map(|()| None)
+    }
+
+    /// Passes an acknowledgement on. One of the wrong kind for its publish ends the connection; one that
+    /// nobody waits for may be left over from another server.
+    fn told(&self, tell: impl FnOnce(&mut Outbox) -> Told) -> Result<Told, Violation> {
+        match self.outbox().map_or(Told::Unknown, |mut outbox| tell(&mut outbox)) {
+            Told::Wrong => {
+                Err(Violation::protocol("an acknowledgement of the wrong kind for its publish"))
+            }
+            told => Ok(told),
+        }
     }
 }
