@@ -4,6 +4,7 @@
 
 pub mod adapt;
 pub mod allocate;
+pub mod broker;
 pub mod capacity;
 pub mod class;
 pub mod estimate;

@@ -9,10 +9,13 @@ pub struct Filter {
     text: String,
 }
 
+/// One level of a filter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
+pub(crate) enum Level {
     Exact(String),
+    /// `+`.
     One,
+    /// `#`, always the last one.
     Rest,
 }
 
@@ -82,6 +85,29 @@ impl Filter {
         parts.next().is_none()
     }
 
+    /// Whether every topic that `other` covers is covered by this one too.
+    pub fn covers(&self, other: &Filter) -> bool {
+        let is_wild = |filter: &Filter| !matches!(filter.levels[0], Level::Exact(_));
+        if is_wild(self) && other.text.starts_with('$') {
+            return false;
+        }
+        let mut theirs = other.levels.iter();
+        for level in &self.levels {
+            match (level, theirs.next()) {
+                (Level::Rest, _) => return true,
+                (Level::One, Some(Level::Exact(_) | Level::One)) => {}
+                (Level::Exact(exact), Some(Level::Exact(part))) if exact == part => {}
+                _ => return false,
+            }
+        }
+        theirs.next().is_none()
+    }
+
+    /// Its levels, at least one.
+    pub(crate) fn levels(&self) -> &[Level] {
+        &self.levels
+    }
+
     /// As it was written.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -119,6 +145,28 @@ mod tests {
         ];
         for (filter, topic, expected) in cases {
             assert_eq!(Filter::new(filter).unwrap().matches(topic), expected, "{filter} {topic}");
+        }
+    }
+
+    #[test]
+    fn a_filter_covers_what_is_within_it() {
+        let covers = |ours: &str, theirs: &str| {
+            Filter::new(ours).unwrap().covers(&Filter::new(theirs).unwrap())
+        };
+        for (ours, theirs) in
+            [("#", "a/+/b"), ("a/#", "a/#"), ("a/#", "a"), ("a/+", "a/b"), ("+/b", "+/b")]
+        {
+            assert!(covers(ours, theirs), "{ours} {theirs}");
+        }
+        for (ours, theirs) in [
+            ("a/#", "#"),
+            ("a/+", "a/#"),
+            ("a/b", "a/+"),
+            ("#", "$SYS/#"),
+            ("+", "a/b"),
+            ("a", "+"),
+        ] {
+            assert!(!covers(ours, theirs), "{ours} {theirs}");
         }
     }
 

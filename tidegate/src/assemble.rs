@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use tidegate_core::broker::{Scope, Scopes};
 use tidegate_core::capacity::LawName;
 use tidegate_core::class::{ClassId, ClassSpec, Classes};
 use tidegate_core::fleet::FleetOptions;
@@ -19,6 +20,7 @@ use tidegate_core::status::NodeStatus;
 use tidegate_core::topic::Filter;
 use tidegate_core::units::{Ratio, Size};
 
+use crate::broker::{Hub, HubOptions};
 use crate::config::fleet::peer_label;
 use crate::config::{
     Accept, ClassConfig, Config, Full, Order, OutputConfig, OutputKind, PeerConfig, StreamConfig,
@@ -107,7 +109,12 @@ async fn start_on(
     let overhead = seat.map_or(Size::ZERO, |seat| options.outputs[seat].overhead);
     let scripts = config.script_specs().map_err(anyhow::Error::msg)?;
     let scripts = Scripts::load(&scripts)?;
-    let (mut running, ports) = drive::start(options, Clock::start(), log, scripts)?;
+    let hub = Hub::new(HubOptions {
+        queue: usize::try_from(config.limits.subscriber.0.0).unwrap_or(usize::MAX),
+        retained: usize::try_from(config.limits.retained.0.0).unwrap_or(usize::MAX),
+    });
+    hub.set_scopes(scopes(config)?);
+    let (mut running, ports) = drive::start_at(hub, options, Clock::start(), log, scripts)?;
     let (mut inputs, mut outputs) = (Tasks::new(), Tasks::new());
     for (spec, port) in config.output.iter().zip(ports) {
         output(spec, port, &mut outputs)
@@ -280,7 +287,7 @@ pub fn rules(config: &Config) -> anyhow::Result<Rules> {
     let classes = classes(config)?;
     let mut rules = Vec::new();
     rules.extend(parts::frames::rule(config, &classes)?);
-    for stream in &config.stream {
+    for stream in config.stream.iter().filter(|stream| !stream.is_local()) {
         let rule = rule(stream, config, &classes);
         rules.push(rule.with_context(|| format!("[[stream]] {:?}", stream.label()))?);
     }
@@ -290,6 +297,20 @@ pub fn rules(config: &Config) -> anyhow::Result<Rules> {
             .extend((0..relayed.0).map(|class| Rule::relay(&all, ClassId(class), relayed, output)));
     }
     Rules::new(rules).context("[[stream]]")
+}
+
+/// The rules of the node, as its broker sees them. `config` is completed and has no error.
+///
+/// # Errors
+/// A configuration that was not checked.
+pub fn scopes(config: &Config) -> anyhow::Result<Scopes> {
+    let classes = classes(config)?;
+    let scope = |stream: &StreamConfig| {
+        let Rule { filters, class, latency, .. } = rule(stream, config, &classes)?;
+        Ok(Scope { filters, class, latency, is_local: stream.is_local() })
+    };
+    let scopes: anyhow::Result<Vec<Scope>> = config.stream.iter().map(scope).collect();
+    Ok(Scopes::new(scopes?))
 }
 
 fn class(class: &ClassConfig) -> ClassSpec {
@@ -416,6 +437,20 @@ mod tests {
         assert_eq!(options.rules.get(RuleId(0)).class, ClassId(2));
         assert_eq!(&*options.outputs[0].name, "sink");
         assert_eq!(options.uplinks[0].law, LawName::Unlimited);
+    }
+
+    #[test]
+    fn a_stream_without_outputs_is_for_subscribers_here() {
+        let text = "[[stream]]\ntopics = [\"here/#\"]\nlatency = \"50ms\"\nto = []\n";
+        let reading = read(text);
+        assert_eq!(reading.counts(), (0, 0));
+        let scopes = scopes(&reading.config).unwrap();
+        let here = scopes.find("here/a").unwrap();
+        assert!(here.is_local && here.class == ClassId(0) && scopes.has_local());
+        assert!(!scopes.find("elsewhere").unwrap().is_local);
+        let options = options(text);
+        assert_eq!(options.rules.len(), 1, "the node knows the other one");
+        node_options(&read("[[stream]]\nto = []\n").config, 1, 1).unwrap();
     }
 
     #[test]

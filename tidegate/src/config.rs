@@ -205,6 +205,8 @@ pub struct MqttInputConfig {
     pub refused: Refused,
     /// How long the session of a client that is away is kept at most.
     pub session_expiry: Option<Period>,
+    /// Longest keepalive of MQTT 5 clients.
+    pub keepalive_max: Option<Period>,
 }
 
 impl MqttInputConfig {
@@ -309,6 +311,11 @@ impl Default for StreamConfig {
 }
 
 impl StreamConfig {
+    /// Whether its records are for clients that have subscribed here, and for no output.
+    pub fn is_local(&self) -> bool {
+        self.to.as_ref().is_some_and(Vec::is_empty)
+    }
+
     /// The given name, or its first topic filter, or `default` for the one that takes everything.
     pub fn label(&self) -> &str {
         let first = || self.topics.as_ref().and_then(|topics| topics.first()).map(String::as_str);
@@ -380,6 +387,10 @@ pub struct LimitsConfig {
     pub record_max: ByteSize,
     /// Bound on client connections.
     pub connections: u32,
+    /// Bound on the bytes that wait for one subscriber.
+    pub subscriber: ByteSize,
+    /// Bound on the bytes of retained messages.
+    pub retained: ByteSize,
 }
 
 impl Default for LimitsConfig {
@@ -388,6 +399,8 @@ impl Default for LimitsConfig {
             memory: ByteSize(Size::from_mib(64)),
             record_max: ByteSize(Size::from_mib(1)),
             connections: 10_000,
+            subscriber: ByteSize(Size::from_mib(4)),
+            retained: ByteSize(Size::from_mib(64)),
         }
     }
 }

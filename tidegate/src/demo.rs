@@ -24,6 +24,7 @@ use self::load::{ALARMS, BULK};
 use self::meter::Meter;
 use self::relay::{LineOptions, Relay};
 use crate::assemble::{self, Assembled};
+use crate::broker::BrokerStatus;
 use crate::cli::DemoArguments;
 use crate::config::{Config, Scheduler, read};
 use crate::screen::Screen;
@@ -104,6 +105,7 @@ impl Stage {
             before: None,
             commits: None,
             links: Vec::new(),
+            broker: BrokerStatus::default(),
             fleet: None,
             mirror: None,
             frames: None,

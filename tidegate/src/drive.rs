@@ -3,6 +3,7 @@
 //! Everything that decides is in core; everything that waits for the world is in inputs and outputs.
 
 pub(crate) mod adapting;
+mod ear;
 mod running;
 
 use std::sync::Arc;
@@ -21,7 +22,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use self::adapting::Adapting;
+use self::ear::Ear;
 pub use self::running::{FleetDoor, Running, StatusHandle};
+use crate::broker::Hub;
 use crate::fleet::FleetBoard;
 use crate::frames::FramesBoard;
 use crate::mirror::MirrorBoard;
@@ -71,6 +74,20 @@ pub fn start(
     log: Option<Log>,
     scripts: Scripts,
 ) -> Result<(Running, Vec<OutputPort>), StartError> {
+    start_at(Hub::default(), options, clock, log, scripts)
+}
+
+/// The same, with this broker for who subscribes at the node.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_at(
+    hub: Hub,
+    options: NodeOptions,
+    clock: Clock,
+    log: Option<Log>,
+    scripts: Scripts,
+) -> Result<(Running, Vec<OutputPort>), StartError> {
     let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
     let (node, spool) = match log {
         None => (Node::new(options)?, None),
@@ -88,7 +105,7 @@ pub fn start(
             (node, Some(Spool::start(beginning, &how, counts, sender.clone())?))
         }
     };
-    let intake = Intake::new(sender.clone(), clock);
+    let intake = Intake::with(sender.clone(), clock, hub.clone());
     let links = intake.links().clone();
     let lanes = node.options().scheduler.lanes(&node.options().classes);
     let (status_sender, status_requests) = mpsc::channel(8);
@@ -115,6 +132,7 @@ pub fn start(
         arrivals,
         status_requests,
         outputs,
+        hub: hub.clone(),
         notices: Vec::new(),
         free: Vec::new(),
     };
@@ -128,6 +146,7 @@ pub fn start(
             counts,
             commits,
             links,
+            hub,
             fleet: FleetBoard::default(),
             mirror: MirrorBoard::default(),
             frames: FramesBoard::default(),
@@ -159,8 +178,9 @@ struct Drive {
     arrivals: mpsc::Receiver<Arrival>,
     status_requests: mpsc::Receiver<oneshot::Sender<NodeStatus>>,
     outputs: Vec<OutputEnd>,
-    /// Where the notices of each connection go.
-    notices: Vec<Option<mpsc::UnboundedSender<Notice>>>,
+    hub: Hub,
+    /// The connections.
+    notices: Vec<Option<Ear>>,
     free: Vec<SourceId>,
 }
 
@@ -235,12 +255,16 @@ impl Drive {
 
     fn take(&mut self, arrival: Arrival) {
         let input = match arrival {
+            Arrival::Input(Input::Arrived(mut records)) if self.hub.has_local() => {
+                records.retain(|record| !self.is_for_subscribers_only(record));
+                Input::Arrived(records)
+            }
             Arrival::Input(input) => input,
             Arrival::Open { name, relays, notices, reply } => {
                 let source = self.free.pop().unwrap_or(SourceId(self.notices.len() as u32));
                 let place = source.0 as usize;
                 self.notices.resize_with(self.notices.len().max(place + 1), || None);
-                self.notices[place] = Some(notices);
+                self.notices[place] = Some(Ear { notices, relays: relays.is_some() });
                 let _ = reply.send(source);
                 Input::Control(Control::Open { source, name, relays })
             }
@@ -318,13 +342,6 @@ impl Drive {
 
     fn spool(&self) -> &Spool {
         self.spool.as_ref().expect("a node without a log orders nothing of it")
-    }
-
-    fn notify(&self, source: SourceId, notice: Notice) {
-        if let Some(Some(notices)) = self.notices.get(source.0 as usize) {
-            // The connection may have ended a moment ago.
-            let _ = notices.send(notice);
-        }
     }
 
     fn log(&self, event: &Event) {

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod assemble;
+pub mod broker;
 pub mod calendar;
 pub mod cli;
 pub mod config;

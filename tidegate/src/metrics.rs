@@ -5,6 +5,7 @@
 //! configuration, and no client or topic is ever a label. What a class did is the sum over its
 //! streams: `sum by (class) (...)`.
 
+mod broker;
 mod fleet;
 mod frames;
 mod inputs;
@@ -152,7 +153,7 @@ const WANTED: Metric = Metric::gauge(
 const ALLOCATED: Metric =
     Metric::gauge("tidegate_class_allocated_bytes_per_second", "The class's part of the uplinks.");
 /// Every metric.
-pub const ALL: [Metric; 106] = [
+pub const ALL: [Metric; 116] = [
     INFO,
     UPTIME,
     HELD,
@@ -163,6 +164,16 @@ pub const ALL: [Metric; 106] = [
     inputs::DROPPED,
     inputs::REFUSED,
     inputs::DENIED,
+    broker::PUBLISHED,
+    broker::DELIVERED,
+    broker::DROPPED,
+    broker::UNRETAINED,
+    broker::SESSIONS,
+    broker::SUBSCRIPTIONS,
+    broker::WAITING,
+    broker::IN_FLIGHT,
+    broker::RETAINED,
+    broker::RETAINED_BYTES,
     RECORDS,
     ACCEPTED,
     ACCEPTED_BYTES,
@@ -287,6 +298,7 @@ pub fn encode(snapshot: &Snapshot, counts: &Counts) -> String {
     let mut text = Text::default();
     node(status, &mut text);
     inputs::encode(counts, &mut text);
+    broker::encode(status, &snapshot.broker, &mut text);
     streams(status, &mut text);
     classes(status, &mut text);
     uplinks::encode(status, &mut text);

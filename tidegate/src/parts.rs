@@ -70,6 +70,7 @@ pub async fn start_input(
             max_packet_size: max_packet_size(config),
             connections_max: config.limits.connections as usize,
             session_expiry_max: mqtt.session_expiry().0,
+            keepalive_max: mqtt.keepalive_max.map(|most| most.0).unwrap_or_default(),
             refused: match mqtt.refused {
                 config::Refused::Close => mqtt_input::Refused::Close,
                 config::Refused::Drop => mqtt_input::Refused::Drop,

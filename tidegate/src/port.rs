@@ -17,6 +17,7 @@ use tidegate_core::rules::Rules;
 use tidegate_core::units::{Rate, Size, Time};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::broker::Hub;
 use crate::input::counts::InputCounts;
 use crate::link::Links;
 use crate::script::Script;
@@ -94,12 +95,23 @@ pub struct Intake {
     clock: Clock,
     counts: InputCounts,
     links: Links,
+    hub: Hub,
 }
 
 impl Intake {
     /// A door to the loop that reads `sender`'s other end.
     pub fn new(sender: mpsc::Sender<Arrival>, clock: Clock) -> Self {
-        Intake { sender, clock, counts: InputCounts::default(), links: Links::default() }
+        Intake::with(sender, clock, Hub::default())
+    }
+
+    /// The same, with this broker for who subscribes at the node.
+    pub fn with(sender: mpsc::Sender<Arrival>, clock: Clock, hub: Hub) -> Self {
+        Intake { sender, clock, counts: InputCounts::default(), links: Links::default(), hub }
+    }
+
+    /// The node's own broker.
+    pub fn hub(&self) -> &Hub {
+        &self.hub
     }
 
     /// Where links tell what they look like.
@@ -184,6 +196,11 @@ impl Source {
     /// What its inputs count.
     pub fn counts(&self) -> &InputCounts {
         self.intake.counts()
+    }
+
+    /// The node's own broker.
+    pub fn hub(&self) -> &Hub {
+        self.intake.hub()
     }
 
     /// Offers records in the order of reading; waits while the loop is busy.

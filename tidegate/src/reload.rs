@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
+use tidegate_core::broker::Scopes;
 use tidegate_core::rules::{Rules, ScriptId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -39,6 +40,8 @@ pub struct Watch {
 pub struct Change {
     /// The rules from now on.
     pub rules: Rules,
+    /// The same for the node's own broker.
+    pub scopes: Scopes,
     /// The scripts, loaded.
     pub scripts: Vec<Script>,
     /// Sections that differ and need a new start.
@@ -97,11 +100,12 @@ impl Watch {
         let script = in_place(&self.config.script, new.script)?;
         let config = Config { stream: new.stream, script, ..self.config.clone() };
         let rules = assemble::rules(&config)?;
+        let scopes = assemble::scopes(&config)?;
         let specs = config.script_specs().map_err(anyhow::Error::msg)?;
         let load = |(place, spec)| Script::load(spec, ScriptId(place as u16));
         let scripts = specs.into_iter().enumerate().map(load).collect::<Result<_, _>>()?;
         self.config = config;
-        Ok(Change { rules, scripts, waiting })
+        Ok(Change { rules, scopes, scripts, waiting })
     }
 }
 
@@ -212,7 +216,7 @@ mod tests {
         let (file, mut watch) = watch("script", &text).await;
         std::fs::write(&script, "function on_message(h) h:drop() end").unwrap();
         watch.next().await;
-        let Change { rules, scripts, waiting } = watch.change().unwrap();
+        let Change { rules, scripts, waiting, .. } = watch.change().unwrap();
         assert_eq!((scripts.len(), waiting.len()), (1, 0));
         assert!(scripts[0].spec().texts[0].1.contains("h:drop()"));
         assert_eq!(rules.get(tidegate_core::rules::RuleId(0)).script, Some(ScriptId(0)));

@@ -153,7 +153,8 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
 /// Reads the changed file and puts its rules in force, or tells why not.
 async fn reload(watch: &mut Watch, node: &Assembled) {
     match watch.change() {
-        Ok(Change { rules, scripts, waiting }) => {
+        Ok(Change { rules, scopes, scripts, waiting }) => {
+            node.running.intake.hub().set_scopes(scopes);
             if !waiting.is_empty() {
                 let sections = waiting.join(", ");
                 tracing::warn!(

@@ -12,6 +12,7 @@ use tidegate_core::status::NodeStatus;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::broker::BrokerStatus;
 use crate::drive::StatusHandle;
 use crate::fleet::FleetFigures;
 use crate::frames::FramesFigures;
@@ -38,6 +39,8 @@ pub struct Snapshot {
     pub commits: Option<Commits>,
     /// What its links look like.
     pub links: Vec<LinkFigures>,
+    /// Who has subscribed at it, and what they get.
+    pub broker: BrokerStatus,
     /// Its part in a fleet; `None` without one.
     pub fleet: Option<FleetFigures>,
     /// Mirrors: of its log, and of others'; `None` where it has to do with none.
@@ -84,13 +87,14 @@ impl StatusSource {
         let now = Arc::new(self.handle.get().await?);
         let commits = self.handle.commits().map(CommitCounts::read);
         let links = self.handle.links().read();
+        let broker = self.handle.hub().status();
         let fleet = self.handle.fleet().read();
         let mirror = self.handle.mirror().read();
         let frames = self.handle.frames().read();
         let scripts = self.handle.scripts().read();
         let proxy = self.handle.proxy().map(ProxyCounts::read);
         let snapshot =
-            Snapshot { now, before, commits, links, fleet, mirror, frames, scripts, proxy };
+            Snapshot { now, before, commits, links, broker, fleet, mirror, frames, scripts, proxy };
         *kept = Some((Instant::now(), snapshot.clone()));
         Ok(snapshot)
     }

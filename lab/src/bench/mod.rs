@@ -2,6 +2,7 @@
 
 pub mod adapt;
 pub mod backlog;
+pub mod broker;
 pub mod contestants;
 pub mod core;
 pub mod fleet;

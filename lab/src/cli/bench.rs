@@ -13,7 +13,8 @@ use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
 use crate::bench::{
-    backlog, core, fleet, hol, ingest, kill9, link, load, orchestrator, overhead, sidecar, world,
+    backlog, broker, core, fleet, hol, ingest, kill9, link, load, orchestrator, overhead, sidecar,
+    world,
 };
 use crate::janus;
 use crate::net::wire;
@@ -52,6 +53,8 @@ pub(super) enum Bench {
         #[arg(long)]
         connections: Option<usize>,
     },
+    /// Publish and subscribe at one process: deliveries for a second of CPU, p99, beside Mosquitto and NanoMQ
+    Broker(broker::Options),
     /// Killed again and again while publishers insist: does all that was acknowledged arrive?
     Kill9 {
         /// tidegate, mosquitto or nats (may be given again); all of them if left out
@@ -191,6 +194,14 @@ impl Bench {
             }
             Bench::Ingest { records, runs, connections } => {
                 accepting(records, runs, connections).await
+            }
+            Bench::Broker(options) => {
+                let tidegate = rig::tidegate_program()?;
+                let work = move || broker::run(&options, &tidegate);
+                let found = tokio::task::spawn_blocking(work).await??;
+                let programs = [Program::Tidegate, Program::Mosquitto];
+                let versions = Program::all_with_versions(&programs).into_iter().collect();
+                Ok(Some(Findings { versions, ..found.into() }))
             }
             Bench::Kill9 { only, kills, restarts, cuts, per_second, records, seed } => {
                 let all = kill9::Contestant::ALL.to_vec();

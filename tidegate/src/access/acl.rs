@@ -6,12 +6,13 @@ use tidegate_core::topic::{Filter, FilterError};
 /// Stands for the user's name in a topic filter.
 const USER: &str = "%u";
 
-/// One rule: these users may publish to these topics.
+/// One rule: these users may publish to these topics, and subscribe to those.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allow {
     /// Pattern of names, `*` for any characters; `None` for everybody, also for who has no name.
     user: Option<String>,
     topics: Vec<String>,
+    subscribe: Vec<String>,
 }
 
 impl Allow {
@@ -19,11 +20,15 @@ impl Allow {
     ///
     /// # Errors
     /// A topic is no filter.
-    pub fn new(user: Option<String>, topics: Vec<String>) -> Result<Allow, FilterError> {
-        for topic in &topics {
+    pub fn new(
+        user: Option<String>,
+        topics: Vec<String>,
+        subscribe: Vec<String>,
+    ) -> Result<Allow, FilterError> {
+        for topic in topics.iter().chain(&subscribe) {
             Filter::new(&topic.replace(USER, "u"))?;
         }
-        Ok(Allow { user, topics })
+        Ok(Allow { user, topics, subscribe })
     }
 
     fn is_for(&self, user: Option<&str>) -> bool {
@@ -35,11 +40,12 @@ impl Allow {
     }
 }
 
-/// What one client may publish to.
+/// What one client may publish and subscribe to.
 #[derive(Debug, Default)]
 pub struct Grants {
     /// `None` is everything.
     filters: Option<Vec<Filter>>,
+    subscribe: Option<Vec<Filter>>,
     /// The topic that was allowed last: it mostly comes again.
     last: Bytes,
 }
@@ -50,17 +56,32 @@ impl Grants {
         let Some(allow) = allow else { return Grants::default() };
         // A name with a wildcard or a slash must not widen what a rule with %u gives.
         let level = user.filter(|name| !name.contains(['/', '+', '#', '\0']));
-        let mut filters = Vec::new();
-        for topic in allow.iter().filter(|rule| rule.is_for(user)).flat_map(|rule| &rule.topics) {
+        let filter = |topic: &String| {
             let filter = match (topic.contains(USER), level) {
                 (false, _) => Filter::new(topic),
-                (true, Some(name)) => Filter::new(&topic.replace(USER, name)),
-                (true, None) => continue,
+                (true, name) => Filter::new(&topic.replace(USER, name?)),
             };
             // Every filter was checked with its rule; what a name makes too deep gives no right.
-            filters.extend(filter);
-        }
-        Grants { filters: Some(filters), last: Bytes::new() }
+            filter.ok()
+        };
+        let rules = || allow.iter().filter(|rule| rule.is_for(user));
+        let filters = rules().flat_map(|rule| &rule.topics).filter_map(filter).collect();
+        let subscribe = rules().flat_map(|rule| &rule.subscribe).filter_map(filter).collect();
+        Grants { filters: Some(filters), subscribe: Some(subscribe), last: Bytes::new() }
+    }
+
+    /// Whether a filter may be subscribed to: a single right must cover all of it, so that what is then
+    /// delivered needs no look.
+    pub fn may_subscribe(&self, filter: &Filter) -> bool {
+        let covers = |rights: &Vec<Filter>| rights.iter().any(|right| right.covers(filter));
+        self.subscribe.as_ref().is_none_or(covers)
+    }
+
+    /// Whether messages of a topic may be delivered.
+    pub fn may_get(&self, topic: &[u8]) -> bool {
+        let Some(rights) = &self.subscribe else { return true };
+        std::str::from_utf8(topic)
+            .is_ok_and(|topic| rights.iter().any(|right| right.matches(topic)))
     }
 
     /// Whether all topics are allowed.
@@ -105,7 +126,7 @@ mod tests {
 
     fn rule(user: Option<&str>, topics: &[&str]) -> Allow {
         let topics = topics.iter().map(ToString::to_string).collect();
-        Allow::new(user.map(Into::into), topics).unwrap()
+        Allow::new(user.map(Into::into), topics, Vec::new()).unwrap()
     }
 
     #[test]
@@ -143,10 +164,24 @@ mod tests {
     }
 
     #[test]
+    fn subscriptions_need_a_right_that_covers_all_of_them() {
+        let rights = ["state/%u/#", "public/+"].map(Into::into).to_vec();
+        let rules = [Allow::new(None, Vec::new(), rights).unwrap()];
+        let may = |filter: &str| {
+            Grants::new(Some(&rules), Some("plc-7")).may_subscribe(&Filter::new(filter).unwrap())
+        };
+        assert!(may("state/plc-7/#") && may("state/plc-7/a/+") && may("public/+"));
+        assert!(!may("#") && !may("state/#") && !may("state/plc-8/a") && !may("public/#"));
+        let grants = Grants::new(Some(&rules), Some("plc-7"));
+        assert!(grants.may_get(b"public/a") && !grants.may_get(b"state/plc-8/a"));
+        assert!(Grants::default().may_subscribe(&Filter::new("#").unwrap()));
+    }
+
+    #[test]
     fn what_is_allowed_again_is_the_same_and_nothing_else() {
         let mut grants = Grants::new(Some(&[rule(None, &["a/#"])]), None);
         let [good, bad] = [Bytes::from_static(b"a/b"), Bytes::from_static(b"b")];
         assert!(grants.allows(&good) && grants.allows(&good) && !grants.allows(&bad));
-        assert!(Allow::new(None, vec!["a/#/b".into()]).is_err());
+        assert!(Allow::new(None, vec!["a/#/b".into()], Vec::new()).is_err());
     }
 }

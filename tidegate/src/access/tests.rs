@@ -60,7 +60,7 @@ async fn who_may_come_in() {
     let mut users = Users::default();
     users.add("plc-7", b"secret").unwrap();
     users.write(&path).unwrap();
-    let rules = vec![Allow::new(Some("plc-*".into()), vec!["f/%u".into()]).unwrap()];
+    let rules = vec![Allow::new(Some("plc-*".into()), vec!["f/%u".into()], Vec::new()).unwrap()];
     let by_password =
         |anonymous| Identification::Password { users: UserFile::open(&path).unwrap(), anonymous };
     let access = Access::new(by_password(false), Some(rules.clone()));

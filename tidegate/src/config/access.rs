@@ -46,8 +46,10 @@ pub enum UserFrom {
 pub struct AllowConfig {
     /// Pattern of user names; everybody if left out.
     pub user: Option<String>,
-    /// Topic filters; `%u` is the user's name.
+    /// Topic filters that they may publish to; `%u` is the user's name.
     pub topics: Vec<String>,
+    /// Topic filters that they may subscribe to.
+    pub subscribe: Vec<String>,
 }
 
 impl MqttInputConfig {
@@ -64,7 +66,9 @@ impl MqttInputConfig {
                 Identification::Password { users, anonymous: self.anonymous }
             }
         };
-        let rule = |allow: &AllowConfig| Allow::new(allow.user.clone(), allow.topics.clone());
+        let rule = |AllowConfig { user, topics, subscribe }: &AllowConfig| {
+            Allow::new(user.clone(), topics.clone(), subscribe.clone())
+        };
         let rules = self.allow.as_ref().map(|rules| rules.iter().map(rule).collect());
         Ok(Access::new(identification, rules.transpose()?))
     }

@@ -114,7 +114,8 @@ fn streams(file: &mut File) {
     file.key(
         "to",
         "[\"cloud\"]",
-        "Outputs; a record goes to each of them. Default: the first output.",
+        "Outputs; a record goes to each of them, and [] is none: only to clients that have subscribed\n\
+         here, who get it in any case. Default: the first output.",
     );
     file.key(
         "order",
@@ -167,7 +168,8 @@ fn streams(file: &mut File) {
 
 fn http_and_limits(file: &mut File) {
     let HttpConfig { listen } = HttpConfig::default();
-    let LimitsConfig { memory, record_max, connections } = LimitsConfig::default();
+    let LimitsConfig { memory, record_max, connections, subscriber, retained } =
+        LimitsConfig::default();
     file.section("[http]", "Status page, /status, /metrics, /healthz and /readyz.");
     let listen = listen.0.first().map(ToString::to_string).unwrap_or_default();
     file.key("listen", &quoted(listen), "One address or a list; [] for none.");
@@ -175,6 +177,12 @@ fn http_and_limits(file: &mut File) {
     file.key("memory", &quoted(memory), "Bytes of records held.");
     file.key("record_max", &quoted(record_max), "One record: topic, properties and payload.");
     file.key("connections", &connections.to_string(), "Client connections.");
+    file.key(
+        "subscriber",
+        &quoted(subscriber),
+        "Bytes that wait for one client that has subscribed here; then the least urgent are dropped.",
+    );
+    file.key("retained", &quoted(retained), "Bytes of messages that are retained here.");
 }
 
 fn log(file: &mut File) {

@@ -11,6 +11,7 @@ use tidegate_core::status::NodeStatus;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use crate::broker::Hub;
 use crate::fleet::FleetBoard;
 use crate::frames::FramesBoard;
 use crate::input::counts::InputCounts;
@@ -84,6 +85,7 @@ pub struct StatusHandle {
     pub(super) counts: InputCounts,
     pub(super) commits: Option<CommitCounts>,
     pub(super) links: Links,
+    pub(super) hub: Hub,
     pub(super) fleet: FleetBoard,
     pub(super) mirror: MirrorBoard,
     pub(super) frames: FramesBoard,
@@ -103,6 +105,7 @@ impl StatusHandle {
             counts: InputCounts::default(),
             commits: None,
             links: Links::default(),
+            hub: Hub::default(),
             fleet: FleetBoard::default(),
             mirror: MirrorBoard::default(),
             frames: FramesBoard::default(),
@@ -135,6 +138,11 @@ impl StatusHandle {
     /// What the node's links look like.
     pub fn links(&self) -> &Links {
         &self.links
+    }
+
+    /// The node's own broker.
+    pub fn hub(&self) -> &Hub {
+        &self.hub
     }
 
     /// The node's part in its fleet.

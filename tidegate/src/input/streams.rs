@@ -141,6 +141,8 @@ impl Streams {
 #[derive(Debug)]
 struct Pending {
     envelope: Envelope,
+    /// Whether who has subscribed here has got it.
+    is_published: bool,
     /// Several, where it came again before it was answered.
     tickets: Vec<Ticket>,
 }
@@ -219,17 +221,24 @@ impl Stream {
             return;
         }
         self.last += 1;
-        self.waiting.insert(self.last, Pending { envelope, tickets: vec![ticket] });
+        self.waiting
+            .insert(self.last, Pending { envelope, is_published: false, tickets: vec![ticket] });
     }
 
     /// Offers what waits, in order.
     async fn offer(&mut self, source: &Source) -> Result<(), Stopping> {
+        let mut publisher = source.hub().publisher();
         while !self.is_paused && self.again_at.is_none() && !self.waiting.is_empty() {
             let mut batch = Vec::new();
             while batch.len() < BATCH_MAX
-                && let Some((place, pending)) = self.waiting.pop_first()
+                && let Some((place, mut pending)) = self.waiting.pop_first()
             {
-                batch.push(offered(source, place, &pending.envelope));
+                let record = offered(source, place, &pending.envelope);
+                // A neighbour's records are for its far end, by our uplink.
+                if self.name.1.is_none() && !std::mem::replace(&mut pending.is_published, true) {
+                    publisher.publish_all(std::iter::once((&record, 1)));
+                }
+                batch.push(record);
                 self.offered.insert(place, pending);
             }
             source.offer(batch).await?;

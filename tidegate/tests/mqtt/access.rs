@@ -25,7 +25,7 @@ fn users(authority: &Authority) -> PathBuf {
 }
 
 fn rules() -> Option<Vec<Allow>> {
-    Some(vec![Allow::new(Some("plc-*".into()), vec!["factory/%u/#".into()]).unwrap()])
+    Some(vec![Allow::new(Some("plc-*".into()), vec!["factory/%u/#".into()], Vec::new()).unwrap()])
 }
 
 /// A node with that user and rights in `factory/plc-7/`.

@@ -103,7 +103,7 @@ async fn run(mut command: Command) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { told() }
 }
 
-async fn is_there(program: &str, argument: &str) -> bool {
+pub(crate) async fn is_there(program: &str, argument: &str) -> bool {
     let mut command = Command::new(program);
     command.arg(argument).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().await.is_ok()

@@ -16,6 +16,8 @@ mod logs;
 mod node;
 mod sessions;
 mod stress;
+mod subscribers;
+mod subscribing;
 mod tls;
 mod wills;
 

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tidegate::broker::Hub;
 use tidegate::input::counts::InputCounts;
 use tidegate::input::mqtt::client::{self, MqttClientOptions};
 use tidegate::input::mqtt::{self, MqttOptions};
@@ -42,6 +43,8 @@ pub(crate) struct Node {
     pub(crate) addresses: Vec<SocketAddr>,
     /// What the input counts by itself.
     pub(crate) counts: InputCounts,
+    /// The broker behind it.
+    pub(crate) hub: Hub,
     seen: mpsc::UnboundedReceiver<Seen>,
     commands: mpsc::UnboundedSender<Command>,
     stop: watch::Sender<bool>,
@@ -67,8 +70,9 @@ impl Node {
         let (stop, stopped) = watch::channel(false);
         let intake = Intake::new(arrivals, Clock::start());
         let counts = intake.counts().clone();
+        let hub = intake.hub().clone();
         let running = tokio::spawn(listener.run(intake, stopped));
-        Node { addresses, counts, seen, commands, stop, running }
+        Node { addresses, counts, hub, seen, commands, stop, running }
     }
 
     /// A client of a broker in place of a listener.
@@ -80,13 +84,14 @@ impl Node {
         let (stop, mut stopped) = watch::channel(false);
         let intake = Intake::new(arrivals, Clock::start());
         let counts = intake.counts().clone();
+        let hub = intake.hub().clone();
         let running = tokio::spawn(async move {
             tokio::select! {
                 () = client::run(options, intake, Arc::default()) => {}
                 _ = stopped.wait_for(|stop| *stop) => ended.abort(),
             }
         });
-        Node { addresses: Vec::new(), counts, seen, commands, stop, running }
+        Node { addresses: Vec::new(), counts, hub, seen, commands, stop, running }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -147,25 +147,6 @@ async fn refusals_have_reason_codes_or_close() {
 }
 
 #[tokio::test]
-async fn subscriptions_fail_and_the_connection_stays() {
-    let mut node = Node::start().await;
-    let (mut client, _) = Client::v5(node.address(), connect_v5("plc")).await;
-    node.opened().await;
-    let subscribe = v5::Subscribe {
-        packet_id: NonZeroU16::MIN,
-        id: None,
-        user_properties: Vec::new(),
-        topic_filters: vec![("a/#".into(), v5::SubscriptionOptions::default())],
-    };
-    client.send(&v5(subscribe.into())).await;
-    let v5::Packet::SubscribeAck(ack) = client.packet_v5().await else { panic!("no SUBACK") };
-    assert_eq!(ack.status, [v5::SubscribeAckReason::ImplementationSpecificError]);
-    assert!(ack.reason_string.is_some());
-    client.send(&publish_v5("t", None, PublishProperties::default())).await;
-    node.record().await;
-}
-
-#[tokio::test]
 async fn a_newer_connection_takes_over() {
     let mut node = Node::start().await;
     let (mut older, _) = Client::v5(node.address(), connect_v5("plc")).await;

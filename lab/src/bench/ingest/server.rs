@@ -36,9 +36,9 @@ impl Contestant {
 }
 
 /// A contestant's process; ended when dropped.
-pub(super) struct Server {
+pub(in crate::bench) struct Server {
     process: Child,
-    pub(super) address: SocketAddr,
+    pub(in crate::bench) address: SocketAddr,
     _folder: Scratch,
 }
 
@@ -76,16 +76,27 @@ impl Server {
         text: &str,
         speaks_tls: bool,
     ) -> io::Result<Self> {
+        Server::launch_with((program, arguments), "-c", address, text, speaks_tls)
+    }
+
+    /// The same for a program that takes its configuration by this argument.
+    pub(in crate::bench) fn launch_with(
+        (program, arguments): (&Path, &[&str]),
+        by: &str,
+        address: SocketAddr,
+        text: &str,
+        speaks_tls: bool,
+    ) -> io::Result<Self> {
         let folder = Scratch::new().map_err(io::Error::other)?;
         let file = folder.file("config", text).map_err(io::Error::other)?;
-        let process = spawn(program, arguments, &file, folder.path())?;
+        let process = spawn(program, arguments, by, &file, folder.path())?;
         let server = Server { process, address, _folder: folder };
         wait_until_up(address, speaks_tls)?;
         Ok(server)
     }
 
     /// Processor time of the process so far.
-    pub(super) fn cpu(&self) -> io::Result<Duration> {
+    pub(in crate::bench) fn cpu(&self) -> io::Result<Duration> {
         on_processor(self.process.id())
     }
 
@@ -96,12 +107,18 @@ impl Server {
 }
 
 /// Both limits of open files must be above the idle connections; the shell sets the child's.
-fn spawn(program: &Path, arguments: &[&str], file: &Path, folder: &Path) -> io::Result<Child> {
+fn spawn(
+    program: &Path,
+    arguments: &[&str],
+    by: &str,
+    file: &Path,
+    folder: &Path,
+) -> io::Result<Child> {
     Command::new("sh")
         .args(["-c", "ulimit -n 65536 2>/dev/null; exec \"$@\"", "sh"])
         .arg(program)
         .args(arguments)
-        .arg("-c")
+        .arg(by)
         .arg(file)
         .current_dir(folder)
         .env("TIDEGATE_LAB_KEY", "5a".repeat(32))
@@ -144,7 +161,7 @@ fn mosquitto_config(address: SocketAddr, keys: Option<&Keys>) -> String {
 }
 
 /// A loopback address that was free a moment ago.
-pub(super) fn free_address() -> io::Result<SocketAddr> {
+pub(in crate::bench) fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind("127.0.0.1:0")?.local_addr()
 }
 

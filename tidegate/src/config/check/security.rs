@@ -12,6 +12,9 @@ use super::Findings;
 /// Entries of `allow`: each client looks through those that are its own.
 const ALLOW_MAX: usize = 256;
 
+/// Seconds of a keepalive that MQTT can express; 0 is none at all.
+const KEEPALIVES: std::ops::RangeInclusive<u64> = 1..=65_535;
+
 /// An MQTT listener at `place`.
 pub(super) fn listener(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings) {
     if let Some(tls) = &mqtt.tls
@@ -22,6 +25,10 @@ pub(super) fn listener(mqtt: &MqttInputConfig, place: &Place, findings: &mut Fin
         findings.error(place.to("tls"), text);
     }
     identification(mqtt, place, findings);
+    if mqtt.keepalive_max.is_some_and(|most| !KEEPALIVES.contains(&most.0.as_secs())) {
+        let text = "a keepalive has at least \"1s\" and at most \"65535s\"";
+        findings.error(place.to("keepalive_max"), text);
+    }
     let Some(allow) = &mqtt.allow else { return };
     let section = place.to("allow");
     if allow.is_empty() || allow.len() > ALLOW_MAX {
@@ -31,17 +38,20 @@ pub(super) fn listener(mqtt: &MqttInputConfig, place: &Place, findings: &mut Fin
     let is_known = mqtt.users.is_some() || mqtt.user_from == UserFrom::Certificate;
     for (index, entry) in allow.iter().enumerate() {
         let place = section.to(index);
-        if entry.topics.is_empty() {
+        if entry.topics.is_empty() && entry.subscribe.is_empty() {
             findings.error(place.clone(), "no topics: give topics = [\"factory/%u/#\"]");
         }
-        let of_user = entry.user.is_some() || entry.topics.iter().any(|topic| topic.contains("%u"));
+        let mut filters = entry.topics.iter().chain(&entry.subscribe);
+        let of_user = entry.user.is_some() || filters.any(|topic| topic.contains("%u"));
         if of_user && !is_known {
             let text = "nobody has a user name here: give users = \"users\", or user_from = \
                         \"certificate\"";
             findings.error(place.clone(), text);
         }
-        if let Err(error) = Allow::new(entry.user.clone(), entry.topics.clone()) {
-            findings.error(place.to("topics"), error.to_string());
+        for (key, filters) in [("topics", &entry.topics), ("subscribe", &entry.subscribe)] {
+            if let Err(error) = Allow::new(entry.user.clone(), filters.clone(), Vec::new()) {
+                findings.error(place.to(key), error.to_string());
+            }
         }
     }
 }

@@ -89,9 +89,6 @@ fn promise(config: &Config, stream: &StreamConfig, place: &Place, findings: &mut
 fn destinations(config: &Config, stream: &StreamConfig, place: &Place, findings: &mut Findings) {
     let Some(to) = &stream.to else { return };
     let place = place.to("to");
-    if to.is_empty() {
-        findings.error(place.clone(), "goes nowhere: name an output, or leave it out");
-    }
     let names: Vec<&str> = if config.output.is_empty() {
         vec!["sink"]
     } else {

@@ -43,7 +43,10 @@ fn link(file: &mut File) {
 
 /// The listener.
 fn mqtt(file: &mut File) {
-    file.table("mqtt", "Clients of MQTT 3.1.1 and 5.");
+    file.table(
+        "mqtt",
+        "Clients of MQTT 3.1.1 and 5, which publish and subscribe (docs/BROKER.md).",
+    );
     file.key(
         "mqtt.listen",
         "[\"127.0.0.1:1883\", \"[::1]:1883\"]",
@@ -67,8 +70,14 @@ fn mqtt(file: &mut File) {
     file.key(
         "mqtt.session_expiry",
         &quoted(MqttInputConfig::default().session_expiry()),
-        "How long the session of a client that is away is kept, if it asks for that long: what is\n\
-         known of its QoS 2 publishes. Whole seconds; \"0s\" keeps none.",
+        "How long the session of a client that is away is kept, if it asks for that long: what it has\n\
+         subscribed to, what waits for it, and what is known of its QoS 2 publishes. Whole seconds;\n\
+         \"0s\" keeps none.",
+    );
+    file.note(
+        "mqtt.keepalive_max",
+        "\"60s\"",
+        "Longest keepalive of MQTT 5 clients, which are told so. Whole seconds. Default: what they ask.",
     );
 }
 
@@ -89,9 +98,10 @@ fn rights(file: &mut File) {
     );
     file.note(
         "mqtt.allow",
-        "[{ user = \"plc-*\", topics = [\"factory/%u/#\"] }]",
-        "Who may publish to what: user is a pattern (left out: everybody), %u the user's own name.\n\
-         A client has the rights of all entries that fit. Default: everything for everybody.",
+        "[{ user = \"plc-*\", topics = [\"factory/%u/#\"], subscribe = [\"orders/%u/#\"] }]",
+        "Who may publish to what (topics) and subscribe to what (subscribe): user is a pattern (left\n\
+         out: everybody), %u the user's own name. A client has the rights of all entries that fit.\n\
+         Default: everything for everybody.",
     );
 }
 

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::clients::{Estate, Line, Registration, Takeover};
 use super::listener::Shared;
 use super::session::{End, Memory, Session, Will};
+use crate::broker::Hub;
 use crate::port::Notice;
 
 /// A connection that ended, and what it had.
@@ -30,9 +31,13 @@ pub(super) async fn settle(left: Left<'_>) {
     let lasting = session.session_expiry();
     if let Some(Line { source, .. }) = line.as_ref().filter(|_| session.expiry_is_news()) {
         // The client said so with its goodbye. An error means that the node is gone.
-        let _ = source.session(lasting, lasting.is_zero()).await;
+        let logged = session.logged_expiry();
+        let _ = source.session(logged, logged.is_zero()).await;
     }
-    let memory = session.leave();
+    let mut memory = session.leave();
+    if let Some(memory) = &mut memory {
+        publish_accepted(memory, shared.intake.hub());
+    }
     let mut will = session.take_will().filter(|_| end.publishes_will());
     let is_clean = takeover.as_ref().is_some_and(|takeover| takeover.is_clean);
     if will.as_ref().is_some_and(|(_, delay)| delay.is_zero() || is_clean)
@@ -75,11 +80,25 @@ fn bequeath(takeover: Takeover, memory: Memory, line: Option<Line>) {
     }
 }
 
+/// Hands to subscribers here what the node has accepted meanwhile.
+fn publish_accepted(memory: &mut Memory, hub: &Hub) {
+    let mut publisher = hub.publisher();
+    for message in memory.take_accepted() {
+        publisher.publish(message);
+    }
+}
+
 async fn offer(line: &Option<Line>, will: Will) {
     if let Some(Line { source, .. }) = line {
+        let qos = will.qos();
         let record = will.record(source.id(), source.now());
-        // An error means that the node is gone.
-        let _ = source.offer(vec![record]).await;
+        let mut publisher = source.hub().publisher();
+        let message = publisher.message(&record, qos);
+        publisher.publish(message);
+        if !publisher.is_local(&record.key) {
+            // An error means that the node is gone.
+            let _ = source.offer(vec![record]).await;
+        }
     }
 }
 
@@ -106,7 +125,10 @@ impl Afterlife {
                 takeover = &mut self.registration.kicked => takeover.ok(),
                 notice = source.notice() => {
                     match notice {
-                        Some(Notice::Accept(token, result)) => self.memory.answer(token, result),
+                        Some(Notice::Accept(token, result)) => {
+                            self.memory.answer(token, result);
+                            publish_accepted(&mut self.memory, source.hub());
+                        }
                         Some(Notice::Pause) => *paused = true,
                         Some(Notice::Resume) => *paused = false,
                         // A release whose answer the client did not hear comes again.

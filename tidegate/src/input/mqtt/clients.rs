@@ -159,6 +159,11 @@ impl Clients {
         std::mem::take(&mut self.lock().gone)
     }
 
+    /// Ends the sessions whose time is over.
+    pub(super) fn tidy(&self, sessions_max: usize) {
+        self.lock().tidy(Instant::now(), sessions_max);
+    }
+
     /// A client id for a client that has none: not used by any other client, nor by an earlier run.
     pub(super) fn assign(&self) -> Arc<str> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);

@@ -1,31 +1,31 @@
 //! One client's connection: moves bytes between the socket and the session, and records and answers
 //! between the session and the node. It decides nothing about the protocol.
 
+mod farewell;
+mod local;
+
+use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidegate_core::record::RefuseReason;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{sleep_until, timeout};
 
+use self::local::{roomy, rung};
 use super::afterlife::{Left, settle};
-use super::buffer::{Buffer, discard};
+use super::buffer::Buffer;
 use super::clients::{Estate, Heritage, Line};
 use super::listener::{Call, Shared};
 use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
 use super::session::{Effects, End, Session, Step};
 use crate::access::Grants;
+use crate::broker::{Publisher, Seat};
 use crate::port::{Notice, Source};
 use crate::tls::{self, Stream};
 
-/// How long a close waits for the client to take its last packet.
-const CLOSE_WAIT: Duration = Duration::from_millis(500);
-/// Bytes that a close reads and discards: closing over unread bytes resets the connection, and the
-/// client would never see why.
-const DISCARD_MAX: usize = 256 * 1024;
 /// Write buffer that a connection keeps.
 const KEPT: usize = 1024;
 
@@ -39,6 +39,8 @@ pub(super) async fn run(call: Call) {
         effects: Effects::default(),
         buffer: Buffer::default(),
         grants: Grants::default(),
+        publisher: shared.intake.hub().publisher(),
+        crowded: None,
         room: None,
         shared: &shared,
     };
@@ -73,6 +75,9 @@ struct Connection<'a> {
     buffer: Buffer,
     /// What the client may publish to.
     grants: Grants,
+    publisher: Publisher,
+    /// A subscriber that this client's publishes came too fast for.
+    crowded: Option<Arc<Seat>>,
     /// Held while a large packet is read.
     room: Option<OwnedSemaphorePermit>,
     shared: &'a Arc<Shared>,
@@ -116,7 +121,7 @@ impl Connection<'_> {
             match self.receive(self.shared.intake.now()) {
                 Step::Connect => return Ok(()),
                 Step::End(end) => return Err(end),
-                Step::Read(_) | Step::Offer | Step::Wait => {}
+                Step::Read(_) | Step::Offer | Step::Wait | Step::Ask(_) => {}
             }
         }
     }
@@ -183,12 +188,14 @@ impl Connection<'_> {
 
     async fn serve(&mut self, client: Arc<str>, peer: SocketAddr, line: &mut Line) -> End {
         let patience = self.shared.options.connect_timeout;
-        match timeout(patience, self.begin_session(line)).await {
+        let Line { source, paused } = line;
+        match timeout(patience, self.begin_session(source, paused)).await {
             Ok(Ok(())) => {}
             Ok(Err(end)) => return end,
             Err(_) => return End::Unready,
         }
         tracing::debug!(%client, %peer, "connected");
+        self.resume_subscriptions();
         match self.session.opened(line.source.id(), client, &mut self.effects) {
             Ok(()) => self.exchange(line).await.err().unwrap_or(End::Closed),
             Err(end) => end,
@@ -196,10 +203,9 @@ impl Connection<'_> {
     }
 
     /// Tells the node of the session, and waits until the client may be let in.
-    async fn begin_session(&mut self, line: &mut Line) -> Result<(), End> {
-        let Line { source, paused } = line;
-        let lasts = self.session.session_expiry();
-        let is_new = !self.session.is_resumed();
+    async fn begin_session(&mut self, source: &mut Source, paused: &mut bool) -> Result<(), End> {
+        let lasts = self.session.logged_expiry();
+        let is_new = !self.session.is_resumed() || lasts.is_zero();
         source.session(lasts, is_new).await.map_err(|_| End::Stopping)?;
         loop {
             match source.notice().await {
@@ -216,34 +222,34 @@ impl Connection<'_> {
         let mut pulse = Pulse::new(self.session.keepalive(), self.shared.options.write_timeout);
         let mut timer = std::pin::pin!(sleep_until(pulse.never()));
         loop {
-            let step = if *paused { Step::Wait } else { self.receive(source.now()) };
-            self.sift();
-            if !self.effects.records.is_empty() {
-                let records = &mut self.effects.records;
-                source.offer_all(records).await.map_err(|_| End::Stopping)?;
-            }
-            if !self.effects.releases.is_empty() {
-                let releases = &mut self.effects.releases;
-                source.release(releases).await.map_err(|_| End::Stopping)?;
+            let held = *paused || self.crowded.is_some();
+            let step = if held { Step::Wait } else { self.receive(source.now()) };
+            self.take_step(source).await?;
+            if let Step::Ask(request) = &step
+                && self.ask(source.now(), request)
+            {
+                self.begin_session(source, paused).await?;
             }
             while let Some(notice) = source.try_notice() {
                 self.heed(notice, paused);
             }
-            let acknowledged = self.session.acknowledge(&mut self.effects.out);
-            for reason in self.session.take_dropped() {
-                self.shared.intake.counts().dropped(reason.name());
-            }
+            let acknowledged = self.acknowledge();
+            let has_more = self.deliver(source.now());
             self.flush()?;
             acknowledged?;
             match step {
                 Step::End(end) => return Err(end),
-                Step::Offer => continue,
+                Step::Offer | Step::Ask(_) => continue,
                 // An answer or a resume came since `step` was taken: nothing else would wake us.
-                Step::Wait if !*paused && !self.session.must_wait() => continue,
+                Step::Wait if !held && !*paused && !self.session.must_wait() => continue,
                 Step::Read(_) | Step::Wait | Step::Connect => {}
             }
             let blocked = !self.effects.out.is_empty() || self.stream.has_to_write();
-            let reading = !*paused && !blocked && matches!(step, Step::Read(_));
+            let seat = self.session.seat().cloned();
+            if let Some(seat) = &seat {
+                seat.taken(blocked);
+            }
+            let reading = !held && !blocked && matches!(step, Step::Read(_));
             let excess = self.buffer.excess();
             if excess.is_none() {
                 self.room = None;
@@ -252,6 +258,7 @@ impl Connection<'_> {
             let reading = reading && !crowded;
             let deadline = pulse.deadline(reading, blocked);
             arm(timer.as_mut(), deadline);
+            let full = self.crowded.clone();
             tokio::select! {
                 biased;
                 notice = source.notice() => match notice {
@@ -269,34 +276,37 @@ impl Connection<'_> {
                         pulse.heard();
                     }
                 }
+                () = rung(seat.as_ref()), if !blocked => {}
+                () = roomy(full.as_ref()), if full.is_some() => self.crowded = None,
                 () = timer.as_mut(), if deadline.is_some() => pulse.check(deadline)?,
+                () = ready(()), if has_more && !blocked => {}
             }
         }
     }
 
-    /// Takes out what the client has no right to.
-    fn sift(&mut self) {
-        if self.grants.is_everything() {
-            return;
+    /// Does what was received: subscribers here get it, and the node is offered it.
+    async fn take_step(&mut self, source: &Source) -> Result<(), End> {
+        self.sift();
+        self.publish();
+        if !self.effects.records.is_empty() {
+            let records = &mut self.effects.records;
+            source.offer_all(records).await.map_err(|_| End::Stopping)?;
         }
-        let Connection { grants, session, effects, shared, .. } = self;
-        effects.records.retain(|record| {
-            let is_allowed = grants.allows(&record.key);
-            if !is_allowed {
-                let (counts, why) = (shared.intake.counts(), RefuseReason::Forbidden);
-                match record.token {
-                    Some(token) => {
-                        // Where the client is not told, the session counts it as dropped.
-                        if session.tells_refusals() {
-                            counts.refused(why.name());
-                        }
-                        session.answer(token, Err(why));
-                    }
-                    None => counts.dropped(why.name()),
-                }
-            }
-            is_allowed
-        });
+        if !self.effects.releases.is_empty() {
+            let releases = &mut self.effects.releases;
+            source.release(releases).await.map_err(|_| End::Stopping)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the answers that are due.
+    fn acknowledge(&mut self) -> Result<(), End> {
+        let acknowledged = self.session.acknowledge(&mut self.effects.out);
+        for reason in self.session.take_dropped() {
+            self.shared.intake.counts().dropped(reason.name());
+        }
+        self.publish_accepted();
+        acknowledged
     }
 
     fn heed(&mut self, notice: Notice, paused: &mut bool) {
@@ -333,49 +343,6 @@ impl Connection<'_> {
             *out = Vec::new();
         }
         Ok(())
-    }
-
-    /// Says goodbye: last answers, the reason.
-    async fn finish(&mut self, end: &End, line: &mut Option<Line>) {
-        if let (End::Stopping, Some(Line { source, .. })) = (end, line) {
-            // A timeout is fine: what stays unanswered is sent again by the client.
-            let _ = timeout(self.shared.options.stop_grace, self.last_answers(source)).await;
-        }
-        self.session.end(end, &mut self.effects.out);
-        let farewell = async {
-            self.stream.write_all(&self.effects.out).await?;
-            self.stream.shutdown().await
-        };
-        // Neither a client that does not read nor one that is gone changes what follows.
-        let _ = timeout(CLOSE_WAIT, farewell).await;
-    }
-
-    async fn last_answers(&mut self, source: &mut Source) {
-        let mut paused = false;
-        while self.session.unanswered() > 0 {
-            match source.notice().await {
-                Some(notice) => self.heed(notice, &mut paused),
-                None => return,
-            }
-            if self.session.acknowledge(&mut self.effects.out).is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Gives the client time to read why its connection ends.
-    async fn linger(&mut self, end: &End) {
-        if matches!(
-            end,
-            End::Violation { .. }
-                | End::TakenOver
-                | End::Stopping
-                | End::Refused { .. }
-                | End::Untrusted(_)
-                | End::Denied(_)
-        ) {
-            let _ = timeout(CLOSE_WAIT, discard(&mut self.stream, DISCARD_MAX)).await;
-        }
     }
 }
 

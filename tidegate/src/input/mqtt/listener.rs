@@ -10,7 +10,7 @@ use tidegate_core::io::Control;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{interval, sleep, timeout};
 
 use super::connection;
 use super::options::MqttOptions;
@@ -30,6 +30,8 @@ const HANDSHAKES_MAX: usize = 256;
 /// Waiting after an accept that failed, doubled up to `ACCEPT_WAIT_MAX`.
 const ACCEPT_WAIT: Duration = Duration::from_millis(50);
 const ACCEPT_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How often sessions are looked for whose time is over.
+const TIDY_PERIOD: Duration = Duration::from_secs(1);
 /// How long a stop waits for connections beyond their own grace.
 const STOP_MARGIN: Duration = Duration::from_secs(2);
 
@@ -208,6 +210,7 @@ impl MqttListener {
             topic_alias_maximum: options.topic_alias_maximum,
             session_expiry_max: u32::try_from(options.session_expiry_max.as_secs())
                 .unwrap_or(u32::MAX),
+            keepalive_max: u16::try_from(options.keepalive_max.as_secs()).unwrap_or(u16::MAX),
             refused: options.refused,
         };
         let room = options.partial_max.div_ceil(1024).min(Semaphore::MAX_PERMITS);
@@ -227,7 +230,21 @@ impl MqttListener {
         for listener in listeners {
             accepting.spawn(accept_all(listener, shared.clone(), stop.clone()));
         }
-        while accepting.join_next().await.is_some() {}
+        let mut tidying = interval(TIDY_PERIOD);
+        loop {
+            tokio::select! {
+                accepted = accepting.join_next() => {
+                    if accepted.is_none() {
+                        break;
+                    }
+                }
+                // What subscribers that never come back left would be added to for ever.
+                _ = tidying.tick() => {
+                    shared.options.clients.tidy(shared.options.sessions_max);
+                    shared.tell_gone().await;
+                }
+            }
+        }
         // Every connection holds a permit: having all of them is having no connection.
         let ended = timeout(patience, permits.acquire_many(all)).await;
         if ended.is_err() {

@@ -38,6 +38,8 @@ pub struct MqttOptions {
     pub sessions_max: usize,
     /// How long at most. Announced to MQTT 5 clients that ask for more; a whole number of seconds.
     pub session_expiry_max: Duration,
+    /// Longest keepalive that MQTT 5 clients may have, in whole seconds; zero is no bound.
+    pub keepalive_max: Duration,
     /// What a client before MQTT 5 hears of a publish that is refused.
     pub refused: Refused,
     /// How long a new connection may take to send its CONNECT.
@@ -66,6 +68,7 @@ impl MqttOptions {
             connections_max: 20_000,
             sessions_max: 10_000,
             session_expiry_max: Duration::from_secs(24 * 3600),
+            keepalive_max: Duration::ZERO,
             refused: Refused::Close,
             connect_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),

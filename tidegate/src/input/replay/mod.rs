@@ -29,6 +29,7 @@ pub use self::reader::Item as Recorded;
 use self::reader::{Batch, Item, read_all};
 pub use self::row::RowError;
 pub use self::time::parse as parse_time;
+use crate::broker::Publisher;
 use crate::port::{Intake, Notice, Source};
 
 /// Records of one offer.
@@ -86,6 +87,7 @@ pub fn recorded(file: ReplayFile) -> impl Iterator<Item = Result<Recorded, Repla
 struct Replay {
     options: ReplayOptions,
     source: Source,
+    publisher: Publisher,
     batches: mpsc::Receiver<Batch>,
     waiting: VecDeque<Item>,
     began: Instant,
@@ -101,6 +103,7 @@ impl Replay {
     fn new(options: ReplayOptions, source: Source, batches: mpsc::Receiver<Batch>) -> Self {
         Replay {
             options,
+            publisher: source.hub().publisher(),
             source,
             batches,
             waiting: VecDeque::new(),
@@ -212,6 +215,11 @@ impl Replay {
         }
     }
 
+    /// Hands records to who has subscribed here.
+    fn publish(&mut self, records: &[Offered]) {
+        self.publisher.publish_all(records.iter().map(|record| (record, 1)));
+    }
+
     async fn offer(&mut self, records: Vec<Offered>) -> Result<(), ReplayError> {
         self.source.offer(records).await.map_err(|_| ReplayError::Stopping)
     }
@@ -220,6 +228,7 @@ impl Replay {
     /// good.
     async fn offer_until_accepted(&mut self, records: Vec<Offered>) -> Result<(), ReplayError> {
         let mut again = AGAIN_MIN;
+        self.publish(&records);
         let mut left = records;
         loop {
             self.offer(left.clone()).await?;

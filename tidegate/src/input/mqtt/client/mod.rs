@@ -24,6 +24,7 @@ use super::buffer::Buffer;
 use super::clients::Clients;
 use super::session::Effects;
 use super::wire::{Version, client as wire};
+use crate::broker::Publisher;
 use crate::output::backoff::Backoff;
 use crate::output::{Complaint, connect};
 use crate::port::{Intake, Notice, Source};
@@ -79,7 +80,9 @@ pub async fn run(options: MqttClientOptions, intake: Intake, clients: Arc<Client
     let Ok(source) = intake.open(client_id).await else { return };
     let session = Session::new(options, source.id(), memory);
     let effects = Effects::default();
-    let mut client = Client { session, source, paused: false, has_asked: false, effects };
+    let publisher = intake.hub().publisher();
+    let mut client =
+        Client { session, source, publisher, paused: false, has_asked: false, effects };
     if !client.go_on().await {
         return;
     }
@@ -126,6 +129,8 @@ async fn open(host: &Arc<str>, port: u16, tls: Option<&ClientTls>) -> io::Result
 struct Client {
     session: Session,
     source: Source,
+    /// Who has subscribed here gets its records as well.
+    publisher: Publisher,
     paused: bool,
     /// Whether the node was asked to forget the session of the present connection.
     has_asked: bool,
@@ -245,6 +250,9 @@ impl Client {
             wire.buffer.handled(done, wanted);
             let records = &mut self.effects.records;
             if !records.is_empty() {
+                self.publisher.publish_all(
+                    records.iter().map(|record| (record, u8::from(record.token.is_some()))),
+                );
                 self.source.offer_all(records).await.map_err(|_| Trouble::Stopping)?;
             }
             if !self.effects.releases.is_empty() {

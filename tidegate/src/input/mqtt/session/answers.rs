@@ -50,6 +50,9 @@ impl Answers {
     pub(crate) fn leave(&mut self) -> Memory {
         let mut memory = std::mem::take(&mut self.memory);
         for Waiting { id, kind, result } in std::mem::take(&mut self.waiting) {
+            if let Some(result) = result {
+                memory.settle(Token(self.first), result.is_ok());
+            }
             match (kind, result) {
                 (Kind::ExactlyOnce, None) => memory.owe(Token(self.first), id),
                 (Kind::ExactlyOnce | Kind::Again, Some(Err(_))) => memory.forget(id),
@@ -109,6 +112,7 @@ impl Answers {
 
     /// The answer to a publish of an earlier connection; if it came again, its duplicate waits.
     fn answer_owed(&mut self, token: Token, result: Result<(), RefuseReason>) {
+        self.memory.settle(token, result.is_ok());
         let Some(id) = self.memory.owed(token) else { return };
         let again = |waiting: &&mut Waiting| {
             waiting.id == id && waiting.kind == Kind::Again && waiting.result.is_none()
@@ -129,12 +133,22 @@ impl Answers {
         let &Waiting { id, kind, result } = self.waiting.front()?;
         let result = result?;
         self.waiting.pop_front();
+        if kind == Kind::ExactlyOnce {
+            self.memory.settle(Token(self.first), result.is_ok());
+        }
         self.first += 1;
         self.at_least_once -= usize::from(kind == Kind::AtLeastOnce);
         if self.waiting.is_empty() && self.waiting.capacity() > KEPT {
             self.waiting = VecDeque::new();
         }
         Some((id, kind, result))
+    }
+
+    /// The QoS of a publish that was offered with this token.
+    pub(crate) fn qos_of(&self, token: Token) -> u8 {
+        let place = token.0.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
+        let waiting = place.and_then(|place| self.waiting.get(place));
+        if waiting.is_some_and(|waiting| waiting.kind == Kind::AtLeastOnce) { 1 } else { 2 }
     }
 
     /// Publishes whose acknowledgement is not written.

@@ -19,6 +19,7 @@ pub fn exercise(bytes: &[u8]) {
         receive_maximum: 4,
         topic_alias_maximum: 3,
         session_expiry_max: 3600,
+        keepalive_max: 0,
         refused: if choice & 2 == 2 { Refused::Drop } else { Refused::Close },
     };
     // Where the client asks for it, the session goes on with a second connection.
@@ -69,6 +70,7 @@ fn play(session: &mut Session, buffer: &mut Vec<u8>, effects: &mut Effects, choi
                 assert!(size > buffer.len(), "a packet that is complete is done");
                 return true;
             }
+            Step::Ask(request) => session.refuse(&request, &mut effects.out),
             Step::Connect => {
                 let client = if session.client().is_empty() {
                     Arc::from("assigned")

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::record::SourceId;
 
-use super::{Effects, End, Phase, Session, Step, Will};
+use super::{Effects, End, Outward, Phase, Session, Step, Will};
 use crate::access::{Claim, Denied};
 use crate::input::mqtt::wire::connect::{self, Connect};
 use crate::input::mqtt::wire::frame::Frame;
@@ -23,8 +23,9 @@ impl Session {
         if frame.first & 0x0F != 0 && version != Version::V31 {
             return Err(Violation::malformed("a connect packet with wrong flags"));
         }
+        let connect = self.note(Connect::read(version, reader)?);
         let Connect { clean, keepalive, client_id, will, user, password, session_expiry, .. } =
-            self.note(Connect::read(version, reader)?);
+            connect;
         let empty_is_wrong = match version {
             Version::V31 => true,
             Version::V311 => !clean,
@@ -54,7 +55,8 @@ impl Session {
         self.is_clean = clean;
         self.session_expiry = self.asked_expiry.min(self.limits.session_expiry_max);
         self.client = client_id.into();
-        self.keepalive = keepalive;
+        self.keepalive = self.bounded(version, keepalive);
+        self.asked_keepalive = keepalive;
         self.phase = Phase::Connecting;
         Ok(Step::Connect)
     }
@@ -86,7 +88,18 @@ impl Session {
         self.phase = Phase::Ended;
     }
 
+    /// The keepalive that holds. Clients before MQTT 5 cannot be told of another one.
+    fn bounded(&self, version: Version, keepalive: u16) -> u16 {
+        match self.limits.keepalive_max {
+            most if most > 0 && version == Version::V5 && (keepalive == 0 || keepalive > most) => {
+                most
+            }
+            _ => keepalive,
+        }
+    }
+
     fn note<'a>(&mut self, connect: Connect<'a>) -> Connect<'a> {
+        self.outward = Outward::new(connect.receive_maximum, connect.topic_alias_maximum);
         self.client_maximum = connect.maximum_packet_size;
         self.problem_information = connect.problem_information;
         connect
@@ -115,6 +128,7 @@ impl Session {
                 session_present: self.is_resumed,
                 session_expiry: (self.session_expiry != self.asked_expiry)
                     .then_some(self.session_expiry),
+                keepalive: (self.keepalive != self.asked_keepalive).then_some(self.keepalive),
                 assigned_client_id: assigned.then_some(&*self.client),
             };
             write::accepted_v5(&mut effects.out, &announcement);
@@ -125,7 +139,9 @@ impl Session {
         }
         self.fits(before, &mut effects.out).map_err(|violation| {
             self.phase = Phase::Ended;
-            violation.into()
-        })
+            End::from(violation)
+        })?;
+        self.begin_delivery();
+        Ok(())
     }
 }

@@ -5,7 +5,9 @@
 //! so that a crash does not end them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use tidegate_core::broker::Message;
 use tidegate_core::record::{RefuseReason, Token};
 
 /// What became of a PUBREL.
@@ -20,6 +22,8 @@ pub(crate) enum Released {
     /// Its publish is not answered yet: the client ran ahead.
     Early,
 }
+
+use crate::broker::Subscriber;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Id {
@@ -40,6 +44,12 @@ pub struct Memory {
     owed: BTreeMap<u64, u16>,
     /// Identifiers that are here.
     here: usize,
+    /// QoS 2 publishes that subscribers get once they are accepted, by token.
+    held: BTreeMap<u64, Arc<Message>>,
+    /// Those that are accepted.
+    accepted: Vec<Arc<Message>>,
+    /// What the session has subscribed to.
+    pub(crate) subscriber: Option<Subscriber>,
     /// The first token that was never used on the session's source.
     pub(crate) next: u64,
 }
@@ -63,6 +73,7 @@ impl Memory {
     /// Books the node's answer to a publish of an earlier connection while no newer one is there. A
     /// refused publish is forgotten: the client sends it again.
     pub fn answer(&mut self, token: Token, result: Result<(), RefuseReason>) {
+        self.settle(token, result.is_ok());
         match (self.owed(token), result) {
             (Some(id), Ok(())) => self.accept(id),
             (Some(id), Err(_)) => self.forget(id),
@@ -73,9 +84,27 @@ impl Memory {
     /// Forgets the publishes whose answers nobody will hear: they are offered again when they come
     /// again.
     pub fn forgive(&mut self) {
-        for id in std::mem::take(&mut self.owed).into_values() {
+        for (token, id) in std::mem::take(&mut self.owed) {
             self.forget(id);
+            self.held.remove(&token);
         }
+    }
+
+    /// Subscribers get this message once the publish with this token is accepted.
+    pub(crate) fn hold(&mut self, token: Token, message: Arc<Message>) {
+        self.held.insert(token.0, message);
+    }
+
+    /// The publish with this token is accepted, or is not.
+    pub(crate) fn settle(&mut self, token: Token, is_accepted: bool) {
+        if let Some(message) = self.held.remove(&token.0).filter(|_| is_accepted) {
+            self.accepted.push(message);
+        }
+    }
+
+    /// What subscribers are to get now.
+    pub(crate) fn take_accepted(&mut self) -> Vec<Arc<Message>> {
+        std::mem::take(&mut self.accepted)
     }
 
     /// The identifier of an owed answer; it is owed no more.
@@ -163,6 +192,7 @@ impl Memory {
     pub(crate) fn clear(&mut self) {
         self.ids.clear();
         self.owed.clear();
+        self.held.clear();
         self.here = 0;
     }
 

@@ -6,6 +6,7 @@
 //! connection is a [`Memory`].
 
 pub(super) mod answers;
+mod deliver;
 mod end;
 mod exercise;
 mod greeting;
@@ -13,6 +14,7 @@ pub(super) mod memory;
 mod publish;
 mod rare;
 pub(super) mod record;
+mod subscribe;
 mod topics;
 mod will;
 
@@ -23,12 +25,14 @@ use tidegate_core::record::{Offered, RefuseReason, SourceId};
 use tidegate_core::units::Time;
 
 use self::answers::Answers;
+use self::deliver::Outward;
 pub use self::end::End;
 pub use self::exercise::exercise;
 pub use self::memory::Memory;
 pub use self::record::{
     CONTENT_TYPE, CORRELATION_DATA, PAYLOAD_FORMAT, RESPONSE_TOPIC, RETAIN, SOURCE_TIME,
 };
+pub(super) use self::subscribe::{Granted, Request};
 use self::topics::Topics;
 pub use self::will::Will;
 use super::wire::control;
@@ -64,6 +68,8 @@ pub struct Limits {
     pub topic_alias_maximum: u16,
     /// Seconds.
     pub session_expiry_max: u32,
+    /// Seconds; 0 is no bound.
+    pub keepalive_max: u16,
     pub refused: Refused,
 }
 
@@ -81,6 +87,7 @@ pub struct Effects {
 
 /// How far `receive` came.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(private_interfaces, reason = "what is asked for stays within the input")]
 pub enum Step {
     /// Every complete packet is done; more bytes are needed, this many in all at least.
     Read(usize),
@@ -88,6 +95,8 @@ pub enum Step {
     Offer,
     /// As many publishes are unanswered as may be: come again after an answer.
     Wait,
+    /// Offer the records, then do what is asked for, and come again.
+    Ask(Request),
     /// A good CONNECT: register the client, open its source, then call `opened`.
     Connect,
     /// Offer the records, write the answers, then close.
@@ -114,6 +123,8 @@ pub struct Session {
     client: Arc<str>,
     source: SourceId,
     keepalive: u16,
+    /// What the client asked for.
+    asked_keepalive: u16,
     client_maximum: u32,
     problem_information: bool,
     is_clean: bool,
@@ -124,6 +135,7 @@ pub struct Session {
     is_resumed: bool,
     answers: Answers,
     topics: Topics,
+    outward: Outward,
     will: Option<Box<Will>>,
     /// What the CONNECT said of the user, until it is asked for.
     claim: Option<Box<Claim>>,
@@ -140,6 +152,7 @@ impl Session {
             client: "".into(),
             source: SourceId(0),
             keepalive: 0,
+            asked_keepalive: 0,
             client_maximum: u32::MAX,
             problem_information: true,
             is_clean: true,
@@ -148,6 +161,7 @@ impl Session {
             is_resumed: false,
             answers: Answers::default(),
             topics: Topics::default(),
+            outward: Outward::default(),
             will: None,
             claim: None,
             dropped: Vec::new(),
@@ -273,7 +287,7 @@ impl Session {
                 let discard_will = said.discard_will;
                 return Ok(Some(Step::End(End::Disconnected { discard_will })));
             }
-            _ => self.rare(version, frame, effects)?,
+            _ => return self.rare(version, frame, effects),
         }
         Ok(None)
     }
@@ -341,5 +355,7 @@ fn topic_of(frame: Frame<'_>) -> Option<Box<str>> {
 
 #[cfg(test)]
 mod once_tests;
+#[cfg(test)]
+mod subscribe_tests;
 #[cfg(test)]
 mod tests;

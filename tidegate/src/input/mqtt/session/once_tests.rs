@@ -12,6 +12,7 @@ const LIMITS: Limits = Limits {
     receive_maximum: 4,
     topic_alias_maximum: 4,
     session_expiry_max: 60,
+    keepalive_max: 0,
     refused: Refused::Close,
 };
 /// Sessions that outlive their connections.

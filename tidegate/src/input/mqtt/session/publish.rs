@@ -1,6 +1,9 @@
 //! A publish from its packet to its acknowledgement.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use tidegate_core::broker::Message;
 use tidegate_core::record::{Offered, RefuseReason, Token};
 use tidegate_core::units::Time;
 
@@ -178,9 +181,32 @@ impl Session {
         self.answers.resume(memory);
     }
 
+    /// The QoS of a record that was received.
+    pub(crate) fn qos_of(&self, record: &Offered) -> u8 {
+        record.token.map_or(0, |token| self.answers.qos_of(token))
+    }
+
+    /// The QoS of the publish with this token.
+    pub(crate) fn qos_of_token(&self, token: Token) -> u8 {
+        self.answers.qos_of(token)
+    }
+
+    /// Subscribers get this message once the publish with this token is accepted (QoS 2).
+    pub(crate) fn hold(&mut self, token: Token, message: Arc<Message>) {
+        self.answers.memory.hold(token, message);
+    }
+
+    /// What subscribers are to get now.
+    pub(crate) fn take_accepted(&mut self) -> Vec<Arc<Message>> {
+        self.answers.memory.take_accepted()
+    }
+
     /// Ends the connection's part: what the session remembers. `None` where it ends with the connection.
     pub fn leave(&mut self) -> Option<Memory> {
         let memory = self.answers.leave();
+        if let Some(subscriber) = &memory.subscriber {
+            subscriber.disconnect();
+        }
         (self.session_expiry > 0).then_some(memory)
     }
 }

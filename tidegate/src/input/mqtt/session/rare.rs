@@ -1,45 +1,54 @@
-//! Packets that a publishing client seldom sends: of subscribers, and left over from other servers.
+//! Packets that are rarer than publishes and pings.
 
-use super::{Effects, Session};
+use tidegate_core::broker::{Outbox, Told};
+
+use super::{Effects, Request, Session, Step};
 use crate::input::mqtt::wire::control::{self, Filters};
 use crate::input::mqtt::wire::frame::Frame;
-use crate::input::mqtt::wire::{Reason, Version, Violation, write};
+use crate::input::mqtt::wire::{Version, Violation, write};
 
 impl Session {
-    /// Packets of subscribers, the second half of QoS 2, and what is left over from other servers.
+    /// Packets of subscribers, and the second half of QoS 2.
     pub(super) fn rare(
         &mut self,
         version: Version,
         frame: Frame<'_>,
         effects: &mut Effects,
-    ) -> Result<(), Violation> {
+    ) -> Result<Option<Step>, Violation> {
         let body = frame.body;
         let out = &mut effects.out;
         let before = out.len();
         match (frame.first >> 4, frame.first & 0x0F) {
             (8, 2) => {
                 let filters = Filters::subscribe(version, body)?;
-                self.refuse_subscription(version, &filters, out);
+                return Ok(Some(Step::Ask(Request { filters, subscribes: true })));
             }
             (10, 2) => {
-                let Filters { id, valid } = Filters::unsubscribe(version, body)?;
-                let code = Reason::NoSubscriptionExisted as u8;
-                write::unsubscribed(out, version, id, valid.iter().map(|_| code));
+                let filters = Filters::unsubscribe(version, body)?;
+                return Ok(Some(Step::Ask(Request { filters, subscribes: false })));
             }
             (6, 2) => {
                 let (id, _) = control::acknowledgement(version, body, control::RELEASED)?;
                 self.release(version, id, effects)?;
-                return Ok(());
+                return Ok(None);
             }
-            // The rest is left over from another server: this one publishes nothing to clients.
             (5, 0) => {
-                let (id, success) = control::acknowledgement(version, body, control::TAKEN)?;
-                if success {
-                    write::unknown_received(out, version, id);
+                let (id, is_taken) = control::acknowledgement(version, body, control::TAKEN)?;
+                let told = self.told(|outbox| outbox.received(id, is_taken))?;
+                match (told, is_taken) {
+                    (_, false) => {}
+                    (Told::Unknown, true) => write::unknown_received(out, version, id),
+                    (_, true) => write::release(out, id),
                 }
             }
-            (4, 0) => drop(control::acknowledgement(version, body, control::TAKEN)?),
-            (7, 0) => drop(control::acknowledgement(version, body, control::RELEASED)?),
+            (4, 0) => {
+                let (id, _) = control::acknowledgement(version, body, control::TAKEN)?;
+                self.told(|outbox| outbox.acknowledged(id))?;
+            }
+            (7, 0) => {
+                let (id, _) = control::acknowledgement(version, body, control::RELEASED)?;
+                self.told(|outbox| outbox.completed(id))?;
+            }
             (1, 0) => return Err(Violation::protocol("a second connect packet")),
             (15, _) if version == Version::V5 => {
                 return Err(Violation::protocol("an auth packet without an authentication method"));
@@ -50,17 +59,17 @@ impl Session {
             }
             _ => return Err(Violation::malformed("a packet with wrong flags or length")),
         }
-        self.fits(before, out)
+        self.fits(before, out).map(|()| None)
     }
 
-    fn refuse_subscription(&self, version: Version, filters: &Filters, out: &mut Vec<u8>) {
-        const WORDS: &str = "this server takes publishes only: it has no subscriptions";
-        let code = |valid: &bool| match (version, valid) {
-            (Version::V5, true) => Reason::ImplementationSpecific as u8,
-            (Version::V5, false) => Reason::TopicFilterInvalid as u8,
-            (Version::V31 | Version::V311, _) => 0x80,
-        };
-        let codes = filters.valid.iter().map(code);
-        write::subscribed(out, version, filters.id, codes, self.words(WORDS));
+    /// Passes an acknowledgement on. One of the wrong kind for its publish ends the connection; one that
+    /// nobody waits for may be left over from another server.
+    fn told(&self, tell: impl FnOnce(&mut Outbox) -> Told) -> Result<Told, Violation> {
+        match self.outbox().map_or(Told::Unknown, |mut outbox| tell(&mut outbox)) {
+            Told::Wrong => {
+                Err(Violation::protocol("an acknowledgement of the wrong kind for its publish"))
+            }
+            told => Ok(told),
+        }
     }
 }

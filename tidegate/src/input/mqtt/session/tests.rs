@@ -2,11 +2,12 @@ use tidegate_core::record::{Body, Token};
 
 use super::*;
 
-const LIMITS: Limits = Limits {
+pub(super) const LIMITS: Limits = Limits {
     max_packet_size: 1000,
     receive_maximum: 2,
     topic_alias_maximum: 4,
     session_expiry_max: 60,
+    keepalive_max: 0,
     refused: Refused::Close,
 };
 const CONNECT_V311: &[u8] = b"\x10\x0F\0\x04MQTT\x04\x02\0\x3C\0\x03plc";
@@ -164,21 +165,6 @@ fn a_full_batch_is_offered_first() {
     let stream = b"\x30\x03\0\x01t".repeat(BATCH_MAX + 1);
     let (done, step) = peer.session.receive(Time::ZERO, &stream, &mut peer.effects);
     assert_eq!((done, step), (BATCH_MAX * 5, Step::Offer));
-}
-
-#[test]
-fn subscriptions_fail_and_the_connection_stays() {
-    let mut peer = Peer::connected(CONNECT_V311);
-    peer.send(b"\x82\x0A\0\x01\0\x01a\0\0\x01#\x01");
-    assert_eq!(peer.written(), [0x90, 4, 0, 1, 0x80, 0x80]);
-    peer.send(b"\xA2\x05\0\x02\0\x01a\xC0\0");
-    assert_eq!(peer.written(), [0xB0, 2, 0, 2, 0xD0, 0]);
-    let connect = b"\x10\x12\0\x04MQTT\x05\x02\0\x3C\x02\x17\0\0\x03plc";
-    let mut peer = Peer::connected(connect);
-    peer.send(b"\x82\x0C\0\x01\0\0\x01a\0\0\x02a#\x01");
-    assert_eq!(peer.written(), [0x90, 5, 0, 1, 0, 0x83, 0x8F], "no words for who wants none");
-    peer.send(b"\xA2\x06\0\x02\0\0\x01a");
-    assert_eq!(peer.written(), [0xB0, 4, 0, 2, 0, 0x11]);
 }
 
 #[test]

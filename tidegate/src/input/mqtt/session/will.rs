@@ -17,6 +17,7 @@ pub struct Will {
     facts: Facts,
     key: Bytes,
     payload: Bytes,
+    qos: u8,
     /// How long the client may take to come back.
     delay: Duration,
 }
@@ -34,8 +35,14 @@ impl Will {
             facts: Facts::read(will.properties, p::IN_WILL, will.retain)?,
             key: Bytes::copy_from_slice(will.topic.as_bytes()),
             payload: Bytes::copy_from_slice(will.payload),
+            qos: will.qos,
             delay: Duration::from_secs(delay.into()),
         })
+    }
+
+    /// With which QoS subscribers get it, at most.
+    pub fn qos(&self) -> u8 {
+        self.qos
     }
 
     /// The record to offer by `source`, as if it was read at `now`.

@@ -17,6 +17,10 @@ pub(crate) struct Connect<'a> {
     pub(crate) password: Option<&'a [u8]>,
     /// Seconds that the session outlives the connection (MQTT 5).
     pub(crate) session_expiry: u32,
+    /// Unacknowledged publishes that the client takes (MQTT 5).
+    pub(crate) receive_maximum: u16,
+    /// Topic aliases that the client takes (MQTT 5).
+    pub(crate) topic_alias_maximum: u16,
     /// Largest packet that the client takes (MQTT 5).
     pub(crate) maximum_packet_size: u32,
     /// Whether acknowledgements may carry a reason in words (MQTT 5).
@@ -26,6 +30,7 @@ pub(crate) struct Connect<'a> {
 /// What is to be published when the connection dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Will<'a> {
+    pub(crate) qos: u8,
     pub(crate) retain: bool,
     pub(crate) topic: &'a str,
     pub(crate) properties: &'a [u8],
@@ -69,6 +74,8 @@ impl<'a> Connect<'a> {
             user: None,
             password: None,
             session_expiry: 0,
+            receive_maximum: u16::MAX,
+            topic_alias_maximum: 0,
             maximum_packet_size: u32::MAX,
             problem_information: true,
         };
@@ -97,7 +104,8 @@ impl<'a> Connect<'a> {
             match id {
                 p::SESSION_EXPIRY => self.session_expiry = value.number(),
                 p::MAXIMUM_PACKET_SIZE => self.maximum_packet_size = value.positive()?,
-                p::RECEIVE_MAXIMUM => drop(value.positive()?),
+                p::RECEIVE_MAXIMUM => self.receive_maximum = value.positive()? as u16,
+                p::TOPIC_ALIAS_MAXIMUM => self.topic_alias_maximum = value.number() as u16,
                 p::REQUEST_PROBLEM => self.problem_information = value.flag()?,
                 p::REQUEST_RESPONSE => drop(value.flag()?),
                 p::AUTHENTICATION_METHOD => method = true,
@@ -145,7 +153,8 @@ impl<'a> Will<'a> {
         }
         check_topic(topic)?;
         let payload = reader.binary()?;
-        Ok(Will { retain: flags & WILL_RETAIN != 0, topic, properties, payload })
+        let (qos, retain) = ((flags & WILL_QOS) >> 3, flags & WILL_RETAIN != 0);
+        Ok(Will { qos, retain, topic, properties, payload })
     }
 }
 

@@ -1,66 +1,118 @@
 //! The small packets of a client: SUBSCRIBE, UNSUBSCRIBE, acknowledgements, DISCONNECT.
 
-use tidegate_core::topic::Filter;
+use tidegate_core::broker::{Options, Subscription, SubscriptionError};
 
 use super::property::{self as p, Properties};
 use super::reader::Reader;
 use super::{Reason, Version, Violation};
 
-/// A SUBSCRIBE or UNSUBSCRIBE, as far as a server needs it that refuses subscriptions.
+/// A SUBSCRIBE or UNSUBSCRIBE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Filters {
     pub(crate) id: u16,
-    /// For each filter whether it is a valid one.
-    pub(crate) valid: Vec<bool>,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// One filter of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// `None` for a text that is no filter.
+    pub(crate) subscription: Option<Subscription>,
+    pub(crate) options: Options,
+    pub(crate) retained: RetainHandling,
+}
+
+/// Which retained messages a subscription wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RetainHandling {
+    #[default]
+    Always,
+    /// Only those of a subscription that is new.
+    IfNew,
+    Never,
+}
+
+impl RetainHandling {
+    /// Whether a subscription that is new or not wants them.
+    pub(crate) fn wants(self, is_new: bool) -> bool {
+        match self {
+            RetainHandling::Always => true,
+            RetainHandling::IfNew => is_new,
+            RetainHandling::Never => false,
+        }
+    }
 }
 
 impl Filters {
     /// Reads a SUBSCRIBE: each filter is followed by its options.
     pub(crate) fn subscribe(version: Version, body: &[u8]) -> Result<Self, Violation> {
-        Self::read(version, body, p::IN_SUBSCRIBE, |reader| {
-            let options = reader.byte()?;
+        Self::read(version, body, p::IN_SUBSCRIBE, |reader, subscription, id| {
+            let bits = reader.byte()?;
             let reserved = if version == Version::V5 { 0xC0 } else { 0xFC };
-            if options & 3 == 3 || options & reserved != 0 || options & 0x30 == 0x30 {
+            if bits & 3 == 3 || bits & reserved != 0 || bits & 0x30 == 0x30 {
                 return Err(Violation::malformed("subscription options with reserved bits"));
             }
-            Ok(())
+            let (no_local, retain_as_published) = (bits & 4 != 0, bits & 8 != 0);
+            if no_local && subscription.is_some_and(|subscription| subscription.group.is_some()) {
+                return Err(Violation::protocol("no local on a shared subscription"));
+            }
+            let retained = match bits >> 4 {
+                0 => RetainHandling::Always,
+                1 => RetainHandling::IfNew,
+                _ => RetainHandling::Never,
+            };
+            Ok((Options { qos: bits & 3, no_local, retain_as_published, id }, retained))
         })
     }
 
     /// Reads an UNSUBSCRIBE.
     pub(crate) fn unsubscribe(version: Version, body: &[u8]) -> Result<Self, Violation> {
-        Self::read(version, body, p::IN_UNSUBSCRIBE, |_| Ok(()))
+        Self::read(version, body, p::IN_UNSUBSCRIBE, |_, _, _| Ok(Default::default()))
     }
 
     fn read(
         version: Version,
         body: &[u8],
         allowed: u64,
-        options: impl Fn(&mut Reader<'_>) -> Result<(), Violation>,
+        options: impl Fn(
+            &mut Reader<'_>,
+            Option<&Subscription>,
+            Option<u32>,
+        ) -> Result<(Options, RetainHandling), Violation>,
     ) -> Result<Self, Violation> {
         let mut reader = Reader::new(body);
         let id = reader.packet_id()?;
+        let mut subscription_id = None;
         if version == Version::V5 {
             let mut properties = Properties::new(reader.section()?, allowed);
             while let Some((id, value)) = properties.next()? {
                 if id == p::SUBSCRIPTION_ID {
-                    value.positive()?;
+                    subscription_id = Some(value.positive()?);
                 }
             }
         }
-        let mut valid = Vec::new();
+        let mut entries = Vec::new();
         while !reader.is_empty() {
             let filter = reader.name()?;
             if filter.is_empty() {
                 return Err(Violation::malformed("an empty topic filter"));
             }
-            valid.push(Filter::new(filter).is_ok());
-            options(&mut reader)?;
+            let subscription = match Subscription::new(filter) {
+                Ok(subscription) => Some(subscription),
+                Err(SubscriptionError::Share) => {
+                    return Err(Violation::protocol(
+                        "a shared subscription is $share/GROUP/FILTER",
+                    ));
+                }
+                Err(SubscriptionError::Filter(_)) => None,
+            };
+            let (options, retained) = options(&mut reader, subscription.as_ref(), subscription_id)?;
+            entries.push(Entry { subscription, options, retained });
         }
-        if valid.is_empty() {
+        if entries.is_empty() {
             return Err(Violation::protocol("a subscription without topic filters"));
         }
-        Ok(Filters { id, valid })
+        Ok(Filters { id, entries })
     }
 }
 
@@ -141,9 +193,24 @@ mod tests {
     #[test]
     fn filters_are_judged_one_by_one() {
         let filters = Filters::subscribe(Version::V311, b"\x12\x34\0\x01a\x01\0\x02a#\0").unwrap();
-        assert_eq!(filters, Filters { id: 0x1234, valid: vec![true, false] });
+        let good: Vec<bool> =
+            filters.entries.iter().map(|entry| entry.subscription.is_some()).collect();
+        assert_eq!((filters.id, good), (0x1234, vec![true, false]));
+        assert_eq!(filters.entries[0].options.qos, 1);
         let filters = Filters::unsubscribe(Version::V5, b"\x12\x34\0\0\x01a").unwrap();
-        assert_eq!(filters.valid, [true]);
+        assert_eq!(filters.entries.len(), 1);
+    }
+
+    #[test]
+    fn options_are_read() {
+        let body = b"\0\x07\x02\x0B\x09\0\x01a\x2E";
+        let Filters { entries, .. } = Filters::subscribe(Version::V5, body).unwrap();
+        let options = Options { qos: 2, no_local: true, retain_as_published: true, id: Some(9) };
+        assert_eq!((entries[0].options, entries[0].retained), (options, RetainHandling::Never));
+        assert!(RetainHandling::IfNew.wants(true) && !RetainHandling::IfNew.wants(false));
+        let shared = b"\0\x07\0\0\x0A$share/g/a\x04";
+        let refused = Filters::subscribe(Version::V5, shared).unwrap_err();
+        assert_eq!(refused.reason, Reason::ProtocolError);
     }
 
     #[test]

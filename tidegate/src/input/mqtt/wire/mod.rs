@@ -7,6 +7,7 @@
 pub(crate) mod client;
 pub(crate) mod connect;
 pub(crate) mod control;
+pub(crate) mod deliver;
 pub(crate) mod frame;
 pub(crate) mod property;
 pub(crate) mod publish;

@@ -13,6 +13,8 @@ pub(crate) struct Announcement<'a> {
     pub(crate) session_present: bool,
     /// Seconds that the session outlives the connection, where it is not what the client asked for.
     pub(crate) session_expiry: Option<u32>,
+    /// Seconds of silence that the server allows, where it is not what the client asked for.
+    pub(crate) keepalive: Option<u16>,
     /// Set where the client sent none.
     pub(crate) assigned_client_id: Option<&'a str>,
 }
@@ -32,6 +34,10 @@ pub(crate) fn accepted_v5(out: &mut Vec<u8>, announcement: &Announcement<'_>) {
     properties.extend(announcement.topic_alias_maximum.to_be_bytes());
     if let Some(seconds) = announcement.session_expiry {
         properties.push(p::SESSION_EXPIRY);
+        properties.extend(seconds.to_be_bytes());
+    }
+    if let Some(seconds) = announcement.keepalive {
+        properties.push(p::SERVER_KEEPALIVE);
         properties.extend(seconds.to_be_bytes());
     }
     if let Some(id) = announcement.assigned_client_id {
@@ -100,6 +106,12 @@ fn not_found(out: &mut Vec<u8>, first: u8, version: Version, id: u16) {
         Version::V5 => out.extend([first, 3, high, low, Reason::PacketIdNotFound as u8]),
         Version::V31 | Version::V311 => out.extend([first, 2, high, low]),
     }
+}
+
+/// Releases the packet identifier of a publish that the client has.
+pub(crate) fn release(out: &mut Vec<u8>, id: u16) {
+    let [high, low] = id.to_be_bytes();
+    out.extend([0x62, 2, high, low]);
 }
 
 /// Answers a PINGREQ.

@@ -1,0 +1,136 @@
+//! What a subscriber was sent and has not acknowledged: QoS 1 until its PUBACK, QoS 2 until its PUBCOMP.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::message::Delivery;
+use super::outbox::{Next, Told};
+
+/// Packet identifiers that are in use at once, with any receive maximum.
+const FLIGHTS_MAX: usize = 32 * 1024;
+
+#[derive(Debug)]
+struct Flight {
+    id: u16,
+    /// `None` once the subscriber has it: then only its identifier is to be released.
+    delivery: Option<Delivery>,
+}
+
+/// The deliveries of one session that are under way, oldest first.
+#[derive(Debug)]
+pub(super) struct Window {
+    flights: VecDeque<Flight>,
+    ids: BTreeSet<u16>,
+    /// The last ones, which were not yet sent on the present connection.
+    unsent: usize,
+    /// Publishes on the present connection that count against its receive maximum.
+    open: usize,
+    receive_maximum: usize,
+    last_id: u16,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Window {
+            flights: VecDeque::new(),
+            ids: BTreeSet::new(),
+            unsent: 0,
+            open: 0,
+            receive_maximum: usize::from(u16::MAX),
+            last_id: 0,
+        }
+    }
+}
+
+impl Window {
+    /// A new connection: all that is under way is sent again, in order (MQTT 5, 4.4).
+    pub(super) fn connect(&mut self, receive_maximum: u16) {
+        self.unsent = self.flights.len();
+        self.open = 0;
+        self.receive_maximum = usize::from(receive_maximum);
+    }
+
+    /// Whether another publish may begin.
+    pub(super) fn has_room(&self) -> bool {
+        // What is only to be released counts too: so there is never more under way than this.
+        self.unsent == 0 && self.flights.len() < self.receive_maximum.min(FLIGHTS_MAX)
+    }
+
+    /// Begins a publish; there must be room.
+    pub(super) fn begin(&mut self, delivery: Delivery) -> u16 {
+        let mut id = self.last_id;
+        loop {
+            id = id.checked_add(1).unwrap_or(1);
+            if self.ids.insert(id) {
+                break;
+            }
+        }
+        self.last_id = id;
+        self.flights.push_back(Flight { id, delivery: Some(delivery) });
+        self.open += 1;
+        id
+    }
+
+    /// What is to be sent again next.
+    pub(super) fn again(&mut self) -> Option<Next> {
+        let place = self.flights.len() - self.unsent;
+        let Flight { id, delivery } = self.flights.get(place)?;
+        let next = match delivery {
+            None => Next::Release(*id),
+            Some(_) if self.open >= self.receive_maximum => return None,
+            Some(delivery) => {
+                Next::Publish { delivery: delivery.clone(), id: Some(*id), again: true }
+            }
+        };
+        self.open += usize::from(matches!(next, Next::Publish { .. }));
+        self.unsent -= 1;
+        Some(next)
+    }
+
+    /// Ends a publish whose QoS is `qos`.
+    pub(super) fn acknowledged(&mut self, id: u16, qos: u8) -> Told {
+        let is_it = |delivery: &Option<Delivery>| {
+            delivery.as_ref().is_some_and(|delivery| delivery.qos == qos)
+        };
+        self.remove(id, is_it)
+    }
+
+    /// The subscriber has a QoS 2 publish.
+    pub(super) fn received(&mut self, id: u16) -> Told {
+        let Some(flight) = self.flights.iter_mut().find(|flight| flight.id == id) else {
+            return Told::Unknown;
+        };
+        if flight.delivery.as_ref().is_some_and(|delivery| delivery.qos != 2) {
+            return Told::Wrong;
+        }
+        // Its identifier counts until it is released, as the publish did.
+        flight.delivery = None;
+        Told::Expected
+    }
+
+    /// Ends a QoS 2 publish.
+    pub(super) fn completed(&mut self, id: u16) -> Told {
+        self.remove(id, Option::is_none)
+    }
+
+    fn remove(&mut self, id: u16, is_it: impl Fn(&Option<Delivery>) -> bool) -> Told {
+        let Some(place) = self.flights.iter().position(|flight| flight.id == id) else {
+            return Told::Unknown;
+        };
+        if !is_it(&self.flights[place].delivery) {
+            return Told::Wrong;
+        }
+        if place >= self.flights.len() - self.unsent {
+            self.unsent -= 1;
+        } else {
+            self.open = self.open.saturating_sub(1);
+        }
+        self.flights.remove(place);
+        self.ids.remove(&id);
+        Told::Expected
+    }
+
+    /// Deliveries under way.
+    pub(super) fn len(&self) -> usize {
+        self.flights.len()
+    }
+}

@@ -1,0 +1,293 @@
+//! Publishing and subscribing at one process: what a delivery costs and how long it takes, beside Mosquitto
+//! and, where it is installed, NanoMQ.
+//!
+//! Cost: publishers send as fast as they are let, and every message is waited for; deliveries by the CPU time of
+//! the whole broker. Delay: the same shapes at a steady rate, from just before the write to just after the
+//! read. Contestants take turns; medians are printed.
+
+mod subscriber;
+
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use self::subscriber::Subscriber;
+use super::ingest::server::{Server, free_address};
+use super::{figure, median};
+use crate::load::raw;
+use crate::net::spinner::Spinners;
+use crate::progress::Progress;
+
+/// Payload of every message.
+const PAYLOAD: usize = 64;
+/// Between two looks of a paced publisher at the clock.
+const TICK: Duration = Duration::from_micros(500);
+
+/// What to run.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Deliveries of each measurement of cost
+    #[arg(long, default_value_t = 400_000)]
+    pub deliveries: u64,
+    /// Deliveries a second while delay is measured
+    #[arg(long, default_value_t = 4_000)]
+    pub rate: u64,
+    /// How long delay is measured, in seconds
+    #[arg(long, default_value_t = 3)]
+    pub seconds: u64,
+    /// Rounds; in each one everybody has a turn
+    #[arg(long, default_value_t = 3)]
+    pub runs: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contestant {
+    Tidegate,
+    Mosquitto,
+    NanoMq,
+}
+
+impl Contestant {
+    fn name(self) -> &'static str {
+        match self {
+            Contestant::Tidegate => "tidegate",
+            Contestant::Mosquitto => "mosquitto",
+            Contestant::NanoMq => "nanomq",
+        }
+    }
+
+    fn start(self, tidegate: &Path) -> io::Result<Server> {
+        let address = free_address()?;
+        let (ip, port) = (address.ip(), address.port());
+        let (program, arguments, text): (&Path, &[&str], _) = match self {
+            Contestant::Tidegate => {
+                let text = format!(
+                    "[node]\nname = \"bench\"\n[http]\nlisten = []\n[[input]]\n\
+                     mqtt = {{ listen = \"{address}\" }}\n[[stream]]\nto = []\n"
+                );
+                (tidegate, &["run"], text)
+            }
+            Contestant::Mosquitto => {
+                let text = format!(
+                    "listener {port} {ip}\nallow_anonymous true\nmax_queued_messages 0\n\
+                     max_inflight_messages 0\nset_tcp_nodelay true\nlog_dest none\nuser root\n"
+                );
+                (Path::new("mosquitto"), &[], text)
+            }
+            Contestant::NanoMq => {
+                let text = format!(
+                    "listeners.tcp {{ bind = \"{address}\" }}\nlog {{ to = [] }}\nmqtt {{ max_mqueue_len = 65535 }}\n"
+                );
+                (Path::new("nanomq"), &["start"], text)
+            }
+        };
+        let with_file = if self == Contestant::NanoMq { "--conf" } else { "-c" };
+        Server::launch_with((program, arguments), with_file, address, &text, false)
+    }
+}
+
+/// How many publish to how many.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    name: &'static str,
+    publishers: u64,
+    subscribers: u64,
+}
+
+const SHAPES: [Shape; 3] = [
+    Shape { name: "one_to_one", publishers: 1, subscribers: 1 },
+    Shape { name: "fan_in", publishers: 8, subscribers: 1 },
+    Shape { name: "fan_out", publishers: 1, subscribers: 8 },
+];
+
+/// One turn of one contestant.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    /// Deliveries for a second of CPU.
+    per_second: f64,
+    /// Milliseconds.
+    p99: f64,
+    /// Part of the deliveries that came.
+    arrived: f64,
+}
+
+/// Runs the benchmark; returns its table and figures as lines.
+///
+/// # Errors
+/// A process that does not start or a connection that breaks.
+pub fn run(options: &Options, tidegate: &Path) -> io::Result<Vec<String>> {
+    let _awake = Spinners::start().map_err(io::Error::other)?;
+    let mut contestants = vec![Contestant::Tidegate, Contestant::Mosquitto];
+    if is_installed("nanomq") {
+        contestants.push(Contestant::NanoMq);
+    }
+    let runs = options.runs.max(1);
+    let progress = Progress::new("broker", SHAPES.len() * 2 * runs * contestants.len());
+    let mut lines = vec![format!(
+        "Deliveries of {PAYLOAD} B for a second of the broker's CPU, and p99 at {} a second; medians of {runs} rounds",
+        options.rate
+    )];
+    if contestants.len() == 2 {
+        lines.push("skipped: nanomq: not installed".into());
+    }
+    let mut figures = Vec::new();
+    for shape in SHAPES {
+        for qos in [0, 1] {
+            let mut turns = vec![Vec::new(); contestants.len()];
+            for _ in 0..runs {
+                for (turns, contestant) in turns.iter_mut().zip(&contestants) {
+                    progress
+                        .step(&format!("{}, {}, QoS {qos}", contestant.name(), shape.name), None);
+                    turns.push(turn(*contestant, shape, qos, options, tidegate)?);
+                }
+            }
+            tell(shape, qos, &contestants, &turns, &mut lines, &mut figures);
+        }
+    }
+    lines.append(&mut figures);
+    Ok(lines)
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Adds a table of one shape and its figures.
+fn tell(
+    shape: Shape,
+    qos: u8,
+    contestants: &[Contestant],
+    turns: &[Vec<Turn>],
+    lines: &mut Vec<String>,
+    figures: &mut Vec<String>,
+) {
+    let shape = format!("{}_qos{qos}", shape.name);
+    lines.push(format!("{shape:<18}{:>14}{:>10}{:>9}", "per CPU s", "p99 ms", "arrived"));
+    let mut ours = f64::NAN;
+    for (contestant, turns) in contestants.iter().zip(turns) {
+        let of = |read: fn(&Turn) -> f64| median(turns.iter().map(read).collect());
+        let (per_second, p99) = (of(|turn| turn.per_second), of(|turn| turn.p99));
+        let arrived = turns.iter().map(|turn| turn.arrived).fold(1.0, f64::min);
+        let name = contestant.name();
+        lines.push(format!("  {name:<16}{per_second:>14.0}{p99:>10.2}{arrived:>9.3}"));
+        figures.push(figure(&format!("broker_{shape}_{name}"), per_second, "per_cpu_second"));
+        figures.push(figure(&format!("broker_{shape}_{name}_p99"), p99, "ms"));
+        if *contestant == Contestant::Tidegate {
+            ours = per_second;
+        } else {
+            figures.push(figure(
+                &format!("broker_{shape}_ratio_{name}"),
+                ours / per_second,
+                "times",
+            ));
+        }
+    }
+}
+
+fn turn(
+    contestant: Contestant,
+    shape: Shape,
+    qos: u8,
+    options: &Options,
+    tidegate: &Path,
+) -> io::Result<Turn> {
+    let server = contestant.start(tidegate)?;
+    let origin = Instant::now();
+    let each = options.deliveries / shape.publishers / shape.subscribers;
+    let all = each * shape.publishers;
+    let subscribers = subscribe(&server, shape, qos, origin)?;
+    let before = server.cpu()?;
+    let address = server.address;
+    publish(shape, move |number| {
+        let mut stream = raw::log_in(address, &client(number))?;
+        raw::saturate(&mut stream, &topic(number), qos, &[0; PAYLOAD], each)
+    })?;
+    let came: u64 = subscribers.iter().map(|subscriber| subscriber.wait_for(all)).sum();
+    let cpu = server.cpu()? - before;
+    drop(subscribers);
+    let subscribers = subscribe(&server, shape, qos, origin)?;
+    let rate = options.rate / shape.publishers / shape.subscribers;
+    let count = rate * options.seconds;
+    publish(shape, move |number| {
+        let stream = raw::log_in(address, &client(number))?;
+        pace(stream, &topic(number), qos, rate, count, origin)
+    })?;
+    let mut delays = Vec::new();
+    for subscriber in &subscribers {
+        subscriber.wait_for(count * shape.publishers);
+        delays.extend(subscriber.delays());
+    }
+    delays.sort_unstable();
+    let p99 = delays.get(delays.len() * 99 / 100).copied().unwrap_or_default();
+    Ok(Turn {
+        per_second: came as f64 / cpu.as_secs_f64(),
+        p99: p99 as f64 / 1e6,
+        arrived: came as f64 / (all * shape.subscribers) as f64,
+    })
+}
+
+fn subscribe(
+    server: &Server,
+    shape: Shape,
+    qos: u8,
+    origin: Instant,
+) -> io::Result<Vec<Subscriber>> {
+    let name = |number| format!("subscriber-{number}");
+    (0..shape.subscribers)
+        .map(|number| Subscriber::start(server.address, &name(number), qos, origin))
+        .collect()
+}
+
+/// Runs all publishers of a shape, each in a thread.
+fn publish(
+    shape: Shape,
+    work: impl Fn(u64) -> io::Result<()> + Clone + Send + 'static,
+) -> io::Result<()> {
+    let start = |number| {
+        let work = work.clone();
+        thread::spawn(move || work(number))
+    };
+    let threads: Vec<_> = (0..shape.publishers).map(start).collect();
+    threads.into_iter().try_for_each(|thread| thread.join().expect("a publisher does not panic"))
+}
+
+fn client(number: u64) -> String {
+    format!("publisher-{number}")
+}
+
+fn topic(number: u64) -> String {
+    format!("bench/{number}")
+}
+
+/// Publishes at a steady rate; each payload begins with the time at which it is written.
+fn pace(
+    mut stream: TcpStream,
+    topic: &str,
+    qos: u8,
+    rate: u64,
+    count: u64,
+    origin: Instant,
+) -> io::Result<()> {
+    // Answers are not needed, but must not fill the connection.
+    let mut answers = stream.try_clone()?;
+    thread::spawn(move || io::copy(&mut answers, &mut io::sink()));
+    let start = Instant::now();
+    let mut payload = [0; PAYLOAD];
+    let mut sent = 0;
+    while sent < count {
+        let due = (start.elapsed().as_secs_f64() * rate as f64) as u64;
+        while sent < due.min(count) {
+            payload[..8].copy_from_slice(&(origin.elapsed().as_nanos() as u64).to_be_bytes());
+            let id = (qos == 1).then_some((sent % 60_000 + 1) as u16);
+            stream.write_all(&raw::publish_packet(topic, id, &payload))?;
+            sent += 1;
+        }
+        thread::sleep(TICK);
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! The table that all publishers and subscribers of a node share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use tidegate_core::broker::{
+    Bounds, Delivery, Kept, Message, Options, Retained, Scopes, Subscription, Subscriptions,
+};
+use tidegate_core::io::SessionId;
+use tidegate_core::units::Time;
+
+use super::counts::{BrokerCounts, BrokerStatus};
+use super::publisher::Publisher;
+use super::seat::{Seat, Subscriber};
+
+/// Subscriptions of one session.
+const SUBSCRIPTIONS_MAX: usize = 10_000;
+
+/// What a broker holds at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HubOptions {
+    /// Bytes that wait for one subscriber.
+    pub queue: usize,
+    /// Bytes of retained messages.
+    pub retained: usize,
+}
+
+impl Default for HubOptions {
+    /// 4 MiB for a subscriber, 64 MiB retained.
+    fn default() -> Self {
+        HubOptions { queue: 4 << 20, retained: 64 << 20 }
+    }
+}
+
+/// Why a subscription is not granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubscribeError {
+    /// The session has too many.
+    #[error("more than {SUBSCRIPTIONS_MAX} subscriptions")]
+    TooMany,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) subscriptions: Subscriptions,
+    pub(super) seats: BTreeMap<SessionId, Arc<Seat>>,
+    pub(super) scopes: Scopes,
+    /// Numbers that were given.
+    given: u32,
+}
+
+#[derive(Debug)]
+struct Inner {
+    bounds: Bounds,
+    table: RwLock<Table>,
+    /// Moves with every change of the table.
+    generation: AtomicU64,
+    has_local: AtomicBool,
+    retained: Mutex<Retained>,
+    counts: BrokerCounts,
+}
+
+/// A broker. Cheap to clone; all clones are the same.
+#[derive(Clone, Debug)]
+pub struct Hub(Arc<Inner>);
+
+impl Default for Hub {
+    fn default() -> Self {
+        Hub::new(HubOptions::default())
+    }
+}
+
+impl Hub {
+    /// A broker that nobody has subscribed at.
+    pub fn new(options: HubOptions) -> Self {
+        Hub(Arc::new(Inner {
+            bounds: Bounds { count: usize::MAX, bytes: options.queue },
+            table: RwLock::default(),
+            generation: AtomicU64::new(1),
+            has_local: AtomicBool::new(false),
+            retained: Mutex::new(Retained::new(options.retained)),
+            counts: BrokerCounts::default(),
+        }))
+    }
+
+    /// The classes of topics from now on.
+    pub fn set_scopes(&self, scopes: Scopes) {
+        self.0.has_local.store(scopes.has_local(), Ordering::Relaxed);
+        self.change().scopes = scopes;
+    }
+
+    /// Whether the records of a topic are for subscribers here only.
+    pub fn is_local(&self, topic: &[u8]) -> bool {
+        let table = self.table();
+        let scope = std::str::from_utf8(topic).ok().and_then(|topic| table.scopes.find(topic));
+        scope.is_some_and(|scope| scope.is_local)
+    }
+
+    /// Whether any topic is for subscribers here only.
+    pub fn has_local(&self) -> bool {
+        self.0.has_local.load(Ordering::Relaxed)
+    }
+
+    /// What a connection publishes by.
+    pub fn publisher(&self) -> Publisher {
+        Publisher::new(self.clone())
+    }
+
+    /// A seat for a session that subscribes for the first time.
+    pub fn subscriber(&self) -> Subscriber {
+        let mut table = self.write();
+        let mut id = SessionId(table.given);
+        while table.seats.contains_key(&id) {
+            id = SessionId(id.0.wrapping_add(1));
+        }
+        table.given = id.0.wrapping_add(1);
+        let seat = Arc::new(Seat::new(id, self.0.bounds));
+        table.seats.insert(id, seat.clone());
+        Subscriber { seat, hub: self.clone() }
+    }
+
+    /// Subscribes, and puts what is retained into the subscriber's outbox: never for a shared subscription,
+    /// else as `wants_retained` says of a subscription that is new or not.
+    ///
+    /// # Errors
+    /// See [`SubscribeError`].
+    pub fn subscribe(
+        &self,
+        now: Time,
+        subscriber: &Subscriber,
+        subscription: Subscription,
+        options: Options,
+        wants_retained: impl FnOnce(bool) -> bool,
+    ) -> Result<(), SubscribeError> {
+        let id = subscriber.id();
+        let filter = subscription.group.is_none().then(|| subscription.filter.clone());
+        let is_new = {
+            let mut table = self.change();
+            if table.subscriptions.count(id) >= SUBSCRIPTIONS_MAX {
+                return Err(SubscribeError::TooMany);
+            }
+            table.subscriptions.subscribe(id, subscription, options)
+        };
+        let Some(filter) = filter.filter(|_| wants_retained(is_new)) else { return Ok(()) };
+        // What is published meanwhile may come twice, for it is in the table already; else it could be missed.
+        let found = self.retained().find(&filter, now);
+        let mut outbox = subscriber.seat.outbox();
+        for message in found {
+            let qos = message.qos.min(options.qos);
+            let ids = options.id.map(|id| [id].into());
+            outbox.push_retained(Delivery { message, qos, retain: true, ids });
+        }
+        Ok(())
+    }
+
+    /// Ends a subscription; false where there was none.
+    pub fn unsubscribe(&self, subscriber: &Subscriber, subscription: &Subscription) -> bool {
+        self.change().subscriptions.unsubscribe(subscriber.id(), subscription)
+    }
+
+    /// Ends the subscriptions, and forgets the messages, to which a session has no right any more.
+    pub fn restrict(
+        &self,
+        subscriber: &Subscriber,
+        may_subscribe: impl Fn(&Subscription) -> bool,
+        may_get: impl Fn(&Message) -> bool,
+    ) {
+        let mut table = self.change();
+        let id = subscriber.id();
+        let wrong = |subscription: &&Subscription| !may_subscribe(subscription);
+        let all = table.subscriptions.of(id).map(|(subscription, _)| subscription);
+        let over: Vec<Subscription> = all.filter(wrong).cloned().collect();
+        for subscription in over {
+            table.subscriptions.unsubscribe(id, &subscription);
+        }
+        drop(table);
+        subscriber.seat.outbox().forbid(|delivery| may_get(&delivery.message));
+    }
+
+    /// Keeps a message for later subscribers, or ends what is kept of its topic.
+    pub(super) fn retain(&self, message: &Arc<Message>) {
+        if self.retained().keep(message) == Kept::Full {
+            self.0.counts.unretained();
+        }
+    }
+
+    pub(super) fn remove(&self, session: SessionId) {
+        let mut table = self.change();
+        table.subscriptions.remove(session);
+        table.seats.remove(&session);
+    }
+
+    /// How often the table has changed.
+    pub(super) fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
+    }
+
+    pub(super) fn counts(&self) -> &BrokerCounts {
+        &self.0.counts
+    }
+
+    /// The broker as it is now.
+    pub fn status(&self) -> BrokerStatus {
+        let mut status = self.0.counts.read();
+        let table = self.table();
+        status.sessions = table.seats.len();
+        status.subscriptions = table.subscriptions.len();
+        for seat in table.seats.values() {
+            let outbox = seat.outbox();
+            status.waiting += outbox.len();
+            status.in_flight += outbox.in_flight();
+        }
+        drop(table);
+        let retained = self.retained();
+        (status.retained, status.retained_bytes) = (retained.len(), retained.bytes());
+        status
+    }
+
+    pub(super) fn table(&self) -> RwLockReadGuard<'_, Table> {
+        self.0.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.0.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The table, for a change that publishers must see.
+    fn change(&self) -> RwLockWriteGuard<'_, Table> {
+        let table = self.write();
+        self.0.generation.fetch_add(1, Ordering::Release);
+        table
+    }
+
+    fn retained(&self) -> MutexGuard<'_, Retained> {
+        self.0.retained.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,16 @@
+//! The node's own broker: what is published here goes to who has subscribed here, beside the outputs.
+//!
+//! Who gets what is decided in [`tidegate_core::broker`]. A [`Hub`] joins its parts for many tasks: one table
+//! of subscriptions, which publishers read at the same time, and one [`Seat`] with an outbox for each
+//! subscriber. A [`Publisher`] is what a connection publishes by: it remembers the ways of its topics, so
+//! that the table is asked once for each topic and change.
+
+mod counts;
+mod hub;
+mod publisher;
+mod seat;
+
+pub use self::counts::{BrokerCounts, BrokerStatus};
+pub use self::hub::{Hub, HubOptions, SubscribeError};
+pub use self::publisher::Publisher;
+pub use self::seat::{Seat, Subscriber};

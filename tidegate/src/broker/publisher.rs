@@ -1,0 +1,246 @@
+//! What a connection publishes by: the ways of its topics, and the run of messages that go the same way.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::broker::{Delivery, Message, Target};
+use tidegate_core::class::ClassId;
+use tidegate_core::io::SessionId;
+use tidegate_core::record::{Body, Offered};
+
+use super::hub::Hub;
+use super::seat::Seat;
+use crate::input::mqtt::session::RETAIN;
+
+/// Topics whose ways are remembered.
+const WAYS_MAX: usize = 1024;
+/// The class of a topic that no rule covers.
+const NO_CLASS: (ClassId, Duration) = (ClassId(0), Duration::from_secs(1));
+
+/// Where the messages of one topic go.
+#[derive(Debug)]
+struct Way {
+    all: Vec<(Arc<Seat>, Target)>,
+    groups: Vec<Vec<(Arc<Seat>, Target)>>,
+    class: ClassId,
+    latency: Duration,
+    is_local: bool,
+}
+
+impl Way {
+    fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.groups.is_empty()
+    }
+}
+
+/// One source of messages.
+#[derive(Debug)]
+pub struct Publisher {
+    hub: Hub,
+    /// The session that it speaks for, if that has subscribed.
+    session: Option<SessionId>,
+    generation: u64,
+    ways: HashMap<Bytes, Arc<Way>>,
+    last: Option<(Bytes, Arc<Way>)>,
+    /// Whose turn it is in groups.
+    turn: usize,
+    /// Messages of one topic that are not handed out yet.
+    run: Vec<Arc<Message>>,
+    /// A subscriber that has much to take.
+    crowded: Option<Arc<Seat>>,
+}
+
+impl Publisher {
+    pub(super) fn new(hub: Hub) -> Self {
+        Publisher {
+            hub,
+            session: None,
+            generation: 0,
+            ways: HashMap::new(),
+            last: None,
+            turn: 0,
+            run: Vec::new(),
+            crowded: None,
+        }
+    }
+
+    /// The broker that it publishes at.
+    pub fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// It speaks for this session, which may want nothing of its own.
+    pub fn speak_for(&mut self, session: SessionId) {
+        self.session = Some(session);
+        self.generation = 0;
+    }
+
+    /// Hands messages to their subscribers, each record with its QoS; those with QoS 2 are left out, for
+    /// they go when they are accepted.
+    pub fn publish_all<'r>(&mut self, records: impl Iterator<Item = (&'r Offered, u8)>) {
+        let mut run: Option<Arc<Way>> = None;
+        let mut topic: &[u8] = &[];
+        for (record, qos) in records.filter(|(_, qos)| *qos < 2) {
+            let way = match run.take().filter(|_| topic == record.key) {
+                Some(way) => way,
+                None => {
+                    self.finish_run();
+                    topic = &record.key;
+                    self.way(&record.key)
+                }
+            };
+            let retain = wants_retain(record);
+            if retain || !way.is_empty() {
+                self.run.push(Arc::new(message(record, qos, retain, &way)));
+            }
+            run = Some(way);
+        }
+        self.finish_run();
+    }
+
+    /// The message of a record that is not to go yet.
+    pub fn message(&mut self, record: &Offered, qos: u8) -> Arc<Message> {
+        let way = self.way(&record.key);
+        Arc::new(message(record, qos, wants_retain(record), &way))
+    }
+
+    /// Hands one message to its subscribers.
+    pub fn publish(&mut self, message: Arc<Message>) {
+        self.run.push(message);
+        self.finish_run();
+    }
+
+    /// Whether the records of a topic are for subscribers here only.
+    pub fn is_local(&mut self, topic: &Bytes) -> bool {
+        self.way(topic).is_local
+    }
+
+    /// A subscriber that takes what it is sent and has more to take than is good, if the last messages were
+    /// for one.
+    pub fn take_crowded(&mut self) -> Option<Arc<Seat>> {
+        self.crowded.take()
+    }
+
+    fn way(&mut self, topic: &Bytes) -> Arc<Way> {
+        let generation = self.hub.generation();
+        if generation != self.generation {
+            self.generation = generation;
+            self.ways.clear();
+            self.last = None;
+        }
+        if let Some((last, way)) = &self.last
+            && last == topic
+        {
+            return way.clone();
+        }
+        let known = self.ways.get(topic).cloned();
+        let way = known.unwrap_or_else(|| {
+            let way = Arc::new(self.find(topic));
+            if self.ways.len() >= WAYS_MAX {
+                self.ways.clear();
+            }
+            self.ways.insert(topic.clone(), way.clone());
+            way
+        });
+        self.last = Some((topic.clone(), way.clone()));
+        way
+    }
+
+    fn find(&self, topic: &Bytes) -> Way {
+        let table = self.hub.table();
+        let topic = std::str::from_utf8(topic).unwrap_or_default();
+        let route = table.subscriptions.route(topic, self.session);
+        let scope = table.scopes.find(topic);
+        let (class, latency) = scope.map_or(NO_CLASS, |scope| (scope.class, scope.latency));
+        let seat = |target: Target| Some((table.seats.get(&target.session)?.clone(), target));
+        let seats = |targets: Vec<Target>| targets.into_iter().filter_map(seat).collect();
+        Way {
+            all: seats(route.all),
+            groups: route.groups.into_iter().map(seats).collect(),
+            class,
+            latency,
+            is_local: scope.is_some_and(|scope| scope.is_local),
+        }
+    }
+
+    /// Hands out what was gathered: each subscriber is locked and woken once.
+    fn finish_run(&mut self) {
+        let Some(first) = self.run.first() else { return };
+        let way = self.way(&first.topic.clone());
+        let run = std::mem::take(&mut self.run);
+        for message in run.iter().filter(|message| message.retain) {
+            self.hub.retain(message);
+        }
+        if !way.is_empty() {
+            self.hub.counts().published(run.len());
+        }
+        for (seat, target) in &way.all {
+            self.hand(seat, target, &run);
+        }
+        for members in &way.groups {
+            for message in &run {
+                self.turn = self.turn.wrapping_add(1);
+                if let Some((seat, target)) = chosen(members, self.turn) {
+                    self.hand(seat, target, std::slice::from_ref(message));
+                }
+            }
+        }
+        self.run = run;
+        self.run.clear();
+    }
+
+    fn hand(&mut self, seat: &Arc<Seat>, target: &Target, run: &[Arc<Message>]) {
+        let mut outbox = seat.outbox();
+        let mut is_news = false;
+        for message in run {
+            is_news |= outbox.push(Delivery {
+                message: message.clone(),
+                qos: message.qos.min(target.qos),
+                retain: message.retain && target.retain_as_published,
+                ids: target.ids.clone(),
+            });
+        }
+        let drops = outbox.take_drops();
+        if self.session != Some(seat.id()) && seat.is_crowded(&outbox) {
+            self.crowded = Some(seat.clone());
+        }
+        drop(outbox);
+        self.hub.counts().dropped(drops);
+        if is_news {
+            seat.ring();
+        }
+    }
+}
+
+/// The member of a group whose turn it is: one that is here, if any is.
+fn chosen(members: &[(Arc<Seat>, Target)], turn: usize) -> Option<&(Arc<Seat>, Target)> {
+    let count = members.len();
+    let order = || (0..count).map(|place| &members[(turn + place) % count]);
+    order().find(|(seat, _)| seat.outbox().is_connected()).or_else(|| order().next())
+}
+
+fn wants_retain(record: &Offered) -> bool {
+    record.properties.find(RETAIN).is_some_and(|value| value == "1")
+}
+
+fn message(record: &Offered, qos: u8, retain: bool, way: &Way) -> Message {
+    let payload = match &record.body {
+        Body::Resident(bytes) => bytes.clone(),
+        // No input offers anything else.
+        _ => Bytes::new(),
+    };
+    Message {
+        topic: record.key.clone(),
+        payload,
+        properties: record.properties.clone(),
+        qos,
+        retain,
+        arrived: record.read_at,
+        expires: record.ttl.map(|ttl| record.read_at + ttl),
+        class: way.class,
+        deadline: record.read_at + way.latency,
+        source_unix_ns: record.source_unix_ns,
+    }
+}

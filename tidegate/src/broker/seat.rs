@@ -1,0 +1,141 @@
+//! A subscriber's place: its outbox, and the bell that tells its connection of new messages.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_core::broker::{Bounds, Drops, Outbox};
+use tidegate_core::io::SessionId;
+use tokio::sync::Notify;
+
+use super::hub::Hub;
+
+/// The part of its bounds from which an outbox is crowded: publishers wait a moment for a subscriber that
+/// takes what it is sent.
+const CROWDED_PART: usize = 2;
+
+/// One subscriber. Publishers and its connection share it.
+#[derive(Debug)]
+pub struct Seat {
+    id: SessionId,
+    bounds: Bounds,
+    outbox: Mutex<Outbox>,
+    /// Rung when something came to an outbox that was found empty.
+    bell: Notify,
+    /// Its connection cannot write: the client does not read.
+    is_blocked: AtomicBool,
+    /// A publisher waits for room.
+    is_awaited: AtomicBool,
+    room: Notify,
+}
+
+impl Seat {
+    pub(super) fn new(id: SessionId, bounds: Bounds) -> Self {
+        Seat {
+            id,
+            bounds,
+            outbox: Mutex::new(Outbox::new(bounds)),
+            bell: Notify::new(),
+            is_blocked: AtomicBool::new(false),
+            is_awaited: AtomicBool::new(false),
+            room: Notify::new(),
+        }
+    }
+
+    pub(super) fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// Its outbox, for a moment.
+    pub fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        // An outbox changes by whole steps; one that panicked left it usable.
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn ring(&self) {
+        self.bell.notify_one();
+    }
+
+    /// Waits until something came. Cancel-safe.
+    pub async fn rung(&self) {
+        self.bell.notified().await;
+    }
+
+    /// Whether who publishes should wait: the outbox is half full, and its connection is at work on it.
+    pub(super) fn is_crowded(&self, outbox: &Outbox) -> bool {
+        outbox.bytes() > self.bounds.bytes / CROWDED_PART
+            && outbox.is_connected()
+            && !self.is_blocked.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the outbox is crowded no more. Cancel-safe.
+    pub async fn roomy(&self) {
+        loop {
+            let mut room = std::pin::pin!(self.room.notified());
+            room.as_mut().enable();
+            self.is_awaited.store(true, Ordering::SeqCst);
+            if !self.is_crowded(&self.outbox()) {
+                return;
+            }
+            room.await;
+        }
+    }
+
+    /// Its connection has taken messages, and cannot write where `is_blocked`.
+    pub fn taken(&self, is_blocked: bool) {
+        self.is_blocked.store(is_blocked, Ordering::SeqCst);
+        if self.is_awaited.load(Ordering::SeqCst) && !self.is_crowded(&self.outbox()) {
+            self.is_awaited.store(false, Ordering::SeqCst);
+            self.room.notify_waiters();
+        }
+    }
+}
+
+/// A session's claim on its seat: what it has subscribed to ends with it.
+#[derive(Debug)]
+pub struct Subscriber {
+    pub(super) seat: Arc<Seat>,
+    pub(super) hub: Hub,
+}
+
+impl Subscriber {
+    /// Its seat.
+    pub fn seat(&self) -> &Arc<Seat> {
+        &self.seat
+    }
+
+    /// Its number, by which it may be left out of what it publishes.
+    pub fn id(&self) -> SessionId {
+        self.seat.id
+    }
+
+    /// Where it has subscribed.
+    pub fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// Its connection ended.
+    pub fn disconnect(&self) {
+        self.seat.outbox().disconnect();
+        self.taken();
+    }
+
+    /// Its connection took so many messages, and these were not for it.
+    pub fn delivered(&self, count: usize, drops: Drops) {
+        self.hub.counts().delivered(count);
+        self.hub.counts().dropped(drops);
+    }
+
+    /// Books what its outbox dropped, and tells publishers that wait for room.
+    fn taken(&self) {
+        let drops = self.seat.outbox().take_drops();
+        self.hub.counts().dropped(drops);
+        self.seat.taken(false);
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        self.disconnect();
+        self.hub.remove(self.seat.id);
+    }
+}

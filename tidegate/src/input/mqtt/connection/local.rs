@@ -1,0 +1,153 @@
+//! What a connection has to do with the node's own broker: its records go to local subscribers as well, and
+//! it subscribes itself.
+
+use std::future::{pending, ready};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::record::RefuseReason;
+use tidegate_core::units::Time;
+use tokio::time::timeout;
+
+use super::Connection;
+use crate::broker::Seat;
+use crate::input::mqtt::session::{Granted, Request};
+use crate::input::mqtt::wire::control::Entry;
+
+/// How long a publisher waits for a subscriber that has much to take.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+impl Connection<'_> {
+    /// Takes out what the client has no right to.
+    pub(super) fn sift(&mut self) {
+        if self.grants.is_everything() {
+            return;
+        }
+        let Connection { grants, session, effects, shared, .. } = self;
+        effects.records.retain(|record| {
+            let is_allowed = grants.allows(&record.key);
+            if !is_allowed {
+                let (counts, why) = (shared.intake.counts(), RefuseReason::Forbidden);
+                match record.token {
+                    Some(token) => {
+                        // Where the client is not told, the session counts it as dropped.
+                        if session.tells_refusals() {
+                            counts.refused(why.name());
+                        }
+                        session.answer(token, Err(why));
+                    }
+                    None => counts.dropped(why.name()),
+                }
+            }
+            is_allowed
+        });
+    }
+
+    /// Hands the records to local subscribers; those that are for nobody else are taken out and answered.
+    pub(super) fn publish(&mut self) {
+        let Connection { session, effects, publisher, .. } = self;
+        let records = &mut effects.records;
+        publisher.publish_all(records.iter().map(|record| (record, session.qos_of(record))));
+        let is_once = |token| session.qos_of_token(token) == 2;
+        let once: Vec<_> = records
+            .iter()
+            .filter_map(|record| Some((record.token.filter(|token| is_once(*token))?, record)))
+            .map(|(token, record)| (token, publisher.message(record, 2)))
+            .collect();
+        for (token, message) in once {
+            session.hold(token, message);
+        }
+        if publisher.hub().has_local() {
+            records.retain(|record| {
+                let is_local = publisher.is_local(&record.key);
+                if let Some(token) = record.token.filter(|_| is_local) {
+                    session.answer(token, Ok(()));
+                }
+                !is_local
+            });
+        }
+        self.crowded = publisher.take_crowded().or(self.crowded.take());
+    }
+
+    /// Hands QoS 2 publishes that the node has accepted to local subscribers.
+    pub(super) fn publish_accepted(&mut self) {
+        for message in self.session.take_accepted() {
+            self.publisher.publish(message);
+        }
+    }
+
+    /// Subscribes or unsubscribes. True where the log is to hear of the session's first subscription.
+    pub(super) fn ask(&mut self, now: Time, request: &Request) -> bool {
+        let is_logged = !self.session.logged_expiry().is_zero();
+        let entries = &request.filters.entries;
+        let granted: Vec<Granted> = if request.subscribes {
+            entries.iter().map(|entry| self.subscribe(now, entry)).collect()
+        } else {
+            entries.iter().map(|entry| self.unsubscribe(entry)).collect()
+        };
+        self.session.grant(request, &granted, &mut self.effects.out);
+        is_logged && self.session.logged_expiry().is_zero()
+    }
+
+    fn subscribe(&mut self, now: Time, entry: &Entry) -> Granted {
+        let Some(subscription) = &entry.subscription else { return Granted::Invalid };
+        if !self.grants.may_subscribe(&subscription.filter) {
+            self.shared.intake.counts().refused(RefuseReason::Forbidden.name());
+            return Granted::Forbidden;
+        }
+        if self.session.subscriber().is_none() {
+            self.session.set_subscriber(self.publisher.hub().subscriber());
+        }
+        let Some(subscriber) = self.session.subscriber() else { return Granted::Invalid };
+        self.publisher.speak_for(subscriber.id());
+        let wants = |is_new| entry.retained.wants(is_new);
+        let hub = self.publisher.hub();
+        match hub.subscribe(now, subscriber, subscription.clone(), entry.options, wants) {
+            Ok(()) => Granted::Qos(entry.options.qos),
+            Err(_) => Granted::TooMany,
+        }
+    }
+
+    fn unsubscribe(&mut self, entry: &Entry) -> Granted {
+        let Some(subscription) = &entry.subscription else { return Granted::None };
+        let hub = self.publisher.hub();
+        let ended = |subscriber| hub.unsubscribe(subscriber, subscription);
+        if self.session.subscriber().is_some_and(ended) { Granted::Ended } else { Granted::None }
+    }
+
+    /// What an earlier connection subscribed to may be more than this one has a right to.
+    pub(super) fn resume_subscriptions(&mut self) {
+        let Some(subscriber) = self.session.subscriber() else { return };
+        self.publisher.speak_for(subscriber.id());
+        if !self.grants.is_everything() {
+            let grants = &self.grants;
+            self.publisher.hub().restrict(
+                subscriber,
+                |subscription| grants.may_subscribe(&subscription.filter),
+                |message| grants.may_get(&message.topic),
+            );
+        }
+    }
+
+    /// Encodes what the client is to get; true where there is more.
+    pub(super) fn deliver(&mut self, now: Time) -> bool {
+        self.session.deliver(now, &mut self.effects.out)
+    }
+}
+
+/// Waits for something to deliver, for ever where there is no subscription.
+pub(super) async fn rung(seat: Option<&Arc<Seat>>) {
+    match seat {
+        Some(seat) => seat.rung().await,
+        None => pending().await,
+    }
+}
+
+/// Waits until a subscriber has room, but not long.
+pub(super) async fn roomy(seat: Option<&Arc<Seat>>) {
+    match seat {
+        // A subscriber that is slower than that loses messages, and nobody else's time.
+        Some(seat) => drop(timeout(PATIENCE, seat.roomy()).await),
+        None => ready(()).await,
+    }
+}
