@@ -4,19 +4,20 @@
 //! [`Notice`]s from it. An output is handed an [`OutputPort`]: it obeys [`Order`]s and reports by
 //! [`Feedback`]. Neither ever sees the node.
 
+mod feedback;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_core::class::ClassId;
 use tidegate_core::fleet::Measured;
-use tidegate_core::io::{
-    Control, Destination, Input, OutputId, PathId, PathSample, PathState, Refusal,
-};
+use tidegate_core::io::{Control, Input, OutputId};
 use tidegate_core::record::{DeliveryId, Offered, Record, RefuseReason, SourceId, Token};
 use tidegate_core::rules::Rules;
-use tidegate_core::units::{Rate, Size, Time};
+use tidegate_core::units::Time;
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::feedback::Feedback;
 use crate::broker::Hub;
 use crate::input::counts::InputCounts;
 use crate::link::Links;
@@ -321,97 +322,6 @@ pub struct OutputPort {
     pub feedback: Feedback,
     /// Where links tell what they look like.
     pub links: Links,
-}
-
-/// An output's reports to the node. Cheap to clone, one for each lane.
-#[derive(Clone, Debug)]
-pub struct Feedback {
-    sender: mpsc::Sender<Arrival>,
-    output: OutputId,
-    clock: Clock,
-}
-
-impl Feedback {
-    /// Reports of `output` to the loop that reads `sender`'s other end.
-    pub fn new(sender: mpsc::Sender<Arrival>, output: OutputId, clock: Clock) -> Self {
-        Feedback { sender, output, clock }
-    }
-
-    /// The present time.
-    pub fn now(&self) -> Time {
-        self.clock.now()
-    }
-
-    /// The clock itself.
-    pub fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    async fn send(&self, input: Input) -> Result<(), Stopping> {
-        self.sender.send(Arrival::Input(input)).await.map_err(|_| Stopping)
-    }
-
-    fn path(&self, lane: u8) -> PathId {
-        PathId { output: self.output, lane }
-    }
-
-    /// The bytes of one transmission are handed to the socket; `bytes` with all framing.
-    ///
-    /// # Errors
-    /// The loop is gone (as for all reports).
-    pub async fn sent(&self, id: DeliveryId, bytes: Size) -> Result<(), Stopping> {
-        self.send(Input::Sent { id, bytes }).await
-    }
-
-    /// The far end has these.
-    ///
-    /// # Errors
-    /// The loop is gone.
-    pub async fn confirmed(&self, ids: Vec<DeliveryId>) -> Result<(), Stopping> {
-        let destination = Destination::Output(self.output);
-        self.send(Input::Confirmed { destination, ids }).await
-    }
-
-    /// The far end will not take these.
-    ///
-    /// # Errors
-    /// The loop is gone.
-    pub async fn refused(&self, ids: Vec<DeliveryId>, reason: Refusal) -> Result<(), Stopping> {
-        let destination = Destination::Output(self.output);
-        self.send(Input::Refused { destination, ids, reason }).await
-    }
-
-    /// Byte-level figures of a lane.
-    ///
-    /// # Errors
-    /// The loop is gone.
-    pub async fn sample(&self, lane: u8, sample: PathSample) -> Result<(), Stopping> {
-        self.send(Input::PathSample { path: self.path(lane), sample }).await
-    }
-
-    /// What is below carries so much together: for outputs that measure it themselves.
-    ///
-    /// # Errors
-    /// The loop is gone.
-    pub async fn capacity(&self, rate: Rate) -> Result<(), Stopping> {
-        self.send(Input::Capacity { output: self.output, rate }).await
-    }
-
-    /// A lane came up or went down. When it goes down, everything unconfirmed on it is sent again.
-    ///
-    /// # Errors
-    /// The loop is gone.
-    pub async fn path_state(&self, lane: u8, state: PathState) -> Result<(), Stopping> {
-        self.send(Input::PathState { path: self.path(lane), state }).await
-    }
-
-    /// An order of the console or of another node.
-    ///
-    /// # Errors
-    /// The loop is gone.
-    pub async fn control(&self, control: Control) -> Result<(), Stopping> {
-        self.send(Input::Control(control)).await
-    }
 }
 
 #[cfg(test)]
