@@ -20,7 +20,6 @@ pub mod wire;
 pub use self::attend::{Greeting, Heard, Way, run as attend};
 pub use self::board::{FleetBoard, FleetFigures, GrantName};
 pub use self::channel::FleetTls;
-pub(crate) use self::channel::{QUIET, SILENT};
 pub use self::member::{MemberOptions, Peer, Place, start};
 pub use self::relays::RelayCounts;
 

@@ -24,6 +24,7 @@ pub mod wire;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -45,11 +46,15 @@ use self::service::FramesService;
 pub(crate) use self::shelf::Delivery;
 pub use self::shelf::{Shelf, ShelfCounts};
 use self::store::Store;
-use crate::fleet::{FleetTls, QUIET, SILENT};
+use crate::fleet::FleetTls;
 use crate::port::Intake;
 
 /// Bytes of one frame that may be under way to us: the streams' windows, and the connection's.
 const WINDOWS: (u32, u32) = (4 << 20, 16 << 20);
+
+/// A connection on which nothing came for so long is asked whether it lives, and has as long to answer: an
+/// application that looks at a frame for seconds is no dead one.
+const QUIET: Duration = Duration::from_secs(10);
 
 /// What a node has to do with cameras.
 #[derive(Clone, Debug)]
@@ -158,14 +163,16 @@ fn attend_here(
     let (_, wanted) = shelf.register(&options.node);
     let (shelf, cameras, node) = (shelf.clone(), cameras.clone(), options.node.clone());
     let gone = intake.clone();
+    let told = node.clone();
+    let tell = move |shelf: &Shelf| {
+        let infos = cameras.values().map(|camera| camera.info(&told)).collect();
+        if let Err(status) = shelf.update(&told, infos) {
+            tracing::warn!("{}", status.message());
+        }
+    };
+    // Before anybody can ask.
+    tell(&shelf);
     tasks.spawn(async move {
-        let tell = || {
-            let infos = cameras.values().map(|camera| camera.info(&node)).collect();
-            if let Err(status) = shelf.update(&node, infos) {
-                tracing::warn!("{}", status.message());
-            }
-        };
-        tell();
         let mut period = tokio::time::interval(register::PERIOD);
         let served = desk.serve(wanted);
         tokio::pin!(served);
@@ -174,7 +181,7 @@ fn attend_here(
                 () = &mut served => return Ok(()),
                 () = gone.closed() => return Ok(()),
                 Some(news) = heard.recv() => shelf.news(&node, news),
-                _ = period.tick() => tell(),
+                _ = period.tick() => tell(&shelf),
             }
         }
     });
@@ -187,8 +194,8 @@ fn serve(
     tasks: &mut JoinSet<anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
     let mut server = Server::builder()
-        .http2_keepalive_interval(Some(QUIET.1))
-        .http2_keepalive_timeout(Some(SILENT))
+        .http2_keepalive_interval(Some(QUIET))
+        .http2_keepalive_timeout(Some(QUIET))
         .initial_stream_window_size(WINDOWS.0)
         .initial_connection_window_size(WINDOWS.1);
     if let Some(tls) = tls {

@@ -1,6 +1,6 @@
 //! A camera and an application, by gRPC as anybody would write them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,8 +25,10 @@ use crate::certificates::Authority;
 /// How often a camera takes a frame.
 const PERIOD: Duration = Duration::from_millis(40);
 
+/// What every camera sees: made once, for it takes long.
 pub(crate) fn jpeg() -> Bytes {
-    test_picture(1280, 720, 92).into()
+    static PICTURE: OnceLock<Bytes> = OnceLock::new();
+    PICTURE.get_or_init(|| test_picture(1280, 720, 92).into()).clone()
 }
 
 /// Somebody at a node.

@@ -120,7 +120,7 @@ async fn frames_cross_a_link_at_a_rung_and_survive_the_end_of_either_node() {
     let mut cameras = world.cameras();
     let _film = world.film();
     let request =
-        SubscribeRequest { policy: PolicyMessage::Degrade.into(), ..live("gate", 300, 0.5) };
+        SubscribeRequest { policy: PolicyMessage::Degrade.into(), ..live("gate", 20_000, 0.5) };
     let mut watch = world.subscribe(&request).await;
     for _ in 0..5 {
         is_right(&watch.frame().await.unwrap());
@@ -129,7 +129,7 @@ async fn frames_cross_a_link_at_a_rung_and_survive_the_end_of_either_node() {
     // A subscriber goes without a word; another one that asks for less time has a flow of its own.
     drop(watch);
     let mut watch = world.subscribe(&request).await;
-    let mut other = world.subscribe(&live("gate", 2000, 0.9)).await;
+    let mut other = world.subscribe(&live("gate", 30_000, 0.9)).await;
     is_right(&watch.frame().await.unwrap());
     is_right(&other.frame().await.unwrap());
 
@@ -163,11 +163,11 @@ async fn strangers_see_nothing_and_take_no_part() {
     let world = World::new("frames-acl");
     let _edge = world.edge();
     let _cameras = world.cameras();
-    let _watch = world.subscribe(&live("gate", 300, 0.5)).await;
+    let _watch = world.subscribe(&live("gate", 20_000, 0.5)).await;
 
     let mut stranger = world.client("stranger").await;
     assert!(stranger.cameras().await.is_empty());
-    let denied = stranger.subscribe(live("gate", 300, 0.5)).await.err().expect("it may not");
+    let denied = stranger.subscribe(live("gate", 20_000, 0.5)).await.err().expect("it may not");
     assert_eq!(denied.code(), Code::PermissionDenied);
     let own = world.ports[2];
     let mut liar = Client::proven(own, &world.authority, "stranger").await.unwrap();
@@ -177,13 +177,13 @@ async fn strangers_see_nothing_and_take_no_part() {
     let foreign = Authority::new("frames-foreign");
     let refused = Client::proven(world.ports[1], &foreign, "app").await;
     let served = match refused {
-        Ok(mut client) => client.subscribe(live("gate", 300, 0.5)).await.is_ok(),
+        Ok(mut client) => client.subscribe(live("gate", 20_000, 0.5)).await.is_ok(),
         Err(_) => false,
     };
     assert!(!served, "a certificate of another authority");
     let plain = Client::plain(world.ports[1]).await;
     let served = match plain {
-        Ok(mut client) => client.subscribe(live("gate", 300, 0.5)).await.is_ok(),
+        Ok(mut client) => client.subscribe(live("gate", 20_000, 0.5)).await.is_ok(),
         Err(_) => false,
     };
     assert!(!served, "no certificate");

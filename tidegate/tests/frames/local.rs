@@ -24,9 +24,9 @@ fn node(name: &str, more: &str) -> (Node, u16) {
 async fn a_subscriber_sees_the_frames_that_are_published() {
     let (_node, port) = node("frames-local", "");
     let mut client = Client::plain(port).await.unwrap();
-    let mut first = client.subscribe(live("door", 500, 0.9)).await.unwrap();
-    let mut second = client.subscribe(live("door", 500, 0.9)).await.unwrap();
-    let mut yard = client.subscribe(live("yard", 500, 0.9)).await.unwrap();
+    let mut first = client.subscribe(live("door", 20_000, 0.9)).await.unwrap();
+    let mut second = client.subscribe(live("door", 20_000, 0.9)).await.unwrap();
+    let mut yard = client.subscribe(live("yard", 20_000, 0.9)).await.unwrap();
     let film = Film::of("door", port, None);
     let mut last = 0;
     for _ in 0..10 {
@@ -50,7 +50,7 @@ async fn a_subscriber_sees_the_frames_that_are_published() {
 async fn hostile_frames_are_refused_with_a_word_and_harm_nobody() {
     let (_node, port) = node("frames-hostile", "");
     let mut client = Client::plain(port).await.unwrap();
-    let mut watch = client.subscribe(live("door", 500, 0.9)).await.unwrap();
+    let mut watch = client.subscribe(live("door", 20_000, 0.9)).await.unwrap();
     let mut camera = client.publish().await.unwrap();
     let good = jpeg();
     let mut cut = good.to_vec();
@@ -119,7 +119,7 @@ async fn stored_frames_are_replayed_by_time_after_a_kill() {
     }
     assert_eq!(seen, (5..=15).collect::<Vec<_>>());
     // A restart does not let older frames in.
-    let mut live = client.subscribe(live("door", 500, 0.9)).await.unwrap();
+    let mut live = client.subscribe(live("door", 20_000, 0.9)).await.unwrap();
     let mut camera = client.publish().await.unwrap();
     let request = PublishRequest { camera: "door".into(), jpeg: picture, ..Default::default() };
     camera.send(request).await.unwrap();

@@ -16,14 +16,14 @@ pub(super) fn frames(file: &mut File) {
         "Where cameras publish, camera nodes register and applications subscribe, by gRPC. Off loopback\n\
          everybody shows a certificate.",
     );
-    file.note(
+    file.key(
         "server",
         "\"edge.example:7420\"",
         "The edge server where this node's cameras are registered. Default: subscribers come here.",
     );
-    file.note(
+    file.key(
         "to",
-        "\"edge\"",
+        "\"cloud\"",
         "The output that leads to that server: a link. Required with server.",
     );
     file.key("class", "\"nm\"", "The class of frames. Default: the one for 100ms.");
