@@ -89,22 +89,7 @@ pub fn start_at(
     scripts: Scripts,
 ) -> Result<(Running, Vec<OutputPort>), StartError> {
     let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
-    let (node, spool) = match log {
-        None => (Node::new(options)?, None),
-        Some(Log { opened, options: how }) => {
-            let name = LogName {
-                node: options.name.clone(),
-                incarnation: opened.incarnation,
-                boot: opened.boot,
-                outputs: options.outputs.iter().map(|output| output.name.clone()).collect(),
-            };
-            let counts = CommitCounts::new(spool::damaged_ranges(&opened.recovery));
-            let lengths = opened.recovery.segments.clone();
-            let node = Node::resume(options, opened.recovery)?;
-            let beginning = Beginning { folder: opened.folder, name, lengths };
-            (node, Some(Spool::start(beginning, &how, counts, sender.clone())?))
-        }
-    };
+    let (node, spool) = begin(options, log, &sender)?;
     let intake = Intake::with(sender.clone(), clock, hub.clone());
     let links = intake.links().clone();
     let lanes = node.options().scheduler.lanes(&node.options().classes);
@@ -161,6 +146,28 @@ pub fn start_at(
         task: tokio::spawn(drive.run()),
     };
     Ok((running, ports))
+}
+
+/// The node, anew or where its log ends, and the log's threads.
+fn begin(
+    options: NodeOptions,
+    log: Option<Log>,
+    sender: &mpsc::Sender<Arrival>,
+) -> Result<(Node, Option<Spool>), StartError> {
+    let Some(Log { opened, options: how }) = log else {
+        return Ok((Node::new(options)?, None));
+    };
+    let name = LogName {
+        node: options.name.clone(),
+        incarnation: opened.incarnation,
+        boot: opened.boot,
+        outputs: options.outputs.iter().map(|output| output.name.clone()).collect(),
+    };
+    let counts = CommitCounts::new(spool::damaged_ranges(&opened.recovery));
+    let lengths = opened.recovery.segments.clone();
+    let node = Node::resume(options, opened.recovery)?;
+    let beginning = Beginning { folder: opened.folder, name, lengths };
+    Ok((node, Some(Spool::start(beginning, &how, counts, sender.clone())?)))
 }
 
 #[derive(Debug)]

@@ -195,14 +195,7 @@ impl Bench {
             Bench::Ingest { records, runs, connections } => {
                 accepting(records, runs, connections).await
             }
-            Bench::Broker(options) => {
-                let tidegate = rig::tidegate_program()?;
-                let work = move || broker::run(&options, &tidegate);
-                let found = tokio::task::spawn_blocking(work).await??;
-                let programs = [Program::Tidegate, Program::Mosquitto];
-                let versions = Program::all_with_versions(&programs).into_iter().collect();
-                Ok(Some(Findings { versions, ..found.into() }))
-            }
+            Bench::Broker(options) => subscribing(options).await,
             Bench::Kill9 { only, kills, restarts, cuts, per_second, records, seed } => {
                 let all = kill9::Contestant::ALL.to_vec();
                 let contestants = if only.is_empty() { all } else { only };
@@ -261,6 +254,16 @@ impl Bench {
             }
         }
     }
+}
+
+/// Brokers with subscribers.
+async fn subscribing(options: broker::Options) -> anyhow::Result<Option<Findings>> {
+    let tidegate = rig::tidegate_program()?;
+    let work = move || broker::run(&options, &tidegate);
+    let found = tokio::task::spawn_blocking(work).await??;
+    let programs = [Program::Tidegate, Program::Mosquitto];
+    let versions = Program::all_with_versions(&programs).into_iter().collect();
+    Ok(Some(Findings { versions, ..found.into() }))
 }
 
 /// Plays the file that the words name.
