@@ -133,6 +133,9 @@ async fn chunks(stream: &mut TcpStream, buffer: &mut BytesMut) -> io::Result<Byt
         let size = size.trim().split(';').next().unwrap_or_default();
         let size = usize::from_str_radix(size, 16).map_err(|_| io::ErrorKind::InvalidData)?;
         let chunk = exactly(stream, buffer, size + 2).await?;
+        if !chunk.ends_with(b"\r\n") {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         body.extend_from_slice(&chunk[..size]);
         if size == 0 {
             return Ok(body.freeze());
@@ -212,7 +215,7 @@ mod tests {
         serve(listener, &mut tasks, Arc::new(echo)).unwrap();
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request: &[u8] = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n\
-                               3\r\none\r\na;x=y\r\n, two more.\r\n0\r\n\r\n";
+                               3\r\none\r\nb;x=y\r\n, two more.\r\n0\r\n\r\n";
         for part in request.chunks(5) {
             stream.write_all(part).await.unwrap();
         }
