@@ -16,7 +16,6 @@ import threading
 import unittest
 from collections.abc import Iterator
 
-import grpc
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -37,20 +36,26 @@ def program() -> str | None:
 class Node:
     """A node with one camera, in a folder of its own."""
 
-    def __init__(self, folder: str, port: int = 0) -> None:
-        """Starts it and waits until it is ready."""
+    def __init__(
+        self, folder: str, port: int = 0, mqtt: str = '[[input]]\nmqtt = { listen = "127.0.0.1:0" }\n'
+    ) -> None:
+        """Starts it and waits until it is ready; `port` is that of frames, `mqtt` the configuration of its listener."""
         config = pathlib.Path(folder) / "node.toml"
         config.write_text(
-            '[node]\nname = "n"\n[http]\nlisten = []\n[[input]]\nmqtt = { listen = "127.0.0.1:0" }\n'
+            f'[node]\nname = "n"\n[http]\nlisten = "127.0.0.1:0"\n{mqtt}'
             f'[frames]\nlisten = "127.0.0.1:{port}"\ndirectory = "{folder}/frames"\n[[camera]]\nname = "door"\n'
         )
         command = [program() or "", "run", "-c", str(config)]
         self.process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
-        self.address = ""
+        self.address = self.mqtt = self.http = ""
         for line in self.process.stderr:
             if "frames at " in line:
                 self.address = line.split("frames at ")[1].strip()
+            if "MQTT at " in line:
+                self.mqtt = line.split("MQTT at ")[1].strip()
+            if "status page at " in line:
+                self.http = line.split("status page at ")[1].strip()
             if "ready" in line:
                 break
         self.reader = threading.Thread(target=self.process.stderr.read, daemon=True)
@@ -89,7 +94,7 @@ def film(address: str) -> Iterator[None]:
     def run() -> None:
         shade = 0
         while not over.is_set():
-            with contextlib.suppress(grpc.RpcError, StopIteration), tidegate.Camera("door", address=address) as camera:
+            with contextlib.suppress(tidegate.NodeGone), tidegate.Camera("door", address=address) as camera:
                 while not over.wait(0.03):
                     shade = (shade + 1) % 200
                     camera.publish(picture(shade))
@@ -142,10 +147,11 @@ class Sdk(unittest.TestCase):
             self.assertGreater(camera.publish(picture(7)), 0)
             with self.assertRaises(ValueError):
                 camera.publish(np.zeros((4, 4), np.float32))  # type: ignore[arg-type]
-            with tidegate.VideoCapture("door", latency_ms=0, address=one.address) as capture:
-                with self.assertRaises(grpc.RpcError) as refused:
-                    capture.frame(PATIENCE)
-                self.assertIn("latency_ms is 0", refused.exception.details())
+            capture = tidegate.VideoCapture("door", latency_ms=0, address=one.address)
+            with capture, self.assertRaisesRegex(tidegate.Refused, "latency_ms is 0"):
+                capture.frame(PATIENCE)
+            with tidegate.Camera("cellar", address=one.address) as unknown, self.assertRaises(tidegate.Refused):
+                unknown.publish(picture(7))
 
     def test_stored_frames_are_replayed_and_cameras_are_told(self) -> None:
         """By time, all of them."""

@@ -10,6 +10,7 @@ import grpc
 
 from . import _frames_pb2 as wire
 from ._connection import DEFAULT_ADDRESS, Tls, channel, method
+from ._errors import of_grpc
 from ._frame import Bounds, CameraInfo, Feasible, Frame, Image, Infeasible, Policy, news
 
 _WAITS = (0.1, 2.0)
@@ -39,6 +40,7 @@ class VideoCapture:
         self.meta: Frame | None = None
         """The frame that `read` answered last."""
         self._request = Bounds(latency_ms, min_accuracy, policy).request(camera)
+        self._address = address
         self._channel = channel(address, tls)
         self._on_news = on_news
         self._changed = threading.Condition()
@@ -59,12 +61,12 @@ class VideoCapture:
         return (False, None) if frame is None else (True, frame.image)
 
     def frame(self, timeout: float | None = None) -> Frame | None:
-        """The same, as it came. Raises what the node refused the subscription with."""
+        """The same, as it came. Raises `Refused` where the node refused the subscription."""
         with self._changed:
             self._changed.wait_for(lambda: self._newest or self._error or not self._is_open, timeout)
             frame, self._newest = self._newest, None
             if frame is None and self._error is not None:
-                raise self._error
+                raise of_grpc(self._error, self._address) from self._error
         self.meta = frame or self.meta
         return frame
 
@@ -139,18 +141,27 @@ def replay(
     address: str = DEFAULT_ADDRESS,
     tls: Tls | None = None,
 ) -> Iterator[Frame]:
-    """Every stored frame from one time to another, nanoseconds since 1970, in their order."""
+    """Every stored frame from one time to another, nanoseconds since 1970, in their order.
+
+    Raises `Refused` or `NodeGone`.
+    """
     request = Bounds(min_accuracy=min_accuracy).request(camera, start_ns, stop_ns)
     with channel(address, tls) as to:
         ask = method(to.unary_stream, "Subscribe", wire.SubscribeRequest, wire.SubscribeReply)
-        for reply in ask(request):
-            frame = news(reply)
-            if isinstance(frame, Frame):
-                yield frame
+        try:
+            for reply in ask(request):
+                frame = news(reply)
+                if isinstance(frame, Frame):
+                    yield frame
+        except grpc.RpcError as error:
+            raise of_grpc(error, address) from error
 
 
 def cameras(*, address: str = DEFAULT_ADDRESS, tls: Tls | None = None) -> list[CameraInfo]:
-    """The cameras that we may see at a node."""
+    """The cameras that we may see at a node. Raises `Refused` or `NodeGone`."""
     with channel(address, tls) as to:
         ask = method(to.unary_unary, "GetCameraInfo", wire.CameraInfoRequest, wire.CameraInfoReply)
-        return [CameraInfo.of(camera) for camera in ask(wire.CameraInfoRequest()).cameras]
+        try:
+            return [CameraInfo.of(camera) for camera in ask(wire.CameraInfoRequest()).cameras]
+        except grpc.RpcError as error:
+            raise of_grpc(error, address) from error

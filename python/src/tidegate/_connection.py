@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,12 @@ class Tls:
             pathlib.Path(self.key).read_bytes(),
             pathlib.Path(self.certificate).read_bytes(),
         )
+
+    def context(self) -> ssl.SSLContext:
+        """What TLS of Python wants of it."""
+        context = ssl.create_default_context(cafile=str(self.ca))
+        context.load_cert_chain(str(self.certificate), str(self.key))
+        return context
 
 
 def channel(address: str, tls: Tls | None) -> Any:  # noqa: ANN401

@@ -49,20 +49,21 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     let mut verdict = Verdict::new("adapt_hostile");
     verdict.say(format!(
         "{}/s of other traffic, {}/s that the script sees, every {EVERY}th call does harm; {} s a turn, medians of {} \
-         rounds; milliseconds without and with harm",
+         rounds; milliseconds without and with harm, without what lived while a processor stood still",
         options.per_second, options.harm, options.seconds, options.runs
     ));
     let steps = Place::ALL.len() * HARM.len() * options.runs as usize * 2;
     let progress = Progress::new("adapt-hostile", steps);
     for place in Place::ALL {
         verdict.say(format!(
-            "{:<24}{:>18}{:>18}{:>18}{:>18}{:>14}",
+            "{:<24}{:>18}{:>18}{:>18}{:>18}{:>14}{:>10}",
             place.name(),
             "p50",
             "p99",
             "p99.9",
             "longest",
-            "failed calls"
+            "failed calls",
+            "left out"
         ));
         for (name, harm) in HARM {
             let mut turns = [Vec::new(), Vec::new()];
@@ -94,7 +95,10 @@ fn tell(place: Place, name: &str, turns: &[Vec<Turn>; 2], verdict: &mut Verdict)
         cells.push_str(&format!("{pair:>18}"));
     }
     let failed: u64 = hostile.iter().map(|turn| turn.failed).sum();
-    verdict.say(format!("  {name:<22}{cells}{failed:>14}"));
+    let parts = plain.iter().chain(hostile).map(|turn| (turn.left_out, turn.took.len()));
+    let (out, kept) = parts.fold((0, 0), |(out, kept), (o, k)| (out + o, kept + k));
+    let share = out as f64 / (out + kept).max(1) as f64;
+    verdict.say(format!("  {name:<22}{cells}{failed:>14}{share:>10.3}"));
     let key = format!("{}_{}", place.name(), name.replace(' ', "_"));
     for turn in plain.iter().chain(hostile) {
         if let Some(problem) = &turn.problem {
@@ -121,7 +125,7 @@ mod tests {
     use super::*;
 
     fn turn(millis: f64, failed: u64) -> Turn {
-        Turn { took: vec![millis / 1e3; 10], failed, problem: None }
+        Turn { took: vec![millis / 1e3; 10], failed, ..Turn::default() }
     }
 
     #[test]

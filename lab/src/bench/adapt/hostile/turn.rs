@@ -17,6 +17,7 @@ use crate::bench::adapt::{broker, connect, free_address};
 use crate::load::mqtt::{Hello, Packet, hello};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
+use crate::net::watch::{Still, Watch};
 use crate::rig;
 
 /// For a process to start, and for what is under way at the end.
@@ -50,8 +51,11 @@ impl Place {
 /// What came of it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Turn {
-    /// Seconds that each record or request of other traffic took, sorted.
+    /// Seconds that each record or request of other traffic took, sorted; those aside that lived while a processor of
+    /// the machine stood still.
     pub(super) took: Vec<f64>,
+    /// How many were left out.
+    pub(super) left_out: usize,
     /// Calls of the script that failed.
     pub(super) failed: u64,
     pub(super) problem: Option<String>,
@@ -65,12 +69,13 @@ impl Turn {
     }
 }
 
-/// Times of other traffic.
-type Book = Arc<Mutex<Vec<f64>>>;
+/// When each of other traffic was sent and came.
+type Book = Arc<Mutex<Vec<(Instant, Instant)>>>;
 
 /// Plays it.
 pub(super) async fn play(place: Place, script: &str, options: &Options) -> anyhow::Result<Turn> {
     let (scratch, book, mut far) = (Scratch::new()?, Book::default(), JoinSet::new());
+    let watch = Watch::start();
     let zero = Instant::now();
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     let behind = listener.local_addr()?;
@@ -128,12 +133,23 @@ pub(super) async fn play(place: Place, script: &str, options: &Options) -> anyho
             0
         }
     };
-    let mut took = book.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    took.sort_by(f64::total_cmp);
-    if (took.len() as u64) < sent {
-        problem.get_or_insert(format!("{} of {sent} came through", took.len()));
+    let lives = book.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if (lives.len() as u64) < sent {
+        problem.get_or_insert(format!("{} of {sent} came through", lives.len()));
     }
-    Ok(Turn { took, failed, problem })
+    let took = undisturbed(&lives, &watch.take());
+    Ok(Turn { left_out: lives.len() - took.len(), took, failed, problem })
+}
+
+/// How long each took that did not live beside a standstill of the machine, sorted.
+fn undisturbed(lives: &[(Instant, Instant)], stills: &[Still]) -> Vec<f64> {
+    let is_calm = |&(sent, came): &(Instant, Instant)| {
+        !stills.iter().any(|still| still.touches(sent.into_std(), came.into_std()))
+    };
+    let calm = lives.iter().copied().filter(is_calm);
+    let mut took: Vec<f64> = calm.map(|(sent, came)| (came - sent).as_secs_f64()).collect();
+    took.sort_by(f64::total_cmp);
+    took
 }
 
 fn configuration(place: Place, [near, status, behind]: [SocketAddr; 3], file: &str) -> String {
@@ -173,9 +189,8 @@ fn taker(book: &Book, zero: Instant) -> broker::Handler {
     Arc::new(move |came| {
         let now = Instant::now();
         if let (CALM, Ok(sent)) = (&*came.topic, <[u8; 8]>::try_from(&came.payload[..])) {
-            let sent = Duration::from_nanos(u64::from_be_bytes(sent));
-            let took = now.saturating_duration_since(zero + sent).as_secs_f64();
-            book.lock().unwrap_or_else(PoisonError::into_inner).push(took);
+            let sent = zero + Duration::from_nanos(u64::from_be_bytes(sent));
+            book.lock().unwrap_or_else(PoisonError::into_inner).push((sent, now.max(sent)));
         }
         now
     })
@@ -238,8 +253,7 @@ async fn ask(
         let answer = timeout(DRAIN, http::ask(&mut stream, &request)).await??;
         ensure!(answer.second() == "200", "answered {}", answer.second());
         if let Some(book) = &book {
-            let took = from.elapsed().as_secs_f64();
-            book.lock().unwrap_or_else(PoisonError::into_inner).push(took);
+            book.lock().unwrap_or_else(PoisonError::into_inner).push((from, Instant::now()));
         }
     }
     Ok(())

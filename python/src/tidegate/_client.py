@@ -1,0 +1,262 @@
+"""Ordinary records: published at a node, and subscribed to, over MQTT 5."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from ._connection import Tls
+from ._errors import NodeGone, Refused
+
+_FAILED = 0x80
+"""Reason codes from here on say no."""
+
+
+def _properties(packet: int) -> Any:  # noqa: ANN401
+    return Properties(packet)  # type: ignore[no-untyped-call]
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """A record as it came."""
+
+    topic: str
+    payload: bytes
+    qos: int
+    is_retained: bool
+    """It was kept for those who subscribe later."""
+    properties: Mapping[str, str]
+    """User properties; of one name the last."""
+
+
+class Subscription:
+    """Records of some topics in the order in which they came; the newest are kept where nobody takes them."""
+
+    def __init__(self, client: Client, number: int, filters: tuple[str, ...], qos: int, keep: int) -> None:
+        """By `Client.subscribe`."""
+        self._client, self._number, self._filters, self._qos = client, number, filters, qos
+        self._records: collections.deque[Record] = collections.deque(maxlen=keep)
+        self._changed = threading.Condition()
+        self._skipped = 0
+        self._is_open = True
+
+    def get(self, timeout: float | None = None) -> Record | None:
+        """The next record: waits for one, at most `timeout` seconds. None when none came, or it is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._records or not self._is_open, timeout)
+            return self._records.popleft() if self._records else None
+
+    def __iter__(self) -> Iterator[Record]:
+        """Records until it is closed."""
+        while (record := self.get()) is not None:
+            yield record
+
+    @property
+    def skipped(self) -> int:
+        """Records that were dropped here, because `keep` newer ones came before anybody took them."""
+        return self._skipped
+
+    def close(self) -> None:
+        """Ends it; what has come can still be taken."""
+        self._client._forget(self._number, self._filters)
+        self._end()
+
+    def __enter__(self) -> Subscription:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends it."""
+        self.close()
+
+    def _take(self, record: Record) -> None:
+        with self._changed:
+            self._skipped += len(self._records) == self._records.maxlen
+            self._records.append(record)
+            self._changed.notify_all()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._is_open = False
+            self._changed.notify_all()
+
+
+class Client:
+    """A connection to a node's MQTT listener, which comes back by itself and then subscribes again."""
+
+    def __init__(
+        self,
+        address: str = "127.0.0.1:1883",
+        *,
+        name: str = "",
+        user: str | None = None,
+        password: str | None = None,
+        tls: Tls | ssl.SSLContext | None = None,
+        timeout: float = 10.0,
+    ) -> None:
+        """Connects, within `timeout` seconds. `name` is the MQTT client identifier; without one the node chooses.
+
+        `tls` names our certificate, or is a context of Python's. Raises `Refused` or `NodeGone`.
+        """
+        self._address, self._timeout = address, timeout
+        self._changed = threading.Condition()
+        self._answers: dict[tuple[str, int], Any] = {}
+        self._unawaited: set[tuple[str, int]] = set()
+        self._subscriptions: dict[int, Subscription] = {}
+        self._numbers = 0
+        self._greetings: list[Any] = []
+        self._is_up = False
+        self._mqtt = mqtt.Client(CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5)
+        self._mqtt.reconnect_delay_set(1, 2)
+        if user is not None:
+            self._mqtt.username_pw_set(user, password)
+        if tls is not None:
+            self._mqtt.tls_set_context(tls.context() if isinstance(tls, Tls) else tls)
+        self._mqtt.on_connect = self._on_connect
+        self._mqtt.on_disconnect = self._on_disconnect
+        self._mqtt.on_message = self._on_message
+        self._mqtt.on_publish = lambda _c, _u, mid, code, _p: self._answer("publish", mid, [code])
+        self._mqtt.on_subscribe = lambda _c, _u, mid, codes, _p: self._answer("subscribe", mid, codes)
+        host, _, port = address.rpartition(":")
+        try:
+            self._mqtt.connect(host.strip("[]"), int(port))
+        except OSError as error:
+            raise NodeGone(f"{address}: {error}") from error
+        self._mqtt.loop_start()
+        with self._changed:
+            self._changed.wait_for(lambda: self._greetings, timeout)
+        if not self._greetings:
+            self.close()
+            raise NodeGone(f"{address}: no answer in {timeout} s")
+        if self._greetings[0].is_failure:
+            self.close()
+            raise Refused(str(self._greetings[0]))
+
+    def publish(
+        self,
+        topic: str,
+        payload: bytes | str = b"",
+        *,
+        qos: int = 1,
+        retain: bool = False,
+        expires_s: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Publishes a record and waits until the node has accepted it (qos 0: until it is written).
+
+        After `expires_s` seconds nobody wants it any more. Raises `Refused` with the node's reason, or `NodeGone` when
+        it has not answered in `timeout` seconds (default: the client's); it may have been accepted all the same.
+        """
+        with_it: Any = _properties(PacketTypes.PUBLISH)
+        if expires_s is not None:
+            with_it.MessageExpiryInterval = expires_s
+        if properties:
+            with_it.UserProperty = list(properties.items())
+        seconds = self._timeout if timeout is None else timeout
+        with self._changed:
+            # Before it is up again what is subscribed to is not, and would miss this.
+            if not self._changed.wait_for(lambda: self._is_up, seconds):
+                raise NodeGone(f"{self._address}: no connection in {seconds} s")
+        sent = self._mqtt.publish(topic, payload, qos, retain, with_it)
+        if sent.rc not in (mqtt.MQTT_ERR_SUCCESS, mqtt.MQTT_ERR_NO_CONN):
+            raise NodeGone(f"{self._address}: {mqtt.error_string(sent.rc)}")
+        self._wait("publish", sent.mid, seconds)
+
+    def subscribe(self, *filters: str, qos: int = 1, keep: int = 1000) -> Subscription:
+        """Subscribes to topics by MQTT's filters (`+`, `#`, `$share/group/filter`), with at most `qos`.
+
+        Of what nobody takes the newest `keep` records are kept. Raises `Refused` or `NodeGone`.
+        """
+        if not filters:
+            raise ValueError("a subscription needs a filter, for instance 'factory/#'")
+        self._numbers += 1
+        subscription = Subscription(self, self._numbers, filters, qos, keep)
+        self._subscriptions[self._numbers] = subscription
+        try:
+            self._wait("subscribe", self._ask(subscription), self._timeout)
+        except Exception:
+            del self._subscriptions[subscription._number]
+            raise
+        return subscription
+
+    def close(self) -> None:
+        """Ends the connection and its subscriptions."""
+        self._mqtt.disconnect()
+        self._mqtt.loop_stop()
+        for subscription in self._subscriptions.values():
+            subscription._end()
+
+    def __enter__(self) -> Client:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the connection."""
+        self.close()
+
+    def _ask(self, subscription: Subscription) -> int:
+        number: Any = _properties(PacketTypes.SUBSCRIBE)
+        number.SubscriptionIdentifier = subscription._number
+        options = SubscribeOptions(qos=subscription._qos)
+        code, mid = self._mqtt.subscribe([(one, options) for one in subscription._filters], properties=number)
+        if code != mqtt.MQTT_ERR_SUCCESS or mid is None:
+            raise NodeGone(f"{self._address}: {mqtt.error_string(code)}")
+        return mid
+
+    def _forget(self, number: int, filters: tuple[str, ...]) -> None:
+        if self._subscriptions.pop(number, None) is not None:
+            others = {one for other in self._subscriptions.values() for one in other._filters}
+            if unwanted := [one for one in filters if one not in others]:
+                self._mqtt.unsubscribe(unwanted)
+
+    def _answer(self, kind: str, mid: int, codes: list[Any]) -> None:
+        with self._changed:
+            if (kind, mid) in self._unawaited:
+                self._unawaited.remove((kind, mid))
+                return
+            self._answers[kind, mid] = next((code for code in codes if code.value >= _FAILED), codes[0])
+            self._changed.notify_all()
+
+    def _wait(self, kind: str, mid: int, seconds: float) -> None:
+        with self._changed:
+            if not self._changed.wait_for(lambda: (kind, mid) in self._answers, seconds):
+                self._unawaited.add((kind, mid))
+                raise NodeGone(f"{self._address}: no answer in {seconds} s")
+            code = self._answers.pop((kind, mid))
+        if code.value >= _FAILED:
+            raise Refused(str(code))
+
+    def _on_connect(self, _client: Any, _data: Any, _flags: Any, code: Any, _properties: Any) -> None:  # noqa: ANN401
+        if not code.is_failure:
+            for subscription in list(self._subscriptions.values()):
+                # The connection is gone again: then this is called again.
+                with contextlib.suppress(NodeGone), self._changed:
+                    self._unawaited.add(("subscribe", self._ask(subscription)))
+        with self._changed:
+            self._greetings = [code]
+            self._is_up = not code.is_failure
+            self._changed.notify_all()
+
+    def _on_disconnect(self, *_: object) -> None:
+        with self._changed:
+            self._is_up = False
+
+    def _on_message(self, _client: Any, _data: Any, message: mqtt.MQTTMessage) -> None:  # noqa: ANN401
+        said = message.properties
+        pairs = getattr(said, "UserProperty", []) if said else []
+        record = Record(message.topic, bytes(message.payload), message.qos, message.retain, dict(pairs))
+        for number in getattr(said, "SubscriptionIdentifier", []) if said else []:
+            if (subscription := self._subscriptions.get(number)) is not None:
+                subscription._take(record)
