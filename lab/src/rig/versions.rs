@@ -12,6 +12,8 @@ pub enum Program {
     Tidegate,
     /// The MQTT broker.
     Mosquitto,
+    /// Another one, in Go.
+    Mochi,
     /// The AMQP broker.
     RabbitMq,
     /// The NATS server.
@@ -33,6 +35,7 @@ impl Program {
         match self {
             Program::Tidegate => "tidegate",
             Program::Mosquitto => "mosquitto",
+            Program::Mochi => "mochi-mqtt",
             Program::RabbitMq => "rabbitmq",
             Program::Nats => "nats-server",
             Program::Zenoh => "eclipse-zenoh",
@@ -53,6 +56,10 @@ impl Program {
             Program::RabbitMq => {
                 let script = Some(PathBuf::from(RABBITMQ)).filter(|path| path.is_file());
                 script.or_else(|| on_system("rabbitmq-server")).ok_or(missing("rabbitmq-server"))
+            }
+            Program::Mochi => {
+                let own = own.map(|folder| folder.join("bin/mochi-mqtt"));
+                own.filter(|path| path.is_file()).ok_or(missing("scripts/rivals.sh"))
             }
             Program::Nats => {
                 let own = own.map(|folder| folder.join("bin/nats-server"));
@@ -83,6 +90,12 @@ impl Program {
             Program::Tidegate => said(&path, &["--version"]),
             Program::Mosquitto => said(&path, &["-h"]),
             Program::Nats => said(&path, &["--version"]),
+            // It does not say; Go's compiler has written it down.
+            Program::Mochi => {
+                let path = path.display().to_string();
+                let said = said(Path::new("go"), &["version", "-m", &path]);
+                return of_module(&said, "github.com/mochi-mqtt/server").to_owned();
+            }
             Program::Envoy => return of_envoy(&said(&path, &["--version"])).to_owned(),
             // Asking it would start a virtual machine: its folder has the version in its name.
             Program::RabbitMq => folder_of_rabbitmq(&path),
@@ -127,6 +140,16 @@ fn of_envoy(said: &str) -> &str {
     after.split('/').nth(1).unwrap_or("unknown")
 }
 
+/// The version of a module of Go in what `go version -m` says.
+fn of_module<'a>(said: &'a str, module: &str) -> &'a str {
+    let lines = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut versions = lines.filter_map(|words| match words[..] {
+        ["mod", name, version, ..] if name.starts_with(module) => Some(version),
+        _ => None,
+    });
+    versions.next().map_or("unknown", |version| version.trim_start_matches('v'))
+}
+
 /// The first number with dots in a text.
 fn number(text: &str) -> Option<&str> {
     let words = text.split(|sign: char| sign.is_whitespace() || sign == '-' || sign == ':');
@@ -147,6 +170,8 @@ mod tests {
         assert_eq!(number("rabbitmq_server-3.10.8"), Some("3.10.8"));
         assert_eq!(number("tidegate 0.1.0"), Some("0.1.0"));
         assert_eq!(number("no such program"), None);
+        let go = "mochi: go1.25\n\tpath\tx.y/m/cmd\n\tmod\tx.y/m/v2\tv2.7.9\th1:aa=\n";
+        assert_eq!(of_module(go, "x.y/m"), "2.7.9");
         assert_eq!(of_envoy("/opt/envoy  version: 9e55/1.40.0/Clean/RELEASE"), "1.40.0");
     }
 }

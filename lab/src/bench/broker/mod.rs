@@ -1,5 +1,5 @@
 //! Publishing and subscribing at one process: what a delivery costs and how long it takes, beside Mosquitto
-//! and, where it is installed, NanoMQ.
+//! and, where they are installed, Mochi and NanoMQ.
 //!
 //! Cost: publishers send as fast as they are let, and every message is waited for; deliveries by the CPU time of
 //! the whole broker. Delay: the same shapes at a steady rate, from just before the write to just after the
@@ -21,6 +21,7 @@ use super::{figure, median};
 use crate::load::raw;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
+use crate::rig::versions::Program;
 
 /// Payload of every message.
 const PAYLOAD: usize = 64;
@@ -48,14 +49,25 @@ pub struct Options {
 enum Contestant {
     Tidegate,
     Mosquitto,
+    Mochi,
     NanoMq,
 }
+
+/// What of Mochi's limits is not enough, or would be nothing by being left out.
+const MOCHI: &str = "hooks: { auth: { allow_all: true } }
+logging: { level: ERROR }
+options:
+  capabilities: { maximum_clients: 1000, maximum_client_writes_pending: 65535, maximum_inflight: 65535,
+    receive_maximum: 65535, maximum_qos: 2, retain_available: 1, wildcard_sub_available: 1, sub_id_available: 1,
+    shared_sub_available: 1 }
+";
 
 impl Contestant {
     fn name(self) -> &'static str {
         match self {
             Contestant::Tidegate => "tidegate",
             Contestant::Mosquitto => "mosquitto",
+            Contestant::Mochi => "mochi",
             Contestant::NanoMq => "nanomq",
         }
     }
@@ -63,6 +75,7 @@ impl Contestant {
     fn start(self, tidegate: &Path) -> io::Result<Server> {
         let address = free_address()?;
         let (ip, port) = (address.ip(), address.port());
+        let mochi = Program::Mochi.path().unwrap_or_default();
         let (program, arguments, text): (&Path, &[&str], _) = match self {
             Contestant::Tidegate => {
                 let text = format!(
@@ -78,6 +91,12 @@ impl Contestant {
                 );
                 (Path::new("mosquitto"), &[], text)
             }
+            Contestant::Mochi => {
+                let text = format!(
+                    "listeners: [{{ type: tcp, id: bench, address: \"{address}\" }}]\n{MOCHI}"
+                );
+                (&mochi, &[], text)
+            }
             Contestant::NanoMq => {
                 let text = format!(
                     "listeners.tcp {{ bind = \"{address}\" }}\nlog {{ to = [] }}\nmqtt {{ max_mqueue_len = 65535 }}\n"
@@ -85,7 +104,11 @@ impl Contestant {
                 (Path::new("nanomq"), &["start"], text)
             }
         };
-        let with_file = if self == Contestant::NanoMq { "--conf" } else { "-c" };
+        let with_file = match self {
+            Contestant::NanoMq => "--conf",
+            Contestant::Mochi => "--config",
+            _ => "-c",
+        };
         Server::launch_with((program, arguments), with_file, address, &text, false)
     }
 }
@@ -122,17 +145,19 @@ struct Turn {
 pub fn run(options: &Options, tidegate: &Path) -> io::Result<Vec<String>> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
     let mut contestants = vec![Contestant::Tidegate, Contestant::Mosquitto];
-    if is_installed("nanomq") {
-        contestants.push(Contestant::NanoMq);
-    }
+    let others = [
+        (Contestant::Mochi, Program::Mochi.path().is_ok()),
+        (Contestant::NanoMq, is_installed("nanomq")),
+    ];
+    contestants.extend(others.iter().filter(|(_, is_here)| *is_here).map(|(one, _)| *one));
     let runs = options.runs.max(1);
     let progress = Progress::new("broker", SHAPES.len() * 2 * runs * contestants.len());
     let mut lines = vec![format!(
         "Deliveries of {PAYLOAD} B for a second of the broker's CPU, and p99 at {} a second; medians of {runs} rounds",
         options.rate
     )];
-    if contestants.len() == 2 {
-        lines.push("skipped: nanomq: not installed".into());
+    for (one, _) in others.iter().filter(|(_, is_here)| !is_here) {
+        lines.push(format!("skipped: {}: not installed", one.name()));
     }
     let mut figures = Vec::new();
     for shape in SHAPES {
