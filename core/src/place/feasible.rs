@@ -6,6 +6,8 @@
 //! (docs/algorithms-place.md#feasibility).
 //! Limits: none.
 
+use std::time::Duration;
+
 use super::{Machine, Problem, TopicId};
 
 /// Asks the model about sets of topics, and counts how often.
@@ -14,12 +16,23 @@ pub struct Feasible<'a> {
     questions: u64,
     set: Vec<&'a super::Topic>,
     p90: Vec<f64>,
+    together: Vec<Option<usize>>,
 }
+
+/// A topic that only is there.
+const IDLE: super::Topic = super::Topic {
+    work: Duration::ZERO,
+    work_cv: 0.0,
+    rate: 0.0,
+    subscribers: 0,
+    bound: Duration::MAX,
+    is_serial: false,
+};
 
 impl<'a> Feasible<'a> {
     /// Nothing asked yet.
     pub fn new(problem: Problem<'a>) -> Self {
-        Feasible { problem, questions: 0, set: Vec::new(), p90: Vec::new() }
+        Feasible { problem, questions: 0, set: Vec::new(), p90: Vec::new(), together: Vec::new() }
     }
 
     /// The problem.
@@ -38,7 +51,7 @@ impl<'a> Feasible<'a> {
         self.set.clear();
         self.set.extend(topics.into_iter().map(|topic| &all[topic.index()]));
         let load: f64 = self.set.iter().map(|topic| topic.load()).sum();
-        if self.set.len() > together_max || load > model.load_max(machine) {
+        if self.set.len() > together_max || load > model.load_max(machine, self.set.len()) + 1e-12 {
             return false;
         }
         self.questions += 1;
@@ -48,6 +61,42 @@ impl<'a> Feasible<'a> {
             *p90 <= topic.bound.as_secs_f64() * (1.0 - margin)
         };
         self.set.iter().zip(&self.p90).all(keeps)
+    }
+
+    /// The most topics among which this one keeps its bound on the best machine, itself included, if the others
+    /// do nothing at all; 0 where it misses its bound alone. Asked once for each topic.
+    pub fn together(&mut self, topic: TopicId) -> usize {
+        let Problem { topics, machines, together_max, .. } = self.problem;
+        if self.together.is_empty() {
+            self.together = vec![None; topics.len()];
+        }
+        if let Some(known) = self.together[topic.index()] {
+            return known;
+        }
+        let Some(machine) = machines.best() else { return 0 };
+        let (mut fits, mut too_many) = (0, together_max + 1);
+        while too_many - fits > 1 {
+            let middle = fits.midpoint(too_many);
+            if self.fits_among_idle(&machine, topic, middle - 1) {
+                fits = middle;
+            } else {
+                too_many = middle;
+            }
+        }
+        self.together[topic.index()] = Some(fits);
+        fits
+    }
+
+    fn fits_among_idle(&mut self, machine: &Machine, topic: TopicId, others: usize) -> bool {
+        let Problem { topics, model, margin, .. } = self.problem;
+        let topic = &topics[topic.index()];
+        self.set.clear();
+        self.set.push(topic);
+        self.set.extend(std::iter::repeat_n(&IDLE, others));
+        self.questions += 1;
+        self.p90.clear();
+        model.p90(machine, &self.set, &mut self.p90);
+        self.p90[0] <= topic.bound.as_secs_f64() * (1.0 - margin)
     }
 
     /// The 90th percentile of each of these topics on a machine, in seconds.

@@ -1,7 +1,7 @@
 //! First fit decreasing: each topic, the slowest alone first, goes to the first node that can host it.
 //! Source: papers/topic-placement.txt, §V-C, Alg. 1 (FFD_k).
 //! Inputs: topics, machines, model, k. Outputs: topics by node. O(n log n + n |B|) questions at most; nodes whose
-//! processors are taken are not asked about, which changes nothing.
+//! processors are taken, or whose topics bear no other one, are not asked about, which changes nothing.
 //! Deviations: a topic that no node can host is named, where the paper has none (Property 1a); machines may be
 //! unequal, and are opened in the order given (docs/algorithms-place.md#first-fit).
 //! Limits: none.
@@ -29,9 +29,10 @@ impl Packing {
     /// Puts a topic on the first node that can host it, on a new one otherwise.
     pub(super) fn place(&mut self, feasible: &mut Feasible<'_>, topic: TopicId) {
         let load = feasible.problem().topics[topic.index()].load();
+        let together = feasible.together(topic);
         let mut from = 0;
         while let Some(node) = self.residual.first(from, load) {
-            if self.add(feasible, node, topic) {
+            if self.plan.nodes[node].len() < together && self.add(feasible, node, topic) {
                 return;
             }
             from = node + 1;
@@ -66,19 +67,22 @@ impl Packing {
     }
 
     /// Opens a node for topics that are known to fit it.
-    pub(super) fn open(&mut self, feasible: &Feasible<'_>, topics: Vec<TopicId>) {
+    pub(super) fn open(&mut self, feasible: &mut Feasible<'_>, topics: Vec<TopicId>) {
         self.plan.nodes.push(topics);
         self.note(feasible, self.plan.nodes.len() - 1);
     }
 
-    fn note(&mut self, feasible: &Feasible<'_>, node: usize) {
+    fn note(&mut self, feasible: &mut Feasible<'_>, node: usize) {
         let super::Problem { topics, machines, model, together_max, .. } = *feasible.problem();
+        // One more than its most sensitive topic bears is one too many.
+        let borne = self.plan.nodes[node].iter().map(|topic| feasible.together(*topic)).min();
         let Some(machine) = machines.nth(node) else { return };
         let hosted = &self.plan.nodes[node];
         let load: f64 = hosted.iter().map(|topic| topics[topic.index()].load()).sum();
         // What `fits` finds too much must never look as if there were room, nor the other way round.
-        let left = model.load_max(machine) - load + 1e-9;
-        self.residual.set(node, if hosted.len() < together_max { left } else { -1.0 });
+        let left = model.load_max(machine, hosted.len() + 1) - load + 1e-9;
+        let has_room = hosted.len() < borne.unwrap_or(together_max);
+        self.residual.set(node, if has_room { left } else { -1.0 });
     }
 }
 

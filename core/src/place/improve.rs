@@ -1,28 +1,28 @@
 //! Improves on first fit: several orders, then a search that takes a few nodes apart and fits their topics in again.
-//! Source: own. Orders as in bin packing with several resources; the search is the ruin and recreate of Schrimpf et
-//! al. (2000) with the objective of Falkenauer (1996): of two plans with as many nodes, the one with fuller and
-//! emptier nodes is better, for an almost empty node is almost gone.
+//! Source: own. Orders as in bin packing with several resources; the search is `search.rs`; both end when the lower
+//! bound is reached.
 //! Inputs: topics, machines, model, k, a seed, questions at most. Outputs: topics by node.
 //! Deviations: none.
 //! Limits: the number of questions.
 
+use super::bound::{LowerBound, lower_bound};
 use super::first_fit::{Packing, first_fit};
-use super::{Feasible, Plan, TopicId};
-use crate::random::SplitMix;
+use super::search::Search;
+use super::{Feasible, Machines, Plan, TopicId};
 
 /// Of the questions, the part for orders.
 const ORDERS_PART: u64 = 4;
-/// Nodes that are taken apart at once, at most.
-const RUINED_MAX: usize = 6;
 
 /// The best plan found; never more nodes than first fit decreasing needs.
 pub fn improve(feasible: &mut Feasible<'_>, seed: u64, questions_max: u64) -> Plan {
-    let mut random = SplitMix(seed);
     let start = feasible.questions();
     let order = feasible.by_latency_alone();
     let mut best = first_fit(feasible, &order);
-    for order in orders(feasible) {
-        if feasible.questions() - start >= questions_max / ORDERS_PART {
+    let bound = lower_bound(feasible);
+    for order in orders(feasible, &bound) {
+        if feasible.questions() - start >= questions_max / ORDERS_PART
+            || best.used() <= bound.nodes && best.unplaced.is_empty()
+        {
             break;
         }
         let plan = first_fit(feasible, &order);
@@ -30,17 +30,20 @@ pub fn improve(feasible: &mut Feasible<'_>, seed: u64, questions_max: u64) -> Pl
             best = plan;
         }
     }
-    while feasible.questions() - start < questions_max && best.used() > 1 {
-        let plan = ruin_and_recreate(feasible, &best, &mut random);
-        if !is_better(feasible, &best, &plan) {
-            best = plan;
-        }
+    best.nodes = Search::new(feasible, &bound, &best, seed).run(start + questions_max);
+    if matches!(feasible.problem().machines, Machines::Any(_)) {
+        best.nodes.retain(|node| !node.is_empty());
+        return best;
     }
-    best
+    // Machines that the search has emptied may host what found none before.
+    let mut packing = Packing::default();
+    best.nodes.into_iter().for_each(|node| packing.open(feasible, node));
+    best.unplaced.into_iter().for_each(|topic| packing.place(feasible, topic));
+    packing.plan
 }
 
 /// Orders that fill nodes in other ways: by load, by how much of its bound a topic needs, by bound.
-fn orders(feasible: &Feasible<'_>) -> Vec<Vec<TopicId>> {
+fn orders(feasible: &Feasible<'_>, lower: &LowerBound) -> Vec<Vec<TopicId>> {
     let topics = feasible.problem().topics;
     let bound = |topic: TopicId| topics[topic.index()].bound.as_secs_f64();
     let load = |topic: TopicId| topics[topic.index()].load();
@@ -50,7 +53,10 @@ fn orders(feasible: &Feasible<'_>) -> Vec<Vec<TopicId>> {
         order.sort_by(|a, b| key(*b).total_cmp(&key(*a)).then(a.cmp(b)));
         order
     };
+    let together = |topic: TopicId| lower.together[topic.index()] as f64;
     vec![
+        by(&|topic| lower.weights[topic.index()]),
+        by(&|topic| load(topic) - 1e6 * together(topic)),
         by(&load),
         by(&|topic| load(topic) / bound(topic)),
         by(&|topic| work(topic) / bound(topic)),
@@ -74,38 +80,6 @@ fn is_better(feasible: &Feasible<'_>, plan: &Plan, than: &Plan) -> bool {
         std::cmp::Ordering::Greater => false,
         std::cmp::Ordering::Equal => fullness(plan) > fullness(than) + 1e-12,
     }
-}
-
-/// Takes the lightest node and some others apart and places their topics again, the largest first.
-fn ruin_and_recreate(feasible: &mut Feasible<'_>, plan: &Plan, random: &mut SplitMix) -> Plan {
-    let topics = feasible.problem().topics;
-    let load = |topic: TopicId| topics[topic.index()].load();
-    let total = |node: &[TopicId]| -> f64 { node.iter().map(|topic| load(*topic)).sum() };
-    let nodes = plan.nodes.len();
-    let lightest =
-        (0..nodes).min_by(|&a, &b| total(&plan.nodes[a]).total_cmp(&total(&plan.nodes[b])));
-    let mut ruined: Vec<usize> = lightest.into_iter().collect();
-    for _ in 0..1 + random.below(RUINED_MAX) {
-        ruined.push(random.below(nodes));
-    }
-    let mut packing = Packing::default();
-    let mut free: Vec<TopicId> = plan.unplaced.clone();
-    for (node, hosted) in plan.nodes.iter().enumerate() {
-        if ruined.contains(&node) {
-            free.extend(hosted);
-        } else {
-            packing.open(feasible, hosted.clone());
-        }
-    }
-    // Large ones first, but not always in the same order.
-    let shaken: Vec<f64> =
-        free.iter().map(|&topic| load(topic) * (0.7 + 0.6 * random.share())).collect();
-    let mut order: Vec<usize> = (0..free.len()).collect();
-    order.sort_by(|&a, &b| shaken[b].total_cmp(&shaken[a]));
-    for place in order {
-        packing.place(feasible, free[place]);
-    }
-    packing.plan
 }
 
 #[cfg(test)]

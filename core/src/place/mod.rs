@@ -4,24 +4,31 @@
 //! feasible where all keep their bounds (`feasible`). The heuristics differ in how they search for sets. All
 //! are pure: time budgets are counted in questions to the model, randomness has a seed.
 
+mod bound;
 mod feasible;
 mod first_fit;
 mod hybrid;
 mod improve;
 mod largest_set;
+mod method;
 mod pairs;
+mod parts;
 mod physics;
 mod repair;
 mod residual;
+mod search;
 
 use std::time::Duration;
 
+pub use self::bound::{LowerBound, lower_bound};
 pub use self::feasible::Feasible;
 pub use self::first_fit::first_fit;
 pub use self::hybrid::hybrid;
 pub use self::improve::improve;
 pub use self::largest_set::largest_set;
+pub use self::method::Method;
 pub use self::pairs::pairs;
+pub use self::parts::{Help, PARTS_MAX, fits_alone, help, replica, split};
 pub use self::physics::Physics;
 pub use self::repair::{Move, Repair, repair};
 
@@ -90,6 +97,19 @@ impl Machines {
             Machines::Listed(all) => all.get(place),
         }
     }
+
+    /// A machine that is in nothing worse than any of these; `None` where there is none.
+    pub fn best(&self) -> Option<Machine> {
+        match self {
+            Machines::Any(machine) => Some(*machine),
+            Machines::Listed(all) => all.iter().copied().reduce(|one, other| Machine {
+                cores: one.cores.max(other.cores),
+                speed: one.speed.max(other.speed),
+                contention: one.contention.min(other.contention),
+                bias: one.bias.min(other.bias),
+            }),
+        }
+    }
 }
 
 /// Predicts latencies.
@@ -99,8 +119,9 @@ pub trait Model {
     /// the paper).
     fn p90(&self, machine: &Machine, topics: &[&Topic], answer: &mut Vec<f64>);
 
-    /// Sum of `load` beyond which no set is feasible, so that most full nodes need not be asked about.
-    fn load_max(&self, machine: &Machine) -> f64;
+    /// Sum of `load` beyond which no set of so many topics or more is feasible, so that most full nodes need not
+    /// be asked about.
+    fn load_max(&self, machine: &Machine, together: usize) -> f64;
 }
 
 /// What is to be placed, and where.

@@ -119,9 +119,10 @@ impl Model for Physics {
         }
     }
 
-    fn load_max(&self, machine: &Machine) -> f64 {
+    fn load_max(&self, machine: &Machine, together: usize) -> f64 {
         // `load` counts the work as it was measured.
-        machine.cores * machine.speed * LOAD_MAX
+        let slower = 1.0 + machine.contention * (together as f64 - 1.0).max(0.0);
+        machine.cores * machine.speed * LOAD_MAX / slower
     }
 }
 
@@ -214,7 +215,7 @@ mod tests {
         #[test]
         fn no_set_is_feasible_beyond_the_greatest_load(topics in prop::collection::vec(any_topic(), 1..8)) {
             let load: f64 = topics.iter().map(Topic::load).sum();
-            if load > Physics.load_max(&MACHINE) {
+            if load > Physics.load_max(&MACHINE, topics.len()) {
                 prop_assert!(p90(&MACHINE, &topics).iter().all(|p90| p90.is_infinite()));
             }
         }

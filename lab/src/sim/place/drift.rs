@@ -2,7 +2,7 @@
 
 use tidegate_core::place::{Feasible, Machines, Plan, repair};
 
-use super::topics::{KINDS, MACHINE, REPORTED};
+use super::topics::{DRIFTING, KINDS, MACHINE};
 use super::{ffd, problem};
 use crate::bench::figure;
 use crate::sim::random::Random;
@@ -16,7 +16,7 @@ const FACTOR: std::ops::Range<f64> = 0.6..1.5;
 const MOVES_MAX: usize = 60;
 
 pub(super) fn run(seed: u64) -> (Vec<String>, Vec<String>) {
-    let kind = KINDS.into_iter().find(|kind| kind.name == REPORTED).expect("it is a kind");
+    let kind = KINDS.into_iter().find(|kind| kind.name == DRIFTING).expect("it is a kind");
     let mut random = Random::new(seed, 77);
     let mut topics = kind.draw(TOPICS, &mut random);
     let first = topics.clone();
@@ -48,7 +48,7 @@ pub(super) fn run(seed: u64) -> (Vec<String>, Vec<String>) {
     let lines = vec![
         String::new(),
         format!(
-            "{TOPICS} topics ({REPORTED}), {EPOCHS} epochs, a tenth of the rates changed in each by 0.6 to 1.5"
+            "{TOPICS} topics ({DRIFTING}), {EPOCHS} epochs, a tenth of the rates changed in each by 0.6 to 1.5"
         ),
         format!("{:<16}{:>8}{:>8}{:>18}", "", "moves", "nodes", "nodes that miss"),
         format!("{:<16}{:>8.1}{:>8.1}{:>18}", "repair", each(moves), each(nodes), broken),

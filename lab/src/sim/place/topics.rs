@@ -8,8 +8,10 @@ use crate::sim::random::Random;
 
 /// The paper's machine, as its notes on the rates that it can do suggest.
 pub(super) const MACHINE: Machine = Machine { cores: 4.0, speed: 1.0, contention: 0.03, bias: 1.0 };
-/// The kind whose numbers are figures.
-pub(super) const REPORTED: &str = "mixed";
+/// The kinds whose numbers are figures.
+pub(super) const REPORTED: [&str; 2] = ["threads", "mixed"];
+/// The kind whose loads drift.
+pub(super) const DRIFTING: &str = "mixed";
 /// Records/s that one thread can do at 10, 20, 30 and 40 ms of nominal work (paper, Fig. 1c), and the work that
 /// this means.
 const WORK_MS: [f64; 4] = [12.5, 27.5, 42.5, 50.0];
@@ -27,12 +29,20 @@ pub(super) struct Kind {
     busiest: f64,
 }
 
-pub(super) const KINDS: [Kind; 3] = [
+pub(super) const KINDS: [Kind; 4] = [
     Kind {
         name: "paper",
         told: "one thread a topic, every bound 1 s, six together, rates up to nine tenths of a thread",
         together_max: 6,
         bounds_ms: &[1000],
+        is_serial: true,
+        busiest: 0.9,
+    },
+    Kind {
+        name: "threads",
+        told: "one thread a topic, bounds of 150 ms, 300 ms and 1 s, six together, rates up to nine tenths of a thread",
+        together_max: 6,
+        bounds_ms: &[150, 300, 1000],
         is_serial: true,
         busiest: 0.9,
     },
