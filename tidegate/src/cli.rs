@@ -3,6 +3,7 @@
 pub mod envoy;
 pub mod fleet;
 pub mod log;
+pub mod plan;
 pub mod proxy;
 pub mod script;
 
@@ -15,6 +16,7 @@ use tidegate_core::units::Rate;
 use self::envoy::{EnvoyConfigArguments, ExtProcArguments};
 use self::fleet::{FleetArguments, OrchestrateArguments};
 use self::log::{ExplainArguments, LogCommand};
+use self::plan::PlanArguments;
 use self::proxy::ProxyArguments;
 use self::script::ScriptCommand;
 use crate::config::Scheduler;
@@ -46,6 +48,7 @@ Examples:
   tidegate explain IDENTITY -c node.toml   what became of a record
   tidegate orchestrate -c fleet.toml   lead a fleet of nodes
   tidegate fleet status                who borrows whose uplink
+  tidegate plan fleet.toml --explain   which topics share a node, and why
   tidegate proxy --to 127.0.0.1:3000 --script shed.luau   an HTTP sidecar with a script
   tidegate ext-proc --script shed.luau   the same for messages of an Envoy
   tidegate script test shed.luau --trace events.csv   what a script does to recorded events
@@ -100,6 +103,9 @@ pub enum Command {
     /// Ask an orchestrator: its nodes, its grants, and why
     #[command(after_help = fleet::FLEET_HELP)]
     Fleet(FleetArguments),
+    /// Say which topics share a node, so that every topic keeps its bound on the fewest nodes
+    #[command(after_help = plan::PLAN_HELP)]
+    Plan(PlanArguments),
     /// Run an HTTP sidecar whose requests and responses wait where scripts edit them
     #[command(after_help = proxy::PROXY_HELP)]
     Proxy(ProxyArguments),
@@ -321,6 +327,7 @@ mod tests {
             "keys",
             "orchestrate",
             "fleet",
+            "plan",
             "proxy",
             "ext-proc",
             "envoy-config",

@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod mirror;
 pub mod output;
 pub mod parts;
+pub mod plan;
 pub mod port;
 pub mod proxy;
 pub mod reload;

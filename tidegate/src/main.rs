@@ -9,7 +9,7 @@ use tidegate::cli::{Cli, Command};
 use tidegate::config::reference;
 use tidegate::fleet::ask;
 use tidegate::script::tools;
-use tidegate::{demo, inspect, logs, proxy, run, secrets, top};
+use tidegate::{demo, inspect, logs, plan, proxy, run, secrets, top};
 use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
@@ -39,6 +39,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Log { command } => inspect::log(&command),
         Command::Explain(arguments) => inspect::explain(&arguments),
         Command::Orchestrate(arguments) => wait(gathering, run::orchestrate(&arguments)),
+        Command::Plan(arguments) => plan::plan(&arguments),
         Command::Fleet(arguments) => wait(many, ask::fleet(&arguments)),
         Command::Proxy(arguments) => proxy::run::proxy(&arguments),
         Command::ExtProc(arguments) => proxy::run::ext_proc(&arguments),

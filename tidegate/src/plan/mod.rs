@@ -1,0 +1,246 @@
+//! `tidegate plan`: which topics share a node, printed and not done.
+
+mod read;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail, ensure};
+use tidegate_core::place::{
+    Feasible, Help, Machine, Machines, Method, Move, Physics, Plan, Problem, Topic, TopicId,
+    fits_alone, help, lower_bound, repair, replica, split,
+};
+
+use self::read::{Fleet, InForce};
+use crate::cli::plan::PlanArguments;
+
+/// Prints a plan; the exit code says whether every topic keeps its bound in it.
+///
+/// # Errors
+/// A file cannot be read or says what cannot be, a method has no such name or gave up.
+pub fn plan(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
+    let fleet = read::fleet(&arguments.file)?;
+    let current = arguments.current.as_deref().map(read::in_force).transpose()?;
+    let planned = make(&fleet, current.as_ref(), arguments)?;
+    let told = if arguments.json {
+        format!("{}\n", show::json(&planned))
+    } else {
+        show::table(&planned, arguments.explain)
+    };
+    io::stdout().write_all(told.as_bytes())?;
+    Ok(if planned.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A topic, or a part of one that fits nowhere whole.
+#[derive(Clone, Debug)]
+struct Part {
+    name: String,
+    topic: Topic,
+}
+
+/// A plan with all that is told of it.
+#[derive(Clone, Debug)]
+struct Planned {
+    method: String,
+    parts: Vec<Part>,
+    /// Name, machine, topics with their predicted 90th percentiles in seconds.
+    nodes: Vec<(String, Machine, Vec<(TopicId, f64)>)>,
+    /// What fits nowhere, and what would help it.
+    unplaced: Vec<(TopicId, Help)>,
+    /// What was divided: the topic's name and how.
+    divided: Vec<(String, String)>,
+    moves: Vec<Move>,
+    /// Nodes, by place, where a topic misses its bound.
+    broken: Vec<usize>,
+    /// Nodes that no plan can do without; 0 where machines differ.
+    least: usize,
+    margin: f64,
+    questions: u64,
+}
+
+impl Planned {
+    fn is_whole(&self) -> bool {
+        self.unplaced.is_empty() && self.broken.is_empty()
+    }
+
+    fn node_name(&self, place: usize) -> &str {
+        self.nodes.get(place).map_or("", |(name, ..)| name)
+    }
+}
+
+fn make(
+    fleet: &Fleet,
+    current: Option<&InForce>,
+    arguments: &PlanArguments,
+) -> anyhow::Result<Planned> {
+    let machines = machines(fleet, arguments);
+    let problem = Problem {
+        topics: &[],
+        machines: &machines,
+        model: &Physics,
+        together_max: arguments.together as usize,
+        margin: arguments.margin,
+    };
+    let (parts, divided) = parts(fleet, &problem);
+    let topics: Vec<Topic> = parts.iter().map(|part| part.topic.clone()).collect();
+    let problem = Problem { topics: &topics, ..problem };
+    let mut feasible = Feasible::new(problem);
+    let default = if current.is_some() { "repair" } else { "improve" };
+    let name = arguments.method.as_deref().unwrap_or(default);
+    let mut names: Vec<String> = fleet.node.iter().map(|node| node.name.clone()).collect();
+    let (plan, moves) = if name == "repair" {
+        let Some(current) = current else {
+            bail!("repair mends a plan: say which with --current PLAN.json, as --json prints one")
+        };
+        let before = before(current, &parts, &mut names, !fleet.node.is_empty())?;
+        let moves_max = arguments.max_moves.unwrap_or(usize::MAX);
+        let found = repair(&mut feasible, &before, moves_max, |_| true);
+        (found.plan, found.moves)
+    } else {
+        ensure!(
+            current.is_none(),
+            "{name} makes a plan anew and heeds none in force: leave --current out, or say --method repair"
+        );
+        let method = method(name, arguments.at_once as usize)?;
+        let plan =
+            method.plan(&mut feasible, arguments.seed, arguments.questions).with_context(|| {
+                format!(
+                    "{name} gave up after {} questions: say improve, or more --questions",
+                    arguments.questions
+                )
+            })?;
+        (plan, Vec::new())
+    };
+    let least = if fleet.node.is_empty() { lower_bound(&mut feasible).nodes } else { 0 };
+    let questions = feasible.questions();
+    let mut planned = Planned {
+        method: name.to_owned(),
+        nodes: Vec::new(),
+        unplaced: Vec::new(),
+        divided,
+        moves,
+        broken: Vec::new(),
+        least,
+        margin: arguments.margin,
+        questions,
+        parts,
+    };
+    fill(&mut planned, &plan, &mut feasible, names, fleet);
+    Ok(planned)
+}
+
+/// Puts in what the model says of each node, and what would help those without one.
+fn fill(
+    planned: &mut Planned,
+    plan: &Plan,
+    feasible: &mut Feasible<'_>,
+    mut names: Vec<String>,
+    fleet: &Fleet,
+) {
+    let mut fresh = (1..).map(|number| format!("node-{number}"));
+    while names.len() < plan.nodes.len() {
+        let name = fresh.find(|name| !names.contains(name)).unwrap_or_default();
+        names.push(name);
+    }
+    let problem = *feasible.problem();
+    for (place, hosted) in plan.nodes.iter().enumerate() {
+        let Some(&machine) = problem.machines.nth(place) else { continue };
+        let p90 = feasible.p90(&machine, hosted.iter().copied());
+        if !hosted.is_empty() && !feasible.fits(&machine, hosted.iter().copied()) {
+            planned.broken.push(place);
+        }
+        planned.nodes.push((
+            names[place].clone(),
+            machine,
+            hosted.iter().copied().zip(p90).collect(),
+        ));
+    }
+    for &topic in &plan.unplaced {
+        let part = &planned.parts[topic.index()];
+        let keys =
+            fleet.topic.iter().find(|spec| spec.name == part.name).map_or(1, |spec| spec.keys);
+        planned.unplaced.push((topic, help(&problem, &part.topic, keys)));
+    }
+}
+
+fn machines(fleet: &Fleet, arguments: &PlanArguments) -> Machines {
+    if fleet.node.is_empty() {
+        let contention = read::usual_contention();
+        Machines::Any(Machine { cores: arguments.cores, speed: 1.0, contention, bias: 1.0 })
+    } else {
+        Machines::Listed(fleet.node.iter().map(read::NodeSpec::machine).collect())
+    }
+}
+
+/// The topics, those that fit nowhere whole in as few parts as fit, if they may be divided.
+fn parts(fleet: &Fleet, problem: &Problem<'_>) -> (Vec<Part>, Vec<(String, String)>) {
+    let (mut parts, mut divided) = (Vec::new(), Vec::new());
+    for spec in &fleet.topic {
+        let (topic, name) = (spec.topic(), spec.name.clone());
+        let wanted = if fits_alone(problem, &topic) {
+            Help::default()
+        } else {
+            help(problem, &topic, spec.keys)
+        };
+        let (count, part, how) = match (wanted.split, wanted.replicas) {
+            (Some(count), _) => (count, split(&topic, count), "by key"),
+            (None, Some(count)) => (count, replica(&topic, count), "by subscribers"),
+            (None, None) => {
+                parts.push(Part { name, topic });
+                continue;
+            }
+        };
+        divided.push((name.clone(), format!("{count} parts, {how}")));
+        for nth in 1..=count {
+            parts.push(Part { name: format!("{name}#{nth}"), topic: part.clone() });
+        }
+    }
+    (parts, divided)
+}
+
+fn method(name: &str, at_once: usize) -> anyhow::Result<Method> {
+    Ok(match name {
+        "ffd" => Method::FirstFit,
+        "lfs" => Method::LargestSet,
+        "lfs+ffd" => Method::Hybrid(at_once),
+        "pairs" => Method::Pairs,
+        "improve" => Method::Improve,
+        _ => bail!("no method {name:?}: there are ffd, lfs, lfs+ffd, pairs, improve and repair"),
+    })
+}
+
+/// The plan in force, as far as its topics and nodes are still there.
+fn before(
+    current: &InForce,
+    parts: &[Part],
+    names: &mut Vec<String>,
+    is_listed: bool,
+) -> anyhow::Result<Plan> {
+    let of: BTreeMap<&str, u32> =
+        (0_u32..).zip(parts).map(|(id, part)| (part.name.as_str(), id)).collect();
+    let mut plan = Plan { nodes: vec![Vec::new(); names.len()], unplaced: Vec::new() };
+    let mut is_hosted = vec![false; parts.len()];
+    for node in &current.nodes {
+        let place = match names.iter().position(|name| *name == node.name) {
+            Some(place) => place,
+            // Its topics look for another node.
+            None if is_listed => continue,
+            None => {
+                names.push(node.name.clone());
+                plan.nodes.push(Vec::new());
+                names.len() - 1
+            }
+        };
+        for topic in &node.topics {
+            let Some(&id) = of.get(topic.name.as_str()) else { continue };
+            ensure!(!is_hosted[id as usize], "the plan in force has topic {:?} twice", topic.name);
+            is_hosted[id as usize] = true;
+            plan.nodes[place].push(TopicId(id));
+        }
+    }
+    Ok(plan)
+}
