@@ -42,13 +42,15 @@ struct Part {
     topic: Topic,
 }
 
+/// A node of a plan: name, machine, topics with their predicted 90th percentiles in seconds.
+type Node = (String, Machine, Vec<(TopicId, f64)>);
+
 /// A plan with all that is told of it.
 #[derive(Clone, Debug)]
 struct Planned {
     method: String,
     parts: Vec<Part>,
-    /// Name, machine, topics with their predicted 90th percentiles in seconds.
-    nodes: Vec<(String, Machine, Vec<(TopicId, f64)>)>,
+    nodes: Vec<Node>,
     /// What fits nowhere, and what would help it.
     unplaced: Vec<(TopicId, Help)>,
     /// What was divided: the topic's name and how.
