@@ -131,8 +131,7 @@ impl Work {
         for (node, hosted) in self.nodes.iter().enumerate() {
             let Some(machine) = feasible.problem().machines.nth(node) else { continue };
             if Some(node) != but && !hosted.is_empty() {
-                let room =
-                    feasible.problem().model.load_max(machine, hosted.len() + 1) - load(hosted);
+                let room = feasible.problem().model.load_max(machine, 1) - load(hosted);
                 ranked.push((room - topics[topic.index()].load(), node));
             }
         }
