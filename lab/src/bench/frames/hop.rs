@@ -118,6 +118,7 @@ impl Stage {
         );
         let mut command = Command::new(tidegate_program()?);
         command.args(["run", "-c"]).arg(scratch.file("hop.toml", &configuration)?);
+        command.current_dir(scratch.path());
         let mut node = Process::start("tidegate", command)?;
         node.says("ready", CONNECT).await?;
         let [ca, certificate, key] = keys.files("server");

@@ -4,7 +4,7 @@
 //! NATS carries the frames as they are, with a larger `max_payload`, from cameras straight to its server.
 //!
 //! The channel is one queue for all stations, as an access point's airtime is. Stations that contend waste some of
-//! it: the rate is `RATE / (1 + CONTENTION (n - 1))`, with constants for which unmodified frames grow in p95 from
+//! it: the rate is `megabits / (1 + contention (n - 1))`, with constants for which unmodified frames grow in p95 from
 //! one camera to five as Table 1 of papers/mez.txt has it, 5.6 to 8.4 times; the run says by how much they did.
 
 use std::collections::BTreeMap;
@@ -36,10 +36,6 @@ use crate::report::Findings;
 use crate::rig::brokers;
 use crate::rig::versions::Program;
 
-/// Bits a second of a station alone.
-const RATE: f64 = 100e6;
-/// Part of it that each further station wastes.
-const CONTENTION: f64 = 0.3;
 const DELAY: Duration = Duration::from_millis(2);
 /// Bytes that wait for the air at most.
 const QUEUE: u64 = 1_000_000;
@@ -69,6 +65,18 @@ pub struct Options {
     /// Turns of each, interleaved
     #[arg(long, default_value_t = 2)]
     pub rounds: u32,
+    /// Numbers of cameras, with one subscriber each
+    #[arg(long, value_name = "COUNT", value_delimiter = ',', default_values_t = [1, 2, 3, 4, 5])]
+    pub cameras: Vec<usize>,
+    /// Numbers of subscribers of each of five cameras
+    #[arg(long, value_name = "COUNT", value_delimiter = ',', default_values_t = [2, 4, 8])]
+    pub subscribers: Vec<usize>,
+    /// Mbit/s of the channel with one station
+    #[arg(long, default_value_t = 100.0)]
+    pub megabits: f64,
+    /// What each further station wastes of what a station has
+    #[arg(long, default_value_t = 0.36)]
+    pub contention: f64,
     /// Accuracy that subscribers ask for; what fits goes where it cannot be kept
     #[arg(long, default_value_t = 0.97)]
     pub accuracy: f64,
@@ -89,19 +97,21 @@ pub(super) struct Turn {
     pub(super) who: Who,
 }
 
-/// One to five cameras, then one to eight subscribers of five cameras; both in turn.
-fn turns() -> Vec<Turn> {
-    let alone = (1..=CAMERAS).map(|cameras| (cameras, 1));
-    let together = [2, 4, 8].map(|subscribers| (CAMERAS, subscribers));
+/// Cameras with one subscriber each, then subscribers of all cameras; Tidegate and NATS in turn.
+fn turns(options: &Options) -> Vec<Turn> {
+    let alone = options.cameras.iter().map(|&cameras| (cameras, 1));
+    let together = options.subscribers.iter().map(|&subscribers| (CAMERAS, subscribers));
     let both = |(cameras, subscribers)| {
         [Who::Tidegate, Who::Nats].map(|who| Turn { cameras, subscribers, who })
     };
     alone.chain(together).flat_map(both).collect()
 }
 
-/// The channel's bits a second while so many stations contend.
-fn rate(stations: usize) -> u64 {
-    (RATE / (1.0 + CONTENTION * (stations as f64 - 1.0))) as u64
+impl Options {
+    /// The channel's bits a second while so many stations contend.
+    fn rate(&self, stations: usize) -> u64 {
+        (1e6 * self.megabits / (1.0 + self.contention * (stations as f64 - 1.0))) as u64
+    }
 }
 
 /// All turns.
@@ -109,11 +119,14 @@ fn rate(stations: usize) -> u64 {
 /// # Errors
 /// Links cannot be made here, NATS is not installed, or a process or client fails.
 pub async fn run(options: Options) -> anyhow::Result<Findings> {
+    let counts = 1..=CAMERAS;
+    ensure!(options.cameras.iter().all(|one| counts.contains(one)), "1 to {CAMERAS} cameras");
+    ensure!(options.subscribers.iter().all(|one| *one > 0), "at least one subscriber");
     let _awake = Spinners::start()?;
     let scratch = Scratch::new()?;
     let film = Arc::new(Film::load(&options.data, scratch.path()));
-    let stage = Stage::new(&scratch, options.accuracy).await?;
-    let turns = turns();
+    let stage = Stage::new(&scratch, options.clone()).await?;
+    let turns = turns(&options);
     let progress = Progress::new("frames-nodes", turns.len() * options.rounds as usize);
     let mut scores: BTreeMap<Turn, Score> = BTreeMap::new();
     for _ in 0..options.rounds.max(1) {
@@ -121,7 +134,7 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
             let Turn { cameras, subscribers, who } = turn;
             let step = format!("{who:?}, {cameras} cameras, {subscribers} subscribers");
             progress.step(&step, Some(Duration::from_secs(options.seconds + 4)));
-            let played = stage.play(turn, options.seconds, &film).await;
+            let played = stage.play(turn, &film).await;
             let score = scores.entry(turn).or_default();
             for fates in played.with_context(|| step.clone())? {
                 score.add(&fates, Duration::from_millis(BOUND_MS.into()));
@@ -141,7 +154,7 @@ struct Stage {
     rig: Rig,
     _nats: Quiet,
     link: Link,
-    accuracy: f64,
+    options: Options,
 }
 
 /// What the clients of a turn need.
@@ -151,25 +164,21 @@ struct Watching {
 }
 
 impl Stage {
-    async fn new(scratch: &Scratch, accuracy: f64) -> anyhow::Result<Stage> {
-        let way = || Way::new(rate(1), DELAY, QUEUE);
+    async fn new(scratch: &Scratch, options: Options) -> anyhow::Result<Stage> {
+        let way = || Way::new(options.rate(1), DELAY, QUEUE);
         let link = Link::emulated([way(), way()], 1)?;
         let far = IpAddr::from(Side::Cloud.address());
         let settings = format!("listen: \"{far}:{NATS_PORT}\"\nmax_payload: {PAYLOAD_MAX}\n");
         let nats = brokers::nats(&link, Side::Cloud, scratch, &settings).await?.quietly();
         let rig = Rig::start(&link, scratch, CAMERAS).await?;
-        Ok(Stage { rig, _nats: nats, link, accuracy })
+        Ok(Stage { rig, _nats: nats, link, options })
     }
 
     /// Plays a turn. Answers what became of the frames of each camera at each of its subscribers.
-    async fn play(
-        &self,
-        turn: Turn,
-        seconds: u64,
-        film: &Arc<Film>,
-    ) -> anyhow::Result<Vec<Vec<Fate>>> {
+    async fn play(&self, turn: Turn, film: &Arc<Film>) -> anyhow::Result<Vec<Vec<Fate>>> {
+        let seconds = self.options.seconds;
         let wire = self.link.wire().context("the link is emulated")?;
-        let service = Service::Rate(Profile::constant(rate(turn.cameras)));
+        let service = Service::Rate(Profile::constant(self.options.rate(turn.cameras)));
         wire.change(pump::Way::Uplink, Change::Service(service));
         let all = turn.cameras * turn.subscribers;
         let (ready, mut is_ready) = mpsc::channel(all);
@@ -228,7 +237,7 @@ impl Stage {
                 let request = SubscribeRequest {
                     camera: camera(number),
                     latency_ms: BOUND_MS,
-                    accuracy: self.accuracy,
+                    accuracy: self.options.accuracy,
                     ..SubscribeRequest::default()
                 };
                 on(&self.link, Side::Cloud, move || client::watch(seat, request, ready, until))
@@ -280,12 +289,14 @@ mod tests {
 
     #[test]
     fn both_have_the_same_turns_and_more_stations_have_less_together() {
-        let turns = turns();
-        assert_eq!(turns.len(), 16);
+        let (data, cameras, subscribers) = ("".into(), vec![1, 5], vec![8]);
+        let options = Options { data, cameras, subscribers, seconds: 1, rounds: 1, accuracy: 1.0 };
+        let turns = turns(&options);
+        assert_eq!(turns.len(), 6);
         for pair in turns.chunks(2) {
             assert_eq!(Turn { who: Who::Nats, ..pair[0] }, pair[1]);
         }
-        assert!(rate(1) > rate(2) && rate(5) > rate(1) / 5);
+        assert_eq!([1, 5].map(|stations| options.rate(stations)), [100_000_000, 50_000_000]);
     }
 
     #[test]

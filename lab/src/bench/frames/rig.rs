@@ -124,7 +124,8 @@ async fn start(
 ) -> anyhow::Result<Process> {
     let file = scratch.file(&format!("{name}.toml"), configuration)?;
     let mut command = link.command(side, tidegate_program()?);
-    command.args(["run", "-c"]).arg(file);
+    // A node without outputs has a folder for records where it is started.
+    command.args(["run", "-c"]).arg(file).current_dir(scratch.path());
     let mut process = Process::start(name, command)?;
     process.says("ready", CONNECT).await?;
     Ok(process)

@@ -115,7 +115,9 @@ fn breakdown(
             count += frames as f64;
         }
         let encode = encode / count;
-        let (wait, way) = (score.age() - encode, score.latency() - score.age());
+        // Measured at another time: what is left may be just below nothing.
+        let wait = (score.age() - encode).max(0.0);
+        let way = score.latency() - score.age();
         lines.push(format!(
             "{:<26} {encode:>10.1} {wait:>10.1} {way:>10.1} {:>10.1}",
             format!("{} cameras", turn.cameras),
