@@ -290,7 +290,17 @@ mod tests {
     #[test]
     fn both_have_the_same_turns_and_more_stations_have_less_together() {
         let (data, cameras, subscribers) = ("".into(), vec![1, 5], vec![8]);
-        let options = Options { data, cameras, subscribers, seconds: 1, rounds: 1, accuracy: 1.0 };
+        let (megabits, contention) = (100.0, 0.25);
+        let options = Options {
+            data,
+            cameras,
+            subscribers,
+            seconds: 1,
+            rounds: 1,
+            accuracy: 1.0,
+            megabits,
+            contention,
+        };
         let turns = turns(&options);
         assert_eq!(turns.len(), 6);
         for pair in turns.chunks(2) {
