@@ -6,6 +6,7 @@ pub mod broker;
 pub mod contestants;
 pub mod core;
 pub mod fleet;
+pub mod frames;
 pub mod hol;
 pub mod ingest;
 pub mod kill9;

@@ -13,8 +13,8 @@ use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
 use crate::bench::{
-    backlog, broker, core, fleet, hol, ingest, kill9, link, load, orchestrator, overhead, sidecar,
-    world,
+    backlog, broker, core, fleet, frames, hol, ingest, kill9, link, load, orchestrator, overhead,
+    sidecar, world,
 };
 use crate::janus;
 use crate::net::wire;
@@ -137,6 +137,12 @@ pub(super) enum Bench {
     FleetFaults(fleet::FaultOptions),
     /// What an orchestrator costs that leads a thousand nodes with mutual TLS
     Orchestrator(orchestrator::Options),
+    /// A camera's channel falls from 40 to 4 Mbit/s and rises: how long until frames are in time again?
+    FramesStep(frames::step::Options),
+    /// A frame of a megabyte through one node to one and to eight subscribers, beside NATS
+    FramesHop(frames::hop::Options),
+    /// One to five cameras on one wireless channel, one to eight subscribers of each, beside NATS
+    FramesNodes(frames::nodes::Options),
     /// Nanoseconds per record through a node with 10,000 queues
     Core {
         /// Records in one input (may be given again)
@@ -162,10 +168,7 @@ impl LinkOptions {
     async fn run(self, scenario: link::Scenario) -> anyhow::Result<Option<Findings>> {
         let LinkOptions { seconds, runs, only } = self;
         let contestants = if only.is_empty() { link::Contestant::ALL.to_vec() } else { only };
-        if is_skipped(wire::probe()) {
-            return Ok(None);
-        }
-        on_links(link::run(link::Options { scenario, contestants, seconds, runs })).await
+        on_tuns(link::run(link::Options { scenario, contestants, seconds, runs })).await
     }
 }
 
@@ -211,10 +214,7 @@ impl Bench {
                 on_links(kill9::run(options)).await
             }
             Bench::Backlog { size, seconds } => {
-                if is_skipped(wire::probe()) {
-                    return Ok(None);
-                }
-                on_links(backlog::run(backlog::Options { bytes: size.0, seconds })).await
+                on_tuns(backlog::run(backlog::Options { bytes: size.0, seconds })).await
             }
             Bench::LinkH(options) => options.run(link::Scenario::Heavy).await,
             Bench::LinkL(options) => options.run(link::Scenario::Light).await,
@@ -248,6 +248,9 @@ impl Bench {
             Bench::Fleet(options) => on_wires(fleet::run(options, say)).await,
             Bench::FleetFaults(options) => on_wires(fleet::faults(options, say)).await,
             Bench::Orchestrator(options) => Ok(Some(orchestrator::run(options).await?)),
+            Bench::FramesHop(options) => Ok(Some(frames::hop::run(options).await?)),
+            Bench::FramesNodes(options) => on_tuns(frames::nodes::run(options)).await,
+            Bench::FramesStep(options) => on_tuns(frames::step::run(options)).await,
             Bench::Core { batch } => {
                 let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
                 Ok(Some(found.into()))
@@ -274,6 +277,16 @@ async fn play(words: &[String]) -> anyhow::Result<Option<Findings>> {
         "no benchmark is called {file}: see `lab bench --help`, or give a FILE.toml"
     );
     on_wires(world::run(Path::new(file), say)).await
+}
+
+/// Runs what needs both kinds of links, unless they cannot be made here; a signal ends it and cleans up.
+async fn on_tuns<F: Into<Findings>>(
+    run: impl Future<Output = anyhow::Result<F>>,
+) -> anyhow::Result<Option<Findings>> {
+    if is_skipped(wire::probe()) {
+        return Ok(None);
+    }
+    on_links(run).await
 }
 
 /// Runs what needs emulated links, unless they cannot be made here.

@@ -7,18 +7,20 @@ use std::net::SocketAddr;
 use anyhow::{Context, bail, ensure};
 use bytes::{Buf, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Longest line of the protocol that we take: INFO is the longest.
 const LINE_MAX: usize = 64 * 1024;
+/// Read at once.
+const READ: usize = 64 * 1024;
 /// Where answers to our requests go.
 const INBOX: &str = "_INBOX.lab";
 
 /// A connection. Messages come without their headers: we do not ask for any.
 #[derive(Debug)]
-pub struct Client {
-    socket: TcpStream,
+pub struct Client<S = TcpStream> {
+    socket: S,
     buffer: BytesMut,
     /// Subscriptions so far.
     subscriptions: u32,
@@ -70,12 +72,12 @@ impl Ask {
     }
 }
 
-impl Client {
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// Says hello.
     ///
     /// # Errors
     /// The server is no NATS, or refuses.
-    pub async fn connect(socket: TcpStream) -> anyhow::Result<Client> {
+    pub async fn connect(socket: S) -> anyhow::Result<Client<S>> {
         let mut client = Client { socket, buffer: BytesMut::new(), subscriptions: 0 };
         client
             .write("CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":false}\r\n")
@@ -92,6 +94,19 @@ impl Client {
         self.subscriptions += 1;
         self.write(&format!("SUB {subject} {}\r\n", self.subscriptions)).await?;
         self.settle().await
+    }
+
+    /// Publishes a message, in parts; returns when it is written.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub async fn publish(&mut self, subject: &str, parts: &[&[u8]]) -> anyhow::Result<()> {
+        let size: usize = parts.iter().map(|part| part.len()).sum();
+        self.write(&format!("PUB {subject} {size}\r\n")).await?;
+        for part in parts.iter().chain([&&b"\r\n"[..]]) {
+            self.socket.write_all(part).await?;
+        }
+        Ok(self.socket.flush().await?)
     }
 
     /// The next message of any subscription; `None` at the end of the connection.
@@ -130,7 +145,10 @@ impl Client {
     }
 
     /// Waits until the server has done all that it was told.
-    async fn settle(&mut self) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// The connection is gone, or the server says an error.
+    pub async fn settle(&mut self) -> anyhow::Result<()> {
         self.write("PING\r\n").await?;
         loop {
             match self.event().await?.context("the server closed the connection")? {
@@ -142,7 +160,8 @@ impl Client {
     }
 
     async fn write(&mut self, line: &str) -> anyhow::Result<()> {
-        Ok(self.socket.write_all(line.as_bytes()).await?)
+        self.socket.write_all(line.as_bytes()).await?;
+        Ok(self.socket.flush().await?)
     }
 
     async fn event(&mut self) -> anyhow::Result<Option<Event>> {
@@ -150,6 +169,7 @@ impl Client {
             if let Some(event) = split(&mut self.buffer)? {
                 return Ok(Some(event));
             }
+            self.buffer.reserve(READ);
             if self.socket.read_buf(&mut self.buffer).await? == 0 {
                 return Ok(None);
             }

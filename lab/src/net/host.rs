@@ -100,6 +100,25 @@ impl Host {
         Ok(segments(&self.inside("read counters", read)?))
     }
 
+    /// Starts a thread that is on this host: sockets that it and the threads that it starts make are the host's.
+    /// The work is not begun where the host cannot be entered.
+    ///
+    /// # Errors
+    /// The system has no thread, or the namespace cannot be opened.
+    pub fn thread(&self, work: impl FnOnce() + Send + 'static) -> Result<(), NetError> {
+        let failed = format!("could not enter the namespace {}", self.namespace);
+        let io = |source| NetError::Io { doing: failed.clone(), source };
+        let file = File::open(Path::new(NAMESPACES).join(&self.namespace)).map_err(io)?;
+        let enter = move || {
+            let network = Some(LinkNameSpaceType::Network);
+            if move_into_link_name_space(file.as_fd(), network).is_ok() {
+                work();
+            }
+        };
+        std::thread::Builder::new().name("client".into()).spawn(enter).map_err(io)?;
+        Ok(())
+    }
+
     /// Does something in a thread that is on this host: sockets that it makes are the host's.
     pub(super) fn inside<T: Send>(
         &self,

@@ -181,6 +181,14 @@ impl Link {
         self.host(side).command(program)
     }
 
+    /// Starts a thread that is on a side: sockets that it makes are that side's.
+    ///
+    /// # Errors
+    /// The system has no thread, or the namespace cannot be entered.
+    pub fn thread(&self, side: Side, work: impl FnOnce() + Send + 'static) -> Result<(), NetError> {
+        self.host(side).thread(work)
+    }
+
     fn host(&self, side: Side) -> &Host {
         match side {
             Side::Edge => &self.edge,
