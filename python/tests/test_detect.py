@@ -16,7 +16,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python/src"))
 
-from tidegate import detect  # noqa: E402
+from tidegate import _detect, detect  # noqa: E402
 from tidegate._frame import Image, encode  # noqa: E402
 
 MODEL = ROOT / "../shared/data/vision/FastestDet.onnx"
@@ -88,7 +88,7 @@ class Detect(unittest.TestCase):
         """The surest of boxes that overlap stays, unless it is of another label."""
         centres = np.array([[5.0, 5.0], [5.2, 5.0], [5.0, 5.0], [50.0, 5.0]])
         scores = np.array([[0.8, 0.0], [0.9, 0.0], [0.0, 0.7], [0.1, 0.1]])
-        kept = detect._kept(centres, np.full((4, 2), 10.0), scores)
+        kept = _detect._kept(centres, np.full((4, 2), 10.0), scores)
         self.assertEqual([(round(box[0], 1), box[4]) for box in kept], [(0.2, 0), (0.0, 1)])
 
 

@@ -1,7 +1,7 @@
 //! Who finds things on pictures: a child in Python, which is asked over its pipes, or a file with answers.
 //!
 //! To the child goes each image as the length of its bytes (4 bytes, the highest first) and the bytes; each is
-//! answered with a line of JSON. Its first line says who it is (`python/src/tidegate/detect.py`).
+//! answered with a line of JSON. Its first line says who it is (`python/src/tidegate/_detect.py`).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

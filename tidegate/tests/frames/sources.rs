@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use tidegate::frames::test_picture;
+use tidegate::frames::wire::{ReplyKind, SubscribeRequest};
 use tidegate_core::frames::Splitter;
 
 use crate::client::{Client, live};
@@ -82,6 +83,34 @@ async fn a_folder_is_a_camera_and_can_be_looked_at() {
         let mut answer = String::new();
         get(pages, hidden).read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 404"), "{hidden}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_replay_with_all_accuracy_has_sources() {
+    let folder = folder("frames-probe");
+    let picture = test_picture(160, 120, 90);
+    std::fs::write(folder.join("0.jpg"), &picture).unwrap();
+    let ladder = folder.join("ladder.json");
+    let rung = "{\"eighths\":4,\"quality\":50,\"bytes\":100,\"accuracy\":1,\"accuracy_low\":1}";
+    std::fs::write(&ladder, format!("{{\"version\":1,\"rungs\":[{rung}]}}")).unwrap();
+    let text = config(folder.to_str().unwrap(), &format!("ladder = {ladder:?}"));
+    let kept = format!("[frames]\ndirectory = {:?}", folder.join("kept"));
+    let mut node = Node::start("frames-probe", &text.replace("[frames]", &kept));
+    let (frames, _) = ports(&mut node);
+    let mut client = Client::plain(frames).await.unwrap();
+    let mut watch = client.subscribe(live("door", 20_000, 0.5)).await.unwrap();
+    let taken = watch.frame().await.unwrap().frame;
+    for (accuracy, width) in [(1.0, 160), (0.9, 80)] {
+        let all = SubscribeRequest { start_unix_ns: Some(taken), ..live("door", 20_000, accuracy) };
+        // It is on disk a little later than it is seen.
+        let frame = loop {
+            let mut replay = client.subscribe(all.clone()).await.unwrap();
+            if let Ok(Some(ReplyKind::Frame(frame))) = replay.next().await {
+                break frame;
+            }
+        };
+        assert_eq!((frame.width, frame.jpeg == picture[..]), (width, width == 160));
     }
 }
 
