@@ -59,6 +59,10 @@ pub(super) fn frames(file: &mut File) {
         "The certificate of this node; its common name is the node's name.",
     );
     file.key("key", "\"/etc/tidegate/pki/gate-7.key\"", "Its private key.");
+    camera(file);
+}
+
+fn camera(file: &mut File) {
     file.section("[[camera]]", "A camera of this node.");
     file.key("name", "\"gate-north\"", "Its name. Required.");
     file.key(
