@@ -1,5 +1,6 @@
 //! The command line: what can be asked for, and the help that teaches it.
 
+pub mod calibrate;
 pub mod envoy;
 pub mod fleet;
 pub mod log;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use tidegate_core::units::Rate;
 
+use self::calibrate::CalibrateCommand;
 use self::envoy::{EnvoyConfigArguments, ExtProcArguments};
 use self::fleet::{FleetArguments, OrchestrateArguments};
 use self::log::{ExplainArguments, LogCommand};
@@ -52,6 +54,7 @@ Examples:
   tidegate proxy --to 127.0.0.1:3000 --script shed.luau   an HTTP sidecar with a script
   tidegate ext-proc --script shed.luau   the same for messages of an Envoy
   tidegate script test shed.luau --trace events.csv   what a script does to recorded events
+  tidegate calibrate frames gate.mp4 --detector model.onnx   a camera's ladder
   tidegate user add users plc-7        a user of its MQTT listener
   tidegate keys init pki               a private authority for TLS
 
@@ -121,6 +124,13 @@ pub enum Command {
         #[command(subcommand)]
         /// What to do with it.
         command: ScriptCommand,
+    },
+    /// Measure what cameras' frames cost and what is still found on them
+    #[command(after_help = calibrate::CALIBRATE_HELP)]
+    Calibrate {
+        #[command(subcommand)]
+        /// What to measure.
+        command: CalibrateCommand,
     },
     /// Users of an MQTT listener and their passwords
     #[command(after_help = USER_HELP)]
@@ -332,6 +342,7 @@ mod tests {
             "ext-proc",
             "envoy-config",
             "script",
+            "calibrate",
         ] {
             let mut command = Cli::command();
             let command = command.find_subcommand_mut(name).unwrap();
@@ -343,6 +354,10 @@ mod tests {
             let help = log.find_subcommand_mut(name).unwrap().render_help();
             insta::assert_snapshot!(format!("help_log_{name}"), help.to_string());
         }
+        let mut command = Cli::command();
+        let calibrate = command.find_subcommand_mut("calibrate").unwrap();
+        let help = calibrate.find_subcommand_mut("frames").unwrap().render_help();
+        insta::assert_snapshot!("help_calibrate_frames", help.to_string());
         for name in ["test", "bench"] {
             let mut command = Cli::command();
             let script = command.find_subcommand_mut("script").unwrap();

@@ -7,6 +7,7 @@
 //! | `/readyz`  | 200 when all listeners are bound and each output has a lane up, else 503     |
 //! | `/status`  | the node's status as JSON ([`NodeView`])                                     |
 //! | `/metrics` | the metrics as text for Prometheus                                           |
+//! | `/cameras/NAME` | frames of a camera with `preview = true`, as MJPEG                     |
 //!
 //! Everything is read-only. Connections are few and short: a slow or silent client is cut off.
 
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
@@ -30,6 +31,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use crate::frames::{BOUNDARY, Preview};
 use crate::metrics;
 use crate::status::StatusSource;
 use crate::status::view::NodeView;
@@ -47,11 +49,20 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub trait Answers: Clone + Send + Sync + 'static {
     /// What is read at a path.
     fn answer(&self, path: &str) -> impl Future<Output = Response<Full<Bytes>>> + Send;
+
+    /// Frames that are seen at a path, until who looks is gone.
+    fn preview(&self, _path: &str) -> Option<Preview> {
+        None
+    }
 }
 
 impl Answers for Site {
     async fn answer(&self, path: &str) -> Response<Full<Bytes>> {
         self.read(path).await
+    }
+
+    fn preview(&self, path: &str) -> Option<Preview> {
+        self.status.frames().preview(path.strip_prefix("/cameras/")?)
     }
 }
 
@@ -120,6 +131,17 @@ pub(crate) fn typed(kind: &'static str, body: impl Into<Bytes>) -> Response<Full
     response
 }
 
+/// A picture that moves.
+fn moving(preview: Preview) -> Response<Preview> {
+    let mut response = Response::new(preview);
+    let kind = format!("multipart/x-mixed-replace; boundary={BOUNDARY}");
+    if let Ok(kind) = HeaderValue::try_from(kind) {
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+    }
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
 /// An answer in words.
 pub(crate) fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = typed("text/plain; charset=utf-8", body);
@@ -176,9 +198,14 @@ async fn converse(stream: TcpStream, site: impl Answers) {
         async move {
             if !matches!(*request.method(), Method::GET | Method::HEAD) {
                 let words = "only GET and HEAD are answered\n";
-                return Ok::<_, Infallible>(text(StatusCode::METHOD_NOT_ALLOWED, words));
+                let refusal = text(StatusCode::METHOD_NOT_ALLOWED, words);
+                return Ok::<_, Infallible>(refusal.map(Either::Left));
             }
-            Ok(site.answer(request.uri().path()).await)
+            let path = request.uri().path();
+            Ok(match site.preview(path).filter(|_| request.method() == Method::GET) {
+                Some(preview) => moving(preview).map(Either::Right),
+                None => site.answer(path).await.map(Either::Left),
+            })
         }
     });
     let _ = http1::Builder::new()

@@ -4,6 +4,7 @@ pub mod access;
 pub mod assemble;
 pub mod broker;
 pub mod calendar;
+pub mod calibrate;
 pub mod cli;
 pub mod config;
 pub mod demo;

@@ -9,7 +9,7 @@ use tidegate::cli::{Cli, Command};
 use tidegate::config::reference;
 use tidegate::fleet::ask;
 use tidegate::script::tools;
-use tidegate::{demo, inspect, logs, plan, proxy, run, secrets, top};
+use tidegate::{calibrate, demo, inspect, logs, plan, proxy, run, secrets, top};
 use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
@@ -45,6 +45,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::ExtProc(arguments) => proxy::run::ext_proc(&arguments),
         Command::EnvoyConfig(arguments) => proxy::envoy::advice::envoy_config(&arguments),
         Command::Script { command } => tools::script(&command),
+        Command::Calibrate { command } => calibrate::calibrate(&command),
         Command::User { command } => secrets::user(&command),
         Command::Keys { command } => secrets::keys(&command),
     }

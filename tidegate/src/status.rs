@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::broker::BrokerStatus;
 use crate::drive::StatusHandle;
 use crate::fleet::FleetFigures;
-use crate::frames::FramesFigures;
+use crate::frames::{FramesBoard, FramesFigures};
 use crate::input::counts::InputCounts;
 use crate::link::LinkFigures;
 use crate::mirror::MirrorFigures;
@@ -69,6 +69,11 @@ impl StatusSource {
     /// What the node's inputs count, now.
     pub fn counts(&self) -> &InputCounts {
         self.handle.counts()
+    }
+
+    /// The node's cameras.
+    pub fn frames(&self) -> &FramesBoard {
+        self.handle.frames()
     }
 
     /// A snapshot at most a second old.

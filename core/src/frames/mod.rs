@@ -4,6 +4,7 @@
 //! (`subscription.rs`) what happens where no rung fits: each subscriber's bounds are kept on their own. A flow
 //! (`flow.rs`) sees to it that the newest frame goes; it travels in pieces (`piece.rs`).
 
+pub mod calibrate;
 mod feasibility;
 mod feed_forward;
 mod fixed;
@@ -12,6 +13,7 @@ pub mod jpeg;
 mod ladder;
 mod pi;
 pub mod piece;
+mod split;
 pub mod stored;
 mod subscription;
 
@@ -23,6 +25,7 @@ pub use self::feasibility::Infeasible;
 pub use self::flow::{Flow, FlowCounts};
 pub use self::ladder::{Ladder, LadderError, RUNGS_MAX, Rung};
 pub use self::pi::Gains;
+pub use self::split::Splitter;
 pub use self::subscription::{Choice, Frame, Policy, Skip, Subscription, Target};
 use crate::units::{Size, Time};
 

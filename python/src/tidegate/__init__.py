@@ -10,6 +10,7 @@ from . import aio
 from ._capture import VideoCapture, cameras, replay
 from ._client import Client, Record, Subscription
 from ._connection import DEFAULT_ADDRESS, Tls
+from ._drift import Drift, Drifted
 from ._errors import FrameRefused, NodeGone, Refused
 from ._frame import Bounds, CameraInfo, Feasible, Frame, Infeasible, Policy
 from ._publish import Camera
@@ -22,6 +23,8 @@ __all__ = [
     "Camera",
     "CameraInfo",
     "Client",
+    "Drift",
+    "Drifted",
     "Feasible",
     "Frame",
     "FrameRefused",

@@ -140,16 +140,18 @@ def replay(
     min_accuracy: float = 1.0,
     address: str = DEFAULT_ADDRESS,
     tls: Tls | None = None,
+    timeout: float | None = None,
 ) -> Iterator[Frame]:
     """Every stored frame from one time to another, nanoseconds since 1970, in their order.
 
+    With an accuracy of 1 they come as they were taken. `timeout` is for all of them, seconds.
     Raises `Refused` or `NodeGone`.
     """
     request = Bounds(min_accuracy=min_accuracy).request(camera, start_ns, stop_ns)
     with channel(address, tls) as to:
         ask = method(to.unary_stream, "Subscribe", wire.SubscribeRequest, wire.SubscribeReply)
         try:
-            for reply in ask(request):
+            for reply in ask(request, timeout=timeout):
                 frame = news(reply)
                 if isinstance(frame, Frame):
                     yield frame

@@ -123,6 +123,11 @@ class Frame:
         return self._message.accuracy
 
     @property
+    def accuracy_low(self) -> float:
+        """The lower end of its 95 % interval."""
+        return self._message.accuracy_low
+
+    @property
     def skipped(self) -> int:
         """Frames since the last one that we were too slow for."""
         return self._message.skipped

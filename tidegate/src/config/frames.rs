@@ -87,7 +87,7 @@ impl From<Controller> for ControllerName {
 }
 
 /// `[[camera]]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CameraConfig {
     /// Its name.
@@ -100,6 +100,12 @@ pub struct CameraConfig {
     pub ladder: Option<PathBuf>,
     /// Whether its frames may go without colour.
     pub gray: bool,
+    /// Where its frames come from: an address, a device, a folder or a clip; else they are published.
+    pub source: Option<String>,
+    /// Frames of its source a second, at most.
+    pub rate: Option<f64>,
+    /// Whether `/cameras/NAME` of `[http]` shows it.
+    pub preview: bool,
 }
 
 impl FramesConfig {

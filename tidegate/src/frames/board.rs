@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::camera::CameraFigures;
 use super::desk::Cameras;
+use super::preview::Preview;
 use super::shelf::{Shelf, ShelfCounts};
 
 /// The figures of a node.
@@ -28,6 +29,13 @@ impl FramesBoard {
     /// The node has these.
     pub(super) fn set(&self, shelf: Shelf, cameras: Cameras) {
         *self.lock() = Some((shelf, cameras));
+    }
+
+    /// Frames of a camera for people; `None` where there is none of this name, or none to look at.
+    pub fn preview(&self, camera: &str) -> Option<Preview> {
+        let board = self.lock().clone();
+        let camera = board?.1.get(camera)?.clone();
+        camera.options.preview.then(|| Preview::of(camera.newest()))
     }
 
     /// The figures; `None` where the node has nothing to do with cameras.

@@ -11,6 +11,7 @@ use tokio::sync::{OnceCell, watch};
 
 use super::codec::{CodecError, Workers};
 use super::ladder::LadderFile;
+use super::source::SourceOptions;
 use super::store::Store;
 use super::wire::{CameraInfo, FrameMessage, RungMessage};
 
@@ -28,6 +29,10 @@ pub struct CameraOptions {
     pub subscribers: Vec<String>,
     /// Its ladder.
     pub ladder: LadderFile,
+    /// Where its frames come from, beside who publishes them.
+    pub source: Option<SourceOptions>,
+    /// Whether the node's pages show it.
+    pub preview: bool,
 }
 
 /// A frame that was taken.

@@ -35,6 +35,9 @@ pub struct Written {
     /// With which frames and which detector it was measured, in words.
     #[serde(default)]
     pub measured: String,
+    /// Of the detector that it was measured with: `sha256:HEX` of its model, program or answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detector: Option<String>,
     /// In any order.
     pub rungs: Vec<WrittenRung>,
 }
@@ -59,6 +62,12 @@ pub struct WrittenRung {
     /// Processor time, microseconds.
     #[serde(default)]
     pub cost_us: u64,
+    /// Upper end of the accuracy's 95 % interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy_high: Option<f64>,
+    /// Bytes of frames: the 10 %, 50 % and 90 % quantile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_quantiles: Option<[f64; 3]>,
 }
 
 impl From<WrittenRung> for Rung {
@@ -78,7 +87,19 @@ impl From<WrittenRung> for Rung {
 impl Written {
     /// A file of these rungs.
     pub fn new(measured: String, rungs: Vec<WrittenRung>) -> Self {
-        Written { version: VERSION, is_generic: false, measured, rungs }
+        Written { version: VERSION, is_generic: false, measured, detector: None, rungs }
+    }
+
+    /// As a file has it: a line for each rung.
+    ///
+    /// # Errors
+    /// A number that JSON has no word for.
+    pub fn text(&self) -> anyhow::Result<String> {
+        let rungs = self.rungs.iter().map(serde_json::to_string);
+        let rungs = rungs.collect::<Result<Vec<_>, _>>()?.join(",\n  ");
+        let head = serde_json::to_string(&Written { rungs: Vec::new(), ..self.clone() })?;
+        let head = head.strip_suffix("[]}").context("rungs come last")?;
+        Ok(format!("{head}[\n  {rungs}\n]}}\n"))
     }
 
     fn ladder(self, with_gray: bool) -> anyhow::Result<LadderFile> {
@@ -117,6 +138,20 @@ mod tests {
         assert!(generic.is_generic);
         let rungs = generic.ladder.rungs();
         assert!(rungs.len() >= 4 && rungs.iter().all(|rung| !rung.is_gray), "{rungs:?}");
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let written: Written = serde_json::from_str(GENERIC).unwrap();
+        let mut written = Written::new("here".into(), written.rungs);
+        written.rungs[0].bytes_quantiles = Some([1.0, 2.0, 3.0]);
+        written.detector = Some("sha256:00".into());
+        let text = written.text().unwrap();
+        assert_eq!(text.lines().count(), written.rungs.len() + 2);
+        let read: Written = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.rungs[0].bytes_quantiles, Some([1.0, 2.0, 3.0]));
+        assert_eq!((read.detector.as_deref(), read.is_generic), (Some("sha256:00"), false));
+        assert_eq!(read.ladder(false).unwrap().ladder.rungs().len(), written.rungs.len());
     }
 
     #[test]

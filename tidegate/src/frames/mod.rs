@@ -1,6 +1,6 @@
 //! Cameras: frames that shrink to fit the channel, from who publishes them to who subscribes (docs/CAMERAS.md).
 //!
-//! In the order in which a frame meets them: `publish` takes it, `camera` has it as the newest (`store` keeps
+//! In the order in which a frame meets them: `publish` takes it (or `source` brings it), `camera` has it as the newest (`store` keeps
 //! it), `sender` chooses its rung when it goes (`codec` makes it) and offers it in pieces to the node's queues;
 //! `output::frames` of the node where its subscribers are hands the pieces to the `shelf`, which has a `slot` for
 //! each subscriber. What is wanted goes the other way, by `register` or, within one node, at once: `desk` starts
@@ -11,6 +11,7 @@ mod camera;
 mod codec;
 mod desk;
 mod ladder;
+mod preview;
 mod publish;
 mod register;
 mod replay;
@@ -18,6 +19,7 @@ mod sender;
 mod service;
 mod shelf;
 mod slot;
+mod source;
 mod store;
 pub mod wire;
 
@@ -40,11 +42,13 @@ use self::codec::Workers;
 pub use self::codec::{CodecError, Shrunk, shrink, test_picture};
 use self::desk::{Cameras, Desk};
 pub use self::ladder::{LadderFile, Written, WrittenRung, load as load_ladder};
+pub use self::preview::{BOUNDARY, Preview};
 use self::register::{NEWS_MAX, Registrar};
 pub use self::sender::SendOptions;
 use self::service::FramesService;
 pub(crate) use self::shelf::Delivery;
 pub use self::shelf::{Shelf, ShelfCounts};
+pub use self::source::{Source, SourceOptions};
 use self::store::Store;
 use crate::fleet::FleetTls;
 use crate::port::Intake;
@@ -92,6 +96,15 @@ pub async fn start(
 ) -> anyhow::Result<Vec<SocketAddr>> {
     let cameras = cameras(&options)?;
     board.set(shelf.clone(), cameras.clone());
+    for camera in cameras.values() {
+        if let Some(source) = camera.options.source.clone() {
+            let (camera, intake) = (camera.clone(), intake.clone());
+            tasks.spawn(async move {
+                source::run(source, camera, intake).await;
+                Ok(())
+            });
+        }
+    }
     match &options.server {
         Some(server) => {
             let registrar = Registrar {

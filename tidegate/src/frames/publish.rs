@@ -1,9 +1,9 @@
 //! A stream of frames that somebody publishes: each is looked at, taken or refused, and answered.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::frames::jpeg::Head;
+use tidegate_core::units::Time;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
@@ -57,38 +57,48 @@ impl Publisher {
         if !may(&camera.options.publishers, &self.who) {
             return Err(format!("{:?} may not publish frames of camera {name:?}", self.who));
         }
-        let age = Duration::from_micros(age_us);
-        let taken = self.shot(camera, jpeg, captured_unix_ns, age);
-        if taken.is_err() {
-            camera.refused();
-        }
-        taken
+        take(camera, &self.intake, jpeg, captured_unix_ns, Duration::from_micros(age_us))
     }
+}
 
-    fn shot(
-        &self,
-        camera: &Arc<Camera>,
-        jpeg: bytes::Bytes,
-        captured_unix_ns: u64,
-        age: Duration,
-    ) -> Result<u64, String> {
-        let head = Head::read(&jpeg).map_err(|error| error.to_string())?;
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let unix = |since: Duration| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        let number = match captured_unix_ns {
-            0 => unix(wall.saturating_sub(age)),
-            given if given > unix(wall + AHEAD_MAX) => {
-                return Err(format!(
-                    "it was taken {} s from now",
-                    (given - unix(wall)) / 1_000_000_000
-                ));
-            }
-            given => given,
-        };
-        let captured_at = self.intake.now().since(tidegate_core::units::Time::ZERO);
-        let captured_at = tidegate_core::units::Time::ZERO + captured_at.saturating_sub(age);
-        let shot = Shot::new(number, captured_at, head, jpeg);
-        camera.take(shot).map_err(|error| error.to_string())?;
-        Ok(number)
+/// A frame of a camera, taken `captured_unix_ns` (0: now) by its clock, and `age` ago by ours. Answers its number,
+/// or why it is not taken.
+pub(super) fn take(
+    camera: &Camera,
+    intake: &Intake,
+    jpeg: bytes::Bytes,
+    captured_unix_ns: u64,
+    age: Duration,
+) -> Result<u64, String> {
+    let taken = shot(intake, jpeg, captured_unix_ns, age).and_then(|shot| {
+        let number = shot.number;
+        camera.take(shot).map(|()| number).map_err(|error| error.to_string())
+    });
+    if taken.is_err() {
+        camera.refused();
     }
+    taken
+}
+
+fn shot(
+    intake: &Intake,
+    jpeg: bytes::Bytes,
+    captured_unix_ns: u64,
+    age: Duration,
+) -> Result<Shot, String> {
+    let head = Head::read(&jpeg).map_err(|error| error.to_string())?;
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let unix = |since: Duration| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+    let number = match captured_unix_ns {
+        0 => unix(wall.saturating_sub(age)),
+        given if given > unix(wall + AHEAD_MAX) => {
+            return Err(format!(
+                "it was taken {} s from now",
+                (given - unix(wall)) / 1_000_000_000
+            ));
+        }
+        given => given,
+    };
+    let captured_at = intake.now().since(Time::ZERO).saturating_sub(age);
+    Ok(Shot::new(number, Time::ZERO + captured_at, head, jpeg))
 }

@@ -50,7 +50,7 @@ async fn read(camera: &Arc<Camera>, number: u64) -> Option<(u64, Bytes)> {
     read.inspect_err(|error| tracing::warn!("a stored frame cannot be read: {error}")).ok()?
 }
 
-/// A stored frame at the least rung of the accuracy that is asked for.
+/// A stored frame at the least rung of the accuracy that is asked for; as it was taken where that is 1.
 async fn encode(
     camera: &Camera,
     message: &FlowMessage,
@@ -60,7 +60,8 @@ async fn encode(
 ) -> Option<Bytes> {
     let head = Head::read(&jpeg).ok()?;
     let shot = Shot::new(number, pieces.now(), head, jpeg);
-    let rung = camera.ladder().least_of(message.target().accuracy);
+    let accuracy = Some(message.target().accuracy).filter(|accuracy| *accuracy < 1.0);
+    let rung = accuracy.and_then(|accuracy| camera.ladder().least_of(accuracy));
     let encoding = match rung {
         Some(rung) => camera.encode(&shot, rung).await.ok()?,
         None => shot.source(),

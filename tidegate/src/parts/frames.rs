@@ -15,7 +15,9 @@ use super::{Tasks, available};
 use crate::config::frames::LATENCY;
 use crate::config::{CameraConfig, Config};
 use crate::drive::Running;
-use crate::frames::{self, CameraOptions, FramesOptions, SendOptions, Shelf, load_ladder};
+use crate::frames::{
+    self, CameraOptions, FramesOptions, SendOptions, Shelf, Source, SourceOptions, load_ladder,
+};
 use crate::output;
 use crate::port::OutputPort;
 
@@ -114,5 +116,9 @@ fn camera(camera: &CameraConfig) -> anyhow::Result<CameraOptions> {
     let ladder = load_ladder(camera.ladder.as_deref(), camera.gray);
     let ladder = ladder.with_context(|| format!("[[camera]] {name:?}"))?;
     let (publishers, subscribers) = (camera.publish.clone(), camera.subscribe.clone());
-    Ok(CameraOptions { name, publishers, subscribers, ladder })
+    let source = camera.source.as_deref().map(Source::parse).transpose();
+    let source = source.map_err(|error| anyhow::anyhow!("[[camera]] {name:?} source: {error}"))?;
+    let source = source.map(|source| SourceOptions { source, rate: camera.rate });
+    let preview = camera.preview;
+    Ok(CameraOptions { name, publishers, subscribers, ladder, source, preview })
 }

@@ -5,6 +5,7 @@
 mod client;
 mod edge;
 mod local;
+mod sources;
 
 #[path = "../support/certificates.rs"]
 mod certificates;

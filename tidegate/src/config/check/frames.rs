@@ -4,7 +4,8 @@ use super::{Findings, links, name_is_good};
 use crate::config::frames::SUBSCRIBERS;
 use crate::config::outputs::host_and_port;
 use crate::config::places::Place;
-use crate::config::{Config, FramesConfig};
+use crate::config::{CameraConfig, Config, FramesConfig};
+use crate::frames::Source;
 
 pub(super) fn check(config: &Config, findings: &mut Findings) {
     let (frames, place) = (&config.frames, Place::section("frames"));
@@ -90,8 +91,29 @@ fn cameras(config: &Config, findings: &mut Findings) {
                 format!("{name:?} is no name of a camera: leave out + and #, and a dot before");
             findings.error(place.to("name"), text);
         }
+        sources(camera, &place, findings);
         if config.camera[..index].iter().any(|other| other.name.as_ref() == Some(name)) {
             findings.error(place.to("name"), format!("a camera {name:?} stands above"));
         }
+    }
+}
+
+/// Frames a second of a source: from one in a hundred seconds to what no camera takes.
+const RATES: std::ops::RangeInclusive<f64> = 0.01..=240.0;
+
+fn sources(camera: &CameraConfig, place: &Place, findings: &mut Findings) {
+    let source = camera.source.as_deref();
+    if let Some(Err(error)) = source.map(Source::parse) {
+        findings.error(place.to("source"), error);
+    }
+    match camera.rate {
+        Some(_) if source.is_none() => {
+            findings
+                .error(place.to("rate"), "it is the rate of a source: give one, or leave it out");
+        }
+        Some(rate) if !RATES.contains(&rate) => {
+            findings.error(place.to("rate"), "frames a second: 0.01 to 240");
+        }
+        _ => {}
     }
 }

@@ -59,7 +59,11 @@ pub(super) fn frames(file: &mut File) {
         "The certificate of this node; its common name is the node's name.",
     );
     file.key("key", "\"/etc/tidegate/pki/gate-7.key\"", "Its private key.");
-    file.section("[[camera]]", "A camera whose frames are published here.");
+    camera(file);
+}
+
+fn camera(file: &mut File) {
+    file.section("[[camera]]", "A camera of this node.");
     file.key("name", "\"gate-north\"", "Its name. Required.");
     file.key(
         "publish",
@@ -73,4 +77,16 @@ pub(super) fn frames(file: &mut File) {
         "Its ladder (docs/CAMERAS.md). Default: a generic one.",
     );
     file.key("gray", "false", "Whether frames may go without colour.");
+    file.key(
+        "source",
+        "\"rtsp://camera.example/stream\"",
+        "Where its frames come from: http:// (MJPEG), rtsp://, rtsps://, https:// (by ffmpeg), /dev/video0, a\n\
+         folder of JPEGs, or a clip, again and again. Default: they are published.",
+    );
+    file.key("rate", "5", "Frames of the source a second, at most. Default: all; of a folder 5.");
+    file.key(
+        "preview",
+        "false",
+        "Whether /cameras/NAME of [http] shows it, to everybody who reaches that.",
+    );
 }
