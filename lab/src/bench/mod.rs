@@ -14,6 +14,7 @@ pub mod link;
 pub mod load;
 pub mod orchestrator;
 pub mod overhead;
+pub mod rungs;
 pub mod sidecar;
 #[cfg(feature = "stores")]
 pub mod spool;

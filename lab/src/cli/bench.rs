@@ -14,7 +14,7 @@ use crate::bench::contestants::Contestant;
 use crate::bench::spool;
 use crate::bench::{
     backlog, broker, core, fleet, frames, hol, ingest, kill9, link, load, orchestrator, overhead,
-    sidecar, world,
+    rungs, sidecar, world,
 };
 use crate::janus;
 use crate::net::wire;
@@ -102,6 +102,9 @@ pub(super) enum Bench {
     Overhead(overhead::Options),
     /// An HTTP sidecar beside Envoy: latency and CPU of a request, with queues and a script
     Sidecar(sidecar::Options),
+    /// Bytes of frames at equal accuracy, beside the Mez paper's five knobs on PNG; what making a rung costs
+    #[command(name = "frames-ladder")]
+    FramesLadder(rungs::Options),
     #[command(flatten)]
     Adapt(Adapt),
     /// Durable records a second, beside embedded stores and a plain file (cargo feature `stores`)
@@ -223,6 +226,9 @@ impl Bench {
             Bench::Load(options) => on_links(load::run(options)).await,
             Bench::Overhead(options) => on_links(overhead::run(options)).await,
             Bench::Sidecar(options) => Ok(Some(sidecar::run(options).await?)),
+            Bench::FramesLadder(options) => {
+                Ok(Some(tokio::task::spawn_blocking(move || rungs::run(&options)).await??))
+            }
             Bench::Adapt(case) => case.run().await,
             #[cfg(feature = "stores")]
             Bench::Spool { directory: Some(folder), only: Some(only), group, seconds, .. } => {
