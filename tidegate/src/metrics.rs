@@ -12,6 +12,7 @@ mod inputs;
 mod links;
 mod log;
 mod mirror;
+mod operators;
 pub mod orchestrator;
 mod proxy;
 mod scripts;
@@ -153,7 +154,7 @@ const WANTED: Metric = Metric::gauge(
 const ALLOCATED: Metric =
     Metric::gauge("tidegate_class_allocated_bytes_per_second", "The class's part of the uplinks.");
 /// Every metric.
-pub const ALL: [Metric; 116] = [
+pub const ALL: [Metric; 124] = [
     INFO,
     UPTIME,
     HELD,
@@ -174,6 +175,14 @@ pub const ALL: [Metric; 116] = [
     broker::IN_FLIGHT,
     broker::RETAINED,
     broker::RETAINED_BYTES,
+    operators::RECORDS,
+    operators::RESULTS,
+    operators::DROPPED,
+    operators::FAILED,
+    operators::WAITING,
+    operators::CPU,
+    operators::VIOLATED,
+    operators::STAGE,
     RECORDS,
     ACCEPTED,
     ACCEPTED_BYTES,
@@ -299,6 +308,7 @@ pub fn encode(snapshot: &Snapshot, counts: &Counts) -> String {
     node(status, &mut text);
     inputs::encode(counts, &mut text);
     broker::encode(status, &snapshot.broker, &mut text);
+    operators::encode(&snapshot.operators, &mut text);
     streams(status, &mut text);
     classes(status, &mut text);
     uplinks::encode(status, &mut text);
