@@ -29,14 +29,13 @@ const KEY_MIN: usize = 16;
 /// # Errors
 /// A file cannot be used; the text names it.
 pub fn chain(config: &OperatorConfig) -> Result<Chain, String> {
-    let steps = config.steps.iter().map(|config| step(config));
+    let steps = config.steps.iter().map(step);
     Ok(Chain::new(steps.collect::<Result<_, _>>()?))
 }
 
 fn step(config: &StepConfig) -> Result<Arc<dyn Step>, String> {
     let text = |name: &String| -> Arc<str> { name.as_str().into() };
     let by = |by: &Option<String>| by.as_ref().map(text);
-    let into = |into: &Option<String>, field: &String| text(into.as_ref().unwrap_or(field));
     Ok(match config {
         StepConfig::Parse(with) => Arc::new(Parse(format(with))),
         StepConfig::Write(with) => Arc::new(Write(format(with))),
@@ -64,6 +63,16 @@ fn step(config: &StepConfig) -> Result<Arc<dyn Step>, String> {
             Arc::new(Annotate(Arc::new(fields.collect::<Row>())))
         }
         StepConfig::Window(with) => Arc::new(window(with)),
+        other => model(other)?,
+    })
+}
+
+/// A step that computes, or that works outside.
+fn model(config: &StepConfig) -> Result<Arc<dyn Step>, String> {
+    let text = |name: &String| -> Arc<str> { name.as_str().into() };
+    let by = |by: &Option<String>| by.as_ref().map(text);
+    let into = |into: &Option<String>, field: &String| text(into.as_ref().unwrap_or(field));
+    Ok(match config {
         StepConfig::Kalman(with) => Arc::new(Kalman::new(
             text(&with.field),
             into(&with.into, &with.field),
@@ -105,6 +114,7 @@ fn step(config: &StepConfig) -> Result<Arc<dyn Step>, String> {
             Arc::new(ProcessStep { command: with.command.clone(), timeout: with.timeout.0 })
         }
         StepConfig::Spin(time) => Arc::new(Spin(time.0)),
+        other => return Err(format!("{other:?} is no model")),
     })
 }
 

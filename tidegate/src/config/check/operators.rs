@@ -201,12 +201,10 @@ fn circles(config: &Config, ways: &[Way], findings: &mut Findings) {
         let mut reached = vec![false; ways.len()];
         let mut next = vec![start];
         while let Some(at) = next.pop() {
-            for other in 0..ways.len() {
-                if leads(at, other) && !reached[other] {
-                    reached[other] = true;
-                    next.push(other);
-                }
-            }
+            let is_new = |other: &usize| leads(at, *other) && !reached[*other];
+            let new: Vec<usize> = (0..ways.len()).filter(is_new).collect();
+            new.iter().for_each(|other| reached[*other] = true);
+            next.extend(new);
         }
         if reached[start] {
             let to = config.operator[start].to.clone().unwrap_or_default();
