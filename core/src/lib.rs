@@ -17,6 +17,7 @@ pub mod link;
 pub mod log;
 pub mod mirror;
 pub mod node;
+pub mod operators;
 pub mod optimum;
 pub mod options;
 pub mod pace;

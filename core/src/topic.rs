@@ -103,6 +103,27 @@ impl Filter {
         theirs.next().is_none()
     }
 
+    /// Whether there is a topic that this one and `other` both cover.
+    pub fn overlaps(&self, other: &Filter) -> bool {
+        let is_wild = |filter: &Filter| !matches!(filter.levels[0], Level::Exact(_));
+        if is_wild(self) && other.text.starts_with('$')
+            || is_wild(other) && self.text.starts_with('$')
+        {
+            return false;
+        }
+        let (mut ours, mut theirs) = (self.levels.iter(), other.levels.iter());
+        loop {
+            match (ours.next(), theirs.next()) {
+                (Some(Level::Rest), _) | (_, Some(Level::Rest)) | (None, None) => return true,
+                (Some(Level::Exact(ours)), Some(Level::Exact(theirs))) if ours != theirs => {
+                    return false;
+                }
+                (Some(_), Some(_)) => {}
+                _ => return false,
+            }
+        }
+    }
+
     /// Its levels, at least one.
     pub(crate) fn levels(&self) -> &[Level] {
         &self.levels
@@ -167,6 +188,21 @@ mod tests {
             ("a", "+"),
         ] {
             assert!(!covers(ours, theirs), "{ours} {theirs}");
+        }
+    }
+
+    #[test]
+    fn filters_overlap_where_a_topic_is_in_both() {
+        let overlap = |one: &str, two: &str| {
+            let (one, two) = (Filter::new(one).unwrap(), Filter::new(two).unwrap());
+            assert_eq!(one.overlaps(&two), two.overlaps(&one), "{one:?} {two:?}");
+            one.overlaps(&two)
+        };
+        for (one, two) in [("a/+", "+/b"), ("#", "a"), ("a/#", "a"), ("a/#", "a/b/+"), ("a", "a")] {
+            assert!(overlap(one, two), "{one} {two}");
+        }
+        for (one, two) in [("a/+", "b/+"), ("a", "a/b"), ("#", "$SYS/a"), ("a/+", "a/b/c")] {
+            assert!(!overlap(one, two), "{one} {two}");
         }
     }
 

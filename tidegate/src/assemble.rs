@@ -26,6 +26,7 @@ use crate::drive::{self, Running};
 use crate::fleet::{self, MemberOptions, Peer, Place, RelayCounts};
 use crate::frames::Shelf;
 use crate::input::mqtt::Clients;
+use crate::operators::Operators;
 use crate::parts::frames::start_frames;
 use crate::parts::{
     self, Door, Tasks, log_options, open_log, start_input, start_mirrors, start_output,
@@ -59,6 +60,8 @@ pub struct Assembled {
     pub mirrors: Vec<SocketAddr>,
     /// Where cameras publish and applications subscribe.
     pub frames: Vec<SocketAddr>,
+    /// Its operators.
+    pub operators: Operators,
     inputs: Tasks,
     outputs: Tasks,
 }
@@ -111,7 +114,7 @@ async fn start_on(
         retained: usize::try_from(config.limits.retained.0.0).unwrap_or(usize::MAX),
     });
     hub.set_scopes(scopes(config)?);
-    let (mut running, ports) = drive::start_at(hub, options, Clock::start(), log, scripts)?;
+    let (mut running, ports) = drive::start_at(hub.clone(), options, Clock::start(), log, scripts)?;
     let (mut inputs, mut outputs) = (Tasks::new(), Tasks::new());
     for (spec, port) in config.output.iter().zip(ports) {
         output(spec, port, &mut outputs)
@@ -122,6 +125,7 @@ async fn start_on(
     clients.restore(std::mem::take(&mut running.sessions));
     let relays = RelayCounts::new(overhead);
     let door = Door { intake: running.intake.clone(), clients, accepted, relays: relays.clone() };
+    let operators = Operators::start(config, hub, running.intake.clone()).await?;
     let (mut listens, mut links) = (Vec::new(), Vec::new());
     for input in &config.input {
         let bound = start_input(input, config, &door, &mut inputs).await?;
@@ -132,7 +136,7 @@ async fn start_on(
         start_mirrors(config, &running, (name.clone(), incarnation), &door, &mut inputs).await?;
     let frames = start_frames(config, &running, shelf, &mut inputs).await?;
     start_member(config, &running, (name.clone(), incarnation), relays, &mut inputs);
-    Ok(Assembled { name, running, listens, links, mirrors, frames, inputs, outputs })
+    Ok(Assembled { name, running, listens, links, mirrors, frames, operators, inputs, outputs })
 }
 
 /// Starts the node's part in its fleet, if it has one.
@@ -198,7 +202,8 @@ impl Assembled {
     /// Accepts nothing more, delivers what is held for at most `patience`, and ends inputs and outputs.
     /// Returns the last status.
     pub async fn stop(self, patience: Duration) -> NodeStatus {
-        let Assembled { running, mut inputs, mut outputs, .. } = self;
+        let Assembled { running, operators, mut inputs, mut outputs, .. } = self;
+        operators.stop(patience / 2).await;
         let status = running.stop(patience).await;
         let of_inputs = async { while inputs.join_next().await.is_some() {} };
         let of_outputs = async { while outputs.join_next().await.is_some() {} };

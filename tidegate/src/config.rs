@@ -15,6 +15,7 @@ mod links;
 mod log;
 mod mirror;
 mod nearest;
+pub mod operators;
 pub(crate) mod outputs;
 pub mod places;
 mod proxy;
@@ -40,6 +41,7 @@ pub use frames::{CameraConfig, Controller, FramesConfig};
 pub use links::{LinkInputConfig, LinkOutputConfig, Tcp};
 pub use log::{Backlog, LogConfig};
 pub use mirror::MirrorConfig;
+pub use operators::{OperatorConfig, PoolMode};
 pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
 pub use proxy::{
     AccessFormat, BodyMode, FarTlsConfig, HealthConfig, ListenMode, ORIGINAL, Protocol,
@@ -67,6 +69,8 @@ pub struct Config {
     pub output: Vec<OutputConfig>,
     /// Every `[[script]]`.
     pub script: Vec<ScriptConfig>,
+    /// Every `[[operator]]`.
+    pub operator: Vec<OperatorConfig>,
     /// `[http]`.
     pub http: HttpConfig,
     /// `[limits]`.
@@ -121,6 +125,10 @@ pub struct NodeConfig {
     pub name: Option<String>,
     /// Which scheduler picks.
     pub scheduler: Scheduler,
+    /// Which waiting record the threads of operators take.
+    pub pool: PoolMode,
+    /// Threads of operators; one for each processor if left out.
+    pub pool_threads: Option<u32>,
     /// How long a stop waits for the outputs to deliver what is held.
     pub stop_timeout: Period,
 }
@@ -130,6 +138,8 @@ impl Default for NodeConfig {
         NodeConfig {
             name: None,
             scheduler: Scheduler::Tidegate,
+            pool: PoolMode::Edf,
+            pool_threads: None,
             stop_timeout: Period(Duration::from_secs(10)),
         }
     }

@@ -110,6 +110,8 @@ impl Stage {
             mirror: None,
             frames: None,
             scripts: Vec::new(),
+            operators: Vec::new(),
+            operators_before: Vec::new(),
         });
         Ok(NodeView { uptime_seconds: start.elapsed().as_secs_f64(), ..view })
     }

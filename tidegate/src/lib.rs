@@ -18,6 +18,7 @@ pub mod link;
 pub mod logs;
 pub mod metrics;
 pub mod mirror;
+pub mod operators;
 pub mod output;
 pub mod parts;
 pub mod plan;

@@ -6,12 +6,14 @@
 //! streams: `sum by (class) (...)`.
 
 mod broker;
+mod classes;
 mod fleet;
 mod frames;
 mod inputs;
 mod links;
 mod log;
 mod mirror;
+mod operators;
 pub mod orchestrator;
 mod proxy;
 mod scripts;
@@ -134,26 +136,8 @@ const STAGE: Metric = Metric::histogram(
 );
 const BOUND: Metric =
     Metric::gauge("tidegate_stream_bound_seconds", "Latency bound on residence, as configured.");
-const BACKLOG: Metric =
-    Metric::gauge("tidegate_class_backlog_records", "Records of the class that wait.");
-const BACKLOG_BYTES: Metric =
-    Metric::gauge("tidegate_class_backlog_bytes", "Bytes of the class that wait.");
-const LATE: Metric = Metric::gauge(
-    "tidegate_class_late_records",
-    "Records of the class that wait and are past their deadline.",
-);
-const DELAY: Metric = Metric::gauge(
-    "tidegate_class_queue_delay_seconds",
-    "Estimated time that a record arriving now would wait.",
-);
-const WANTED: Metric = Metric::gauge(
-    "tidegate_class_wanted_bytes_per_second",
-    "Rate that would clear backlog and arrivals within the bound.",
-);
-const ALLOCATED: Metric =
-    Metric::gauge("tidegate_class_allocated_bytes_per_second", "The class's part of the uplinks.");
 /// Every metric.
-pub const ALL: [Metric; 116] = [
+pub const ALL: [Metric; 124] = [
     INFO,
     UPTIME,
     HELD,
@@ -174,6 +158,14 @@ pub const ALL: [Metric; 116] = [
     broker::IN_FLIGHT,
     broker::RETAINED,
     broker::RETAINED_BYTES,
+    operators::RECORDS,
+    operators::RESULTS,
+    operators::DROPPED,
+    operators::FAILED,
+    operators::WAITING,
+    operators::CPU,
+    operators::VIOLATED,
+    operators::STAGE,
     RECORDS,
     ACCEPTED,
     ACCEPTED_BYTES,
@@ -187,12 +179,12 @@ pub const ALL: [Metric; 116] = [
     OPEN,
     STAGE,
     BOUND,
-    BACKLOG,
-    BACKLOG_BYTES,
-    LATE,
-    DELAY,
-    WANTED,
-    ALLOCATED,
+    classes::BACKLOG,
+    classes::BACKLOG_BYTES,
+    classes::LATE,
+    classes::DELAY,
+    classes::WANTED,
+    classes::ALLOCATED,
     uplinks::CAPACITY,
     uplinks::WINDOW,
     uplinks::IN_FLIGHT,
@@ -299,8 +291,9 @@ pub fn encode(snapshot: &Snapshot, counts: &Counts) -> String {
     node(status, &mut text);
     inputs::encode(counts, &mut text);
     broker::encode(status, &snapshot.broker, &mut text);
+    operators::encode(&snapshot.operators, &mut text);
     streams(status, &mut text);
-    classes(status, &mut text);
+    classes::encode(status, &mut text);
     uplinks::encode(status, &mut text);
     links::encode(&snapshot.links, &mut text);
     log::encode(status, snapshot.commits.as_ref(), &mut text);
@@ -376,24 +369,6 @@ fn streams(status: &NodeStatus, text: &mut Text) {
 
 fn of_rule(rule: &RuleStatus) -> [(&'static str, &str); 2] {
     [("stream", &rule.name), ("class", &rule.class)]
-}
-
-fn classes(status: &NodeStatus, text: &mut Text) {
-    type Read = fn(&tidegate_core::status::ClassStatus) -> f64;
-    let gauges: [(Metric, Read); 6] = [
-        (BACKLOG, |class| class.backlog_records as f64),
-        (BACKLOG_BYTES, |class| class.backlog.as_f64()),
-        (LATE, |class| class.late_records as f64),
-        (DELAY, |class| class.queue_delay.as_secs_f64()),
-        (WANTED, |class| class.wanted_rate.as_f64()),
-        (ALLOCATED, |class| class.allocated_rate.as_f64()),
-    ];
-    for (metric, read) in gauges {
-        text.head(metric);
-        for class in &status.classes {
-            text.sample(metric.name, &[("class", &class.name)], read(class));
-        }
-    }
 }
 
 #[cfg(test)]

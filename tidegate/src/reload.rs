@@ -1,6 +1,6 @@
 //! New rules for a running node: when its file changes, or at SIGHUP.
 //!
-//! Only `[[stream]]` and `[[script]]`, with the files of scripts, can change while a node runs. A file with
+//! Only `[[stream]]`, `[[script]]` and `[[operator]]`, with the files of these, can change while a node runs. A file with
 //! a mistake changes nothing; what else has changed in a right one waits for the next start, and is named.
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::assemble;
-use crate::config::{Config, ScriptConfig, read_file, read_with_files};
+use crate::config::{Config, OperatorConfig, ScriptConfig, read_file, read_with_files};
 use crate::script::{SCRIPTS_MAX, Script};
 
 /// Between two looks at the file. A file that two looks find alike is not being written any more.
@@ -44,6 +44,8 @@ pub struct Change {
     pub scopes: Scopes,
     /// The scripts, loaded.
     pub scripts: Vec<Script>,
+    /// The operators from now on.
+    pub operators: Vec<OperatorConfig>,
     /// Sections that differ and need a new start.
     pub waiting: Vec<&'static str>,
 }
@@ -98,14 +100,16 @@ impl Watch {
         let new = reading.config.completed();
         let waiting = differences(&self.config, &new);
         let script = in_place(&self.config.script, new.script)?;
-        let config = Config { stream: new.stream, script, ..self.config.clone() };
+        let (stream, operator) = (new.stream, new.operator);
+        let config = Config { stream, script, operator, ..self.config.clone() };
         let rules = assemble::rules(&config)?;
         let scopes = assemble::scopes(&config)?;
         let specs = config.script_specs().map_err(anyhow::Error::msg)?;
         let load = |(place, spec)| Script::load(spec, ScriptId(place as u16));
         let scripts = specs.into_iter().enumerate().map(load).collect::<Result<_, _>>()?;
+        let operators = config.operator.clone();
         self.config = config;
-        Ok(Change { rules, scopes, scripts, waiting })
+        Ok(Change { rules, scopes, scripts, operators, waiting })
     }
 }
 
@@ -115,7 +119,8 @@ fn look(file: Option<&Path>, config: &Config) -> Look {
         Some((metadata.modified().ok()?, metadata.len()))
     };
     let scripts = config.script.iter().flat_map(ScriptConfig::files);
-    file.into_iter().chain(scripts).map(of).collect()
+    let operators = config.operator.iter().flat_map(OperatorConfig::files);
+    file.into_iter().chain(scripts).chain(operators).map(of).collect()
 }
 
 /// The scripts of a new configuration, those that are there already at their places: rules know scripts by
@@ -139,7 +144,7 @@ pub(crate) fn in_place(
     Ok(all)
 }
 
-/// Sections other than `[[stream]]` and `[[script]]` that are not the same.
+/// Sections other than `[[stream]]`, `[[script]]` and `[[operator]]` that are not the same.
 fn differences(old: &Config, new: &Config) -> Vec<&'static str> {
     let Config {
         node,
@@ -147,6 +152,7 @@ fn differences(old: &Config, new: &Config) -> Vec<&'static str> {
         class,
         stream: _,
         script: _,
+        operator: _,
         output,
         http,
         limits,

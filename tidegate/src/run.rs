@@ -142,7 +142,7 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
                 break Ok(());
             }
             error = node.failure() => break Err(error),
-            () = watch.next() => reload(&mut watch, &node).await,
+            () = watch.next() => reload(&mut watch, &mut node).await,
         }
     };
     manager.stopping(config.node.stop_timeout.0);
@@ -151,17 +151,20 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
 }
 
 /// Reads the changed file and puts its rules in force, or tells why not.
-async fn reload(watch: &mut Watch, node: &Assembled) {
+async fn reload(watch: &mut Watch, node: &mut Assembled) {
     match watch.change() {
-        Ok(Change { rules, scopes, scripts, waiting }) => {
+        Ok(Change { rules, scopes, scripts, operators, waiting }) => {
             node.running.intake.hub().set_scopes(scopes);
             if !waiting.is_empty() {
                 let sections = waiting.join(", ");
                 tracing::warn!(
-                    "changes of {sections} need a new start: only [[stream]] and [[script]] change now"
+                    "changes of {sections} need a new start: only [[stream]], [[script]] and [[operator]] change now"
                 );
             }
             node.running.adapt(scripts, rules).await;
+            if let Err(error) = node.operators.change(&operators).await {
+                tracing::error!("the operators stay as they are: {error:#}");
+            }
         }
         Err(error) => tracing::error!("the new configuration is not used: {error:#}"),
     }

@@ -1,6 +1,7 @@
 //! The node's status for everybody who asks: taken at most once a second, however many ask.
 
 pub mod links;
+pub mod operators;
 pub mod scripts;
 pub mod table;
 pub mod view;
@@ -19,6 +20,7 @@ use crate::frames::{FramesBoard, FramesFigures};
 use crate::input::counts::InputCounts;
 use crate::link::LinkFigures;
 use crate::mirror::MirrorFigures;
+use crate::operators::MeterStatus;
 use crate::port::Stopping;
 use crate::proxy::{ProxyCounts, ProxyFigures};
 use crate::script::board::ScriptStatus;
@@ -51,6 +53,10 @@ pub struct Snapshot {
     pub scripts: Vec<ScriptStatus>,
     /// What its proxy counts; `None` for a node that is none.
     pub proxy: Option<ProxyFigures>,
+    /// Topics of operators.
+    pub operators: Vec<MeterStatus>,
+    /// The same earlier, as `before`.
+    pub operators_before: Vec<MeterStatus>,
 }
 
 /// Where status comes from. Cheap to clone; all clones share one snapshot.
@@ -98,8 +104,23 @@ impl StatusSource {
         let frames = self.handle.frames().read();
         let scripts = self.handle.scripts().read();
         let proxy = self.handle.proxy().map(ProxyCounts::read);
-        let snapshot =
-            Snapshot { now, before, commits, links, broker, fleet, mirror, frames, scripts, proxy };
+        let operators = self.handle.hub().meters().read();
+        let operators_before =
+            kept.take().map(|(_, snapshot)| snapshot.operators).unwrap_or_default();
+        let snapshot = Snapshot {
+            now,
+            before,
+            commits,
+            links,
+            broker,
+            fleet,
+            mirror,
+            frames,
+            scripts,
+            proxy,
+            operators,
+            operators_before,
+        };
         *kept = Some((Instant::now(), snapshot.clone()));
         Ok(snapshot)
     }

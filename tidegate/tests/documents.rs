@@ -34,7 +34,8 @@ fn blocks(document: &str) -> Vec<&str> {
 fn configurations_in_documents_are_right() {
     let pages = fs::read_dir(root().join("docs/scripts")).unwrap();
     let pages = pages.map(|page| format!("docs/scripts/{}", page.unwrap().file_name().display()));
-    let documents = ["README.md", "docs/SCRIPTS.md", "docs/CAMERAS.md"].map(str::to_owned);
+    let documents =
+        ["README.md", "docs/SCRIPTS.md", "docs/CAMERAS.md", "docs/OPERATORS.md"].map(str::to_owned);
     for document in &documents.into_iter().chain(pages).collect::<Vec<_>>() {
         let text = fs::read_to_string(root().join(document)).unwrap();
         let blocks = blocks(&text);

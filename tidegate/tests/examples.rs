@@ -4,6 +4,9 @@ use std::path::Path;
 
 use tidegate::assemble::node_options;
 use tidegate::config::{read, reference};
+use tidegate::operators::chain;
+use tidegate_core::operators::{Content, Item};
+use tidegate_core::units::Time;
 
 #[test]
 fn every_example_is_a_whole_node() {
@@ -66,4 +69,87 @@ fn damaged_files_are_told_and_what_passes_is_a_whole_node() {
         }
     }
     assert!((1..2000).contains(&right), "{right}");
+}
+
+/// What the operator of this name in an example makes of payloads, and how many it could not work on.
+fn operated(example: &str, name: &str, payloads: &[String]) -> (Vec<serde_json::Value>, usize) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let text = std::fs::read_to_string(root.join("examples").join(example)).unwrap();
+    let here = format!("\"{}/examples/", root.display());
+    let reading = read(&text.replace("\"examples/", &here));
+    let operator = reading.config.operator.iter().find(|operator| operator.label() == name);
+    let mut work = chain(operator.unwrap()).unwrap().start();
+    let (mut out, mut failed) = (Vec::new(), 0);
+    for payload in payloads {
+        let content = Content::Payload(payload.clone().into());
+        for item in work.run(Item { at: Time::ZERO, content }, |_| failed += 1) {
+            out.push(serde_json::from_slice(&item.into_payload()).unwrap());
+        }
+    }
+    (out, failed)
+}
+
+/// The rides of the sample, if it is there.
+fn rides() -> Option<Vec<String>> {
+    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let mut files =
+        above.map(|folder| folder.join("shared/data/iot/riotbench/TAXI_sample_data_senml.csv"));
+    let Some(text) = files.find_map(|file| std::fs::read_to_string(file).ok()) else {
+        println!("skipped: needs ../shared/data/iot/riotbench (RIoTBench's samples), not found");
+        return None;
+    };
+    let line = |line: &str| line.split_once(',').map(|(_, pack)| pack.to_owned());
+    Some(text.lines().filter_map(line).collect())
+}
+
+/// The number in an entry of a ride, read without our parser.
+fn entry(ride: &str, name: &str) -> f64 {
+    let pack: serde_json::Value = serde_json::from_str(ride).unwrap();
+    let entries = pack["e"].as_array().unwrap();
+    let entry = entries.iter().find(|entry| entry["n"] == name).unwrap();
+    entry["v"].as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn the_dataflows_of_riotbench() {
+    let Some(rides) = rides() else { return };
+    let is_sane = |ride: &&String| {
+        (0.1..=50.0).contains(&entry(ride, "trip_distance"))
+            && (2.5..=200.0).contains(&entry(ride, "fare_amount"))
+    };
+    let (clean, failed) = operated("riotbench.toml", "etl", &rides);
+    assert_eq!((clean.len(), failed), (rides.iter().filter(is_sane).count(), 0));
+    for pack in &clean {
+        let entries = pack.as_array().unwrap();
+        for name in ["payment", "cashless", "taxi_city", "tip_amount"] {
+            assert!(entries.iter().any(|entry| entry["n"] == name), "{name} in {pack}");
+        }
+        assert!(entries[0]["bt"].is_number());
+    }
+    let (trend, failed) = operated("riotbench.toml", "stats-trend", &rides);
+    assert_eq!((trend.len(), failed), (rides.len(), 0));
+    let (taxis, failed) = operated("riotbench.toml", "stats-taxis", &rides);
+    assert_eq!((taxis.len(), failed), (rides.len() / 100, 0));
+    assert!(taxis.iter().all(|row| (1..=100).contains(&row["taxis"].as_u64().unwrap())));
+    let (moments, failed) = operated("riotbench.toml", "stats-moment", &rides);
+    assert_eq!((moments.len(), failed), (rides.len() / 100, 0));
+    let (predicted, failed) = operated("riotbench.toml", "pred", &rides);
+    assert_eq!((predicted.len(), failed), (rides.len(), 0));
+    let off = predicted.iter().map(|row| {
+        (row["fare_predicted"].as_f64().unwrap() - row["fare_amount"].as_f64().unwrap()).abs()
+    });
+    let off = off.sum::<f64>() / rides.len() as f64;
+    let fare =
+        rides.iter().map(|ride| entry(ride, "fare_amount")).sum::<f64>() / rides.len() as f64;
+    assert!(off < fare / 4.0, "predictions of {fare} are off by {off}");
+}
+
+#[test]
+fn a_region_of_taxis_hears_how_fast_they_are() {
+    let gps = |taxi: u32, speed: u32| {
+        format!("{{\"taxi\":\"t-{taxi}\",\"lat\":40.7512,\"lon\":-73.9871,\"speed\":{speed}}}")
+    };
+    let payloads = [gps(1, 7), gps(2, 9), gps(3, 99), gps(1, 11), gps(4, 5)];
+    let (out, failed) = operated("taxi.toml", "traffic", &payloads);
+    assert_eq!((out, failed), (vec![serde_json::json!({ "mean_speed": 8 })], 0));
 }

@@ -31,6 +31,8 @@ pub struct Message {
     pub deadline: Time,
     /// When its source says that it was made: nanoseconds since the Unix epoch.
     pub source_unix_ns: Option<u64>,
+    /// Whose figures count its deliveries, where an operator made it.
+    pub meter: Option<u32>,
 }
 
 impl Message {

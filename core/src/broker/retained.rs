@@ -168,6 +168,7 @@ mod tests {
             class: ClassId(0),
             deadline: Time::ZERO,
             source_unix_ns: None,
+            meter: None,
         })
     }
 

@@ -3,8 +3,17 @@
 use crate::files::{File, text_of};
 
 /// What core may depend on: nothing that knows a clock, a socket or a file.
-const CORE_DEPENDENCIES: &[&str] =
-    &["bytes", "chacha20", "crc32c", "hdrhistogram", "petgraph", "ring", "slotmap", "thiserror"];
+const CORE_DEPENDENCIES: &[&str] = &[
+    "bytes",
+    "chacha20",
+    "crc32c",
+    "hdrhistogram",
+    "petgraph",
+    "ring",
+    "serde_json",
+    "slotmap",
+    "thiserror",
+];
 /// For tests also itself, with the feature `testing`.
 const CORE_DEV_DEPENDENCIES: &[&str] = &["proptest", "tidegate-core"];
 

@@ -15,6 +15,7 @@ pub mod load;
 pub mod orchestrator;
 pub mod overhead;
 pub mod rungs;
+pub mod sensitivity;
 pub mod sidecar;
 #[cfg(feature = "stores")]
 pub mod spool;

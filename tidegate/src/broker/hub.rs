@@ -13,6 +13,7 @@ use tidegate_core::units::Time;
 use super::counts::{BrokerCounts, BrokerStatus};
 use super::publisher::Publisher;
 use super::seat::{Seat, Subscriber};
+use crate::operators::{Meters, Operator};
 
 /// Subscriptions of one session.
 const SUBSCRIPTIONS_MAX: usize = 10_000;
@@ -46,6 +47,7 @@ pub(super) struct Table {
     pub(super) subscriptions: Subscriptions,
     pub(super) seats: BTreeMap<SessionId, Arc<Seat>>,
     pub(super) scopes: Scopes,
+    pub(super) operators: Vec<Arc<Operator>>,
     /// Numbers that were given.
     given: u32,
 }
@@ -59,6 +61,7 @@ struct Inner {
     has_local: AtomicBool,
     retained: Mutex<Retained>,
     counts: BrokerCounts,
+    meters: Meters,
 }
 
 /// A broker. Cheap to clone; all clones are the same.
@@ -81,6 +84,7 @@ impl Hub {
             has_local: AtomicBool::new(false),
             retained: Mutex::new(Retained::new(options.retained)),
             counts: BrokerCounts::default(),
+            meters: Meters::default(),
         }))
     }
 
@@ -88,6 +92,16 @@ impl Hub {
     pub fn set_scopes(&self, scopes: Scopes) {
         self.0.has_local.store(scopes.has_local(), Ordering::Relaxed);
         self.change().scopes = scopes;
+    }
+
+    /// The operators of topics from now on.
+    pub fn set_operators(&self, operators: Vec<Arc<Operator>>) {
+        self.change().operators = operators;
+    }
+
+    /// Figures of the topics of operators.
+    pub fn meters(&self) -> &Meters {
+        &self.0.meters
     }
 
     /// Whether the records of a topic are for subscribers here only.

@@ -13,6 +13,7 @@ use tidegate_core::record::{Body, Offered};
 use super::hub::Hub;
 use super::seat::Seat;
 use crate::input::mqtt::session::RETAIN;
+use crate::operators::{Meter, Operator};
 
 /// Topics whose ways are remembered.
 const WAYS_MAX: usize = 1024;
@@ -24,6 +25,7 @@ const NO_CLASS: (ClassId, Duration) = (ClassId(0), Duration::from_secs(1));
 struct Way {
     all: Vec<(Arc<Seat>, Target)>,
     groups: Vec<Vec<(Arc<Seat>, Target)>>,
+    operators: Vec<(Arc<Operator>, Arc<Meter>)>,
     class: ClassId,
     latency: Duration,
     is_local: bool,
@@ -32,6 +34,11 @@ struct Way {
 impl Way {
     fn is_empty(&self) -> bool {
         self.all.is_empty() && self.groups.is_empty()
+    }
+
+    /// Whether nobody takes a message: no subscriber, and no operator.
+    fn is_idle(&self) -> bool {
+        self.is_empty() && self.operators.is_empty()
     }
 }
 
@@ -92,7 +99,7 @@ impl Publisher {
                 }
             };
             let retain = wants_retain(record);
-            if retain || !way.is_empty() {
+            if retain || !way.is_idle() {
                 self.run.push(Arc::new(message(record, qos, retain, &way)));
             }
             run = Some(way);
@@ -110,6 +117,15 @@ impl Publisher {
     pub fn publish(&mut self, message: Arc<Message>) {
         self.run.push(message);
         self.finish_run();
+    }
+
+    /// Hands what an operator made to its subscribers, and to operators that take it; `meter` counts its deliveries.
+    pub fn publish_result(&mut self, record: &Offered, qos: u8, meter: u32) {
+        let way = self.way(&record.key);
+        if !way.is_idle() {
+            let message = message(record, qos, false, &way);
+            self.publish(Arc::new(Message { meter: Some(meter), ..message }));
+        }
     }
 
     /// Whether the records of a topic are for subscribers here only.
@@ -150,7 +166,12 @@ impl Publisher {
 
     fn find(&self, topic: &Bytes) -> Way {
         let table = self.hub.table();
+        let key = topic;
         let topic = std::str::from_utf8(topic).unwrap_or_default();
+        let covers = |operator: &&Arc<Operator>| operator.covers(topic);
+        let meter = |operator: &Arc<Operator>| {
+            (operator.clone(), self.hub.meters().of(operator.name(), key))
+        };
         let route = table.subscriptions.route(topic, self.session);
         let scope = table.scopes.find(topic);
         let (class, latency) = scope.map_or(NO_CLASS, |scope| (scope.class, scope.latency));
@@ -159,6 +180,7 @@ impl Publisher {
         Way {
             all: seats(route.all),
             groups: route.groups.into_iter().map(seats).collect(),
+            operators: table.operators.iter().filter(covers).map(meter).collect(),
             class,
             latency,
             is_local: scope.is_some_and(|scope| scope.is_local),
@@ -175,6 +197,9 @@ impl Publisher {
         }
         if !way.is_empty() {
             self.hub.counts().published(run.len());
+        }
+        for (operator, meter) in &way.operators {
+            run.iter().for_each(|message| operator.take(message, meter));
         }
         for (seat, target) in &way.all {
             self.hand(seat, target, &run);
@@ -242,5 +267,6 @@ fn message(record: &Offered, qos: u8, retain: bool, way: &Way) -> Message {
         class: way.class,
         deadline: record.read_at + way.latency,
         source_unix_ns: record.source_unix_ns,
+        meter: None,
     }
 }

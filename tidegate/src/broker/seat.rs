@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tidegate_core::broker::{Bounds, Drops, Outbox};
 use tidegate_core::io::SessionId;
@@ -119,8 +120,10 @@ impl Subscriber {
         self.taken();
     }
 
-    /// Its connection took so many messages, and these were not for it.
-    pub fn delivered(&self, count: usize, drops: Drops) {
+    /// Its connection took so many messages, and these were not for it; `times` are those of what operators
+    /// made, by meter.
+    pub fn delivered(&self, count: usize, drops: Drops, times: &[(u32, Duration)]) {
+        self.hub.meters().delivered(times);
         self.hub.counts().delivered(count);
         self.hub.counts().dropped(drops);
     }

@@ -11,6 +11,7 @@ mod frames;
 mod links;
 mod log;
 mod mirror;
+mod operators;
 mod proxy;
 mod scripts;
 mod security;
@@ -74,6 +75,7 @@ pub fn check(config: &Config) -> Vec<Finding> {
     log::check(config, &mut findings);
     brokers::check(config, &mut findings);
     links::check(config, &mut findings);
+    operators::check(config, &mut findings);
     fleet::check(config, &mut findings);
     mirror::check(config, &mut findings);
     frames::check(config, &mut findings);

@@ -77,6 +77,11 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
             findings.error(place, error);
         }
     }
+    for (index, operator) in config.operator.iter().enumerate() {
+        if let Err(error) = crate::operators::chain(operator) {
+            findings.error(Place::section("operator").to(index).to("do"), error);
+        }
+    }
     findings.0
 }
 

@@ -5,6 +5,7 @@
 
 mod frames;
 mod inputs;
+mod operators;
 mod outputs;
 mod proxy;
 mod scripts;
@@ -29,6 +30,7 @@ pub fn render() -> String {
     streams(&mut file);
     outputs::outputs(&mut file);
     scripts::scripts(&mut file);
+    operators::operators(&mut file);
     http_and_limits(&mut file);
     log(&mut file);
     mirror(&mut file);
@@ -53,6 +55,13 @@ fn node(file: &mut File) {
          (one queue for everything, first come first served), or for comparison \"janus\" and\n\
          \"janus-paper\" (docs/algorithms-janus.md).",
     );
+    file.key(
+        "pool",
+        "\"edf\"",
+        "Which waiting record the threads of operators take: \"edf\" (the earliest deadline first), \"fifo\", or\n\
+         for comparison \"thread-per-topic\".",
+    );
+    file.note("pool_threads", "4", "Threads of operators. Default: one for each processor.");
     file.key(
         "stop_timeout",
         &quoted(stop_timeout),

@@ -39,7 +39,7 @@ pub fn render(view: &NodeView, end_to_end: Option<&[EndToEnd]>) -> String {
         });
         rows.push(row);
     }
-    summary(view) + &align(&rows) + &links::render(&view.links)
+    summary(view) + &align(&rows) + &links::render(&view.links) + &operators(view)
 }
 
 fn head(has_end_to_end: bool) -> Vec<String> {
@@ -49,6 +49,48 @@ fn head(has_end_to_end: bool) -> Vec<String> {
     }
     head.extend(["violated", "dropped"]);
     head.into_iter().map(Into::into).collect()
+}
+
+/// A line for each topic of an operator, where there are some.
+fn operators(view: &NodeView) -> String {
+    if view.operators.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "operator",
+        "topic",
+        "bound",
+        "records/s",
+        "cpu",
+        "wait p90",
+        "delivery p90 / p99",
+        "violated",
+        "lost",
+    ];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for topic in &view.operators {
+        let lost: u64 = topic.dropped.values().chain(topic.failed.values()).sum();
+        let delivery = match topic.delivery.count {
+            0 => "-".into(),
+            _ => format!(
+                "{} / {}",
+                span(topic.delivery.p90_seconds),
+                span(topic.delivery.p99_seconds)
+            ),
+        };
+        rows.push(vec![
+            topic.operator.clone(),
+            topic.topic.clone(),
+            span(topic.bound_seconds),
+            format!("{:.1}", topic.records_per_second),
+            span(topic.cpu_mean_seconds),
+            span(topic.wait.p90_seconds),
+            delivery,
+            topic.violated.to_string(),
+            lost.to_string(),
+        ]);
+    }
+    format!("\n{}", align(&rows))
 }
 
 /// One line about the node as a whole.

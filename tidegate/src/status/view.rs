@@ -12,6 +12,7 @@ use tidegate_core::status::{
 
 use super::Snapshot;
 use super::links::LinkView;
+use super::operators::{self, TopicView};
 use super::scripts::ScriptView;
 use crate::spool::Commits;
 
@@ -50,6 +51,9 @@ pub struct NodeView {
     /// Scripts, in the order of the configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scripts: Vec<ScriptView>,
+    /// Topics of operators, by operator and topic.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operators: Vec<TopicView>,
     /// The log, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogView>,
@@ -248,6 +252,7 @@ impl From<&Snapshot> for NodeView {
             outputs: now.outputs.iter().map(Into::into).collect(),
             links: snapshot.links.iter().map(Into::into).collect(),
             scripts: snapshot.scripts.iter().map(Into::into).collect(),
+            operators: operators::views(snapshot, over),
             log: now.log.as_ref().map(|log| log_view(log, snapshot.commits.as_ref())),
         }
     }

@@ -23,6 +23,7 @@ fn delivery(number: u32, class: u8, qos: u8, deadline: u64) -> Delivery {
         class: ClassId(class),
         deadline: Time::from_millis(deadline),
         source_unix_ns: None,
+        meter: None,
     };
     Delivery { message: Arc::new(message), qos, retain: false, ids: None }
 }

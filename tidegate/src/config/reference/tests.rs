@@ -4,8 +4,9 @@ use serde::de::{Deserializer, Visitor};
 
 use super::super::{
     AllowConfig, AmqpConfig, ClassConfig, InputConfig, LinkInputConfig, LinkOutputConfig,
-    MqttClientConfig, MqttInputConfig, MqttOutputConfig, OutputConfig, ProxyListenerConfig,
-    ReplayConfig, RouteConfig, ScriptConfig, SinkConfig, TlsConfig, UpstreamConfig, read,
+    MqttClientConfig, MqttInputConfig, MqttOutputConfig, OperatorConfig, OutputConfig,
+    ProxyListenerConfig, ReplayConfig, RouteConfig, ScriptConfig, SinkConfig, TlsConfig,
+    UpstreamConfig, read,
 };
 use super::*;
 
@@ -69,6 +70,7 @@ fn every_key_is_explained() {
         fields::<LimitsConfig>(),
         fields::<LogConfig>(),
         fields::<ScriptConfig>(),
+        fields::<OperatorConfig>(),
         fields::<ProxyListenerConfig>(),
         fields::<UpstreamConfig>(),
         fields::<RouteConfig>(),
@@ -104,7 +106,7 @@ fn commented_keys_are_right_where_they_may_stand() {
         let text = format!("{lone}{key} = {value}\n");
         assert_eq!(read(&text).render("reference.toml", &text), "");
     }
-    assert_eq!(commented_keys().len(), 47);
+    assert_eq!(commented_keys().len(), 57);
 }
 
 /// What must stand before a key for it to be right.
@@ -114,6 +116,16 @@ fn beside(key: &str) -> String {
         let own = format!("{key} = ");
         let others = script.lines().filter(|line| !line.starts_with(&own));
         return others.map(|line| format!("{line}\n")).collect();
+    }
+    if fields::<OperatorConfig>().contains(&key) {
+        let whole =
+            "[[operator]]\nname = \"a\"\nfrom = [\"a\"]\nto = \"b\"\ndo = [{ parse = \"json\" }]\n";
+        let own = format!("{key} = ");
+        let others = whole.lines().filter(|line| !line.starts_with(&own));
+        return others.map(|line| format!("{line}\n")).collect();
+    }
+    if key == "pool_threads" {
+        return "[node]\n".into();
     }
     if key == "script" {
         return format!("{script}[[stream]]\n");

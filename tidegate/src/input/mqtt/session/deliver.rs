@@ -110,6 +110,7 @@ impl Session {
         let maximum = self.client_maximum as usize;
         let mut outbox = seat.outbox();
         let mut count = 0;
+        let mut times = Vec::new();
         let has_more = loop {
             if out.len() >= OUT_MAX {
                 break true;
@@ -128,6 +129,8 @@ impl Session {
                         deliver::Outward { delivery: &delivery, id, again, alias, expiry };
                     if deliver::publish(out, version, &outward, maximum) {
                         count += 1;
+                        let meter = message.meter.filter(|_| !again);
+                        times.extend(meter.map(|meter| (meter, now.since(message.arrived))));
                         continue;
                     }
                     if alias.is_some_and(|alias| !alias.is_known) {
@@ -140,7 +143,7 @@ impl Session {
         let drops = outbox.take_drops();
         drop(outbox);
         if let Some(subscriber) = self.subscriber() {
-            subscriber.delivered(count, drops);
+            subscriber.delivered(count, drops, &times);
         }
         has_more
     }

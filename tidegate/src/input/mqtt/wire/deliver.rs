@@ -179,6 +179,7 @@ mod tests {
             class: ClassId(0),
             deadline: Time::ZERO,
             source_unix_ns: None,
+            meter: None,
         };
         Delivery { message: Arc::new(message), qos, retain: qos == 1, ids: None }
     }

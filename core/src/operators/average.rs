@@ -1,0 +1,76 @@
+//! Averages of blocks, and how far predictions are off (RIoTBench's block average and error estimate).
+
+use std::sync::Arc;
+
+use super::by::By;
+use super::chain::Run;
+use super::value::{Fault, Item, Value};
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    count: u64,
+    sum: f64,
+    /// Of the last whole block.
+    last: Option<f64>,
+}
+
+/// The mean of the last whole block of values; of those so far, while there is none.
+#[derive(Clone, Debug)]
+pub struct BlockAverage {
+    field: Arc<str>,
+    into: Arc<str>,
+    size: u64,
+    blocks: By<Block>,
+}
+
+impl BlockAverage {
+    /// Of a field, over blocks of `size` rows with one `by`; the mean goes `into` a field.
+    pub fn new(field: Arc<str>, into: Arc<str>, size: u64, by: Option<Arc<str>>) -> Self {
+        BlockAverage { field, into, size: size.max(1), blocks: By::new(by, Block::default()) }
+    }
+}
+
+impl Run for BlockAverage {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+        let row = item.row_mut()?;
+        let number = row.number(&self.field)?;
+        let block = self.blocks.of(row)?;
+        block.count += 1;
+        block.sum += number;
+        let mean = block.sum / block.count as f64;
+        let told = block.last.unwrap_or(mean);
+        if block.count >= self.size {
+            *block = Block { last: Some(mean), ..Block::default() };
+        }
+        row.set(self.into.clone(), Value::Number(told));
+        out.push(item);
+        Ok(())
+    }
+}
+
+/// `(predicted - measured) / average`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorEstimate {
+    /// The field that was measured.
+    pub field: Arc<str>,
+    /// The field that was predicted.
+    pub predicted: Arc<str>,
+    /// The field that it is measured by.
+    pub average: Arc<str>,
+    /// Where the error goes.
+    pub into: Arc<str>,
+}
+
+impl Run for ErrorEstimate {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+        let row = item.row_mut()?;
+        let off = row.number(&self.predicted)? - row.number(&self.field)?;
+        let error = off / row.number(&self.average)?;
+        if !error.is_finite() {
+            return Err(Fault::Number);
+        }
+        row.set(self.into.clone(), Value::Number(error));
+        out.push(item);
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! Smooths a noisy field, for a value that drifts.
+//! Source: R. Kalman, A new approach to linear filtering and prediction problems, 1960, with one state and no control.
+//! Inputs: a number, the variances of drift and of measurement. Outputs: the estimate. O(1).
+//! Deviations: the first measurement is the first estimate.
+//! Limits: none.
+
+use std::sync::Arc;
+
+use super::by::By;
+use super::chain::Run;
+use super::value::{Fault, Item, Value};
+
+/// What is known of the value.
+#[derive(Clone, Copy, Debug)]
+struct Estimate {
+    value: f64,
+    variance: f64,
+}
+
+/// Of one field.
+#[derive(Clone, Debug)]
+pub struct Kalman {
+    field: Arc<str>,
+    into: Arc<str>,
+    drift: f64,
+    noise: f64,
+    all: By<Option<Estimate>>,
+}
+
+impl Kalman {
+    /// Of a field; the estimate goes `into` another or the same. `drift` and `noise` are variances, of the step
+    /// from one value to the next and of a measurement, both > 0; rows with one `by` belong together.
+    pub fn new(
+        field: Arc<str>,
+        into: Arc<str>,
+        drift: f64,
+        noise: f64,
+        by: Option<Arc<str>>,
+    ) -> Self {
+        Kalman { field, into, drift, noise, all: By::new(by, None) }
+    }
+}
+
+impl Run for Kalman {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+        let row = item.row_mut()?;
+        let measured = row.number(&self.field)?;
+        let state = self.all.of(row)?;
+        let estimate = match *state {
+            None => Estimate { value: measured, variance: self.noise },
+            Some(Estimate { value, variance }) => {
+                let before = variance + self.drift;
+                let gain = before / (before + self.noise);
+                Estimate {
+                    value: value + gain * (measured - value),
+                    variance: (1.0 - gain) * before,
+                }
+            }
+        };
+        *state = Some(estimate);
+        row.set(self.into.clone(), Value::Number(estimate.value));
+        out.push(item);
+        Ok(())
+    }
+}

@@ -1,0 +1,291 @@
+//! What is known of the topics that operators work on: what their records cost, how long they wait, and how long
+//! it takes until subscribers have the results.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::operators::Fault;
+use tidegate_core::status::StageTimes;
+
+/// Topics of one operator with figures of their own; all others have theirs together.
+const TOPICS_MAX: usize = 64;
+/// Topics of all operators with figures of their own.
+const METERS_MAX: usize = 1024;
+/// The topic of those that have no figures of their own.
+const OTHERS: &str = "(others)";
+
+/// Why a record, or a result, was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropWhy {
+    /// The operator's queue was full.
+    Full,
+    /// There was no thread for its topic.
+    Threads,
+    /// The node did not take results as fast as they came.
+    Outputs,
+}
+
+impl DropWhy {
+    /// All of them.
+    pub const ALL: [DropWhy; 3] = [DropWhy::Full, DropWhy::Threads, DropWhy::Outputs];
+
+    /// In metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            DropWhy::Full => "full",
+            DropWhy::Threads => "threads",
+            DropWhy::Outputs => "outputs",
+        }
+    }
+}
+
+/// Figures of one topic, since it was first seen.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Latency bound of its records, the last one's.
+    pub bound: Duration,
+    /// Records that came.
+    pub records: u64,
+    /// Of these, records that were worked on.
+    pub worked: u64,
+    /// Results that were published.
+    pub results: u64,
+    /// Results or records that were dropped, in the order of `DropWhy::ALL`.
+    pub dropped: [u64; DropWhy::ALL.len()],
+    /// Records that ended in a step, in the order of `Fault::ALL`.
+    pub failed: [u64; Fault::ALL.len()],
+    /// From arrival at the operator to its beginning.
+    pub wait: StageTimes,
+    /// Time on a processor.
+    pub cpu: StageTimes,
+    /// Sum of that, in seconds.
+    pub cpu_sum: f64,
+    /// Sum of its squares, in seconds squared.
+    pub cpu_squares: f64,
+    /// From the publish's arrival at the node until a result was handed to a subscriber's connection, once for each.
+    pub delivery: StageTimes,
+    /// Of these, those that took longer than the bound.
+    pub violated: u64,
+}
+
+impl Figures {
+    /// Adds all that `other` counted; the larger bound holds.
+    pub fn add(&mut self, other: &Figures) {
+        self.bound = self.bound.max(other.bound);
+        self.records += other.records;
+        self.worked += other.worked;
+        self.results += other.results;
+        self.dropped.iter_mut().zip(other.dropped).for_each(|(sum, count)| *sum += count);
+        self.failed.iter_mut().zip(other.failed).for_each(|(sum, count)| *sum += count);
+        self.wait.add(&other.wait);
+        self.cpu.add(&other.cpu);
+        self.cpu_sum += other.cpu_sum;
+        self.cpu_squares += other.cpu_squares;
+        self.delivery.add(&other.delivery);
+        self.violated += other.violated;
+    }
+
+    /// Mean time on a processor, in seconds, and its coefficient of variation.
+    pub fn cpu_mean_and_cv(&self) -> (f64, f64) {
+        let count = self.worked.max(1) as f64;
+        let mean = self.cpu_sum / count;
+        let variance = (self.cpu_squares / count - mean * mean).max(0.0);
+        (mean, if mean > 0.0 { variance.sqrt() / mean } else { 0.0 })
+    }
+}
+
+/// Counts one topic of one operator.
+#[derive(Debug)]
+pub struct Meter {
+    number: u32,
+    operator: Arc<str>,
+    topic: Bytes,
+    /// Records that came and are neither worked on nor dropped.
+    waiting: AtomicU64,
+    figures: Mutex<Figures>,
+}
+
+impl Meter {
+    /// By which deliveries name it.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    fn figures(&self) -> MutexGuard<'_, Figures> {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn came(&self, bound: Duration) {
+        let mut figures = self.figures();
+        figures.records += 1;
+        figures.bound = bound;
+    }
+
+    pub(super) fn waits(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn dropped(&self, why: DropWhy) {
+        if why != DropWhy::Outputs {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.figures().dropped[why as usize] += 1;
+    }
+
+    /// A record was worked on.
+    pub(super) fn ran(&self, wait: Duration, cpu: Duration, results: usize, faults: &[Fault]) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let seconds = cpu.as_secs_f64();
+        let mut figures = self.figures();
+        figures.worked += 1;
+        figures.results += results as u64;
+        figures.wait.record(wait);
+        figures.cpu.record(cpu);
+        figures.cpu_sum += seconds;
+        figures.cpu_squares += seconds * seconds;
+        for fault in faults {
+            let place = Fault::ALL.iter().position(|known| known == fault).unwrap_or_default();
+            figures.failed[place] += 1;
+        }
+    }
+
+    fn delivered(&self, took: Duration) {
+        let mut figures = self.figures();
+        figures.delivery.record(took);
+        figures.violated += u64::from(took > figures.bound);
+    }
+}
+
+/// One topic of one operator, as others see it.
+#[derive(Clone, Debug)]
+pub struct MeterStatus {
+    /// The operator's name.
+    pub operator: Arc<str>,
+    /// The topic of the records that it takes; `(others)` for those beyond the bound.
+    pub topic: String,
+    /// Records that wait or are worked on.
+    pub waiting: u64,
+    /// What was counted.
+    pub figures: Figures,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    all: BTreeMap<u32, Arc<Meter>>,
+    names: BTreeMap<(Arc<str>, Bytes), u32>,
+    given: u32,
+}
+
+/// The meters of a node. Cheap to clone; all clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Meters(Arc<RwLock<Table>>);
+
+impl Meters {
+    /// The meter of an operator's topic.
+    pub fn of(&self, operator: &str, topic: &Bytes) -> Arc<Meter> {
+        let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let name: Arc<str> = operator.into();
+        let own = table.names.range((name.clone(), Bytes::new())..);
+        let own = own.take_while(|((known, _), _)| *known == name).count();
+        let is_known = table.names.contains_key(&(name.clone(), topic.clone()));
+        let has_room = own < TOPICS_MAX && table.all.len() < METERS_MAX;
+        let topic = if is_known || has_room {
+            topic.clone()
+        } else {
+            Bytes::from_static(OTHERS.as_bytes())
+        };
+        let key = (name.clone(), topic.clone());
+        if let Some(known) = table.names.get(&key).and_then(|number| table.all.get(number)) {
+            return known.clone();
+        }
+        table.given += 1;
+        let number = table.given;
+        let (waiting, figures) = (AtomicU64::new(0), Mutex::default());
+        let meter = Arc::new(Meter { number, operator: name, topic, waiting, figures });
+        table.names.insert(key, number);
+        table.all.insert(number, meter.clone());
+        meter
+    }
+
+    /// Counts results that were handed to a subscriber: by which meter, and how long it took.
+    pub fn delivered(&self, all: &[(u32, Duration)]) {
+        if all.is_empty() {
+            return;
+        }
+        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        for (number, took) in all {
+            // One of an operator that is gone is nobody's.
+            if let Some(meter) = table.all.get(number) {
+                meter.delivered(*took);
+            }
+        }
+    }
+
+    /// Forgets operators that are gone.
+    pub fn keep(&self, is_there: impl Fn(&str) -> bool) {
+        let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        table.names.retain(|(operator, _), _| is_there(operator));
+        table.all.retain(|_, meter| is_there(&meter.operator));
+    }
+
+    /// All of them, by operator and topic.
+    pub fn read(&self) -> Vec<MeterStatus> {
+        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let meters = table.names.values().filter_map(|number| table.all.get(number));
+        let read = |meter: &Arc<Meter>| MeterStatus {
+            operator: meter.operator.clone(),
+            topic: String::from_utf8_lossy(&meter.topic).into_owned(),
+            waiting: meter.waiting.load(Ordering::Relaxed),
+            figures: meter.figures().clone(),
+        };
+        meters.map(read).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_beyond_the_bound_are_counted_together() {
+        let meters = Meters::default();
+        for topic in 0..TOPICS_MAX + 10 {
+            meters.of("a", &Bytes::from(topic.to_string())).came(Duration::from_secs(1));
+        }
+        meters.of("b", &Bytes::from_static(b"0")).came(Duration::from_secs(1));
+        let all = meters.read();
+        assert_eq!(all.len(), TOPICS_MAX + 2);
+        let others = all.iter().find(|meter| meter.topic == OTHERS).unwrap();
+        assert_eq!((&*others.operator, others.figures.records), ("a", 10));
+        meters.keep(|name| name == "b");
+        assert_eq!(meters.read().len(), 1);
+    }
+
+    #[test]
+    fn costs_and_deliveries() {
+        let meters = Meters::default();
+        let meter = meters.of("a", &Bytes::from_static(b"t"));
+        meter.came(Duration::from_millis(50));
+        for millis in [1, 3] {
+            meter.waits();
+            meter.ran(Duration::from_millis(9), Duration::from_millis(millis), 2, &[Fault::Field]);
+        }
+        let times = [
+            (meter.number(), Duration::from_millis(40)),
+            (meter.number(), Duration::from_millis(60)),
+            (99, Duration::ZERO),
+        ];
+        meters.delivered(&times);
+        let MeterStatus { figures, waiting, .. } = meters.read().remove(0);
+        let (mean, cv) = figures.cpu_mean_and_cv();
+        assert!((mean - 0.002).abs() < 1e-9 && (cv - 0.5).abs() < 1e-9, "{mean} {cv}");
+        assert_eq!(
+            (figures.results, figures.violated, figures.delivery.count(), waiting),
+            (4, 1, 2, 0)
+        );
+        assert_eq!(figures.failed[1], 2);
+    }
+}
