@@ -36,6 +36,7 @@ Examples:
   lab bench hol --runs 3         the same link for Tidegate and for its rivals
   lab bench ingest               CPU of accepting a record, beside Mosquitto
   lab bench broker               publishing and subscribing, beside Mosquitto
+  lab bench sensitivity          a topic's latency against its load, pool and thread per topic
   lab sim lab/worlds/hol.toml    a file with hosts, links, processes, records, faults and checks,
   lab bench lab/worlds/hol.toml  in virtual time and with real processes
   lab sim janus-4g               JANUS's busy node on its 4G link, under each scheduler,

@@ -13,6 +13,7 @@ pub mod link;
 pub mod load;
 pub mod orchestrator;
 pub mod overhead;
+pub mod sensitivity;
 pub mod sidecar;
 #[cfg(feature = "stores")]
 pub mod spool;

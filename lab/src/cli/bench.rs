@@ -13,8 +13,8 @@ use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
 use crate::bench::{
-    backlog, broker, core, fleet, hol, ingest, kill9, link, load, orchestrator, overhead, sidecar,
-    world,
+    backlog, broker, core, fleet, hol, ingest, kill9, link, load, orchestrator, overhead,
+    sensitivity, sidecar, world,
 };
 use crate::janus;
 use crate::net::wire;
@@ -55,6 +55,8 @@ pub(super) enum Bench {
     },
     /// Publish and subscribe at one process: deliveries for a second of CPU, p99, beside Mosquitto, Mochi and NanoMQ
     Broker(broker::Options),
+    /// Latency against subscribers, rate, cost and neighbours, pool and thread per topic (topic placement, Fig. 1)
+    Sensitivity(sensitivity::Options),
     /// Killed again and again while publishers insist: does all that was acknowledged arrive?
     Kill9 {
         /// tidegate, mosquitto or nats (may be given again); all of them if left out
@@ -196,6 +198,7 @@ impl Bench {
                 accepting(records, runs, connections).await
             }
             Bench::Broker(options) => subscribing(options).await,
+            Bench::Sensitivity(options) => operating(options).await,
             Bench::Kill9 { only, kills, restarts, cuts, per_second, records, seed } => {
                 let all = kill9::Contestant::ALL.to_vec();
                 let contestants = if only.is_empty() { all } else { only };
@@ -263,6 +266,14 @@ async fn subscribing(options: broker::Options) -> anyhow::Result<Option<Findings
     let found = tokio::task::spawn_blocking(work).await??;
     let programs = [Program::Tidegate, Program::Mosquitto];
     let versions = Program::all_with_versions(&programs).into_iter().collect();
+    Ok(Some(Findings { versions, ..found.into() }))
+}
+
+async fn operating(options: sensitivity::Options) -> anyhow::Result<Option<Findings>> {
+    let tidegate = rig::tidegate_program()?;
+    let work = move || sensitivity::run(&options, &tidegate);
+    let found = tokio::task::spawn_blocking(work).await??;
+    let versions = Program::all_with_versions(&[Program::Tidegate]).into_iter().collect();
     Ok(Some(Findings { versions, ..found.into() }))
 }
 

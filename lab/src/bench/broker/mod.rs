@@ -5,7 +5,7 @@
 //! the whole broker. Delay: the same shapes at a steady rate, from just before the write to just after the
 //! read. Contestants take turns; medians are printed.
 
-mod subscriber;
+pub(super) mod subscriber;
 
 use std::io::{self, Write};
 use std::net::TcpStream;

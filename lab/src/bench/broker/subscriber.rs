@@ -13,7 +13,7 @@ use crate::load::raw::{self, Splitter};
 const QUIET: Duration = Duration::from_secs(2);
 
 /// A client that has subscribed to everything. Its connection ends when it is dropped.
-pub(super) struct Subscriber {
+pub(in crate::bench) struct Subscriber {
     stream: TcpStream,
     count: Arc<AtomicU64>,
     delays: Arc<Mutex<Vec<u64>>>,
@@ -26,15 +26,26 @@ impl Drop for Subscriber {
 }
 
 impl Subscriber {
-    /// Subscribes; times in payloads count from `origin`.
+    /// Subscribes to all of the benchmark's topics; times in payloads count from `origin`.
     pub(super) fn start(
         address: SocketAddr,
         name: &str,
         qos: u8,
         origin: Instant,
     ) -> io::Result<Self> {
+        Subscriber::to(address, name, "bench/#", qos, origin)
+    }
+
+    /// The same to a filter.
+    pub(in crate::bench) fn to(
+        address: SocketAddr,
+        name: &str,
+        filter: &str,
+        qos: u8,
+        origin: Instant,
+    ) -> io::Result<Self> {
         let mut stream = raw::log_in(address, name)?;
-        stream.write_all(&raw::subscribe_packet("bench/#", qos))?;
+        stream.write_all(&raw::subscribe_packet(filter, qos))?;
         // The SUBACK: five bytes.
         stream.read_exact(&mut [0; 5])?;
         stream.set_read_timeout(None)?;
@@ -45,7 +56,7 @@ impl Subscriber {
     }
 
     /// How many of so many came, in the end.
-    pub(super) fn wait_for(&self, messages: u64) -> u64 {
+    pub(in crate::bench) fn wait_for(&self, messages: u64) -> u64 {
         let mut last = (0, Instant::now());
         loop {
             let count = self.count.load(Ordering::Relaxed);
@@ -60,7 +71,7 @@ impl Subscriber {
     }
 
     /// Nanoseconds from the time in each payload to its arrival.
-    pub(super) fn delays(&self) -> Vec<u64> {
+    pub(in crate::bench) fn delays(&self) -> Vec<u64> {
         std::mem::take(&mut *self.delays.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
