@@ -16,7 +16,7 @@ use clap::Args;
 
 use self::turn::{Mode, Point, Turn, measure};
 use super::{figure, median};
-use crate::load::arrivals::Arrivals;
+use crate::load::Arrivals;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::bench::broker::subscriber::Subscriber;
 use crate::bench::ingest::server::{Server, free_address};
-use crate::load::arrivals::{Arrivals, Share};
 use crate::load::raw;
+use crate::load::{Arrivals, Share};
 
 /// Payload of every message (topic placement, section VI-A).
 const PAYLOAD: usize = 4096;
