@@ -2,6 +2,7 @@
 
 mod adapt;
 mod bench;
+mod frames;
 
 use std::path::PathBuf;
 

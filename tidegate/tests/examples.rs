@@ -74,16 +74,16 @@ fn damaged_files_are_told_and_what_passes_is_a_whole_node() {
 /// What the operator of this name in an example makes of payloads, and how many it could not work on.
 fn operated(example: &str, name: &str, payloads: &[String]) -> (Vec<serde_json::Value>, usize) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let text = std::fs::read_to_string(root.join("examples").join(example)).unwrap();
+    let text = std::fs::read_to_string(root.join("examples").join(example)).expect("the example");
     let here = format!("\"{}/examples/", root.display());
     let reading = read(&text.replace("\"examples/", &here));
     let operator = reading.config.operator.iter().find(|operator| operator.label() == name);
-    let mut work = chain(operator.unwrap()).unwrap().start();
+    let mut work = chain(operator.expect("it is there")).expect("right steps").start();
     let (mut out, mut failed) = (Vec::new(), 0);
     for payload in payloads {
         let content = Content::Payload(payload.clone().into());
         for item in work.run(Item { at: Time::ZERO, content }, |_| failed += 1) {
-            out.push(serde_json::from_slice(&item.into_payload()).unwrap());
+            out.push(serde_json::from_slice(&item.into_payload()).expect("JSON"));
         }
     }
     (out, failed)
@@ -95,7 +95,7 @@ fn rides() -> Option<Vec<String>> {
     let mut files =
         above.map(|folder| folder.join("shared/data/iot/riotbench/TAXI_sample_data_senml.csv"));
     let Some(text) = files.find_map(|file| std::fs::read_to_string(file).ok()) else {
-        println!("skipped: needs ../shared/data/iot/riotbench (RIoTBench's samples), not found");
+        eprintln!("skipped: needs ../shared/data/iot/riotbench (RIoTBench's samples), not found");
         return None;
     };
     let line = |line: &str| line.split_once(',').map(|(_, pack)| pack.to_owned());
@@ -104,10 +104,10 @@ fn rides() -> Option<Vec<String>> {
 
 /// The number in an entry of a ride, read without our parser.
 fn entry(ride: &str, name: &str) -> f64 {
-    let pack: serde_json::Value = serde_json::from_str(ride).unwrap();
-    let entries = pack["e"].as_array().unwrap();
-    let entry = entries.iter().find(|entry| entry["n"] == name).unwrap();
-    entry["v"].as_str().unwrap().parse().unwrap()
+    let pack: serde_json::Value = serde_json::from_str(ride).expect("JSON");
+    let entries = pack["e"].as_array().expect("entries");
+    let entry = entries.iter().find(|entry| entry["n"] == name).expect("an entry of this name");
+    entry["v"].as_str().and_then(|text| text.parse().ok()).expect("a number")
 }
 
 #[test]

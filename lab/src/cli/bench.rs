@@ -8,13 +8,14 @@ use anyhow::ensure;
 use clap::{Args, Subcommand};
 
 use super::adapt::Adapt;
+use super::frames::Frames;
 use super::{is_skipped, on_links, say};
 use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
 use crate::bench::{
-    backlog, broker, core, fleet, frames, hol, ingest, kill9, link, load, orchestrator, overhead,
-    rungs, sensitivity, sidecar, world,
+    backlog, broker, core, fleet, hol, ingest, kill9, link, load, orchestrator, overhead,
+    sensitivity, sidecar, world,
 };
 use crate::janus;
 use crate::net::wire;
@@ -104,11 +105,10 @@ pub(super) enum Bench {
     Overhead(overhead::Options),
     /// An HTTP sidecar beside Envoy: latency and CPU of a request, with queues and a script
     Sidecar(sidecar::Options),
-    /// Bytes of frames at equal accuracy, beside the Mez paper's five knobs on PNG; what making a rung costs
-    #[command(name = "frames-ladder")]
-    FramesLadder(rungs::Options),
     #[command(flatten)]
     Adapt(Adapt),
+    #[command(flatten)]
+    Frames(Frames),
     /// Durable records a second, beside embedded stores and a plain file (cargo feature `stores`)
     Spool {
         /// A folder on the disk that is meant
@@ -142,12 +142,6 @@ pub(super) enum Bench {
     FleetFaults(fleet::FaultOptions),
     /// What an orchestrator costs that leads a thousand nodes with mutual TLS
     Orchestrator(orchestrator::Options),
-    /// A camera's channel falls from 40 to 4 Mbit/s and rises: how long until frames are in time again?
-    FramesStep(frames::step::Options),
-    /// A frame of a megabyte through one node to one and to eight subscribers, beside NATS
-    FramesHop(frames::hop::Options),
-    /// One to five cameras on one wireless channel, one to eight subscribers of each, beside NATS
-    FramesNodes(frames::nodes::Options),
     /// Nanoseconds per record through a node with 10,000 queues
     Core {
         /// Records in one input (may be given again)
@@ -229,9 +223,6 @@ impl Bench {
             Bench::Load(options) => on_links(load::run(options)).await,
             Bench::Overhead(options) => on_links(overhead::run(options)).await,
             Bench::Sidecar(options) => Ok(Some(sidecar::run(options).await?)),
-            Bench::FramesLadder(options) => {
-                Ok(Some(tokio::task::spawn_blocking(move || rungs::run(&options)).await??))
-            }
             Bench::Adapt(case) => case.run().await,
             #[cfg(feature = "stores")]
             Bench::Spool { directory: Some(folder), only: Some(only), group, seconds, .. } => {
@@ -257,9 +248,7 @@ impl Bench {
             Bench::Fleet(options) => on_wires(fleet::run(options, say)).await,
             Bench::FleetFaults(options) => on_wires(fleet::faults(options, say)).await,
             Bench::Orchestrator(options) => Ok(Some(orchestrator::run(options).await?)),
-            Bench::FramesHop(options) => Ok(Some(frames::hop::run(options).await?)),
-            Bench::FramesNodes(options) => on_tuns(frames::nodes::run(options)).await,
-            Bench::FramesStep(options) => on_tuns(frames::step::run(options)).await,
+            Bench::Frames(case) => case.run().await,
             Bench::Core { batch } => {
                 let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
                 Ok(Some(found.into()))
@@ -297,7 +286,7 @@ async fn play(words: &[String]) -> anyhow::Result<Option<Findings>> {
 }
 
 /// Runs what needs both kinds of links, unless they cannot be made here; a signal ends it and cleans up.
-async fn on_tuns<F: Into<Findings>>(
+pub(super) async fn on_tuns<F: Into<Findings>>(
     run: impl Future<Output = anyhow::Result<F>>,
 ) -> anyhow::Result<Option<Findings>> {
     if is_skipped(wire::probe()) {
