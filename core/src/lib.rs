@@ -16,6 +16,7 @@ pub mod limits;
 pub mod link;
 pub mod log;
 pub mod mirror;
+pub mod moves;
 pub mod node;
 pub mod operators;
 pub mod optimum;

@@ -48,6 +48,11 @@ impl StageTimes {
         self.0.add(&other.0).expect("it grows as far as the other");
     }
 
+    /// Buckets where anything was counted: their upper edges in microseconds, and how many.
+    pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter_recorded().map(|it| (it.value_iterated_to(), it.count_since_last_iteration()))
+    }
+
     /// Their sum.
     pub fn sum(&self) -> Duration {
         Duration::from_secs_f64(self.0.mean() * self.0.len() as f64 / 1e6)

@@ -26,6 +26,7 @@ pub const TARGETS: &[Target] = &[
     ("script_text", script_text),
     ("script_calls", script_calls),
     ("frames", frames),
+    ("operator_memory", operator_memory),
 ];
 
 /// A filter and a topic, one a line: a filter that is accepted says so again, and matches exactly what
@@ -49,6 +50,38 @@ fn covers(levels: &[&str], parts: &[&str]) -> bool {
             (*level == "+" || level == part) && covers(levels, parts)
         }
         (levels, parts) => levels.is_empty() && parts.is_empty(),
+    }
+}
+
+/// What another node says that its operators remembered, of one key or of several: what is taken is a memory, which
+/// says the same again.
+pub fn operator_memory(data: &[u8]) {
+    use std::sync::Arc;
+    use tidegate_core::operators::memory::bundle::{BUNDLE_MAX, pack, unpack};
+    use tidegate_core::operators::{
+        Aggregate, BlockAverage, Chain, Extent, Interpolate, Kalman, Repeats, Window,
+    };
+    use tidegate_core::units::Time;
+    let chain = Chain::new(vec![
+        Arc::new(Interpolate::new("x".into(), 3, None)),
+        Arc::new(Kalman::new("x".into(), "y".into(), 0.25, 0.5, Some("id".into()))),
+        Arc::new(BlockAverage::new("x".into(), "z".into(), 2, None)),
+        Arc::new(Repeats::new("y".into(), 2, 0.5)),
+        Arc::new(Window::new("x".into(), "x".into(), Aggregate::Distinct, Extent::Rows(9), None)),
+    ]);
+    let saved = |memory: &[u8]| {
+        let work = chain.load(Time::ZERO, memory).ok()?;
+        work.save(Time::ZERO, BUNDLE_MAX).expect("it is not larger than it was")
+    };
+    let one = |memory: &[u8]| {
+        if let Some(memory) = saved(memory) {
+            assert_eq!(saved(&memory), Some(memory));
+        }
+    };
+    one(data);
+    if let Ok(all) = unpack(&data.to_vec().into()) {
+        assert_eq!(pack(&all), data);
+        all.iter().for_each(|kept| one(&kept.memory));
     }
 }
 

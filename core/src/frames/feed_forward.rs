@@ -11,7 +11,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Controller, Moment};
+use super::site::Site;
+use super::{Controller, Ladder, Moment};
 use crate::units::{Size, Time};
 
 /// Age at which a rate says nothing any more.
@@ -22,12 +23,19 @@ const SAMPLES_MAX: usize = 128;
 const QUANTILE: f64 = 0.25;
 /// And never more than the newest one by this factor: a channel that fell is believed at once.
 const NEWEST: f64 = 1.15;
+/// Where the lower rates are above the newest by the first factor the channel has fallen: it is believed by the second
+/// one, for what the newest frame took had still its beginning at the rate of before, and one that is late again costs more
+/// than one a rung lower.
+const FELL: (f64, f64) = (1.3, 0.9);
 /// Factor on the rate for each frame that finds nothing acknowledged for `PERIOD`.
 const SILENT: f64 = 0.7;
 /// Bounds of the part of the time that is used.
 const CAUTION: (f64, f64) = (0.3, 1.4);
 /// Exponents of its change for a late frame and for one in time: at rest where one in twenty is late.
 const STEPS: (f64, f64) = (-0.10, 0.005);
+/// A frame of less than this part of its budget is no trial: that it was in time says nothing of a larger one. Where all
+/// are so, as with the top rung on a fast channel, boldness is forgotten by this exponent a frame.
+const TRIAL: (f64, f64) = (0.5, -0.02);
 /// Rate before anything is acknowledged, bytes/s: slow for Wi-Fi, fast for a modem.
 const RATE_START: f64 = 125_000.0;
 /// Shortest time in which a frame is said to have been delivered: what a burst of acknowledgements tells.
@@ -55,6 +63,8 @@ pub(super) struct FeedForward {
     acked_at: Time,
     rate: f64,
     caution: f64,
+    /// What the frame that goes next, or went last, may have.
+    budget: f64,
 }
 
 impl Default for FeedForward {
@@ -67,6 +77,7 @@ impl Default for FeedForward {
             acked_at: Time::ZERO,
             rate: RATE_START,
             caution: 1.0,
+            budget: 0.0,
         }
     }
 }
@@ -93,14 +104,22 @@ impl FeedForward {
         rates.extend(present);
         rates.sort_by(f64::total_cmp);
         let low = rates[((rates.len() - 1) as f64 * QUANTILE) as usize];
-        self.rate = low.min(NEWEST * newest);
+        let factor = if low > FELL.0 * newest { FELL.1 } else { NEWEST };
+        self.rate = low.min(factor * newest);
     }
 }
 
 impl Controller for FeedForward {
+    fn begin_at(&mut self, site: &Site, _ladder: &Ladder) {
+        // The first look finds nothing acknowledged.
+        self.rate = site.rate / SILENT;
+    }
+
     fn budget(&mut self, now: Time, moment: &Moment) -> f64 {
         self.estimate(now);
-        self.rate * self.caution * moment.left.as_secs_f64() - moment.backlog.as_f64()
+        let budget = self.rate * self.caution * moment.left.as_secs_f64() - moment.backlog.as_f64();
+        self.budget = budget;
+        budget
     }
 
     fn sent(&mut self, now: Time) {
@@ -117,7 +136,8 @@ impl Controller for FeedForward {
             self.trip = Some(self.trip.map_or(trip, |least| least.min(trip)));
         }
         self.acked_at = now;
-        if let Some(burst) = &mut self.burst {
+        // What came before the present frame's first byte can have is of an earlier one.
+        if let Some(burst) = self.burst.as_mut().filter(|burst| burst.since <= now) {
             burst.bytes += newly.as_f64();
         }
     }
@@ -129,10 +149,16 @@ impl Controller for FeedForward {
                 self.samples.pop_front();
             }
         }
-        self.burst = None;
+        let bytes = self.burst.take().map_or(0.0, |burst| burst.bytes);
         self.sent_at = None;
-        let step = if latency.is_some() { STEPS.1 } else { STEPS.0 };
-        self.caution = (self.caution * step.exp()).clamp(CAUTION.0, CAUTION.1);
+        let is_trial = bytes >= TRIAL.0 * self.budget;
+        let (step, bounds) = match latency {
+            None => (STEPS.0, CAUTION),
+            Some(_) if is_trial => (STEPS.1, CAUTION),
+            Some(_) if self.caution > 1.0 => (TRIAL.1, (1.0, CAUTION.1)),
+            Some(_) => (STEPS.1, (CAUTION.0, 1.0)),
+        };
+        self.caution = (self.caution * step.exp()).clamp(bounds.0, bounds.1);
     }
 }
 
@@ -176,7 +202,7 @@ mod tests {
         let mut fell = vec![(20_000, 20); 8];
         fell.push((20_000, 80));
         let after_fall = budget(delivered(&fell), 0);
-        assert!((after_fall - 1.15 * 12_500.0).abs() < 200.0, "{after_fall}");
+        assert!((after_fall - 0.9 * 12_500.0).abs() < 200.0, "{after_fall}");
         let mut rose = vec![(20_000, 80); 8];
         rose.push((20_000, 20));
         let after_rise = budget(delivered(&rose), 0);
@@ -210,6 +236,8 @@ mod tests {
     fn caution_rests_where_one_in_twenty_is_late() {
         let mut control = FeedForward::default();
         for frame in 0..2000 {
+            // Each of them has all that it may have.
+            control.budget = 0.0;
             control.ended(Time::ZERO, (frame % 21 != 0).then_some(LEFT));
         }
         assert!((0.9..1.05).contains(&control.caution), "{}", control.caution);
@@ -217,5 +245,36 @@ mod tests {
             control.ended(Time::ZERO, None);
         }
         assert_eq!(control.caution, CAUTION.0);
+    }
+
+    #[test]
+    fn a_site_that_was_measured_is_where_it_begins() {
+        let mut control = FeedForward::default();
+        let site = Site { base: Duration::from_millis(10), rate: 500_000.0 };
+        control.begin_at(&site, &super::super::ladder::tests::four());
+        let moment = Moment { left: LEFT, backlog: Size::ZERO };
+        let first = control.budget(Time::from_millis(5), &moment);
+        assert!((first - 25_000.0).abs() < 1e-6, "{first}");
+    }
+
+    #[test]
+    fn frames_that_are_no_trial_make_nobody_bold() {
+        let (mut control, now) = delivered(&[(20_000, 20); 400]);
+        assert!(control.caution > 1.2, "{}", control.caution);
+        // Ten times what the frames take: the top rung has no more.
+        for _ in 0..40 {
+            control.budget = 200_000.0;
+            control.ended(now, Some(LEFT));
+        }
+        assert!((control.caution - 1.0).abs() < 1e-9, "{}", control.caution);
+    }
+
+    #[test]
+    fn what_comes_of_an_earlier_frame_is_not_the_next_ones() {
+        let (mut control, now) = delivered(&[(20_000, 20); 8]);
+        // The next one is sent while 10 kB of an earlier one arrive, before anything of it can.
+        control.sent(now);
+        control.acked(now + Duration::from_millis(5), Size(10_000));
+        assert_eq!(control.present(now + Duration::from_millis(12)), None);
     }
 }

@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::site::Site;
 use super::{Choice, ControllerName, Frame, Gains, Infeasible, Ladder, Skip, Subscription, Target};
 use crate::units::{Size, Time};
 
@@ -18,6 +19,9 @@ use crate::units::{Size, Time};
 const UNDER_WAY_MAX: usize = 8;
 /// Weight of a new frame in the time that encoding takes.
 const GAIN: f64 = 0.2;
+/// Where every frame would be late by what encoding and the way took, that is forgotten so long after the last one that
+/// went: else one moment in which the machine stood still would end a flow for good, for only frames teach better.
+const FORGET: Duration = Duration::from_secs(1);
 
 /// What became of a flow's frames. Each frame is counted once, but for those still waiting or under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +80,8 @@ pub struct Flow {
     encoding: f64,
     /// Shortest time from the first byte to the first acknowledgement.
     trip: Option<Duration>,
+    /// When a frame was named last.
+    named_at: Option<Time>,
     counts: FlowCounts,
 }
 
@@ -89,13 +95,25 @@ impl Flow {
             sending: VecDeque::new(),
             encoding: 0.0,
             trip: None,
+            named_at: None,
             counts: FlowCounts::default(),
         }
+    }
+
+    /// The same where the channel was measured before.
+    pub fn begin_at(mut self, site: &Site, ladder: &Ladder) -> Self {
+        self.subscription.begin_at(site, ladder);
+        self
     }
 
     /// What it keeps to.
     pub fn target(&self) -> &Target {
         self.subscription.target()
+    }
+
+    /// The shortest time on the way, as far as acknowledgements tell.
+    pub fn way(&self) -> Duration {
+        self.trip.unwrap_or_default() / 2
     }
 
     /// A frame was taken; frames have rising numbers.
@@ -125,12 +143,16 @@ impl Flow {
         }
         self.is_due = false;
         let waiting = self.waiting.as_mut()?;
-        let overhead = Duration::from_secs_f64(self.encoding) + self.trip.unwrap_or_default() / 2;
+        let way = self.trip.unwrap_or_default() / 2;
+        let overhead = Duration::from_secs_f64(self.encoding) + way;
         let frame = Frame { captured_at: waiting.captured_at, overhead };
         let backlog = Size(self.sending.iter().filter_map(|one| one.left).sum());
         match self.subscription.choose(now, &frame, ladder, backlog) {
             Choice::Skip(why) => {
                 waiting.skip = Some(why);
+                if why == Skip::Late && self.named_at.is_some_and(|at| at + FORGET <= now) {
+                    (self.trip, self.encoding) = (None, 0.0);
+                }
                 None
             }
             Choice::Send(rung) => {
@@ -153,6 +175,7 @@ impl Flow {
     }
 
     fn send(&mut self, began_at: Time, waiting: Waiting) {
+        self.named_at = Some(began_at);
         let sending = Sending { waiting, began_at, left: None, is_whole: true, is_over: false };
         self.sending.push_back(sending);
     }
@@ -305,6 +328,22 @@ mod tests {
         flow.encoded(at(1), 1000);
         flow.settled(at(150), 1, 1000, true);
         assert_eq!((flow.counts().late, flow.counts().delivered), (1, 0));
+    }
+
+    #[test]
+    fn one_bad_moment_does_not_end_a_flow() {
+        let (mut flow, ladder) = (flow(), four());
+        flow.arrived(1, at(0));
+        flow.poll(at(0), &ladder);
+        // A machine that stood still while it encoded, and then while the first bytes were on their way.
+        flow.encoded(at(700), 1000);
+        flow.settled(at(1400), 1, 1000, true);
+        let sent = |millis: u64, flow: &mut Flow| {
+            flow.arrived(millis, at(millis));
+            flow.poll(at(millis), &ladder).is_some()
+        };
+        assert!(!sent(1500, &mut flow), "it would be late, by what is known");
+        assert!(sent(1700, &mut flow), "which is too long ago");
     }
 
     #[test]

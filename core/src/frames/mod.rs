@@ -13,9 +13,11 @@ pub mod jpeg;
 mod ladder;
 mod pi;
 pub mod piece;
+pub mod site;
 mod split;
 pub mod stored;
 mod subscription;
+mod transit;
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,8 +27,10 @@ pub use self::feasibility::Infeasible;
 pub use self::flow::{Flow, FlowCounts};
 pub use self::ladder::{Ladder, LadderError, RUNGS_MAX, Rung};
 pub use self::pi::Gains;
+use self::site::Site;
 pub use self::split::Splitter;
 pub use self::subscription::{Choice, Frame, Policy, Skip, Subscription, Target};
+pub use self::transit::Transit;
 use crate::units::{Size, Time};
 
 /// What a controller may know when it is asked for a budget.
@@ -49,6 +53,8 @@ pub trait Controller: fmt::Debug + Send {
     fn acked(&mut self, now: Time, newly: Size);
     /// A frame arrived after so long since its capture, or was given up.
     fn ended(&mut self, now: Time, latency: Option<Duration>);
+    /// What is known of the channel before the first frame.
+    fn begin_at(&mut self, _site: &Site, _ladder: &Ladder) {}
 }
 
 /// A controller by name.

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use super::site::Site;
 use super::{Controller, Ladder, Moment};
 use crate::units::{Size, Time};
 
@@ -61,6 +62,11 @@ impl Pi {
 }
 
 impl Controller for Pi {
+    fn begin_at(&mut self, site: &Site, ladder: &Ladder) {
+        let aim = Duration::from_secs_f64(AIM * self.bound_ms / 1e3);
+        self.nominal = site.nominal(aim, ladder);
+    }
+
     /// `nominal + K1 error + K2 sum(error)`, within the ladder.
     fn budget(&mut self, _now: Time, _moment: &Moment) -> f64 {
         let size = self.nominal + self.gains.gain_p * self.error_ms + self.integral;

@@ -68,13 +68,22 @@ impl Piece {
     /// As it travels.
     pub fn encode(&self) -> Bytes {
         let mut bytes = BytesMut::with_capacity(HEAD + self.bytes.len());
-        bytes.put_u8(VERSION);
-        bytes.put_u64(self.flow);
-        bytes.put_u64(self.frame);
-        bytes.put_u16(self.index);
-        bytes.put_u16(self.count);
+        self.put_head(&mut bytes);
         bytes.put_slice(&self.bytes);
         bytes.freeze()
+    }
+
+    /// The head of a frame that goes in one piece: its bytes follow.
+    pub fn whole(flow: u64, frame: u64, to: &mut BytesMut) {
+        Piece { flow, frame, index: 0, count: 1, bytes: Bytes::new() }.put_head(to);
+    }
+
+    fn put_head(&self, to: &mut BytesMut) {
+        to.put_u8(VERSION);
+        to.put_u64(self.flow);
+        to.put_u64(self.frame);
+        to.put_u16(self.index);
+        to.put_u16(self.count);
     }
 
     /// What came.
@@ -174,6 +183,9 @@ mod tests {
         let head = [1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 2, 0, 2, 0, 3, b'x'];
         assert_eq!(&bytes[..], head);
         assert_eq!(Piece::decode(bytes), Ok(piece));
+        let mut whole = BytesMut::new();
+        Piece::whole(1, 258, &mut whole);
+        assert_eq!(whole.freeze(), Piece::cut(1, 258, &Bytes::new(), 9)[0].encode());
     }
 
     #[test]

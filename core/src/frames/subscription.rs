@@ -7,11 +7,15 @@
 use std::time::Duration;
 
 use super::feasibility::{Feasibility, Infeasible};
+use super::site::Site;
 use super::{Controller, ControllerName, Gains, Ladder, Moment};
 use crate::units::{Size, Time};
 
 /// Bound of the latency that is called feasible, in times that are left: beyond it nobody reckons.
 const TIMES_MAX: f64 = 100.0;
+
+/// Bounds of latency after which a frame is given up whose accuracy was asked for in any case.
+const FLOOR_PATIENCE: u32 = 10;
 
 /// What a subscriber asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,6 +26,16 @@ pub struct Target {
     pub accuracy: f64,
     /// What happens when both cannot be kept.
     pub policy: Policy,
+}
+
+impl Target {
+    /// From capture until a frame is given up: who asked for its accuracy in any case has it late, but not for ever.
+    pub fn patience(&self) -> Duration {
+        match self.policy {
+            Policy::Floor => self.latency * FLOOR_PATIENCE,
+            Policy::Skip | Policy::Degrade => self.latency,
+        }
+    }
 }
 
 /// What happens to a frame for which no rung keeps both bounds.
@@ -78,6 +92,11 @@ impl Subscription {
     pub fn new(target: Target, name: ControllerName, ladder: &Ladder, gains: Gains) -> Self {
         let controller = name.build(target.latency, ladder, gains);
         Subscription { target, controller, feasibility: Feasibility::default() }
+    }
+
+    /// What is known of the channel before the first frame.
+    pub fn begin_at(&mut self, site: &Site, ladder: &Ladder) {
+        self.controller.begin_at(site, ladder);
     }
 
     /// What it asks for.
@@ -172,6 +191,14 @@ mod tests {
         assert_eq!(choose(0.95, Policy::Floor, 0, 0), Choice::Send(2));
         assert_eq!(choose(0.95, Policy::Skip, 0, 0), Choice::Skip(Skip::Inaccurate));
         assert_eq!(choose(0.999, Policy::Floor, 0, 0), Choice::Send(3), "the best there is");
+    }
+
+    #[test]
+    fn only_who_asked_for_the_floor_waits_beyond_the_bound() {
+        let patience = |policy| Target { latency: LATENCY, accuracy: 0.9, policy }.patience();
+        assert_eq!(patience(Policy::Degrade), LATENCY);
+        assert_eq!(patience(Policy::Skip), LATENCY);
+        assert_eq!(patience(Policy::Floor), LATENCY * 10);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::packet::{Frame, Piece, Repair};
 use super::part::piece_length;
+use super::reassembly::RECORD_COST;
 use super::{PATHS_MAX, code};
 use crate::units::{Size, Time};
 
@@ -45,6 +46,8 @@ pub(super) struct Begun {
     pub(super) token: u64,
     pub(super) stream: u64,
     pub(super) deadline: Time,
+    /// When it is given up; `None`: never, or something of it was sent.
+    pub(super) expires: Option<Time>,
     pub(super) protection: Protection,
     /// Parts that may be lost, which wait until it is hedged.
     pub(super) doubted: Vec<Part>,
@@ -79,6 +82,7 @@ pub(super) struct Beginning {
     pub(super) token: u64,
     pub(super) stream: u64,
     pub(super) deadline: Time,
+    pub(super) expires: Option<Time>,
     pub(super) after: u64,
     pub(super) content: Bytes,
     pub(super) pieces: u32,
@@ -88,13 +92,15 @@ pub(super) struct Beginning {
 impl Begun {
     /// Nothing of it has arrived. `record` is the data sequence number of its first piece.
     pub(super) fn new(record: u64, beginning: Beginning) -> Self {
-        let Beginning { token, stream, deadline, after, content, pieces, protection } = beginning;
+        let Beginning { token, stream, deadline, expires, after, content, pieces, protection } =
+            beginning;
         let size = content.len() as u32;
         let parts = pieces as usize + usize::from(protection.repairs);
         Begun {
             token,
             stream,
             deadline,
+            expires,
             protection,
             doubted: Vec::new(),
             is_hedged: false,
@@ -170,6 +176,21 @@ impl Begun {
     /// Parts that the peer needs to have all of it.
     pub(super) fn missing(&self) -> usize {
         self.missing as usize
+    }
+
+    /// How many pieces there are.
+    pub(super) fn pieces(&self) -> u32 {
+        self.pieces
+    }
+
+    /// The record that comes before it in its stream; 0 for none.
+    pub(super) fn after(&self) -> u64 {
+        self.after
+    }
+
+    /// What it takes of the peer's window.
+    pub(super) fn opened_cost(&self) -> Size {
+        Size(u64::from(self.size)) - self.closed() + RECORD_COST
     }
 
     /// Bytes of pieces that the window has no room for yet.
@@ -281,6 +302,7 @@ mod tests {
             token: 7,
             stream: 1,
             deadline: Time::ZERO,
+            expires: None,
             after: 4,
             content,
             pieces: 3,

@@ -297,6 +297,13 @@ impl Link {
         self.now = now;
         let events = &mut self.events;
         self.outbox.expire(now, |token| events.push_back(Event::Expired { token }));
+        let paths = &mut self.paths;
+        self.outbox.take_back(now, |token, parts| {
+            for path in paths.iter_mut() {
+                parts.iter().for_each(|&part| path.forget(part));
+            }
+            events.push_back(Event::Expired { token });
+        });
         let guard = &mut self.guard;
         self.outbox.hedge(now, |bytes| guard.pay(bytes));
         for path in 0..self.paths.len() {

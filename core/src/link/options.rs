@@ -96,7 +96,7 @@ pub struct Outgoing {
     pub content: Bytes,
     /// The earlier, the sooner it goes.
     pub deadline: Time,
-    /// When it is given up if none of it was sent.
+    /// When it is given up if none of it was sent: in the queue of a path as well.
     pub expires: Option<Time>,
 }
 

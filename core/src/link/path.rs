@@ -149,6 +149,13 @@ impl Path {
         }
     }
 
+    /// A part does not go by this path any more, if it has not gone.
+    pub(super) fn forget(&mut self, key: PartKey) {
+        if let Some(length) = self.queue.remove(&key) {
+            self.queued -= length;
+        }
+    }
+
     /// Bytes of the queue that go before a part of this key.
     pub(super) fn queued_before(&self, key: PartKey) -> Size {
         if self.queue.last_key_value().is_none_or(|(last, _)| *last < key) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::by::By;
 use super::chain::Run;
+use super::memory::{Loader, MemoryError, Saver, must};
 use super::value::{Fault, Item, Value};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,6 +46,25 @@ impl Run for BlockAverage {
         row.set(self.into.clone(), Value::Number(told));
         out.push(item);
         Ok(())
+    }
+
+    fn save(&self, to: &mut Saver) {
+        self.blocks.save(to, |Block { count, sum, last }, to| {
+            to.number(*count);
+            to.float(*sum);
+            to.flag(last.is_some());
+            last.iter().for_each(|last| to.float(*last));
+        });
+    }
+
+    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+        let size = self.size;
+        self.blocks.load(from, |from| {
+            let (count, sum) = (from.number()?, from.float()?);
+            must(count < size, "block")?;
+            let last = if from.flag()? { Some(from.float()?) } else { None };
+            Ok(Block { count, sum, last })
+        })
     }
 }
 

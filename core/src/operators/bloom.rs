@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::chain::Run;
+use super::memory::{Loader, MemoryError, Saver, must};
 use super::value::{Fault, Item};
 
 /// Bits of one set: 16 MiB.
@@ -45,6 +46,36 @@ impl Filter {
     /// Whether it seems to be a member: true for each that is one.
     pub fn contains(&self, member: &str) -> bool {
         self.places(member).all(|(word, bit)| self.bits[word] & bit != 0)
+    }
+
+    /// Adds its words; runs of empty ones, of which a young set is full, take eight bytes.
+    fn save(&self, to: &mut Saver) {
+        let mut left = &self.bits[..];
+        while !left.is_empty() {
+            let empty = left.iter().take_while(|word| **word == 0).count();
+            let rest = &left[empty..];
+            let full = rest.iter().take_while(|word| **word != 0).count();
+            to.count(empty);
+            to.count(full);
+            rest[..full].iter().for_each(|word| to.number(*word));
+            left = &rest[full..];
+        }
+    }
+
+    /// Takes the words of a set of the same size; it is empty.
+    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+        let mut left = &mut self.bits[..];
+        while !left.is_empty() {
+            let empty = from.count(left.len())?;
+            let full = from.count(left.len() - empty)?;
+            must(empty + full > 0, "set")?;
+            let (words, rest) = left.split_at_mut(empty + full);
+            for word in &mut words[empty..] {
+                *word = from.number()?;
+            }
+            left = rest;
+        }
+        Ok(())
     }
 
     fn places(&self, member: &str) -> impl Iterator<Item = (usize, u64)> + use<> {
@@ -122,5 +153,18 @@ impl Run for Repeats {
             out.push(item);
         }
         Ok(())
+    }
+
+    fn save(&self, to: &mut Saver) {
+        to.number(self.count);
+        self.young.save(to);
+        self.old.save(to);
+    }
+
+    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+        self.count = from.number()?;
+        must(self.count < self.members, "count")?;
+        self.young.load(from)?;
+        self.old.load(from)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::memory::{Loader, MemoryError, Saver, must};
 use super::value::{Fault, Row};
 
 /// Values of a field that a step tells apart; the half that was not seen for longest is then forgotten.
@@ -47,6 +48,37 @@ impl<S: Clone> By<S> {
         let (seen, state) = self.all.entry(key).or_insert_with(|| (0, initial.clone()));
         *seen = self.seen;
         Ok(state)
+    }
+
+    /// Adds all states, the one that was not seen for longest first.
+    pub(super) fn save(&self, to: &mut Saver, state: impl Fn(&S, &mut Saver)) {
+        let mut all: Vec<_> = self.all.iter().collect();
+        all.sort_unstable_by_key(|(_, (seen, _))| *seen);
+        to.count(all.len());
+        for (key, (_, its)) in all {
+            to.bytes(key.as_bytes());
+            state(its, to);
+        }
+    }
+
+    /// Takes all states.
+    ///
+    /// # Errors
+    /// They are malformed, or more than there may be.
+    pub(super) fn load(
+        &mut self,
+        from: &mut Loader<'_>,
+        mut state: impl FnMut(&mut Loader<'_>) -> Result<S, MemoryError>,
+    ) -> Result<(), MemoryError> {
+        let count = from.count(if self.field.is_some() { KEYS_MAX } else { 1 })?;
+        for _ in 0..count {
+            let key = from.shared_text()?;
+            must(self.field.is_some() || key.is_empty(), "key")?;
+            self.seen += 1;
+            let its = (self.seen, state(from)?);
+            must(self.all.insert(key, its).is_none(), "key")?;
+        }
+        Ok(())
     }
 }
 

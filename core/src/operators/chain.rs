@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::ROWS_MAX;
+use super::memory::{Loader, MemoryError, Saver};
 use super::value::{Fault, Item};
 
 /// One step of an operator, as it is configured. Whatever is a [`Run`] and can be copied is one: the copy is
@@ -26,6 +27,17 @@ pub trait Run: Send {
     /// # Errors
     /// It could not; then the item ends here.
     fn run(&mut self, item: Item, out: &mut Vec<Item>) -> Result<(), Fault>;
+
+    /// Adds what it remembers: nothing where it has no memory, or where that cannot leave this process.
+    fn save(&self, _to: &mut Saver) {}
+
+    /// Goes on with what another run of the same step has saved, all of it. It has seen nothing yet.
+    ///
+    /// # Errors
+    /// No such step has saved it.
+    fn load(&mut self, _from: &mut Loader<'_>) -> Result<(), MemoryError> {
+        Ok(())
+    }
 }
 
 /// The steps of an operator.
@@ -54,6 +66,14 @@ impl fmt::Debug for Work {
 }
 
 impl Work {
+    pub(super) fn runs(&self) -> &[Box<dyn Run>] {
+        &self.0
+    }
+
+    pub(super) fn runs_mut(&mut self) -> &mut [Box<dyn Run>] {
+        &mut self.0
+    }
+
     /// What comes out at the end for one item; `failed` is told of each item, of the first or one that a
     /// step made of it, that ended before. At most `ROWS_MAX` are under way between two steps.
     pub fn run(&mut self, item: Item, mut failed: impl FnMut(Fault)) -> Vec<Item> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::by::By;
 use super::chain::Run;
+use super::memory::{Loader, MemoryError, Saver};
 use super::value::{Fault, Item, Value};
 
 /// Of one field.
@@ -42,5 +43,14 @@ impl Run for Interpolate {
         }
         out.push(item);
         Ok(())
+    }
+
+    fn save(&self, to: &mut Saver) {
+        self.last.save(to, |last, to| to.floats(last));
+    }
+
+    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+        let window = self.window;
+        self.last.load(from, |from| from.floats(window))
     }
 }

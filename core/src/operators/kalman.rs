@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::by::By;
 use super::chain::Run;
+use super::memory::{Loader, MemoryError, Saver, must};
 use super::value::{Fault, Item, Value};
 
 /// What is known of the value.
@@ -61,5 +62,26 @@ impl Run for Kalman {
         row.set(self.into.clone(), Value::Number(estimate.value));
         out.push(item);
         Ok(())
+    }
+
+    fn save(&self, to: &mut Saver) {
+        self.all.save(to, |estimate, to| {
+            to.flag(estimate.is_some());
+            if let Some(Estimate { value, variance }) = estimate {
+                to.float(*value);
+                to.float(*variance);
+            }
+        });
+    }
+
+    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+        self.all.load(from, |from| {
+            if !from.flag()? {
+                return Ok(None);
+            }
+            let (value, variance) = (from.float()?, from.float()?);
+            must(variance >= 0.0, "variance")?;
+            Ok(Some(Estimate { value, variance }))
+        })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`Item`] is a record under way, its payload or the [`Row`] that was read from it; a
 //! [`Step`] makes a [`Run`] for each key, which takes one item and gives none, one or several; a [`Chain`] is
-//! steps one after another. Which of many waiting records is worked on next, and that a key keeps its
+//! steps one after another; `memory` is what they remember, as bytes. Which of many waiting records is worked on next, and that a key keeps its
 //! order, is decided by a [`Pool`]. Nothing here waits, reads a clock or has a thread.
 
 mod anonymise;
@@ -16,6 +16,7 @@ mod join;
 mod json;
 mod kalman;
 mod linear;
+pub mod memory;
 pub mod pool;
 mod range;
 mod regression;
@@ -36,6 +37,7 @@ pub use self::join::{Annotate, Join};
 pub use self::json::{read as read_json, write as write_json};
 pub use self::kalman::Kalman;
 pub use self::linear::Linear;
+pub use self::memory::{Loader, MemoryError, Saver};
 pub use self::pool::{Discipline, LaneId, OperatorId, Pool, Task};
 pub use self::range::Range;
 pub use self::regression::Regression;

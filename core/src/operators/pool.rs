@@ -2,14 +2,21 @@
 //! Source: C. Liu and J. Layland, Scheduling algorithms for multiprogramming in a hard real-time environment, 1973, §7 (earliest deadline
 //! first); papers/topic-placement.txt, §IV-A for what it replaces, a thread for each topic.
 //! Inputs: records with operator, key and deadline. Outputs: the next one, of a key that nobody works on. O(log keys).
-//! Deviations: what is late comes behind; a key inherits the earliest deadline that waits in it (docs/ALGORITHMS.md).
+//! Deviations: what is late comes behind; a key inherits the earliest deadline that waits in it and can be met (docs/ALGORITHMS.md).
 //! Limits: records that wait for each operator; keys that each remembers while nothing of theirs waits.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod lane;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bytes::Bytes;
 
+use self::lane::{Job, Lane};
 use crate::units::Time;
+
+/// Weight of a record in the time that an operator's records take.
+const GAIN: f64 = 0.1;
 
 /// Number of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,33 +46,20 @@ pub struct Limits {
 }
 
 #[derive(Debug)]
-struct Job<T> {
-    seq: u64,
-    deadline: Time,
-    value: T,
-}
-
-#[derive(Debug)]
-struct Lane<T, S> {
-    operator: OperatorId,
-    key: Bytes,
-    queue: VecDeque<Job<T>>,
-    /// Of `queue`, each that is earlier than all behind it: the first is the earliest of all.
-    earliest: VecDeque<(Time, u64)>,
-    state: Option<S>,
-    is_running: bool,
-    /// Where it stands among the ready, or the idle.
-    rank: Option<(Time, u64)>,
-    /// When it fell idle.
-    idle: u64,
-}
-
-#[derive(Debug)]
 struct Operator {
     limits: Limits,
     waiting: usize,
     idle: BTreeSet<(u64, LaneId)>,
     is_over: bool,
+    /// How long a record takes, from when a worker takes it until the lane is given back.
+    takes: Option<Duration>,
+}
+
+impl Operator {
+    fn took(&mut self, time: Duration) {
+        let before = self.takes.unwrap_or(time);
+        self.takes = Some(before.mul_f64(1.0 - GAIN) + time.mul_f64(GAIN));
+    }
 }
 
 /// A record for a worker, who gives the lane back.
@@ -88,6 +82,7 @@ pub struct Pool<T, S> {
     operators: BTreeMap<OperatorId, Operator>,
     lanes: BTreeMap<LaneId, Lane<T, S>>,
     names: BTreeMap<(OperatorId, Bytes), LaneId>,
+    hurried: BTreeSet<(Time, u64, LaneId)>,
     live: BTreeSet<(Time, u64, LaneId)>,
     late: BTreeSet<(Time, u64, LaneId)>,
     given: u64,
@@ -101,6 +96,7 @@ impl<T, S> Pool<T, S> {
             operators: BTreeMap::new(),
             lanes: BTreeMap::new(),
             names: BTreeMap::new(),
+            hurried: BTreeSet::new(),
             live: BTreeSet::new(),
             late: BTreeSet::new(),
             given: 0,
@@ -109,7 +105,8 @@ impl<T, S> Pool<T, S> {
 
     /// From now on there is this operator, or it has other limits.
     pub fn begin(&mut self, id: OperatorId, limits: Limits) {
-        let new = Operator { limits, waiting: 0, idle: BTreeSet::new(), is_over: false };
+        let new =
+            Operator { limits, waiting: 0, idle: BTreeSet::new(), is_over: false, takes: None };
         self.operators.entry(id).or_insert(new).limits = limits;
     }
 
@@ -144,11 +141,7 @@ impl<T, S> Pool<T, S> {
         let seq = self.given;
         let id = known.unwrap_or_else(|| self.open(id, key));
         let lane = self.lanes.get_mut(&id).expect("a lane with a name is there");
-        while lane.earliest.back().is_some_and(|(last, _)| *last > deadline) {
-            lane.earliest.pop_back();
-        }
-        lane.earliest.push_back((deadline, seq));
-        lane.queue.push_back(Job { seq, deadline, value });
+        lane.push(Job { seq, deadline, value });
         self.stand(id);
         displaced
     }
@@ -156,19 +149,7 @@ impl<T, S> Pool<T, S> {
     fn open(&mut self, operator: OperatorId, key: Bytes) -> LaneId {
         let id = LaneId(self.given);
         self.names.insert((operator, key.clone()), id);
-        self.lanes.insert(
-            id,
-            Lane {
-                operator,
-                key,
-                queue: VecDeque::new(),
-                earliest: VecDeque::new(),
-                state: None,
-                is_running: false,
-                rank: None,
-                idle: 0,
-            },
-        );
+        self.lanes.insert(id, Lane::new(operator, key));
         id
     }
 
@@ -179,13 +160,15 @@ impl<T, S> Pool<T, S> {
             // What is late already must not make late what can still be in time.
             while let Some(first) = self.live.first().copied().filter(|(at, ..)| *at <= now) {
                 self.live.remove(&first);
-                self.late.insert(first);
+                self.expired(first, now);
             }
         }
-        let (_, _, id) = self.live.pop_first().or_else(|| self.late.pop_first())?;
+        let next = self.hurried.pop_first().or_else(|| self.live.pop_first());
+        let (_, _, id) = next.or_else(|| self.late.pop_first())?;
         let lane = self.lanes.get_mut(&id).expect("what stands in a set is there");
         lane.rank = None;
         lane.is_running = true;
+        lane.began_at = Some(now);
         let job = lane.pop().expect("who is ready has something");
         let operator = lane.operator;
         let state = lane.state.take();
@@ -195,12 +178,98 @@ impl<T, S> Pool<T, S> {
         Some(Task { lane: id, operator, state, value: job.value })
     }
 
+    /// A lane's record cannot be in time any more: others of it may, if their turn comes soon enough.
+    fn expired(&mut self, (at, seq, id): (Time, u64, LaneId), now: Time) {
+        let lane = self.lanes.get_mut(&id).expect("what stands in a set is there");
+        let operator = self.operators.get(&lane.operator);
+        let takes = operator.and_then(|operator| operator.takes).unwrap_or_default();
+        match lane.begins_by(now, takes) {
+            Some(begins_by) => {
+                lane.rank = Some((begins_by, seq));
+                self.live.insert((begins_by, seq, id));
+            }
+            None => {
+                self.late.insert((at, seq, id));
+            }
+        }
+    }
+
     /// A worker has finished with a lane, which remembers `state`.
-    pub fn done(&mut self, id: LaneId, state: Option<S>) {
+    pub fn done(&mut self, now: Time, id: LaneId, state: Option<S>) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
+        if let Some(began_at) = lane.began_at.take()
+            && let Some(operator) = self.operators.get_mut(&lane.operator)
+        {
+            operator.took(now.since(began_at));
+        }
         lane.is_running = false;
         lane.state = state;
+        if lane.state.is_none() && lane.queue.is_empty() {
+            let operator = lane.operator;
+            self.forget(id);
+            return self.sweep(operator);
+        }
         self.stand(id);
+    }
+
+    /// What keys remember of which nothing waits and nothing is worked on: the one that was idle for longest first.
+    pub fn idle(&self) -> impl Iterator<Item = (LaneId, OperatorId, &Bytes, &S)> {
+        let all = self.operators.values().flat_map(|operator| operator.idle.iter().copied());
+        let mut all: Vec<(u64, LaneId)> = all.collect();
+        all.sort_unstable();
+        all.into_iter().filter_map(|(_, id)| {
+            let lane = self.lanes.get(&id)?;
+            Some((id, lane.operator, &lane.key, lane.state.as_ref()?))
+        })
+    }
+
+    /// Takes what an idle key remembers, which is nobody else's until [`Pool::done`] gives it back, or `None` where it
+    /// is to be forgotten.
+    pub fn borrow(&mut self, id: LaneId) -> Option<S> {
+        let lane = self.lanes.get_mut(&id)?;
+        if lane.is_running || !lane.queue.is_empty() {
+            return None;
+        }
+        let state = lane.state.take()?;
+        lane.is_running = true;
+        self.stand(id);
+        Some(state)
+    }
+
+    /// A key goes on with this, which came from elsewhere; given back where it remembers something already, where it is
+    /// worked on, and where there is no such operator.
+    pub fn restore(&mut self, id: OperatorId, key: Bytes, state: S) -> Option<S> {
+        if self.operators.get(&id).is_none_or(|operator| operator.is_over) {
+            return Some(state);
+        }
+        let known = self.names.get(&(id, key.clone())).copied();
+        let id = known.unwrap_or_else(|| {
+            self.given += 1;
+            self.open(id, key)
+        });
+        let lane = self.lanes.get_mut(&id).expect("a lane with a name is there");
+        if lane.is_running || lane.state.is_some() {
+            return Some(state);
+        }
+        lane.state = Some(state);
+        self.stand(id);
+        None
+    }
+
+    /// Records that wait and are meant go before all others from now on, and with them what stands before them in their rows: somebody
+    /// waits for the end of them.
+    pub fn hurry(&mut self, is_meant: impl Fn(&T) -> bool) {
+        let last = |lane: &Lane<T, S>| {
+            let meant = lane.queue.iter().rev().find(|job| is_meant(&job.value));
+            meant.map(|job| job.seq)
+        };
+        let found = self.lanes.iter().filter_map(|(id, lane)| Some((*id, last(lane)?)));
+        for (id, upto) in found.collect::<Vec<_>>() {
+            if let Some(lane) = self.lanes.get_mut(&id) {
+                lane.hurried = lane.hurried.max(Some(upto));
+                self.stand(id);
+            }
+        }
     }
 
     /// Records that wait for an operator.
@@ -210,14 +279,12 @@ impl<T, S> Pool<T, S> {
 
     /// Whether nothing waits and nothing is worked on.
     pub fn is_idle(&self) -> bool {
-        self.live.is_empty()
-            && self.late.is_empty()
-            && self.lanes.values().all(|lane| !lane.is_running)
+        !self.is_ready() && self.lanes.values().all(|lane| !lane.is_running)
     }
 
     /// Whether a worker would find something.
     pub fn is_ready(&self) -> bool {
-        !self.live.is_empty() || !self.late.is_empty()
+        !(self.hurried.is_empty() && self.live.is_empty() && self.late.is_empty())
     }
 
     /// Puts a lane where it belongs now.
@@ -225,6 +292,7 @@ impl<T, S> Pool<T, S> {
         let lane = self.lanes.get_mut(&id).expect("only lanes that are there stand");
         let operator = self.operators.get_mut(&lane.operator);
         if let Some((at, seq)) = lane.rank.take() {
+            self.hurried.remove(&(at, seq, id));
             self.live.remove(&(at, seq, id));
             self.late.remove(&(at, seq, id));
         }
@@ -253,7 +321,9 @@ impl<T, S> Pool<T, S> {
                 }
             };
             lane.rank = Some(rank);
-            self.live.insert((rank.0, rank.1, id));
+            let is_hurried = lane.hurried.is_some_and(|upto| head.seq <= upto);
+            let set = if is_hurried { &mut self.hurried } else { &mut self.live };
+            set.insert((rank.0, rank.1, id));
         }
     }
 
@@ -270,16 +340,6 @@ impl<T, S> Pool<T, S> {
         if is_over && first.is_none_or(|((of, _), _)| *of != id) {
             self.operators.remove(&id);
         }
-    }
-}
-
-impl<T, S> Lane<T, S> {
-    fn pop(&mut self) -> Option<Job<T>> {
-        let job = self.queue.pop_front()?;
-        if self.earliest.front().is_some_and(|(_, seq)| *seq == job.seq) {
-            self.earliest.pop_front();
-        }
-        Some(job)
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::by::By;
 use super::chain::Run;
+use super::memory::{Loader, MemoryError, Saver};
 use super::value::{Fault, Item, Value};
 
 /// Of one field.
@@ -48,6 +49,15 @@ impl Run for Regression {
         row.set(self.into.clone(), Value::Number(foretold));
         out.push(item);
         Ok(())
+    }
+
+    fn save(&self, to: &mut Saver) {
+        self.last.save(to, |last, to| to.floats(last));
+    }
+
+    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+        let window = self.window;
+        self.last.load(from, |from| from.floats(window))
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::by::By;
 use super::chain::Run;
+use super::memory::{Loader, MemoryError, Saver, finite, must};
 use super::value::{Content, Fault, Item, Row, Value};
 use crate::units::Time;
 
@@ -46,6 +47,8 @@ pub enum Extent {
 #[derive(Clone, Debug, Default)]
 struct State {
     begun: Option<Time>,
+    /// How long it had been open on another node, where `begun` is when it came here.
+    before: Duration,
     count: u64,
     sum: f64,
     min: f64,
@@ -93,7 +96,7 @@ impl Run for Window {
         let begun = *state.begun.get_or_insert(at);
         let mut ended = None;
         if let Extent::Span(span) = extent
-            && at.since(begun) >= span
+            && at.since(begun) + state.before >= span
         {
             ended = Some(result(of, state));
             *state = State { begun: Some(at), ..State::default() };
@@ -110,10 +113,54 @@ impl Run for Window {
         }
         Ok(())
     }
+
+    fn save(&self, to: &mut Saver) {
+        self.all.save(to, |state, to| {
+            to.flag(state.begun.is_some());
+            let Some(begun) = state.begun else { return };
+            to.age(begun, state.before);
+            to.number(state.count);
+            [state.sum, state.min, state.max].iter().for_each(|number| to.float(*number));
+            to.count(state.values.len());
+            for (value, count) in &state.values {
+                to.bytes(value.as_bytes());
+                to.number(*count);
+            }
+        });
+    }
+
+    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+        let (of, extent) = (self.of, self.extent);
+        self.all.load(from, |from| state(of, extent, from))
+    }
+}
+
+fn state(of: Aggregate, extent: Extent, from: &mut Loader<'_>) -> Result<State, MemoryError> {
+    if !from.flag()? {
+        return Ok(State::default());
+    }
+    let (begun, before, count) = (Some(from.now()), from.age()?, from.number()?);
+    let (sum, min, max) = (from.float()?, finite(from.float()?)?, finite(from.float()?)?);
+    // One that has all its rows would never end.
+    must(!matches!(extent, Extent::Rows(rows) if count >= rows) && min <= max, "window")?;
+    let mut values = BTreeMap::new();
+    let mut counted = 0_u64;
+    for _ in 0..from.count(DISTINCT_MAX)? {
+        let (value, count) = (from.shared_text()?, from.number()?);
+        counted = counted.saturating_add(count);
+        must(count > 0 && values.insert(value, count).is_none(), "value")?;
+    }
+    must(counted == if keeps_values(of) { count } else { 0 }, "values")?;
+    Ok(State { begun, before, count, sum, min, max, values })
+}
+
+/// Whether it tells values apart.
+fn keeps_values(of: Aggregate) -> bool {
+    matches!(of, Aggregate::Distinct | Aggregate::SecondMoment)
 }
 
 fn add(of: Aggregate, state: &mut State, number: f64, value: &Value) -> Result<(), Fault> {
-    if matches!(of, Aggregate::Distinct | Aggregate::SecondMoment) {
+    if keeps_values(of) {
         let text = value.text();
         if state.values.len() >= DISTINCT_MAX && !state.values.contains_key(&text) {
             return Err(Fault::Bound);

@@ -6,28 +6,16 @@
 //! (docs/algorithms-place.md#feasibility).
 //! Limits: none.
 
-use std::time::Duration;
-
-use super::{Machine, Problem, TopicId};
+use super::{Machine, Problem, Topic, TopicId};
 
 /// Asks the model about sets of topics, and counts how often.
 pub struct Feasible<'a> {
     problem: Problem<'a>,
     questions: u64,
-    set: Vec<&'a super::Topic>,
+    set: Vec<&'a Topic>,
     p90: Vec<f64>,
     together: Vec<Option<usize>>,
 }
-
-/// A topic that only is there.
-const IDLE: super::Topic = super::Topic {
-    work: Duration::ZERO,
-    work_cv: 0.0,
-    rate: 0.0,
-    subscribers: 0,
-    bound: Duration::MAX,
-    is_serial: false,
-};
 
 impl<'a> Feasible<'a> {
     /// Nothing asked yet.
@@ -92,7 +80,7 @@ impl<'a> Feasible<'a> {
         let topic = &topics[topic.index()];
         self.set.clear();
         self.set.push(topic);
-        self.set.extend(std::iter::repeat_n(&IDLE, others));
+        self.set.extend(std::iter::repeat_n(&Topic::IDLE, others));
         self.questions += 1;
         self.p90.clear();
         model.p90(machine, &self.set, &mut self.p90);

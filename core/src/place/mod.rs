@@ -9,8 +9,10 @@ mod feasible;
 mod first_fit;
 mod hybrid;
 mod improve;
+pub mod keep;
 mod largest_set;
 mod method;
+pub mod model;
 mod pairs;
 mod parts;
 mod physics;
@@ -61,6 +63,16 @@ pub struct Topic {
 }
 
 impl Topic {
+    /// One that only is there, or of which nothing is known yet.
+    pub const IDLE: Topic = Topic {
+        work: Duration::ZERO,
+        work_cv: 0.0,
+        rate: 0.0,
+        subscribers: 0,
+        bound: Duration::MAX,
+        is_serial: false,
+    };
+
     /// Processors that it keeps busy (d of the paper).
     pub fn load(&self) -> f64 {
         self.work.as_secs_f64() * self.rate

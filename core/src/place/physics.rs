@@ -10,11 +10,11 @@
 use super::{Machine, Model, Topic};
 
 /// The part of records that may be slower: of a 90th percentile, a tenth.
-const SLOWER: f64 = 0.1;
+pub(super) const SLOWER: f64 = 0.1;
 /// How many standard deviations of a normal the 90th percentile is above its mean.
-const NORMAL_P90: f64 = 1.281_552;
+pub(super) const NORMAL_P90: f64 = 1.281_552;
 /// The load of a machine beyond which no wait is predicted.
-const LOAD_MAX: f64 = 0.98;
+pub(super) const LOAD_MAX: f64 = 0.98;
 /// CPU time of one subscriber's copy, seconds, on the machine where topics are measured.
 const COPY_S: f64 = 4e-6;
 
@@ -59,7 +59,7 @@ impl Stream {
 
 /// Erlang's C: the chance that a record finds every worker busy. Between whole numbers of workers it is
 /// interpolated, as shares of processors are.
-fn waiting_chance(cores: f64, load: f64) -> f64 {
+pub(super) fn waiting_chance(cores: f64, load: f64) -> f64 {
     let whole = |workers: f64| {
         if load >= workers {
             return 1.0;

@@ -49,7 +49,7 @@ pub fn repair(
         .sort_by(|(a, _), (b, _)| load(feasible, *b).total_cmp(&load(feasible, *a)).then(a.cmp(b)));
     let mut unplaced = Vec::new();
     for (topic, from) in homeless {
-        match work.host(feasible, topic, None, true) {
+        match work.host(feasible, topic, &|_| true, true) {
             Some(to) => work.settle(topic, from, to),
             // Better late than nowhere.
             None => match from {
@@ -68,10 +68,13 @@ pub fn repair(
     Repair { plan: Plan { nodes: work.nodes, unplaced }, moves: work.moves, broken }
 }
 
-struct Work {
-    nodes: Vec<Vec<TopicId>>,
-    moves: Vec<Move>,
-    left: usize,
+/// A plan while it is mended.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    pub(super) nodes: Vec<Vec<TopicId>>,
+    pub(super) moves: Vec<Move>,
+    /// Moves that may still be made.
+    pub(super) left: usize,
 }
 
 impl Work {
@@ -82,14 +85,15 @@ impl Work {
         new.map(|topic| (topic, None)).collect()
     }
 
-    fn keeps(&self, feasible: &mut Feasible<'_>, node: usize) -> bool {
+    /// Whether all topics of a node keep their bounds.
+    pub(super) fn keeps(&self, feasible: &mut Feasible<'_>, node: usize) -> bool {
         let Some(&machine) = feasible.problem().machines.nth(node) else { return false };
         self.nodes[node].is_empty() || feasible.fits(&machine, self.nodes[node].iter().copied())
     }
 
     /// Takes topics off a node until it keeps its bounds: the smallest that mends it alone; where none does, the
     /// largest first.
-    fn evict(
+    pub(super) fn evict(
         &mut self,
         feasible: &mut Feasible<'_>,
         node: usize,
@@ -115,12 +119,12 @@ impl Work {
         evicted
     }
 
-    /// The fullest node that can host a topic, but for one; a new one if there is none and it may be opened.
-    fn host(
+    /// The fullest node that can host a topic, of those that may; a new one if there is none and it may be opened.
+    pub(super) fn host(
         &mut self,
         feasible: &mut Feasible<'_>,
         topic: TopicId,
-        but: Option<usize>,
+        may_host: &dyn Fn(usize) -> bool,
         may_open: bool,
     ) -> Option<usize> {
         let topics = feasible.problem().topics;
@@ -130,7 +134,7 @@ impl Work {
         let mut ranked: Vec<(f64, usize)> = Vec::new();
         for (node, hosted) in self.nodes.iter().enumerate() {
             let Some(machine) = feasible.problem().machines.nth(node) else { continue };
-            if Some(node) != but && !hosted.is_empty() {
+            if may_host(node) && !hosted.is_empty() {
                 let room = feasible.problem().model.load_max(machine, 1) - load(hosted);
                 ranked.push((room - topics[topic.index()].load(), node));
             }
@@ -149,7 +153,7 @@ impl Work {
         // A node that is empty, or one more.
         let empty = (0..self.nodes.len()).filter(|&node| self.nodes[node].is_empty());
         for node in empty.chain([self.nodes.len()]).collect::<Vec<_>>() {
-            let machine = feasible.problem().machines.nth(node).copied();
+            let machine = feasible.problem().machines.nth(node).filter(|_| may_host(node)).copied();
             if machine.is_some_and(|machine| feasible.fits(&machine, [topic])) {
                 if node == self.nodes.len() {
                     self.nodes.push(Vec::new());
@@ -160,7 +164,8 @@ impl Work {
         None
     }
 
-    fn settle(&mut self, topic: TopicId, from: Option<usize>, to: usize) {
+    /// A topic has come to a node.
+    pub(super) fn settle(&mut self, topic: TopicId, from: Option<usize>, to: usize) {
         self.nodes[to].push(topic);
         if from != Some(to) {
             self.moves.push(Move { topic, from, to });
@@ -183,7 +188,7 @@ impl Work {
         }
         let before = (self.nodes.clone(), self.moves.len());
         for &topic in &hosted {
-            let Some(to) = self.host(feasible, topic, Some(node), false) else {
+            let Some(to) = self.host(feasible, topic, &|other| other != node, false) else {
                 (self.nodes, _) = before;
                 self.moves.truncate(before.1);
                 return;

@@ -10,6 +10,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "hdrhistogram",
     "petgraph",
     "ring",
+    "serde",
     "serde_json",
     "slotmap",
     "thiserror",

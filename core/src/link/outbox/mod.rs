@@ -3,11 +3,13 @@
 //! Records wait by deadline, and begin when the peer has room for all of them, but for one, which may begin in
 //! part. Within a stream none overtakes another, whatever its deadline.
 
+mod back;
 mod half;
 mod hedge;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::back::Spare;
 use super::begun::{Beginning, Begun, Part, Protection};
 use super::packet::{Custody, PIECE_MIN, Window};
 use super::reassembly::{RECORD_COST, cost};
@@ -50,11 +52,15 @@ pub(super) struct Outbox {
     hedges: BTreeSet<(Time, u64)>,
     /// The record that has begun in part, by its deadline.
     half: Option<(Time, u64)>,
+    /// Records that expire and of which nothing was sent, by when.
+    unsent: BTreeSet<(Time, u64)>,
     ready_bytes: Size,
     waiting_bytes: Size,
     /// Bytes that have not arrived.
     held: Size,
     next_dsn: u64,
+    /// Numbers before it that are to be given again.
+    spare: Spare,
     window: Window,
     /// The peer has told its window.
     is_window_known: bool,
@@ -79,10 +85,12 @@ impl Outbox {
             failed: BTreeSet::new(),
             hedges: BTreeSet::new(),
             half: None,
+            unsent: BTreeSet::new(),
             ready_bytes: Size::ZERO,
             waiting_bytes: Size::ZERO,
             held: Size::ZERO,
             next_dsn: 1,
+            spare: Spare::default(),
             window: Window { limit: WINDOW_START, record_max: WINDOW_START },
             is_window_known: false,
             begun_cost: Size::ZERO,
@@ -149,22 +157,6 @@ impl Outbox {
         }
     }
 
-    /// Gives up what has expired and did not begin.
-    pub(super) fn expire(&mut self, now: Time, mut gone: impl FnMut(u64)) {
-        while let Some(&(expires, key)) = self.expiring.first() {
-            if expires > now {
-                return;
-            }
-            self.expiring.remove(&(expires, key));
-            let Some(outgoing) = self.waiting.remove(&key) else { continue };
-            let size = Size(outgoing.content.len() as u64);
-            self.held -= size;
-            self.waiting_bytes -= size;
-            self.leave_stream(outgoing.stream);
-            gone(outgoing.token);
-        }
-    }
-
     fn leave_stream(&mut self, stream: u64) {
         if let Some(tail) = self.tails.get_mut(&stream) {
             tail.records -= 1;
@@ -217,16 +209,17 @@ impl Outbox {
             self.expiring.remove(&(expires, key));
         }
         let deadline = key.0;
-        let Outgoing { token, stream, content, .. } = outgoing;
+        let Outgoing { token, stream, content, expires, .. } = outgoing;
         let size = content.len() as u32;
         let pieces = (size.div_ceil(self.piece_max as u32)).max(1);
-        let record = self.next_dsn;
-        self.next_dsn += u64::from(pieces);
+        let record = self.spare.take(u64::from(pieces), &mut self.next_dsn);
         let tail = self.tails.entry(stream).or_default();
         let after = std::mem::replace(&mut tail.begun, record);
         let protection = protect(deadline, pieces, Size(u64::from(size.div_ceil(pieces))));
-        let beginning = Beginning { token, stream, deadline, after, content, pieces, protection };
+        let beginning =
+            Beginning { token, stream, deadline, expires, after, content, pieces, protection };
         self.hedges.extend(protection.hedge.map(|at| (at, record)));
+        self.unsent.extend(expires.map(|at| (at, record)));
         let mut begun = Begun::new(record, beginning);
         begun.open(if is_half { 1 } else { pieces });
         self.half = if begun.is_open() { self.half } else { Some((deadline, record)) };
@@ -313,8 +306,9 @@ impl Outbox {
         self.find(part).is_some_and(|begun| !begun.is_done(part))
     }
 
-    /// Writes the frame of a part that is wanted.
-    pub(super) fn encode(&self, part: Part, to: &mut Vec<u8>) {
+    /// Writes the frame of a part that is wanted, and goes.
+    pub(super) fn encode(&mut self, part: Part, to: &mut Vec<u8>) {
+        self.leaves(part);
         if let Some(begun) = self.find(part) {
             begun.encode(part, to);
         }
@@ -378,15 +372,17 @@ impl Outbox {
         self.half = None;
         self.tails.clear();
         self.expiring.clear();
+        self.unsent.clear();
         let waiting = waiting.into_values().map(|outgoing| (outgoing.token, false));
         begun.into_values().map(|begun| (begun.token, true)).chain(waiting).collect()
     }
 
-    /// When the first record that waits expires, or the first one is to be hedged.
+    /// When the first record expires of which nothing was sent, or the first one is to be hedged.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let expires = self.expiring.first().map(|&(expires, _)| expires);
+        let unsent = self.unsent.first().map(|&(expires, _)| expires);
         let hedge = self.hedges.first().map(|&(hedge, _)| hedge);
-        [expires, hedge].into_iter().flatten().min()
+        [expires, unsent, hedge].into_iter().flatten().min()
     }
 
     /// Most that records without a fate cost the peer: what the test bed holds it to.
@@ -427,7 +423,7 @@ mod tests {
         outbox.offer(outgoing(3, 8, 100, 60)).unwrap();
         assert_eq!(next(&mut outbox), Some(3), "another stream's, in the midst of the first");
         assert_eq!([next(&mut outbox), next(&mut outbox)], [Some(2), Some(4)]);
-        let after = |dsn| {
+        let mut after = |dsn| {
             let mut frame = Vec::new();
             outbox.encode(Part::piece(dsn), &mut frame);
             // Of 100 bytes: type, record, place, pieces, size and the distance to the one before.
