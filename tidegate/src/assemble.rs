@@ -29,7 +29,7 @@ use crate::input::mqtt::Clients;
 use crate::operators::Operators;
 use crate::parts::frames::start_frames;
 use crate::parts::{
-    self, Door, Tasks, log_options, open_log, start_input, start_mirrors, start_output,
+    self, Door, Tasks, log_options, open_log, start_group, start_input, start_mirrors, start_output,
 };
 use crate::port::{Clock, OutputPort};
 use crate::script::Scripts;
@@ -58,6 +58,8 @@ pub struct Assembled {
     pub links: Vec<SocketAddr>,
     /// Where it listens for other nodes' logs.
     pub mirrors: Vec<SocketAddr>,
+    /// Where the members of its group dial.
+    pub group: Vec<SocketAddr>,
     /// Where cameras publish and applications subscribe.
     pub frames: Vec<SocketAddr>,
     /// Its operators.
@@ -126,6 +128,7 @@ async fn start_on(
     let relays = RelayCounts::new(overhead);
     let door = Door { intake: running.intake.clone(), clients, accepted, relays: relays.clone() };
     let operators = Operators::start(config, hub, running.intake.clone()).await?;
+    let group = start_group(config, name.clone(), &door, &mut inputs).await?;
     let (mut listens, mut links) = (Vec::new(), Vec::new());
     for input in &config.input {
         let bound = start_input(input, config, &door, &mut inputs).await?;
@@ -136,7 +139,18 @@ async fn start_on(
         start_mirrors(config, &running, (name.clone(), incarnation), &door, &mut inputs).await?;
     let frames = start_frames(config, &running, shelf, &mut inputs).await?;
     start_member(config, &running, (name.clone(), incarnation), relays, &mut inputs);
-    Ok(Assembled { name, running, listens, links, mirrors, frames, operators, inputs, outputs })
+    Ok(Assembled {
+        name,
+        running,
+        listens,
+        links,
+        mirrors,
+        group,
+        frames,
+        operators,
+        inputs,
+        outputs,
+    })
 }
 
 /// Starts the node's part in its fleet, if it has one.

@@ -4,6 +4,8 @@ pub mod calibrate;
 pub mod envoy;
 pub mod fleet;
 pub mod log;
+pub mod moves;
+pub mod place;
 pub mod plan;
 pub mod proxy;
 pub mod script;
@@ -18,6 +20,8 @@ use self::calibrate::CalibrateCommand;
 use self::envoy::{EnvoyConfigArguments, ExtProcArguments};
 use self::fleet::{FleetArguments, OrchestrateArguments};
 use self::log::{ExplainArguments, LogCommand};
+use self::moves::MoveArguments;
+use self::place::{DrainArguments, PlaceArguments};
 use self::plan::PlanArguments;
 use self::proxy::ProxyArguments;
 use self::script::ScriptCommand;
@@ -51,6 +55,9 @@ Examples:
   tidegate orchestrate -c fleet.toml   lead a fleet of nodes
   tidegate fleet status                who borrows whose uplink
   tidegate plan fleet.toml --explain   which topics share a node, and why
+  tidegate move taxi-7 --to edge-2 -c edge-1.toml   move topics while they are used
+  tidegate place -c edge-1.toml        move topics by itself where they miss their bounds
+  tidegate drain edge-2 -c edge-1.toml   move all topics off a node
   tidegate proxy --to 127.0.0.1:3000 --script shed.luau   an HTTP sidecar with a script
   tidegate ext-proc --script shed.luau   the same for messages of an Envoy
   tidegate script test shed.luau --trace events.csv   what a script does to recorded events
@@ -109,6 +116,15 @@ pub enum Command {
     /// Say which topics share a node, so that every topic keeps its bound on the fewest nodes
     #[command(after_help = plan::PLAN_HELP)]
     Plan(PlanArguments),
+    /// Move topics to another node of a group while they are published and subscribed to
+    #[command(after_help = moves::MOVE_HELP)]
+    Move(MoveArguments),
+    /// Keep the bounds of a group's topics: ask its nodes, learn, and move few topics where one is missed
+    #[command(after_help = place::PLACE_HELP)]
+    Place(PlaceArguments),
+    /// Move all topics off a node of a group, and keep others away
+    #[command(after_help = place::DRAIN_HELP)]
+    Drain(DrainArguments),
     /// Run an HTTP sidecar whose requests and responses wait where scripts edit them
     #[command(after_help = proxy::PROXY_HELP)]
     Proxy(ProxyArguments),
@@ -125,7 +141,7 @@ pub enum Command {
         /// What to do with it.
         command: ScriptCommand,
     },
-    /// Measure what cameras' frames cost and what is still found on them
+    /// Measure what cameras' frames cost and what is still found on them, or this machine as a broker
     #[command(after_help = calibrate::CALIBRATE_HELP)]
     Calibrate {
         #[command(subcommand)]
@@ -354,10 +370,12 @@ mod tests {
             let help = log.find_subcommand_mut(name).unwrap().render_help();
             insta::assert_snapshot!(format!("help_log_{name}"), help.to_string());
         }
-        let mut command = Cli::command();
-        let calibrate = command.find_subcommand_mut("calibrate").unwrap();
-        let help = calibrate.find_subcommand_mut("frames").unwrap().render_help();
-        insta::assert_snapshot!("help_calibrate_frames", help.to_string());
+        for name in ["frames", "broker", "channel"] {
+            let mut command = Cli::command();
+            let calibrate = command.find_subcommand_mut("calibrate").unwrap();
+            let help = calibrate.find_subcommand_mut(name).unwrap().render_help();
+            insta::assert_snapshot!(format!("help_calibrate_{name}"), help.to_string());
+        }
         for name in ["test", "bench"] {
             let mut command = Cli::command();
             let script = command.find_subcommand_mut("script").unwrap();

@@ -11,6 +11,7 @@ mod clients;
 mod files;
 pub mod fleet;
 pub mod frames;
+mod group;
 mod links;
 mod log;
 mod mirror;
@@ -38,6 +39,7 @@ pub use access::{AllowConfig, TlsConfig, UserFrom};
 pub use clients::{ClientVersion, MqttClientConfig};
 pub use fleet::{FleetConfig, OrchestrateConfig, OrchestratorConfig, PeerConfig};
 pub use frames::{CameraConfig, Controller, FramesConfig};
+pub use group::{GroupConfig, MemberConfig, PlacedConfig};
 pub use links::{LinkInputConfig, LinkOutputConfig, Tcp};
 pub use log::{Backlog, LogConfig};
 pub use mirror::MirrorConfig;
@@ -79,6 +81,10 @@ pub struct Config {
     pub log: LogConfig,
     /// `[mirror]`.
     pub mirror: MirrorConfig,
+    /// `[group]`.
+    pub group: GroupConfig,
+    /// Every `[[placed]]`.
+    pub placed: Vec<PlacedConfig>,
     /// `[fleet]`.
     pub fleet: FleetConfig,
     /// `[proxy]`.

@@ -107,6 +107,7 @@ impl Stage {
             links: Vec::new(),
             broker: BrokerStatus::default(),
             fleet: None,
+            group: None,
             mirror: None,
             frames: None,
             scripts: Vec::new(),

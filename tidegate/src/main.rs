@@ -9,7 +9,7 @@ use tidegate::cli::{Cli, Command};
 use tidegate::config::reference;
 use tidegate::fleet::ask;
 use tidegate::script::tools;
-use tidegate::{calibrate, demo, inspect, logs, plan, proxy, run, secrets, top};
+use tidegate::{calibrate, demo, inspect, logs, place, plan, proxy, run, secrets, top};
 use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
@@ -40,6 +40,9 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Explain(arguments) => inspect::explain(&arguments),
         Command::Orchestrate(arguments) => wait(gathering, run::orchestrate(&arguments)),
         Command::Plan(arguments) => plan::plan(&arguments),
+        Command::Move(arguments) => wait(many, run::move_topics(&arguments)),
+        Command::Place(arguments) => wait(many, place::place(&arguments)),
+        Command::Drain(arguments) => wait(many, place::drain(&arguments)),
         Command::Fleet(arguments) => wait(many, ask::fleet(&arguments)),
         Command::Proxy(arguments) => proxy::run::proxy(&arguments),
         Command::ExtProc(arguments) => proxy::run::ext_proc(&arguments),

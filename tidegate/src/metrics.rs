@@ -9,6 +9,7 @@ mod broker;
 mod classes;
 mod fleet;
 mod frames;
+mod group;
 mod inputs;
 mod links;
 mod log;
@@ -137,7 +138,7 @@ const STAGE: Metric = Metric::histogram(
 const BOUND: Metric =
     Metric::gauge("tidegate_stream_bound_seconds", "Latency bound on residence, as configured.");
 /// Every metric.
-pub const ALL: [Metric; 124] = [
+pub const ALL: [Metric; 130] = [
     INFO,
     UPTIME,
     HELD,
@@ -222,6 +223,11 @@ pub const ALL: [Metric; 124] = [
     fleet::TAKEOVERS,
     fleet::REDIRECTED,
     fleet::REDIRECTED_BYTES,
+    group::OPEN,
+    group::EPOCH,
+    group::FORWARDED,
+    group::DROPPED,
+    group::MEMORY,
     mirror::UP,
     mirror::BEHIND,
     mirror::KEPT,
@@ -261,6 +267,7 @@ pub const ALL: [Metric; 124] = [
     frames::ARRIVED,
     frames::BROKEN,
     frames::SKIPPED,
+    frames::LATE,
     frames::SUBSCRIPTIONS,
 ];
 
@@ -298,6 +305,7 @@ pub fn encode(snapshot: &Snapshot, counts: &Counts) -> String {
     links::encode(&snapshot.links, &mut text);
     log::encode(status, snapshot.commits.as_ref(), &mut text);
     fleet::encode(status, snapshot.fleet.as_ref(), &mut text);
+    group::encode(snapshot.group.as_ref(), &mut text);
     mirror::encode(snapshot.mirror.as_ref(), &mut text);
     scripts::encode(&snapshot.scripts, &mut text);
     proxy::encode(snapshot.proxy.as_ref(), &mut text);

@@ -1,6 +1,7 @@
 //! Which driver stands behind each kind of input and output.
 
 pub(crate) mod frames;
+mod group;
 mod link;
 mod log;
 mod mirror;
@@ -28,6 +29,7 @@ use crate::output::{self, OutputOptions};
 use crate::port::{Intake, OutputPort};
 use crate::tls::{self, ClientTls};
 
+pub use group::{access, start_group};
 pub use log::open_log;
 pub(crate) use log::{key_of_file, log_key, log_keys, log_options};
 pub use mirror::start_mirrors;
@@ -200,6 +202,20 @@ pub fn start_output(
         Ok(())
     });
     Ok(())
+}
+
+/// What a link output is, without starting it.
+///
+/// # Errors
+/// It is none, or a file of TLS cannot be read.
+pub(crate) fn link_options(
+    output: &OutputConfig,
+    config: &Config,
+) -> anyhow::Result<output::link::LinkOptionsOut> {
+    match output_options(output, config)? {
+        OutputOptions::Link(options) => Ok(*options),
+        _ => anyhow::bail!("[[output]] {:?} is no link", output.label()),
+    }
 }
 
 fn output_options(output: &OutputConfig, config: &Config) -> anyhow::Result<OutputOptions> {

@@ -167,11 +167,12 @@ impl Intake {
         relays: Option<ClassId>,
     ) -> Result<Source, Stopping> {
         let (notices, inbox) = mpsc::unbounded_channel();
+        let weak = notices.downgrade();
         let (reply, answer) = oneshot::channel();
         let open = Arrival::Open { name, relays, notices, reply };
         self.sender.send(open).await.map_err(|_| Stopping)?;
         let id = answer.await.map_err(|_| Stopping)?;
-        Ok(Source { id, inbox, intake: self.clone() })
+        Ok(Source { id, inbox, notices: weak, intake: self.clone() })
     }
 }
 
@@ -180,6 +181,8 @@ impl Intake {
 pub struct Source {
     id: SourceId,
     inbox: mpsc::UnboundedReceiver<Notice>,
+    /// Weak: the node's end of it says by its end that the node is gone.
+    notices: mpsc::WeakUnboundedSender<Notice>,
     intake: Intake,
 }
 
@@ -202,6 +205,11 @@ impl Source {
     /// The node's own broker.
     pub fn hub(&self) -> &Hub {
         self.intake.hub()
+    }
+
+    /// By which others answer for the node.
+    pub(crate) fn notices(&self) -> mpsc::WeakUnboundedSender<Notice> {
+        self.notices.clone()
     }
 
     /// Offers records in the order of reading; waits while the loop is busy.
@@ -335,9 +343,10 @@ mod tests {
     #[tokio::test]
     async fn an_offer_that_is_given_up_keeps_its_records() {
         let (sender, mut arrivals) = mpsc::channel(1);
-        let (_, inbox) = mpsc::unbounded_channel();
+        let (notices, inbox) = mpsc::unbounded_channel();
         let intake = Intake::new(sender, Clock::start());
-        let source = Source { id: SourceId(0), inbox, intake };
+        let notices = notices.downgrade();
+        let source = Source { id: SourceId(0), inbox, notices, intake };
         let record = Offered {
             source: SourceId(0),
             token: Some(Token(0)),

@@ -10,9 +10,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::assemble::{self, Assembled};
 use crate::cli::fleet::OrchestrateArguments;
+use crate::cli::moves::MoveArguments;
 use crate::config::{Config, OrchestrateConfig, Reading, read, read_file, read_with_files};
 use crate::fleet::orchestrate::{self, OrchestrateOptions};
+use crate::group::{self, Order};
 use crate::http::{self, Site};
+use crate::parts;
+use crate::plan;
 use crate::reload::{Change, Watch};
 use crate::status::StatusSource;
 use crate::status::view::CountsView;
@@ -116,6 +120,9 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     }
     for address in &node.mirrors {
         tracing::info!("other nodes' logs at {address}");
+    }
+    for address in &node.group {
+        tracing::info!("members of the group at {address}");
     }
     for address in &node.frames {
         tracing::info!("frames at {address}");
@@ -229,4 +236,41 @@ impl Signals {
             _ = self.terminate.recv() => Received { name: "SIGTERM", exit_code: 143 },
         }
     }
+}
+
+/// Does what `tidegate move` asks for, one after another.
+///
+/// # Errors
+/// The plan cannot be read, or the configuration tells of no group.
+pub async fn move_topics(arguments: &MoveArguments) -> anyhow::Result<ExitCode> {
+    let MoveArguments { name, to, plan, config, max_moves, seize } = arguments;
+    let wanted = match (plan, name, to) {
+        (Some(plan), ..) => plan::places(plan)?,
+        (None, Some(name), Some(to)) => vec![(name.clone(), to.clone())],
+        (None, ..) => anyhow::bail!("say which topics, and where to: NAME --to NODE"),
+    };
+    let access = parts::access(config)?;
+    let most = max_moves.unwrap_or(usize::MAX);
+    let (mut moved, mut failed) = (0, 0);
+    for (name, to) in wanted {
+        if moved == most {
+            writeln!(io::stdout(), "{name} is not looked at: {most} were moved")?;
+            continue;
+        }
+        let (unit, to) = (name.as_str().into(), to.as_str().into());
+        let order = Order { unit, from: None, to, seize: *seize, patient: false };
+        let to = &order.to;
+        match group::order(&access, &order).await {
+            Ok(true) => {
+                moved += 1;
+                writeln!(io::stdout(), "{name} is at {to} now")?;
+            }
+            Ok(false) => writeln!(io::stdout(), "{name} is at {to}")?,
+            Err(error) => {
+                failed += 1;
+                writeln!(io::stderr(), "tidegate: {name} stays where it is: {error:#}")?;
+            }
+        }
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

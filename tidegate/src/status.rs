@@ -17,6 +17,7 @@ use crate::broker::BrokerStatus;
 use crate::drive::StatusHandle;
 use crate::fleet::FleetFigures;
 use crate::frames::{FramesBoard, FramesFigures};
+use crate::group::{GroupView, Handle};
 use crate::input::counts::InputCounts;
 use crate::link::LinkFigures;
 use crate::mirror::MirrorFigures;
@@ -45,6 +46,8 @@ pub struct Snapshot {
     pub broker: BrokerStatus,
     /// Its part in a fleet; `None` without one.
     pub fleet: Option<FleetFigures>,
+    /// Its part in a group; `None` without one.
+    pub group: Option<GroupView>,
     /// Mirrors: of its log, and of others'; `None` where it has to do with none.
     pub mirror: Option<MirrorFigures>,
     /// Cameras and their subscribers; `None` where it has to do with none.
@@ -100,6 +103,7 @@ impl StatusSource {
         let links = self.handle.links().read();
         let broker = self.handle.hub().status();
         let fleet = self.handle.fleet().read();
+        let group = self.handle.hub().group().map(Handle::view);
         let mirror = self.handle.mirror().read();
         let frames = self.handle.frames().read();
         let scripts = self.handle.scripts().read();
@@ -114,6 +118,7 @@ impl StatusSource {
             links,
             broker,
             fleet,
+            group,
             mirror,
             frames,
             scripts,

@@ -296,3 +296,37 @@ mqtt = { url = "mqtt://10.0.0.2" }
 "#
     );
 }
+
+#[test]
+fn cameras_need_somebody_who_sees_them() {
+    let published = told("[[camera]]\nname = \"door\"\n");
+    assert!(published.contains("nobody can publish its frames"), "{published}");
+    let read = told("[[camera]]\nname = \"door\"\nsource = \"rtsp://door.example/1\"\n");
+    assert!(read.contains("nobody can subscribe to its frames"), "{read}");
+    let both = "[[camera]]\nname = \"door\"\nsource = \"rtsp://door.example/1\"\n\
+                [frames]\nlisten = \"127.0.0.1:7420\"\n";
+    assert_eq!(told(both), "");
+}
+
+#[test]
+fn members_of_a_group_on_other_machines_prove_who_they_are() {
+    let here = r#"
+[node]
+name = "a"
+[[placed]]
+name = "t"
+topics = ["t/#"]
+owner = "a"
+[group]
+listen = "127.0.0.1:7446"
+members = [{ name = "b", address = "localhost:7447" }]
+"#;
+    assert_eq!(told(here), "", "one machine needs no proofs");
+    for (from, to) in [("localhost", "10.0.0.2"), ("127.0.0.1", "0.0.0.0")] {
+        let open = told(&here.replace(from, to));
+        assert!(open.contains("error: group:") && open.contains("prove who they are"), "{open}");
+        assert!(open.contains("missing: ca, certificate, key"), "{open}");
+    }
+    let half = told(&format!("{here}ca = \"ca.pem\"\n"));
+    assert!(half.contains("missing: certificate, key"), "{half}");
+}

@@ -61,12 +61,13 @@ async fn status_is_json_and_metrics_are_text() {
     let (code, text) = fetch(address, "/metrics").await;
     assert_eq!(code, 200);
     for metric in tidegate::metrics::ALL {
-        // A node by itself has no part in a fleet and leads none, has no mirror and is none, this one has no
+        // A node by itself has no part in a fleet or a group and leads none, has no mirror and is none, this one has no
         // camera, no operator and no script, and it is no proxy.
         let elsewhere = [
             "tidegate_camera_",
             "tidegate_frames_",
             "tidegate_fleet_",
+            "tidegate_group_",
             "tidegate_mirror_",
             "tidegate_operator_",
             "tidegate_orchestrator_",

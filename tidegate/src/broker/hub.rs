@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 
 use tidegate_core::broker::{
     Bounds, Delivery, Kept, Message, Options, Retained, Scopes, Subscription, Subscriptions,
 };
 use tidegate_core::io::SessionId;
+use tidegate_core::moves::UnitId;
 use tidegate_core::units::Time;
 
 use super::counts::{BrokerCounts, BrokerStatus};
 use super::publisher::Publisher;
 use super::seat::{Seat, Subscriber};
+use crate::group::Handle;
 use crate::operators::{Meters, Operator};
 
 /// Subscriptions of one session.
@@ -62,6 +66,7 @@ struct Inner {
     retained: Mutex<Retained>,
     counts: BrokerCounts,
     meters: Meters,
+    group: OnceLock<Handle>,
 }
 
 /// A broker. Cheap to clone; all clones are the same.
@@ -85,6 +90,7 @@ impl Hub {
             retained: Mutex::new(Retained::new(options.retained)),
             counts: BrokerCounts::default(),
             meters: Meters::default(),
+            group: OnceLock::new(),
         }))
     }
 
@@ -97,6 +103,31 @@ impl Hub {
     /// The operators of topics from now on.
     pub fn set_operators(&self, operators: Vec<Arc<Operator>>) {
         self.change().operators = operators;
+    }
+
+    /// The operators of topics.
+    pub(crate) fn operators(&self) -> Vec<Arc<Operator>> {
+        self.table().operators.clone()
+    }
+
+    /// Works on what waits of a unit before anything else.
+    pub(crate) fn hurry(&self, unit: UnitId) {
+        // All have one pool.
+        if let Some(operator) = self.table().operators.first() {
+            operator.hurry(unit);
+        }
+    }
+
+    /// The group that it is a member of, once and for all.
+    pub(crate) fn set_group(&self, group: Handle) {
+        let _first = self.change();
+        // A node has one.
+        let _ = self.0.group.set(group);
+    }
+
+    /// The group that it is a member of.
+    pub fn group(&self) -> Option<&Handle> {
+        self.0.group.get()
     }
 
     /// Figures of the topics of operators.

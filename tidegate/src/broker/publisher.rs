@@ -8,12 +8,16 @@ use bytes::Bytes;
 use tidegate_core::broker::{Delivery, Message, Target};
 use tidegate_core::class::ClassId;
 use tidegate_core::io::SessionId;
+use tidegate_core::link::envelope::Envelope;
+use tidegate_core::moves::UnitId;
 use tidegate_core::record::{Body, Offered};
+use tidegate_core::units::Time;
 
 use super::hub::Hub;
 use super::seat::Seat;
+use crate::group::{Busy, Gate};
 use crate::input::mqtt::session::RETAIN;
-use crate::operators::{Meter, Operator};
+use crate::operators::{Meter, Operator, Placed};
 
 /// Topics whose ways are remembered.
 const WAYS_MAX: usize = 1024;
@@ -21,7 +25,7 @@ const WAYS_MAX: usize = 1024;
 const NO_CLASS: (ClassId, Duration) = (ClassId(0), Duration::from_secs(1));
 
 /// Where the messages of one topic go.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Way {
     all: Vec<(Arc<Seat>, Target)>,
     groups: Vec<Vec<(Arc<Seat>, Target)>>,
@@ -29,6 +33,8 @@ struct Way {
     class: ClassId,
     latency: Duration,
     is_local: bool,
+    /// Where the topic is one of those that move between nodes.
+    unit: Option<(UnitId, Arc<Gate>)>,
 }
 
 impl Way {
@@ -38,7 +44,7 @@ impl Way {
 
     /// Whether nobody takes a message: no subscriber, and no operator.
     fn is_idle(&self) -> bool {
-        self.is_empty() && self.operators.is_empty()
+        self.is_empty() && self.operators.is_empty() && self.unit.is_none()
     }
 }
 
@@ -57,6 +63,8 @@ pub struct Publisher {
     run: Vec<Arc<Message>>,
     /// A subscriber that has much to take.
     crowded: Option<Arc<Seat>>,
+    /// What it publishes of a unit goes to the unit's other nodes: this one owns it.
+    is_owner: bool,
 }
 
 impl Publisher {
@@ -70,6 +78,7 @@ impl Publisher {
             turn: 0,
             run: Vec::new(),
             crowded: None,
+            is_owner: false,
         }
     }
 
@@ -82,6 +91,44 @@ impl Publisher {
     pub fn speak_for(&mut self, session: SessionId) {
         self.session = Some(session);
         self.generation = 0;
+    }
+
+    /// The same for what comes from the owner of units only.
+    pub(crate) fn of_owner(mut self) -> Self {
+        self.is_owner = true;
+        self
+    }
+
+    /// Hands a record of a unit that is ours to subscribers here and elsewhere, and to operators.
+    pub(crate) fn publish_owned(&mut self, record: &Offered, qos: u8) {
+        let way = self.way(&record.key);
+        let message = message(record, qos, wants_retain(record), &way);
+        let before = std::mem::replace(&mut self.is_owner, true);
+        self.publish(Arc::new(message));
+        self.is_owner = before;
+    }
+
+    /// Hands what the owner of a unit published to subscribers here, and to nobody else.
+    pub(crate) fn show(&mut self, now: Time, qos: u8, envelope: Envelope) {
+        let way = self.way(&envelope.key);
+        let Envelope { left, ttl, source_unix_ns, key, properties, payload, .. } = envelope;
+        let retain = properties.find(RETAIN).is_some_and(|value| value == "1");
+        let message = Arc::new(Message {
+            topic: key,
+            payload,
+            properties,
+            qos,
+            retain,
+            arrived: now,
+            expires: ttl.map(|ttl| now + ttl),
+            class: way.class,
+            deadline: now + left,
+            source_unix_ns,
+            meter: None,
+        });
+        self.run.push(message);
+        let way = Way { operators: Vec::new(), unit: None, ..Way::clone(&way) };
+        self.hand_out(&way);
     }
 
     /// Hands messages to their subscribers, each record with its QoS; those with QoS 2 are left out, for
@@ -169,12 +216,20 @@ impl Publisher {
         let key = topic;
         let topic = std::str::from_utf8(topic).unwrap_or_default();
         let covers = |operator: &&Arc<Operator>| operator.covers(topic);
-        let meter = |operator: &Arc<Operator>| {
-            (operator.clone(), self.hub.meters().of(operator.name(), key))
-        };
         let route = table.subscriptions.route(topic, self.session);
         let scope = table.scopes.find(topic);
         let (class, latency) = scope.map_or(NO_CLASS, |scope| (scope.class, scope.latency));
+        let unit = self.hub.group().and_then(|group| {
+            let unit = group.unit_of(key)?;
+            Some((unit, group.gate(unit)?.clone()))
+        });
+        let meter = |operator: &Arc<Operator>| {
+            let placed = unit.as_ref().and_then(|(unit, _)| {
+                let name = self.hub.group()?.name_of(*unit)?;
+                Some(Placed { unit: *unit, name, is_serial: operator.is_serial() })
+            });
+            (operator.clone(), self.hub.meters().of_placed(operator.name(), key, placed))
+        };
         let seat = |target: Target| Some((table.seats.get(&target.session)?.clone(), target));
         let seats = |targets: Vec<Target>| targets.into_iter().filter_map(seat).collect();
         Way {
@@ -184,6 +239,7 @@ impl Publisher {
             class,
             latency,
             is_local: scope.is_some_and(|scope| scope.is_local),
+            unit,
         }
     }
 
@@ -191,6 +247,10 @@ impl Publisher {
     fn finish_run(&mut self) {
         let Some(first) = self.run.first() else { return };
         let way = self.way(&first.topic.clone());
+        self.hand_out(&way);
+    }
+
+    fn hand_out(&mut self, way: &Way) {
         let run = std::mem::take(&mut self.run);
         for message in run.iter().filter(|message| message.retain) {
             self.hub.retain(message);
@@ -198,8 +258,14 @@ impl Publisher {
         if !way.is_empty() {
             self.hub.counts().published(run.len());
         }
+        let gate = way.unit.as_ref().map(|(_, gate)| gate);
         for (operator, meter) in &way.operators {
-            run.iter().for_each(|message| operator.take(message, meter));
+            run.iter().for_each(|message| operator.take(message, meter, gate.map(Busy::new)));
+        }
+        if let Some((unit, _)) = way.unit.as_ref().filter(|_| self.is_owner)
+            && let Some(group) = self.hub.group()
+        {
+            run.iter().for_each(|message| group.made(message.arrived, *unit, message));
         }
         for (seat, target) in &way.all {
             self.hand(seat, target, &run);

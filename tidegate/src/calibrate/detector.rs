@@ -18,20 +18,23 @@ const LINE_MAX: u64 = 1 << 20;
 const CURE: &str = "pip install tidegate[onnx], and name the Python that has it with --python";
 
 /// Finds things on images.
-pub(super) trait Detector {
+pub trait Detector {
     /// In words.
     fn name(&self) -> String;
     /// Of what decides what it finds: `sha256:HEX`.
     fn hash(&self) -> String;
     /// What is on this image; `name` is its name among exported ones.
+    ///
+    /// # Errors
+    /// The detector ended, or its answer is none.
     fn find(&mut self, name: &str, jpeg: &[u8]) -> anyhow::Result<Vec<Found>>;
 }
 
-/// The detector of a command line.
+/// The detector of a command line. `python` runs it where it is a model or a callable: `tidegate[onnx]` must be there.
 ///
 /// # Errors
 /// There is none of that kind, or it does not start.
-pub(super) fn open(spec: &str, python: &Path, by_label: bool) -> anyhow::Result<Box<dyn Detector>> {
+pub fn open(spec: &str, python: Command, by_label: bool) -> anyhow::Result<Box<dyn Detector>> {
     let labels = Labels { by_label, ..Labels::default() };
     if let Some(file) = spec.strip_prefix("labels:") {
         return Ok(Box::new(Answers::read(Path::new(file), labels)?));
@@ -157,15 +160,14 @@ struct Reply {
 }
 
 impl Program {
-    fn start(spec: &str, python: &Path, labels: Labels) -> anyhow::Result<Self> {
-        let mut command = Command::new(python);
+    fn start(spec: &str, mut command: Command, labels: Labels) -> anyhow::Result<Self> {
         command.args(["-m", "tidegate.detect", spec]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let started = command.spawn();
         let mut child = started.with_context(|| {
             format!(
                 "--detector {spec} runs in Python, and {} does not start: {CURE}",
-                python.display()
+                command.get_program().display()
             )
         })?;
         let (to, from) = (child.stdin.take(), child.stdout.take());
@@ -264,7 +266,7 @@ mod tests {
     #[test]
     fn detectors_that_cannot_be_are_named() {
         let error = |spec: &str, python: &str| {
-            format!("{:#}", open(spec, Path::new(python), false).err().unwrap())
+            format!("{:#}", open(spec, Command::new(python), false).err().unwrap())
         };
         let unknown = error("model.pt", "python3");
         assert!(

@@ -1,14 +1,17 @@
-//! `tidegate calibrate`: what a camera's frames cost and what is still found on them (docs/CAMERAS.md).
+//! `tidegate calibrate`: what a camera's frames cost and what is still found on them, what a channel takes for them
+//! (docs/CAMERAS.md), and how long a broker's records take.
 //!
 //! The encoding is that of a node. The detector is a program of its own (docs/decisions/0066).
 
-mod detector;
+pub mod broker;
+mod channel;
+pub mod detector;
 mod pictures;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -16,6 +19,7 @@ use tidegate_core::frames::calibrate::{Agreement, Measured, Sample, front, measu
 use tidegate_core::frames::jpeg::Head;
 use tidegate_core::frames::{RUNGS_MAX, Rung};
 
+pub use self::channel::site;
 use self::detector::{Detector, open};
 pub(crate) use self::pictures::jpegs;
 use crate::cli::calibrate::{CalibrateCommand, FramesArguments};
@@ -36,6 +40,11 @@ const SEED: u64 = 1;
 pub fn calibrate(command: &CalibrateCommand) -> anyhow::Result<ExitCode> {
     match command {
         CalibrateCommand::Frames(arguments) => frames(arguments),
+        CalibrateCommand::Channel(arguments) => {
+            channel::channel(arguments)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        CalibrateCommand::Broker(arguments) => broker::broker(arguments),
     }
 }
 
@@ -71,7 +80,9 @@ fn frames(arguments: &FramesArguments) -> anyhow::Result<ExitCode> {
     );
     // Who it is comes first: a detector that cannot start should not be found out after a minute of video.
     let mut detector = match is_measured {
-        true => Some(open(&arguments.detector, &arguments.python, arguments.by_label)?),
+        true => {
+            Some(open(&arguments.detector, Command::new(&arguments.python), arguments.by_label)?)
+        }
         false => None,
     };
     let pictures = pictures::read(&arguments.pictures, arguments.frames as usize)?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tidegate_core::place::model::By;
 
 /// Arguments of `plan`.
 #[derive(Clone, Debug, Args)]
@@ -22,9 +23,15 @@ pub struct PlanArguments {
     /// Part of each bound that is kept free for the model's mistakes
     #[arg(long, value_name = "PART", default_value_t = 0.1, value_parser = part)]
     pub margin: f64,
-    /// Processors of a node, where the file lists no nodes: as many nodes as are needed
-    #[arg(long, value_name = "N", default_value_t = 4.0, value_parser = cores)]
-    pub cores: f64,
+    /// Processors of a node, where the file lists no nodes: as many nodes as are needed [default: 4; those of --model]
+    #[arg(long, value_name = "N", value_parser = cores)]
+    pub cores: Option<f64>,
+    /// A machine's model, as `tidegate calibrate broker` or `python -m tidegate.model train` wrote it
+    #[arg(long, value_name = "FILE.json")]
+    pub model: Option<PathBuf>,
+    /// Which of its models: learned, physics or paper [default: learned]
+    #[arg(long, value_name = "NAME", requires = "model", value_parser = by)]
+    pub by: Option<By>,
     /// The plan that is in force, as --json printed it: few topics move
     #[arg(long, value_name = "PLAN.json")]
     pub current: Option<PathBuf>,
@@ -51,6 +58,7 @@ Nothing is changed: the plan is printed. Examples:
   tidegate plan fleet.toml --explain             why each topic is where it is
   tidegate plan fleet.toml --json > plan.json
   tidegate plan fleet.toml --current plan.json --max-moves 5     few topics move
+  tidegate plan topics.toml --model edge.json    by what was measured on a machine
   tidegate plan topics.csv --method ffd --together 6 --cores 2
 
 A file, as TOML; JSON has the same names, CSV a line of names and no nodes:
@@ -69,11 +77,16 @@ A file, as TOML; JSON has the same names, CSV a line of names and no nodes:
 
 Exits with 0 if every topic has a node and keeps its bound there, with 1 otherwise.";
 
-fn part(text: &str) -> Result<f64, String> {
+pub(super) fn part(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(part) if (0.0..1.0).contains(&part) => Ok(part),
         _ => Err("a part is a number from 0 to below 1, as in 0.1".into()),
     }
+}
+
+fn by(text: &str) -> Result<By, String> {
+    let known = By::ALL.into_iter().find(|by| by.name() == text);
+    known.ok_or_else(|| "there are learned, physics and paper".into())
 }
 
 fn cores(text: &str) -> Result<f64, String> {

@@ -8,6 +8,7 @@ mod brokers;
 mod classes;
 mod fleet;
 mod frames;
+mod group;
 mod links;
 mod log;
 mod mirror;
@@ -78,6 +79,7 @@ pub fn check(config: &Config) -> Vec<Finding> {
     operators::check(config, &mut findings);
     fleet::check(config, &mut findings);
     mirror::check(config, &mut findings);
+    group::check(config, &mut findings);
     frames::check(config, &mut findings);
     proxy::check(config, &mut findings);
     findings.0

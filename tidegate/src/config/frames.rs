@@ -28,6 +28,8 @@ pub struct FramesConfig {
     pub class: Option<String>,
     /// Who says how many bytes a frame may have.
     pub controller: Controller,
+    /// What `tidegate calibrate channel` measured: where controllers begin.
+    pub channel: Option<PathBuf>,
     /// Frames encoded at once.
     pub workers: u32,
     /// Folder where frames are kept for replay.
@@ -52,6 +54,7 @@ impl Default for FramesConfig {
             to: None,
             class: None,
             controller: Controller::FeedForward,
+            channel: None,
             workers: 2,
             directory: None,
             keep: ByteSize(Size::from_mib(256)),

@@ -5,6 +5,7 @@ mod steps;
 use std::path::Path;
 
 use serde::Deserialize;
+use tidegate_core::moves::wire::digest;
 use tidegate_core::operators::Key;
 
 pub use self::steps::{
@@ -112,6 +113,13 @@ impl OperatorConfig {
             (OperatorOrder::PerKey, None) => Key::Topic,
             (OperatorOrder::PerKey, Some(level)) => Key::Level((level.max(1) - 1) as usize),
         }
+    }
+
+    /// A number that is the same for operators whose steps and keys are the same, wherever their files are.
+    pub fn definition(&self) -> u64 {
+        let steps = self.steps.iter().map(|step| format!("{:?}", step.without_folder()));
+        let texts: Vec<String> = steps.chain([format!("{:?}", self.key())]).collect();
+        digest(texts.iter().map(String::as_str))
     }
 
     /// The files that its steps name.

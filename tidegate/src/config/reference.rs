@@ -4,6 +4,7 @@
 //! Defaults are written from the default values themselves, so that the text cannot drift from them.
 
 mod frames;
+mod group;
 mod inputs;
 mod operators;
 mod outputs;
@@ -34,6 +35,7 @@ pub fn render() -> String {
     http_and_limits(&mut file);
     log(&mut file);
     mirror(&mut file);
+    group::group(&mut file);
     fleet(&mut file);
     proxy::proxy(&mut file);
     frames::frames(&mut file);

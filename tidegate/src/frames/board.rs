@@ -6,7 +6,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::camera::CameraFigures;
 use super::desk::Cameras;
 use super::preview::Preview;
-use super::shelf::{Shelf, ShelfCounts};
+use super::shelf::Shelf;
+
+/// What the shelf counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShelfCounts {
+    /// Whole frames that came.
+    pub frames: u64,
+    /// Frames of which not all came.
+    pub broken: u64,
+    /// Frames that subscribers were too slow for.
+    pub skipped: u64,
+    /// Whole frames that came after their bound, and frames whose bound was over before a subscriber took them.
+    pub late: u64,
+    /// Subscriptions at present.
+    pub subscriptions: usize,
+}
 
 /// The figures of a node.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::frames::jpeg::Head;
@@ -72,15 +73,23 @@ impl Shot {
         Encoding { jpeg: self.jpeg.clone(), size, rung: None }
     }
 
-    /// The message that travels; `now` is when it leaves.
-    pub(super) fn message(&self, camera: &str, encoding: &Encoding, now: Time) -> FrameMessage {
+    /// The message that travels; `now` is when it leaves. `way`: the shortest time to its subscribers, where they have
+    /// a bound for it.
+    pub(super) fn message(
+        &self,
+        camera: &str,
+        encoding: &Encoding,
+        now: Time,
+        way: Option<Duration>,
+    ) -> FrameMessage {
+        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
         let rung = encoding.rung;
         let accuracy = rung.map_or((1.0, 1.0), |rung| (rung.accuracy, rung.accuracy_low));
         FrameMessage {
             camera: camera.into(),
             frame: self.number,
             captured_unix_ns: self.number,
-            age_us: u64::try_from(now.since(self.captured_at).as_micros()).unwrap_or(u64::MAX),
+            age_us: micros(now.since(self.captured_at)),
             width: encoding.size.0,
             height: encoding.size.1,
             source_width: self.head.width.into(),
@@ -92,6 +101,9 @@ impl Shot {
             accuracy_low: accuracy.1,
             jpeg: encoding.jpeg.clone(),
             skipped: 0,
+            left_us: way.map_or(0, |_| micros(now.since(Time::ZERO)).max(1)),
+            way_us: way.map_or(0, micros),
+            is_late: false,
         }
     }
 }

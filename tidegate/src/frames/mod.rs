@@ -9,12 +9,14 @@
 mod board;
 mod camera;
 mod codec;
+mod delivery;
 mod desk;
 mod ladder;
 mod preview;
 mod publish;
 mod register;
 mod replay;
+mod replies;
 mod sender;
 mod service;
 mod shelf;
@@ -35,19 +37,19 @@ use tokio::task::JoinSet;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
-pub use self::board::{FramesBoard, FramesFigures};
+pub use self::board::{FramesBoard, FramesFigures, ShelfCounts};
 use self::camera::Camera;
 pub use self::camera::{CameraFigures, CameraOptions};
 use self::codec::Workers;
 pub use self::codec::{CodecError, Shrunk, shrink, test_picture};
+pub(crate) use self::delivery::Delivery;
 use self::desk::{Cameras, Desk};
 pub use self::ladder::{LadderFile, Written, WrittenRung, load as load_ladder};
 pub use self::preview::{BOUNDARY, Preview};
 use self::register::{NEWS_MAX, Registrar};
 pub use self::sender::SendOptions;
 use self::service::FramesService;
-pub(crate) use self::shelf::Delivery;
-pub use self::shelf::{Shelf, ShelfCounts};
+pub use self::shelf::Shelf;
 pub use self::source::{Source, SourceOptions};
 use self::store::Store;
 use crate::fleet::FleetTls;
@@ -55,6 +57,10 @@ use crate::port::Intake;
 
 /// Bytes of one frame that may be under way to us: the streams' windows, and the connection's.
 const WINDOWS: (u32, u32) = (4 << 20, 16 << 20);
+
+/// Largest frame of HTTP/2 that is taken: with the usual 16 KiB a picture of a megabyte is 64 of them, each of which is
+/// encrypted, written and read on its own.
+const CHUNK: u32 = 1 << 20;
 
 /// A connection on which nothing came for so long is asked whether it lives, and has as long to answer: an
 /// application that looks at a frame for seconds is no dead one.
@@ -209,6 +215,7 @@ fn serve(
     let mut server = Server::builder()
         .http2_keepalive_interval(Some(QUIET))
         .http2_keepalive_timeout(Some(QUIET))
+        .max_frame_size(CHUNK)
         .initial_stream_window_size(WINDOWS.0)
         .initial_connection_window_size(WINDOWS.1);
     if let Some(tls) = tls {

@@ -8,7 +8,7 @@ use tidegate_core::frames::jpeg::Head;
 use tokio::sync::mpsc;
 
 use super::camera::{Camera, Shot};
-use super::sender::{Pieces, SendOptions, pack};
+use super::sender::{Packed, Pieces, SendOptions, pack};
 use super::wire::{EndedMessage, FlowMessage, NewsKind, NewsMessage};
 use crate::output::backoff::Backoff;
 use crate::port::{Intake, Stopping};
@@ -35,7 +35,7 @@ pub(super) async fn run(
     {
         next = number + 1;
         if let Some(packed) = encode(&camera, &message, number, jpeg, &pieces).await {
-            send(&mut pieces, (message.flow, number), &packed, options.piece).await?;
+            send(&mut pieces, &packed, options.piece).await?;
         }
     }
     let ended = Some(NewsKind::Ended(EndedMessage {}));
@@ -57,7 +57,7 @@ async fn encode(
     number: u64,
     jpeg: Bytes,
     pieces: &Pieces,
-) -> Option<Bytes> {
+) -> Option<Packed> {
     let head = Head::read(&jpeg).ok()?;
     let shot = Shot::new(number, pieces.now(), head, jpeg);
     let accuracy = Some(message.target().accuracy).filter(|accuracy| *accuracy < 1.0);
@@ -66,18 +66,13 @@ async fn encode(
         Some(rung) => camera.encode(&shot, rung).await.ok()?,
         None => shot.source(),
     };
-    pack(&shot, camera, &encoding, pieces)
+    pack(message.flow, &shot, camera, &encoding, (pieces.now(), None))
 }
 
-async fn send(
-    pieces: &mut Pieces,
-    name: (u64, u64),
-    packed: &Bytes,
-    size: usize,
-) -> Result<(), Stopping> {
+async fn send(pieces: &mut Pieces, packed: &Packed, size: usize) -> Result<(), Stopping> {
     let mut waits = Backoff::within(WAITS.0, WAITS.1);
     for _ in 0..TRIES_MAX {
-        pieces.offer(name, packed, size, None).await?;
+        pieces.offer(packed, size, None).await?;
         let mut is_whole = true;
         while !pieces.are_settled() {
             is_whole &= pieces.settled().await?.2;

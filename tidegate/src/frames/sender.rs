@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use prost::Message;
-use tidegate_core::frames::piece::{FRAME_MAX, PIECES_MAX, Piece};
+use tidegate_core::frames::piece::{FRAME_MAX, HEAD, PIECES_MAX, Piece};
+use tidegate_core::frames::site::Site;
 use tidegate_core::frames::{ControllerName, Flow, FlowCounts, Gains};
 use tidegate_core::record::{Body, Offered, Properties, Token};
+use tidegate_core::units::Time;
 use tokio::sync::{mpsc, watch};
 
 use super::camera::{Camera, Encoding, Shot};
@@ -26,6 +28,8 @@ pub struct SendOptions {
     pub controller: ControllerName,
     /// Bytes of a piece.
     pub piece: usize,
+    /// What was measured of the channel.
+    pub site: Option<Site>,
     /// Whether the subscribers are at this node: frames go as they are, for there is no channel.
     pub is_local: bool,
 }
@@ -48,24 +52,28 @@ impl Pieces {
         Ok(Pieces { source, topic: topic.into(), open: BTreeMap::new(), last: 0 })
     }
 
-    pub(super) fn now(&self) -> tidegate_core::units::Time {
+    pub(super) fn now(&self) -> Time {
         self.source.now()
     }
 
     /// Offers a frame in pieces. Answers its bytes.
     pub(super) async fn offer(
         &mut self,
-        (flow, frame): (u64, u64),
-        message: &Bytes,
+        packed: &Packed,
         size: usize,
         ttl: Option<Duration>,
     ) -> Result<u64, Stopping> {
+        let Packed { flow, frame, ref whole } = *packed;
+        let message = whole.slice(HEAD..);
         let size = size.max(message.len().div_ceil(PIECES_MAX));
         let read_at = self.source.now();
+        let payloads = match message.len() <= size {
+            true => vec![whole.clone()],
+            false => Piece::cut(flow, frame, &message, size).iter().map(Piece::encode).collect(),
+        };
         let mut records = Vec::new();
         let mut all = 0;
-        for piece in Piece::cut(flow, frame, message, size) {
-            let payload = piece.encode();
+        for payload in payloads {
             all += payload.len() as u64;
             self.last += 1;
             self.open.insert(self.last, (frame, payload.len() as u64));
@@ -103,16 +111,32 @@ impl Pieces {
     }
 }
 
-/// The bytes of a frame as it travels; `None` if it is larger than any.
+/// A frame of a flow as it travels, written once.
+#[derive(Clone, Debug)]
+pub(super) struct Packed {
+    flow: u64,
+    frame: u64,
+    /// As one piece.
+    whole: Bytes,
+}
+
+/// The bytes of a frame for a flow; `None` if it is larger than any. `way`: as in [`Shot::message`].
 pub(super) fn pack(
+    flow: u64,
     shot: &Shot,
     camera: &Camera,
     encoding: &Encoding,
-    pieces: &Pieces,
-) -> Option<Bytes> {
-    let message = shot.message(&camera.options.name, encoding, pieces.now());
-    let bytes: Bytes = message.encode_to_vec().into();
-    (bytes.len() <= FRAME_MAX).then_some(bytes)
+    (now, way): (Time, Option<Duration>),
+) -> Option<Packed> {
+    let message = shot.message(&camera.options.name, encoding, now, way);
+    let length = message.encoded_len();
+    if length > FRAME_MAX {
+        return None;
+    }
+    let mut whole = BytesMut::with_capacity(HEAD + length);
+    Piece::whole(flow, shot.number, &mut whole);
+    message.encode(&mut whole).ok()?;
+    Some(Packed { flow, frame: shot.number, whole: whole.freeze() })
 }
 
 /// Sends a camera's frames as they are taken, until it is aborted or the node stops.
@@ -126,7 +150,11 @@ pub(super) async fn run(
     let pieces = Pieces::new(&message, &intake).await?;
     let flow = {
         let ladder = camera.ladder();
-        Flow::new(message.target(), options.controller, &ladder, Gains::default())
+        let flow = Flow::new(message.target(), options.controller, &ladder, Gains::default());
+        match &options.site {
+            Some(site) => flow.begin_at(site, &ladder),
+            None => flow,
+        }
     };
     let mut newest = camera.newest();
     // What was taken before is no news.
@@ -220,7 +248,10 @@ impl Sender {
         encoding: Result<Encoding, CodecError>,
     ) -> Result<(), Stopping> {
         let packed = match &encoding {
-            Ok(encoding) => pack(shot, &self.camera, encoding, &self.pieces),
+            Ok(encoding) => {
+                let leaves = (self.pieces.now(), Some(self.flow.way()));
+                pack(self.message.flow, shot, &self.camera, encoding, leaves)
+            }
             Err(error) => {
                 if self.flow.counts().unencoded.is_power_of_two()
                     || self.flow.counts().unencoded == 0
@@ -235,10 +266,9 @@ impl Sender {
             return Ok(());
         };
         let now = self.pieces.now();
-        let deadline = shot.captured_at + self.flow.target().latency;
-        let ttl = deadline.since(now).max(Duration::from_millis(1));
-        let name = (self.message.flow, shot.number);
-        let bytes = self.pieces.offer(name, &packed, self.options.piece, Some(ttl)).await?;
+        let deadline = shot.captured_at + self.flow.target().patience();
+        let ttl = Some(deadline.since(now).max(Duration::from_millis(1)));
+        let bytes = self.pieces.offer(&packed, self.options.piece, ttl).await?;
         self.flow.encoded(now, bytes);
         Ok(())
     }

@@ -10,20 +10,23 @@ use tidegate_core::frames::piece::FRAME_MAX;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
+use tonic::codec::Codec;
 use tonic::codegen::{Service, http};
-use tonic::server::{Grpc, ServerStreamingService, StreamingService};
+use tonic::metadata::MetadataMap;
+use tonic::server::{Grpc, StreamingService};
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::desk::Cameras;
 use super::publish;
 use super::register;
+use super::replies::Replies;
 use super::shelf::{Shelf, may};
 use super::wire::{
     CAMERA_INFO, CONNECT, CameraInfoReply, CameraInfoRequest, ConnectReply, ConnectRequest,
-    PUBLISH, PublishReply, PublishRequest, REGISTER, RegisterReply, RegisterRequest, ReplyKind,
-    SUBSCRIBE, SubscribeReply, SubscribeRequest, SubscribedMessage, UNREGISTER, UNSUBSCRIBE,
-    UnregisterReply, UnregisterRequest, UnsubscribeReply, UnsubscribeRequest,
+    PUBLISH, PublishReply, PublishRequest, REGISTER, RegisterReply, RegisterRequest, SUBSCRIBE,
+    SubscribeRequest, UNREGISTER, UNSUBSCRIBE, UnregisterReply, UnregisterRequest,
+    UnsubscribeReply, UnsubscribeRequest,
 };
 use crate::port::Intake;
 use crate::tls::Certificate;
@@ -125,6 +128,35 @@ impl FramesService {
         Ok(CameraInfoReply { cameras })
     }
 
+    /// Frames until either end has enough: what `Replies` gives is written by hand.
+    async fn subscribe(
+        &self,
+        request: http::Request<Body>,
+    ) -> Result<http::Response<Body>, Status> {
+        let (head, body) = request.into_parts();
+        let decoder = ProstCodec::<(), SubscribeRequest>::default().decoder();
+        let mut requests = Streaming::new_request(decoder, body, None, None);
+        let asked = requests.message().await?;
+        let asked = asked.ok_or_else(|| Status::invalid_argument("there is no request"))?;
+        let request = Request::from_parts(MetadataMap::new(), head.extensions, asked);
+        let who = self.who(&request)?;
+        let (id, slot) = self.shelf.subscribe(&who, request.get_ref())?;
+        let replies = Replies {
+            shelf: self.shelf.clone(),
+            clock: self.intake.clock(),
+            who,
+            id,
+            slot,
+            has_begun: false,
+            picture: None,
+            is_over: false,
+        };
+        let mut response = http::Response::new(Body::new(replies));
+        let kind = http::HeaderValue::from_static("application/grpc");
+        response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+        Ok(response)
+    }
+
     async fn answer(self, request: http::Request<Body>) -> http::Response<Body> {
         match request.uri().path() {
             CONNECT => {
@@ -154,10 +186,7 @@ impl FramesService {
                 })
                 .await
             }
-            SUBSCRIBE => {
-                let codec = ProstCodec::<SubscribeReply, SubscribeRequest>::default();
-                Grpc::new(codec).server_streaming(Subscribe(self), request).await
-            }
+            SUBSCRIBE => self.subscribe(request).await.unwrap_or_else(Status::into_http),
             PUBLISH => {
                 let codec = ProstCodec::<PublishReply, PublishRequest>::default();
                 let mut grpc = Grpc::new(codec).max_decoding_message_size(FRAME_MAX + BESIDE);
@@ -187,47 +216,13 @@ impl Service<http::Request<Body>> for FramesService {
     }
 }
 
-type Replies<R> = ReceiverStream<Result<R, Status>>;
-
-struct Subscribe(FramesService);
-
-impl ServerStreamingService<SubscribeRequest> for Subscribe {
-    type Response = SubscribeReply;
-    type ResponseStream = Replies<SubscribeReply>;
-    type Future = Boxed<Result<Response<Self::ResponseStream>, Status>>;
-
-    fn call(&mut self, request: Request<SubscribeRequest>) -> Self::Future {
-        let service = self.0.clone();
-        Box::pin(async move {
-            let who = service.who(&request)?;
-            let shelf = service.shelf;
-            let (id, slot) = shelf.subscribe(&who, request.get_ref())?;
-            // What is in here is old already: no more than one.
-            let (replies, stream) = mpsc::channel(1);
-            tokio::spawn(async move {
-                let first = ReplyKind::Subscribed(SubscribedMessage { id });
-                let mut next = Some(first);
-                while let Some(reply) = next {
-                    if replies.send(Ok(reply.into())).await.is_err() {
-                        break;
-                    }
-                    next = tokio::select! {
-                        next = slot.next() => next,
-                        () = replies.closed() => None,
-                    };
-                }
-                shelf.unsubscribe(&who, id);
-            });
-            Ok(Response::new(ReceiverStream::new(stream)))
-        })
-    }
-}
+type Stream<R> = ReceiverStream<Result<R, Status>>;
 
 struct Publish(FramesService);
 
 impl StreamingService<PublishRequest> for Publish {
     type Response = PublishReply;
-    type ResponseStream = Replies<PublishReply>;
+    type ResponseStream = Stream<PublishReply>;
     type Future = Boxed<Result<Response<Self::ResponseStream>, Status>>;
 
     fn call(&mut self, request: Request<Streaming<PublishRequest>>) -> Self::Future {
@@ -247,7 +242,7 @@ struct Register(FramesService);
 
 impl StreamingService<RegisterRequest> for Register {
     type Response = RegisterReply;
-    type ResponseStream = Replies<RegisterReply>;
+    type ResponseStream = Stream<RegisterReply>;
     type Future = Boxed<Result<Response<Self::ResponseStream>, Status>>;
 
     fn call(&mut self, request: Request<Streaming<RegisterRequest>>) -> Self::Future {

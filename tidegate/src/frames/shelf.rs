@@ -3,13 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use prost::Message;
 use tidegate_core::frames::piece::{Assembly, Piece};
+use tidegate_core::frames::{Policy, Transit};
+use tidegate_core::units::Time;
 use tokio::sync::watch;
 use tonic::Status;
 
+use super::board::ShelfCounts;
+use super::delivery::Delivery;
 use super::slot::Slot;
 use super::wire::{
     CameraInfo, FlowMessage, FrameMessage, NewsKind, NewsMessage, ReplyKind, SubscribeRequest,
@@ -41,12 +46,15 @@ struct State {
 struct NodeSeat {
     registration: u64,
     wanted: watch::Sender<Vec<FlowMessage>>,
+    transit: Transit,
 }
 
 #[derive(Debug)]
 struct FlowSeat {
     message: FlowMessage,
     assembly: Assembly,
+    /// The newest frame, and when something of it came first.
+    newest: (u64, Time),
 }
 
 #[derive(Debug)]
@@ -54,44 +62,6 @@ struct Subscriber {
     flow: u64,
     who: String,
     slot: Arc<Slot>,
-}
-
-/// What the shelf counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ShelfCounts {
-    /// Whole frames that came.
-    pub frames: u64,
-    /// Frames of which not all came.
-    pub broken: u64,
-    /// Frames that subscribers were too slow for.
-    pub skipped: u64,
-    /// Subscriptions at present.
-    pub subscriptions: usize,
-}
-
-/// A whole frame, and for whom.
-#[derive(Debug)]
-pub(crate) struct Delivery {
-    frame: FrameMessage,
-    slots: Vec<Arc<Slot>>,
-    is_replay: bool,
-}
-
-impl Delivery {
-    /// Puts the frame where it belongs; waits only for who replays.
-    pub(crate) async fn hand_over(self) {
-        for slot in self.slots {
-            match self.is_replay {
-                true => slot.put_all(self.frame.clone()).await,
-                false => slot.put(self.frame.clone()),
-            }
-        }
-    }
-
-    /// Whether `hand_over` may wait.
-    pub(crate) fn may_wait(&self) -> bool {
-        self.is_replay
-    }
 }
 
 impl Shelf {
@@ -118,7 +88,9 @@ impl Shelf {
         let registration = state.next();
         let wanted = watch::Sender::new(state.wanted_of(node));
         let receiver = wanted.subscribe();
-        state.nodes.insert(node.into(), NodeSeat { registration, wanted });
+        state
+            .nodes
+            .insert(node.into(), NodeSeat { registration, wanted, transit: Transit::default() });
         (registration, receiver)
     }
 
@@ -225,14 +197,15 @@ impl Shelf {
         let shared = shared.filter(|flow| !flow.message.is_replay());
         let (flow, is_new) = match shared {
             Some(flow) => (flow.message.flow, false),
-            None => (new_flow(), true),
+            None => (FlowMessage::new_number(), true),
         };
         let (id, slot) = (state.next(), Arc::new(Slot::default()));
         let subscriber = Subscriber { flow, who: who.into(), slot: slot.clone() };
         state.subscriptions.insert(id, subscriber);
         if is_new {
             message.flow = flow;
-            state.flows.insert(flow, FlowSeat { message, assembly: Assembly::default() });
+            let (assembly, newest) = (Assembly::default(), (0, Time::ZERO));
+            state.flows.insert(flow, FlowSeat { message, assembly, newest });
             state.tell(&node);
         }
         Ok((id, slot))
@@ -264,11 +237,17 @@ impl Shelf {
         state.slots_of(news.flow).iter().for_each(|slot| slot.tell(reply.clone()));
     }
 
-    /// A piece came from a node. Answers the frame if it is whole, or why the piece is none.
+    /// A piece came from a node. Answers the frame if it is whole, and in time or wanted all the same; or why the piece
+    /// is none.
     ///
     /// # Errors
     /// The bytes are no piece, or of a flow that is not the node's.
-    pub(crate) fn piece(&self, node: &str, bytes: Bytes) -> Result<Option<Delivery>, String> {
+    pub(crate) fn piece(
+        &self,
+        now: Time,
+        node: &str,
+        bytes: Bytes,
+    ) -> Result<Option<Delivery>, String> {
         let piece = Piece::decode(bytes).map_err(|error| error.to_string())?;
         let mut state = self.lock();
         let number = piece.flow;
@@ -278,19 +257,33 @@ impl Shelf {
             return Err(format!("node {node:?} sends frames of a camera that is not its own"));
         }
         let Some(flow) = state.flows.get_mut(&number) else { return Ok(None) };
+        if piece.frame > flow.newest.0 {
+            flow.newest = (piece.frame, now);
+        }
+        let began_at = flow.newest.1;
         let broken = flow.assembly.broken();
         let whole = flow.assembly.push(piece);
         let broken = flow.assembly.broken() - broken;
         let (camera, is_replay) = (flow.message.camera.clone(), flow.message.is_replay());
+        let target = flow.message.target();
         state.counts.broken += broken;
         let Some((_, bytes)) = whole else { return Ok(None) };
-        let frame = FrameMessage::decode(bytes).map_err(|error| format!("a frame: {error}"))?;
+        let mut frame = FrameMessage::decode(bytes).map_err(|error| format!("a frame: {error}"))?;
         if frame.camera != camera {
             return Err(format!("a frame of camera {:?} in a flow of {camera:?}", frame.camera));
         }
         state.counts.frames += 1;
+        let took = state.took(began_at, now, node, &frame);
+        let left = took.map(|took| target.latency.checked_sub(took));
+        frame.is_late = left == Some(None);
+        state.counts.late += u64::from(frame.is_late);
+        let goes_late = target.policy == Policy::Floor;
+        if frame.is_late && !goes_late {
+            return Ok(None);
+        }
+        let until = left.flatten().filter(|_| !goes_late).map(|left| now + left);
         let slots = state.slots_of(number);
-        Ok(Some(Delivery { frame, slots, is_replay }))
+        Ok(Some(Delivery { frame, slots, is_replay, until }))
     }
 
     /// What it counts.
@@ -298,7 +291,9 @@ impl Shelf {
         let state = self.lock();
         let present: u64 = state.subscriptions.values().map(|one| one.slot.skipped()).sum();
         let skipped = state.counts.skipped + present;
-        ShelfCounts { skipped, subscriptions: state.subscriptions.len(), ..state.counts }
+        let late: u64 = state.subscriptions.values().map(|one| one.slot.late()).sum();
+        let late = state.counts.late + late;
+        ShelfCounts { skipped, late, subscriptions: state.subscriptions.len(), ..state.counts }
     }
 }
 
@@ -325,12 +320,6 @@ fn flow(request: &SubscribeRequest) -> Result<FlowMessage, Status> {
     }
     let policy = request.policy().into();
     Ok(FlowMessage { flow: 0, camera, start_unix_ns, stop_unix_ns, latency_ms, accuracy, policy })
-}
-
-/// A flow's number: nobody but its camera's node can guess it, so nobody else can send frames in it.
-fn new_flow() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    RandomState::new().build_hasher().finish()
 }
 
 impl State {
@@ -360,6 +349,22 @@ impl State {
         }
     }
 
+    /// How old a frame is that came from a node between two times; `None` where it has no bound, or its node does not
+    /// tell. Only what came first of it is compared: how long all of it takes depends on its size.
+    fn took(
+        &mut self,
+        began_at: Time,
+        now: Time,
+        node: &str,
+        frame: &FrameMessage,
+    ) -> Option<Duration> {
+        let seat = self.nodes.get_mut(node).filter(|_| frame.left_us > 0)?;
+        let (left, way) =
+            (Duration::from_micros(frame.left_us), Duration::from_micros(frame.way_us));
+        let on_way = seat.transit.came(began_at, left, way) + now.since(began_at);
+        Some(Duration::from_micros(frame.age_us).saturating_add(on_way))
+    }
+
     fn slots_of(&self, flow: u64) -> Vec<Arc<Slot>> {
         let of_flow = self.subscriptions.values().filter(|one| one.flow == flow);
         of_flow.map(|one| one.slot.clone()).collect()
@@ -370,6 +375,7 @@ impl State {
         let Some(subscriber) = self.subscriptions.remove(&id) else { return };
         subscriber.slot.close();
         self.counts.skipped += subscriber.slot.skipped();
+        self.counts.late += subscriber.slot.late();
         let flow = subscriber.flow;
         if self.subscriptions.values().any(|other| other.flow == flow) {
             return;

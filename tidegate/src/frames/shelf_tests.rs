@@ -96,16 +96,24 @@ async fn frames_go_to_those_of_their_flow_and_only_from_their_node() {
     let (_, slot) = shelf.subscribe("a", &request("c", 100, 0.9)).unwrap();
     let (_, other) = shelf.subscribe("a", &request("c", 200, 0.9)).unwrap();
     let flow = wanted.borrow().iter().find(|flow| flow.latency_ms == 100).unwrap().flow;
-    shelf.piece("n", piece_of(flow, "c")).unwrap().expect("it is whole").hand_over().await;
+    shelf
+        .piece(Time::ZERO, "n", piece_of(flow, "c"))
+        .unwrap()
+        .expect("it is whole")
+        .hand_over()
+        .await;
     let Some(ReplyKind::Frame(frame)) = slot.next().await else { panic!("a frame") };
     assert_eq!(frame.frame, 9);
     other.close();
     assert_eq!(other.next().await, None, "nothing of another flow");
-    let foreign = shelf.piece("m", piece_of(flow, "c")).unwrap_err();
+    let foreign = shelf.piece(Time::ZERO, "m", piece_of(flow, "c")).unwrap_err();
     assert_eq!(foreign, "node \"m\" sends frames of a camera that is not its own");
     let wrong = Piece { flow, frame: 10, index: 0, count: 1, bytes: Bytes::from("\u{1}junk") };
-    assert!(shelf.piece("n", wrong.encode()).unwrap_err().starts_with("a frame: "));
-    assert!(shelf.piece("n", piece_of(77, "c")).unwrap().is_none(), "nobody wants it any more");
+    assert!(shelf.piece(Time::ZERO, "n", wrong.encode()).unwrap_err().starts_with("a frame: "));
+    assert!(
+        shelf.piece(Time::ZERO, "n", piece_of(77, "c")).unwrap().is_none(),
+        "nobody wants it any more"
+    );
 }
 
 #[tokio::test]
@@ -123,4 +131,57 @@ async fn a_replay_ends_for_its_subscriber_alone() {
     assert_eq!(shelf.counts().subscriptions, 1);
     assert!(shelf.unregister("n"));
     assert_eq!(second.next().await, None);
+}
+
+#[tokio::test]
+async fn a_frame_that_came_too_late_goes_only_to_who_asked_for_it_so() {
+    let (shelf, _, wanted) = shelf();
+    let (_, slot) = shelf.subscribe("a", &request("c", 100, 0.9)).unwrap();
+    let floor = SubscribeRequest { policy: PolicyMessage::Floor.into(), ..request("c", 100, 0.8) };
+    let (_, patient) = shelf.subscribe("a", &floor).unwrap();
+    let flow = |accuracy: f64| {
+        let wanted = wanted.borrow();
+        wanted.iter().find(|flow| flow.accuracy.total_cmp(&accuracy).is_eq()).unwrap().flow
+    };
+    // Each leaves 20 ms after capture, by a clock that is 7 s ahead, and is on its way for so long.
+    let come = |flow: u64, number: u64, took: u64| {
+        let frame = FrameMessage {
+            camera: "c".into(),
+            frame: number,
+            age_us: 20_000,
+            left_us: 7_000_000 + number * 1_000_000,
+            way_us: 5_000,
+            ..FrameMessage::default()
+        };
+        let piece = Piece::cut(flow, number, &frame.encode_to_vec().into(), 1000)[0].encode();
+        shelf.piece(Time::from_millis(number * 1000 + took), "n", piece).unwrap()
+    };
+    let strict = flow(0.9);
+    come(strict, 1, 5).expect("it is in time").hand_over().await;
+    assert!(matches!(slot.next().await, Some(ReplyKind::Frame(frame)) if !frame.is_late));
+    come(strict, 2, 80).expect("just in time");
+    assert!(come(strict, 3, 81).is_none(), "a millisecond too late");
+    come(flow(0.8), 3, 81).expect("late, as it was asked for").hand_over().await;
+    assert!(matches!(patient.next().await, Some(ReplyKind::Frame(frame)) if frame.is_late));
+    assert_eq!((shelf.counts().late, shelf.counts().frames), (2, 4));
+    // In two pieces, the first of which does not wait: all that lies between them counts.
+    for (number, apart) in [(4, 75), (5, 76)] {
+        let left_us = 7_000_000 + number * 1_000_000;
+        let (camera, age_us, way_us) = ("c".into(), 20_000, 5_000);
+        let jpeg = Bytes::from_static(&[1; 100]);
+        let frame = FrameMessage {
+            camera,
+            frame: number,
+            age_us,
+            left_us,
+            way_us,
+            jpeg,
+            ..Default::default()
+        };
+        let pieces = Piece::cut(strict, number, &frame.encode_to_vec().into(), 100);
+        let at = |millis| Time::from_millis(number * 1000 + millis);
+        assert!(shelf.piece(at(5), "n", pieces[0].encode()).unwrap().is_none());
+        let whole = shelf.piece(at(5 + apart), "n", pieces[1].encode()).unwrap();
+        assert_eq!((pieces.len(), whole.is_some()), (2, apart == 75));
+    }
 }

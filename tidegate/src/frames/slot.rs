@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
+use tidegate_core::units::Time;
 use tokio::sync::Notify;
 
 use super::wire::{FrameMessage, ReplyKind};
@@ -17,20 +19,24 @@ const NEWS_MAX: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     state: Mutex<State>,
-    changed: Notify,
     /// A frame of a replay was taken.
     room: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    frames: VecDeque<FrameMessage>,
+    /// Each with the end of its bound, if it has one.
+    frames: VecDeque<(FrameMessage, Option<Time>)>,
     news: VecDeque<ReplyKind>,
     /// Since the last frame that it took.
     skipped_since: u64,
     /// In all.
     skipped: u64,
+    /// Of these, those whose bound was over before they were taken.
+    late: u64,
     is_closed: bool,
+    /// Who waits for the next thing.
+    reader: Option<Waker>,
 }
 
 impl Slot {
@@ -38,16 +44,22 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A frame as it was taken: it replaces one that still waits.
-    pub(super) fn put(&self, frame: FrameMessage) {
+    /// Has whoever waits look again.
+    fn changed(&self, mut state: MutexGuard<'_, State>) {
+        let reader = state.reader.take();
+        drop(state);
+        reader.into_iter().for_each(Waker::wake);
+    }
+
+    /// A frame as it was taken: it replaces one that still waits, and is nothing any more after `until`.
+    pub(super) fn put(&self, frame: FrameMessage, until: Option<Time>) {
         let mut state = self.lock();
         let waits = state.frames.len() as u64;
         state.frames.clear();
         state.skipped_since += waits;
         state.skipped += waits;
-        state.frames.push_back(frame);
-        drop(state);
-        self.changed.notify_one();
+        state.frames.push_back((frame, until));
+        self.changed(state);
     }
 
     /// A stored frame: waits for room.
@@ -60,13 +72,12 @@ impl Slot {
                     return;
                 }
                 if state.frames.len() < REPLAYED_MAX {
-                    state.frames.push_back(frame);
-                    break;
+                    state.frames.push_back((frame, None));
+                    return self.changed(state);
                 }
             }
             room.await;
         }
-        self.changed.notify_one();
     }
 
     /// Something to hear.
@@ -76,14 +87,14 @@ impl Slot {
             state.news.pop_front();
         }
         state.news.push_back(news);
-        drop(state);
-        self.changed.notify_one();
+        self.changed(state);
     }
 
     /// Nothing follows but what waits.
     pub(super) fn close(&self) {
-        self.lock().is_closed = true;
-        self.changed.notify_one();
+        let mut state = self.lock();
+        state.is_closed = true;
+        self.changed(state);
         self.room.notify_one();
     }
 
@@ -92,26 +103,46 @@ impl Slot {
         self.lock().skipped
     }
 
-    /// The next thing; `None` when it is closed.
-    pub(super) async fn next(&self) -> Option<ReplyKind> {
-        loop {
-            let changed = self.changed.notified();
-            {
-                let mut state = self.lock();
-                if let Some(news) = state.news.pop_front() {
-                    return Some(news);
-                }
-                if let Some(mut frame) = state.frames.pop_front() {
-                    frame.skipped = std::mem::take(&mut state.skipped_since);
-                    self.room.notify_one();
-                    return Some(ReplyKind::Frame(frame));
-                }
-                if state.is_closed {
-                    return None;
-                }
-            }
-            changed.await;
+    /// Of these, those whose bound was over before they were taken.
+    pub(super) fn late(&self) -> u64 {
+        self.lock().late
+    }
+
+    /// The next thing, by the clock at which frames came; `None` when it is closed. One reads at a time.
+    pub(super) fn poll_next(
+        &self,
+        context: &mut Context<'_>,
+        now: impl FnOnce() -> Time,
+    ) -> Poll<Option<ReplyKind>> {
+        let mut state = self.lock();
+        if let Some(news) = state.news.pop_front() {
+            return Poll::Ready(Some(news));
         }
+        if !state.frames.is_empty() {
+            let now = now();
+            while let Some((mut frame, until)) = state.frames.pop_front() {
+                if until.is_some_and(|until| until < now) {
+                    state.skipped_since += 1;
+                    state.skipped += 1;
+                    state.late += 1;
+                    continue;
+                }
+                frame.skipped = std::mem::take(&mut state.skipped_since);
+                self.room.notify_one();
+                return Poll::Ready(Some(ReplyKind::Frame(frame)));
+            }
+        }
+        if state.is_closed {
+            return Poll::Ready(None);
+        }
+        state.reader = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// The same, waited for.
+    #[cfg(test)]
+    pub(super) async fn next(&self) -> Option<ReplyKind> {
+        std::future::poll_fn(|context| self.poll_next(context, || Time::ZERO)).await
     }
 }
 
@@ -134,15 +165,35 @@ mod tests {
     #[tokio::test]
     async fn a_slow_subscriber_gets_the_newest_frame_and_hears_what_it_missed() {
         let slot = Slot::default();
-        (1..=4).for_each(|number| slot.put(frame(number)));
+        (1..=4).for_each(|number| slot.put(frame(number), None));
         slot.tell(ReplyKind::Feasible(FeasibleMessage {}));
         assert!(matches!(slot.next().await, Some(ReplyKind::Feasible(_))));
         assert_eq!(next(&slot).await, (4, 3));
-        slot.put(frame(5));
+        slot.put(frame(5), None);
         slot.close();
         assert_eq!(next(&slot).await, (5, 0));
         assert_eq!(slot.next().await, None);
         assert_eq!(slot.skipped(), 3);
+    }
+
+    #[test]
+    fn a_frame_whose_bound_is_over_is_nothing_any_more() {
+        let slot = Slot::default();
+        let at = |millis| Some(Time::from_millis(millis));
+        let next = |now: u64| {
+            let mut context = Context::from_waker(Waker::noop());
+            slot.poll_next(&mut context, || Time::from_millis(now))
+        };
+        slot.put(frame(1), at(100));
+        assert!(next(101).is_pending(), "too late to be looked at");
+        slot.put(frame(2), at(200));
+        let Poll::Ready(Some(ReplyKind::Frame(second))) = next(200) else {
+            panic!("it is in time")
+        };
+        assert_eq!((second.frame, second.skipped), (2, 1));
+        slot.put(frame(3), None);
+        assert!(next(9999).is_ready(), "one without a bound");
+        assert_eq!((slot.late(), slot.skipped()), (1, 1));
     }
 
     #[tokio::test]

@@ -268,6 +268,15 @@ pub struct FrameMessage {
     /// Frames that this subscriber was too slow for, since the last one.
     #[prost(uint64, tag = "15")]
     pub skipped: u64,
+    /// When it left its camera's node, by a clock of that node alone, microseconds; 0: not told.
+    #[prost(uint64, tag = "16")]
+    pub left_us: u64,
+    /// The shortest time on the way from there, as far as that node knows, microseconds.
+    #[prost(uint64, tag = "17")]
+    pub way_us: u64,
+    /// It came after its bound, and goes on for it was asked for so (`Policy::Floor`).
+    #[prost(bool, tag = "18")]
+    pub is_late: bool,
 }
 
 /// `Infeasible`.

@@ -69,6 +69,8 @@ impl Ticket {
 struct Item {
     envelope: Envelope,
     ticket: Ticket,
+    /// Its QoS, where it is of a unit that we own.
+    placed: Option<u8>,
 }
 
 /// The streams of an input. Cheap to clone; all clones are the same.
@@ -103,10 +105,19 @@ impl Streams {
 
     /// Hands a record to its stream. Bounded by what the lives hold.
     pub(crate) fn take(&self, envelope: Envelope, ticket: Ticket) {
+        self.take_as(envelope, None, ticket);
+    }
+
+    /// The same for a record of a unit that we own.
+    pub(crate) fn take_placed(&self, envelope: Envelope, qos: u8, ticket: Ticket) {
+        self.take_as(envelope, Some(qos), ticket);
+    }
+
+    fn take_as(&self, envelope: Envelope, placed: Option<u8>, ticket: Ticket) {
         let name = (envelope.identity.origin.clone(), envelope.identity.stream);
         let name = (name, self.class_of(&envelope));
         let mut tasks = lock(&self.tasks);
-        let item = Item { envelope, ticket };
+        let item = Item { envelope, ticket, placed };
         let item = match tasks.get(&name) {
             Some(task) => match task.send(item) {
                 Ok(()) => return,
@@ -141,6 +152,8 @@ impl Streams {
 #[derive(Debug)]
 struct Pending {
     envelope: Envelope,
+    /// As in its item.
+    placed: Option<u8>,
     /// Whether who has subscribed here has got it.
     is_published: bool,
     /// Several, where it came again before it was answered.
@@ -210,7 +223,7 @@ impl Stream {
     }
 
     fn came(&mut self, item: Item) {
-        let Item { envelope, ticket } = item;
+        let Item { envelope, ticket, placed } = item;
         if lock(&self.streams.accepted).contains(&envelope.identity) {
             return ticket.settle(Some(Custody::Final(Fate::Confirmed)));
         }
@@ -221,8 +234,8 @@ impl Stream {
             return;
         }
         self.last += 1;
-        self.waiting
-            .insert(self.last, Pending { envelope, is_published: false, tickets: vec![ticket] });
+        let tickets = vec![ticket];
+        self.waiting.insert(self.last, Pending { envelope, placed, is_published: false, tickets });
     }
 
     /// Offers what waits, in order.
@@ -233,15 +246,25 @@ impl Stream {
             while batch.len() < BATCH_MAX
                 && let Some((place, mut pending)) = self.waiting.pop_first()
             {
-                let record = offered(source, place, &pending.envelope);
+                let record = offered(source, place, &pending);
                 // A neighbour's records are for its far end, by our uplink.
                 if self.name.1.is_none() && !std::mem::replace(&mut pending.is_published, true) {
-                    publisher.publish_all(std::iter::once((&record, 1)));
+                    match pending.placed {
+                        Some(qos) => publisher.publish_owned(&record, qos),
+                        None => publisher.publish_all(std::iter::once((&record, 1))),
+                    }
+                }
+                // For subscribers here only: no output is asked.
+                if self.name.1.is_none() && publisher.is_local(&record.key) {
+                    self.answer(place, pending, Ok(()));
+                    continue;
                 }
                 batch.push(record);
                 self.offered.insert(place, pending);
             }
-            source.offer(batch).await?;
+            if !batch.is_empty() {
+                source.offer(batch).await?;
+            }
         }
         Ok(())
     }
@@ -316,14 +339,18 @@ fn verdict(reason: RefuseReason) -> Verdict {
     }
 }
 
-fn offered(source: &Source, place: u64, envelope: &Envelope) -> Offered {
+fn offered(source: &Source, place: u64, pending: &Pending) -> Offered {
+    let Pending { envelope, placed, .. } = pending;
     let Envelope { identity, again, hop, ttl, source_unix_ns, key, properties, payload, .. } =
         envelope;
     Offered {
         source: source.id(),
         token: Some(Token(place)),
         key: key.clone(),
-        properties: with_hop(properties, hop + 1),
+        properties: match placed {
+            Some(_) => properties.clone(),
+            None => with_hop(properties, hop + 1),
+        },
         body: Body::Resident(payload.clone()),
         read_at: source.now(),
         source_unix_ns: *source_unix_ns,

@@ -38,6 +38,10 @@ pub(super) const SKIPPED: Metric = Metric::counter(
     "tidegate_frames_skipped_frames_total",
     "Counts a frame that one subscriber was too slow for.",
 );
+pub(super) const LATE: Metric = Metric::counter(
+    "tidegate_frames_late_frames_total",
+    "Counts a whole frame that came after its bound, and one whose bound was over before its subscriber took it.",
+);
 pub(super) const SUBSCRIPTIONS: Metric =
     Metric::gauge("tidegate_frames_open_subscriptions", "Subscriptions at present.");
 
@@ -80,5 +84,6 @@ pub(super) fn encode(figures: Option<&FramesFigures>, text: &mut Text) {
     text.family(ARRIVED, [(NONE, figures.shelf.frames as f64)]);
     text.family(BROKEN, [(NONE, figures.shelf.broken as f64)]);
     text.family(SKIPPED, [(NONE, figures.shelf.skipped as f64)]);
+    text.family(LATE, [(NONE, figures.shelf.late as f64)]);
     text.family(SUBSCRIPTIONS, [(NONE, figures.shelf.subscriptions as f64)]);
 }

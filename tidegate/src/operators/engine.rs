@@ -9,16 +9,19 @@ use std::thread;
 
 use bytes::Bytes;
 use tidegate_core::broker::Message;
+use tidegate_core::moves::UnitId;
 use tidegate_core::operators::pool::Limits;
-use tidegate_core::operators::{Content, Discipline, Fault, Item, OperatorId, Pool, Work};
+use tidegate_core::operators::{Content, Discipline, Fault, Item, LaneId, OperatorId, Pool};
 use tidegate_core::record::{Body, Offered, Properties};
 use tidegate_core::units::Time;
 use tokio::sync::Notify;
 
 use super::Operator;
+use super::memory::Memory;
 use super::meter::{DropWhy, Meter};
 use super::threads::Threads;
 use crate::broker::{Hub, Publisher};
+use crate::group::Busy;
 use crate::port::Clock;
 use crate::script::vm::thread_time;
 
@@ -42,11 +45,13 @@ pub(super) struct Job {
     pub(super) meter: Arc<Meter>,
     /// When it came here.
     pub(super) came: Time,
+    /// Until it is worked on.
+    pub(super) busy: Option<Busy>,
 }
 
 #[derive(Debug)]
 struct State {
-    pool: Pool<Job, Work>,
+    pool: Pool<Job, Memory>,
     workers: usize,
     is_stopping: bool,
 }
@@ -149,6 +154,11 @@ impl Engine {
         }
     }
 
+    /// Works on what waits of a unit before anything else.
+    pub(super) fn hurry(&self, unit: UnitId) {
+        self.state().pool.hurry(|job| job.busy.as_ref().is_some_and(|busy| busy.unit() == unit));
+    }
+
     pub(super) fn close_one(&self) {
         if self.0.open.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.0.is_idle.notify_waiters();
@@ -177,7 +187,7 @@ impl Engine {
 
     /// What a thread of the pool does.
     fn work(&self) {
-        let mut publisher = self.hub().publisher();
+        let mut publisher = self.hub().publisher().of_owner();
         let mut state = self.state();
         loop {
             if state.is_stopping {
@@ -189,32 +199,62 @@ impl Engine {
             };
             drop(state);
             let lane = task.lane;
-            let work = self.run(task.value, task.state, &mut publisher);
+            let (memory, busy) = self.run(task.value, task.state, &mut publisher);
             state = self.state();
-            state.pool.done(lane, work);
+            state.pool.done(self.now(), lane, memory);
+            // Who hears that nothing is worked on any more finds what the key remembers.
+            drop(busy);
+            self.close_one();
         }
     }
 
-    /// Works on one record; returns what its key remembers.
+    /// Keys that saw records of a unit and of which nothing waits: the one that was idle for longest first.
+    pub(super) fn lanes_of(&self, unit: UnitId) -> Vec<(LaneId, OperatorId, Bytes)> {
+        let state = self.state();
+        let all = state.pool.idle().filter(|(.., memory)| memory.saw(unit));
+        all.map(|(lane, operator, key, _)| (lane, operator, key.clone())).collect()
+    }
+
+    /// Does something with what a key remembers, of which nothing is worked on meanwhile; `None` left there is forgotten.
+    pub(super) fn with_memory<R>(
+        &self,
+        lane: LaneId,
+        task: impl FnOnce(&mut Option<Memory>) -> Option<R>,
+    ) -> Option<R> {
+        let mut memory = Some(self.state().pool.borrow(lane)?);
+        let done = task(&mut memory);
+        self.state().pool.done(self.now(), lane, memory);
+        // A record may have come.
+        self.0.bell.notify_one();
+        done
+    }
+
+    /// A key goes on with what came from another node; false where it does not.
+    pub(super) fn restore(&self, id: OperatorId, key: Bytes, memory: Memory) -> bool {
+        self.0.mode != Mode::ThreadPerTopic && self.state().pool.restore(id, key, memory).is_none()
+    }
+
+    /// Works on one record; returns what its key remembers, and what is busy until that is where it belongs.
     pub(super) fn run(
         &self,
         job: Job,
-        work: Option<Work>,
+        memory: Option<Memory>,
         publisher: &mut Publisher,
-    ) -> Option<Work> {
-        let Job { operator, message, meter, came } = job;
+    ) -> (Option<Memory>, Option<Busy>) {
+        let Job { operator, message, meter, came, busy } = job;
         let cpu = thread_time();
         let waited = self.now().since(came);
         let content = Content::Payload(message.payload.clone());
         let item = Item { at: message.arrived, content };
         let mut faults = Vec::new();
         let ran = catch_unwind(AssertUnwindSafe(|| {
-            let mut work = work.unwrap_or_else(|| operator.chain.start());
-            let items = work.run(item, |fault| faults.push(fault));
-            (work, items)
+            let mut memory = memory.unwrap_or_default();
+            memory.sees(busy.as_ref().map(Busy::unit));
+            let items = memory.work(&operator).run(item, |fault| faults.push(fault));
+            (memory, items)
         }));
-        let (work, items) = match ran {
-            Ok((work, items)) => (Some(work), items),
+        let (memory, items) = match ran {
+            Ok((memory, items)) => (Some(memory), items),
             // What it remembers may be half of something.
             Err(_) => {
                 faults.push(Fault::Panic);
@@ -230,9 +270,9 @@ impl Engine {
             }
         }
         let cpu = std::time::Duration::from_nanos(thread_time().saturating_sub(cpu));
-        meter.ran(waited, cpu, count, &faults);
-        self.close_one();
-        work
+        let done = self.now().since(message.arrived);
+        meter.ran([waited, done, cpu], count, &faults);
+        (memory, busy)
     }
 }
 
@@ -256,6 +296,13 @@ fn publish(
         ttl: message.expires.map(|at| at.since(message.arrived)),
         foreign: None,
         packet: None,
+    };
+    let record = match publisher.hub().group() {
+        Some(group) => match group.send_on(record, message.qos.min(1)) {
+            Some(record) => record,
+            None => return false,
+        },
+        None => record,
     };
     publisher.publish_result(&record, message.qos, meter.number());
     !publisher.is_local(&record.key) && !operator.outlet.offer(record)

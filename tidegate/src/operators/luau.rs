@@ -1,13 +1,19 @@
-//! A step in Luau: `on_record(record)` gives what takes the record's place, or nothing.
+//! A step in Luau: `on_record(record)` gives what takes the record's place, or nothing. What it remembers moves with
+//! its topics where it has `save()`, which gives a text or nil, and `load(text)`.
 
 use mlua::{Function, Value as Lua};
-use tidegate_core::operators::{Content, Fault, Item, Row, Run, Step, Value};
+use tidegate_core::operators::{
+    Content, Fault, Item, Loader, MemoryError, Row, Run, Saver, Step, Value,
+};
 
 use crate::script::budget::Budget;
 use crate::script::vm::{Limits, Vm};
 
 /// The function that a text must have.
 const FUNCTION: &str = "on_record";
+/// Those that it may have, both or none.
+const SAVE: &str = "save";
+const LOAD: &str = "load";
 
 /// A script, as it is configured.
 #[derive(Clone, Debug)]
@@ -21,7 +27,10 @@ impl LuauStep {
     /// Compiles a text once, to see whether it can be used.
     pub(super) fn load(name: &str, text: String, limits: Limits) -> Result<LuauStep, String> {
         let step = LuauStep { name: name.to_owned(), text, limits };
-        step.machine()?;
+        let (vm, _) = step.machine()?;
+        if own(&vm, SAVE).is_some() != own(&vm, LOAD).is_some() {
+            return Err(format!("{name}: {SAVE}() and {LOAD}(text) go together: give both"));
+        }
         Ok(step)
     }
 
@@ -68,6 +77,38 @@ impl Run for LuauRun {
             }
         }
     }
+
+    fn save(&self, to: &mut Saver) {
+        let machine = self.machine.as_ref().filter(|_| !self.budget.is_spent());
+        let Some((vm, _)) = machine else { return };
+        let Some(save) = own(vm, SAVE) else { return };
+        match vm.call::<Lua>(&save, ()) {
+            Ok(Lua::Nil) => {}
+            Ok(Lua::String(text)) => to.bytes(&text.as_bytes()),
+            Ok(other) => {
+                let text = format!("{SAVE}() gave a {}: a string or nil", other.type_name());
+                to.fail(MemoryError::Script(text));
+            }
+            Err(failure) => to.fail(MemoryError::Script(failure.to_string())),
+        }
+    }
+
+    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        let script = |text: String| MemoryError::Script(text);
+        let (vm, _) = self.machine.as_ref().ok_or_else(|| script("it cannot run".into()))?;
+        let load = own(vm, LOAD).ok_or_else(|| script(format!("no function {LOAD}(text)")))?;
+        let text = vm.lua().create_string(from.bytes()?);
+        let text = text.map_err(|error| script(error.to_string()))?;
+        vm.call::<()>(&load, text).map_err(|failure| script(failure.to_string()))
+    }
+}
+
+/// A function that the text may have.
+fn own(vm: &Vm, name: &str) -> Option<Function> {
+    vm.lua().globals().get::<Option<Function>>(name).ok().flatten()
 }
 
 fn call(vm: &Vm, function: &Function, content: Content) -> Result<Option<Content>, String> {

@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidegate_core::moves::UnitId;
+use tidegate_core::moves::loads::Counts;
+use tidegate_core::moves::times::Times;
 use tidegate_core::operators::Fault;
 use tidegate_core::status::StageTimes;
 
@@ -65,6 +68,10 @@ pub struct Figures {
     pub cpu_sum: f64,
     /// Sum of its squares, in seconds squared.
     pub cpu_squares: f64,
+    /// From the publish's arrival at the node to the end of the work.
+    pub done: StageTimes,
+    /// Of these, those that took longer than the bound.
+    pub done_late: u64,
     /// From the publish's arrival at the node until a result was handed to a subscriber's connection, once for each.
     pub delivery: StageTimes,
     /// Of these, those that took longer than the bound.
@@ -84,6 +91,8 @@ impl Figures {
         self.cpu.add(&other.cpu);
         self.cpu_sum += other.cpu_sum;
         self.cpu_squares += other.cpu_squares;
+        self.done.add(&other.done);
+        self.done_late += other.done_late;
         self.delivery.add(&other.delivery);
         self.violated += other.violated;
     }
@@ -97,12 +106,24 @@ impl Figures {
     }
 }
 
+/// That a topic is of a unit which moves between nodes.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// The unit.
+    pub unit: UnitId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Whether the operator works on one record at a time, whatever their topics.
+    pub is_serial: bool,
+}
+
 /// Counts one topic of one operator.
 #[derive(Debug)]
 pub struct Meter {
     number: u32,
     operator: Arc<str>,
     topic: Bytes,
+    placed: Option<Placed>,
     /// Records that came and are neither worked on nor dropped.
     waiting: AtomicU64,
     figures: Mutex<Figures>,
@@ -135,14 +156,16 @@ impl Meter {
         self.figures().dropped[why as usize] += 1;
     }
 
-    /// A record was worked on.
-    pub(super) fn ran(&self, wait: Duration, cpu: Duration, results: usize, faults: &[Fault]) {
+    /// A record was worked on: how long it waited, when it was done after its arrival, and what that cost.
+    pub(super) fn ran(&self, [wait, done, cpu]: [Duration; 3], results: usize, faults: &[Fault]) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         let seconds = cpu.as_secs_f64();
         let mut figures = self.figures();
         figures.worked += 1;
         figures.results += results as u64;
         figures.wait.record(wait);
+        figures.done.record(done);
+        figures.done_late += u64::from(done > figures.bound);
         figures.cpu.record(cpu);
         figures.cpu_sum += seconds;
         figures.cpu_squares += seconds * seconds;
@@ -186,16 +209,21 @@ pub struct Meters(Arc<RwLock<Table>>);
 impl Meters {
     /// The meter of an operator's topic.
     pub fn of(&self, operator: &str, topic: &Bytes) -> Arc<Meter> {
+        self.of_placed(operator, topic, None)
+    }
+
+    /// The same of a topic that may be of a unit; the others of each unit are counted apart.
+    pub fn of_placed(&self, operator: &str, topic: &Bytes, placed: Option<Placed>) -> Arc<Meter> {
         let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let name: Arc<str> = operator.into();
         let own = table.names.range((name.clone(), Bytes::new())..);
         let own = own.take_while(|((known, _), _)| *known == name).count();
         let is_known = table.names.contains_key(&(name.clone(), topic.clone()));
         let has_room = own < TOPICS_MAX && table.all.len() < METERS_MAX;
-        let topic = if is_known || has_room {
-            topic.clone()
-        } else {
-            Bytes::from_static(OTHERS.as_bytes())
+        let topic = match &placed {
+            _ if is_known || has_room => topic.clone(),
+            Some(placed) => Bytes::from(format!("(others of {})", placed.name)),
+            None => Bytes::from_static(OTHERS.as_bytes()),
         };
         let key = (name.clone(), topic.clone());
         if let Some(known) = table.names.get(&key).and_then(|number| table.all.get(number)) {
@@ -204,7 +232,7 @@ impl Meters {
         table.given += 1;
         let number = table.given;
         let (waiting, figures) = (AtomicU64::new(0), Mutex::default());
-        let meter = Arc::new(Meter { number, operator: name, topic, waiting, figures });
+        let meter = Arc::new(Meter { number, operator: name, topic, placed, waiting, figures });
         table.names.insert(key, number);
         table.all.insert(number, meter.clone());
         meter
@@ -231,6 +259,18 @@ impl Meters {
         table.all.retain(|_, meter| is_there(&meter.operator));
     }
 
+    /// What was counted of each unit.
+    pub fn of_units(&self) -> BTreeMap<UnitId, Counts> {
+        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: BTreeMap<UnitId, Vec<&Arc<Meter>>> = BTreeMap::new();
+        for meter in table.all.values() {
+            if let Some(placed) = &meter.placed {
+                all.entry(placed.unit).or_default().push(meter);
+            }
+        }
+        all.into_iter().map(|(unit, meters)| (unit, counts(&meters))).collect()
+    }
+
     /// All of them, by operator and topic.
     pub fn read(&self) -> Vec<MeterStatus> {
         let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -243,6 +283,39 @@ impl Meters {
         };
         meters.map(read).collect()
     }
+}
+
+/// What some meters counted together; latencies are of those with the smallest bound.
+fn counts(meters: &[&Arc<Meter>]) -> Counts {
+    let bounds = meters.iter().map(|meter| meter.figures());
+    let bounds = bounds.filter(|figures| figures.records > 0).map(|figures| figures.bound);
+    let mut sum = Counts { bound: bounds.min().unwrap_or_default(), ..Counts::default() };
+    let mut serial: BTreeMap<&str, ()> = BTreeMap::new();
+    for meter in meters {
+        let is_serial = meter.placed.as_ref().is_some_and(|placed| placed.is_serial);
+        // All topics of a serial operator are one row.
+        if !is_serial || serial.insert(&meter.operator, ()).is_none() {
+            sum.lanes += 1;
+        }
+        let figures = meter.figures();
+        sum.records += figures.records;
+        sum.worked += figures.worked;
+        sum.dropped += figures.dropped.iter().sum::<u64>();
+        sum.results += figures.results;
+        sum.cpu += Duration::from_secs_f64(figures.cpu_sum);
+        sum.cpu_squares += figures.cpu_squares;
+        sum.done_late += figures.done_late;
+        sum.deliveries += figures.delivery.count();
+        sum.delivered_late += figures.violated;
+        if figures.records > 0 && figures.bound == sum.bound {
+            let add = |times: &mut Times, of: &StageTimes| {
+                of.recorded().for_each(|(micros, count)| times.add(micros, count));
+            };
+            add(&mut sum.done, &figures.done);
+            add(&mut sum.delivered, &figures.delivery);
+        }
+    }
+    sum
 }
 
 #[cfg(test)]
@@ -271,7 +344,8 @@ mod tests {
         meter.came(Duration::from_millis(50));
         for millis in [1, 3] {
             meter.waits();
-            meter.ran(Duration::from_millis(9), Duration::from_millis(millis), 2, &[Fault::Field]);
+            let spans = [9, 20 * millis, millis].map(Duration::from_millis);
+            meter.ran(spans, 2, &[Fault::Field]);
         }
         let times = [
             (meter.number(), Duration::from_millis(40)),
@@ -287,5 +361,33 @@ mod tests {
             (4, 1, 2, 0)
         );
         assert_eq!(figures.failed[1], 2);
+        assert_eq!((figures.done.count(), figures.done_late), (2, 1));
+    }
+
+    #[test]
+    fn a_unit_is_all_its_topics_and_the_shortest_bound_tells_its_latency() {
+        let meters = Meters::default();
+        let placed =
+            |unit, is_serial| Some(Placed { unit: UnitId(unit), name: "taxi".into(), is_serial });
+        let run = |operator: &str, topic: &str, placed, bound, done| {
+            let meter = meters.of_placed(operator, &Bytes::from(topic.to_owned()), placed);
+            meter.came(Duration::from_millis(bound));
+            meter.waits();
+            meter.ran([1, done, 2].map(Duration::from_millis), 1, &[]);
+            meters.delivered(&[(meter.number(), Duration::from_millis(done + 1))]);
+        };
+        run("a", "t/1", placed(3, false), 50, 40);
+        run("b", "t/1", placed(3, true), 500, 900);
+        run("b", "t/2", placed(3, true), 500, 400);
+        run("b", "u", placed(4, true), 500, 100);
+        run("a", "elsewhere", None, 5, 100);
+        let all = meters.of_units();
+        let unit = &all[&UnitId(3)];
+        assert_eq!((all.len(), unit.bound, unit.lanes), (2, Duration::from_millis(50), 2));
+        assert_eq!((unit.records, unit.worked, unit.results, unit.deliveries), (3, 3, 3, 3));
+        assert_eq!((unit.done_late, unit.delivered_late), (1, 1));
+        assert_eq!((unit.done.count(), unit.delivered.count()), (1, 1), "of the urgent one");
+        assert!((unit.cpu.as_secs_f64() - 0.006).abs() < 1e-9);
+        assert_eq!(all[&UnitId(4)].lanes, 1);
     }
 }

@@ -8,6 +8,7 @@
 mod build;
 mod engine;
 mod luau;
+pub(crate) mod memory;
 mod meter;
 mod outlet;
 mod process;
@@ -19,6 +20,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tidegate_core::broker::Message;
+use tidegate_core::moves::UnitId;
 use tidegate_core::operators::pool::Limits;
 use tidegate_core::operators::{Chain, Key, OperatorId, Template};
 use tidegate_core::record::SourceId;
@@ -26,9 +28,10 @@ use tidegate_core::topic::Filter;
 
 pub use self::build::chain;
 pub use self::engine::{Engine, Mode};
-pub use self::meter::{DropWhy, Figures, Meter, MeterStatus, Meters};
+pub use self::meter::{DropWhy, Figures, Meter, MeterStatus, Meters, Placed};
 use crate::broker::Hub;
 use crate::config::{Config, OperatorConfig};
+use crate::group::Busy;
 use crate::port::Intake;
 
 /// Operators of one node.
@@ -45,6 +48,8 @@ pub struct Operator {
     key: Key,
     bound: Option<Duration>,
     chain: Chain,
+    /// The same for those that do the same.
+    definition: u64,
     engine: Engine,
     outlet: outlet::Outlet,
 }
@@ -63,13 +68,23 @@ impl Operator {
         self.config.label()
     }
 
+    /// Whether it works on one record at a time.
+    pub(crate) fn is_serial(&self) -> bool {
+        self.key == Key::Nothing
+    }
+
     /// The connection that its results come by.
     fn source(&self) -> SourceId {
         self.outlet.source
     }
 
-    /// Takes a record, which is counted by `meter`. Never waits.
-    pub fn take(self: &Arc<Self>, message: &Arc<Message>, meter: &Arc<Meter>) {
+    /// Takes a record, which is counted by `meter`, and by `busy` where its topic moves between nodes. Never waits.
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        message: &Arc<Message>,
+        meter: &Arc<Meter>,
+        busy: Option<Busy>,
+    ) {
         let came = self.engine.now();
         let bound = self.bound.unwrap_or_else(|| message.deadline.since(message.arrived));
         let deadline = message.arrived + bound;
@@ -80,8 +95,14 @@ impl Operator {
             message: message.clone(),
             meter: meter.clone(),
             came,
+            busy,
         };
         self.engine.offer(key, deadline, job);
+    }
+
+    /// Works on what waits of a unit, by this operator and all others, before anything else.
+    pub(crate) fn hurry(&self, unit: UnitId) {
+        self.engine.hurry(unit);
     }
 
     fn limits(&self) -> Limits {
@@ -160,6 +181,7 @@ impl Operators {
             key: config.key(),
             bound: config.bound.map(|bound| bound.0),
             chain,
+            definition: config.definition(),
             files,
             engine: self.engine.clone(),
             outlet: outlet::start(self.intake.open(name.into()).await?),

@@ -138,6 +138,8 @@ fn got(subscriber: &Subscriber) -> Vec<(String, String)> {
     std::iter::from_fn(next).collect()
 }
 
+mod moving;
+
 const LOCAL: &str = "[[stream]]\nto = []\n";
 
 #[tokio::test]

@@ -58,9 +58,12 @@ impl Threads {
 }
 
 fn work(engine: &Engine, inbox: &Receiver<Job>) {
-    let mut publisher = engine.hub().publisher();
-    let mut work = None;
+    let mut publisher = engine.hub().publisher().of_owner();
+    let mut memory = None;
     while let Ok(job) = inbox.recv() {
-        work = engine.run(job, work, &mut publisher);
+        let (remembered, busy) = engine.run(job, memory, &mut publisher);
+        memory = remembered;
+        drop(busy);
+        engine.close_one();
     }
 }

@@ -55,7 +55,8 @@ impl Output {
         let Body::Resident(payload) = &record.body else {
             return self.refuse(id, "no bytes").await;
         };
-        match self.shelf.piece(&record.identity.origin.node, payload.clone()) {
+        let now = self.feedback.now();
+        match self.shelf.piece(now, &record.identity.origin.node, payload.clone()) {
             Ok(None) => self.feedback.confirmed(vec![id]).await,
             Ok(Some(delivery)) if delivery.may_wait() => {
                 tokio::spawn(wait(delivery, self.feedback.clone(), id));

@@ -16,7 +16,7 @@ use super::test_protocol::{Plain, transmit, whole};
 use crate::port::{Arrival, Clock, Feedback, Order, Transmit};
 
 /// Long enough for any machine; reached only where a test fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A lane, its far end's listener, and both ends of its channels.
 struct Stage {

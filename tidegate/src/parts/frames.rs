@@ -12,6 +12,7 @@ use tidegate_core::rules::{FullPolicy, Rule};
 use tidegate_core::topic::Filter;
 
 use super::{Tasks, available};
+use crate::calibrate::site;
 use crate::config::frames::LATENCY;
 use crate::config::{CameraConfig, Config};
 use crate::drive::Running;
@@ -24,8 +25,8 @@ use crate::port::OutputPort;
 /// Bytes of a piece that goes by a link: ten of them make a frame of a tight channel, so what is given up of
 /// a late one is most of what is left.
 const PIECE: usize = 8 << 10;
-/// The same to subscribers here, whom no channel parts from us.
-const PIECE_HERE: usize = 256 << 10;
+/// The same to subscribers here, whom no channel parts from us: a frame in one piece is copied once less.
+const PIECE_HERE: usize = 8 << 20;
 /// What a record has beside its payload: its topic and the piece's head.
 const BESIDE: usize = 1 << 10;
 /// Topics of frames: `#` of a rule or a right does not cover them.
@@ -93,7 +94,8 @@ pub(crate) async fn start_frames(
     let record_max = usize::try_from(config.limits.record_max.0.0).unwrap_or(usize::MAX);
     let piece = if is_local { PIECE_HERE } else { PIECE };
     let piece = piece.min(record_max.saturating_sub(BESIDE + piece::HEAD)).max(1);
-    let send = SendOptions { controller: frames.controller.into(), piece, is_local };
+    let site = frames.channel.as_deref().map(site).transpose().context("[frames] channel")?;
+    let send = SendOptions { controller: frames.controller.into(), piece, site, is_local };
     let cameras = config.camera.iter().map(camera).collect::<anyhow::Result<_>>()?;
     let listen = frames.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
     let options = FramesOptions {

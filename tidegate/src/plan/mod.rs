@@ -7,11 +7,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
+use tidegate_core::place::model::Learned;
 use tidegate_core::place::{
-    Feasible, Help, Machine, Machines, Method, Move, Physics, Plan, Problem, Topic, TopicId,
+    Feasible, Help, Machine, Machines, Method, Model, Move, Physics, Plan, Problem, Topic, TopicId,
     fits_alone, help, lower_bound, repair, replica, split,
 };
 
@@ -33,6 +35,27 @@ pub fn plan(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
     };
     io::stdout().write_all(told.as_bytes())?;
     Ok(if planned.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Which topic a plan has at which node, in the order of the file.
+///
+/// # Errors
+/// The file cannot be read or is no plan.
+pub fn places(file: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    let plan = read::in_force(file)?;
+    let topics = plan.nodes.into_iter().flat_map(|node| {
+        let name = node.name;
+        node.topics.into_iter().map(move |topic| (topic.name, name.clone()))
+    });
+    Ok(topics.collect())
+}
+
+/// Reads a machine's model.
+///
+/// # Errors
+/// It cannot be read, or is none of this version.
+pub fn model(file: &Path) -> anyhow::Result<Learned> {
+    read::learned(file)
 }
 
 /// A topic, or a part of one that fits nowhere whole.
@@ -79,11 +102,15 @@ fn make(
     current: Option<&InForce>,
     arguments: &PlanArguments,
 ) -> anyhow::Result<Planned> {
-    let machines = machines(fleet, arguments);
+    let learned = arguments.model.as_deref().map(read::learned).transpose()?;
+    let asked = learned.as_ref().map(|learned| learned.by(arguments.by.unwrap_or_default()));
+    let asked = asked.transpose().context("--by")?;
+    let model: &dyn Model = asked.as_ref().map_or(&Physics, |asked| asked);
+    let machines = machines(fleet, arguments, learned.as_ref());
     let problem = Problem {
         topics: &[],
         machines: &machines,
-        model: &Physics,
+        model,
         together_max: arguments.together as usize,
         margin: arguments.margin,
     };
@@ -169,12 +196,14 @@ fn fill(
     }
 }
 
-fn machines(fleet: &Fleet, arguments: &PlanArguments) -> Machines {
+fn machines(fleet: &Fleet, arguments: &PlanArguments, learned: Option<&Learned>) -> Machines {
+    let contention = read::usual_contention();
+    let usual = Machine { cores: 4.0, speed: 1.0, contention, bias: 1.0 };
+    let usual = learned.map_or(usual, |learned| learned.machine.machine());
     if fleet.node.is_empty() {
-        let contention = read::usual_contention();
-        Machines::Any(Machine { cores: arguments.cores, speed: 1.0, contention, bias: 1.0 })
+        Machines::Any(Machine { cores: arguments.cores.unwrap_or(usual.cores), ..usual })
     } else {
-        Machines::Listed(fleet.node.iter().map(read::NodeSpec::machine).collect())
+        Machines::Listed(fleet.node.iter().map(|node| node.machine(&usual)).collect())
     }
 }
 

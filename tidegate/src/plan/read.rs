@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
+use tidegate_core::place::model::Learned;
 use tidegate_core::place::{Machine, Topic};
 
 use crate::config::units::{Period, Quantity};
@@ -50,10 +51,8 @@ pub(super) struct NodeSpec {
     cores: f64,
     #[serde(default = "same")]
     speed: f64,
-    #[serde(default = "usual_contention")]
-    contention: f64,
-    #[serde(default = "same")]
-    bias: f64,
+    contention: Option<f64>,
+    bias: Option<f64>,
 }
 
 fn one() -> u32 {
@@ -99,10 +98,11 @@ impl TopicSpec {
 }
 
 impl NodeSpec {
-    /// What placement knows of it.
-    pub(super) fn machine(&self) -> Machine {
+    /// What placement knows of it; what the file does not say is as on the usual machine.
+    pub(super) fn machine(&self, usual: &Machine) -> Machine {
         let NodeSpec { cores, speed, contention, bias, .. } = *self;
-        Machine { cores, speed, contention, bias }
+        let contention = contention.unwrap_or(usual.contention);
+        Machine { cores, speed, contention, bias: bias.unwrap_or(usual.bias) }
     }
 
     fn check(&self) -> anyhow::Result<()> {
@@ -110,10 +110,19 @@ impl NodeSpec {
         let within = |value: f64, least: f64, most: f64| (least..=most).contains(&value);
         ensure!(within(self.cores, 0.1, 1024.0), "node {name:?}: cores is 0.1 to 1024");
         ensure!(within(self.speed, 0.01, 100.0), "node {name:?}: speed is 0.01 to 100");
-        ensure!(within(self.contention, 0.0, 1.0), "node {name:?}: contention is 0 to 1");
-        ensure!(within(self.bias, 0.1, 100.0), "node {name:?}: bias is 0.1 to 100");
+        let (contention, bias) = (self.contention.unwrap_or(0.0), self.bias.unwrap_or(1.0));
+        ensure!(within(contention, 0.0, 1.0), "node {name:?}: contention is 0 to 1");
+        ensure!(within(bias, 0.1, 100.0), "node {name:?}: bias is 0.1 to 100");
         Ok(())
     }
+}
+
+/// Reads a machine's model.
+///
+/// # Errors
+/// It cannot be read, or is none of this version.
+pub(super) fn learned(file: &Path) -> anyhow::Result<Learned> {
+    Learned::read(&text_of(file)?).with_context(|| file.display().to_string())
 }
 
 fn text_of(file: &Path) -> anyhow::Result<String> {

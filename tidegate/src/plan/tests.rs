@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use tidegate_core::place::model::By;
+
 use super::*;
 
 const FLEET: &str = r#"
@@ -44,7 +46,9 @@ fn arguments(file: PathBuf) -> PlanArguments {
         together: 32,
         at_once: 3,
         margin: 0.1,
-        cores: 4.0,
+        cores: None,
+        model: None,
+        by: None,
         current: None,
         max_moves: None,
         explain: false,
@@ -160,4 +164,25 @@ fn what_is_wrong_is_named_with_its_cure() {
     for name in ["ffd", "lfs", "lfs+ffd", "pairs", "improve"] {
         assert!(planned(&by(name)).unwrap().is_whole(), "{name}");
     }
+}
+
+#[test]
+fn a_measured_machine_is_planned_with() {
+    let topics = FLEET.split("[[node]]").next().unwrap();
+    let usual = arguments(file("measured.toml", topics));
+    let machine = r#"{ "version": 1, "measured": "by hand", "scheduler": "edf",
+        "machine": { "cores": 1.5, "contention": 0.02, "bias": 1.2, "overhead_seconds": 1e-4,
+            "copy_seconds": 1e-5, "latency_seconds": 5e-4 },
+        "spread": { "inside": [-0.1, 0.1], "outside": [-0.2, 0.2] } }"#;
+    let by = |text: &str| PlanArguments { model: Some(file("edge.json", text)), ..usual.clone() };
+    let found = planned(&by(machine)).unwrap();
+    assert!(found.nodes.iter().all(|(_, machine, _)| machine.cores == 1.5 && machine.bias == 1.2));
+    // 30 records/s of 40 ms take most of it.
+    assert_eq!((found.is_whole(), found.nodes.len()), (false, 1), "{}", show::table(&found, true));
+    let wider = PlanArguments { cores: Some(4.0), by: Some(By::Physics), ..by(machine) };
+    assert!(planned(&wider).unwrap().is_whole());
+    let paper = PlanArguments { by: Some(By::Paper), ..by(machine) };
+    assert_eq!(error(&paper), "--by: the file has no model paper: it was not trained with it");
+    let newer = error(&by(&machine.replace("\"version\": 1", "\"version\": 2")));
+    assert!(newer.ends_with("edge.json: version 2, and this program reads 1: train it again, or take a newer program"), "{newer}");
 }

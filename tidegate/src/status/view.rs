@@ -14,6 +14,7 @@ use super::Snapshot;
 use super::links::LinkView;
 use super::operators::{self, TopicView};
 use super::scripts::ScriptView;
+use crate::group::UnitView;
 use crate::spool::Commits;
 
 /// The whole node.
@@ -54,6 +55,9 @@ pub struct NodeView {
     /// Topics of operators, by operator and topic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operators: Vec<TopicView>,
+    /// Placed topics, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placed: Vec<UnitView>,
     /// The log, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogView>,
@@ -253,6 +257,7 @@ impl From<&Snapshot> for NodeView {
             links: snapshot.links.iter().map(Into::into).collect(),
             scripts: snapshot.scripts.iter().map(Into::into).collect(),
             operators: operators::views(snapshot, over),
+            placed: snapshot.group.clone().map_or_else(Vec::new, |group| group.units),
             log: now.log.as_ref().map(|log| log_view(log, snapshot.commits.as_ref())),
         }
     }

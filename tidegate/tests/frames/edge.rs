@@ -11,7 +11,7 @@ use crate::client::{Client, Film, Watch, jpeg, live};
 use crate::process::Node;
 
 /// The two nodes' world.
-struct World {
+pub(crate) struct World {
     name: &'static str,
     authority: Arc<Authority>,
     server: Issued,
@@ -29,7 +29,7 @@ fn free_port() -> u16 {
 }
 
 impl World {
-    fn new(name: &'static str) -> World {
+    pub(crate) fn new(name: &'static str) -> World {
         let authority = Arc::new(Authority::new(name));
         let (server, node) = (authority.issue("edge"), authority.issue("cam-node"));
         World { name, server, node, ports: [free_port(), free_port(), free_port()], authority }
@@ -44,7 +44,7 @@ impl World {
     }
 
     /// The edge server.
-    fn edge(&self) -> Node {
+    pub(crate) fn edge(&self) -> Node {
         let [link, frames, _] = self.ports;
         let config = format!(
             "[node]\nname = \"edge\"\n[http]\nlisten = []\n\
@@ -59,9 +59,15 @@ impl World {
     }
 
     /// The camera node.
-    fn cameras(&self) -> Node {
+    pub(crate) fn cameras(&self) -> Node {
+        let mut node = Node::start(&format!("{}-cameras", self.name), &self.cameras_config());
+        node.wait_for("ready");
+        node
+    }
+
+    fn cameras_config(&self) -> String {
         let [link, frames, own] = self.ports;
-        let config = format!(
+        format!(
             "[node]\nname = \"cam-node\"\n[http]\nlisten = []\n\
              [[input]]\nmqtt = {{ listen = \"127.0.0.1:0\" }}\n\
              [[output]]\nname = \"edge\"\n\
@@ -70,10 +76,7 @@ impl World {
              [[camera]]\nname = \"gate\"\npublish = [\"cam-host\"]\nsubscribe = [\"app\"]\n",
             self.files(&self.node, ", "),
             self.files(&self.node, "\n"),
-        );
-        let mut node = Node::start(&format!("{}-cameras", self.name), &config);
-        node.wait_for("ready");
-        node
+        )
     }
 
     async fn client(&self, name: &str) -> Client {
@@ -81,7 +84,7 @@ impl World {
     }
 
     /// An application that comes back until it is served.
-    async fn subscribe(&self, request: &SubscribeRequest) -> Watch {
+    pub(crate) async fn subscribe(&self, request: &SubscribeRequest) -> Watch {
         let mut period = tokio::time::interval(std::time::Duration::from_millis(100));
         let end = tokio::time::Instant::now() + crate::PATIENCE;
         loop {
@@ -97,14 +100,19 @@ impl World {
         }
     }
 
-    fn film(&self) -> Film {
+    /// A camera's host at its node.
+    pub(crate) async fn publisher(&self) -> Client {
+        Client::proven(self.ports[2], &self.authority, "cam-host").await.unwrap()
+    }
+
+    pub(crate) fn film(&self) -> Film {
         let port = self.ports[2];
         Film::of("gate", port, Some(self.authority.clone()))
     }
 }
 
 /// That it is a picture of what the camera took.
-fn is_right(frame: &FrameMessage) {
+pub(crate) fn is_right(frame: &FrameMessage) {
     let head = Head::read(&frame.jpeg).unwrap();
     let size = (u32::from(head.width), u32::from(head.height));
     assert_eq!(size, (frame.width, frame.height));
@@ -187,4 +195,33 @@ async fn strangers_see_nothing_and_take_no_part() {
         Err(_) => false,
     };
     assert!(!served, "no certificate");
+}
+
+#[tokio::test]
+async fn a_channel_is_measured_beside_its_node_and_is_where_that_begins() {
+    let world = World::new("frames-channel");
+    let _edge = world.edge();
+    let running = world.cameras();
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let (config, site) = (folder.join("frames-channel-cameras.toml"), folder.join("channel.json"));
+    let _ = std::fs::remove_file(&site);
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["calibrate", "channel"])
+        .arg(&config)
+        .args(["--sizes", "1000,200000", "--probes", "5", "--out"])
+        .arg(&site)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("10 probes of 1000 to 200000 bytes by output \"edge\""), "{told}");
+    assert!(tidegate::calibrate::site(&site).unwrap().rate > 1000.0);
+    drop(running);
+    let begun =
+        world.cameras_config().replace("[frames]\n", "[frames]\nchannel = \"channel.json\"\n");
+    let mut node = Node::start("frames-channel-begun", &begun);
+    node.wait_for("ready");
+    let _film = world.film();
+    let mut watch = world.subscribe(&live("gate", 20_000, 0.5)).await;
+    assert!(watch.frame().await.unwrap().frame > 0);
 }

@@ -8,7 +8,7 @@ use crate::client::{Client, Film, jpeg, live};
 use crate::process::Node;
 
 /// A node with the cameras "door" and "yard"; `more` belongs to `[frames]`.
-fn node(name: &str, more: &str) -> (Node, u16) {
+pub(crate) fn node(name: &str, more: &str) -> (Node, u16) {
     let config = format!(
         "[node]\nname = \"n\"\n[http]\nlisten = []\n[[input]]\nmqtt = {{ listen = \"127.0.0.1:0\" }}\n\
          [frames]\nlisten = \"127.0.0.1:0\"\n{more}\n\

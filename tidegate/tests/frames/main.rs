@@ -4,6 +4,7 @@
 
 mod client;
 mod edge;
+mod hostile;
 mod local;
 mod sources;
 

@@ -1,9 +1,9 @@
 //! Frames that nobody publishes: of a folder, of a camera that offers MJPEG, of what ffmpeg reads. And the preview.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use tidegate::frames::test_picture;
 use tidegate::frames::wire::{ReplyKind, SubscribeRequest};
@@ -178,6 +178,64 @@ async fn a_clip_is_read_by_ffmpeg_which_ends_with_the_node() {
     node.signal();
     assert!(node.end().success());
     assert!(!PathBuf::from(format!("/proc/{}", children[0])).exists(), "ffmpeg ended as well");
+}
+
+/// A process that ends with this.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// A camera with RTSP, of GStreamer.
+const RTSP: &str = r#"
+import gi
+gi.require_version("Gst", "1.0")
+gi.require_version("GstRtspServer", "1.0")
+from gi.repository import GLib, Gst, GstRtspServer
+Gst.init(None)
+for element in ("videotestsrc", "jpegenc", "rtpjpegpay"):
+    assert Gst.ElementFactory.find(element), element
+server = GstRtspServer.RTSPServer(service="0")
+server.set_address("127.0.0.1")
+media = GstRtspServer.RTSPMediaFactory(shared=True)
+size = "video/x-raw,format=I420,width=160,height=120,framerate=15/1"
+media.set_launch(f"( videotestsrc is-live=true ! {size} ! jpegenc ! rtpjpegpay name=pay0 )")
+server.get_mount_points().add_factory("/door", media)
+server.attach(None)
+print(server.get_bound_port(), flush=True)
+GLib.MainLoop().run()
+"#;
+
+#[tokio::test]
+async fn a_camera_with_rtsp_is_read() {
+    let mut python = Command::new("/usr/bin/python3");
+    python.args(["-c", RTSP]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut port = String::new();
+    let camera = python.spawn().ok().map(|mut camera| {
+        let out = camera.stdout.take().unwrap();
+        BufReader::new(out).read_line(&mut port).unwrap();
+        Killed(camera)
+    });
+    if port.is_empty() || Command::new("ffmpeg").arg("-version").output().is_err() {
+        println!(
+            "skipped: needs ffmpeg, gir1.2-gst-rtsp-server-1.0, python3-gi, gstreamer1.0-plugins-base and -good"
+        );
+        return;
+    }
+    let text = config(&format!("rtsp://127.0.0.1:{}/door", port.trim()), "rate = 15");
+    let mut node = Node::start("frames-rtsp", &text);
+    let (frames, _) = ports(&mut node);
+    let mut client = Client::plain(frames).await.unwrap();
+    let mut watch = client.subscribe(live("door", 20_000, 0.5)).await.unwrap();
+    let frame = watch.frame().await.unwrap();
+    assert_eq!((frame.width, frame.height), (160, 120));
+    drop(camera);
+    let why = node.wait_for("no frames: ");
+    assert!(why.contains("again in"), "{why}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rmqtt_codec::types::QoS;
 use rmqtt_codec::v5;
@@ -11,6 +11,7 @@ use tidegate::access::users::{UserFile, Users};
 use tidegate::access::{Access, Allow, Identification};
 use tidegate::input::mqtt::Refused;
 use tidegate::tls::{self, ClientFiles, ServerFiles, Stream};
+use tokio::time::timeout;
 
 use crate::certificates::Authority;
 use crate::client::{Client, connect_v311, publish_v311};
@@ -189,32 +190,31 @@ async fn no_qos_and_no_will_is_a_way_around_the_rights() {
 
 #[tokio::test]
 async fn a_flood_of_wrong_logins_does_not_hold_up_who_is_there() {
+    const FLOOD: usize = 60;
     let node = node(&Authority::new("flood"), Refused::Close).await;
     let mut client = Client::open(node.address()).await;
     client.send(&connect_as("good", "plc-7", "secret")).await;
     assert_eq!(client.packet().await, [0x20, 2, 0, 0]);
     let mut flood = Vec::new();
-    for number in 0..60 {
+    for number in 0..FLOOD {
         let mut wrong = Client::open(node.address()).await;
         wrong.send(&connect_as(&number.to_string(), "plc-7", "wrong")).await;
         flood.push(wrong);
     }
-    let mut worst = Duration::ZERO;
     for id in 1..=50 {
-        let begun = Instant::now();
         client.send(&publish_v311("factory/plc-7/a", Some(id), b"x")).await;
         client.packet().await;
-        worst = worst.max(begun.elapsed());
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     // Who was there before comes back at once: no hash is computed for it.
-    let begun = Instant::now();
     let mut back = Client::open(node.address()).await;
     back.send(&connect_as("good", "plc-7", "secret")).await;
     assert_eq!(back.packet().await, [0x20, 2, 0, 0]);
-    let back = begun.elapsed();
-    println!("60 wrong logins: worst acknowledgement {worst:?}, a known client back in {back:?}");
-    assert!(worst < Duration::from_secs(1) && back < Duration::from_secs(1));
+    let mut answered = 0;
+    for wrong in &mut flood {
+        answered += usize::from(timeout(Duration::ZERO, wrong.next()).await.is_ok());
+    }
+    println!("{FLOOD} wrong logins: {answered} answered before 50 acknowledgements and a login");
+    assert!(answered < FLOOD / 2, "{answered} of {FLOOD} wrong logins went before");
     drop(flood);
     node.stop().await;
 }

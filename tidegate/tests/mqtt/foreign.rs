@@ -105,7 +105,7 @@ async fn paho_is_served_through_broken_connections() {
         let mut command = Command::new(python);
         command.arg(script("paho_client.py")).arg(address.port().to_string());
         let arguments = [version, qos, COUNT as u32].map(|number| number.to_string());
-        let status = timeout(Duration::from_secs(70), command.args(arguments).status()).await;
+        let status = timeout(Duration::from_secs(200), command.args(arguments).status()).await;
         assert!(status.unwrap().unwrap().success(), "version {version}, QoS {qos}");
         let mut seen = vec![0; COUNT];
         soon("the last number, which may still be on its way", async {

@@ -25,7 +25,7 @@ use std::future::Future;
 use std::time::Duration;
 
 /// Longest wait for anything: reached only by a failure.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Waits for what must come.
 async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {

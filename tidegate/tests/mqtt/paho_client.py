@@ -12,9 +12,21 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 
+class Client(mqtt.Client):
+    """paho 1.6 resets its messages at each attempt to connect, and at the second one in a row takes a
+    publish whose PUBREC it had for one that it never sent: it publishes it anew, though the broker was
+    right to forget its identifier at the PUBREL. No broker can know such a publish."""
+
+    def _messages_reconnect_reset_out(self):
+        for message in self._out_messages.values():
+            if message.state == mqtt.mqtt_ms_resend_pubrel:
+                message.state = mqtt.mqtt_ms_wait_for_pubcomp
+        super()._messages_reconnect_reset_out()
+
+
 def connect(client, *arguments, **options):
     """The first connection is not paho's to mend: a node may be starting."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while True:
         try:
             return client.connect(*arguments, **options)
@@ -31,7 +43,7 @@ def main():
         arguments["clean_session"] = False
     if hasattr(mqtt, "CallbackAPIVersion"):
         arguments["callback_api_version"] = mqtt.CallbackAPIVersion.VERSION2
-    client = mqtt.Client(**arguments)
+    client = Client(**arguments)
     client.reconnect_delay_set(0.1, 0.2)
     client.max_inflight_messages_set(10)
     if version == 5:

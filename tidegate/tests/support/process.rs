@@ -10,7 +10,7 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 /// A node that runs; ends with the test.
 pub(crate) struct Node {
     pub(crate) process: Child,
-    log: BufReader<ChildStderr>,
+    log: Option<BufReader<ChildStderr>>,
 }
 
 impl Drop for Node {
@@ -39,7 +39,7 @@ impl Node {
             .spawn()
             .unwrap();
         let log = BufReader::new(process.stderr.take().unwrap());
-        Node { process, log }
+        Node { process, log: Some(log) }
     }
 
     /// Reads the log up to the first line with `text`; returns what follows it there.
@@ -47,12 +47,18 @@ impl Node {
         let mut seen = String::new();
         loop {
             let mut line = String::new();
-            assert!(self.log.read_line(&mut line).unwrap() > 0, "no {text:?} in\n{seen}");
+            let log = self.log.as_mut().unwrap();
+            assert!(log.read_line(&mut line).unwrap() > 0, "no {text:?} in\n{seen}");
             if let Some((_, after)) = line.split_once(text) {
                 return after.trim_end().to_owned();
             }
             seen.push_str(&line);
         }
+    }
+
+    /// The rest of the log, for who reads it elsewhere.
+    pub(crate) fn take_log(&mut self) -> BufReader<ChildStderr> {
+        self.log.take().unwrap()
     }
 
     pub(crate) fn signal(&self) {

@@ -12,7 +12,10 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
     cameras(config, findings);
     if *frames == FramesConfig::default() {
         if !config.camera.is_empty() {
-            let text = "nobody can publish its frames: give [frames] listen = \"127.0.0.1:7420\"";
+            let is_read = config.camera.iter().all(|camera| camera.source.is_some());
+            let who = if is_read { "subscribe to" } else { "publish" };
+            let text =
+                format!("nobody can {who} its frames: give [frames] listen = \"127.0.0.1:7420\"");
             findings.error(Place::section("camera"), text);
         }
         return;

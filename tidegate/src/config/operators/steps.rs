@@ -64,6 +64,25 @@ impl StepConfig {
             _ => None,
         }
     }
+
+    /// The same with the name only of its file.
+    pub fn without_folder(&self) -> StepConfig {
+        let mut step = self.clone();
+        let file = match &mut step {
+            StepConfig::Bloom(with) => with.file.as_mut(),
+            StepConfig::Join(with) => Some(&mut with.table),
+            StepConfig::Tree(with) => Some(&mut with.file),
+            StepConfig::Luau(with) => Some(&mut with.file),
+            StepConfig::Anonymise(with) => with.key_file.as_mut(),
+            _ => None,
+        };
+        if let Some(file) = file
+            && let Some(name) = file.file_name()
+        {
+            *file = name.into();
+        }
+        step
+    }
 }
 
 /// How rows stand in a payload.

@@ -33,6 +33,11 @@ pub(super) fn frames(file: &mut File) {
         "Who says how many bytes a frame may have: \"feed-forward\", the Mez paper's \"pi\", or \"fixed\".",
     );
     file.key(
+        "channel",
+        "\"channel.json\"",
+        "Where controllers begin, by `tidegate calibrate channel`. Default: at 1 Mbit/s.",
+    );
+    file.key(
         "workers",
         &workers.to_string(),
         "Frames encoded at once, each on a thread of its own.",

@@ -3,10 +3,10 @@
 use serde::de::{Deserializer, Visitor};
 
 use super::super::{
-    AllowConfig, AmqpConfig, ClassConfig, InputConfig, LinkInputConfig, LinkOutputConfig,
-    MqttClientConfig, MqttInputConfig, MqttOutputConfig, OperatorConfig, OutputConfig,
-    ProxyListenerConfig, ReplayConfig, RouteConfig, ScriptConfig, SinkConfig, TlsConfig,
-    UpstreamConfig, read,
+    AllowConfig, AmqpConfig, ClassConfig, GroupConfig, InputConfig, LinkInputConfig,
+    LinkOutputConfig, MqttClientConfig, MqttInputConfig, MqttOutputConfig, OperatorConfig,
+    OutputConfig, PlacedConfig, ProxyListenerConfig, ReplayConfig, RouteConfig, ScriptConfig,
+    SinkConfig, TlsConfig, UpstreamConfig, read,
 };
 use super::*;
 
@@ -71,6 +71,8 @@ fn every_key_is_explained() {
         fields::<LogConfig>(),
         fields::<ScriptConfig>(),
         fields::<OperatorConfig>(),
+        fields::<GroupConfig>(),
+        fields::<PlacedConfig>(),
         fields::<ProxyListenerConfig>(),
         fields::<UpstreamConfig>(),
         fields::<RouteConfig>(),
@@ -167,8 +169,24 @@ fn beside(key: &str) -> String {
     }
 }
 
+/// The sections of a group, which stand together or not at all, and the text around them.
+fn apart(text: &str) -> (String, String) {
+    let (before, rest) = text.split_once("# [group]").unwrap();
+    let (group, after) = rest.split_once("\n[fleet]").unwrap();
+    let lines = group.lines().filter_map(|line| line.strip_prefix("# "));
+    let is_toml = |line: &&str| line.starts_with('[') || line.contains(" = ");
+    let group: String = lines.filter(is_toml).map(|line| format!("{line}\n")).collect();
+    (format!("[node]\nname = \"gate-7\"\n[group]\n{group}"), format!("{before}{after}"))
+}
+
+#[test]
+fn the_sections_of_a_group_are_right_together() {
+    let (text, _) = apart(&render());
+    assert_eq!(read(&text).render("reference.toml", &text), "");
+}
+
 fn commented_keys() -> Vec<(String, String)> {
-    let text = render();
+    let (_, text) = apart(&render());
     let notes = text.lines().filter_map(|line| line.strip_prefix("# ")?.split_once(" = "));
     let is_key = |key: &str| key.chars().all(|c| c.is_ascii_lowercase() || "._".contains(c));
     let keys = notes.filter(|(key, _)| is_key(key));

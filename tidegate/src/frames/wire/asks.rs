@@ -146,6 +146,12 @@ pub struct FlowMessage {
 }
 
 impl FlowMessage {
+    /// A flow's number: nobody but its camera's node can guess it, so nobody else can send frames in it.
+    pub fn new_number() -> u64 {
+        use std::hash::{BuildHasher, Hasher, RandomState};
+        RandomState::new().build_hasher().finish()
+    }
+
     /// Its bounds.
     pub fn target(&self) -> Target {
         Target {

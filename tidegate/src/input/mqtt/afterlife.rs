@@ -91,7 +91,13 @@ fn publish_accepted(memory: &mut Memory, hub: &Hub) {
 async fn offer(line: &Option<Line>, will: Will) {
     if let Some(Line { source, .. }) = line {
         let qos = will.qos();
-        let record = will.record(source.id(), source.now());
+        let mut records = vec![will.record(source.id(), source.now())];
+        if let Some(group) = source.hub().group()
+            && group.divert(source, &mut records, |_| qos).await.is_err()
+        {
+            return;
+        }
+        let Some(record) = records.pop() else { return };
         let mut publisher = source.hub().publisher();
         let message = publisher.message(&record, qos);
         publisher.publish(message);

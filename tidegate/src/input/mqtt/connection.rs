@@ -41,6 +41,7 @@ pub(super) async fn run(call: Call) {
         grants: Grants::default(),
         publisher: shared.intake.hub().publisher(),
         crowded: None,
+        referral: None,
         room: None,
         shared: &shared,
     };
@@ -78,6 +79,8 @@ struct Connection<'a> {
     publisher: Publisher,
     /// A subscriber that this client's publishes came too fast for.
     crowded: Option<Arc<Seat>>,
+    /// Which server the client is to use instead, when it has its answers.
+    referral: Option<Arc<str>>,
     /// Held while a large packet is read.
     room: Option<OwnedSemaphorePermit>,
     shared: &'a Arc<Shared>,
@@ -222,7 +225,7 @@ impl Connection<'_> {
         let mut pulse = Pulse::new(self.session.keepalive(), self.shared.options.write_timeout);
         let mut timer = std::pin::pin!(sleep_until(pulse.never()));
         loop {
-            let held = *paused || self.crowded.is_some();
+            let held = *paused || self.crowded.is_some() || self.referral.is_some();
             let step = if held { Step::Wait } else { self.receive(source.now()) };
             self.take_step(source).await?;
             if let Step::Ask(request) = &step
@@ -237,6 +240,9 @@ impl Connection<'_> {
             let has_more = self.deliver(source.now());
             self.flush()?;
             acknowledged?;
+            if let Some(reference) = self.referral.take_if(|_| self.session.unanswered() == 0) {
+                return Err(End::Elsewhere(reference));
+            }
             match step {
                 Step::End(end) => return Err(end),
                 Step::Offer | Step::Ask(_) => continue,
@@ -287,6 +293,7 @@ impl Connection<'_> {
     /// Does what was received: subscribers here get it, and the node is offered it.
     async fn take_step(&mut self, source: &Source) -> Result<(), End> {
         self.sift();
+        self.divert(source).await?;
         self.publish();
         if !self.effects.records.is_empty() {
             let records = &mut self.effects.records;

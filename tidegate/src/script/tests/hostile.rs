@@ -74,14 +74,12 @@ proptest! {
     }
 }
 
-/// Of the bound of 5 ms, in time on a processor; a neighbour on the same core may stretch even that.
-const TOLERANCE: u32 = 10;
-
-/// The loop hears others after a turn of scripts: 2 ms, and the call that has begun. What is told is the
-/// longest turn's time on a processor, so that other work of the machine does not count.
+/// The loop hears others after a turn of scripts: 2 ms, and the call that has begun. A call that is ended
+/// is ended at its next look at the time, so what counts is how long it runs on between two looks, which
+/// is the same in every call; the median leaves out the calls that the machine held up. The longest turns
+/// beside traffic are what `lab bench adapt-hostile` tells.
 #[test]
 fn hostile_scripts_give_the_loop_back() {
-    let mut worst = Duration::ZERO;
     for (name, text) in HARM {
         let text = format!(
             "local n = 0\nfunction on_message(h) n += 1 if n % 12 == 0 then {text} end end"
@@ -94,28 +92,26 @@ fn hostile_scripts_give_the_loop_back() {
         let queue = rehearsal.seat.queues().next().unwrap();
         let last = rehearsal.seat.waiting(queue).last().unwrap();
         let moment = rehearsal.moment();
-        let (mut turn, mut longest, mut calls) = (0, 0, 0);
+        let mut ended = Vec::new();
         for _ in 0..600 {
-            let begun = vm::thread_time();
+            let (before, begun) = (failures(&rehearsal), vm::thread_time());
             let trigger = Trigger::Arrival(last);
             let _ = rehearsal.scripts.run(&mut rehearsal.seat, moment, queue, trigger);
-            turn += vm::thread_time() - begun;
-            calls += 1;
-            longest = longest.max(turn);
-            if turn >= 2_000_000 {
-                turn = 0;
+            if failures(&rehearsal) > before {
+                ended.push(Duration::from_nanos(vm::thread_time() - begun));
             }
         }
         let script = &rehearsal.scripts.all[0];
-        let failed = script.counts().too_long + script.counts().too_large + script.counts().wrong;
-        let longest = Duration::from_nanos(longest);
-        println!(
-            "{name}: {calls} calls, {failed} failed, longest turn {:.2} ms",
-            longest.as_secs_f64() * 1e3
-        );
-        assert!(failed > 40 && !script.budget.is_spent(), "{name}: {:?}", script.counts());
-        worst = worst.max(longest);
+        assert!(ended.len() > 40 && !script.budget.is_spent(), "{name}: {:?}", script.counts());
+        ended.sort_unstable();
+        let median = ended[ended.len() / 2];
+        println!("{name}: {} calls ended, after {median:?} in the middle", ended.len());
+        assert!(median < ms(3), "{name}: {median:?}");
     }
-    println!("hostile scripts: others wait for {:.2} ms at most", worst.as_secs_f64() * 1e3);
-    assert!(worst < ms(5) * TOLERANCE, "{worst:?}");
+}
+
+/// Calls of the script that failed.
+fn failures(rehearsal: &Rehearsal) -> u64 {
+    let counts = rehearsal.scripts.all[0].counts();
+    counts.too_long + counts.too_large + counts.wrong
 }

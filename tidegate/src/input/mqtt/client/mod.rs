@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::record::RefuseReason;
+use tidegate_core::record::{Offered, RefuseReason};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 pub use self::exercise::exercise;
@@ -249,6 +249,11 @@ impl Client {
             let wanted = if let Ok(Step::Read(size)) = step { size } else { 0 };
             wire.buffer.handled(done, wanted);
             let records = &mut self.effects.records;
+            if let Some(group) = self.source.hub().group().filter(|_| !records.is_empty()) {
+                let qos_of = |record: &Offered| u8::from(record.token.is_some());
+                let diverted = group.divert(&self.source, records, qos_of).await;
+                diverted.map_err(|_| Trouble::Stopping)?;
+            }
             if !records.is_empty() {
                 self.publisher.publish_all(
                     records.iter().map(|record| (record, u8::from(record.token.is_some()))),

@@ -52,6 +52,7 @@ impl Connection<'_> {
             End::Violation { .. }
                 | End::TakenOver
                 | End::Stopping
+                | End::Elsewhere(_)
                 | End::Refused { .. }
                 | End::Untrusted(_)
                 | End::Denied(_)

@@ -5,14 +5,16 @@ use std::future::{pending, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::record::RefuseReason;
+use tidegate_core::record::{Offered, RefuseReason};
 use tidegate_core::units::Time;
 use tokio::time::timeout;
 
 use super::Connection;
 use crate::broker::Seat;
-use crate::input::mqtt::session::{Granted, Request};
+use crate::input::mqtt::session::{End, Granted, Request};
+use crate::input::mqtt::wire::Version;
 use crate::input::mqtt::wire::control::Entry;
+use crate::port::Source;
 
 /// How long a publisher waits for a subscriber that has much to take.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -41,6 +43,28 @@ impl Connection<'_> {
             }
             is_allowed
         });
+    }
+
+    /// Brings records of topics that are placed to their owners.
+    pub(super) async fn divert(&mut self, source: &Source) -> Result<(), End> {
+        let Connection { session, effects, publisher, referral, .. } = self;
+        match publisher.hub().group() {
+            Some(group) if !effects.records.is_empty() => {
+                let qos_of = |record: &Offered| session.qos_of(record);
+                let diverted = group.divert(source, &mut effects.records, qos_of).await;
+                let owner = diverted.map_err(|_| End::Stopping)?;
+                // Who subscribes has messages here that are not there.
+                let may_go = session.version() == Some(Version::V5)
+                    && session.subscriber().is_none()
+                    && session.unanswered() > 0
+                    && referral.is_none();
+                if let Some(owner) = owner.filter(|_| may_go) {
+                    *referral = group.reference(owner, session.client());
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Hands the records to local subscribers; those that are for nobody else are taken out and answered.

@@ -1,6 +1,7 @@
 //! Why a connection ends, and what follows from it.
 
 use std::io;
+use std::sync::Arc;
 
 use tidegate_core::record::RefuseReason;
 
@@ -65,6 +66,9 @@ pub enum End {
     /// A newer connection uses the same client id.
     #[error("another connection uses the same client id")]
     TakenOver,
+    /// All that the client publishes belongs to another node, which it can use at once.
+    #[error("its topics are at another node: it was told {0}")]
+    Elsewhere(Arc<str>),
     /// The node is stopping.
     #[error("the node is stopping")]
     Stopping,
@@ -79,7 +83,7 @@ impl From<Violation> for End {
 impl End {
     /// Whether the client's will is to be published.
     pub fn publishes_will(&self) -> bool {
-        !matches!(self, End::Disconnected { discard_will: true })
+        !matches!(self, End::Disconnected { discard_will: true } | End::Elsewhere(_))
     }
 
     /// The reason code of the DISCONNECT that an MQTT 5 client gets; `None` where it gets none.
@@ -92,6 +96,7 @@ impl End {
             End::Refused { .. } => Some(Reason::ImplementationSpecific),
             End::KeepAlive => Some(Reason::KeepAliveTimeout),
             End::TakenOver => Some(Reason::SessionTakenOver),
+            End::Elsewhere(_) => Some(Reason::UseAnotherServer),
             End::Stopping => Some(Reason::ServerShuttingDown),
         }
     }
@@ -100,6 +105,7 @@ impl End {
     pub fn is_worth_a_warning(&self) -> bool {
         match self {
             End::Disconnected { .. } | End::Closed | End::Failed(_) | End::Stopping => false,
+            End::Elsewhere(_) => false,
             End::Violation { .. } | End::Refused { .. } | End::KeepAlive => true,
             End::ConnectTimeout | End::NotReading | End::TakenOver | End::Untrusted(_) => true,
             End::Denied(_) | End::Reserved | End::Unready => true,

@@ -317,7 +317,10 @@ impl Session {
             && self.version == Some(Version::V5)
             && let Some(reason) = end.reason()
         {
-            write::disconnected(out, reason);
+            match end {
+                End::Elsewhere(reference) => write::elsewhere(out, reference),
+                _ => write::disconnected(out, reason),
+            }
         }
         self.phase = Phase::Ended;
     }

@@ -51,6 +51,7 @@ pub enum Reason {
     PacketTooLarge = 0x95,
     QuotaExceeded = 0x97,
     QosNotSupported = 0x9B,
+    UseAnotherServer = 0x9C,
 }
 
 /// What a client did that ends its connection.

@@ -160,6 +160,17 @@ pub(crate) fn disconnected(out: &mut Vec<u8>, reason: Reason) {
     out.extend([0xE0, 1, reason as u8]);
 }
 
+/// Ends the connection of an MQTT 5 client that is to use another server.
+pub(crate) fn elsewhere(out: &mut Vec<u8>, reference: &str) {
+    let start = open(out, 0xE0);
+    out.push(Reason::UseAnotherServer as u8);
+    variable(out, 3 + reference.len());
+    out.push(p::SERVER_REFERENCE);
+    out.extend((reference.len() as u16).to_be_bytes());
+    out.extend(reference.as_bytes());
+    close(out, start);
+}
+
 /// Begins a packet with room for the longest remaining length, and returns where it begins.
 pub(super) fn open(out: &mut Vec<u8>, first: u8) -> usize {
     let start = out.len();

@@ -1,0 +1,92 @@
+//! Who owns what, on disk: a line for each unit, with its name, epoch and owner; and a line that says that the node drains.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use tidegate_core::moves::{Member, Owner};
+
+/// The line of a node that drains. It has no epoch, so no unit is called so, and who does not know it skips it.
+const DRAINS: &str = "drains";
+
+/// Owners as a file has them, in the order of `units`, and whether the node drains; owners that it does not name are `first`.
+///
+/// # Errors
+/// The file cannot be read; that there is none is no error.
+pub(super) fn read(
+    path: &Path,
+    units: &[String],
+    members: &[String],
+    first: &[Owner],
+) -> io::Result<(Vec<Owner>, bool)> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        text => text?,
+    };
+    let mut owners = first.to_vec();
+    for line in text.lines() {
+        let mut words = line.split('\t');
+        let (Some(name), Some(epoch), Some(owner)) = (words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let unit = units.iter().position(|unit| unit == name);
+        let member = members.iter().position(|member| member == owner);
+        if let (Some(unit), Some(member), Ok(epoch)) = (unit, member, epoch.parse()) {
+            owners[unit] = Owner { epoch, member: Member(member as u16) };
+        }
+    }
+    let drains = text.lines().any(|line| line == DRAINS);
+    Ok((owners, drains))
+}
+
+/// Writes them: the file is the old one or the new one, whatever happens.
+///
+/// # Errors
+/// The disk says no.
+pub(super) fn write(
+    path: &Path,
+    units: &[String],
+    members: &[String],
+    owners: &[Owner],
+    drains: bool,
+) -> io::Result<()> {
+    let mut text = if drains { format!("{DRAINS}\n") } else { String::new() };
+    for (unit, owner) in units.iter().zip(owners) {
+        let member = members.get(usize::from(owner.member.0)).map_or("", String::as_str);
+        text.push_str(&format!("{unit}\t{}\t{member}\n", owner.epoch));
+    }
+    let beside = path.with_extension("new");
+    let mut file = File::create(&beside)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_come_back_and_strangers_are_left_out() {
+        let name = format!("tidegate-group-state-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let (units, members) = (names(&["gps 1", "gps 2"]), names(&["a", "b"]));
+        let owner = |epoch, member| Owner { epoch, member: Member(member) };
+        let first = [owner(0, 0), owner(0, 0)];
+        assert_eq!(read(&path, &units, &members, &first).unwrap(), (first.to_vec(), false));
+        let now = [owner(3, 1), owner(0, 0)];
+        write(&path, &units, &members, &now, true).unwrap();
+        assert_eq!(read(&path, &units, &members, &first).unwrap(), (now.to_vec(), true));
+        write(&path, &units, &members, &now, false).unwrap();
+        assert_eq!(read(&path, &units, &members, &first).unwrap(), (now.to_vec(), false));
+        let other = read(&path, &names(&["gps 2", "gps 1"]), &names(&["a", "c"]), &first);
+        assert_eq!(other.unwrap().0, first, "b is no member any more");
+        fs::remove_file(path).unwrap();
+    }
+}
