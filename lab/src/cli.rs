@@ -38,6 +38,8 @@ Examples:
   lab bench ingest               CPU of accepting a record, beside Mosquitto
   lab bench broker               publishing and subscribing, beside Mosquitto
   lab bench sensitivity          a topic's latency against its load, pool and thread per topic
+  lab bench model                how well the latencies of this machine's broker are foreseen
+  lab bench move                 a topic moves between nodes under load: nothing lost, nothing twice
   lab sim lab/worlds/hol.toml    a file with hosts, links, processes, records, faults and checks,
   lab bench lab/worlds/hol.toml  in virtual time and with real processes
   lab sim janus-4g               JANUS's busy node on its 4G link, under each scheduler,

@@ -12,13 +12,17 @@ pub mod ingest;
 pub mod kill9;
 pub mod link;
 pub mod load;
+pub mod model;
+pub mod moves;
 pub mod orchestrator;
 pub mod overhead;
+pub mod placelive;
 pub mod rungs;
 pub mod sensitivity;
 pub mod sidecar;
 #[cfg(feature = "stores")]
 pub mod spool;
+mod topics;
 pub mod world;
 
 pub use crate::report::figure;

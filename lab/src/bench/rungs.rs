@@ -6,14 +6,18 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::Args;
 use serde::Deserialize;
 use tidegate::calibrate::costs;
-use tidegate::frames::Written;
+use tidegate::calibrate::detector::open;
+use tidegate::frames::{Shrunk, Written, shrink};
+use tidegate_core::frames::Rung;
+use tidegate_core::frames::jpeg::Head;
 
-use crate::bench::figure;
+use crate::bench::{figure, median};
 use crate::report::Findings;
 use crate::rig;
 
@@ -27,6 +31,8 @@ const COST_MAX: (f64, f64) = (9.1, 6.0);
 const TIMES: usize = 15;
 /// In `vision` of the data.
 const DETECTORS: [&str; 2] = ["coco_rep/yolox_nano.onnx", "FastestDet.onnx"];
+/// Parts of the width that detectors look at.
+const EIGHTHS: [u8; 5] = [8, 6, 4, 3, 2];
 const SCRIPT: &str = "lab/detect/paper.py";
 
 /// What to run.
@@ -88,7 +94,11 @@ pub fn run(options: &Options) -> anyhow::Result<Findings> {
             compare(options, &vision.join(detector), &frames, &mut found)?;
         }
     }
-    cost(&options.folder.join("1080p.jpg"), &mut found)?;
+    let large = options.folder.join("1080p.jpg");
+    cost(&large, &mut found)?;
+    for detector in DETECTORS {
+        looking(options, &vision.join(detector), &large, &mut found)?;
+    }
     Ok(found)
 }
 
@@ -170,6 +180,39 @@ fn cost(file: &Path, found: &mut Findings) -> anyhow::Result<()> {
     found.lines.push("  what is small enough goes as it is: 0 ms".into());
     found.lines.push(figure("frames_ladder_cost_any", most.0, "ms"));
     found.lines.push(figure("frames_ladder_cost_half", most.1, "ms"));
+    Ok(())
+}
+
+/// How long a detector takes for a frame of each width, its decoding with it: the paper's Fig. 17.
+fn looking(
+    options: &Options,
+    model: &Path,
+    file: &Path,
+    found: &mut Findings,
+) -> anyhow::Result<()> {
+    let mut python = Command::new(&options.python);
+    python.env("PYTHONPATH", "python/src");
+    let mut detector = open(model.to_str().context("a detector's path")?, python, false)?;
+    let jpeg = std::fs::read(file).with_context(|| file.display().to_string())?;
+    let head = Head::read(&jpeg)?;
+    found.lines.push(format!("{}, ms for a frame with its decoding:", detector.name()));
+    for eighths in EIGHTHS {
+        let (cost, quality, is_gray) = (Duration::ZERO, 75, false);
+        let rung =
+            Rung { eighths, quality, is_gray, bytes: 1.0, accuracy: 0.0, accuracy_low: 0.0, cost };
+        let shrunk = shrink(&jpeg, &head, &rung)?;
+        let mut took = Vec::with_capacity(TIMES);
+        for _ in 0..TIMES {
+            let begun = Instant::now();
+            detector.find("", &shrunk.jpeg)?;
+            took.push(begun.elapsed().as_secs_f64() * 1e3);
+        }
+        let ms = median(took);
+        let Shrunk { width, height, .. } = shrunk;
+        found.lines.push(format!("  {width} x {height}: {ms:.1}"));
+        let name = model.file_stem().unwrap_or_default().display();
+        found.lines.push(figure(&format!("frames_ladder_{name}_{width}_wide"), ms, "ms"));
+    }
     Ok(())
 }
 

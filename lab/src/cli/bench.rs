@@ -14,8 +14,8 @@ use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
 use crate::bench::{
-    backlog, broker, core, fleet, hol, ingest, kill9, link, load, orchestrator, overhead,
-    sensitivity, sidecar, world,
+    backlog, broker, core, fleet, hol, ingest, kill9, link, load, model, moves, orchestrator,
+    overhead, placelive, sensitivity, sidecar, world,
 };
 use crate::janus;
 use crate::net::wire;
@@ -58,6 +58,12 @@ pub(super) enum Bench {
     Broker(broker::Options),
     /// Latency against subscribers, rate, cost and neighbours, pool and thread per topic (topic placement, Fig. 1)
     Sensitivity(sensitivity::Options),
+    /// Plans of each method, run node by node on one processor: topics over their bounds are counted
+    PlaceLive(placelive::Options),
+    /// Latency models of this machine's broker, calibrated for minutes and judged by configurations they have not seen
+    Model(model::Options),
+    /// A topic moves between nodes under load: lost, repeated, out of order, longest pause
+    Move(moves::Options),
     /// Killed again and again while publishers insist: does all that was acknowledged arrive?
     Kill9 {
         /// tidegate, mosquitto or nats (may be given again); all of them if left out
@@ -198,7 +204,12 @@ impl Bench {
                 accepting(records, runs, connections).await
             }
             Bench::Broker(options) => subscribing(options).await,
-            Bench::Sensitivity(options) => operating(options).await,
+            Bench::Sensitivity(options) => {
+                blocking(move |tidegate| sensitivity::run(&options, tidegate)).await
+            }
+            Bench::PlaceLive(options) => planned(options).await,
+            Bench::Model(options) => blocking(move |tidegate| model::run(&options, tidegate)).await,
+            Bench::Move(options) => blocking(move |tidegate| moves::run(&options, tidegate)).await,
             Bench::Kill9 { only, kills, restarts, cuts, per_second, records, seed } => {
                 let all = kill9::Contestant::ALL.to_vec();
                 let contestants = if only.is_empty() { all } else { only };
@@ -249,10 +260,7 @@ impl Bench {
             Bench::FleetFaults(options) => on_wires(fleet::faults(options, say)).await,
             Bench::Orchestrator(options) => Ok(Some(orchestrator::run(options).await?)),
             Bench::Frames(case) => case.run().await,
-            Bench::Core { batch } => {
-                let found = tokio::task::spawn_blocking(move || core::run(&batch)).await??;
-                Ok(Some(found.into()))
-            }
+            Bench::Core { batch } => blocking(move |_| core::run(&batch)).await,
         }
     }
 }
@@ -267,12 +275,26 @@ async fn subscribing(options: broker::Options) -> anyhow::Result<Option<Findings
     Ok(Some(Findings { versions, ..found.into() }))
 }
 
-async fn operating(options: sensitivity::Options) -> anyhow::Result<Option<Findings>> {
+/// Runs what waits on threads of its own.
+async fn blocking<F, E>(
+    work: impl FnOnce(&Path) -> Result<F, E> + Send + 'static,
+) -> anyhow::Result<Option<Findings>>
+where
+    F: Into<Findings> + Send + 'static,
+    E: Into<anyhow::Error> + Send + 'static,
+{
     let tidegate = rig::tidegate_program()?;
-    let work = move || sensitivity::run(&options, &tidegate);
-    let found = tokio::task::spawn_blocking(work).await??;
+    let found = tokio::task::spawn_blocking(move || work(&tidegate)).await?.map_err(Into::into)?;
     let versions = Program::all_with_versions(&[Program::Tidegate]).into_iter().collect();
     Ok(Some(Findings { versions, ..found.into() }))
+}
+
+async fn planned(options: placelive::Options) -> anyhow::Result<Option<Findings>> {
+    let tidegate = rig::tidegate_program()?;
+    let work = move || placelive::run(&options, &tidegate);
+    let (lines, broken) = tokio::task::spawn_blocking(work).await??;
+    let versions = Program::all_with_versions(&[Program::Tidegate]).into_iter().collect();
+    Ok(Some(Findings { versions, broken, ..lines.into() }))
 }
 
 /// Plays the file that the words name.

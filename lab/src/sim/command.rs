@@ -29,7 +29,7 @@ use crate::world;
 const NAMES: &str = "node-hol, node-steps, node-seeds, node-janus, mismatch, node-optimum, janus-4g, \
      node-tables, lte-traces, held-out, fleet-scale, fleet-damping, janus-tables, link-h, link-l, \
      link-buffer, link-death, link-ablation, link-carriers, link-fairness, link-paper, place-scale, \
-     frames-traces, adapt-yahoo, adapt-hls";
+     frames-traces, frames-step, adapt-yahoo, adapt-hls";
 
 /// Random worlds of `node-seeds`, and runs of each case of `node-tables` and `janus-4g` (as many as the
 /// paper's).
@@ -50,6 +50,8 @@ pub struct Options {
     rivals: bool,
     /// Where recordings are.
     data: PathBuf,
+    /// Whether what each frame met is printed.
+    traces: bool,
     /// Whether to print how much faster than real time it went: the one line that differs from run to
     /// run.
     speed: bool,
@@ -73,7 +75,7 @@ impl Options {
         let [name, options @ ..] = words else {
             bail!(
                 "usage: lab sim NAME [--seed N] [--seeds N] [--scheduler NAME] [--law NAME|all] \
-                   [--data FOLDER] [--speed]; NAME is a FILE.toml, or one of {NAMES}"
+                   [--data FOLDER] [--speed] [--trace]; NAME is a FILE.toml, or one of {NAMES}"
             )
         };
         let mut parsed = Options {
@@ -84,6 +86,7 @@ impl Options {
             law: LawName::default(),
             rivals: false,
             data: "../shared/data".into(),
+            traces: false,
             speed: false,
         };
         let mut words = options.iter();
@@ -101,6 +104,7 @@ impl Options {
                     name => parsed.law = name.parse().map_err(problem)?,
                 },
                 "--data" => parsed.data = value()?.into(),
+                "--trace" => parsed.traces = true,
                 "--speed" => parsed.speed = true,
                 _ => bail!("unknown option {option}"),
             }
@@ -144,6 +148,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
         "node-optimum" => optimum::run(options.seed()),
         "fleet-scale" => lab.fleet(fleet::scale(options.seed())),
         "frames-traces" => super::frames::run(&options.data, options.seed())?,
+        "frames-step" => super::frames::step(options.traces)?,
         "place-scale" => lab.fleet(super::place::run(options.seed())),
         "fleet-damping" => fleet::damping(options.seed()),
         "janus-tables" => {

@@ -16,7 +16,7 @@ const QUIET: Duration = Duration::from_secs(2);
 pub(in crate::bench) struct Subscriber {
     stream: TcpStream,
     count: Arc<AtomicU64>,
-    delays: Arc<Mutex<Vec<u64>>>,
+    lives: Arc<Mutex<Vec<(u64, u64)>>>,
 }
 
 impl Drop for Subscriber {
@@ -49,10 +49,10 @@ impl Subscriber {
         // The SUBACK: five bytes.
         stream.read_exact(&mut [0; 5])?;
         stream.set_read_timeout(None)?;
-        let (count, delays) = (Arc::<AtomicU64>::default(), Arc::<Mutex<Vec<u64>>>::default());
-        let (reader, counter, noted) = (stream.try_clone()?, count.clone(), delays.clone());
+        let (count, lives) = (Arc::<AtomicU64>::default(), Arc::<Mutex<Vec<_>>>::default());
+        let (reader, counter, noted) = (stream.try_clone()?, count.clone(), lives.clone());
         thread::spawn(move || consume(reader, origin, &counter, &noted));
-        Ok(Subscriber { stream, count, delays })
+        Ok(Subscriber { stream, count, lives })
     }
 
     /// How many of so many came, in the end.
@@ -72,12 +72,22 @@ impl Subscriber {
 
     /// Nanoseconds from the time in each payload to its arrival.
     pub(in crate::bench) fn delays(&self) -> Vec<u64> {
-        std::mem::take(&mut *self.delays.lock().unwrap_or_else(PoisonError::into_inner))
+        self.lives().into_iter().map(|(_, took)| took).collect()
+    }
+
+    /// The time in each payload, and the nanoseconds from then to its arrival.
+    pub(in crate::bench) fn lives(&self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut *self.lives.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Reads, acknowledges and counts until the connection ends.
-fn consume(mut stream: TcpStream, origin: Instant, count: &AtomicU64, delays: &Mutex<Vec<u64>>) {
+fn consume(
+    mut stream: TcpStream,
+    origin: Instant,
+    count: &AtomicU64,
+    lives: &Mutex<Vec<(u64, u64)>>,
+) {
     let mut splitter = Splitter::default();
     let mut buffer = vec![0; 64 * 1024];
     let (mut answer, mut noted) = (Vec::new(), Vec::new());
@@ -100,10 +110,10 @@ fn consume(mut stream: TcpStream, origin: Instant, count: &AtomicU64, delays: &M
             }
             let time = body[payload..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
             if time > 0 {
-                noted.push(now.saturating_sub(time));
+                noted.push((time, now.saturating_sub(time)));
             }
         }
-        delays.lock().unwrap_or_else(PoisonError::into_inner).append(&mut noted);
+        lives.lock().unwrap_or_else(PoisonError::into_inner).append(&mut noted);
         count.fetch_add(messages, Ordering::Relaxed);
         if !answer.is_empty() && stream.write_all(&answer).is_err() {
             return;

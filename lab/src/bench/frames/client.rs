@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
+use bytes::Bytes;
 use tidegate::frames::wire::{
     PUBLISH, PublishReply, PublishRequest, ReplyKind, SUBSCRIBE, SubscribeReply, SubscribeRequest,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::client::Grpc;
@@ -23,17 +24,24 @@ use crate::rig::CONNECT;
 
 /// Bytes of frames that may be under way to a client: the stream's window, and the connection's.
 const WINDOWS: (u32, u32) = (4 << 20, 16 << 20);
+/// Largest frame of HTTP/2 that is taken.
+const CHUNK: u32 = 1 << 20;
 /// Between two tries to be served.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Nanoseconds since 1970 by a clock that is never set: every client of a run has this one.
 pub(super) fn now_ns() -> u64 {
+    ns_of(Instant::now())
+}
+
+/// A time by the clock of [`now_ns`].
+pub(super) fn ns_of(at: Instant) -> u64 {
     static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
     let (origin, unix) = ORIGIN.get_or_init(|| {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         (Instant::now(), unix.as_nanos() as u64)
     });
-    unix + origin.elapsed().as_nanos() as u64
+    unix + at.saturating_duration_since(*origin).as_nanos() as u64
 }
 
 /// Until a time of [`now_ns`].
@@ -57,6 +65,11 @@ impl Schedule {
     pub(super) fn dues(self) -> impl Iterator<Item = u64> {
         (0..self.count).map(move |number| self.first_ns + number * self.period_ns)
     }
+
+    /// Which frame was due then.
+    pub(super) fn number(self, due_ns: u64) -> usize {
+        (due_ns.saturating_sub(self.first_ns) / self.period_ns) as usize
+    }
 }
 
 /// A frame that came to a subscriber.
@@ -76,6 +89,17 @@ pub(super) struct Came {
     pub(super) accuracy: f64,
 }
 
+/// How a subscriber and who waits for it speak.
+#[derive(Debug)]
+pub(super) struct Watching {
+    /// Told when it is served.
+    pub(super) ready: mpsc::Sender<()>,
+    /// Told when it is over.
+    pub(super) until: watch::Receiver<bool>,
+    /// Gets each frame, by when it was due.
+    pub(super) kept: Option<mpsc::UnboundedSender<(u64, Bytes)>>,
+}
+
 /// Where a node serves, and what is shown there.
 #[derive(Clone, Debug)]
 pub(super) struct Seat {
@@ -89,6 +113,7 @@ impl Seat {
         let endpoint = endpoint
             .tls_config(self.tls.clone())?
             .tcp_nodelay(true)
+            .max_frame_size(CHUNK)
             .initial_stream_window_size(WINDOWS.0)
             .initial_connection_window_size(WINDOWS.1);
         let mut client = Grpc::new(endpoint.connect().await?).max_decoding_message_size(64 << 20);
@@ -136,13 +161,13 @@ pub(super) async fn publish(
     Ok(refused)
 }
 
-/// Subscribes when the camera is known, says so, and keeps what comes until `until` is told.
+/// Subscribes when the camera is known, and answers what came until it was over.
 pub(super) async fn watch(
     seat: Seat,
     request: SubscribeRequest,
-    ready: mpsc::Sender<()>,
-    mut until: tokio::sync::watch::Receiver<bool>,
+    watching: Watching,
 ) -> anyhow::Result<Vec<Came>> {
+    let Watching { ready, mut until, kept } = watching;
     let mut client = seat.connect().await.context("a subscriber")?;
     let end = tokio::time::Instant::now() + CONNECT;
     let mut stream = loop {
@@ -166,14 +191,18 @@ pub(super) async fn watch(
         match message.and_then(|reply| reply.reply) {
             None => bail!("the subscription ended"),
             Some(ReplyKind::Subscribed(_)) => drop(ready.send(()).await),
-            Some(ReplyKind::Frame(frame)) => came.push(Came {
-                due_ns: frame.captured_unix_ns,
-                at_ns: now_ns(),
-                age_ns: frame.age_us * 1000,
-                bytes: frame.jpeg.len() as u64,
-                rung: (frame.eighths, frame.quality),
-                accuracy: frame.accuracy,
-            }),
+            Some(ReplyKind::Frame(frame)) => {
+                came.push(Came {
+                    due_ns: frame.captured_unix_ns,
+                    at_ns: now_ns(),
+                    age_ns: frame.age_us * 1000,
+                    bytes: frame.jpeg.len() as u64,
+                    rung: (frame.eighths, frame.quality),
+                    accuracy: frame.accuracy,
+                });
+                // Who wanted it may have gone.
+                let _ = kept.as_ref().map(|kept| kept.send((frame.captured_unix_ns, frame.jpeg)));
+            }
             Some(_) => {}
         }
     }

@@ -7,8 +7,10 @@ use anyhow::{Context, ensure};
 use bytes::Bytes;
 use tidegate::frames::test_picture;
 
+/// The usual clip, below the folder of clips: few people, large.
+pub(super) const CLIP: &str = "one-by-one-person-detection.mp4";
 /// Below the folder of the data.
-const CLIP: &str = "vision/clips/one-by-one-person-detection.mp4";
+const CLIPS: &str = "vision/clips";
 /// Frames of it, from this second on: people are in it.
 const FRAMES: usize = 100;
 const FROM: &str = "5";
@@ -24,12 +26,12 @@ pub(super) struct Film {
 }
 
 impl Film {
-    /// The clip in the folder of the data, scaled to 1920 x 1080; a picture that is made where there is no clip, or
+    /// A clip in the folder of the data, scaled to 1920 x 1080; a picture that is made where there is no clip, or
     /// no ffmpeg to decode it. `scratch`: a folder for the frames meanwhile.
-    pub(super) fn load(data: &Path, scratch: &Path) -> Film {
-        match decoded(&data.join(CLIP), scratch) {
+    pub(super) fn load(data: &Path, clip: &str, scratch: &Path) -> Film {
+        match decoded(&data.join(CLIPS).join(clip), scratch) {
             Ok(frames) => {
-                let source = format!("{} frames of {CLIP}", frames.len());
+                let source = format!("{} frames of {CLIPS}/{clip}", frames.len());
                 Film { frames, source }
             }
             Err(error) => {
@@ -47,7 +49,12 @@ impl Film {
 
     /// The frame with this number.
     pub(super) fn frame(&self, number: usize) -> Bytes {
-        self.frames[number % self.frames.len()].clone()
+        self.frames[self.place(number)].clone()
+    }
+
+    /// Which of its frames that is, for they come again.
+    pub(super) fn place(&self, number: usize) -> usize {
+        number % self.frames.len()
     }
 
     /// Mean of a frame's bytes.
@@ -86,7 +93,7 @@ mod tests {
     #[test]
     fn without_a_clip_a_picture_is_made() {
         let scratch = Scratch::new().unwrap();
-        let film = Film::load(Path::new("nowhere"), scratch.path());
+        let film = Film::load(Path::new("nowhere"), CLIP, scratch.path());
         assert!(film.source.contains("no nowhere/vision"), "{}", film.source);
         assert_eq!(film.frame(0), film.frame(7));
         assert_eq!(&film.frame(0)[..2], [0xFF, 0xD8]);

@@ -16,7 +16,7 @@ use tidegate::tls::{self, ClientFiles};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::client::{self, Came, Schedule, Seat, all_ready, now_ns, sleep_until};
+use super::client::{self, Came, Schedule, Seat, Watching, all_ready, now_ns, sleep_until};
 use super::film::Film;
 use super::nodes::Who;
 use super::rig::{Keys, camera};
@@ -159,6 +159,7 @@ impl Stage {
         let mut watches: JoinSet<anyhow::Result<Vec<Came>>> = JoinSet::new();
         for _ in 0..subscribers {
             let (ready, until) = (ready.clone(), until.clone());
+            let watching = Watching { ready, until, kept: None };
             let (seat, place) = (self.seat.clone(), self.place.clone());
             let request = SubscribeRequest {
                 camera: camera(0),
@@ -166,8 +167,8 @@ impl Stage {
                 ..SubscribeRequest::default()
             };
             match who {
-                Who::Tidegate => watches.spawn(client::watch(seat, request, ready, until)),
-                Who::Nats => watches.spawn(rival::watch(place, camera(0), ready, until)),
+                Who::Tidegate => watches.spawn(client::watch(seat, request, watching)),
+                Who::Nats => watches.spawn(rival::watch(place, camera(0), watching)),
             };
         }
         all_ready(&mut is_ready, subscribers).await?;

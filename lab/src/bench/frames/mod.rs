@@ -6,6 +6,7 @@
 mod client;
 mod film;
 pub mod hop;
+mod judge;
 pub mod nodes;
 mod rig;
 mod rival;

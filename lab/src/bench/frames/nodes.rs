@@ -14,13 +14,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use bytes::Bytes;
 use clap::Args;
 use tidegate::frames::wire::SubscribeRequest;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use super::client::{self, Answer, Came, Schedule, all_ready, now_ns, on, sleep_until};
-use super::film::Film;
+use super::client::{self, Answer, Came, Schedule, Watching, all_ready, now_ns, on, sleep_until};
+use super::film::{CLIP, Film};
+use super::judge::{self, Judge};
 use super::rig::{Rig, camera};
 use super::rival::{self, PAYLOAD_MAX, Place};
 use super::score::{Fate, Score};
@@ -59,6 +61,15 @@ pub struct Options {
     /// Folder of the clips, above vision/clips; a picture is made where it is absent
     #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
     pub data: PathBuf,
+    /// The clip, below vision/clips
+    #[arg(long, value_name = "FILE", default_value = CLIP)]
+    pub clip: String,
+    /// Who looks at what came
+    #[command(flatten)]
+    pub judge: judge::Options,
+    /// A ladder for the cameras, from `tidegate calibrate frames`; the generic one if left out
+    #[arg(long, value_name = "FILE")]
+    pub ladder: Option<PathBuf>,
     /// How long each turn is counted, in seconds
     #[arg(long, default_value_t = 10)]
     pub seconds: u64,
@@ -124,7 +135,8 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     ensure!(options.subscribers.iter().all(|one| *one > 0), "at least one subscriber");
     let _awake = Spinners::start()?;
     let scratch = Scratch::new()?;
-    let film = Arc::new(Film::load(&options.data, scratch.path()));
+    let film = Arc::new(Film::load(&options.data, &options.clip, scratch.path()));
+    let mut judge = Judge::open(&options.judge, film.clone())?;
     let stage = Stage::new(&scratch, options.clone()).await?;
     let turns = turns(&options);
     let progress = Progress::new("frames-nodes", turns.len() * options.rounds as usize);
@@ -136,13 +148,26 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
             progress.step(&step, Some(Duration::from_secs(options.seconds + 4)));
             let played = stage.play(turn, &film).await;
             let score = scores.entry(turn).or_default();
-            for fates in played.with_context(|| step.clone())? {
+            let Played { fates, arrived } = played.with_context(|| step.clone())?;
+            for fates in fates {
                 score.add(&fates, Duration::from_millis(BOUND_MS.into()));
+            }
+            if let Some(judge) = &mut judge {
+                for (number, jpeg) in arrived {
+                    score.see(judge.look(number, &jpeg)?);
+                }
             }
         }
     }
     drop(progress);
     let mut lines = vec![format!("frames: {}, {:.0} bytes each (mean)", film.source, film.mean())];
+    lines.extend(judge.map(|judge| {
+        let (boxes, frames) = judge.boxes();
+        format!(
+            "found: F1 of {} on what came to the first subscriber of each camera; {boxes} boxes on {frames} of the frames as they were taken",
+            judge.name()
+        )
+    }));
     lines.extend(table::lines(&scores, &film)?);
     let versions = Program::all_with_versions(&[Program::Tidegate, Program::Nats]);
     Ok(Findings { lines, versions: versions.into_iter().collect(), ..Findings::default() })
@@ -157,10 +182,12 @@ struct Stage {
     options: Options,
 }
 
-/// What the clients of a turn need.
-struct Watching {
-    ready: mpsc::Sender<()>,
-    until: watch::Receiver<bool>,
+/// What a turn came to.
+struct Played {
+    /// What became of the frames of each camera at each of its subscribers.
+    fates: Vec<Vec<Fate>>,
+    /// What came to the first subscriber of each camera, by the film's number. Nothing over NATS.
+    arrived: Vec<(usize, Bytes)>,
 }
 
 impl Stage {
@@ -170,12 +197,12 @@ impl Stage {
         let far = IpAddr::from(Side::Cloud.address());
         let settings = format!("listen: \"{far}:{NATS_PORT}\"\nmax_payload: {PAYLOAD_MAX}\n");
         let nats = brokers::nats(&link, Side::Cloud, scratch, &settings).await?.quietly();
-        let rig = Rig::start(&link, scratch, CAMERAS).await?;
+        let rig = Rig::start(&link, scratch, CAMERAS, options.ladder.as_deref()).await?;
         Ok(Stage { rig, _nats: nats, link, options })
     }
 
-    /// Plays a turn. Answers what became of the frames of each camera at each of its subscribers.
-    async fn play(&self, turn: Turn, film: &Arc<Film>) -> anyhow::Result<Vec<Vec<Fate>>> {
+    /// Plays a turn.
+    async fn play(&self, turn: Turn, film: &Arc<Film>) -> anyhow::Result<Played> {
         let seconds = self.options.seconds;
         let wire = self.link.wire().context("the link is emulated")?;
         let service = Service::Rate(Profile::constant(self.options.rate(turn.cameras)));
@@ -184,8 +211,14 @@ impl Stage {
         let (ready, mut is_ready) = mpsc::channel(all);
         let (stop, until) = watch::channel(false);
         let mut watches: Vec<(usize, Answer<Vec<Came>>)> = Vec::new();
-        for number in (0..all).map(|number| number % turn.cameras) {
-            let watching = Watching { ready: ready.clone(), until: until.clone() };
+        let mut kept = Vec::new();
+        for seat in 0..all {
+            let number = seat % turn.cameras;
+            let (keep, frames) = mpsc::unbounded_channel();
+            let is_first = seat < turn.cameras && self.options.judge.detector.is_some();
+            let keep = is_first.then_some(keep);
+            let watching = Watching { ready: ready.clone(), until: until.clone(), kept: keep };
+            kept.push(frames);
             watches.push((number, self.watch(turn.who, number, watching)?));
         }
         drop(ready);
@@ -206,12 +239,19 @@ impl Stage {
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
         stop.send_replace(true);
-        let mut fates = Vec::new();
-        for (number, watch) in watches {
-            let counted = schedules[number].dues().filter(|due| *due >= begin_ns + WARM_NS);
+        let counts_from = begin_ns + WARM_NS;
+        let (mut fates, mut arrived) = (Vec::new(), Vec::new());
+        for ((number, watch), mut kept) in watches.into_iter().zip(kept) {
+            let schedule = schedules[number];
+            let counted = schedule.dues().filter(|due| *due >= counts_from);
             fates.push(Fate::all(counted, &watch.await??));
+            while let Some((due_ns, jpeg)) = kept.recv().await {
+                if due_ns >= counts_from {
+                    arrived.push((offset(number) + schedule.number(due_ns), jpeg));
+                }
+            }
         }
-        Ok(fates)
+        Ok(Played { fates, arrived })
     }
 
     fn nats(&self) -> Place {
@@ -224,13 +264,10 @@ impl Stage {
         number: usize,
         watching: Watching,
     ) -> anyhow::Result<Answer<Vec<Came>>> {
-        let Watching { ready, until } = watching;
         match who {
             Who::Nats => {
                 let place = self.nats();
-                on(&self.link, Side::Cloud, move || {
-                    rival::watch(place, camera(number), ready, until)
-                })
+                on(&self.link, Side::Cloud, move || rival::watch(place, camera(number), watching))
             }
             Who::Tidegate => {
                 let seat = self.rig.server_seat()?;
@@ -240,7 +277,7 @@ impl Stage {
                     accuracy: self.options.accuracy,
                     ..SubscribeRequest::default()
                 };
-                on(&self.link, Side::Cloud, move || client::watch(seat, request, ready, until))
+                on(&self.link, Side::Cloud, move || client::watch(seat, request, watching))
             }
         }
     }
@@ -252,8 +289,7 @@ impl Stage {
         film: Arc<Film>,
         schedule: Schedule,
     ) -> anyhow::Result<Answer<()>> {
-        // No two cameras see the same at a time.
-        let offset = number * 17;
+        let offset = offset(number);
         match who {
             Who::Nats => {
                 let place = self.nats();
@@ -274,6 +310,11 @@ impl Stage {
     }
 }
 
+/// Number of a camera's first frame: no two see the same at a time.
+fn offset(number: usize) -> usize {
+    number * 17
+}
+
 /// When a camera takes frames.
 fn schedule(number: usize, begin_ns: u64, seconds: u64) -> Schedule {
     let period = SECOND_NS as f64 / PER_SECOND as f64;
@@ -289,18 +330,13 @@ mod tests {
 
     #[test]
     fn both_have_the_same_turns_and_more_stations_have_less_together() {
-        let (data, cameras, subscribers) = ("".into(), vec![1, 5], vec![8]);
-        let (megabits, contention) = (100.0, 0.25);
-        let options = Options {
-            data,
-            cameras,
-            subscribers,
-            seconds: 1,
-            rounds: 1,
-            accuracy: 1.0,
-            megabits,
-            contention,
-        };
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            options: Options,
+        }
+        let words = ["lab", "--cameras", "1,5", "--subscribers", "8", "--contention", "0.25"];
+        let options = <Line as clap::Parser>::parse_from(words).options;
         let turns = turns(&options);
         assert_eq!(turns.len(), 6);
         for pair in turns.chunks(2) {

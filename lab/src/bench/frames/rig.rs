@@ -1,7 +1,7 @@
 //! Camera nodes and an edge server as processes on both sides of a link, with certificates of their own.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tidegate::tls::authority::Authority;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
@@ -69,14 +69,22 @@ pub(super) struct Rig {
 }
 
 impl Rig {
-    /// Starts a server and so many camera nodes, and waits until they are ready.
-    pub(super) async fn start(link: &Link, scratch: &Scratch, nodes: usize) -> anyhow::Result<Rig> {
+    /// Starts a server and so many camera nodes with cameras of this ladder, and waits until they are ready.
+    pub(super) async fn start(
+        link: &Link,
+        scratch: &Scratch,
+        nodes: usize,
+        ladder: Option<&Path>,
+    ) -> anyhow::Result<Rig> {
         let [near, far] = Side::ALL.map(|side| IpAddr::from(side.address()));
         let names: Vec<String> =
             (0..nodes).map(|number| format!("node-{}", camera(number))).collect();
         let mut all = vec![("edge", far), ("client", near)];
         all.extend(names.iter().map(|name| (name.as_str(), near)));
         let keys = Keys::new(scratch, &all)?;
+        // The node runs elsewhere.
+        let ladder = ladder.map(std::path::absolute).transpose()?;
+        let ladder = ladder.map_or(String::new(), |file| format!("ladder = {file:?}\n"));
         let server = format!(
             "[node]\nname = \"edge\"\n[http]\nlisten = []\n\
              [[input]]\nlink = {{ listen = \"{far}:{LINK_PORT}\", {} }}\n\
@@ -91,7 +99,7 @@ impl Rig {
                  [[input]]\nmqtt = {{ listen = \"127.0.0.1:0\" }}\n\
                  [[output]]\nname = \"edge\"\nlink = {{ to = \"{far}:{LINK_PORT}\", {} }}\n\
                  [frames]\nlisten = \"{near}:{}\"\nserver = \"{far}:{FRAMES_PORT}\"\nto = \"edge\"\n{}\n\
-                 [[camera]]\nname = \"{}\"\n",
+                 [[camera]]\nname = \"{}\"\n{ladder}",
                 keys.written(name, ", "),
                 CAMERA_PORT + number as u16,
                 keys.written(name, "\n"),

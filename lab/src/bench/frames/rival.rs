@@ -8,10 +8,9 @@ use bytes::Bytes;
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsConnector;
 
-use super::client::{Came, Schedule, now_ns, sleep_until};
+use super::client::{Came, Schedule, Watching, now_ns, sleep_until};
 use super::film::Film;
 use crate::load::nats::Client;
 
@@ -65,13 +64,13 @@ pub(super) async fn publish(
     client.settle().await
 }
 
-/// Subscribes, says so, and keeps what comes until `until` is told.
+/// Subscribes, and answers what came until it was over. Frames are as they were taken, so none is kept.
 pub(super) async fn watch(
     place: Place,
     camera: String,
-    ready: mpsc::Sender<()>,
-    mut until: watch::Receiver<bool>,
+    watching: Watching,
 ) -> anyhow::Result<Vec<Came>> {
+    let Watching { ready, mut until, .. } = watching;
     let mut client = place.connect().await?;
     client.subscribe(&camera).await?;
     // Who waited may have gone.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::frames::Rung;
+use tidegate_core::frames::calibrate::Agreement;
 
 use super::client::Came;
 
@@ -47,6 +48,8 @@ pub(super) struct Score {
     bytes: f64,
     /// How many came at each rung: eighths and quality.
     rungs: BTreeMap<(u32, u32), u64>,
+    /// What a detector found on those that were looked at.
+    seen: Option<Agreement>,
 }
 
 impl Score {
@@ -63,6 +66,17 @@ impl Score {
                 *self.rungs.entry(came.rung).or_default() += 1;
             }
         }
+    }
+
+    /// Adds what a detector found on a frame.
+    pub(super) fn see(&mut self, agreement: Agreement) {
+        self.seen = Some(self.seen.into_iter().chain([agreement]).sum());
+    }
+
+    /// F1 over all boxes of what a detector found, against what it finds on the frames as they were taken; NaN where
+    /// nobody looked.
+    pub(super) fn found(&self) -> f64 {
+        self.seen.map_or(f64::NAN, |seen| seen.f1())
     }
 
     /// A quantile of the latency of frames that came, milliseconds; NaN where none did.
@@ -190,6 +204,15 @@ mod tests {
         assert!((score.latency() - 290.0 / 3.0).abs() < 1e-9);
         assert!((score.accuracy() - 0.9).abs() < 1e-9 && (score.age() - 10.0).abs() < 1e-9);
         assert!(Score::default().quantile(0.5).is_nan());
+    }
+
+    #[test]
+    fn what_is_found_is_over_all_boxes() {
+        let mut score = Score::default();
+        assert!(score.found().is_nan(), "nobody looked");
+        score.see(Agreement { both: 1, found: 1, truth: 3 });
+        score.see(Agreement { both: 5, found: 6, truth: 5 });
+        assert!((score.found() - 12.0 / 15.0).abs() < 1e-9);
     }
 
     #[test]

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use self::turn::{Mode, Point, Turn, measure};
+use self::turn::{Point, Turn, measure};
+use super::topics::Mode;
 use super::{figure, median};
 use crate::load::Arrivals;
 use crate::net::spinner::Spinners;
@@ -208,6 +209,10 @@ impl Bench<'_> {
             let _ = write!(line, "{p90:>10.2}");
             if arrived < 0.999 {
                 let _ = write!(line, " ({:.0} % came)", arrived * 100.0);
+            }
+            let out = turns.iter().map(|turn| turn.left_out).fold(0.0, f64::max);
+            if out > 0.1 {
+                let _ = write!(line, " ({:.0} % left out)", out * 100.0);
             }
             let key = format!("sensitivity_{name}_{}", mode.name());
             self.figures.push(figure(&format!("{key}_p90"), p90, "ms"));

@@ -8,6 +8,7 @@ pub(super) mod channel;
 mod oracle;
 mod play;
 mod recordings;
+mod step;
 
 use std::path::Path;
 
@@ -19,6 +20,14 @@ use self::play::{Camera, Habit, Score, Sender, play};
 use self::recordings::{Group, SECONDS};
 use crate::bench::figure;
 use crate::sim::parallel;
+
+/// `lab sim frames-step`, with the ladder that the program brings.
+///
+/// # Errors
+/// None at present.
+pub(super) fn step(traces: bool) -> anyhow::Result<Vec<String>> {
+    Ok(step::run(&tidegate::frames::load_ladder(None, false)?.ladder, traces))
+}
 
 /// Frames a second.
 const RATES: [usize; 2] = [5, 15];

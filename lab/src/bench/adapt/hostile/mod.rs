@@ -20,6 +20,8 @@ use crate::rig::versions::Program;
 const ADDED_MAX: f64 = 5.0;
 /// Quantiles that are told; the last one is judged.
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)];
+/// Of so many calls that are to fail at most one may that is not.
+const STRAY: u64 = 50;
 /// Every so many calls one means harm: fewer would not hurt, more would switch the script off.
 const EVERY: u32 = 12;
 
@@ -38,6 +40,16 @@ pub struct Options {
     /// Rounds; in each one the harmless and the hostile script have a turn
     #[arg(long, default_value_t = 3)]
     pub runs: u32,
+    /// Only rows whose name has this, as in "node gigantic payload" (may be given again)
+    #[arg(long)]
+    pub only: Vec<String>,
+}
+
+impl Options {
+    fn wants(&self, place: Place, name: &str) -> bool {
+        let row = format!("{} {name}", place.name());
+        self.only.is_empty() || self.only.iter().any(|only| row.contains(only.as_str()))
+    }
 }
 
 /// Runs it and returns what was found.
@@ -52,7 +64,8 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
          rounds; milliseconds without and with harm, without what lived while a processor stood still",
         options.per_second, options.harm, options.seconds, options.runs
     ));
-    let steps = Place::ALL.len() * HARM.len() * options.runs as usize * 2;
+    let rows = |place: Place| HARM.iter().filter(|(name, _)| options.wants(place, name)).count();
+    let steps = Place::ALL.map(rows).iter().sum::<usize>() * options.runs as usize * 2;
     let progress = Progress::new("adapt-hostile", steps);
     for place in Place::ALL {
         verdict.say(format!(
@@ -66,6 +79,9 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
             "left out"
         ));
         for (name, harm) in HARM {
+            if !options.wants(place, name) {
+                continue;
+            }
             let mut turns = [Vec::new(), Vec::new()];
             for _ in 0..options.runs.max(1) {
                 for (side, does_harm) in [false, true].into_iter().enumerate() {
@@ -105,7 +121,9 @@ fn tell(place: Place, name: &str, turns: &[Vec<Turn>; 2], verdict: &mut Verdict)
             verdict.breaks(format!("{key}: {problem}"));
         }
     }
-    if failed == 0 || plain.iter().any(|turn| turn.failed > 0) {
+    // A harmless call fails where the machine takes its processor away for a whole millisecond: rarely.
+    let stray: u64 = plain.iter().map(|turn| turn.failed).sum();
+    if failed == 0 || stray * STRAY > failed {
         verdict.breaks(format!("{key}: what should fail did not, or the other way round"));
     }
     // Each round by itself: what the machine does to one of its turns it likely does to the other.

@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use bytes::Bytes;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Options;
 use crate::bench::adapt::http::{self, Message};
@@ -23,6 +23,8 @@ use crate::rig;
 /// For a process to start, and for what is under way at the end.
 const START: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(20);
+/// How often it is looked whether all has come.
+const POLL: Duration = Duration::from_millis(10);
 /// Records that an output may have unconfirmed.
 const UNCONFIRMED: u16 = 256;
 /// Connections to the proxy, of each kind.
@@ -133,12 +135,22 @@ pub(super) async fn play(place: Place, script: &str, options: &Options) -> anyho
             0
         }
     };
+    arrive(&book, sent).await;
     let lives = book.lock().unwrap_or_else(PoisonError::into_inner).clone();
     if (lives.len() as u64) < sent {
         problem.get_or_insert(format!("{} of {sent} came through", lives.len()));
     }
     let took = undisturbed(&lives, &watch.take());
     Ok(Turn { left_out: lives.len() - took.len(), took, failed, problem })
+}
+
+/// Waits until so many are through, or no longer.
+async fn arrive(book: &Book, sent: u64) {
+    let until = Instant::now() + DRAIN;
+    let count = || book.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
+    while count() < sent && Instant::now() < until {
+        sleep(POLL).await;
+    }
 }
 
 /// How long each took that did not live beside a standstill of the machine, sorted.

@@ -1,0 +1,275 @@
+//! Publishers and subscribers of the benchmark, each with threads of its own.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::load::raw::{self, Splitter};
+
+/// Publishes that wait for their PUBACK.
+const WINDOW: usize = 1000;
+/// How often it is looked whether all has come.
+const POLL: Duration = Duration::from_millis(10);
+/// Longest wait for answers after the last publish.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// MQTT 5: use another server.
+const ELSEWHERE: u8 = 0x9C;
+/// MQTT 5: the property that names it.
+const SERVER_REFERENCE: u8 = 0x1C;
+
+/// A record that came to a subscriber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrival {
+    pub(super) publisher: u64,
+    pub(super) number: u64,
+    /// Since the origin.
+    pub(super) at: Duration,
+}
+
+/// Who subscribes with QoS 1, and writes down what comes.
+pub(super) struct Subscriber {
+    book: Arc<Mutex<Vec<Arrival>>>,
+    stream: TcpStream,
+    thread: JoinHandle<()>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Subscriber {
+    pub(super) fn start(address: SocketAddr, topic: &str, origin: Instant) -> io::Result<Self> {
+        let mut stream = raw::log_in(address, &format!("sees {topic}"))?;
+        stream.set_read_timeout(None)?;
+        stream.write_all(&raw::subscribe_packet(topic, 1))?;
+        let mut suback = [0; 5];
+        stream.read_exact(&mut suback)?;
+        let book = Arc::<Mutex<Vec<Arrival>>>::default();
+        let (own, reading) = (book.clone(), stream.try_clone()?);
+        let thread = thread::spawn(move || {
+            // It ends with its connection.
+            let _ = see(reading, origin, &own);
+        });
+        Ok(Subscriber { book, stream, thread })
+    }
+
+    /// What came, when `count` have come or nothing comes for `patience`.
+    pub(super) fn finish(self, count: u64, patience: Duration) -> Vec<Arrival> {
+        let (mut last, mut since) = (0, Instant::now());
+        while last < count as usize && since.elapsed() < patience {
+            thread::sleep(POLL);
+            let now = lock(&self.book).len();
+            if now > last {
+                (last, since) = (now, Instant::now());
+            }
+        }
+        // What comes twice comes soon.
+        thread::sleep(POLL * 20);
+        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = self.thread.join();
+        std::mem::take(&mut *lock(&self.book))
+    }
+}
+
+fn see(mut stream: TcpStream, origin: Instant, book: &Mutex<Vec<Arrival>>) -> io::Result<()> {
+    let (mut splitter, mut buffer) = (Splitter::default(), vec![0; 65_536]);
+    loop {
+        let count = stream.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let at = origin.elapsed();
+        splitter.push(&buffer[..count]);
+        let (mut answers, mut arrivals) = (Vec::new(), Vec::new());
+        while let Some((first, body)) = splitter.take() {
+            let Some((topic, rest)) = body.split_first_chunk::<2>().filter(|_| first >> 4 == 3)
+            else {
+                continue;
+            };
+            let mut payload = rest.get(usize::from(u16::from_be_bytes(*topic))..).unwrap_or(&[]);
+            if first & 6 != 0 && payload.len() > 1 {
+                answers.extend([0x40, 2, payload[0], payload[1]]);
+                payload = &payload[2..];
+            }
+            let number = |place: usize| {
+                let bytes = payload.get(place..place + 8)?.try_into().ok()?;
+                Some(u64::from_be_bytes(bytes))
+            };
+            if let (Some(publisher), Some(number)) = (number(0), number(8)) {
+                arrivals.push(Arrival { publisher, number, at });
+            }
+        }
+        lock(book).extend(arrivals);
+        stream.write_all(&answers)?;
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    Old,
+    New,
+}
+
+/// Who publishes with QoS 1, and what was not acknowledged again at the node that it is told to use.
+pub(super) struct Publisher {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<io::Result<(u64, u64)>>,
+}
+
+impl Publisher {
+    pub(super) fn start(
+        address: SocketAddr,
+        version: Version,
+        pause: Duration,
+    ) -> io::Result<Self> {
+        let client = Client::open(address, version)?;
+        let stop = Arc::<AtomicBool>::default();
+        let ending = stop.clone();
+        let thread = thread::spawn(move || publish(client, pause, &ending));
+        Ok(Publisher { stop, thread })
+    }
+
+    /// How many it has published, and how often it went to another node; all are acknowledged.
+    pub(super) fn finish(self) -> io::Result<(u64, u64)> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| io::Error::other("a publisher panicked"))?
+    }
+}
+
+fn publish(mut client: Client, pause: Duration, stop: &AtomicBool) -> io::Result<(u64, u64)> {
+    let start = Instant::now();
+    let (mut sent, mut followed) = (0u64, 0);
+    let mut until = None;
+    // In order; acknowledgements come in the same one.
+    let mut open: VecDeque<u64> = VecDeque::new();
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            let until = *until.get_or_insert(Instant::now() + PATIENCE);
+            if open.is_empty() {
+                return Ok((sent, followed));
+            }
+            if Instant::now() > until {
+                return Err(io::Error::other(format!("{} are not acknowledged", open.len())));
+            }
+        } else if start.elapsed() >= pause.mul_f64(sent as f64) && open.len() < WINDOW {
+            sent += 1;
+            open.push_back(sent);
+            client.publish(sent)?;
+            continue;
+        }
+        match client.hear()? {
+            Heard::Nothing => {}
+            Heard::Acknowledged(id) => open.retain(|number| *number as u16 != id),
+            Heard::Elsewhere(address) => {
+                followed += 1;
+                client = Client::open(address, client.version)?;
+                for number in &open {
+                    client.publish(*number)?;
+                }
+            }
+        }
+    }
+}
+
+enum Heard {
+    Nothing,
+    Acknowledged(u16),
+    Elsewhere(SocketAddr),
+}
+
+struct Client {
+    stream: TcpStream,
+    splitter: Splitter,
+    version: Version,
+}
+
+/// How long a publisher listens before it looks at the time again.
+const LISTEN: Duration = Duration::from_micros(500);
+
+impl Client {
+    fn open(address: SocketAddr, version: Version) -> io::Result<Client> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        let (name, level): (&[u8; 3], u8) = match version {
+            Version::Old => (b"old", 4),
+            Version::New => (b"new", 5),
+        };
+        let mut body = b"\x00\x04MQTT".to_vec();
+        body.extend([level, 2, 0, 0]);
+        if version == Version::New {
+            body.push(0);
+        }
+        body.extend([0, 3]);
+        body.extend(name);
+        let mut packet = vec![0x10, body.len() as u8];
+        packet.extend(body);
+        stream.write_all(&packet)?;
+        let mut head = [0; 2];
+        stream.read_exact(&mut head)?;
+        let mut connack = vec![0; usize::from(head[1])];
+        stream.read_exact(&mut connack)?;
+        if head[0] != 0x20 || connack.get(1) != Some(&0) {
+            return Err(io::Error::other(format!("CONNACK {connack:?}")));
+        }
+        stream.set_read_timeout(Some(LISTEN))?;
+        Ok(Client { stream, splitter: Splitter::default(), version })
+    }
+
+    fn publish(&mut self, number: u64) -> io::Result<()> {
+        let topic = b"bench/raw";
+        let mut body = vec![0, topic.len() as u8];
+        body.extend(topic);
+        body.extend((number as u16).to_be_bytes());
+        let publisher = match self.version {
+            Version::Old => 0u64,
+            Version::New => {
+                body.push(0);
+                1
+            }
+        };
+        body.extend(publisher.to_be_bytes());
+        body.extend(number.to_be_bytes());
+        let mut packet = vec![0x32, body.len() as u8];
+        packet.extend(body);
+        self.stream.write_all(&packet)
+    }
+
+    fn hear(&mut self) -> io::Result<Heard> {
+        if let Some(heard) = self.heard()? {
+            return Ok(heard);
+        }
+        let mut buffer = [0; 4096];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => Err(io::Error::other("a node closed a publisher's connection")),
+            Ok(count) => {
+                self.splitter.push(&buffer[..count]);
+                Ok(self.heard()?.unwrap_or(Heard::Nothing))
+            }
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
+            {
+                Ok(Heard::Nothing)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn heard(&mut self) -> io::Result<Option<Heard>> {
+        let Some((first, body)) = self.splitter.take() else { return Ok(None) };
+        match (first, body) {
+            (0x40, [high, low, ..]) => {
+                Ok(Some(Heard::Acknowledged(u16::from_be_bytes([*high, *low]))))
+            }
+            (0xE0, [ELSEWHERE, _, SERVER_REFERENCE, _, _, text @ ..]) => {
+                let text = String::from_utf8_lossy(text);
+                let address = text.parse().map_err(|_| io::Error::other(text.into_owned()))?;
+                Ok(Some(Heard::Elsewhere(address)))
+            }
+            other => Err(io::Error::other(format!("unexpected packet {other:?}"))),
+        }
+    }
+}

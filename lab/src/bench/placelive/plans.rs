@@ -1,0 +1,124 @@
+//! The topics, and the plans of each method.
+
+use std::time::{Duration, Instant};
+
+use tidegate_core::place::{
+    Feasible, Machines, Physics, Plan, Problem, Topic, first_fit, hybrid, improve, largest_set,
+};
+
+use super::Options;
+use crate::bench::topics::Mode;
+use crate::sim::random::Random;
+
+/// Work of the paper's topics, at a tenth of its time.
+const WORK_MS: [f64; 4] = [1.25, 2.75, 4.25, 5.0];
+/// Processors that a topic keeps busy.
+const LOAD: std::ops::Range<f64> = 0.05..0.45;
+const WORK_CV: f64 = 0.02;
+/// Topics of one node at most: the paper's, for its methods; the model's limit, for ours.
+const TOGETHER: usize = 6;
+const TOGETHER_OURS: usize = 32;
+/// Questions after which a search gives up.
+const QUESTIONS_MAX: u64 = 4_000_000;
+const IMPROVE_MAX: u64 = 200_000;
+
+pub(super) const OURS: &str = "improve";
+pub(super) const LFS: &str = "lfs, k = 6";
+
+/// A plan to be run.
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    pub(super) name: String,
+    pub(super) plan: Plan,
+    pub(super) took_ms: f64,
+    pub(super) mode: Mode,
+}
+
+/// The topics.
+pub(super) fn draw(options: &Options) -> Vec<Topic> {
+    let mut random = Random::new(options.seed, 91);
+    let mut one = || {
+        let work = random.pick(&WORK_MS) / 1e3;
+        let load = LOAD.start + (LOAD.end - LOAD.start) * random.share();
+        Topic {
+            work: Duration::from_secs_f64(work),
+            work_cv: WORK_CV,
+            rate: load / work,
+            subscribers: 1,
+            bound: Duration::from_millis(random.pick(options.bounds.millis())),
+            is_serial: false,
+        }
+    };
+    (0..options.topics).map(|_| one()).collect()
+}
+
+/// The plans of all methods.
+pub(super) fn all(topics: &[Topic], options: &Options) -> Vec<Planned> {
+    let machines = Machines::Any(options.machine());
+    let problem = |together_max| Problem {
+        topics,
+        machines: &machines,
+        model: &Physics,
+        together_max,
+        margin: options.margin,
+    };
+    let ours = timed(OURS, Mode::Pool, || {
+        Some(improve(&mut Feasible::new(problem(TOGETHER_OURS)), options.seed, IMPROVE_MAX))
+    });
+    let mut found: Vec<Planned> = ours.into_iter().collect();
+    if let Some(ours) = found.first().cloned() {
+        let name = format!("{OURS}, a thread a topic");
+        found.push(Planned { name, mode: Mode::Threads, ..ours });
+    }
+    found.extend(timed("ffd", Mode::Pool, || {
+        let mut feasible = Feasible::new(problem(TOGETHER));
+        let order = feasible.by_latency_alone();
+        Some(first_fit(&mut feasible, &order))
+    }));
+    found.extend(timed(LFS, Mode::Pool, || {
+        largest_set(&mut Feasible::new(problem(TOGETHER)), QUESTIONS_MAX)
+    }));
+    for at_once in 1..if options.sweep { TOGETHER } else { 2 } {
+        found.extend(timed(&format!("lfs+ffd, k' = {at_once}"), Mode::Pool, || {
+            hybrid(&mut Feasible::new(problem(TOGETHER)), at_once, QUESTIONS_MAX)
+        }));
+    }
+    found
+}
+
+fn timed(name: &str, mode: Mode, solve: impl FnOnce() -> Option<Plan>) -> Option<Planned> {
+    let begun = Instant::now();
+    let plan = solve()?;
+    Some(Planned {
+        name: name.to_owned(),
+        plan,
+        took_ms: begun.elapsed().as_secs_f64() * 1e3,
+        mode,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn every_method_places_every_topic() {
+        let options = Line::parse_from(["lab", "--topics", "12", "--sweep"]).options;
+        let topics = draw(&options);
+        let planned = all(&topics, &options);
+        assert_eq!(planned.len(), 9);
+        for one in planned {
+            assert!(one.plan.unplaced.is_empty(), "{}", one.name);
+            let placed: usize = one.plan.nodes.iter().map(Vec::len).sum();
+            assert_eq!(placed, 12, "{}", one.name);
+        }
+    }
+}
