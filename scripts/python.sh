@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=target/python
 tools="numpy==2.4.6 grpcio==1.85.1 protobuf==7.36.2 opencv-python-headless==5.0.0.93 onnxruntime==1.32.0 paho-mqtt==2.2.0
+scikit-learn==1.9.1
 pandas==3.1.1 pandas-stubs==3.1.0.261029 prometheus-client==0.26.0 ruff==0.17.6 mypy==2.4.1
 types-protobuf==7.35.1.20260906"
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"

@@ -18,6 +18,8 @@ _SERVICE = "/tidegate.frames.v1.Frames/"
 _OPTIONS = [
     ("grpc.max_receive_message_length", FRAME_MAX),
     ("grpc.max_send_message_length", FRAME_MAX),
+    # A picture in one piece of HTTP/2, not in 64: each is encrypted, written and read on its own.
+    ("grpc.http2.max_frame_size", 1 << 20),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.initial_reconnect_backoff_ms", 100),

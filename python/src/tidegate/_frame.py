@@ -132,6 +132,11 @@ class Frame:
         """Frames since the last one that we were too slow for."""
         return self._message.skipped
 
+    @property
+    def is_late(self) -> bool:
+        """It came after its bound: only where `Policy.FLOOR` was asked for."""
+        return self._message.is_late
+
     def __repr__(self) -> str:
         """For people."""
         width, height = self.size

@@ -143,7 +143,7 @@ class Subscribed(_message.Message):
     def __init__(self, id: _Optional[int] = ...) -> None: ...
 
 class Frame(_message.Message):
-    __slots__ = ("camera", "frame", "captured_unix_ns", "age_us", "width", "height", "source_width", "source_height", "eighths", "quality", "is_gray", "accuracy", "accuracy_low", "jpeg", "skipped")
+    __slots__ = ("camera", "frame", "captured_unix_ns", "age_us", "width", "height", "source_width", "source_height", "eighths", "quality", "is_gray", "accuracy", "accuracy_low", "jpeg", "skipped", "left_us", "way_us", "is_late")
     CAMERA_FIELD_NUMBER: _ClassVar[int]
     FRAME_FIELD_NUMBER: _ClassVar[int]
     CAPTURED_UNIX_NS_FIELD_NUMBER: _ClassVar[int]
@@ -159,6 +159,9 @@ class Frame(_message.Message):
     ACCURACY_LOW_FIELD_NUMBER: _ClassVar[int]
     JPEG_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    LEFT_US_FIELD_NUMBER: _ClassVar[int]
+    WAY_US_FIELD_NUMBER: _ClassVar[int]
+    IS_LATE_FIELD_NUMBER: _ClassVar[int]
     camera: str
     frame: int
     captured_unix_ns: int
@@ -174,7 +177,10 @@ class Frame(_message.Message):
     accuracy_low: float
     jpeg: bytes
     skipped: int
-    def __init__(self, camera: _Optional[str] = ..., frame: _Optional[int] = ..., captured_unix_ns: _Optional[int] = ..., age_us: _Optional[int] = ..., width: _Optional[int] = ..., height: _Optional[int] = ..., source_width: _Optional[int] = ..., source_height: _Optional[int] = ..., eighths: _Optional[int] = ..., quality: _Optional[int] = ..., is_gray: _Optional[bool] = ..., accuracy: _Optional[float] = ..., accuracy_low: _Optional[float] = ..., jpeg: _Optional[bytes] = ..., skipped: _Optional[int] = ...) -> None: ...
+    left_us: int
+    way_us: int
+    is_late: bool
+    def __init__(self, camera: _Optional[str] = ..., frame: _Optional[int] = ..., captured_unix_ns: _Optional[int] = ..., age_us: _Optional[int] = ..., width: _Optional[int] = ..., height: _Optional[int] = ..., source_width: _Optional[int] = ..., source_height: _Optional[int] = ..., eighths: _Optional[int] = ..., quality: _Optional[int] = ..., is_gray: _Optional[bool] = ..., accuracy: _Optional[float] = ..., accuracy_low: _Optional[float] = ..., jpeg: _Optional[bytes] = ..., skipped: _Optional[int] = ..., left_us: _Optional[int] = ..., way_us: _Optional[int] = ..., is_late: _Optional[bool] = ...) -> None: ...
 
 class Infeasible(_message.Message):
     __slots__ = ("accuracy", "latency_ms")
