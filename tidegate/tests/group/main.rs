@@ -9,6 +9,7 @@ mod killed;
 mod moving;
 mod once;
 mod placing;
+mod planned;
 #[path = "../support/process.rs"]
 mod process;
 mod proving;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::client::{Publisher, Subscriber};
-use crate::{NAMES, Trio, wait_until};
+use crate::process::Node;
+use crate::{NAMES, Trio, told, wait_until};
 
 /// Results go back to the unit's own topics; the records themselves carry no output.
 const OPERATOR: &str = "[[stream]]\nto = []\n\
@@ -58,4 +59,17 @@ fn what_cannot_be_moved_stays_and_says_why() {
     std::fs::write(file, trio.config(1)).unwrap();
     assert!(!trio.give(1, &[]), "b does not run");
     drop(node);
+}
+
+#[test]
+fn topics_do_not_go_to_a_node_that_has_gone() {
+    let trio = Trio::new("gone", "");
+    let mut a = Node::start("group-gone-a", &trio.config(0));
+    a.wait_for("ready;");
+    let b = trio.start(1);
+    a.wait_for("connected to a member of the group member=b");
+    drop(b);
+    a.wait_for("member=b");
+    let (is_done, _, errors) = told(trio.order(1, &[]));
+    assert!(!is_done && errors.contains("the other node is away"), "{errors}");
 }

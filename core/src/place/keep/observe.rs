@@ -80,16 +80,18 @@ impl Keeper {
             node.silent_since = None;
             let before = node.loads.replace(loads.clone());
             let before = before.filter(|before| before.life == loads.life);
+            let earlier: BTreeMap<&str, &UnitLoad> =
+                before.iter().flat_map(|it| &it.units).map(|unit| (&*unit.name, unit)).collect();
+            let passed = before.as_ref().map(|before| loads.age.saturating_sub(before.age));
             for told in &loads.units {
                 let Some(unit) = self.units.get_mut(&told.name) else { continue };
                 if unit.node != name || unit.owner != told.owner {
                     continue;
                 }
                 unit.is_open = told.is_open;
-                let before = before.as_ref().and_then(|before| before_of(before, told));
-                let passed = before.map(|(age, _)| loads.age.saturating_sub(age));
+                let before = earlier.get(&*told.name).and_then(|before| counts_of(before, told));
                 let seen = passed.zip(before).zip(told.counts.as_ref()).and_then(
-                    |((passed, (_, before)), now)| seen(passed, before, now, unit.topic.as_ref()),
+                    |((passed, before), now)| seen(passed, before, now, unit.topic.as_ref()),
                 );
                 if let Some(seen) = &seen {
                     smooth(&mut unit.topic, &seen.topic);
@@ -121,11 +123,10 @@ fn owners_of(loads: &Loads, all: &mut Owners) {
     }
 }
 
-/// What the same owner told of a unit before, in the same epoch.
-fn before_of<'a>(before: &'a Loads, now: &UnitLoad) -> Option<(Duration, &'a Counts)> {
-    let known = before.units.iter().find(|unit| unit.name == now.name)?;
-    let is_same = known.owner == now.owner && known.is_open && now.is_open;
-    Some((before.age, known.counts.as_ref().filter(|_| is_same)?))
+/// What the same owner had counted of a unit before, in the same epoch.
+fn counts_of<'a>(before: &'a UnitLoad, now: &UnitLoad) -> Option<&'a Counts> {
+    let is_same = before.owner == now.owner && before.is_open && now.is_open;
+    before.counts.as_ref().filter(|_| is_same)
 }
 
 /// What happened in between; `None` where the counts are not of one and the same.
