@@ -69,10 +69,18 @@ fn topics_move_among_members_that_prove_who_they_are_and_by_nobody_else() {
 fn a_node_with_the_certificate_of_another_is_no_member() {
     let authority = Authority::new("group-posing");
     let mut trio = Trio::proven("posing", "", &authority);
-    let mut a = Node::start("group-posing-a", &trio.config(0));
-    a.wait_for("ready;");
     trio.proofs[1] = Proof::of(&authority, &authority.issue("c"));
     let mut b = Node::start("group-posing-b", &trio.config(1));
+    b.wait_for("ready;");
+    let mut a = Node::start("group-posing-a", &trio.config(0));
+    // Neither when it is dialled, nor when it dials.
+    let said = loop {
+        let said = a.wait_for(" of the group");
+        if said.ends_with("member=b") {
+            break said;
+        }
+    };
+    assert!(said.contains("the certificate there is that of \"c\""), "{said}");
     b.wait_for("the name in the certificate is not the node's");
     let (is_done, _, errors) = told(trio.order(1, &[]));
     assert!(!is_done && errors.contains("the other node is away"), "{errors}");
