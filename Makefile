@@ -7,15 +7,17 @@ TIME ?= 60
 CARGO ?= cargo
 LAB = $(CARGO) run --release --locked --quiet -p tidegate-lab --
 
-.PHONY: help run demo check test python wheel setup rivals sim lab bench report bench-full deb cross fuzz docs deny
+.PHONY: help run demo check test test-full python wheel setup rivals sim lab bench report bench-full deb cross fuzz docs deny
 help:
-	@sed -n 's/^\([a-z]*\): ## /\1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' Makefile
 run: ## the demo: alarms and bulk through a 2 Mbit/s uplink (needs Rust, a C and C++ compiler, cmake)
 	$(CARGO) run --release --locked -p tidegate -- demo
 check: ## format and lints
 	scripts/check.sh
 test: ## all that CI runs; installs what the tests need and says so
 	scripts/test.sh
+test-full: ## the same, and lints, types, documentation, other processors, many seeds: before an issue is closed
+	scripts/test.sh full
 rivals: ## installs the rivals that Debian has not, or only old ones: NATS by Go, zenoh by pip
 	scripts/rivals.sh
 setup: ## only installs what the tests need
@@ -25,7 +27,7 @@ demo: ## real sensor data to RabbitMQ over 2 Mbit/s, every record verified (need
 	$(LAB) demo
 sim: ## one scenario in virtual time: NAME, SEED
 	$(LAB) sim $(or $(NAME),node-hol) --seed $(SEED)
-lab: ## the long runs: many seeds (SEEDS), then the rivals in namespaces
+lab: ## the long runs: many seeds (SEEDS), rivals in namespaces, strangers, every fuzz target (FUZZ_TIME seconds each)
 	SEEDS=$(SEEDS) scripts/lab.sh
 report: ## a page of all that was measured here: target/results/report.md
 	$(LAB) report
@@ -37,15 +39,15 @@ deb: ## a Debian package of this machine's architecture, with a hardened service
 	scripts/deb.sh
 cross: ## builds for aarch64 and armv7 (only builds)
 	scripts/cross.sh
-fuzz: ## one fuzz target for a while: TARGET, TIME in seconds (needs nightly Rust and cargo-fuzz)
+fuzz: ## one fuzz target for a while, or all: TARGET, TIME in seconds (needs nightly Rust and cargo-fuzz; SKIP_MISSING=1 goes on without)
 	TARGET=$(TARGET) TIME=$(TIME) scripts/fuzz.sh
 python: ## lints and tests of the Python package (needs a package index)
 	$(CARGO) build --locked -p tidegate
-	scripts/python.sh
+	scripts/python.sh full
 wheel: ## the Python package with the program in it: target/wheel
 	$(CARGO) build --release --locked -p tidegate
 	TIDEGATE_BINARY=$(CURDIR)/target/release/tidegate python3 -m pip wheel --quiet --no-deps -w target/wheel ./python
 docs: ## the documentation of every crate; warnings are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
-deny: ## licences and bans of every dependency (needs cargo-deny)
+deny: ## licences, bans, known vulnerabilities of every dependency (needs cargo-deny and network; SKIP_MISSING=1 goes on without)
 	scripts/deny.sh

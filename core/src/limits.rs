@@ -32,6 +32,8 @@ pub const CUT_TIME: Duration = Duration::from_millis(8);
 pub const PREPARING_MAX: usize = 64;
 /// Records that endpoints may transform at once, per node.
 pub const TRANSFORMING_MAX: usize = 256;
+/// Records that wait for another script, after one has failed on them: their bytes count like those of all others.
+pub const WITHHELD_MAX: usize = 16_384;
 /// How long a path may be silent about what it was handed before it counts as down, from its round trip:
 /// three of them, for the first byte to be sent again twice, and never less than TCP's shortest time-out
 /// (200 ms in Linux), within which an answer may be held back.

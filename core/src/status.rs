@@ -207,6 +207,8 @@ pub struct UplinkStatus {
     pub min_rtt: Option<Duration>,
     /// Newest round trip seen.
     pub rtt: Option<Duration>,
+    /// Whether what leaves is mostly a backlog, for which the rate controller looks about less often.
+    pub is_patient: bool,
 }
 
 /// One output.
@@ -218,6 +220,9 @@ pub struct OutputStatus {
     pub lanes_up: usize,
     /// Its lanes.
     pub lanes: usize,
+    /// Whether the far end has been refusing what it is sent for a second or more, though not for good, and
+    /// records wait for it.
+    pub is_refusing: bool,
     /// Records sent and not confirmed.
     pub unconfirmed: u64,
     /// Records of other outputs' queues that went by it, ever.

@@ -2,11 +2,14 @@
 //!
 //! libFuzzer calls these on nightly Rust (`make fuzz`); `tidegate/tests/corpus.rs` replays every file
 //! of `fuzz/corpus/` through the same functions on stable Rust. That test includes this file, so it
-//! may use nothing but the product's crates.
+//! may use nothing but the product's crates, and crates of these.
 
+mod peers;
 pub mod seeds;
 
 use tidegate_core::topic::Filter;
+
+pub use self::peers::*;
 
 /// A target and its name, which is also the name of its corpus.
 pub type Target = (&'static str, fn(&[u8]));
@@ -27,6 +30,16 @@ pub const TARGETS: &[Target] = &[
     ("script_calls", script_calls),
     ("frames", frames),
     ("operator_memory", operator_memory),
+    ("group_frames", group_frames),
+    ("mirror_messages", mirror_messages),
+    ("fleet_messages", fleet_messages),
+    ("etcd_replies", etcd_replies),
+    ("frames_messages", frames_messages),
+    ("ext_proc", ext_proc),
+    ("certificates", certificates),
+    ("users_file", users_file),
+    ("group_state", group_state),
+    ("reload", reload),
 ];
 
 /// A filter and a topic, one a line: a filter that is accepted says so again, and matches exactly what
@@ -147,17 +160,17 @@ pub fn mqtt_source(data: &[u8]) {
 
 /// Four bytes an operation on a whole node, and what must hold after each.
 pub fn node_ops(data: &[u8]) {
-    tidegate_core::testing::run(data);
+    tidegate_testing::run(data);
 }
 
 /// A segment of the log.
 pub fn log_scan(data: &[u8]) {
-    tidegate_core::testing::scan_log(data);
+    tidegate_testing::scan_log(data);
 }
 
 /// What a peer says to a link.
 pub fn link_packets(data: &[u8]) {
-    tidegate_core::testing::hear(data);
+    tidegate_testing::hear(data);
 }
 
 /// A file of any format that a replay reads.

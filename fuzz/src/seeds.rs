@@ -4,6 +4,7 @@ mod amqp;
 mod link;
 mod log;
 mod mqtt;
+mod peers;
 
 /// A seed: its target, its file's name, its bytes.
 pub type Seed = (&'static str, &'static str, Vec<u8>);
@@ -28,6 +29,7 @@ pub fn seeds() -> Vec<Seed> {
     all.extend(script_calls());
     all.extend(log::seeds());
     all.extend(link::seeds());
+    all.extend(peers::seeds());
     all
 }
 
@@ -104,6 +106,7 @@ const ROWS: &[(&str, &str)] = &[
         "senml-odd",
         "[{\"n\":\"\",\"v\":1e999}]\n[{\"bn\":\"a#/+\",\"vb\":true}]\n{\"e\":[{\"n\":\"a\",\"v\":1}]}\n",
     ),
+    ("far-future", "{\"time\":\"6026-01-02\",\"v\":null}\n"),
     ("deep", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\n"),
 ];
 

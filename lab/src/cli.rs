@@ -47,6 +47,7 @@ Examples:
   lab sim lte-traces             recorded LTE links, beside BBR and what nobody can beat
   lab sim frames-traces          cameras over recorded channels, beside one that knows them
   lab bench kill9                every acknowledged record arrives, however often the node is killed
+  lab bench hostile              strangers push: memory, others' waits, losses
   lab bench fleet                four nodes that borrow each other's 4G uplinks, as in the simulation
   lab bench fleet-faults         nothing is lost when the leader, a lender or a borrower dies
   lab bench orchestrator         what leading a thousand nodes costs
@@ -158,7 +159,12 @@ impl Cli {
     ///
     /// # Errors
     /// What the command says, a promise that was broken in the run, or a signal that ends it.
-    pub async fn run(self) -> anyhow::Result<()> {
+    pub fn run(self) -> anyhow::Result<()> {
+        // Here and not in `main`: a future is compiled where it is polled.
+        tokio::runtime::Runtime::new()?.block_on(self.work())
+    }
+
+    async fn work(self) -> anyhow::Result<()> {
         usage::raise_open_files();
         let words: Vec<String> = std::env::args().skip(1).collect();
         let folder = self.results.unwrap_or_else(Archive::folder_of_target);

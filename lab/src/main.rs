@@ -5,9 +5,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use tidegate_lab::cli::Cli;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match Cli::parse().run().await {
+fn main() -> ExitCode {
+    match Cli::parse().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("lab: {error:#}");

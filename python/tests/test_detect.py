@@ -19,8 +19,6 @@ sys.path.insert(0, str(ROOT / "python/src"))
 from tidegate import _detect, detect  # noqa: E402
 from tidegate._frame import Image, encode  # noqa: E402
 
-MODEL = ROOT / "../shared/data/vision/FastestDet.onnx"
-
 
 def images(*jpegs: bytes) -> bytes:
     """As they are sent."""
@@ -72,17 +70,6 @@ class Detect(unittest.TestCase):
         ):
             (said,) = self.run_child(spec, "find = None\n")
             self.assertIn(words, str(said["error"]))
-
-    def test_a_model_finds_nothing_on_gray(self) -> None:
-        """Where a model and onnxruntime are there."""
-        try:
-            import onnxruntime  # noqa: F401
-        except ImportError:
-            self.skipTest("skipped: needs onnxruntime")
-        if not MODEL.exists():
-            self.skipTest(f"skipped: needs {MODEL}")
-        find, name, _ = detect.load(str(MODEL))
-        self.assertEqual((name, list(find(np.full((90, 160, 3), 114, np.uint8)))), ("FastestDet.onnx", []))
 
     def test_one_thing_is_one_box(self) -> None:
         """The surest of boxes that overlap stays, unless it is of another label."""

@@ -6,7 +6,7 @@
 mod streams;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
@@ -26,6 +26,8 @@ use crate::drive::{self, Running};
 use crate::fleet::{self, MemberOptions, Peer, Place, RelayCounts};
 use crate::frames::Shelf;
 use crate::input::mqtt::Clients;
+use crate::input::streams::Names;
+use crate::link::letters::Own;
 use crate::operators::Operators;
 use crate::parts::frames::start_frames;
 use crate::parts::{
@@ -102,11 +104,12 @@ async fn start_on(
     let mut log = open_log(config).await?;
     // What other nodes may not have heard that it was accepted.
     let accepted = log.as_mut().map(|log| std::mem::take(&mut log.opened.recovery.accepted));
-    let accepted = Arc::new(Mutex::new(accepted.unwrap_or_default()));
     let incarnation = log.as_ref().map_or_else(incarnation, |log| log.opened.incarnation);
     let boot = log.as_ref().map_or(0, |log| log.opened.boot);
+    let previous = log.as_ref().map_or(0, |log| log.opened.recovery.previous_boot());
     let options = node_options(config, incarnation, boot)?;
     let name = options.name.clone();
+    let names = Names::new(name.clone(), accepted.unwrap_or_default());
     let seat = options.fleet.map(|seat| usize::from(seat.output.0));
     let overhead = seat.map_or(Size::ZERO, |seat| options.outputs[seat].overhead);
     let scripts = config.script_specs().map_err(anyhow::Error::msg)?;
@@ -117,6 +120,8 @@ async fn start_on(
     });
     hub.set_scopes(scopes(config)?);
     let (mut running, ports) = drive::start_at(hub.clone(), options, Clock::start(), log, scripts)?;
+    let own = Own { node: name.clone(), incarnation, boot, previous };
+    running.intake.links().letters().are_of(own);
     let (mut inputs, mut outputs) = (Tasks::new(), Tasks::new());
     for (spec, port) in config.output.iter().zip(ports) {
         output(spec, port, &mut outputs)
@@ -126,7 +131,7 @@ async fn start_on(
     let clients = Arc::new(Clients::new());
     clients.restore(std::mem::take(&mut running.sessions));
     let relays = RelayCounts::new(overhead);
-    let door = Door { intake: running.intake.clone(), clients, accepted, relays: relays.clone() };
+    let door = Door { intake: running.intake.clone(), clients, names, relays: relays.clone() };
     let operators = Operators::start(config, hub, running.intake.clone()).await?;
     let group = start_group(config, name.clone(), &door, &mut inputs).await?;
     let (mut listens, mut links) = (Vec::new(), Vec::new());

@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and the help that teaches it.
 
 pub mod calibrate;
+mod dispatch;
 pub mod envoy;
 pub mod fleet;
 pub mod log;
@@ -17,6 +18,7 @@ use clap::{Args, Parser, Subcommand};
 use tidegate_core::units::Rate;
 
 use self::calibrate::CalibrateCommand;
+pub use self::dispatch::dispatch;
 use self::envoy::{EnvoyConfigArguments, ExtProcArguments};
 use self::fleet::{FleetArguments, OrchestrateArguments};
 use self::log::{ExplainArguments, LogCommand};
@@ -28,6 +30,7 @@ use self::script::ScriptCommand;
 use crate::config::Scheduler;
 use crate::config::units::{BitRate, Period, Quantity};
 use crate::logs::{Filter, Format};
+use crate::tls::Role;
 
 /// Carries streams of records from the edge, the urgent record first.
 #[derive(Debug, Parser)]
@@ -181,6 +184,10 @@ pub enum KeysCommand {
         /// A name or address at which it serves; may be given often. Without one it is a client's only
         #[arg(long = "host", value_name = "HOST")]
         hosts: Vec<String>,
+        /// What its holder may be, and nothing else; may be given often. Without one it may be all that
+        /// need not be asked for: no operator, and nothing where roles are required
+        #[arg(long = "role", value_name = "ROLE")]
+        roles: Vec<Role>,
         /// How long it is valid
         #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u64).range(1..=3650))]
         days: u64,
@@ -200,8 +207,9 @@ pub enum KeysCommand {
 const KEYS_HELP: &str = "\
 Examples:
   tidegate keys init pki
-  tidegate keys issue pki node --host gate-7.example --host 10.0.0.7    for a listener
-  tidegate keys issue pki plc-7 --days 90                               for a client
+  tidegate keys issue pki gate-7 --role node --host gate-7.example --host 10.0.0.7   for a listener
+  tidegate keys issue pki plc-7 --role client --days 90                  for a client
+  tidegate keys issue pki ops --role operator                            for who drains nodes
   tidegate keys rotate pki       ca.pem with both authorities; copy it to everybody, issue anew
   tidegate keys forget pki       the old authority is no longer trusted
 

@@ -225,12 +225,40 @@ pub struct MqttInputConfig {
     pub session_expiry: Option<Period>,
     /// Longest keepalive of MQTT 5 clients.
     pub keepalive_max: Option<Period>,
+    /// How long a new connection may take until its client is let in.
+    pub connect_timeout: Option<Period>,
+    /// How long a client that wanted no keepalive may be silent; zero is for ever.
+    pub idle_timeout: Option<Period>,
+    /// How long a packet above 32 KiB may take while others wait for its room.
+    pub packet_timeout: Option<Period>,
+    /// How long a client may refuse to read.
+    pub write_timeout: Option<Period>,
 }
 
 impl MqttInputConfig {
     /// The given time, or a day.
     pub fn session_expiry(&self) -> Period {
         self.session_expiry.unwrap_or(Period(Duration::from_secs(24 * 3600)))
+    }
+
+    /// The given time, or 10 s: what other brokers give a handshake.
+    pub fn connect_timeout(&self) -> Period {
+        self.connect_timeout.unwrap_or(Period(Duration::from_secs(10)))
+    }
+
+    /// The given time, or for ever (zero): the standard lets such a client be silent.
+    pub fn idle_timeout(&self) -> Period {
+        self.idle_timeout.unwrap_or(Period(Duration::ZERO))
+    }
+
+    /// The given time, or a minute.
+    pub fn packet_timeout(&self) -> Period {
+        self.packet_timeout.unwrap_or(Period(Duration::from_secs(60)))
+    }
+
+    /// The given time, or 30 s.
+    pub fn write_timeout(&self) -> Period {
+        self.write_timeout.unwrap_or(Period(Duration::from_secs(30)))
     }
 }
 

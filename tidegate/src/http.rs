@@ -4,7 +4,7 @@
 //! |------------|------------------------------------------------------------------------------|
 //! | `/`        | a page that shows the classes live                                           |
 //! | `/healthz` | 200 while the process and the node's loop live                               |
-//! | `/readyz`  | 200 when all listeners are bound and each output has a lane up, else 503     |
+//! | `/readyz`  | 200 when all listeners are bound and each output has a lane up whose records are taken, else 503 |
 //! | `/status`  | the node's status as JSON ([`NodeView`])                                     |
 //! | `/metrics` | the metrics as text for Prometheus                                           |
 //! | `/cameras/NAME` | frames of a camera with `preview = true`, as MJPEG                     |
@@ -115,6 +115,9 @@ impl Site {
         }
         for output in status.outputs.iter().filter(|output| output.lanes_up == 0) {
             missing.push_str(&format!("output {} has no connection\n", output.name));
+        }
+        for output in status.outputs.iter().filter(|output| output.is_refusing) {
+            missing.push_str(&format!("output {}: the far end refuses its records\n", output.name));
         }
         match missing.is_empty() {
             true => text(StatusCode::OK, "ready\n"),

@@ -36,3 +36,4 @@ pub mod status;
 pub mod systemd;
 pub mod tls;
 pub mod top;
+pub mod turns;

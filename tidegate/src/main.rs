@@ -2,15 +2,9 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
-use tidegate::cli::{Cli, Command};
-use tidegate::config::reference;
-use tidegate::fleet::ask;
-use tidegate::script::tools;
-use tidegate::{calibrate, demo, inspect, logs, place, plan, proxy, run, secrets, top};
-use tokio::runtime::Builder;
+use tidegate::cli::{Cli, dispatch};
 
 fn main() -> ExitCode {
     match dispatch(Cli::parse()) {
@@ -21,58 +15,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
-    let shows_a_table = matches!(cli.command, Command::Demo(_) | Command::Top(_));
-    logs::start(&cli.logs, shows_a_table)?;
-    let many = Builder::new_multi_thread;
-    match cli.command {
-        Command::Check(arguments) => run::check(&arguments.file),
-        Command::Config => {
-            write!(std::io::stdout(), "{}", reference::render())?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Run(arguments) => wait(many, run::run(arguments.config.as_deref())),
-        Command::Demo(arguments) => wait(many, demo::demo(&arguments)),
-        Command::Top(arguments) => wait(many, top::top(&arguments)),
-        Command::Log { command } => inspect::log(&command),
-        Command::Explain(arguments) => inspect::explain(&arguments),
-        Command::Orchestrate(arguments) => wait(gathering, run::orchestrate(&arguments)),
-        Command::Plan(arguments) => plan::plan(&arguments),
-        Command::Move(arguments) => wait(many, run::move_topics(&arguments)),
-        Command::Place(arguments) => wait(many, place::place(&arguments)),
-        Command::Drain(arguments) => wait(many, place::drain(&arguments)),
-        Command::Fleet(arguments) => wait(many, ask::fleet(&arguments)),
-        Command::Proxy(arguments) => proxy::run::proxy(&arguments),
-        Command::ExtProc(arguments) => proxy::run::ext_proc(&arguments),
-        Command::EnvoyConfig(arguments) => proxy::envoy::advice::envoy_config(&arguments),
-        Command::Script { command } => tools::script(&command),
-        Command::Calibrate { command } => calibrate::calibrate(&command),
-        Command::User { command } => secrets::user(&command),
-        Command::Keys { command } => secrets::keys(&command),
-    }
-}
-
-/// How long an orchestrator lets events gather before it looks at them.
-const GATHER: Duration = Duration::from_millis(5);
-
-/// A thread for many small steps that are in no hurry: several would only wake each other, and this one wakes
-/// for all that came meanwhile, not for each.
-fn gathering() -> Builder {
-    let mut builder = Builder::new_current_thread();
-    builder.on_thread_park(|| std::thread::sleep(GATHER));
-    builder
-}
-
-/// Runs a command that waits for the world, on these threads.
-fn wait(
-    threads: fn() -> Builder,
-    command: impl Future<Output = anyhow::Result<ExitCode>>,
-) -> anyhow::Result<ExitCode> {
-    let runtime = threads().enable_all().build()?;
-    let code = runtime.block_on(command);
-    // Threads that still look up a name would hold the process up.
-    runtime.shutdown_background();
-    code
 }

@@ -138,7 +138,7 @@ const STAGE: Metric = Metric::histogram(
 const BOUND: Metric =
     Metric::gauge("tidegate_stream_bound_seconds", "Latency bound on residence, as configured.");
 /// Every metric.
-pub const ALL: [Metric; 130] = [
+pub const ALL: [Metric; 132] = [
     INFO,
     UPTIME,
     HELD,
@@ -149,6 +149,7 @@ pub const ALL: [Metric; 130] = [
     inputs::DROPPED,
     inputs::REFUSED,
     inputs::DENIED,
+    inputs::UNPROVEN,
     broker::PUBLISHED,
     broker::DELIVERED,
     broker::DROPPED,
@@ -242,6 +243,7 @@ pub const ALL: [Metric; 130] = [
     orchestrator::DECISIONS,
     orchestrator::DECIDING,
     orchestrator::BEATS,
+    orchestrator::FALSE_CLAIMS,
     orchestrator::DIRECTIVES,
     orchestrator::GIVEN,
     orchestrator::ENDED,

@@ -45,7 +45,7 @@ pub struct Door {
     /// The MQTT clients of all inputs.
     pub clients: Arc<Clients>,
     /// What the node accepted from other nodes before it started.
-    pub accepted: Names,
+    pub names: Names,
     /// Where neighbours' records are counted.
     pub relays: RelayCounts,
 }
@@ -73,6 +73,10 @@ pub async fn start_input(
             connections_max: config.limits.connections as usize,
             session_expiry_max: mqtt.session_expiry().0,
             keepalive_max: mqtt.keepalive_max.map(|most| most.0).unwrap_or_default(),
+            connect_timeout: mqtt.connect_timeout().0,
+            idle_timeout: mqtt.idle_timeout().0,
+            packet_timeout: mqtt.packet_timeout().0,
+            write_timeout: mqtt.write_timeout().0,
             refused: match mqtt.refused {
                 config::Refused::Close => mqtt_input::Refused::Close,
                 config::Refused::Drop => mqtt_input::Refused::Drop,
@@ -312,7 +316,8 @@ fn secret(
         return value.map(Some).with_context(|| format!("{what}_env: variable {name}"));
     }
     let Some(file) = file else { return Ok(None) };
-    let text = std::fs::read_to_string(file)
+    let text = tls::private::look_at(file)
+        .and_then(|()| std::fs::read_to_string(file))
         .with_context(|| format!("{what}_file: {}", file.display()))?;
     Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
 }

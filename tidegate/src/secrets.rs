@@ -53,8 +53,8 @@ pub fn keys(command: &KeysCommand) -> anyhow::Result<ExitCode> {
                 "{folder}/ca.pem is the authority to trust; keep {folder}/ca.key secret"
             )?;
         }
-        KeysCommand::Issue { folder, name, hosts, days } => {
-            let issued = Authority::at(folder).issue(name, hosts, *days)?;
+        KeysCommand::Issue { folder, name, hosts, roles, days } => {
+            let issued = Authority::at(folder).issue_as(name, roles, hosts, *days)?;
             let (certificate, key) = (issued.certificate.display(), issued.key.display());
             writeln!(out, "{certificate} and {key}, for {} days", issued.days)?;
         }

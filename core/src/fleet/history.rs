@@ -51,6 +51,8 @@ pub struct Totals {
     pub decisions: u64,
     /// Beats that were news.
     pub beats: u64,
+    /// Beats that cannot be true, and count for nothing.
+    pub false_claims: u64,
     /// Directives for nodes.
     pub directives: u64,
     /// Grants that were given.

@@ -11,6 +11,7 @@
 mod agent;
 mod audit;
 mod candidates;
+mod ceiling;
 mod credit;
 pub mod custody;
 mod election;
@@ -40,6 +41,7 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 pub use self::agent::{Agent, AgentInput, AgentOutput, Holding, Measured};
 pub use self::audit::{ClassAudit, MatchingAudit};
 pub use self::candidates::{Candidates, Peer};
+pub use self::ceiling::FalseClaim;
 pub use self::credit::{Borrower, Lender};
 pub use self::custody::{Entrusted, Relayed};
 pub use self::election::{Election, ElectionInput, ElectionOptions, ElectionOutput, Holder};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::MatchingName;
+use super::{Amount, MatchingName};
 use crate::units::Ratio;
 
 /// Of agents and orchestrators alike.
@@ -10,6 +10,8 @@ use crate::units::Ratio;
 pub struct FleetOptions {
     /// Classes of every node.
     pub classes: usize,
+    /// What a node's uplink has at most: who claims more is not believed.
+    pub uplink_max: Amount,
     /// Who decides who carries what.
     pub matching: MatchingName,
     /// Part of an uplink that is not lent anew: a provider's own surprises fit in it.
@@ -44,6 +46,8 @@ impl Default for FleetOptions {
     fn default() -> Self {
         FleetOptions {
             classes: 3,
+            // 10 Gbit/s: no uplink that is worth lending has more.
+            uplink_max: Amount(1_250_000_000),
             matching: MatchingName::default(),
             headroom: Ratio::new(0.05),
             slack: Ratio::new(0.1),

@@ -6,6 +6,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::ceiling;
 use super::grants::{Entry, key};
 use super::history::{EndReason, Given, Totals};
 use super::ledger::{GrantStatus, Ledger, MemberStatus};
@@ -122,7 +123,7 @@ impl Orchestrator {
                 self.inherited = digest;
             }
             OrchestratorInput::Inherit(_) => {}
-            OrchestratorInput::Beat(beat) => self.hear(now, &beat),
+            OrchestratorInput::Beat(beat) => self.hear(now, beat),
             OrchestratorInput::Drain(node, is_drained) => {
                 if let Some(member) = self.ledger.members.get_mut(node) {
                     self.has_news |= member.is_drained != is_drained;
@@ -246,9 +247,14 @@ impl Orchestrator {
         self.outputs.clear();
     }
 
-    fn hear(&mut self, now: Time, beat: &Beat) {
+    fn hear(&mut self, now: Time, mut beat: Beat) {
         let Some(revision) = self.revision else { return };
-        let news = self.ledger.hear(now, beat, revision, self.options.classes);
+        if beat.check(self.options.uplink_max).is_err() {
+            self.ledger.totals.false_claims += 1;
+            return;
+        }
+        ceiling::within(&mut beat.tuple.demand, self.options.uplink_max);
+        let news = self.ledger.hear(now, &beat, revision, self.options.classes);
         self.ledger.totals.beats += u64::from(news != News::Old);
         self.has_news |= news != News::Old;
         if news == News::First

@@ -89,6 +89,8 @@ pub enum Control {
         /// Bytes/s.
         rate: Option<Rate>,
     },
+    /// Scripts have changed: they look at what was withheld for them.
+    Reconsider,
     /// New rules; the stored backlog is re-classed.
     Rules(Arc<Rules>),
     /// A local subscriber wants what matches.

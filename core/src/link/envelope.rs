@@ -22,6 +22,8 @@ const TTL: u8 = 2;
 const SOURCE_TIME: u8 = 4;
 /// Bit: an earlier attempt may have arrived where the record goes.
 const AGAIN: u8 = 8;
+/// Bit: letters prove that its sender may bring it. Only for who has said that it reads them.
+const PROOF: u8 = 16;
 
 /// A lease of a neighbour's uplink, by its fencing token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +47,8 @@ pub struct Envelope {
     pub ttl: Option<Duration>,
     /// When the source says it was made: nanoseconds since the Unix epoch.
     pub source_unix_ns: Option<u64>,
+    /// Letters ([`super::letter`]) about its origin, until the other end has them.
+    pub proof: Option<Bytes>,
     /// Key (for MQTT the topic), UTF-8.
     pub key: Bytes,
     /// What travels beside the payload.
@@ -64,7 +68,8 @@ impl Envelope {
         let flags = flag(self.grant.is_some(), GRANT)
             | flag(self.ttl.is_some(), TTL)
             | flag(self.source_unix_ns.is_some(), SOURCE_TIME)
-            | flag(self.again, AGAIN);
+            | flag(self.again, AGAIN)
+            | flag(self.proof.is_some(), PROOF);
         let mut to = Vec::with_capacity(64 + self.key.len() + self.payload.len());
         to.extend_from_slice(&[VERSION, flags, self.hop]);
         put_bytes(&mut to, self.identity.origin.node.as_bytes());
@@ -75,6 +80,9 @@ impl Envelope {
         let grant = self.grant.map(|grant| grant.0);
         for number in [grant, self.ttl.map(micros), self.source_unix_ns].into_iter().flatten() {
             put_varint(&mut to, number);
+        }
+        if let Some(proof) = &self.proof {
+            put_bytes(&mut to, proof);
         }
         put_bytes(&mut to, &self.key);
         put_varint(&mut to, self.properties.iter().count() as u64);
@@ -97,7 +105,7 @@ impl Envelope {
             return Err(WireError::Version(version));
         }
         let flags = reader.u8()?;
-        if flags & !(GRANT | TTL | SOURCE_TIME | AGAIN) != 0 {
+        if flags & !(GRANT | TTL | SOURCE_TIME | AGAIN | PROOF) != 0 {
             return Err(WireError::Feature(flags));
         }
         let hop = reader.u8()?;
@@ -117,6 +125,9 @@ impl Envelope {
         let grant = number(GRANT)?.map(GrantId);
         let ttl = number(TTL)?.map(Duration::from_micros);
         let source_unix_ns = number(SOURCE_TIME)?;
+        let has_proof = flags & PROOF != 0;
+        let proof = has_proof.then(|| reader.bytes()).transpose()?;
+        let proof = proof.map(|proof| bytes.slice_ref(proof));
         let key = bytes.slice_ref(reader.bytes()?);
         std::str::from_utf8(&key).map_err(|_| WireError::Malformed("key"))?;
         let count = reader.varint()?;
@@ -139,6 +150,7 @@ impl Envelope {
             left,
             ttl,
             source_unix_ns,
+            proof,
             key,
             properties,
             payload,
@@ -162,6 +174,7 @@ mod tests {
             left: Duration::from_millis(40),
             ttl: Some(Duration::from_secs(600)),
             source_unix_ns: Some(1_767_323_045_000_000_000),
+            proof: Some("letters".into()),
             key: "plant/7/alarm".into(),
             properties: Properties::new(vec![("unit".into(), "bar".into())]),
             payload: "1.5".into(),
@@ -173,8 +186,9 @@ mod tests {
         let whole = envelope();
         assert_eq!(Envelope::decode(&whole.encode()), Ok(whole.clone()));
         let properties = Properties::default();
-        let (grant, ttl, source_unix_ns) = (None, None, None);
-        let bare = Envelope { again: false, grant, ttl, source_unix_ns, properties, ..whole };
+        let (grant, ttl, source_unix_ns, proof) = (None, None, None, None);
+        let bare =
+            Envelope { again: false, grant, ttl, source_unix_ns, proof, properties, ..whole };
         assert_eq!(Envelope::decode(&bare.encode()), Ok(bare));
     }
 
@@ -188,7 +202,26 @@ mod tests {
             Envelope::decode(&bytes.into())
         };
         assert_eq!(with(0, 2), Err(WireError::Version(2)));
-        assert_eq!(with(1, 16), Err(WireError::Feature(16)));
+        assert_eq!(with(1, 32), Err(WireError::Feature(32)));
+    }
+
+    #[test]
+    fn a_record_without_letters_is_what_the_version_before_reads() {
+        let properties = Properties::default();
+        let (grant, ttl, source_unix_ns, proof) = (None, None, None, None);
+        let bare = Envelope {
+            again: false,
+            grant,
+            ttl,
+            source_unix_ns,
+            proof,
+            properties,
+            payload: "1.5".into(),
+            ..envelope()
+        };
+        let head = [&[1, 0, 1, 6][..], b"gate-7", &[0x9f, 0x39, 12, 0xd9, 2, 0xc0, 0xb8, 2]];
+        let rest = [&[13][..], b"plant/7/alarm", &[0], b"1.5"];
+        assert_eq!(bare.encode(), Bytes::from([head.concat(), rest.concat()].concat()));
     }
 
     proptest! {

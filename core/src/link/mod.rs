@@ -8,6 +8,7 @@
 pub mod accepted;
 mod assign;
 mod begun;
+pub mod claims;
 mod code;
 mod codec;
 mod control;
@@ -17,6 +18,8 @@ pub mod failure;
 mod guard;
 pub mod handover;
 mod in_flight;
+pub mod letter;
+pub mod lineage;
 mod options;
 mod outbox;
 pub mod packet;

@@ -167,7 +167,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Seeded;
+    use tidegate_testing::Seeded;
 
     const STEP: u64 = 25;
 

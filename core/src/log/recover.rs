@@ -73,6 +73,8 @@ pub struct RecoveredStream {
 pub struct Recovery {
     /// Whose log it is: node and incarnation; `None` for an empty log.
     pub owner: Option<(Arc<str>, u64)>,
+    /// The process that wrote the last segment; 0 for an empty log.
+    pub boot: u64,
     /// What the bits of `Destinations` mean here.
     pub outputs: Vec<Arc<str>>,
     /// Sequence of the last entry.
@@ -100,6 +102,11 @@ pub struct Recovery {
 }
 
 impl Recovery {
+    /// The process that wrote the log last; 0 where damage may hide a later one.
+    pub fn previous_boot(&self) -> u64 {
+        if self.is_certain { self.boot } else { 0 }
+    }
+
     /// The number for the next segment.
     pub fn next_segment(&self) -> SegmentId {
         SegmentId(self.segments.last_key_value().map_or(0, |(last, _)| last.0) + 1)
@@ -163,6 +170,7 @@ pub fn recover(parts: &[Part<'_>], keys: &Keys) -> Result<Recovery, LogError> {
         }
     }
     let begins = |(head, bytes): &(Opened, &[u8])| checkpoint_of(head, bytes).is_some();
+    recovery.boot = opened.last().map_or(0, |(head, _)| head.header.boot);
     let base = opened.iter().rposition(begins).unwrap_or(0);
     for (head, bytes) in &opened[base.min(opened.len())..] {
         recovery.read(head, bytes);

@@ -18,6 +18,8 @@ pub const PIECE_MAX: usize = 256 * 1024;
 const TEXT_MAX: usize = 1024;
 /// Segments that a message can name: more than any log has.
 const SEGMENTS_MAX: usize = 20_000;
+/// Bytes of the longest message of who has not said who it is.
+pub const HELLO_MAX: usize = TEXT_MAX + 64;
 /// Bytes of the longest message, its length aside.
 const MESSAGE_MAX: usize = PIECE_MAX + 64;
 /// Bytes before a message's body: its length.
@@ -57,6 +59,9 @@ pub enum Message {
     },
     /// The keeper takes nothing, and why: the last word.
     Refused(Arc<str>),
+    /// By which the keeper proves to others that it may bring the owner's records
+    /// ([`crate::link::letter`]); behind the first word, to who has said that it reads them.
+    Letters(Bytes),
 }
 
 /// The bytes are no message of this version.
@@ -84,6 +89,7 @@ impl Message {
             Message::Alive => 5,
             Message::Safe { .. } => 6,
             Message::Refused(_) => 7,
+            Message::Letters(_) => 8,
         }
     }
 
@@ -119,6 +125,7 @@ impl Message {
                 to.extend_from_slice(&upto.0.to_le_bytes());
             }
             Message::Refused(why) => to.extend_from_slice(why.as_bytes()),
+            Message::Letters(letters) => to.extend_from_slice(letters),
         }
         let length = (to.len() - begin - HEAD) as u32;
         to[begin..begin + HEAD].copy_from_slice(&length.to_le_bytes());
@@ -169,6 +176,7 @@ impl Message {
                 is_rest(Message::Safe { segment, upto }, &body)
             }
             7 => Ok(Message::Refused(text(&body)?)),
+            8 => Ok(Message::Letters(body)),
             _ => Err(Malformed("kind")),
         }
     }
@@ -191,9 +199,17 @@ fn place(body: &mut Bytes) -> Result<(SegmentId, Size), MessageError> {
 /// # Errors
 /// [`MessageError`]: then nothing that follows can be read either.
 pub fn take(input: &mut BytesMut) -> Result<Option<Message>, MessageError> {
+    take_within(input, MESSAGE_MAX)
+}
+
+/// The same where a message is at most so long: a longer one is refused by its first bytes.
+///
+/// # Errors
+/// As [`take`].
+pub fn take_within(input: &mut BytesMut, most: usize) -> Result<Option<Message>, MessageError> {
     let Some(head) = input.first_chunk::<HEAD>() else { return Ok(None) };
     let length = u32::from_le_bytes(*head) as usize;
-    if length == 0 || length > MESSAGE_MAX {
+    if length == 0 || length > most.min(MESSAGE_MAX) {
         return Err(Malformed("length"));
     }
     if input.len() < HEAD + length {
@@ -221,6 +237,7 @@ mod tests {
             Message::Alive,
             Message::Safe { segment, upto: Size(69) },
             Message::Refused("no room".into()),
+            Message::Letters("letters".into()),
         ]
     }
 

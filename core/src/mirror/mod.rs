@@ -14,7 +14,7 @@ mod copying;
 mod message;
 
 pub use self::copying::{Copying, Step};
-pub use self::message::{Message, MessageError, PIECE_MAX, VERSION, take};
+pub use self::message::{HELLO_MAX, Message, MessageError, PIECE_MAX, VERSION, take, take_within};
 
 use std::collections::BTreeMap;
 

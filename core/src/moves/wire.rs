@@ -13,6 +13,9 @@ use crate::record::{DropReason, RefuseReason};
 pub const VERSION: u8 = 1;
 /// Bytes of the longest frame, its length aside: a record of the largest size, and what is around it.
 pub const FRAME_MAX: usize = 264 << 20;
+/// Bytes of the longest frame of who has not proven to be a member, or has nothing long to say: first words, answers
+/// and commands.
+pub const WORDS_MAX: usize = 4 * 1024;
 /// Longest name of a node, and longest reason.
 const TEXT_MAX: usize = 1024;
 /// Bytes before a frame's body: its length.
@@ -146,9 +149,17 @@ impl Frame {
     /// # Errors
     /// See [`FrameError`].
     pub fn take(from: &mut BytesMut) -> Result<Option<Frame>, FrameError> {
+        Frame::take_within(from, FRAME_MAX)
+    }
+
+    /// The same where a frame is at most so long: a longer one is refused by its first bytes.
+    ///
+    /// # Errors
+    /// See [`FrameError`].
+    pub fn take_within(from: &mut BytesMut, most: usize) -> Result<Option<Frame>, FrameError> {
         let Some(head) = from.first_chunk::<HEAD>() else { return Ok(None) };
         let length = u32::from_le_bytes(*head) as usize;
-        if length == 0 || length > FRAME_MAX {
+        if length == 0 || length > most.min(FRAME_MAX) {
             return Err(Malformed("length"));
         }
         if from.len() < HEAD + length {

@@ -9,10 +9,11 @@ use slotmap::SparseSecondaryMap;
 
 use super::facts::Latencies;
 use super::{Held, Node};
+use crate::adapt::Otherwise;
 use crate::io::{Content, Output, PrepareError, PrepareTask};
-use crate::limits::TRANSFORMING_MAX;
+use crate::limits::{TRANSFORMING_MAX, WITHHELD_MAX};
 use crate::queue::{Delivery, DeliveryKey, Place, RecordKey};
-use crate::record::{Body, Record, WorkId};
+use crate::record::{Body, DropReason, Fate, Record, WorkId};
 use crate::units::{Size, Time};
 
 /// What scripts make of waiting records.
@@ -26,6 +27,10 @@ pub(super) struct Adapted {
     pub(super) latencies: Latencies,
     /// Deliveries that their script has not seen yet, in the order of arrival.
     pub(super) unseen: VecDeque<DeliveryKey>,
+    /// What becomes of deliveries whose verdicts cannot be done, where they do not go as they are.
+    pub(super) guarded: SparseSecondaryMap<DeliveryKey, Otherwise>,
+    /// Deliveries that wait for other scripts, out of their queues, in the order of arrival.
+    withheld: VecDeque<DeliveryKey>,
 }
 
 impl Adapted {
@@ -94,11 +99,11 @@ impl Node {
     }
 
     /// Has an endpoint transform a waiting delivery. It is out of its queue meanwhile, or stands in it and
-    /// holds it up. Where too many are under transformation it stays as it is.
-    pub(super) fn transform(&mut self, key: DeliveryKey, endpoint: u16, ordered: bool) {
+    /// holds it up. Where too many are under transformation it stays as it is: false.
+    pub(super) fn transform(&mut self, key: DeliveryKey, endpoint: u16, ordered: bool) -> bool {
         let is_ready = self.queues.get(key).is_some_and(|delivery| delivery.ready);
         if !is_ready || self.adapted.transforming.len() >= TRANSFORMING_MAX {
-            return;
+            return false;
         }
         if ordered {
             self.queues.hold(key);
@@ -110,9 +115,43 @@ impl Node {
         self.adapted.transforming.insert(work, key);
         let task = PrepareTask::Transform { endpoint };
         self.outbox.push_back(Output::Prepare { work, id: key.into(), task });
+        true
     }
 
-    /// An endpoint has answered, or will not: then the original goes.
+    /// What was decided of a delivery cannot be done.
+    pub(super) fn fail_guarded(&mut self, now: Time, key: DeliveryKey) {
+        let otherwise = self.adapted.guarded.get(key).copied().unwrap_or_default();
+        self.fail(now, key, otherwise);
+    }
+
+    /// A waiting delivery's script has failed.
+    pub(super) fn fail(&mut self, now: Time, key: DeliveryKey, otherwise: Otherwise) {
+        match otherwise {
+            Otherwise::Pass => {}
+            Otherwise::Hold if self.adapted.withheld.len() < WITHHELD_MAX => {
+                self.queues.take(key);
+                self.adapted.withheld.push_back(key);
+            }
+            Otherwise::Drop | Otherwise::Hold => {
+                self.finish(now, key, Fate::Dropped(DropReason::Script));
+            }
+        }
+    }
+
+    /// Scripts have changed: they look at what was withheld, in its order.
+    pub(super) fn reconsider(&mut self, now: Time) {
+        let withheld = std::mem::take(&mut self.adapted.withheld);
+        // Each comes back as the first of its queue.
+        for &key in withheld.iter().rev() {
+            if self.queues.get(key).is_some_and(|delivery| delivery.place() == Place::Taken) {
+                self.come_back(now, key);
+                self.queues.hold(key);
+            }
+        }
+        self.adapted.unseen.extend(withheld);
+    }
+
+    /// An endpoint has answered, or will not: then the original goes, unless its script must not fail.
     pub(super) fn transformed(
         &mut self,
         now: Time,
@@ -122,9 +161,11 @@ impl Node {
         if self.queues.get(key).is_some_and(|delivery| delivery.place() == Place::Taken) {
             self.come_back(now, key);
         }
-        if let Ok(payload) = result {
-            self.replace(key, Content { payload: Some(payload), ..Content::default() });
-        }
+        let content = |payload| Content { payload: Some(payload), ..Content::default() };
+        let is_done = result.is_ok_and(|payload| self.replace(key, content(payload)));
         self.make_ready(key);
+        if !is_done {
+            self.fail_guarded(now, key);
+        }
     }
 }

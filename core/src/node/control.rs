@@ -32,6 +32,7 @@ impl Node {
             }
             Control::Neighbour { peer, name } => self.redirect.name(peer, name),
             Control::Pace { queue, rate } => self.queues.set_rate(now, queue.into(), rate),
+            Control::Reconsider => self.reconsider(now),
             Control::Rules(rules) => self.reload(now, &rules),
             Control::Subscribe { .. } | Control::Unsubscribe { .. } => {
                 self.report(Event::Unsupported("a local subscription"));

@@ -34,9 +34,19 @@ impl Node {
             Edit::Redirect(_, Destination::Session(_)) => {
                 self.report(Event::Unsupported("a redirection to a local subscriber"));
             }
-            Edit::Replace(_, content) => _ = self.replace(key, content),
+            Edit::Replace(_, content) => {
+                if !self.replace(key, content) {
+                    self.fail_guarded(now, key);
+                }
+            }
+            Edit::Guard(_, otherwise) => _ = self.adapted.guarded.insert(key, otherwise),
+            Edit::Fail(_, otherwise) => self.fail(now, key, otherwise),
             Edit::Insert(_, content) => self.insert_after(now, key, content),
-            Edit::Transform { endpoint, ordered, .. } => self.transform(key, endpoint, ordered),
+            Edit::Transform { endpoint, ordered, .. } => {
+                if !self.transform(key, endpoint, ordered) {
+                    self.fail_guarded(now, key);
+                }
+            }
         }
     }
 

@@ -57,6 +57,7 @@ impl Node {
         self.read_ahead_deliveries(ids);
         for &id in ids {
             if let Some(number) = self.take_unconfirmed(destination, id.into()) {
+                self.takes_again(destination);
                 self.peer_answered(now, id.into());
                 self.handed(now, id.into(), number);
                 self.finish(now, id.into(), Fate::Confirmed);
@@ -80,8 +81,27 @@ impl Node {
             self.peer_answered(now, key);
             match reason {
                 Refusal::Final(reason) => self.finish(now, key, Fate::Dropped(reason)),
-                Refusal::Retry => self.send_again(now, key, true),
+                Refusal::Retry => {
+                    if let Some(output) = self.output_mut(destination) {
+                        output.refused_since.get_or_insert(now);
+                    }
+                    self.send_again(now, key, false);
+                }
             }
+        }
+    }
+
+    fn output_mut(&mut self, destination: Destination) -> Option<&mut OutputState> {
+        let Destination::Output(output) = destination else { return None };
+        self.outputs.get_mut(usize::from(output.0))
+    }
+
+    /// What was refused for now may be taken again.
+    fn takes_again(&mut self, destination: Destination) {
+        let Some(output) = self.output_mut(destination) else { return };
+        output.refused_since = None;
+        if std::mem::take(&mut output.is_shut) && output.is_open() {
+            self.report(Event::Destination { destination, up: true });
         }
     }
 
@@ -98,13 +118,14 @@ impl Node {
         self.queues.take_unconfirmed(&mut lane.unconfirmed, key).then_some(number)
     }
 
-    /// Back to the head of its queue, to be sent from its first byte.
-    fn send_again(&mut self, now: Time, key: DeliveryKey, may_have_arrived: bool) {
+    /// Back to the head of its queue, to be sent from its first byte. It may have arrived, where a
+    /// connection was lost as where a far end refuses it: a part of that may have taken it.
+    fn send_again(&mut self, now: Time, key: DeliveryKey, was_lost: bool) {
         let Some(delivery) = self.queues.get_mut(key) else { return };
-        delivery.progress.again |= may_have_arrived;
+        delivery.progress.again = true;
         delivery.progress.picked = Size::ZERO;
         delivery.progress.handed_at = Time::FAR;
-        if delivery.progress.again {
+        if was_lost {
             let stream = self.held[delivery.record].stream;
             self.tally.again(self.streams.get(stream).rule);
         }
@@ -133,12 +154,13 @@ impl Node {
     pub(super) fn path_state(&mut self, now: Time, path: PathId, state: PathState) {
         let Some(output) = self.outputs.get_mut(usize::from(path.output.0)) else { return };
         let first_path = output.first_path;
-        let was_up = output.lanes.iter().any(|lane| lane.is_up);
+        let was_up = output.is_open();
         let Some(lane) = output.lanes.get_mut(usize::from(path.lane)) else { return };
         let is_up = state == PathState::Up;
         let LaneState { current, mut unconfirmed, last_number, .. } = std::mem::take(lane);
         *lane = LaneState { is_up, last_number, ..LaneState::default() };
-        let is_any_up = output.lanes.iter().any(|lane| lane.is_up);
+        output.is_shut |= !is_up && output.refused_since.is_some();
+        let is_any_up = output.is_open();
         let uplink = self.options.outputs[usize::from(path.output.0)].uplink;
         let place = first_path + usize::from(path.lane);
         self.uplinks[usize::from(uplink.0)].uplink.path_down(place);

@@ -1,6 +1,7 @@
 //! The late choice: when the uplink is free, and never earlier, the most urgent ready record goes.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::Node;
 use super::facts::Silence;
@@ -50,7 +51,14 @@ pub(super) struct OutputState {
     pub(super) is_down: bool,
     /// Records and bytes that went by it though their queue is another output's.
     pub(super) redirected: (u64, Size),
+    /// When the far end refused for now what it was sent, and since when it has confirmed nothing.
+    pub(super) refused_since: Option<Time>,
+    /// A connection went down after such a refusal: a new one shows nothing before it confirms something.
+    pub(super) is_shut: bool,
 }
+
+/// Shorter than this a far end's refusals are a queue that is full for a moment.
+const REFUSING: Duration = Duration::from_secs(1);
 
 impl OutputState {
     pub(super) fn new(lanes: usize, first_path: usize) -> Self {
@@ -59,9 +67,21 @@ impl OutputState {
             first_path,
             is_down: false,
             redirected: Default::default(),
+            refused_since: None,
+            is_shut: false,
         };
         state.lanes.resize_with(lanes, LaneState::default);
         state
+    }
+
+    /// Whether it takes records, as far as can be seen.
+    pub(super) fn is_open(&self) -> bool {
+        !self.is_shut && self.lanes.iter().any(|lane| lane.is_up)
+    }
+
+    /// Whether the far end has been refusing for so long that somebody should look.
+    pub(super) fn is_refusing(&self, now: Time) -> bool {
+        self.refused_since.is_some_and(|since| now.since(since) >= REFUSING)
     }
 
     /// Deliveries sent in part or whole and not confirmed.
@@ -298,63 +318,5 @@ impl Candidates {
                 Timing::Late => view.late = Some(candidate.piece),
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::io::Input;
-    use crate::options::NodeOptions;
-    use crate::record::AcceptMode;
-    use crate::rules::{Rule, Rules};
-    use crate::testing::{Disk, Wire, offer, trial_options};
-
-    /// A roomy node whose every record is durable.
-    fn options(boot: u64) -> NodeOptions {
-        let mut options = trial_options(0);
-        let all = Rule::catch_all(&options.classes, vec![OutputId(0)]);
-        let rule = Rule { accept: AcceptMode::Durable, ..all };
-        options.rules = Rules::new(vec![rule]).unwrap();
-        options.memory = Size::from_mib(8);
-        let log = options.log.as_mut().unwrap();
-        (log.boot, log.bound, log.segment) = (boot, Size::from_mib(8), Size::from_mib(1));
-        options
-    }
-
-    fn offer_many(wire: &mut Wire) {
-        for _ in 0..300 {
-            wire.handle(Input::Arrived(vec![offer(wire.now, 0, "state", 1_500)]));
-        }
-        wire.sync();
-    }
-
-    #[test]
-    fn an_uplink_is_patient_while_a_backlog_is_sent() {
-        let mut wire = Wire::new(Node::new(options(1)).unwrap());
-        wire.poll();
-        wire.sync();
-        wire.open(0, "sensor");
-        offer_many(&mut wire);
-        let empty = Disk::new(Wire::log_name(&wire.node), Vec::new());
-        let disk = std::mem::replace(&mut wire.disk, empty);
-        let node = Node::resume(options(2), disk.recover().unwrap()).unwrap();
-        let name = Wire::log_name(&node);
-        let mut wire = Wire::on(node, disk.boot(name));
-        wire.poll();
-        wire.sync();
-        wire.open(0, "sensor");
-        wire.up();
-        let is_patient = |wire: &Wire| wire.node.uplinks[0].uplink.is_patient();
-        assert!(!is_patient(&wire));
-        while wire.read_back() {
-            wire.run(Duration::from_millis(5));
-        }
-        assert!(is_patient(&wire), "a backlog of 450 kB went");
-        offer_many(&mut wire);
-        wire.run(Duration::from_millis(5));
-        assert!(!is_patient(&wire), "as much that is fresh went");
     }
 }

@@ -1,10 +1,12 @@
 //! The node's snapshot of itself.
 
 use super::Node;
+use super::forward::OutputState;
 use crate::allocate::{Allocation, Demand, allocate, wanted_rate};
 use crate::class::{ClassId, ClassSpec};
 use crate::estimate::queue_delay;
 use crate::io::OutputId;
+use crate::options::OutputOptions;
 use crate::status::{
     ClassStatus, Counts, LogStatus, NodeStatus, OutputStatus, RuleStatus, Stages, UplinkStatus,
 };
@@ -27,7 +29,7 @@ impl Node {
             classes,
             rules,
             uplinks: self.uplinks(),
-            outputs: self.output_status(),
+            outputs: self.output_status(now),
             held_bytes: self.held_bytes,
             memory: self.options.memory,
             held: self.held(),
@@ -177,22 +179,32 @@ impl Node {
                 in_flight: state.uplink.in_flight(),
                 min_rtt: state.uplink.min_rtt(),
                 rtt: state.uplink.rtt(),
+                is_patient: state.uplink.is_patient(),
             }
         };
         self.options.uplinks.iter().zip(&self.uplinks).map(status).collect()
     }
 
-    fn output_status(&self) -> Vec<OutputStatus> {
-        let status = |(options, state): (&crate::options::OutputOptions, &super::OutputState)| {
+    fn output_status(&self, now: Time) -> Vec<OutputStatus> {
+        let options = self.options.outputs.iter().zip(&self.outputs);
+        let status = |(place, (options, state)): (usize, (&OutputOptions, &OutputState))| {
+            let output = OutputId(place as u16);
             OutputStatus {
                 name: options.name.clone(),
                 lanes_up: state.lanes.iter().filter(|lane| lane.is_up).count(),
                 lanes: state.lanes.len(),
+                is_refusing: state.is_refusing(now) && self.has_work(output, state),
                 unconfirmed: state.unconfirmed() as u64,
                 redirected_records: state.redirected.0,
                 redirected: state.redirected.1,
             }
         };
-        self.options.outputs.iter().zip(&self.outputs).map(status).collect()
+        options.enumerate().map(status).collect()
+    }
+
+    /// Whether anything is to be sent by an output, or is under way.
+    fn has_work(&self, output: OutputId, state: &OutputState) -> bool {
+        let waits = |(class, _)| self.queues.backlog(class, output).bytes > Size::ZERO;
+        state.unconfirmed() > 0 || self.options.classes.iter().any(waits)
     }
 }

@@ -64,6 +64,7 @@ fn envelope() -> Envelope {
         left: Duration::from_millis(40),
         ttl: Some(Duration::from_secs(600)),
         source_unix_ns: Some(1),
+        proof: None,
         key: "plant/7".into(),
         properties: Properties::new(vec![("unit".into(), "bar".into())]),
         payload: "1.5".into(),

@@ -8,6 +8,7 @@ pub mod core;
 pub mod fleet;
 pub mod frames;
 pub mod hol;
+pub mod hostile;
 pub mod ingest;
 pub mod kill9;
 pub mod link;

@@ -10,10 +10,12 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate_testbed::free_address;
+
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::broker::subscriber::Subscriber;
-use super::ingest::server::{Server, free_address};
+use super::ingest::server::Server;
 use crate::load::raw;
 use crate::load::{Arrivals, Share};
 use crate::net::watch::Watch;
@@ -149,7 +151,7 @@ fn agenda(loads: &[Load], seed: u64, time: Duration) -> io::Result<Vec<(Duration
 pub(super) fn measure(loads: &[Load], setup: &Setup<'_>) -> io::Result<Answer> {
     // Threads inherit where they may run: this one's places are given back when the run is over.
     let _place = setup.is_alone.then(Elsewhere::go).transpose()?;
-    let address = free_address()?;
+    let address = free_address();
     let text = config(loads, setup.mode, address);
     let program = setup.tidegate.to_str().ok_or_else(|| io::Error::other("the program's path"))?;
     let server = if setup.is_alone {

@@ -14,8 +14,8 @@ use crate::bench::contestants::Contestant;
 #[cfg(feature = "stores")]
 use crate::bench::spool;
 use crate::bench::{
-    backlog, broker, core, fleet, hol, ingest, kill9, link, load, model, moves, orchestrator,
-    overhead, placelive, sensitivity, sidecar, world,
+    backlog, broker, core, fleet, hol, hostile, ingest, kill9, link, load, model, moves,
+    orchestrator, overhead, placelive, sensitivity, sidecar, world,
 };
 use crate::janus;
 use crate::net::wire;
@@ -88,6 +88,8 @@ pub(super) enum Bench {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Strangers push against a node of default limits: memory, others' waits and losses, beside a served client
+    Hostile(hostile::Options),
     /// A node that was killed with a large backlog in its log: when do live records go, and how fast?
     Backlog {
         /// Payload in the log
@@ -196,8 +198,7 @@ impl Bench {
     pub(super) async fn run(self) -> anyhow::Result<Option<Findings>> {
         match self {
             Bench::Hol { seconds, drain, runs, only } => {
-                let all = hol::Options::default().contestants;
-                let contestants = if only.is_empty() { all } else { only };
+                let contestants = if only.is_empty() { hol::contestants() } else { only };
                 on_links(hol::run(hol::Options { contestants, seconds, drain, runs })).await
             }
             Bench::Ingest { records, runs, connections } => {
@@ -224,6 +225,7 @@ impl Bench {
                 };
                 on_links(kill9::run(options)).await
             }
+            Bench::Hostile(options) => Ok(Some(hostile::run(options).await?)),
             Bench::Backlog { size, seconds } => {
                 on_tuns(backlog::run(backlog::Options { bytes: size.0, seconds })).await
             }

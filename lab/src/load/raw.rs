@@ -39,13 +39,15 @@ pub fn subscribe_packet(filter: &str, qos: u8) -> Vec<u8> {
     packet(0x82, &body)
 }
 
-fn push_text(body: &mut Vec<u8>, text: &str) {
+/// A text behind its length.
+pub(crate) fn push_text(body: &mut Vec<u8>, text: &str) {
     let length = u16::try_from(text.len()).expect("texts of the load are short");
     body.extend(length.to_be_bytes());
     body.extend(text.as_bytes());
 }
 
-fn packet(first: u8, body: &[u8]) -> Vec<u8> {
+/// A packet: its first byte, the length of its body, its body.
+pub(crate) fn packet(first: u8, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![first];
     let mut left = body.len();
     loop {

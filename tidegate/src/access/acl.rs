@@ -84,13 +84,16 @@ impl Grants {
             .is_ok_and(|topic| rights.iter().any(|right| right.matches(topic)))
     }
 
-    /// Whether all topics are allowed.
+    /// Whether all topics are allowed but those that are the server's own.
     pub fn is_everything(&self) -> bool {
         self.filters.is_none()
     }
 
     /// Whether a topic may be published to.
     pub fn allows(&mut self, topic: &Bytes) -> bool {
+        if is_of_server(topic) {
+            return false;
+        }
         let Some(filters) = &self.filters else { return true };
         if !self.last.is_empty() && self.last == topic {
             return true;
@@ -102,6 +105,12 @@ impl Grants {
         }
         is_allowed
     }
+}
+
+/// Whether a topic is one by which servers speak of themselves (MQTT 5, 4.7.2): no client publishes to it,
+/// whatever its rights are, for others would believe it.
+pub fn is_of_server(topic: &[u8]) -> bool {
+    topic.strip_prefix(b"$SYS").is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
 /// Whether a pattern with `*` covers a name. The first place that fits each part is as good as any
@@ -161,6 +170,18 @@ mod tests {
         assert!(may(None, "public/a") && !may(None, "by/") && may(Some("x"), "by/x"));
         assert!(!may(Some("plc-+"), "factory/plc-7/a") && !may(Some("plc-#"), "factory/a"));
         assert!(Grants::default().allows(&Bytes::from_static(b"anything")));
+        let everything = [rule(None, &["#", "$SYS/#"])];
+        let mut grants = Grants::new(Some(&everything), None);
+        for (topic, is_allowed) in [
+            ("$SYS/broker/uptime", false),
+            ("$SYS", false),
+            ("$SYSTEM/a", false),
+            ("a/$SYS/b", true),
+        ] {
+            assert_eq!(grants.allows(&Bytes::from_static(topic.as_bytes())), is_allowed, "{topic}");
+        }
+        assert!(Grants::default().allows(&Bytes::from_static(b"$SYSTEM/a")));
+        assert!(!Grants::default().allows(&Bytes::from_static(b"$SYS/a")));
     }
 
     #[test]

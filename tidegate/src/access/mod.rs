@@ -6,17 +6,21 @@
 mod acl;
 pub mod users;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tidegate_core::turns::Bounds;
 
-pub use self::acl::{Allow, Grants};
+pub use self::acl::{Allow, Grants, is_of_server};
 use self::users::UserFile;
 use crate::tls::Certificate;
+use crate::turns::Desk;
 
 /// Passwords that are checked at once, at most. One takes some 20 MB and 20 ms of a processor, off the
 /// threads that carry records.
 const CHECKS_MAX: usize = 4;
+/// Who may wait for such a check: as many as are done before a client gives up.
+const WAITING: Bounds = Bounds { all: 512, network: 256, name: 64 };
 
 /// Who a client is.
 #[derive(Debug)]
@@ -43,6 +47,9 @@ pub enum Denied {
     /// A name is needed.
     #[error("no user name, and anonymous clients are not let in")]
     Anonymous,
+    /// So many wait for their passwords to be checked that it would not be told in time.
+    #[error("too many clients wait for their passwords to be checked")]
+    Busy,
     /// The certificate says no name.
     #[error("no common name in the certificate of the client")]
     Certificate,
@@ -54,6 +61,7 @@ impl Denied {
         match self {
             Denied::Password => "password",
             Denied::Anonymous => "anonymous",
+            Denied::Busy => "busy",
             Denied::Certificate => "certificate",
         }
     }
@@ -74,7 +82,7 @@ pub struct Access {
     identification: Identification,
     /// `None` allows everything.
     allow: Option<Vec<Allow>>,
-    checks: Arc<Semaphore>,
+    checks: Arc<Desk>,
 }
 
 impl Default for Access {
@@ -88,15 +96,20 @@ impl Access {
     pub fn new(identification: Identification, allow: Option<Vec<Allow>>) -> Access {
         // A flood of logins must leave most processors to the records.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let checks = Arc::new(Semaphore::new((processors / 4).clamp(1, CHECKS_MAX)));
+        let checks = Desk::new((processors / 4).clamp(1, CHECKS_MAX), WAITING);
         Access { identification, allow, checks }
     }
 
-    /// Lets a client in, or not. `certificate` is the one that it proved to have.
+    /// Lets a client at this address in, or not. `certificate` is the one that it proved to have.
     ///
     /// # Errors
     /// Why not.
-    pub async fn login(&self, claim: Claim, certificate: Option<&[u8]>) -> Result<Grants, Denied> {
+    pub async fn login(
+        &self,
+        claim: Claim,
+        certificate: Option<&[u8]>,
+        address: IpAddr,
+    ) -> Result<Grants, Denied> {
         let user = match &self.identification {
             Identification::Nobody => None,
             Identification::Certificate => {
@@ -109,7 +122,7 @@ impl Access {
                 (None, _) => return Err(Denied::Anonymous),
                 (Some(name), password) => {
                     let password = password.ok_or(Denied::Password)?;
-                    self.check(users, name.clone(), password).await?;
+                    self.check(users, name.clone(), password, address).await?;
                     Some(name)
                 }
             },
@@ -117,16 +130,36 @@ impl Access {
         Ok(Grants::new(self.allow.as_deref(), user.as_deref()))
     }
 
-    async fn check(&self, users: &UserFile, name: String, password: Vec<u8>) -> Result<(), Denied> {
+    /// Checks a password. What was right or wrong before is told at once; for the rest, addresses take
+    /// turns, and names at an address.
+    async fn check(
+        &self,
+        users: &UserFile,
+        name: String,
+        password: Vec<u8>,
+        address: IpAddr,
+    ) -> Result<(), Denied> {
         let users = users.current();
-        if users.remembers(&name, &password) {
-            return Ok(());
+        if let Some(is_right) = users.recall(&name, &password) {
+            return if is_right { Ok(()) } else { Err(Denied::Password) };
         }
-        let permit = self.checks.clone().acquire_owned().await;
+        let asker = self.checks.asker(address, &name);
+        let turn = self.checks.turn(asker).await.map_err(|_| Denied::Busy)?;
+        let checks = self.checks.clone();
         let check = move || {
             // Held until the work is done, also where nobody waits for it any more.
-            let _permit = permit;
-            users.verify(&name, &password)
+            let _turn = turn;
+            // Another client of the same name may have asked meanwhile.
+            if let Some(is_right) = users.recall(&name, &password) {
+                return is_right;
+            }
+            let is_right = users.verify(&name, &password);
+            if is_right {
+                checks.right(asker)
+            } else {
+                checks.wrong(asker)
+            }
+            is_right
         };
         match tokio::task::spawn_blocking(check).await {
             Ok(true) => Ok(()),

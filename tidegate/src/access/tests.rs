@@ -1,6 +1,12 @@
 //! Users, their file, and who gets in.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use argon2::password_hash::{PasswordHasher, SaltString};
+use argon2::{Argon2, Params};
+use tokio::task::JoinSet;
 
 use super::users::{UserFile, Users};
 use super::*;
@@ -8,6 +14,8 @@ use super::*;
 fn file(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("tidegate-users-{name}-{}", std::process::id()))
 }
+
+const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 fn claim(user: &str, password: &str) -> Claim {
     Claim { user: Some(user.into()), password: Some(password.into()) }
@@ -22,10 +30,12 @@ fn users_are_added_verified_and_removed() {
     users.write(&file).unwrap();
     let mut users = Users::read(&file).unwrap();
     assert_eq!(users.names().collect::<Vec<_>>(), ["plc-7", "plc-8"]);
-    assert!(!users.remembers("plc-7", b"secret"));
-    assert!(users.verify("plc-7", b"secret") && users.remembers("plc-7", b"secret"));
-    assert!(!users.verify("plc-7", b"other") && !users.remembers("plc-8", b"secret"));
-    assert!(!users.verify("plc-9", b"secret"));
+    assert_eq!(users.recall("plc-7", b"secret"), None);
+    assert!(users.verify("plc-7", b"secret"));
+    assert_eq!(users.recall("plc-7", b"secret"), Some(true));
+    assert!(!users.verify("plc-7", b"other") && !users.verify("plc-9", b"secret"));
+    assert_eq!(users.recall("plc-7", b"other"), Some(false));
+    assert_eq!((users.recall("plc-8", b"secret"), users.recall("plc-8", b"other")), (None, None));
     assert!(users.remove("plc-8") && !users.remove("plc-8"));
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(&file).unwrap().permissions().mode();
@@ -64,16 +74,16 @@ async fn who_may_come_in() {
     let by_password =
         |anonymous| Identification::Password { users: UserFile::open(&path).unwrap(), anonymous };
     let access = Access::new(by_password(false), Some(rules.clone()));
-    let mut grants = access.login(claim("plc-7", "secret"), None).await.unwrap();
+    let mut grants = access.login(claim("plc-7", "secret"), None, HERE).await.unwrap();
     assert!(grants.allows(&"f/plc-7".into()) && !grants.allows(&"f/plc-8".into()));
-    let denied = async |access: &Access, claim| access.login(claim, None).await.unwrap_err();
+    let denied = async |access: &Access, claim| access.login(claim, None, HERE).await.unwrap_err();
     assert_eq!(denied(&access, claim("plc-7", "wrong")).await, Denied::Password);
     assert_eq!(denied(&access, claim("plc-8", "secret")).await, Denied::Password);
     let nameless = Claim { user: Some("plc-7".into()), password: None };
     assert_eq!(denied(&access, nameless).await, Denied::Password);
     assert_eq!(denied(&access, Claim::default()).await, Denied::Anonymous);
     let open = Access::new(by_password(true), Some(rules));
-    let mut grants = open.login(Claim::default(), None).await.unwrap();
+    let mut grants = open.login(Claim::default(), None, HERE).await.unwrap();
     assert!(!grants.allows(&"f/plc-7".into()));
     assert_eq!(denied(&open, claim("plc-7", "wrong")).await, Denied::Password);
     // A changed file counts at once.
@@ -81,14 +91,58 @@ async fn who_may_come_in() {
     users.add("plc-9", b"new").unwrap();
     users.write(&path).unwrap();
     assert_eq!(denied(&access, claim("plc-7", "secret")).await, Denied::Password);
-    assert!(access.login(claim("plc-9", "new"), None).await.is_ok());
+    assert!(access.login(claim("plc-9", "new"), None, HERE).await.is_ok());
     std::fs::remove_file(path).unwrap();
 }
 
 #[tokio::test]
 async fn a_certificate_names_its_user() {
     let access = Access::new(Identification::Certificate, None);
-    assert_eq!(access.login(claim("a", "b"), None).await.unwrap_err(), Denied::Certificate);
-    let wrong = access.login(Claim::default(), Some(b"no certificate")).await;
+    assert_eq!(access.login(claim("a", "b"), None, HERE).await.unwrap_err(), Denied::Certificate);
+    let wrong = access.login(Claim::default(), Some(b"no certificate"), HERE).await;
     assert_eq!(wrong.unwrap_err(), Denied::Certificate);
+}
+
+/// Password checks of one network fill its turns, and not those of another: whoever floods, the right
+/// password of a user who is not remembered waits for a few checks, however many there are.
+#[tokio::test]
+async fn a_flood_of_wrong_passwords_delays_the_right_one_by_a_few_checks() {
+    const FLOOD: usize = 60;
+    let path = file("flood");
+    // The cheapest hash that there is: of "secret".
+    let (hasher, salt) = cheap();
+    let hash = hasher.hash_password(b"secret", &salt).unwrap().to_string();
+    std::fs::write(&path, format!("plc-7:{hash}\nplc-8:{hash}\n")).unwrap();
+    let users = UserFile::open(&path).unwrap();
+    let access = Arc::new(Access::new(Identification::Password { users, anonymous: false }, None));
+    let answered = Arc::new(AtomicUsize::new(0));
+    let mut flood = JoinSet::new();
+    for number in 0..FLOOD {
+        let (access, answered) = (access.clone(), answered.clone());
+        flood.spawn(async move {
+            // Under the victim's own name, too.
+            let name = ["plc-7", "plc-8"][number % 2];
+            let wrong = access.login(claim(name, &format!("wrong {number}")), None, HERE).await;
+            assert_eq!(wrong.unwrap_err(), Denied::Password);
+            answered.fetch_add(1, Ordering::SeqCst);
+        });
+    }
+    // All of them wait now, or have a turn.
+    tokio::task::yield_now().await;
+    let there = IpAddr::from([127, 0, 0, 2]);
+    access.login(claim("plc-7", "secret"), None, there).await.unwrap();
+    let before = answered.load(Ordering::SeqCst);
+    assert!(before <= 3 * CHECKS_MAX, "{before} of {FLOOD} wrong ones went first");
+    flood.join_all().await;
+    // The same ones again cost no check: nobody waits for them.
+    let again = access.login(claim("plc-8", "wrong 1"), None, HERE);
+    let again = tokio::time::timeout(Duration::ZERO, again).await;
+    assert_eq!(again.unwrap().unwrap_err(), Denied::Password);
+    std::fs::remove_file(path).unwrap();
+}
+
+fn cheap() -> (Argon2<'static>, SaltString) {
+    let params = Params::new(Params::MIN_M_COST, 1, 1, None).unwrap();
+    let hasher = Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, params);
+    (hasher, SaltString::from_b64("c29tZSBzYWx0IGhlcmU").unwrap())
 }

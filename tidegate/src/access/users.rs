@@ -1,7 +1,7 @@
 //! The file of users: one `name:hash` a line, the hash by Argon2id in its usual text form (PHC).
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -49,12 +49,37 @@ pub enum UsersError {
     Unusable(&'static str),
 }
 
+/// Wrong passwords that are remembered: a client that was not told of a new one tries the old one again
+/// and again, and costs nothing.
+const WRONG_MAX: usize = 4096;
+
+/// Names and passwords that were wrong, by two hashes each; the oldest is forgotten first.
+#[derive(Debug, Default)]
+struct Wrong {
+    all: BTreeSet<(u64, u64)>,
+    order: VecDeque<(u64, u64)>,
+}
+
+impl Wrong {
+    fn note(&mut self, keyed: (u64, u64)) {
+        if self.all.insert(keyed) {
+            self.order.push_back(keyed);
+        }
+        if self.order.len() > WRONG_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.all.remove(&oldest);
+        }
+    }
+}
+
 /// Users and the hashes of their passwords.
 #[derive(Debug, Default)]
 pub struct Users {
     hashes: BTreeMap<String, String>,
     /// Of each user the password that was right last, by two hashes with keys of this process.
     right: Mutex<BTreeMap<String, (u64, u64)>>,
+    wrong: Mutex<Wrong>,
     keys: (RandomState, RandomState),
 }
 
@@ -139,11 +164,18 @@ impl Users {
         replace(file, &text, mode).map_err(failed)
     }
 
-    /// Whether this password was right before: the quick answer for a client that comes back. A password
-    /// is kept only as a hash whose keys nobody outside this process knows.
-    pub fn remembers(&self, name: &str, password: &[u8]) -> bool {
+    /// Whether this password was right or wrong before: the quick answer for a client that comes back;
+    /// `None` for one that is not known. A password is kept only as a hash whose keys nobody outside this
+    /// process knows.
+    pub fn recall(&self, name: &str, password: &[u8]) -> Option<bool> {
+        let keyed = self.keyed(name, password);
         let right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
-        right.get(name) == Some(&self.keyed(name, password))
+        if right.get(name) == Some(&keyed) {
+            return Some(true);
+        }
+        drop(right);
+        let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        wrong.all.contains(&keyed).then_some(false)
     }
 
     /// Whether this is the user's password. Takes tens of milliseconds, whether or not there is such a
@@ -153,9 +185,12 @@ impl Users {
         let hash = PasswordHash::new(known.map_or(STAND_IN, String::as_str));
         let fits = |hash: &PasswordHash<'_>| Argon2::default().verify_password(password, hash);
         let is_right = hash.is_ok_and(|hash| fits(&hash).is_ok()) && known.is_some();
+        let keyed = self.keyed(name, password);
         if is_right {
             let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
-            right.insert(name.into(), self.keyed(name, password));
+            right.insert(name.into(), keyed);
+        } else {
+            self.wrong.lock().unwrap_or_else(PoisonError::into_inner).note(keyed);
         }
         is_right
     }
@@ -253,6 +288,17 @@ fn changed(file: &Path) -> Change {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wrong_passwords_are_remembered_within_a_bound() {
+        let mut wrong = Wrong::default();
+        for number in 0..2 * WRONG_MAX as u64 {
+            wrong.note((number, 0));
+            wrong.note((number, 0));
+        }
+        assert_eq!((wrong.all.len(), wrong.order.len()), (WRONG_MAX, WRONG_MAX));
+        assert!(wrong.all.contains(&(2 * WRONG_MAX as u64 - 1, 0)) && !wrong.all.contains(&(0, 0)));
+    }
 
     #[test]
     fn a_name_that_is_not_there_costs_a_whole_check() {

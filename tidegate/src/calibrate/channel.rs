@@ -219,6 +219,7 @@ impl Prober {
                 left: PATIENCE,
                 ttl: None,
                 source_unix_ns: None,
+                proof: None,
                 key: Bytes::from_static(b"$frames/probe/0000000000000000"),
                 properties: Properties::default(),
                 payload: piece.encode(),

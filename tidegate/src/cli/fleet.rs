@@ -24,7 +24,10 @@ A file for it:
   ca = \"/etc/tidegate/pki/ca.pem\"
   certificate = \"/etc/tidegate/pki/orchestrator.pem\"
   key = \"/etc/tidegate/pki/orchestrator.key\"
-  operators = [\"ops\"]          # who may drain nodes; default: every certificate
+  operators = [\"ops\"]          # who may drain nodes; default: certificates with --role operator
+  nodes = [\"gate-1\", \"gate-2\"] # who may attend; default: every certificate that may be a node
+  roles = \"optional\"           # \"required\": certificates without a role may do nothing
+  uplink_max = \"10gbit\"        # who claims more of its uplink is not believed
   classes = 3                  # those of every node
   matching = \"augment\"         # how shortage meets spare bandwidth
   http = \"127.0.0.1:7401\"      # /metrics, /healthz and /readyz; nowhere if left out
@@ -102,4 +105,4 @@ Examples:
                                          why this one went by a neighbour: on its node
   tidegate fleet drain gate-2            before it is taken down; --undo afterwards
 
-You prove who you are by a certificate of the fleet's authority: tidegate keys issue pki ops";
+You prove who you are by a certificate of the fleet's authority:\n  tidegate keys issue pki ops --role operator";

@@ -100,7 +100,8 @@ fn far_end(files: Option<ClientFiles>, place: Place, findings: &mut Findings) {
     }
 }
 
-/// Tells a certificate that is not valid now, or not for long.
+/// Tells a certificate that is not valid now, or not for long. That is no error: a clock may be wrong by years
+/// until somebody sets it, and the node schedules and logs meanwhile.
 fn validity(file: &Path, place: &Place, findings: &mut Findings) {
     let Ok(chain) = tls::certificates(file) else { return };
     let Some(Ok(own)) = chain.first().map(|der| Certificate::read(der)) else { return };
@@ -109,10 +110,18 @@ fn validity(file: &Path, place: &Place, findings: &mut Findings) {
     let file = file.display();
     if now > own.valid_until {
         let days = (now - own.valid_until) / 86_400;
-        findings.error(place.clone(), format!("{file}: expired {days} days ago: issue a new one"));
+        let text = format!(
+            "{file}: expired {days} days ago by the clock of this machine: others refuse it until that is set \
+             right, or a new one issued; all else goes on"
+        );
+        findings.warning(place.clone(), text);
     } else if now < own.valid_from {
-        let text = format!("{file}: not valid yet: is the clock of this machine right?");
-        findings.error(place.clone(), text);
+        let days = (own.valid_from - now) / 86_400;
+        let text = format!(
+            "{file}: valid in {days} days only: is the clock of this machine right? Others refuse it until then; \
+             all else goes on"
+        );
+        findings.warning(place.clone(), text);
     } else if own.valid_until - now < RENEW_WITHIN {
         let days = (own.valid_until - now) / 86_400;
         findings.warning(place.clone(), format!("{file}: expires in {days} days: issue a new one"));

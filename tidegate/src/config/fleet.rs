@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
-use tidegate_core::fleet::FleetOptions;
+use tidegate_core::fleet::{Amount, FleetOptions};
 use tidegate_core::limits::CLASSES_MAX;
 
 use super::links::{LinkInputConfig, LinkOutputConfig};
 use super::outputs::host_and_port;
-use super::units::Listen;
+use super::units::{BitRate, Listen};
 use super::{Config, InputConfig, OutputConfig};
 use crate::fleet::FleetTls;
 use crate::fleet::orchestrate::{Lead, OrchestrateOptions};
@@ -171,8 +171,14 @@ pub struct OrchestratorConfig {
     pub certificate: Option<PathBuf>,
     /// PEM file with its private key.
     pub key: Option<PathBuf>,
-    /// Names in certificates that may drain nodes; all if left out.
+    /// Names in certificates that may drain nodes; all with the role `operator` if left out.
     pub operators: Vec<String>,
+    /// Names in certificates that may attend as nodes; all if left out.
+    pub nodes: Vec<String>,
+    /// Whether every certificate must say by a role what its holder may be.
+    pub roles: Roles,
+    /// What a node's uplink has at most.
+    pub uplink_max: BitRate,
     /// Classes of every node.
     pub classes: usize,
     /// How shortage meets spare bandwidth.
@@ -185,6 +191,17 @@ pub struct OrchestratorConfig {
     pub fleet: String,
 }
 
+/// `roles` of `[orchestrator]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Roles {
+    /// Certificates without roles may do all but drain.
+    #[default]
+    Optional,
+    /// They may do nothing.
+    Required,
+}
+
 impl TryFrom<OrchestratorConfig> for OrchestrateOptions {
     type Error = anyhow::Error;
 
@@ -192,7 +209,9 @@ impl TryFrom<OrchestratorConfig> for OrchestrateOptions {
         let missing = "[orchestrator] needs ca, certificate and key: `tidegate keys` makes them";
         let OrchestratorConfig { ca, certificate, key, .. } = config;
         let (ca, certificate, key) = (|| Some((ca?, certificate?, key?)))().context(missing)?;
-        let mut fleet = FleetOptions { classes: config.classes, ..FleetOptions::default() };
+        let uplink_max = Amount::of(config.uplink_max.0);
+        let mut fleet =
+            FleetOptions { classes: config.classes, uplink_max, ..FleetOptions::default() };
         if let Some(name) = config.matching {
             fleet.matching = name.parse().map_err(anyhow::Error::msg)?;
         }
@@ -229,6 +248,8 @@ impl TryFrom<OrchestratorConfig> for OrchestrateOptions {
             http: config.http,
             tls: FleetTls { ca, certificate, key },
             operators: config.operators,
+            nodes: config.nodes,
+            needs_roles: config.roles == Roles::Required,
             fleet,
             lead,
         })
@@ -244,6 +265,9 @@ impl Default for OrchestratorConfig {
             certificate: None,
             key: None,
             operators: Vec::new(),
+            nodes: Vec::new(),
+            roles: Roles::default(),
+            uplink_max: BitRate(FleetOptions::default().uplink_max.rate()),
             classes: 3,
             matching: None,
             etcd: Vec::new(),

@@ -1,10 +1,12 @@
 //! The `link` tables of the configuration: of an `[[output]]` that dials, and of an `[[input]]` that
 //! listens.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::Deserialize;
+use tidegate_core::link::claims::Vouching;
 use tidegate_core::link::schedule::ScheduleName;
 use tidegate_core::link::{GUARD_SHARE, GuardName};
 use tidegate_core::units::{Ratio, Size};
@@ -127,6 +129,10 @@ pub struct LinkInputConfig {
     pub key: Option<PathBuf>,
     /// Names in certificates that may come; all if left out.
     pub from: Option<Vec<String>>,
+    /// Names of origins that a node may give its records beside its own, by the name of that node.
+    pub vouches: BTreeMap<String, Vec<String>>,
+    /// What becomes of records whose name is not proven.
+    pub unproven: Unproven,
     /// Bytes of records of one node that are on their way or not accepted yet.
     pub window: ByteSize,
     /// Whether TCP is listened on too.
@@ -134,6 +140,17 @@ pub struct LinkInputConfig {
     /// Whether neighbours' records come by it (`[fleet] listen`).
     #[serde(skip)]
     pub relays: bool,
+}
+
+/// `unproven` of a `link`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unproven {
+    /// They are taken, told and counted: nodes of earlier versions prove nothing of whom they relay for.
+    #[default]
+    Take,
+    /// They are refused.
+    Refuse,
 }
 
 impl Default for LinkInputConfig {
@@ -144,6 +161,8 @@ impl Default for LinkInputConfig {
             certificate: None,
             key: None,
             from: None,
+            vouches: BTreeMap::new(),
+            unproven: Unproven::default(),
             window: ByteSize(Size::from_mib(16)),
             tcp: true,
             relays: false,
@@ -152,6 +171,12 @@ impl Default for LinkInputConfig {
 }
 
 impl LinkInputConfig {
+    /// What is asked of the names that nodes give their records.
+    pub fn vouching(&self) -> Vouching {
+        let is_strict = self.unproven == Unproven::Refuse;
+        Vouching { is_strict, vouches: self.vouches.clone() }
+    }
+
     /// The files of its TLS, if all are given.
     pub fn tls_files(&self) -> Option<ServerFiles> {
         let (certificate, key) = (self.certificate.clone()?, self.key.clone()?);

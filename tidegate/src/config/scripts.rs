@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
+use tidegate_core::adapt::Otherwise;
 use tidegate_core::units::Size;
 
 use super::units::{ByteSize, Period};
@@ -41,6 +42,20 @@ pub struct ScriptConfig {
     pub ordered: bool,
     /// How long an endpoint may take.
     pub timeout: Period,
+    /// What becomes of a record on which it fails; by its kind if left out.
+    pub on_failure: Option<OnFailure>,
+}
+
+/// `on_failure` of a `[[script]]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnFailure {
+    /// The record goes as it is.
+    Pass,
+    /// It is dropped.
+    Drop,
+    /// It waits until the script is changed.
+    Hold,
 }
 
 impl Default for ScriptConfig {
@@ -58,6 +73,7 @@ impl Default for ScriptConfig {
             tls: None,
             ordered: false,
             timeout: Period(Duration::from_secs(1)),
+            on_failure: None,
         }
     }
 }
@@ -94,6 +110,11 @@ impl ScriptConfig {
             ordered: self.ordered,
             dialect: Dialect::Records,
             timeout: self.timeout.0,
+            on_failure: self.on_failure.map(|told| match told {
+                OnFailure::Pass => Otherwise::Pass,
+                OnFailure::Drop => Otherwise::Drop,
+                OnFailure::Hold => Otherwise::Hold,
+            }),
             ..ScriptSpec::new(self.label(), "")
         })
     }

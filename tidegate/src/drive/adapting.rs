@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use tidegate_core::io::{Input, PrepareError, QueueId, Trigger};
+use tidegate_core::io::{Control, Input, PrepareError, QueueId, Trigger};
 use tidegate_core::record::WorkId;
 use tidegate_core::units::Time;
 use tokio::sync::mpsc;
@@ -145,7 +145,9 @@ impl Adapting {
         now: Time,
         scripts: Vec<Script>,
     ) -> Result<(), LoadError> {
-        self.scripts.swap(scripts, node, moment(now))
+        self.scripts.swap(scripts, node, moment(now))?;
+        node.handle(now, Input::Control(Control::Reconsider));
+        Ok(())
     }
 }
 

@@ -106,6 +106,21 @@ pub(super) fn names(described: &Description) -> BTreeMap<u64, &str> {
     described.members.iter().map(|member| (member.node, member.name.as_str())).collect()
 }
 
+/// All that is told of a description, whoever sent it.
+pub(super) fn exercise(described: &Description) {
+    status(described);
+    grants(described);
+    for member in &described.members {
+        let told = explain::node(described, &member.name);
+        assert!(told.is_ok(), "it is a member: {told:?}");
+    }
+}
+
+/// A sum of what strangers say.
+pub(super) fn total(amounts: impl IntoIterator<Item = u64>) -> u64 {
+    amounts.into_iter().fold(0, u64::saturating_add)
+}
+
 /// The fleet as a table.
 fn status(described: &Description) -> String {
     let mut text = format!(
@@ -122,14 +137,14 @@ fn status(described: &Description) -> String {
     );
     for member in &described.members {
         let of = |is_its: &dyn Fn(&&super::wire::GrantMessage) -> bool| {
-            rate(described.grants.iter().filter(is_its).map(|grant| grant.amount).sum())
+            rate(total(described.grants.iter().filter(is_its).map(|grant| grant.amount)))
         };
         let _ = writeln!(
             text,
             "{:<20}{:>16}{:>16}{:>16}{:>16}{:>7.1} s{}",
             member.name,
             rate(member.capacity),
-            rate(member.demand.iter().sum()),
+            rate(total(member.demand.iter().copied())),
             of(&|grant| grant.provider == member.node),
             of(&|grant| grant.receiver == member.node),
             member.silent_ms as f64 / 1e3,

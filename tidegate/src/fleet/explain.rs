@@ -7,7 +7,7 @@ use anyhow::bail;
 use tidegate_core::fleet::{Amount, Tuple};
 use tidegate_core::record::Identity;
 
-use super::ask::{describe, names, rate};
+use super::ask::{describe, names, rate, total};
 use super::channel::FleetTls;
 use super::node_id;
 use super::wire::{Description, GivenMessage, GrantMessage};
@@ -77,7 +77,7 @@ fn why(described: &Description, node: &str, carried: &Carried, now_ns: u64) -> S
     let GivenMessage { grant: Some(grant), capacity, demand, spare, .. } = given else {
         return text;
     };
-    let wanted: u64 = demand.iter().sum();
+    let wanted = total(demand.iter().copied());
     let short = short_of(given, grant);
     let _ = writeln!(
         text,
@@ -125,14 +125,14 @@ fn class_name(classes: &[String], class: usize) -> String {
 }
 
 /// Why a node borrows and lends what it does.
-fn node(described: &Description, node: &str) -> anyhow::Result<String> {
+pub(super) fn node(described: &Description, node: &str) -> anyhow::Result<String> {
     let Some(member) = described.members.iter().find(|member| member.name == node) else {
         bail!("the orchestrator hears no node called {node:?}: `tidegate fleet status` names all");
     };
     let names = names(described);
     let name = |node: u64| names.get(&node).copied().unwrap_or("?");
     let mut text = String::new();
-    let wanted: u64 = member.demand.iter().sum();
+    let wanted = total(member.demand.iter().copied());
     let short = wanted.saturating_sub(member.capacity);
     let _ = writeln!(
         text,

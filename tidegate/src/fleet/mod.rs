@@ -12,6 +12,7 @@ mod codec;
 mod etcd;
 mod explain;
 mod find;
+pub mod fuzz;
 mod member;
 pub mod orchestrate;
 mod relays;

@@ -22,6 +22,11 @@ pub(super) fn unpacked(content: &Bytes) -> Option<(u8, Envelope)> {
     Some((qos, Envelope::decode(&content.slice(1..)).ok()?))
 }
 
+/// Who accepted a record first; `None` for what is no record.
+pub(super) fn origin(content: &Bytes) -> Option<Arc<str>> {
+    Some(unpacked(content)?.1.identity.origin.node.clone())
+}
+
 /// A record for its owner, under the name that it keeps.
 pub(super) fn of_record(now: Time, qos: u8, record: &Offered, identity: Identity) -> Bytes {
     let payload = match &record.body {
@@ -40,6 +45,7 @@ pub(super) fn of_record(now: Time, qos: u8, record: &Offered, identity: Identity
             left: std::time::Duration::ZERO,
             ttl: record.ttl.map(|ttl| ttl.saturating_sub(gone)),
             source_unix_ns: record.source_unix_ns,
+            proof: None,
             key: record.key.clone(),
             properties: record.properties.clone(),
             payload,
@@ -60,6 +66,7 @@ pub(super) fn of_message(now: Time, message: &Message) -> Bytes {
             left: message.deadline.since(now),
             ttl: message.expires.map(|at| at.since(now)),
             source_unix_ns: message.source_unix_ns,
+            proof: None,
             key: message.topic.clone(),
             properties: message.properties.clone(),
             payload: message.payload.clone(),

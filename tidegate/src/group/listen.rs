@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
-use tidegate_core::moves::Member;
 use tidegate_core::moves::wire::Frame;
+use tidegate_core::moves::{Member, Message};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::content;
 use super::dial::common_name;
 use super::talk::{PATIENCE, Talk};
 use super::task::{Event, How};
@@ -21,6 +22,8 @@ use crate::tls::{self, Stream};
 
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 256;
+/// Connections of one member: the present one, and those whose end is not known yet.
+const OF_MEMBER_MAX: usize = 4;
 /// A member that says nothing for so long is gone.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Waiting after an accept that failed.
@@ -47,6 +50,8 @@ pub(super) struct Listener {
     known: Vec<Mutex<Known>>,
     complaints: Complaints,
     connections: Semaphore,
+    /// Those of each member: each may hold a frame.
+    of_members: Vec<Semaphore>,
 }
 
 impl Listener {
@@ -58,6 +63,7 @@ impl Listener {
     ) -> Self {
         Listener {
             known: names.iter().map(|_| Mutex::default()).collect(),
+            of_members: names.iter().map(|_| Semaphore::new(OF_MEMBER_MAX)).collect(),
             names,
             incarnation,
             digest,
@@ -141,7 +147,11 @@ impl Listener {
             return refuse(&mut talk, "members and placed topics must be the same at all nodes")
                 .await;
         }
+        let Ok(_one_of_few) = self.of_members[place].try_acquire() else {
+            return refuse(&mut talk, "it has other connections here that have not ended").await;
+        };
         let received = self.meet(place, incarnation).await?;
+        talk.trust();
         talk.say(&Frame::Welcome { incarnation: self.incarnation, received }).await?;
         self.hear(&mut talk, place, incarnation, received).await
     }
@@ -182,6 +192,11 @@ impl Listener {
             };
             if !matches!(frame, Frame::Said(..) | Frame::Greeted) {
                 continue;
+            }
+            if let Frame::Said(_, Message::Forward { content, .. }) = &frame
+                && content::origin(content).is_some_and(|origin| *origin != *self.names[place])
+            {
+                return refuse(talk, "it forwards a record under the name of another node").await;
             }
             let permit = self.events.reserve().await.map_err(|_| stopping())?;
             self.came(permit, place, life, next, frame)?;

@@ -31,6 +31,7 @@ pub use self::command::{Access, Order, drain, order, tell};
 pub(crate) use self::dial::Peer;
 use self::memory::MemoryCounts;
 pub use self::memory::MemoryView;
+pub use self::state::exercise as exercise_state;
 use self::task::{Event, Reply};
 pub(crate) use self::task::{GroupOptions, start};
 use crate::port::{Source, Stopping};

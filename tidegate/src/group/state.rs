@@ -23,6 +23,16 @@ pub(super) fn read(
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         text => text?,
     };
+    Ok(parse(&text, units, members, first))
+}
+
+/// The same of the text of a file.
+pub(super) fn parse(
+    text: &str,
+    units: &[String],
+    members: &[String],
+    first: &[Owner],
+) -> (Vec<Owner>, bool) {
     let mut owners = first.to_vec();
     for line in text.lines() {
         let mut words = line.split('\t');
@@ -37,7 +47,7 @@ pub(super) fn read(
         }
     }
     let drains = text.lines().any(|line| line == DRAINS);
-    Ok((owners, drains))
+    (owners, drains)
 }
 
 /// Writes them: the file is the old one or the new one, whatever happens.
@@ -51,11 +61,7 @@ pub(super) fn write(
     owners: &[Owner],
     drains: bool,
 ) -> io::Result<()> {
-    let mut text = if drains { format!("{DRAINS}\n") } else { String::new() };
-    for (unit, owner) in units.iter().zip(owners) {
-        let member = members.get(usize::from(owner.member.0)).map_or("", String::as_str);
-        text.push_str(&format!("{unit}\t{}\t{member}\n", owner.epoch));
-    }
+    let text = text(units, members, owners, drains);
     let beside = path.with_extension("new");
     let mut file = File::create(&beside)?;
     file.write_all(text.as_bytes())?;
@@ -65,6 +71,29 @@ pub(super) fn write(
         Some(folder) => File::open(folder)?.sync_all(),
         None => Ok(()),
     }
+}
+
+/// The text of a state file: for tests and fuzzing. What is read of it writes a text that says the same.
+///
+/// # Panics
+/// A promise is broken.
+pub fn exercise(data: &[u8]) {
+    let Ok(told) = std::str::from_utf8(data) else { return };
+    let names = |all: &[&str]| all.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    let (units, members) = (names(&["taxi-7", "taxi-8"]), names(&["gate-7", "gate-8"]));
+    let first = [Owner { epoch: 0, member: Member(0) }; 2];
+    let (owners, drains) = parse(told, &units, &members, &first);
+    let again = text(&units, &members, &owners, drains);
+    assert_eq!(parse(&again, &units, &members, &first), (owners, drains));
+}
+
+fn text(units: &[String], members: &[String], owners: &[Owner], drains: bool) -> String {
+    let mut text = if drains { format!("{DRAINS}\n") } else { String::new() };
+    for (unit, owner) in units.iter().zip(owners) {
+        let member = members.get(usize::from(owner.member.0)).map_or("", String::as_str);
+        text.push_str(&format!("{unit}\t{}\t{member}\n", owner.epoch));
+    }
+    text
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ pub struct Counts {
     pub refused: ByReason,
     /// Connections that were not let in.
     pub denied: ByReason,
+    /// Records that bear another node's name by no right that is known here, by what became of them.
+    pub unproven: ByReason,
 }
 
 impl Default for Counts {
@@ -24,8 +26,9 @@ impl Default for Counts {
         let zero = |reasons: &[&'static str]| reasons.iter().map(|reason| (*reason, 0)).collect();
         Counts {
             dropped: zero(&["forbidden", "full", "no-rule", "oversize", "too-many-streams"]),
-            refused: zero(&["forbidden"]),
-            denied: zero(&["anonymous", "certificate", "password", "tls"]),
+            refused: zero(&["claim", "forbidden"]),
+            denied: zero(&["anonymous", "busy", "certificate", "clone", "password", "tls"]),
+            unproven: zero(&["renamed", "taken"]),
         }
     }
 }
@@ -50,6 +53,11 @@ impl InputCounts {
         self.count(|counts| &mut counts.denied, reason);
     }
 
+    /// A record is taken that bears another node's name by no right that is known here.
+    pub fn unproven(&self, outcome: &'static str) {
+        self.count(|counts| &mut counts.unproven, outcome);
+    }
+
     fn count(&self, of: impl Fn(&mut Counts) -> &mut ByReason, reason: &'static str) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *of(&mut counts).entry(reason).or_default() += 1;
@@ -71,8 +79,9 @@ mod tests {
         counts.clone().dropped("full");
         counts.dropped("stopping");
         counts.denied("tls");
-        let Counts { dropped, refused, denied } = counts.read();
+        let Counts { dropped, refused, denied, unproven } = counts.read();
         assert_eq!((dropped["full"], dropped["stopping"], dropped["no-rule"]), (1, 1, 0));
         assert_eq!((refused["forbidden"], denied["tls"], denied["password"]), (0, 1, 0));
+        assert_eq!((refused["claim"], unproven["taken"]), (0, 0));
     }
 }

@@ -4,25 +4,29 @@
 //! has accepted it. What the node cannot take now is offered again; what it has accepted before is answered
 //! for at once.
 
+mod offer;
+mod ticket;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tidegate_core::class::ClassId;
 use tidegate_core::link::accepted::{Accepted, STREAMS_MAX, StreamName};
+use tidegate_core::link::claims::{Came, Claims, Right};
 use tidegate_core::link::envelope::{Envelope, GrantId};
 use tidegate_core::link::packet::Custody;
-use tidegate_core::record::{
-    Body, DropReason, Fate, Foreign, Identity, Offered, Properties, RefuseReason, Token,
-};
+use tidegate_core::record::{DropReason, Fate, RefuseReason, Token};
 use tidegate_core::units::Size;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use self::offer::{Verdict, offered, verdict};
+pub(crate) use self::ticket::{Settled, Ticket};
 use crate::fleet::RelayCounts;
+use crate::input::complaints::Complaints;
+use crate::input::counts::InputCounts;
 use crate::output::backoff::Backoff;
-use crate::output::headers;
 use crate::port::{Intake, Notice, Source, Stopping};
 
 /// A stream that is silent for so long has no task.
@@ -32,35 +36,14 @@ const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 /// Records offered at once.
 const BATCH_MAX: usize = 64;
 
-/// Which records of other nodes were accepted here, by whatever way.
-pub type Names = Arc<Mutex<Accepted>>;
+/// Which records of other nodes were accepted here, by whatever way. Cheap to clone; all clones are the same.
+#[derive(Clone, Debug)]
+pub struct Names(Arc<Mutex<Claims>>);
 
-/// The answer about a record, for the life that it came by.
-#[derive(Debug)]
-pub(crate) struct Settled {
-    /// Its name there.
-    pub(crate) record: u64,
-    /// The answer; `None`: none is given, for the node is stopping.
-    pub(crate) custody: Option<Custody>,
-    /// What it cost.
-    pub(crate) cost: u64,
-}
-
-/// Whom to tell about a record.
-#[derive(Debug)]
-pub(crate) struct Ticket {
-    /// The node that it came from.
-    pub(crate) from: Arc<str>,
-    pub(crate) record: u64,
-    pub(crate) cost: u64,
-    pub(crate) settled: mpsc::UnboundedSender<Settled>,
-}
-
-impl Ticket {
-    pub(crate) fn settle(self, custody: Option<Custody>) {
-        let Ticket { record, cost, settled, .. } = self;
-        // The life may be over: then another one asks.
-        let _ = settled.send(Settled { record, custody, cost });
+impl Names {
+    /// Those of the node `me`, which has accepted these before it started.
+    pub(crate) fn new(me: Arc<str>, accepted: Accepted) -> Self {
+        Names(Arc::new(Mutex::new(Claims::new(me, accepted))))
     }
 }
 
@@ -69,6 +52,8 @@ impl Ticket {
 struct Item {
     envelope: Envelope,
     ticket: Ticket,
+    /// By what right it has its name.
+    right: Right,
     /// Its QoS, where it is of a unit that we own.
     placed: Option<u8>,
 }
@@ -78,12 +63,13 @@ struct Item {
 pub(crate) struct Streams {
     intake: Intake,
     tasks: Tasks,
-    accepted: Names,
+    names: Names,
     relays: Option<RelayCounts>,
+    complaints: Arc<Complaints>,
 }
 
-/// The stream, and its class where it is a neighbour's for our uplink.
-type TaskName = (StreamName, Option<ClassId>);
+/// The stream, its class where it is a neighbour's for our uplink, and by what right it is named.
+type TaskName = (StreamName, Option<ClassId>, Right);
 type Tasks = Arc<Mutex<BTreeMap<TaskName, mpsc::UnboundedSender<Item>>>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -91,8 +77,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Streams {
-    pub(crate) fn new(intake: Intake, accepted: Names, relays: Option<RelayCounts>) -> Self {
-        Streams { intake, tasks: Arc::default(), accepted, relays }
+    pub(crate) fn new(intake: Intake, names: Names, relays: Option<RelayCounts>) -> Self {
+        let complaints = Arc::new(Complaints::new(std::time::Instant::now()));
+        Streams { intake, tasks: Arc::default(), names, relays, complaints }
     }
 
     /// The class of a neighbour's record, as its grant names it; a record without one is ours by our own
@@ -104,20 +91,43 @@ impl Streams {
     }
 
     /// Hands a record to its stream. Bounded by what the lives hold.
-    pub(crate) fn take(&self, envelope: Envelope, ticket: Ticket) {
-        self.take_as(envelope, None, ticket);
+    pub(crate) fn take(&self, envelope: Envelope, right: Right, ticket: Ticket) {
+        self.take_as(envelope, right, None, ticket);
     }
 
     /// The same for a record of a unit that we own.
     pub(crate) fn take_placed(&self, envelope: Envelope, qos: u8, ticket: Ticket) {
-        self.take_as(envelope, Some(qos), ticket);
+        self.take_as(envelope, Right::Proven, Some(qos), ticket);
     }
 
-    fn take_as(&self, envelope: Envelope, placed: Option<u8>, ticket: Ticket) {
+    /// What is counted here.
+    pub(crate) fn counts(&self) -> &InputCounts {
+        self.intake.counts()
+    }
+
+    /// Refuses a record whose name is not its sender's.
+    pub(crate) fn refuse(&self, origin: &str, ticket: Ticket) {
+        self.intake.counts().refused("claim");
+        self.complain(origin, &ticket.from, "refused");
+        ticket.settle(Some(Custody::Final(Fate::Dropped(DropReason::Refused))));
+    }
+
+    /// Warnings are bounded.
+    fn complain(&self, origin: &str, from: &str, outcome: &str) {
+        if let Some(withheld) = self.complaints.allow(std::time::Instant::now()) {
+            tracing::warn!(
+                withheld,
+                "{from} names its records as those of {origin} and has not shown that it may ({outcome}): if it \
+                 relays for {origin}, name both in `vouches` of the link input"
+            );
+        }
+    }
+
+    fn take_as(&self, envelope: Envelope, right: Right, placed: Option<u8>, ticket: Ticket) {
         let name = (envelope.identity.origin.clone(), envelope.identity.stream);
-        let name = (name, self.class_of(&envelope));
+        let name = (name, self.class_of(&envelope), right);
         let mut tasks = lock(&self.tasks);
-        let item = Item { envelope, ticket, placed };
+        let item = Item { envelope, ticket, right, placed };
         let item = match tasks.get(&name) {
             Some(task) => match task.send(item) {
                 Ok(()) => return,
@@ -153,7 +163,11 @@ impl Streams {
 struct Pending {
     envelope: Envelope,
     /// As in its item.
+    right: Right,
+    /// As in its item.
     placed: Option<u8>,
+    /// Whether it goes on under its name.
+    keeps_name: bool,
     /// Whether who has subscribed here has got it.
     is_published: bool,
     /// Several, where it came again before it was answered.
@@ -177,8 +191,12 @@ struct Stream {
 
 impl Stream {
     async fn run(mut self) {
-        let ((origin, stream), relays) = &self.name;
-        let name: Arc<str> = format!("{}/{}", origin.node, stream.0).into();
+        let ((origin, stream), relays, right) = &self.name;
+        let name: Arc<str> = match right {
+            Right::Proven => format!("{}/{}", origin.node, stream.0).into(),
+            // A stream of its own: what it holds is in nobody's way.
+            Right::Claimed => format!("unproven {}/{}", origin.node, stream.0).into(),
+        };
         let Ok(source) = self.streams.intake.open_for(name, *relays).await else { return };
         // It ends when it is idle, or with our node.
         let _: Result<(), Stopping> = self.serve(source).await;
@@ -223,9 +241,20 @@ impl Stream {
     }
 
     fn came(&mut self, item: Item) {
-        let Item { envelope, ticket, placed } = item;
-        if lock(&self.streams.accepted).contains(&envelope.identity) {
-            return ticket.settle(Some(Custody::Final(Fate::Confirmed)));
+        let Item { envelope, ticket, right, placed } = item;
+        let origin = &envelope.identity.origin.node;
+        let claims = lock(&self.streams.names.0);
+        let came = claims.came(&envelope.identity, right);
+        let keeps_name = claims.keeps_name(&envelope.identity, right);
+        drop(claims);
+        match came {
+            Came::New => {}
+            Came::Again => return ticket.settle(Some(Custody::Final(Fate::Confirmed))),
+            Came::Stolen => return self.streams.refuse(origin, ticket),
+        }
+        if right == Right::Claimed {
+            let outcome = if keeps_name { "taken" } else { "renamed" };
+            self.streams.complain(origin, &ticket.from, outcome);
         }
         let is_same = |pending: &&mut Pending| pending.envelope.identity == envelope.identity;
         let mut known = self.offered.values_mut().chain(self.waiting.values_mut());
@@ -235,7 +264,9 @@ impl Stream {
         }
         self.last += 1;
         let tickets = vec![ticket];
-        self.waiting.insert(self.last, Pending { envelope, placed, is_published: false, tickets });
+        let is_published = false;
+        let pending = Pending { envelope, right, placed, keeps_name, is_published, tickets };
+        self.waiting.insert(self.last, pending);
     }
 
     /// Offers what waits, in order.
@@ -286,7 +317,7 @@ impl Stream {
         let custody = match result {
             Ok(()) => {
                 self.waits.reset();
-                lock(&self.streams.accepted).insert(&pending.envelope.identity);
+                lock(&self.streams.names.0).accept(&pending.envelope.identity, pending.right);
                 self.count(&pending);
                 Some(Custody::Final(Fate::Confirmed))
             }
@@ -310,8 +341,12 @@ impl Stream {
 }
 
 impl Stream {
-    /// The far end has a neighbour's record.
+    /// A record is accepted; of a neighbour's the far end has it then.
     fn count(&self, pending: &Pending) {
+        if pending.right == Right::Claimed {
+            let outcome = if pending.keeps_name { "taken" } else { "renamed" };
+            self.streams.intake.counts().unproven(outcome);
+        }
         let Some((relays, class)) = self.streams.relays.as_ref().zip(self.name.1) else { return };
         if let Some(ticket) = pending.tickets.first() {
             let Envelope { key, properties, payload, .. } = &pending.envelope;
@@ -319,51 +354,4 @@ impl Stream {
             relays.count(&ticket.from, class, size);
         }
     }
-}
-
-/// What a refusal means for the sender.
-enum Verdict {
-    Never(DropReason),
-    Later,
-    Stopping,
-}
-
-fn verdict(reason: RefuseReason) -> Verdict {
-    match reason {
-        RefuseReason::NoRule => Verdict::Never(DropReason::Unroutable),
-        RefuseReason::Forbidden => Verdict::Never(DropReason::Refused),
-        RefuseReason::Oversize => Verdict::Never(DropReason::Oversize),
-        RefuseReason::Dropped(reason) => Verdict::Never(reason),
-        RefuseReason::Full | RefuseReason::TooManyStreams | RefuseReason::Storage => Verdict::Later,
-        RefuseReason::Stopping => Verdict::Stopping,
-    }
-}
-
-fn offered(source: &Source, place: u64, pending: &Pending) -> Offered {
-    let Pending { envelope, placed, .. } = pending;
-    let Envelope { identity, again, hop, ttl, source_unix_ns, key, properties, payload, .. } =
-        envelope;
-    Offered {
-        source: source.id(),
-        token: Some(Token(place)),
-        key: key.clone(),
-        properties: match placed {
-            Some(_) => properties.clone(),
-            None => with_hop(properties, hop + 1),
-        },
-        body: Body::Resident(payload.clone()),
-        read_at: source.now(),
-        source_unix_ns: *source_unix_ns,
-        ttl: *ttl,
-        foreign: Some(Foreign { identity: Identity::clone(identity), again: *again }),
-        packet: None,
-    }
-}
-
-/// The properties, and how many links the record has crossed: the next link reads it.
-fn with_hop(properties: &Properties, hop: u8) -> Properties {
-    let is_other = |(name, _): &&(Bytes, Bytes)| name != headers::HOP.as_bytes();
-    let mut all: Vec<_> = properties.iter().filter(is_other).cloned().collect();
-    all.push((Bytes::from_static(headers::HOP.as_bytes()), hop.to_string().into()));
-    Properties::new(all)
 }

@@ -8,6 +8,8 @@ use tidegate_core::link::{PathCounts, PathState, PathStatus};
 use tidegate_core::units::{Rate, Size};
 use tokio::sync::watch;
 
+use super::Letters;
+
 /// How often a link says what it looks like.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 
@@ -92,6 +94,7 @@ type Figures = BTreeMap<(String, u64), LinkFigures>;
 pub struct Links {
     figures: Arc<Mutex<Figures>>,
     targets: Arc<Mutex<Targets>>,
+    letters: Letters,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -99,6 +102,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Links {
+    /// What they show of whom they carry.
+    pub(crate) fn letters(&self) -> &Letters {
+        &self.letters
+    }
+
     /// What a link looks like now; `number` tells lives of the same name apart.
     pub(crate) fn tell(&self, number: u64, figures: LinkFigures) {
         lock(&self.figures).insert((figures.name.clone(), number), figures);

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::binding::Binding;
 use super::wire::{self, Heard, Wire};
-use super::{PROTOCOL, Target, quic, tcp};
+use super::{Target, protocols, quic, tcp};
 use crate::output::Complaint;
 use crate::output::backoff::Backoff;
 use crate::tls::{self, Stream};
@@ -214,7 +214,7 @@ impl Dialer {
             tcp::prepare(&socket)?;
             let name = tls::server_name(&self.peer.host).unwrap_or(ServerName::from(address.ip()));
             let mut config = (*self.peer.tls).clone();
-            config.alpn_protocols = vec![PROTOCOL.to_vec()];
+            config.alpn_protocols = protocols();
             let mut stream = Stream::client(socket, Arc::new(config), name)?;
             stream.handshake().await?;
             Ok(stream)
@@ -253,7 +253,7 @@ impl Dialer {
                 end
             }
             Connected::Tcp(mut stream) => {
-                let (wire, packets) = Wire::tcp();
+                let (wire, packets) = Wire::tcp(&stream);
                 let number = wire.number();
                 self.tell(&wire);
                 if heard.send(Heard::Up { path, wire }).await.is_err() {

@@ -130,6 +130,11 @@ impl Engine {
         self.wires.iter().any(Option::is_some)
     }
 
+    /// Closes every connection and says why.
+    pub(crate) fn refuse(&mut self, why: &str) {
+        self.wires.iter_mut().filter_map(Option::take).for_each(|wire| wire.refuse(why));
+    }
+
     /// Ends the life. Answers the rates of its paths, for the next one.
     pub(crate) fn end(self) -> Vec<Option<Rate>> {
         let rate = |path: usize| Some(self.link.path_status(path).rate);

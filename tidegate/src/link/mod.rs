@@ -14,6 +14,7 @@ mod binding;
 pub(crate) mod board;
 pub(crate) mod dial;
 pub(crate) mod engine;
+pub(crate) mod letters;
 pub(crate) mod quic;
 pub(crate) mod tcp;
 pub(crate) mod wire;
@@ -21,14 +22,22 @@ pub(crate) mod wire;
 pub use self::binding::Binding;
 pub(crate) use self::binding::grow_buffers;
 pub use self::board::{LinkFigures, Links, PathFigures, Target};
+pub use self::letters::Letters;
 
 /// The protocol that both ends must speak, as TLS names it.
-pub(crate) const PROTOCOL: &[u8] = b"tidegate-link/1";
+const PROTOCOL: &[u8] = b"tidegate-link/1";
+/// The same between ends that read the letters that come with records.
+const PROTOCOL_LETTERS: &[u8] = b"tidegate-link/1+letters";
 /// Largest packet of core: with its path's number, QUIC's framing and the headers of UDP and IPv6 it fits
 /// into the 1280 bytes that every IPv6 path carries, so that no path must be asked how much it carries.
 pub(crate) const PACKET_MAX: usize = 1160;
 /// Packets that may wait for the task of a link: a few milliseconds at full speed.
 pub(crate) const HEARD_MAX: usize = 1024;
+
+/// What either end speaks, the best first.
+pub(crate) fn protocols() -> Vec<Vec<u8>> {
+    vec![PROTOCOL_LETTERS.to_vec(), PROTOCOL.to_vec()]
+}
 
 /// A number that no other life of a link has had, as far as anybody remembers; not 0.
 pub(crate) fn new_incarnation() -> u32 {

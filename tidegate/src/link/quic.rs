@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quinn::congestion::{Controller, ControllerFactory};
-use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
 use quinn::{
     AckFrequencyConfig, ConnectionError, ConnectionId, ConnectionIdGenerator, EndpointConfig,
     IdleTimeout, TransportConfig, VarInt,
@@ -16,8 +16,8 @@ use quinn::{
 use ring::rand::SystemRandom;
 use rustls::pki_types::CertificateDer;
 
-use super::PROTOCOL;
-use crate::tls::Certificate;
+use super::protocols;
+use super::wire::Met;
 
 /// More than any path has in flight; above 4 GiB quinn does not pace either.
 const WINDOW: u64 = 1 << 40;
@@ -117,7 +117,7 @@ fn transport() -> Arc<TransportConfig> {
 /// The TLS cannot do what QUIC needs, in words.
 pub(crate) fn client(tls: &rustls::ClientConfig) -> Result<quinn::ClientConfig, String> {
     let mut tls = tls.clone();
-    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    tls.alpn_protocols = protocols();
     let crypto = QuicClientConfig::try_from(tls).map_err(|error| error.to_string())?;
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
     config.transport_config(transport());
@@ -134,7 +134,7 @@ pub(crate) fn server(
     secret: &[u8],
 ) -> Result<(quinn::ServerConfig, EndpointConfig), String> {
     let mut tls = tls.clone();
-    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    tls.alpn_protocols = protocols();
     let crypto = QuicServerConfig::try_from(tls).map_err(|error| error.to_string())?;
     let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
     config.transport_config(transport()).max_incoming(INCOMING_MAX);
@@ -144,11 +144,13 @@ pub(crate) fn server(
     Ok((config, endpoint))
 }
 
-/// Whose certificate the far end has proved to have: its common name.
-pub(crate) fn peer_name(connection: &quinn::Connection) -> Option<String> {
-    let identity = connection.peer_identity()?;
-    let chain: Box<Vec<CertificateDer<'static>>> = identity.downcast().ok()?;
-    Certificate::read(chain.first()?).ok()?.common_name
+/// Who the far end has proved to be.
+pub(crate) fn met(connection: &quinn::Connection) -> Met {
+    let chain = connection.peer_identity();
+    let chain = chain.and_then(|chain| chain.downcast::<Vec<CertificateDer<'static>>>().ok());
+    let agreed = connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
+    let protocol = agreed.and_then(|agreed| agreed.protocol);
+    Met::new(chain.and_then(|chain| chain.first().cloned()), protocol.as_deref())
 }
 
 /// Why a connection failed, in our words where ours say what to do.

@@ -1,12 +1,15 @@
 //! One connection of a path: where packets go, and what is heard by it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use quinn::VarInt;
+use rustls::pki_types::CertificateDer;
 use tokio::sync::mpsc;
 
-use super::tcp;
+use super::{PROTOCOL_LETTERS, quic, tcp};
+use crate::tls::{Certificate, Role, Stream};
 
 /// Tells connections apart, over all links of the process.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
@@ -15,7 +18,40 @@ static NUMBERS: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub(crate) struct Wire {
     number: u64,
+    met: Met,
     way: Way,
+}
+
+/// Who is at the other end, as its handshake has proven.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Met {
+    /// The name in its certificate.
+    pub(crate) name: Option<Arc<str>>,
+    /// The certificate.
+    pub(crate) certificate: Option<CertificateDer<'static>>,
+    /// Whether it reads letters that come with records.
+    pub(crate) reads_letters: bool,
+    /// Whether its certificate lets it be a node.
+    pub(crate) may_be_node: bool,
+}
+
+impl Met {
+    /// Who has shown this certificate, and speaks this protocol.
+    pub(crate) fn new(
+        certificate: Option<CertificateDer<'static>>,
+        protocol: Option<&[u8]>,
+    ) -> Self {
+        let read = certificate.as_ref().and_then(|der| Certificate::read(der).ok());
+        let may_be_node = read.as_ref().is_some_and(|read| read.may_be(Role::Node));
+        let name = read.and_then(|certificate| certificate.common_name).map(Into::into);
+        let reads_letters = protocol == Some(PROTOCOL_LETTERS);
+        Met { name, certificate, reads_letters, may_be_node }
+    }
+
+    /// The same of a TLS connection.
+    pub(crate) fn of(stream: &Stream) -> Self {
+        Met::new(stream.peer_certificate().cloned(), stream.protocol())
+    }
 }
 
 #[derive(Debug)]
@@ -56,14 +92,27 @@ pub(crate) enum Heard {
 impl Wire {
     /// A QUIC connection.
     pub(crate) fn quic(connection: quinn::Connection) -> Self {
-        Wire { number: NUMBERS.fetch_add(1, Ordering::Relaxed), way: Way::Quic(connection) }
+        let (number, met) = (NUMBERS.fetch_add(1, Ordering::Relaxed), quic::met(&connection));
+        Wire { number, met, way: Way::Quic(connection) }
     }
 
     /// A TCP connection, and where its task finds what it is to write.
-    pub(crate) fn tcp() -> (Self, mpsc::Receiver<Vec<u8>>) {
+    pub(crate) fn tcp(stream: &Stream) -> (Self, mpsc::Receiver<Vec<u8>>) {
         let (sender, packets) = mpsc::channel(tcp::PACKETS_MAX);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        (Wire { number, way: Way::Tcp(sender) }, packets)
+        (Wire { number, met: Met::of(stream), way: Way::Tcp(sender) }, packets)
+    }
+
+    /// Who is at the other end.
+    pub(crate) fn met(&self) -> &Met {
+        &self.met
+    }
+
+    /// Closes it and says why, where that can be said.
+    pub(crate) fn refuse(&self, why: &str) {
+        if let Way::Quic(connection) = &self.way {
+            connection.close(VarInt::from_u32(1), why.as_bytes());
+        }
     }
 
     /// Its number.

@@ -35,6 +35,10 @@ pub(super) const BEATS: Metric = Metric::counter(
     "tidegate_orchestrator_beats_total",
     "Counts a node's heartbeat when it is newer than what is known.",
 );
+pub(super) const FALSE_CLAIMS: Metric = Metric::counter(
+    "tidegate_orchestrator_false_claims_total",
+    "Counts a heartbeat that claims more than uplink_max, which is not believed.",
+);
 pub(super) const DIRECTIVES: Metric = Metric::counter(
     "tidegate_orchestrator_directives_total",
     "Counts a directive when a decision makes it: what has changed, and what is renewed.",
@@ -79,6 +83,7 @@ pub fn encode(figures: &OrchestratorFigures) -> String {
         (DECISIONS, totals.decisions as f64),
         (DECIDING, deciding.as_secs_f64()),
         (BEATS, totals.beats as f64),
+        (FALSE_CLAIMS, totals.false_claims as f64),
         (DIRECTIVES, totals.directives as f64),
         (GIVEN, totals.given as f64),
     ] {

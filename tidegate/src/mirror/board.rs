@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::units::Size;
+use tidegate_core::mirror::{Copying, Lengths};
+use tokio::sync::watch;
 
 /// A log of another node that is kept here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,41 +32,52 @@ pub struct MirrorFigures {
 
 /// The figures of a node, if it has to do with mirrors. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct MirrorBoard(Arc<Mutex<Option<MirrorFigures>>>);
+pub struct MirrorBoard(Arc<Mutex<Board>>);
+
+#[derive(Debug, Default)]
+struct Board {
+    /// Without `behind`, which is computed when it is asked for.
+    figures: Option<MirrorFigures>,
+    /// How far our mirror has got, and the log that it copies.
+    copying: Option<(Copying, watch::Receiver<Lengths>)>,
+}
 
 impl MirrorBoard {
-    fn lock(&self) -> MutexGuard<'_, Option<MirrorFigures>> {
+    fn lock(&self) -> MutexGuard<'_, Board> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Our mirror lacks so much.
-    pub(super) fn is_behind(&self, behind: Size) {
-        let mut figures = self.lock();
-        let figures = figures.get_or_insert_default();
-        (figures.has_mirror, figures.behind) = (true, Some(behind.0));
+    /// Our mirror has got so far in copying this log.
+    pub(super) fn has_got(&self, copying: &Copying, log: &watch::Receiver<Lengths>) {
+        let mut board = self.lock();
+        board.figures.get_or_insert_default().has_mirror = true;
+        board.copying = Some((copying.clone(), log.clone()));
     }
 
     /// Our mirror is away.
     pub(super) fn is_away(&self) {
-        let mut figures = self.lock();
-        let figures = figures.get_or_insert_default();
-        (figures.has_mirror, figures.behind) = (true, None);
+        let mut board = self.lock();
+        board.figures.get_or_insert_default().has_mirror = true;
+        board.copying = None;
     }
 
     /// Something about a log that is kept here.
     pub(super) fn kept(&self, name: &(Arc<str>, u64), change: impl FnOnce(&mut KeptFigures)) {
-        change(self.lock().get_or_insert_default().kept.entry(name.clone()).or_default());
+        change(self.lock().figures.get_or_insert_default().kept.entry(name.clone()).or_default());
     }
 
     /// A log is not kept any more.
     pub(super) fn forget(&self, name: &(Arc<str>, u64)) {
-        if let Some(figures) = &mut *self.lock() {
+        if let Some(figures) = &mut self.lock().figures {
             figures.kept.remove(name);
         }
     }
 
-    /// The figures; `None` where the node has nothing to do with mirrors.
+    /// The figures; `None` where the node has nothing to do with mirrors. What the mirror lacks is what the log has at
+    /// this moment: who reads it after an acknowledgement knows of that record.
     pub fn read(&self) -> Option<MirrorFigures> {
-        self.lock().clone()
+        let board = self.lock();
+        let behind = board.copying.as_ref().map(|(copying, log)| copying.behind(&log.borrow()).0);
+        board.figures.clone().map(|figures| MirrorFigures { behind, ..figures })
     }
 }

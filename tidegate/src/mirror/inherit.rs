@@ -9,6 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tidegate_core::link::claims::Right;
 use tidegate_core::link::envelope::Envelope;
 use tidegate_core::link::packet::Custody;
 use tidegate_core::log::{Destinations, Fetch, Key, LoggedRecord, Recovery, Runs, SegmentId};
@@ -171,7 +172,10 @@ impl<'a> Offers<'a> {
         self.open += 1;
         self.cost += cost;
         let (from, settled) = (self.origin.node.clone(), self.settled.clone());
-        self.streams.take(envelope, Ticket { from, record: 0, cost, settled });
+        // The owner of a log may write what it likes into it: it speaks for itself only.
+        let is_own = envelope.identity.origin.node == self.origin.node;
+        let right = if is_own { Right::Proven } else { Right::Claimed };
+        self.streams.take(envelope, right, Ticket { from, record: 0, cost, settled });
     }
 
     /// Waits for an answer; false where this shall end.
@@ -220,6 +224,7 @@ fn envelope(record: LoggedRecord, origin: &Arc<Origin>, unix_ns: u64) -> Option<
         left: Duration::ZERO,
         ttl,
         source_unix_ns: record.source_unix_ns,
+        proof: None,
         key: record.key,
         properties: record.properties,
         payload: record.payload,

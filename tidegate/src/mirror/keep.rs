@@ -16,15 +16,17 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 
-use super::MirrorBoard;
 use super::inherit::{Ended, inherit};
 use super::seat::{Seat, lock};
 use super::shelf::{self, LogOf, Shelf};
 use super::talk::{PATIENCE, Talk};
+use super::{MirrorBoard, PROTOCOL_LETTERS};
 use crate::input::complaints::Complaints;
 use crate::input::streams::Streams;
+use crate::link::Letters;
+use crate::link::wire::Met;
 use crate::port::Intake;
-use crate::tls::{self, Certificate, Stream};
+use crate::tls::{self, Stream, Trust};
 
 /// Connections at a time, those under way with them.
 const CONNECTIONS_MAX: usize = 64;
@@ -42,6 +44,9 @@ const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 pub(crate) struct KeeperOptions {
     /// What we prove, and whose proof we believe.
     pub(crate) tls: Arc<ServerConfig>,
+    /// Whose letters we believe, and where they are kept.
+    pub(crate) trust: Trust,
+    pub(crate) letters: Letters,
     /// Names of the nodes that may come; all with a certificate if empty.
     pub(crate) from: Vec<String>,
     /// Folder of all logs.
@@ -100,6 +105,9 @@ fn found(options: &KeeperOptions, board: &MirrorBoard) -> io::Result<BTreeMap<Lo
     let mut seats = BTreeMap::new();
     for log in shelf::all(&options.directory)? {
         let shelf = Shelf::open(&options.directory, &log)?;
+        if let Some(letters) = shelf::letters(&options.directory, &log) {
+            options.letters.remember(&letters);
+        }
         board.kept(&log, |figures| figures.bytes = shelf.size().0);
         seats.insert(log, Arc::new(Seat::new()));
     }
@@ -160,12 +168,18 @@ impl Keeper {
     async fn serve(&self, socket: TcpStream) -> io::Result<Never> {
         socket.set_nodelay(true)?;
         let begin = async {
-            let mut stream = Stream::server(socket, self.options.tls.clone())?;
+            let mut tls = (*self.options.tls).clone();
+            tls.alpn_protocols = vec![PROTOCOL_LETTERS.to_vec()];
+            let mut stream = Stream::server(socket, Arc::new(tls))?;
             stream.handshake().await?;
-            let name = common_name(&stream);
+            let met = Met::of(&stream);
+            let has_letters = stream.protocol().is_some();
             let mut talk = Talk::new(stream);
             let first = talk.hear().await?;
-            io::Result::Ok((talk, name, first))
+            if has_letters {
+                self.believe(&met, talk.hear().await?);
+            }
+            io::Result::Ok((talk, met.name, first))
         };
         let (mut talk, name, first) =
             timeout(PATIENCE, begin).await.map_err(|_| io::ErrorKind::TimedOut)??;
@@ -179,6 +193,7 @@ impl Keeper {
         if !from.is_empty() && !from.iter().any(|name| **name == *log.0) {
             return refuse(&mut talk, "the node is not in [mirror] from there").await;
         }
+        talk.trust();
         let Some((seat, coming)) = self.seat(&log) else {
             return refuse(&mut talk, "it keeps too many logs").await;
         };
@@ -198,6 +213,16 @@ impl Keeper {
         *shelf = None;
         seat.goes(coming);
         ended
+    }
+
+    /// Keeps what an owner lets us show, if it is its own.
+    fn believe(&self, met: &Met, said: Message) {
+        let KeeperOptions { letters, trust, .. } = &self.options;
+        if let (Some(name), Some(certificate), Message::Letters(proof)) =
+            (&met.name, &met.certificate, said)
+        {
+            letters.check(&proof, (name, certificate), trust);
+        }
     }
 
     /// The seat of a log whose owner comes, and which of its comings that is. An earlier log of its node has
@@ -230,6 +255,9 @@ impl Keeper {
             Ok(shelf) => seat.insert(shelf),
             Err(error) => return refuse(talk, &format!("its disk: {error}")).await,
         };
+        if let Some(letters) = self.options.letters.about(&log.0, log.1) {
+            shelf.keep_letters(&letters)?;
+        }
         self.sync(shelf).await?;
         talk.say(&Message::Kept(shelf.lengths().clone())).await?;
         loop {
@@ -358,10 +386,6 @@ impl Keeper {
             self.board.forget(log);
         }
     }
-}
-
-fn common_name(stream: &Stream) -> Option<String> {
-    Certificate::read(stream.peer_certificate()?).ok()?.common_name
 }
 
 /// The last word, to the owner and to our own people.

@@ -13,6 +13,9 @@ mod shelf;
 mod ship;
 mod talk;
 
+/// What both speak who know letters, as TLS names it; those of the version before name nothing.
+const PROTOCOL_LETTERS: &[u8] = b"tidegate-mirror/1+letters";
+
 pub use self::board::{KeptFigures, MirrorBoard, MirrorFigures};
 pub(crate) use self::keep::{KeeperOptions, run as keep};
 pub(crate) use self::ship::Owner;

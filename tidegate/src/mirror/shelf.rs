@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tidegate_core::log::SegmentId;
 use tidegate_core::mirror::Lengths;
 use tidegate_core::units::Size;
@@ -16,6 +17,8 @@ use crate::spool::folder::{segment_path, segments};
 
 /// The file with the name of the node.
 const OWNER: &str = "owner";
+/// The file with the letters by which its keeper may bring its records.
+const LETTERS: &str = "letters";
 
 /// A log that is kept: a node, and which life of its log.
 pub(super) type LogOf = (Arc<str>, u64);
@@ -53,7 +56,21 @@ pub(super) fn all(directory: &Path) -> io::Result<Vec<LogOf>> {
     Ok(found)
 }
 
+/// The letters that were kept with a log, if there are any.
+pub(super) fn letters(all: &Path, (_, incarnation): &LogOf) -> Option<Bytes> {
+    fs::read(folder(all, *incarnation).join(LETTERS)).ok().map(Bytes::from)
+}
+
 impl Shelf {
+    /// Keeps the letters of its node.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn keep_letters(&mut self, letters: &[u8]) -> io::Result<()> {
+        self.has_new_names = true;
+        write_safely(&self.directory.join(LETTERS), letters)
+    }
+
     /// The folder of a log among all of them; made if it is not there.
     ///
     /// # Errors

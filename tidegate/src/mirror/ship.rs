@@ -13,16 +13,19 @@ use bytes::Bytes;
 use rustls::ClientConfig;
 use tidegate_core::log::SegmentId;
 use tidegate_core::mirror::{Copying, Lengths, Message, Step};
+use tidegate_core::record::Origin;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use super::MirrorBoard;
 use super::talk::{PATIENCE, Talk};
+use super::{MirrorBoard, PROTOCOL_LETTERS};
+use crate::link::Letters;
+use crate::link::letters::key_of;
 use crate::output::backoff::Backoff;
 use crate::spool::folder::segment_path;
 use crate::spool::read::read_at;
-use crate::tls::{self, Stream};
+use crate::tls::{self, Certificate, Stream};
 
 /// How often the keeper hears that we live: a keeper's shortest patience is three of them.
 const BEAT: Duration = Duration::from_secs(1);
@@ -46,6 +49,8 @@ pub(crate) struct Owner {
     pub(crate) to: (String, u16),
     /// What we show, and whose proof we believe.
     pub(crate) tls: Arc<ClientConfig>,
+    /// What the keeper may show to others for us.
+    pub(crate) letters: Letters,
     pub(crate) board: MirrorBoard,
 }
 
@@ -74,36 +79,52 @@ impl Owner {
         }
     }
 
-    async fn connect(&self) -> io::Result<Talk> {
+    /// A connection, and the letter for who keeps our log there, if it reads one.
+    async fn connect(&self) -> io::Result<(Talk, Option<Bytes>)> {
         let (host, port) = &self.to;
         let name = tls::server_name(host).map_err(io::Error::other)?;
         let begin = async {
             let socket = TcpStream::connect((&**host, *port)).await?;
             socket.set_nodelay(true)?;
-            let mut stream = Stream::client(socket, self.tls.clone(), name)?;
+            let mut tls = (*self.tls).clone();
+            tls.alpn_protocols = vec![PROTOCOL_LETTERS.to_vec()];
+            let mut stream = Stream::client(socket, Arc::new(tls), name)?;
             stream.handshake().await?;
             io::Result::Ok(stream)
         };
         let stream = timeout(PATIENCE, begin).await.map_err(|_| io::ErrorKind::TimedOut)??;
-        Ok(Talk::new(stream))
+        let reads_letters = stream.protocol() == Some(PROTOCOL_LETTERS);
+        let letter = reads_letters.then(|| self.letter(&stream).unwrap_or_default());
+        Ok((Talk::new(stream), letter))
+    }
+
+    fn letter(&self, stream: &Stream) -> Option<Bytes> {
+        let keeper = Certificate::read(stream.peer_certificate()?).ok()?.common_name?;
+        let origin = Origin { node: self.node.clone(), incarnation: self.incarnation };
+        self.letters.proof(&origin, &*key_of(&self.tls)?, &keeper)
     }
 
     /// Until the connection ends; `Ok` when the node is gone.
     async fn copy(&mut self) -> io::Result<()> {
-        let mut talk = self.connect().await?;
+        let (mut talk, letter) = self.connect().await?;
+        // The name of the keeper is proven; it may have many segments.
+        talk.trust();
         let (node, incarnation) = (self.node.clone(), self.incarnation);
         talk.say(&Message::Hello { node, incarnation }).await?;
+        if let Some(letter) = letter {
+            talk.say(&Message::Letters(letter)).await?;
+        }
         let first = timeout(PATIENCE, talk.hear()).await.map_err(|_| io::ErrorKind::TimedOut)??;
         let Message::Kept(kept) = first else { return Err(unexpected(first)) };
         let (host, port) = &self.to;
         tracing::info!("the mirror at {host}:{port} keeps our log");
         let mut copying = Copying::new(kept);
+        self.board.has_got(&copying, &self.lengths);
         let mut beat = interval(BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard_at = Instant::now();
         loop {
             let log = self.lengths.borrow_and_update().clone();
-            self.board.is_behind(copying.behind(&log));
             let step = copying.next(&log);
             let is_idle = step.is_none();
             match step {
@@ -132,7 +153,10 @@ impl Owner {
             while let Some(message) = heard {
                 heard_at = Instant::now();
                 match message {
-                    Message::Safe { segment, upto } => copying.is_safe(segment, upto),
+                    Message::Safe { segment, upto } => {
+                        copying.is_safe(segment, upto);
+                        self.board.has_got(&copying, &self.lengths);
+                    }
                     Message::Alive => {}
                     other => return Err(unexpected(other)),
                 }

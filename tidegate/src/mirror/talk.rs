@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tidegate_core::mirror::{Message, take};
+use tidegate_core::mirror::{HELLO_MAX, Message, take_within};
 use tokio::time::timeout;
 
 use crate::tls::Stream;
@@ -20,12 +20,19 @@ pub(super) struct Talk {
     stream: Stream,
     input: BytesMut,
     output: BytesMut,
+    /// Bytes of the longest message that is taken.
+    most: usize,
 }
 
 impl Talk {
-    /// On a connection whose handshake is done.
+    /// On a connection whose handshake is done: first words are taken only.
     pub(super) fn new(stream: Stream) -> Self {
-        Talk { stream, input: BytesMut::new(), output: BytesMut::new() }
+        Talk { stream, input: BytesMut::new(), output: BytesMut::new(), most: HELLO_MAX }
+    }
+
+    /// The other end has proven who it is, and what it says may be long.
+    pub(super) fn trust(&mut self) {
+        self.most = usize::MAX;
     }
 
     /// The next message. Cancel-safe.
@@ -57,11 +64,12 @@ impl Talk {
     }
 
     fn heard(&mut self) -> io::Result<Option<Message>> {
-        take(&mut self.input).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+        take_within(&mut self.input, self.most)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
     fn read(&mut self) -> io::Result<()> {
-        self.input.reserve(READ);
+        self.input.reserve(READ.min(self.most));
         match self.stream.try_read(&mut self.input) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) => Ok(()),

@@ -55,6 +55,7 @@ pub(super) struct Connection<'a, P> {
     /// What the protocol has to say for itself, until there is a place for it.
     control: BytesMut,
     up_since: Option<Instant>,
+    has_confirmed: bool,
     /// When the next look at the kernel's counts is due, while bytes are in flight.
     next_sample: Instant,
     sampled_at: Instant,
@@ -82,6 +83,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
             input: BytesMut::new(),
             control: BytesMut::new(),
             up_since: None,
+            has_confirmed: false,
             next_sample: now,
             sampled_at: now,
             hold_until: None,
@@ -92,6 +94,11 @@ impl<'a, P: Protocol> Connection<'a, P> {
     /// When the login was done, if it was.
     pub(super) fn up_since(&self) -> Option<Instant> {
         self.up_since
+    }
+
+    /// Whether the far end has taken anything.
+    pub(super) fn has_confirmed(&self) -> bool {
+        self.has_confirmed
     }
 
     fn now(&self) -> Time {
@@ -242,6 +249,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
     async fn report(&mut self, verdicts: Verdicts) -> Result<(), End> {
         if !verdicts.confirmed.is_empty() {
             self.holds.reset();
+            self.has_confirmed = true;
             self.lane.feedback.confirmed(verdicts.confirmed).await?;
         }
         if verdicts.refused.iter().any(|(_, refusal)| *refusal == Refusal::Retry) {

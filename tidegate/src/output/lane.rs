@@ -155,7 +155,9 @@ impl<P: Protocol> Lane<P> {
         };
         let end = connection.serve().await;
         *up_since = connection.up_since();
-        if up_since.is_some() && !matches!(end, End::Stopped) {
+        let is_rejected = matches!(end, End::Protocol(ProtocolError::Rejected(_)));
+        let is_old = is_rejected && !connection.has_confirmed();
+        if up_since.is_some() && !is_old && !matches!(end, End::Stopped) {
             // What comes next is a new story, even if it ends by the same words.
             self.complaint.is_new("");
         } else if matches!(end, End::Stopped) {

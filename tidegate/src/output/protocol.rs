@@ -18,6 +18,9 @@ pub enum ProtocolError {
     /// The far end closed it and said why.
     #[error("the far end closed the connection: {0}")]
     Closed(String),
+    /// It lets us in, and does not take what we send.
+    #[error("the far end rejects what it is sent: {0}")]
+    Rejected(String),
     /// The far end does not let us in.
     #[error("the far end refuses the login: {0}")]
     Refused(String),

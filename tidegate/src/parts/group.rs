@@ -55,7 +55,7 @@ pub async fn start_group(
         threads: config.node.pool_threads(),
         tls,
         listeners,
-        streams: Streams::new(door.intake.clone(), door.accepted.clone(), None),
+        streams: Streams::new(door.intake.clone(), door.names.clone(), None),
     };
     let handle = group::start(options, &door.intake, tasks).context("[group] state")?;
     door.intake.hub().set_group(handle);

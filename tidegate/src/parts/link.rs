@@ -11,7 +11,7 @@ use crate::assemble::{bounds, unconfirmed_max};
 use crate::config::{Config, LinkInputConfig, LinkOutputConfig, OutputConfig, Tcp};
 use crate::input::link::{self, LinkInputOptions};
 use crate::output::link::{Fallback, LinkOptionsOut};
-use crate::tls::{self, ClientTls};
+use crate::tls::{self, ClientTls, Trust};
 
 /// Starts the listening end. Returns the addresses that it listens on.
 pub(super) fn start_input(
@@ -24,6 +24,7 @@ pub(super) fn start_input(
     let options = LinkInputOptions {
         listen,
         tls: tls::server(&files)?,
+        trust: Trust::read(files.client_ca.as_deref().context("ca is missing")?)?,
         // Only who has the key may end our connections.
         secret: std::fs::read(&files.key).with_context(|| format!("{}", files.key.display()))?,
         from: link.from.clone().unwrap_or_default(),
@@ -31,14 +32,15 @@ pub(super) fn start_input(
         tcp: link.tcp,
         schedule: ScheduleName::default(),
         relays: link.relays.then(|| door.relays.clone()),
+        vouching: link.vouching(),
     };
-    let (intake, accepted) = (door.intake.clone(), door.accepted.clone());
+    let (intake, names) = (door.intake.clone(), door.names.clone());
     let listener = link::bind(options)?;
     let addresses = listener.local_addrs();
     tasks.spawn(async move {
         let (stop, stopped) = watch::channel(false);
         let node_gone = intake.clone();
-        let serve = listener.run(intake, accepted, stopped);
+        let serve = listener.run(intake, names, stopped);
         let end = async {
             node_gone.closed().await;
             // The listener may have ended by itself.

@@ -13,7 +13,7 @@ use crate::config::{Config, MirrorConfig};
 use crate::drive::Running;
 use crate::input::streams::Streams;
 use crate::mirror::{self, KeeperOptions, Owner};
-use crate::tls;
+use crate::tls::{self, Trust};
 
 /// Starts what the configuration says of mirrors. Returns the addresses that other nodes bring their logs to.
 ///
@@ -35,7 +35,8 @@ pub async fn start_mirrors(
         let tls = tls::client(&config.mirror_client().context(missing)?)?;
         let (lengths, directory) = (lengths.clone(), directory.clone());
         let board = board.clone();
-        let owner = Owner { node, incarnation, directory, lengths, to, tls, board };
+        let letters = door.intake.links().letters().clone();
+        let owner = Owner { node, incarnation, directory, lengths, to, tls, letters, board };
         tasks.spawn(async move {
             owner.run().await;
             Ok(())
@@ -46,8 +47,11 @@ pub async fn start_mirrors(
         return Ok(Vec::new());
     };
     make(directory)?;
+    let files = config.mirror_server().context(missing)?;
     let options = KeeperOptions {
-        tls: tls::server(&config.mirror_server().context(missing)?)?,
+        tls: tls::server(&files)?,
+        trust: Trust::read(files.client_ca.as_deref().context(missing)?)?,
+        letters: door.intake.links().letters().clone(),
         from: config.mirror.from.clone(),
         directory: directory.clone(),
         after: config.mirror.after.0,
@@ -61,7 +65,7 @@ pub async fn start_mirrors(
     }
     let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
     let intake = door.intake.clone();
-    let streams = Streams::new(intake.clone(), door.accepted.clone(), None);
+    let streams = Streams::new(intake.clone(), door.names.clone(), None);
     tasks.spawn(async move {
         let kept = mirror::keep(listeners, options, streams, board, intake).await;
         kept.context("[mirror] directory")

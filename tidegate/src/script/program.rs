@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mlua::{AnyUserData, Function, Value};
-use tidegate_core::adapt::{QueueFacts, Verdicts};
-use tidegate_core::io::{Control, Input, QueueId};
+use tidegate_core::adapt::{Otherwise, QueueFacts, Verdicts};
+use tidegate_core::io::{Control, Edit, Input, QueueId};
 use tidegate_core::record::DeliveryId;
 use tidegate_core::rules::ScriptId;
 use tidegate_core::units::Time;
@@ -78,6 +78,7 @@ type Seen = BTreeMap<(usize, QueueId), QueueFacts>;
 pub struct Script {
     pub(super) spec: Arc<ScriptSpec>,
     pub(super) id: ScriptId,
+    otherwise: Otherwise,
     vm: Vm,
     root: AnyUserData,
     /// Of requests and of responses.
@@ -143,6 +144,7 @@ impl Script {
             last_failure: None,
             transform,
             notify,
+            otherwise: spec.otherwise(),
             spec,
             id,
             vm,
@@ -195,8 +197,19 @@ impl Script {
                 let pace = |(queue, rate)| Input::Control(Control::Pace { queue, rate });
                 ran.inputs.extend(effects.rates.into_iter().map(pace));
             }
-            Err(failure) => self.fail(failure),
+            Err(failure) => {
+                self.fail(failure);
+                if let (Call::Message(queue, id), true) = (call, self.is_needed()) {
+                    let operations = vec![Edit::Fail(id, self.otherwise)];
+                    ran.inputs.push(Input::Edits { queue, generation: 0, operations });
+                }
+            }
         }
+    }
+
+    /// Whether nothing may go without it: then it is not switched off, and what it fails on does not go.
+    fn is_needed(&self) -> bool {
+        self.otherwise != Otherwise::Pass
     }
 
     fn call(
@@ -253,9 +266,14 @@ impl Script {
         };
         *count += 1;
         if self.last_failure.as_ref() != Some(&failure) {
-            tracing::warn!(%script, "a script failed, what it saw goes as it is: {failure}");
+            let outcome = match self.otherwise {
+                Otherwise::Pass => "goes as it is",
+                Otherwise::Drop => "is dropped",
+                Otherwise::Hold => "is held until the script is changed",
+            };
+            tracing::warn!(%script, "a script failed, what it saw {outcome}: {failure}");
         }
-        if self.budget.fail() {
+        if !self.is_needed() && self.budget.fail() {
             tracing::error!(
                 %script,
                 "a script keeps failing and is switched off until it is loaded anew: {failure}"

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_core::adapt::Otherwise;
+
 use super::vm::Limits;
 use crate::tls::ClientFiles;
 
@@ -60,6 +62,8 @@ pub struct ScriptSpec {
     pub timeout: Duration,
     /// What it sees.
     pub dialect: Dialect,
+    /// What becomes of a record on which it fails; by its kind where that is not said.
+    pub on_failure: Option<Otherwise>,
 }
 
 impl ScriptSpec {
@@ -77,6 +81,71 @@ impl ScriptSpec {
             ordered: false,
             timeout: Duration::from_secs(1),
             dialect: Dialect::Records,
+            on_failure: None,
         }
+    }
+
+    /// What becomes of a record on which it fails. A script that changes what is sent may be there to hide
+    /// something: what it could not look at does not go. One that only chooses when and where, or leads a request
+    /// elsewhere, or has an endpoint make something smaller, is there to help: what it could not help goes as it is.
+    pub fn otherwise(&self) -> Otherwise {
+        let changes = self.texts.iter().any(|(_, text)| changes_content(text));
+        let by_kind = if changes { Otherwise::Drop } else { Otherwise::Pass };
+        self.on_failure.unwrap_or(by_kind)
+    }
+}
+
+/// Whether a text names a function that changes a payload, or a header other than the path.
+fn changes_content(text: &str) -> bool {
+    let is_of_path = |rest: &str| {
+        let argument = rest.trim_start().trim_start_matches('(').trim_start();
+        ["\"path\"", "'path'"].iter().any(|path| argument.starts_with(path))
+    };
+    let names = |function: &str| text.split(function).skip(1).any(|rest| !is_of_path(rest));
+    text.contains("setBody") || [":replace", ":set(", ":remove"].into_iter().any(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_content_fails_closed_and_what_only_orders_fails_open() {
+        let otherwise = |text: &str| ScriptSpec::new("s", text).otherwise();
+        for text in [
+            "h:message():setBody(clean)",
+            "h:header():replace('authorization', '')",
+            "hdr:set( \"card\", masked)",
+            "hdr:remove('card')",
+            "hdr:replace('path', p) hdr:replace('card', '')",
+        ] {
+            assert_eq!(otherwise(text), Otherwise::Drop, "{text}");
+        }
+        for text in ["h:message():moveToFront()", "hdr:replace(\"path\", p)", "h:transform('half')"]
+        {
+            assert_eq!(otherwise(text), Otherwise::Pass, "{text}");
+        }
+        let told = |on_failure| ScriptSpec { on_failure, ..ScriptSpec::new("s", "setBody") };
+        assert_eq!(told(Some(Otherwise::Hold)).otherwise(), Otherwise::Hold);
+        assert_eq!(told(Some(Otherwise::Pass)).otherwise(), Otherwise::Pass);
+    }
+
+    #[test]
+    fn of_the_scripts_that_come_along_none_hides_anything() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/lua");
+        let files = [folder.to_owned(), format!("{folder}/paper")]
+            .into_iter()
+            .flat_map(|folder| std::fs::read_dir(folder).unwrap());
+        let mut count = 0;
+        for file in files.map(|file| file.unwrap().path()) {
+            let is_script = file.extension().is_some_and(|ending| ending == "luau");
+            if is_script && !file.ends_with("prelude.luau") {
+                let text = std::fs::read_to_string(&file).unwrap();
+                let otherwise = ScriptSpec::new("s", &text).otherwise();
+                assert_eq!(otherwise, Otherwise::Pass, "{}", file.display());
+                count += 1;
+            }
+        }
+        assert!(count >= 10, "{count}");
     }
 }

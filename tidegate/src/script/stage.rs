@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mlua::{AnyUserData, Function, Lua};
-use tidegate_core::adapt::{QueueFacts, Verdicts};
+use tidegate_core::adapt::{Otherwise, QueueFacts, Verdicts};
 use tidegate_core::io::{Content, OutputId, QueueId};
 use tidegate_core::node::Node;
 use tidegate_core::record::{DeliveryId, Record};
@@ -53,6 +53,8 @@ pub(super) struct Stage {
     /// Whose queues it goes through; those of both sides where it is a timer.
     side: Option<Side>,
     verdicts: Verdicts,
+    /// What becomes of records on which it fails.
+    otherwise: Otherwise,
     pub(super) effects: Effects,
     /// What this call changed of records.
     changed: BTreeMap<DeliveryId, Content>,
@@ -68,6 +70,7 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn new(spec: Arc<ScriptSpec>, id: ScriptId) -> Stage {
+        let otherwise = spec.otherwise();
         Stage {
             spec,
             id,
@@ -76,7 +79,8 @@ impl Stage {
             moment: Moment { now: Time::ZERO, unix_ns: 0 },
             current: None,
             side: None,
-            verdicts: Verdicts::default(),
+            verdicts: Verdicts::new(otherwise),
+            otherwise,
             effects: Effects::default(),
             changed: BTreeMap::new(),
             facts: Vec::new(),
@@ -112,7 +116,8 @@ impl Stage {
         self.current = None;
         self.changed.clear();
         self.facts.clear();
-        (std::mem::take(&mut self.verdicts), std::mem::take(&mut self.effects))
+        let verdicts = std::mem::replace(&mut self.verdicts, Verdicts::new(self.otherwise));
+        (verdicts, std::mem::take(&mut self.effects))
     }
 
     /// Its script has another place from now on, and rules may have changed.

@@ -415,5 +415,6 @@ fn what_a_script_makes_is_bounded_and_checked() {
     assert!(rehearsal.seat.held_bytes() == Size::ZERO);
 }
 
+mod failing;
 mod hostile;
 mod stock;

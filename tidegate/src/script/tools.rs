@@ -197,6 +197,9 @@ fn tell(
         }
         Edit::Redirect(..) => "redirect".into(),
         Edit::Replace(..) => "replace".into(),
+        // It only says what happens where the next one fails.
+        Edit::Guard(..) => return Ok(()),
+        Edit::Fail(_, otherwise) => format!("failed: {otherwise:?}").to_lowercase(),
         Edit::Insert(..) => "insert".into(),
         Edit::Transform { .. } => "transform".into(),
     };

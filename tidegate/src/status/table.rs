@@ -113,6 +113,9 @@ fn summary(view: &NodeView) -> String {
     for output in view.outputs.iter().filter(|output| output.lanes_up == 0) {
         let _ = write!(line, "  {} is down", output.name);
     }
+    for output in view.outputs.iter().filter(|output| output.is_refusing) {
+        let _ = write!(line, "  {} refuses", output.name);
+    }
     let _ = writeln!(
         line,
         "  held {} of {}  lost {}",

@@ -223,6 +223,9 @@ pub struct OutputView {
     pub lanes_up: usize,
     /// Its lanes.
     pub lanes: usize,
+    /// Whether the far end has been refusing its records, though not for good.
+    #[serde(default)]
+    pub is_refusing: bool,
     /// Records sent and not confirmed.
     pub unconfirmed_records: u64,
 }
@@ -394,6 +397,7 @@ impl From<&OutputStatus> for OutputView {
             name: output.name.to_string(),
             lanes_up: output.lanes_up,
             lanes: output.lanes,
+            is_refusing: output.is_refusing,
             unconfirmed_records: output.unconfirmed,
         }
     }

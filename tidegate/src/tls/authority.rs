@@ -13,7 +13,7 @@ use rcgen::{
 };
 use rustls::pki_types::CertificateDer;
 
-use super::{Certificate, TlsError, certificates};
+use super::{Certificate, Role, TlsError, certificates};
 use crate::access::users::{name_is_good, replace};
 
 /// Days that an authority is valid: it must outlive what it signs, and be rotated before its end.
@@ -119,6 +119,20 @@ impl Authority {
     /// # Errors
     /// There is no authority, the name cannot be used, or a file cannot be written.
     pub fn issue(&self, name: &str, hosts: &[String], days: u64) -> Result<Issued, AuthorityError> {
+        self.issue_as(name, &[], hosts, days)
+    }
+
+    /// The same for one that may be these and nothing else.
+    ///
+    /// # Errors
+    /// As [`Authority::issue`].
+    pub fn issue_as(
+        &self,
+        name: &str,
+        roles: &[Role],
+        hosts: &[String],
+        days: u64,
+    ) -> Result<Issued, AuthorityError> {
         let wrong = |name: &str, what| AuthorityError::Name { name: name.into(), what };
         name_is_good(name).map_err(|what| wrong(name, what))?;
         if name == "ca" || name.starts_with('.') {
@@ -127,6 +141,9 @@ impl Authority {
         let (issuer, left) = self.issuer()?;
         let days = days.min(left);
         let mut params = valid_for(days, name);
+        if !roles.is_empty() {
+            params.distinguished_name.push(DnType::OrganizationalUnitName, Role::unit(roles));
+        }
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
@@ -316,6 +333,23 @@ mod tests {
         let machine = authority.issue("plc-7", &[], 90).unwrap();
         assert!(agree(&ca, &node, &machine).await);
         assert!(!agree(&ca, &machine, &node).await, "a client's certificate serves nowhere");
+    }
+
+    #[test]
+    fn a_certificate_says_what_its_holder_may_be() {
+        let folder = Folder::new("roles");
+        let authority = Authority::at(&folder.0);
+        authority.init().unwrap();
+        let read = |issued: Issued| {
+            Certificate::read(&certificates(&issued.certificate).unwrap()[0]).unwrap()
+        };
+        let both = [Role::Operator, Role::Node];
+        let node = read(authority.issue_as("gate-7", &both, &hosts(), 9).unwrap());
+        assert_eq!(node.common_name.as_deref(), Some("gate-7"));
+        assert_eq!(node.roles, [Role::Node, Role::Operator]);
+        assert!(node.may_be(Role::Operator) && !node.may_be(Role::Orchestrator));
+        let old = read(authority.issue("gate-8", &hosts(), 9).unwrap());
+        assert!(old.roles.is_empty() && old.may_be(Role::Node));
     }
 
     #[test]

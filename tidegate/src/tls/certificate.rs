@@ -1,4 +1,4 @@
-//! The two things that Tidegate asks of a certificate itself: whose it is, and until when.
+//! What Tidegate asks of a certificate itself: whose it is, what its holder may be, and until when.
 //!
 //! Whether it is genuine is rustls's question. Here only the outer structure is walked (X.509, RFC 5280,
 //! 4.1, in DER), total on any bytes.
@@ -10,10 +10,45 @@ use crate::calendar::days_from_civil;
 pub struct Certificate {
     /// Common name of its subject; `None` where it has none, or not exactly one.
     pub common_name: Option<String>,
+    /// What its holder may be; empty where it was issued without roles.
+    pub roles: Vec<Role>,
     /// Seconds since 1970 before which it is not valid.
     pub valid_from: i64,
     /// Seconds since 1970 after which it is not valid.
     pub valid_until: i64,
+}
+
+/// What the holder of a certificate may be: an organizational unit of its subject, as `tidegate:node,operator`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub enum Role {
+    /// A node: of links, mirrors, groups and fleets.
+    Node,
+    /// An orchestrator of a fleet.
+    Orchestrator,
+    /// A person or program that asks an orchestrator about its fleet, and drains nodes.
+    Operator,
+    /// A client that publishes and subscribes.
+    Client,
+}
+
+impl Role {
+    const ALL: [Role; 4] = [Role::Node, Role::Orchestrator, Role::Operator, Role::Client];
+
+    /// Its name, as in `tidegate keys issue --role`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Node => "node",
+            Role::Orchestrator => "orchestrator",
+            Role::Operator => "operator",
+            Role::Client => "client",
+        }
+    }
+
+    /// Roles as they stand in a subject.
+    pub(super) fn unit(roles: &[Role]) -> String {
+        let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+        format!("{UNIT}{}", names.join(","))
+    }
 }
 
 /// The bytes are no certificate.
@@ -29,6 +64,10 @@ const GENERALIZED_TIME: u8 = 0x18;
 const VERSION: u8 = 0xA0;
 /// 2.5.4.3, the common name.
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
+/// 2.5.4.11, an organizational unit.
+const ORGANIZATIONAL_UNIT: [u8; 3] = [0x55, 0x04, 0x0B];
+/// Units that are roles begin so.
+const UNIT: &str = "tidegate:";
 /// `UTF8String`, `PrintableString` and `IA5String`: text that is UTF-8 as it stands.
 const TEXTS: [u8; 3] = [0x0C, 0x13, 0x16];
 
@@ -50,28 +89,43 @@ impl Certificate {
         }
         let mut validity = Walk(inner.take(SEQUENCE)?);
         let (valid_from, valid_until) = (time(validity.any()?)?, time(validity.any()?)?);
-        let common_name = common_name(inner.take(SEQUENCE)?)?;
-        Ok(Certificate { common_name, valid_from, valid_until })
+        let subject = inner.take(SEQUENCE)?;
+        // A second common name could be meant for another reader.
+        let common_name = match &texts(subject, COMMON_NAME)?[..] {
+            [only] => only.clone(),
+            _ => None,
+        };
+        let units = texts(subject, ORGANIZATIONAL_UNIT)?;
+        let units = units.iter().flatten().filter_map(|unit| unit.strip_prefix(UNIT));
+        let names: Vec<&str> = units.flat_map(|unit| unit.split(',')).collect();
+        let is_there = |role: &Role| names.contains(&role.name());
+        let roles = Role::ALL.into_iter().filter(is_there).collect();
+        Ok(Certificate { common_name, roles, valid_from, valid_until })
+    }
+
+    /// Whether its holder may be this. One without roles is of a time before there were any, or of another
+    /// authority: it may be everything that need not be asked for.
+    pub fn may_be(&self, role: Role) -> bool {
+        self.roles.is_empty() || self.roles.contains(&role)
     }
 }
 
-/// The one common name of a distinguished name. A second one could be meant for another reader.
-fn common_name(name: &[u8]) -> Result<Option<String>, CertificateError> {
+/// The values of one kind in a distinguished name; `None` for one that is no text.
+fn texts(name: &[u8], kind: [u8; 3]) -> Result<Vec<Option<String>>, CertificateError> {
     let mut found = Vec::new();
     let mut sets = Walk(name);
     while !sets.0.is_empty() {
         let mut set = Walk(sets.take(SET)?);
         while !set.0.is_empty() {
             let mut pair = Walk(set.take(SEQUENCE)?);
-            if pair.take(OBJECT_ID)? == COMMON_NAME {
-                found.push(pair.any()?);
+            if pair.take(OBJECT_ID)? == kind {
+                let (tag, text) = pair.any()?;
+                let text = TEXTS.contains(&tag).then(|| String::from_utf8(text.to_vec()).ok());
+                found.push(text.flatten());
             }
         }
     }
-    Ok(match found[..] {
-        [(tag, text)] if TEXTS.contains(&tag) => String::from_utf8(text.to_vec()).ok(),
-        _ => None,
-    })
+    Ok(found)
 }
 
 /// Seconds since 1970 of `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.

@@ -5,7 +5,9 @@
 
 pub mod authority;
 mod certificate;
+pub(crate) mod private;
 mod stream;
+mod trust;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,8 +18,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-pub use self::certificate::{Certificate, CertificateError};
+pub use self::certificate::{Certificate, CertificateError, Role};
 pub use self::stream::Stream;
+pub use self::trust::{Trust, Untrusted};
 
 /// Largest PEM file: a bundle of all public authorities has a quarter of it.
 const FILE_MAX: u64 = 1 << 20;
@@ -241,6 +244,7 @@ fn identity(
     let chain = certificates(certificate)?;
     let wrong =
         |what: String| TlsError::Key { key: key.into(), certificate: certificate.into(), what };
+    private::look_at(key).map_err(|source| TlsError::File { file: key.into(), source })?;
     let found = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| match error {
         pem::Error::NoItemsFound => {
             TlsError::Empty { file: key.into(), what: "private key", section: "PRIVATE KEY" }

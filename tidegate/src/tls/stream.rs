@@ -97,6 +97,11 @@ impl Stream {
         self.tls.as_ref()?.connection.peer_certificates()?.first()
     }
 
+    /// The protocol that both ends agreed on, as TLS names it.
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.tls.as_ref()?.connection.alpn_protocol()
+    }
+
     /// Waits until `try_read` has something to do. Cancel-safe.
     ///
     /// # Errors
@@ -160,17 +165,37 @@ impl Stream {
     /// # Errors
     /// The connection failed, or the far end cannot be trusted or does not trust us.
     pub async fn handshake(&mut self) -> io::Result<()> {
+        while self.is_agreeing() {
+            self.agreeable().await?;
+            self.agree()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a step of TLS's agreement is left.
+    pub fn is_agreeing(&self) -> bool {
+        self.is_handshaking() || self.has_to_write()
+    }
+
+    /// Waits until `agree` has something to do: whoever says nothing gets no further than this.
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub async fn agreeable(&self) -> io::Result<()> {
+        if self.has_to_write() { self.tcp.writable().await } else { self.tcp.readable().await }
+    }
+
+    /// Takes one step of TLS's agreement, without waiting. It may cost a millisecond of a processor.
+    ///
+    /// # Errors
+    /// The connection failed, or the far end cannot be trusted or does not trust us.
+    pub fn agree(&mut self) -> io::Result<()> {
         let Stream { tcp, tls: Some(tls), handed } = self else { return Ok(()) };
-        while tls.connection.is_handshaking() || tls.connection.wants_write() {
-            if tls.connection.wants_write() {
-                tcp.writable().await?;
-                unless_blocked(tls.flush(tcp, handed))?;
-            } else {
-                tcp.readable().await?;
-                if unless_blocked(tls.receive(tcp, handed))? == Some(()) && tls.ended {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-            }
+        if tls.connection.wants_write() {
+            unless_blocked(tls.flush(tcp, handed))?;
+        } else if unless_blocked(tls.receive(tcp, handed))? == Some(()) && tls.ended {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What files are taken, and what a stream does, over loopback.
 
-#[path = "../../tests/support/certificates.rs"]
+#[path = "../../tests/it/support/certificates.rs"]
 mod certificates;
 
 use bytes::BytesMut;

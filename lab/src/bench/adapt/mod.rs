@@ -111,11 +111,6 @@ async fn connect(to: SocketAddr, within: Duration) -> std::io::Result<TcpStream>
     }
 }
 
-/// An address on loopback that is free now.
-fn free_address() -> std::io::Result<SocketAddr> {
-    std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?.local_addr()
-}
-
 /// Where what was computed once is kept: `adapt` in cargo's target folder.
 fn target_folder() -> PathBuf {
     let results = Archive::folder_of_target();

@@ -14,9 +14,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use tidegate_testbed::free_address;
 
 use self::subscriber::Subscriber;
-use super::ingest::server::{Server, free_address};
+use super::ingest::server::Server;
 use super::{figure, median};
 use crate::load::raw;
 use crate::net::spinner::Spinners;
@@ -73,7 +74,7 @@ impl Contestant {
     }
 
     fn start(self, tidegate: &Path) -> io::Result<Server> {
-        let address = free_address()?;
+        let address = free_address();
         let (ip, port) = (address.ip(), address.port());
         let mochi = Program::Mochi.path().unwrap_or_default();
         let (program, arguments, text): (&Path, &[&str], _) = match self {

@@ -4,7 +4,7 @@
 //! second, and a frame's latency ends when the subscriber has all of it.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use tidegate::frames::wire::SubscribeRequest;
 use tidegate::tls::{self, ClientFiles};
+use tidegate_testbed::free_port;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -100,15 +101,11 @@ struct Stage {
     nats: Process,
 }
 
-fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
-}
-
 impl Stage {
     async fn new(scratch: &Scratch) -> anyhow::Result<Stage> {
         let here = IpAddr::from(Ipv4Addr::LOCALHOST);
         let keys = Keys::new(scratch, &[("server", here), ("client", here)])?;
-        let [node_port, nats_port] = [free_port()?, free_port()?];
+        let [node_port, nats_port] = [free_port(), free_port()];
         let configuration = format!(
             "[node]\nname = \"hop\"\n[http]\nlisten = []\n\
              [[input]]\nmqtt = {{ listen = \"127.0.0.1:0\" }}\n\

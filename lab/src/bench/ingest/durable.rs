@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Instant;
 
-use super::server::{Server, free_address};
+use tidegate_testbed::free_address;
+
+use super::server::Server;
 use super::{Options, PAYLOAD, PUBLISHERS, median};
 use crate::load::raw;
 use crate::progress::Progress;
@@ -62,7 +64,7 @@ impl Keeper {
     }
 
     fn start(self) -> io::Result<Server> {
-        let address = free_address()?;
+        let address = free_address();
         let program = self.program().path().map_err(io::Error::other)?;
         let arguments: &[&str] = if self.program() == Program::Tidegate { &["run"] } else { &[] };
         let text = match self {
@@ -96,7 +98,7 @@ fn tidegate(address: SocketAddr, key: &str) -> String {
 }
 
 fn nats(address: SocketAddr, more: &str) -> io::Result<String> {
-    let clients = free_address()?;
+    let clients = free_address();
     Ok(format!(
         "server_name: bench\nlisten: \"{clients}\"\njetstream {{ store_dir: \"./stream\"{more} }}\n\
          mqtt {{ listen: \"{address}\" }}\n"

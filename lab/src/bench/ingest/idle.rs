@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use tidegate_testbed::free_address;
+
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::Options;
-use super::server::{Contestant, Server, Work, free_address};
+use super::server::{Contestant, Server, Work};
 use crate::load::raw;
 use crate::net::scratch::Scratch;
 
@@ -27,15 +29,16 @@ pub(super) struct Held {
 
 /// A private authority, and what a listener on loopback needs.
 #[derive(Debug)]
-pub(super) struct Keys {
-    pub(super) ca: PathBuf,
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
+pub(in crate::bench) struct Keys {
+    pub(in crate::bench) ca: PathBuf,
+    pub(in crate::bench) certificate: PathBuf,
+    pub(in crate::bench) key: PathBuf,
     _folder: Scratch,
 }
 
 impl Keys {
-    fn new(tidegate: &Path) -> io::Result<Keys> {
+    /// Makes them by the program's own command.
+    pub(in crate::bench) fn new(tidegate: &Path) -> io::Result<Keys> {
         let folder = Scratch::new().map_err(io::Error::other)?;
         let pki = folder.path().join("pki");
         let keys = |words: &[&OsStr]| {
@@ -51,7 +54,8 @@ impl Keys {
         Ok(Keys { ca, certificate, key, _folder: folder })
     }
 
-    fn trust(&self) -> io::Result<Arc<ClientConfig>> {
+    /// A client that trusts the authority.
+    pub(in crate::bench) fn trust(&self) -> io::Result<Arc<ClientConfig>> {
         let mut roots = RootCertStore::empty();
         let authority = CertificateDer::from_pem_file(&self.ca).map_err(io::Error::other)?;
         roots.add(authority).map_err(io::Error::other)?;
@@ -61,8 +65,7 @@ impl Keys {
 
 /// Connections without TLS.
 pub(super) fn plain(contestant: Contestant, options: &Options) -> io::Result<Held> {
-    let server =
-        Server::start(contestant, Work::Discard, free_address()?, &options.tidegate, None)?;
+    let server = Server::start(contestant, Work::Discard, free_address(), &options.tidegate, None)?;
     hold(&server, options.connections, |name| raw::log_in(server.address, name))
 }
 
@@ -70,7 +73,7 @@ pub(super) fn plain(contestant: Contestant, options: &Options) -> io::Result<Hel
 pub(super) fn over_tls(contestant: Contestant, options: &Options) -> io::Result<Held> {
     let keys = Keys::new(&options.tidegate)?;
     let trust = keys.trust()?;
-    let (sink, tidegate) = (free_address()?, &options.tidegate);
+    let (sink, tidegate) = (free_address(), &options.tidegate);
     let server = Server::start(contestant, Work::Discard, sink, tidegate, Some(&keys))?;
     hold(&server, options.connections, |name| {
         let tcp = TcpStream::connect(server.address)?;

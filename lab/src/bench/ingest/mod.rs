@@ -5,7 +5,7 @@
 
 mod consumer;
 mod durable;
-mod idle;
+pub(super) mod idle;
 pub(super) mod server;
 
 use std::io;

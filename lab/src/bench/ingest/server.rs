@@ -1,11 +1,13 @@
 //! A contestant of the ingest benchmark: its process, its configuration, its CPU and memory.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use tidegate_testbed::free_address;
 
 use super::idle::Keys;
 use crate::load::raw;
@@ -58,7 +60,7 @@ impl Server {
         tidegate: &Path,
         keys: Option<&Keys>,
     ) -> io::Result<Self> {
-        let address = free_address()?;
+        let address = free_address();
         let (program, arguments, text): (_, &[&str], _) = match contestant {
             Contestant::Tidegate => {
                 (tidegate.to_owned(), &["run"], tidegate_config(address, work, sink, keys))
@@ -158,11 +160,6 @@ fn mosquitto_config(address: SocketAddr, keys: Option<&Keys>) -> String {
         address.port(),
         address.ip()
     )
-}
-
-/// A loopback address that was free a moment ago.
-pub(in crate::bench) fn free_address() -> io::Result<SocketAddr> {
-    TcpListener::bind("127.0.0.1:0")?.local_addr()
 }
 
 fn wait_until_up(address: SocketAddr, speaks_tls: bool) -> io::Result<()> {

@@ -16,9 +16,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use tidegate_testbed::free_address;
 
 use self::client::{Arrival, Publisher, Subscriber, Version};
-use super::ingest::server::{Server, free_address};
+use super::ingest::server::Server;
 use super::{figure, median};
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
@@ -60,7 +61,7 @@ pub fn run(options: &Options, tidegate: &Path) -> io::Result<Vec<String>> {
     let scratch = Scratch::new().map_err(io::Error::other)?;
     let mut addresses = Vec::new();
     for _ in 0..4 {
-        addresses.push(free_address()?);
+        addresses.push(free_address());
     }
     let texts: Vec<String> =
         (0..2).map(|node| config(options, &addresses, node, scratch.path())).collect();

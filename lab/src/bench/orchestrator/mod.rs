@@ -4,7 +4,6 @@
 
 mod crowd;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use tidegate::fleet::FleetTls;
 use tidegate::tls::authority::Authority;
+use tidegate_testbed::free_port;
 use tokio::time::{sleep, timeout};
 
 use self::crowd::Counts;
@@ -78,7 +78,7 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     progress.step("certificates", None);
     let (folder, nodes) = (scratch.path().to_owned(), options.nodes);
     let all = tokio::task::spawn_blocking(move || certificates(&folder, nodes)).await??;
-    let port = free_port()?;
+    let port = free_port();
     let mut process = start(&scratch, port)?;
     process.says("ready, leading", START).await?;
     let id = process.id().context("the orchestrator ended")?;
@@ -99,11 +99,6 @@ fn certificates(folder: &Path, nodes: usize) -> anyhow::Result<Vec<FleetTls>> {
         Ok(FleetTls { ca, certificate: issued.certificate, key: issued.key })
     };
     (0..nodes).map(issue).collect()
-}
-
-fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-    Ok(listener.local_addr()?.port())
 }
 
 fn start(scratch: &Scratch, port: u16) -> anyhow::Result<Process> {

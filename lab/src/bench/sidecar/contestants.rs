@@ -1,10 +1,12 @@
 //! Who stands between clients and the server: nobody, Envoy alone or with our queues as its external processor, or our
 //! proxy with and without queues.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+
+use tidegate_testbed::free_address;
 
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
@@ -73,7 +75,7 @@ impl Contestant {
         scratch: &Scratch,
         server: SocketAddr,
     ) -> anyhow::Result<(SocketAddr, Vec<Process>)> {
-        let listen = free_address()?;
+        let listen = free_address();
         let processes = match self {
             Contestant::Direct => return Ok((server, Vec::new())),
             Contestant::Envoy => {
@@ -81,7 +83,7 @@ impl Contestant {
                 vec![rig::envoy::with_file(&file).await?]
             }
             Contestant::EnvoyQueue | Contestant::EnvoyScript => {
-                let inner = free_address()?;
+                let inner = free_address();
                 let file = scratch.file("proxy.toml", &self.tidegate(scratch, inner, server)?)?;
                 let processor = start("ext-proc", &file).await?;
                 vec![processor, rig::envoy::start(scratch, &file, listen).await?]
@@ -186,10 +188,4 @@ fn envoy(listen: SocketAddr, server: SocketAddr) -> String {
         - endpoint: {{address: {server}}}
 "
     )
-}
-
-/// An address on loopback that is free now.
-fn free_address() -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    Ok(listener.local_addr()?)
 }

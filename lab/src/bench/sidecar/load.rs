@@ -14,37 +14,37 @@ use tokio::time::{Instant, sleep_until};
 use crate::load::{Arrivals, Share};
 
 /// Bytes of an answer's body: the page that the first measurement used.
-pub(super) const BODY: usize = 612;
+pub(in crate::bench) const BODY: usize = 612;
 
 /// What to send.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
+pub(in crate::bench) struct Load {
     /// To whom.
-    pub(super) to: SocketAddr,
+    pub(in crate::bench) to: SocketAddr,
     /// Connections.
-    pub(super) connections: u32,
+    pub(in crate::bench) connections: u32,
     /// Requests a second, over all connections.
-    pub(super) per_second: f64,
+    pub(in crate::bench) per_second: f64,
     /// From the first request until counting begins.
-    pub(super) warm_up: Duration,
+    pub(in crate::bench) warm_up: Duration,
     /// How long is counted.
-    pub(super) counted: Duration,
+    pub(in crate::bench) counted: Duration,
     /// Of what is random.
-    pub(super) seed: u64,
+    pub(in crate::bench) seed: u64,
 }
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answered {
+pub(in crate::bench) struct Answered {
     /// Seconds from when a request was due to the last byte of its answer, sorted.
-    pub(super) took: Vec<f64>,
+    pub(in crate::bench) took: Vec<f64>,
     /// Answers that were none: another status, a connection that ended.
-    pub(super) failed: u64,
+    pub(in crate::bench) failed: u64,
 }
 
 impl Answered {
     /// The time within which this part was answered, in milliseconds.
-    pub(super) fn quantile(&self, part: f64) -> f64 {
+    pub(in crate::bench) fn quantile(&self, part: f64) -> f64 {
         let place = (self.took.len() as f64 * part) as usize;
         self.took.get(place.min(self.took.len().saturating_sub(1))).map_or(f64::NAN, |s| s * 1e3)
     }
@@ -52,7 +52,7 @@ impl Answered {
 
 /// Sends all of it; `begins` is called when counting begins. A request that is due while its connection is
 /// busy waits, and its time counts from when it was due.
-pub(super) async fn send(load: Load, begins: impl FnOnce()) -> anyhow::Result<Answered> {
+pub(in crate::bench) async fn send(load: Load, begins: impl FnOnce()) -> anyhow::Result<Answered> {
     let mut tasks = JoinSet::new();
     let mut sockets = Vec::new();
     for _ in 0..load.connections {
@@ -162,7 +162,7 @@ fn length_of(head: &[u8]) -> Option<usize> {
 }
 
 /// The server behind the proxies: it answers every request with the same page. It ends with the set.
-pub(super) async fn serve(tasks: &mut JoinSet<()>) -> anyhow::Result<SocketAddr> {
+pub(in crate::bench) async fn serve(tasks: &mut JoinSet<()>) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     tasks.spawn(async move {

@@ -5,7 +5,7 @@
 //! they were due. Contestants take turns, and what is told are medians over the rounds.
 
 mod contestants;
-mod load;
+pub(super) mod load;
 
 use std::time::Duration;
 

@@ -80,6 +80,13 @@ pub(super) fn listener(link: &LinkInputConfig, place: &Place, findings: &mut Fin
     if link.window.0 < WINDOW_MIN {
         findings.error(place.to("window"), "too small for any link: give at least 128KiB");
     }
+    if let Some(from) = &link.from {
+        for peer in link.vouches.keys().filter(|peer| !from.contains(peer)) {
+            let text =
+                format!("{peer} may not come at all: name it in `from` too, or leave it out");
+            findings.error(place.to("vouches"), text);
+        }
+    }
     if link.from.as_ref().is_some_and(Vec::is_empty) {
         let text = "nobody could come: name a node, or leave it out for all with a certificate";
         findings.error(place.to("from"), text);

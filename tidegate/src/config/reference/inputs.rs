@@ -33,6 +33,19 @@ fn link(file: &mut File) {
         "[\"gate-7\"]",
         "Names in certificates that may come. Default: all whose certificate is from ca.",
     );
+    file.note(
+        "link.vouches",
+        "{ relay-1 = [\"gate-7\"], hub = [\"*\"] }",
+        "Whose records a node may bring under their own names, beside its own: one that relays. \"*\" is\n\
+         everybody. Such names count as proven.",
+    );
+    file.key(
+        "link.unproven",
+        "\"take\"",
+        "What becomes of a record that bears the name of another node than the one whose certificate came,\n\
+         without proof: \"take\" (taken, told and counted; it never stands for a rightful one) or \"refuse\"\n\
+         (dropped by its sender with the reason refused).",
+    );
     file.key(
         "link.window",
         &quoted(window),
@@ -78,6 +91,32 @@ fn mqtt(file: &mut File) {
         "mqtt.keepalive_max",
         "\"60s\"",
         "Longest keepalive of MQTT 5 clients, which are told so. Whole seconds. Default: what they ask.",
+    );
+    timeouts(file);
+}
+
+/// How long clients of an MQTT listener may take.
+fn timeouts(file: &mut File) {
+    let mqtt = MqttInputConfig::default();
+    file.key(
+        "mqtt.connect_timeout",
+        &quoted(mqtt.connect_timeout()),
+        "How long a new connection may take until its client is let in: TLS, CONNECT, password.",
+    );
+    file.key(
+        "mqtt.idle_timeout",
+        &quoted(mqtt.idle_timeout()),
+        "How long a client that asked for no keepalive may be silent; \"0s\" is for ever.",
+    );
+    file.key(
+        "mqtt.packet_timeout",
+        &quoted(mqtt.packet_timeout()),
+        "How long a packet above 32 KiB may take from then on while others wait for its room.",
+    );
+    file.key(
+        "mqtt.write_timeout",
+        &quoted(mqtt.write_timeout()),
+        "How long a client may leave unread what it is sent.",
     );
 }
 

@@ -49,6 +49,14 @@ pub(super) fn scripts(file: &mut File) {
     file.note(
         "timeout",
         &quoted(timeout),
-        "How long a transformation may take; then the original goes.",
+        "How long a transformation may take; then the original goes, or what on_failure says.",
+    );
+    file.note(
+        "on_failure",
+        "\"drop\"",
+        "What becomes of a record on which it fails: \"pass\" (goes as it is; a script that keeps failing is\n\
+         switched off), \"drop\" (reason script) or \"hold\" (waits until the script is changed, 16,384 records at\n\
+         most; further ones are dropped). With the latter two it is never switched off. Default: \"drop\" where its\n\
+         text changes a payload or a header other than the path, which may hide something; else \"pass\".",
     );
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
+use prost::Message;
 use tokio::time::timeout;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
@@ -152,6 +153,23 @@ where
     first.ok_or_else(|| Status::unavailable("etcd said nothing"))
 }
 
+/// What etcd may answer: nothing in it may panic.
+pub(super) fn exercise(data: &[u8]) {
+    let claims = |answer: RangeResponse| answer.kvs.into_iter().map(claim).collect::<Vec<_>>();
+    let found = RangeResponse::decode(data).map(claims).unwrap_or_default();
+    let responses = TxnResponse::decode(data).map(|answer| answer.responses);
+    let ranges = responses.unwrap_or_default().into_iter().filter_map(|one| one.range);
+    for Claim { revision, .. } in found.into_iter().chain(ranges.flat_map(claims)) {
+        assert!(i64::try_from(revision).is_ok(), "revisions are not negative");
+    }
+    if let Ok(answer) = LeaseGrantResponse::decode(data) {
+        seconds(answer.ttl);
+    }
+    if let Ok(answer) = LeaseKeepAliveResponse::decode(data) {
+        seconds(answer.ttl);
+    }
+}
+
 fn claim(found: KeyValue) -> Claim {
     Claim {
         revision: u64::try_from(found.create_revision).unwrap_or_default(),
@@ -166,8 +184,6 @@ fn seconds(ttl: i64) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use prost::Message;
-
     use super::*;
 
     /// By hand from the field numbers of etcd's `rpc.proto`.

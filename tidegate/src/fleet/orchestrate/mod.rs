@@ -4,6 +4,7 @@
 //! election at etcd, and `follow` hears from the leader what no node knows. `site` is what metrics are read from. Nothing is stored: grants live in
 //! the nodes, and a new leader hears from them what they hold.
 
+mod callers;
 mod candidate;
 mod describe;
 mod follow;
@@ -22,12 +23,18 @@ use tokio::task::JoinHandle;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
+use self::callers::Callers;
 use self::candidate::Candidate;
 use self::hub::{Hub, Seat};
 use self::service::FleetService;
 use self::site::HubSite;
 use super::channel::{FleetTls, QUIET, SILENT};
 use super::etcd::Etcd;
+
+/// Calls of one connection at a time: a node's stream, and its questions.
+const STREAMS_MAX: u32 = 16;
+/// Bytes of the headers of a call.
+const HEADERS_MAX: u32 = 16 * 1024;
 
 /// What an orchestrator is made of.
 #[derive(Clone, Debug)]
@@ -38,8 +45,12 @@ pub struct OrchestrateOptions {
     pub http: Option<SocketAddr>,
     /// What it shows, and whom it believes.
     pub tls: FleetTls,
-    /// Names in certificates that may drain nodes; all where it is empty.
+    /// Names in certificates that may drain nodes; where it is empty, those with the role.
     pub operators: Vec<String>,
+    /// Names in certificates that may attend; all with the role where it is empty.
+    pub nodes: Vec<String>,
+    /// Whether certificates without roles may do nothing.
+    pub needs_roles: bool,
     /// How it decides.
     pub fleet: FleetOptions,
     /// How it comes to lead.
@@ -99,6 +110,7 @@ pub async fn start(options: OrchestrateOptions) -> anyhow::Result<Orchestrating>
             (Seat::OneOf(Box::new(candidate)), Some(leader))
         }
     };
+    let uplink_max = options.fleet.uplink_max;
     let (hub, task) = Hub::start(options.fleet, seat);
     let mut tasks = vec![task];
     if let Some(leader) = leader {
@@ -118,8 +130,16 @@ pub async fn start(options: OrchestrateOptions) -> anyhow::Result<Orchestrating>
             .await
             .with_context(|| format!("cannot listen on {address} ({cure})"))?;
         listens.push(listener.local_addr()?);
-        let service = FleetService::new(hub.clone(), options.operators.clone());
+        let callers = Callers {
+            operators: options.operators.clone(),
+            nodes: options.nodes.clone(),
+            needs_roles: options.needs_roles,
+            uplink_max,
+        };
+        let service = FleetService::new(hub.clone(), callers);
         let server = Server::builder()
+            .max_concurrent_streams(Some(STREAMS_MAX))
+            .http2_max_header_list_size(Some(HEADERS_MAX))
             .http2_keepalive_interval(Some(QUIET.1))
             .http2_keepalive_timeout(Some(SILENT))
             .tls_config(options.tls.server()?)

@@ -14,6 +14,7 @@ use tonic::server::{Grpc, StreamingService, UnaryService};
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
+use super::callers::{Call, Callers};
 use super::hub::{Attendant, Hub};
 use crate::fleet::codec::SmallCodec;
 use crate::fleet::node_id;
@@ -24,18 +25,21 @@ use crate::fleet::wire::{
 };
 use crate::tls::Certificate;
 
+/// Bytes of a beat: of a node with thousands of neighbours.
+const BEAT_MAX: usize = 256 * 1024;
+
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The service. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct FleetService {
     hub: Hub,
-    operators: Arc<[String]>,
+    callers: Arc<Callers>,
 }
 
 impl FleetService {
-    pub(super) fn new(hub: Hub, operators: Vec<String>) -> Self {
-        FleetService { hub, operators: operators.into() }
+    pub(super) fn new(hub: Hub, callers: Callers) -> Self {
+        FleetService { hub, callers: Arc::new(callers) }
     }
 }
 
@@ -54,7 +58,8 @@ impl Service<http::Request<Body>> for FleetService {
             Ok(match request.uri().path() {
                 ATTEND => {
                     let codec = SmallCodec::<DirectiveMessage, BeatMessage>::default();
-                    Grpc::new(codec).streaming(Attend(service), request).await
+                    let mut grpc = Grpc::new(codec).max_decoding_message_size(BEAT_MAX);
+                    grpc.streaming(Attend(service), request).await
                 }
                 DESCRIBE => {
                     let codec = ProstCodec::<Description, DescribeRequest>::default();
@@ -78,14 +83,15 @@ impl Service<http::Request<Body>> for FleetService {
     }
 }
 
-/// The name in the caller's certificate.
-fn name_of<T>(request: &Request<T>) -> Result<Arc<str>, Status> {
+/// The name in the caller's certificate, if it may do this.
+fn name_of<T>(request: &Request<T>, callers: &Callers, call: Call) -> Result<Arc<str>, Status> {
     let certificates = request.peer_certs();
     let first = certificates.as_ref().and_then(|all| all.first());
     let read = first.and_then(|der| Certificate::read(der).ok());
-    let name = read.and_then(|certificate| certificate.common_name);
-    name.map(Into::into)
-        .ok_or_else(|| Status::unauthenticated("your certificate has no common name"))
+    let nameless = || Status::unauthenticated("your certificate has no common name");
+    let certificate = read.ok_or_else(nameless)?;
+    callers.check(&certificate, call).map_err(Status::permission_denied)?;
+    Ok(certificate.common_name.ok_or_else(nameless)?.into())
 }
 
 struct Attend(FleetService);
@@ -96,9 +102,9 @@ impl StreamingService<BeatMessage> for Attend {
     type Future = Boxed<Result<Response<Self::ResponseStream>, Status>>;
 
     fn call(&mut self, request: Request<Streaming<BeatMessage>>) -> Self::Future {
-        let hub = self.0.hub.clone();
+        let FleetService { hub, callers } = self.0.clone();
         Box::pin(async move {
-            let name = name_of(&request)?;
+            let name = name_of(&request, &callers, Call::Attend)?;
             let node = node_id(&name);
             let told =
                 |key: &str| request.metadata().get(key).and_then(|value| value.to_str().ok());
@@ -120,8 +126,14 @@ impl StreamingService<BeatMessage> for Attend {
                     match beat {
                         // A node speaks for itself only.
                         Ok(beat) if beat.node == node => {
+                            let claim = beat.check(callers.uplink_max);
                             if hub.beat(beat).await.is_err() {
                                 break "the orchestrator is stopping".to_owned();
+                            }
+                            if let Err(claim) = claim {
+                                break format!(
+                                    "it claims {claim}: no node has that ([orchestrator] uplink_max)"
+                                );
                             }
                         }
                         Ok(_) => break "it speaks for another node".to_owned(),
@@ -142,9 +154,12 @@ impl UnaryService<DescribeRequest> for Describe {
     type Future = Boxed<Result<Response<Description>, Status>>;
 
     fn call(&mut self, request: Request<DescribeRequest>) -> Self::Future {
-        let hub = self.0.hub.clone();
+        let FleetService { hub, callers } = self.0.clone();
         let given_to = NodeId(request.get_ref().given_to);
-        Box::pin(async move { Ok(Response::new(hub.describe(given_to).await?)) })
+        Box::pin(async move {
+            name_of(&request, &callers, Call::Describe)?;
+            Ok(Response::new(hub.describe(given_to).await?))
+        })
     }
 }
 
@@ -155,9 +170,9 @@ impl UnaryService<LendersRequest> for Lenders {
     type Future = Boxed<Result<Response<LendersReply>, Status>>;
 
     fn call(&mut self, request: Request<LendersRequest>) -> Self::Future {
-        let hub = self.0.hub.clone();
+        let FleetService { hub, callers } = self.0.clone();
         Box::pin(async move {
-            let caller = name_of(&request)?;
+            let caller = name_of(&request, &callers, Call::Attend)?;
             Ok(Response::new(LendersReply { lenders: hub.lenders(node_id(&caller)).await? }))
         })
     }
@@ -169,9 +184,10 @@ impl UnaryService<DigestRequest> for Digest {
     type Response = DigestMessage;
     type Future = Boxed<Result<Response<DigestMessage>, Status>>;
 
-    fn call(&mut self, _: Request<DigestRequest>) -> Self::Future {
-        let hub = self.0.hub.clone();
+    fn call(&mut self, request: Request<DigestRequest>) -> Self::Future {
+        let FleetService { hub, callers } = self.0.clone();
         Box::pin(async move {
+            name_of(&request, &callers, Call::Follow)?;
             let (revision, digest) = hub.digest().await?;
             Ok(Response::new(DigestMessage::new(revision, &digest)))
         })
@@ -185,13 +201,9 @@ impl UnaryService<DrainRequest> for Drain {
     type Future = Boxed<Result<Response<DrainReply>, Status>>;
 
     fn call(&mut self, request: Request<DrainRequest>) -> Self::Future {
-        let FleetService { hub, operators } = self.0.clone();
+        let FleetService { hub, callers } = self.0.clone();
         Box::pin(async move {
-            let caller = name_of(&request)?;
-            if !operators.is_empty() && !operators.iter().any(|name| **name == *caller) {
-                let text = format!("{caller} is none of the operators of this orchestrator");
-                return Err(Status::permission_denied(text));
-            }
+            let caller = name_of(&request, &callers, Call::Drain)?;
             let DrainRequest { name, is_drained } = request.into_inner();
             tracing::info!(node = %name, is_drained, by = %caller, "drain");
             let is_known = hub.drain(node_id(&name), is_drained).await?;

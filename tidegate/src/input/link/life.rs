@@ -1,15 +1,19 @@
 //! One life of another node's link, over all of its paths.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rustls::pki_types::CertificateDer;
+use tidegate_core::link::claims::Right;
 use tidegate_core::link::envelope::Envelope;
+use tidegate_core::link::lineage::Coming;
 use tidegate_core::link::packet::Custody;
 use tidegate_core::link::{Event, LinkOptions, PATHS_MAX};
-use tidegate_core::record::{DropReason, Fate};
+use tidegate_core::record::{DropReason, Fate, Origin};
 use tidegate_core::units::{Rate, Size};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::LinkInputOptions;
@@ -27,6 +31,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const BATCH_MAX: usize = 256;
 /// What a record costs beside its bytes.
 const RECORD_COST: u64 = 256;
+/// Letters of a life that prove nothing; more are not looked at.
+const UNREAD_MAX: u32 = 16;
+/// Origins of a life that letters are about.
+const PROVEN_MAX: usize = 8192;
 /// We send acknowledgements only: a path need not be shown what it carries, in bytes/s.
 const ANSWERS: f64 = 6250.0;
 
@@ -34,6 +42,8 @@ const ANSWERS: f64 = 6250.0;
 pub(super) struct Life {
     /// Name of the node.
     pub(super) peer: Arc<str>,
+    /// What it has proven that by.
+    pub(super) certificate: CertificateDer<'static>,
     /// Tells it from others of the same name.
     pub(super) incarnation: u32,
     pub(super) options: Arc<LinkInputOptions>,
@@ -46,7 +56,15 @@ impl Life {
     /// Serves until it has no connection for long, or nobody can send it any.
     pub(super) async fn run(self, mut heard: mpsc::Receiver<Heard>) {
         let (sender, mut answers) = mpsc::unbounded_channel();
-        let mut state = State { engine: self.engine(), held: 0, sender, life: &self };
+        let mut state = State {
+            engine: self.engine(),
+            held: 0,
+            sender,
+            proven: BTreeSet::new(),
+            unread: 0,
+            line: None,
+            life: &self,
+        };
         let mut packets = Vec::with_capacity(BATCH_MAX);
         let mut settled = Vec::with_capacity(BATCH_MAX);
         let mut period = tokio::time::interval(PERIOD);
@@ -69,6 +87,10 @@ impl Life {
                     settled.drain(..).for_each(|settled| state.settle(&settled));
                 }
                 () = &mut timer, if wake.is_some() => {}
+                () = overtaken(&mut state.line) => {
+                    state.engine.refuse("a later process of this node has come");
+                    break;
+                }
                 _ = period.tick() => {
                     self.tell(&state.engine);
                     if state.engine.is_connected() {
@@ -78,7 +100,10 @@ impl Life {
                     }
                 }
             }
-            state.turn();
+            if let Err(why) = state.turn() {
+                state.engine.refuse(why);
+                break;
+            }
         }
         self.links.forget(self.incarnation.into(), &self.peer);
     }
@@ -109,6 +134,22 @@ struct State<'a> {
     /// Cost of the records that came and have no answer.
     held: u64,
     sender: mpsc::UnboundedSender<Settled>,
+    /// Origins for which letters have proven that the peer may bring their records.
+    proven: BTreeSet<(Arc<str>, u64)>,
+    /// Letters that proved nothing.
+    unread: u32,
+    /// The process of the node that this life is of, and the one that came last.
+    line: Option<(u64, watch::Receiver<u64>)>,
+}
+
+/// Waits until a later process of the node has come by another connection.
+async fn overtaken(line: &mut Option<(u64, watch::Receiver<u64>)>) {
+    if let Some((boot, current)) = line
+        && current.wait_for(|current| current != boot).await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 impl State<'_> {
@@ -121,12 +162,15 @@ impl State<'_> {
 
     /// Sends what may go, and takes what has come while there is room for it: what is not taken holds the
     /// sender's window.
-    fn turn(&mut self) {
+    ///
+    /// # Errors
+    /// Why the peer may not go on.
+    fn turn(&mut self) -> Result<(), &'static str> {
         while Size(self.held) < self.life.options.window
             && let Some(event) = self.engine.poll_event()
         {
             match event {
-                Event::Arrived { record, content } => self.arrived(record, &content),
+                Event::Arrived { record, content } => self.arrived(record, &content)?,
                 // The other end tells, by its name.
                 Event::Path { .. }
                 | Event::Delivered { .. }
@@ -136,21 +180,82 @@ impl State<'_> {
             }
         }
         self.engine.pump();
+        Ok(())
     }
 
-    fn arrived(&mut self, record: u64, content: &Bytes) {
+    fn arrived(&mut self, record: u64, content: &Bytes) -> Result<(), &'static str> {
         match Envelope::decode(content) {
-            Ok(envelope) => {
+            Ok(mut envelope) => {
+                if let Some(proof) = envelope.proof.take() {
+                    self.read(&envelope, &proof)?;
+                }
                 let cost = content.len() as u64 + RECORD_COST;
                 self.held += cost;
                 let settled = self.sender.clone();
                 let from = self.life.peer.clone();
-                self.life.streams.take(envelope, Ticket { from, record, cost, settled });
+                let ticket = Ticket { from, record, cost, settled };
+                let origin = &envelope.identity.origin;
+                let vouching = &self.life.options.vouching;
+                let right = match vouching.right(&self.life.peer, &origin.node) {
+                    Right::Claimed if self.has_proven(origin) => Right::Proven,
+                    right => right,
+                };
+                match right {
+                    Right::Claimed if vouching.is_strict => {
+                        self.life.streams.refuse(&origin.node, ticket);
+                    }
+                    right => self.life.streams.take(envelope, right, ticket),
+                }
             }
             Err(error) => {
                 tracing::warn!(from = %self.life.peer, "a record that cannot be read: {error}");
                 let custody = Custody::Final(Fate::Dropped(DropReason::Refused));
                 self.engine.settle(record, custody);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether letters have come that let the peer bring the records of an origin.
+    fn has_proven(&self, origin: &Origin) -> bool {
+        self.proven.contains(&(origin.node.clone(), origin.incarnation))
+    }
+
+    /// Reads the letters that came with a record.
+    ///
+    /// # Errors
+    /// The peer shows by them that it is not the only holder of its log.
+    fn read(&mut self, envelope: &Envelope, proof: &Bytes) -> Result<(), &'static str> {
+        let Life { peer, certificate, options, links, streams, .. } = self.life;
+        let origin = &envelope.identity.origin;
+        if self.unread >= UNREAD_MAX || self.has_proven(origin) {
+            return Ok(());
+        }
+        let checked = links.letters().check(proof, (peer, certificate), &options.trust);
+        let Some((letter, is_own)) = checked else {
+            self.unread += 1;
+            return Ok(());
+        };
+        if self.proven.len() < PROVEN_MAX {
+            self.proven.insert((letter.node.clone(), letter.incarnation));
+            self.proven.insert((letter.node.clone(), letter.boot));
+        }
+        if !is_own || letter.boot == 0 {
+            return Ok(());
+        }
+        let (coming, current) = links.letters().comes(&letter);
+        match coming {
+            Coming::Same | Coming::Next => {
+                self.line = Some((letter.boot, current));
+                Ok(())
+            }
+            Coming::Late => Err("a later process of this node has come"),
+            Coming::Copy => {
+                streams.counts().denied("clone");
+                Err(
+                    "another machine uses a copy of this node's log: remove the log's folder at the one that is \
+                     the copy, and give it a name and a certificate of its own",
+                )
             }
         }
     }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use quinn::{Endpoint, TokioRuntime};
 use rustls::ServerConfig;
-use socket2::{Domain, Protocol, Socket, Type};
 use tidegate_core::link::packet::Head;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -18,17 +17,18 @@ use tokio::time::timeout;
 
 use super::LinkInputOptions;
 use super::life::Life;
+use super::sockets::{LinkError, failed, sockets};
 use crate::input::complaints::Complaints;
 use crate::input::streams::{Names, Streams};
-use crate::link::wire::{self, Heard, Wire, split};
-use crate::link::{HEARD_MAX, PROTOCOL, quic, tcp};
+use crate::link::wire::{self, Heard, Met, Wire, split};
+use crate::link::{HEARD_MAX, protocols, quic, tcp};
 use crate::port::Intake;
-use crate::tls::{self, Certificate, Stream};
+use crate::tls::{self, Stream};
 
 /// How long a handshake may take, and the first packet after it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Handshakes over TCP at a time.
-const HANDSHAKES_MAX: usize = 64;
+pub(super) const HANDSHAKES_MAX: usize = 64;
 /// Lives of all nodes; each may hold a window of records.
 const LIVES_MAX: usize = 256;
 /// Lives of one node: the present one, and those that have not ended yet.
@@ -37,42 +37,6 @@ const LIVES_OF_ONE: usize = 4;
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 /// How long a stop waits for the last words.
 const GOODBYE: Duration = Duration::from_secs(1);
-
-/// Ports that are tried where any will do.
-const CHOICES: usize = 32;
-
-/// Why a link input cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum LinkError {
-    /// The TLS cannot do what QUIC needs.
-    #[error("link input: {0}")]
-    Tls(String),
-    /// An address cannot be listened on.
-    #[error("link input: cannot listen on {address} ({protocol}): {source}{cure}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// UDP or TCP.
-        protocol: &'static str,
-        /// What would help, as a continued sentence.
-        cure: &'static str,
-        /// What the system says.
-        source: io::Error,
-    },
-}
-
-fn cure(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => "; another program has this port: stop it, or choose another",
-        io::ErrorKind::AddrNotAvailable => {
-            "; this machine has no such address: use 0.0.0.0 or [::] for all of its addresses"
-        }
-        io::ErrorKind::PermissionDenied => {
-            "; ports below 1024 need the privilege CAP_NET_BIND_SERVICE: choose a higher one"
-        }
-        _ => "",
-    }
-}
 
 /// Bound sockets that take no connection yet.
 #[derive(Debug)]
@@ -98,57 +62,6 @@ pub fn bind(options: LinkInputOptions) -> Result<LinkListener, LinkError> {
         listeners.extend(listener);
     }
     Ok(LinkListener { endpoints, listeners, options })
-}
-
-fn failed(address: SocketAddr, protocol: &'static str, source: io::Error) -> LinkError {
-    let cure = cure(&source);
-    LinkError::Listen { address, protocol, cure, source }
-}
-
-/// Sockets of both protocols with one port.
-fn sockets(
-    address: SocketAddr,
-    only_v6: bool,
-    has_tcp: bool,
-) -> Result<(std::net::UdpSocket, Option<TcpListener>), LinkError> {
-    let mut tries = 0;
-    loop {
-        let socket = udp(address, only_v6).map_err(|source| failed(address, "UDP", source))?;
-        if !has_tcp {
-            return Ok((socket, None));
-        }
-        let listener = socket.local_addr().and_then(|bound| tcp_listener(bound, only_v6));
-        tries += 1;
-        match listener {
-            Ok(listener) => return Ok((socket, Some(listener))),
-            // A port that the system chose for one protocol may have a user in the other.
-            Err(_) if address.port() == 0 && tries < CHOICES => {}
-            Err(source) => return Err(failed(address, "TCP", source)),
-        }
-    }
-}
-
-fn udp(address: SocketAddr, only_v6: bool) -> io::Result<std::net::UdpSocket> {
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    if address.is_ipv6() && only_v6 {
-        // Else [::] would take the port of the IPv4 address in the same list.
-        socket.set_only_v6(true)?;
-    }
-    socket.bind(&address.into())?;
-    crate::link::grow_buffers(&socket);
-    Ok(socket.into())
-}
-
-fn tcp_listener(address: SocketAddr, only_v6: bool) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() && only_v6 {
-        socket.set_only_v6(true)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(HANDSHAKES_MAX as i32)?;
-    TcpListener::from_std(socket.into())
 }
 
 /// What all connections share.
@@ -177,13 +90,12 @@ impl LinkListener {
         self.endpoints.iter().filter_map(|endpoint| endpoint.local_addr().ok()).collect()
     }
 
-    /// Takes connections until `stop` is true or its sender is gone. What is in `accepted` is not accepted
-    /// again.
-    pub async fn run(self, intake: Intake, accepted: Names, mut stop: watch::Receiver<bool>) {
+    /// Takes connections until `stop` is true or its sender is gone. What `names` know is not accepted again.
+    pub async fn run(self, intake: Intake, names: Names, mut stop: watch::Receiver<bool>) {
         let LinkListener { endpoints, listeners, options } = self;
         let mut tls = (*options.tls).clone();
-        tls.alpn_protocols = vec![PROTOCOL.to_vec()];
-        let streams = Streams::new(intake.clone(), accepted, options.relays.clone());
+        tls.alpn_protocols = protocols();
+        let streams = Streams::new(intake.clone(), names, options.relays.clone());
         let shared = Arc::new(Shared {
             options: Arc::new(options),
             tls: Arc::new(tls),
@@ -262,10 +174,13 @@ async fn accept_tcp(listener: TcpListener, shared: Arc<Shared>) {
 
 /// Serves a QUIC connection to its end. Answers what is wrong with it.
 async fn serve_quic(connection: quinn::Connection, shared: &Arc<Shared>) -> Option<String> {
-    let Some(peer) = quic::peer_name(&connection).filter(|name| shared.may_come(name)) else {
-        let why = "the name in the certificate is not in `from`";
-        connection.close(1u32.into(), why.as_bytes());
-        return Some(why.into());
+    let met = quic::met(&connection);
+    let peer = match shared.admit(&met) {
+        Ok(peer) => peer,
+        Err(why) => {
+            connection.close(1u32.into(), why.as_bytes());
+            return Some(why.into());
+        }
     };
     let first = match timeout(PATIENCE, connection.read_datagram()).await {
         Ok(Ok(datagram)) => greeting(datagram),
@@ -280,7 +195,7 @@ async fn serve_quic(connection: quinn::Connection, shared: &Arc<Shared>) -> Opti
         }
     };
     let Greeting { packet, path, incarnation } = first;
-    let Some(heard) = shared.life(&peer, incarnation) else {
+    let Some(heard) = shared.life(peer, &met, incarnation) else {
         connection.close(1u32.into(), b"too many links here");
         return Some("too many links".into());
     };
@@ -309,19 +224,19 @@ async fn serve_tcp(stream: TcpStream, shared: &Arc<Shared>) -> Option<String> {
         Err(_) => return Some("no handshake in time".into()),
     };
     drop(permit);
-    let certificate = stream.peer_certificate().and_then(|der| Certificate::read(der).ok());
-    let name = certificate.and_then(|certificate| certificate.common_name);
-    let Some(peer) = name.filter(|name| shared.may_come(name)) else {
-        return Some("the name in the certificate is not in `from`".into());
+    let met = Met::of(&stream);
+    let peer = match shared.admit(&met) {
+        Ok(peer) => peer,
+        Err(why) => return Some(why.into()),
     };
     let Greeting { packet, path, incarnation } = match greeting(datagram) {
         Ok(first) => first,
         Err(why) => return Some(why),
     };
-    let Some(heard) = shared.life(&peer, incarnation) else {
+    let Some(heard) = shared.life(peer, &met, incarnation) else {
         return Some("too many links".into());
     };
-    let (wire, packets) = Wire::tcp();
+    let (wire, packets) = Wire::tcp(&stream);
     let number = wire.number();
     let _ = heard.send(Heard::Up { path, wire }).await;
     let _ = heard.send(Heard::Packet { path, number, packet }).await;
@@ -343,8 +258,18 @@ fn greeting(datagram: Bytes) -> Result<Greeting, String> {
 }
 
 impl Shared {
-    fn may_come(&self, name: &str) -> bool {
-        self.options.from.is_empty() || self.options.from.iter().any(|from| from == name)
+    /// The name of a node that may come.
+    fn admit(&self, met: &Met) -> Result<Arc<str>, &'static str> {
+        let from = &self.options.from;
+        let may_come =
+            |name: &Arc<str>| from.is_empty() || from.iter().any(|from| **from == **name);
+        if !met.may_be_node {
+            return Err(
+                "the role in the certificate is not that of a node: issue it with --role node",
+            );
+        }
+        let name = met.name.clone().filter(may_come);
+        name.ok_or("the name in the certificate is not in `from`")
     }
 
     fn complain(&self, peer: SocketAddr, why: Option<String>) {
@@ -361,10 +286,14 @@ impl Shared {
     }
 
     /// Where the life of this node hears; a new one where it is not known. `None`: there are too many.
-    fn life(self: &Arc<Self>, peer: &str, incarnation: u32) -> Option<mpsc::Sender<Heard>> {
+    fn life(
+        self: &Arc<Self>,
+        name: Arc<str>,
+        met: &Met,
+        incarnation: u32,
+    ) -> Option<mpsc::Sender<Heard>> {
         let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
         lives.all.retain(|_, (_, heard)| !heard.is_closed());
-        let name: Arc<str> = peer.into();
         if let Some((_, heard)) = lives.all.get(&(name.clone(), incarnation)) {
             return Some(heard.clone());
         }
@@ -386,6 +315,7 @@ impl Shared {
         tracing::info!(from = %name, "a link begins");
         let life = Life {
             peer: name,
+            certificate: met.certificate.clone()?,
             incarnation,
             options: self.options.clone(),
             streams: self.streams.clone(),

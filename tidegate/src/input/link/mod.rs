@@ -5,17 +5,21 @@
 
 mod life;
 mod listener;
+mod sockets;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
+use tidegate_core::link::claims::Vouching;
 use tidegate_core::link::schedule::ScheduleName;
 use tidegate_core::units::Size;
 
 use crate::fleet::RelayCounts;
+use crate::tls::Trust;
 
-pub use self::listener::{LinkError, LinkListener, bind};
+pub use self::listener::{LinkListener, bind};
+pub use self::sockets::LinkError;
 
 /// What a link input is.
 #[derive(Clone, Debug)]
@@ -24,6 +28,8 @@ pub struct LinkInputOptions {
     pub listen: Vec<SocketAddr>,
     /// What we prove, and whose proof we believe.
     pub tls: Arc<ServerConfig>,
+    /// Whose letters we believe.
+    pub trust: Trust,
     /// The same after a restart, and known to nobody else.
     pub secret: Vec<u8>,
     /// Names of the nodes that may come; all with a certificate if empty.
@@ -36,4 +42,6 @@ pub struct LinkInputOptions {
     pub schedule: ScheduleName,
     /// Set where neighbours' records come, for our uplink: they are counted here.
     pub relays: Option<RelayCounts>,
+    /// What is asked of the names that nodes give their records.
+    pub vouching: Vouching,
 }

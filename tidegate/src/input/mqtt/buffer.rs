@@ -17,6 +17,8 @@ pub(super) struct Buffer {
     bytes: BytesMut,
     /// Size of the packet at the front, as far as is known.
     wanted: usize,
+    /// The last bytes were waited for.
+    has_waited: bool,
 }
 
 impl Buffer {
@@ -36,11 +38,17 @@ impl Buffer {
         (self.wanted > CHUNK).then(|| (2 * self.wanted).div_ceil(1024) as u32)
     }
 
+    /// Whether the last bytes were waited for, once.
+    pub(super) fn take_waited(&mut self) -> bool {
+        std::mem::take(&mut self.has_waited)
+    }
+
     /// Waits for bytes. Cancel-safe.
     pub(super) async fn readable(&mut self, stream: &Stream) -> io::Result<()> {
         poll_fn(|context| {
             let ready = stream.poll_readable(context);
             if ready.is_pending() {
+                self.has_waited = true;
                 self.shrink();
             }
             ready

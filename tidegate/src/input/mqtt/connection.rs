@@ -1,19 +1,23 @@
 //! One client's connection: moves bytes between the socket and the session, and records and answers
 //! between the session and the node. It decides nothing about the protocol.
 
+mod arrival;
 mod farewell;
+mod leaving;
 mod local;
 
 use std::future::ready;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use tidegate_core::record::RefuseReason;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
-use self::local::{roomy, rung};
+use self::leaving::Leaving;
+use self::local::{Wants, others_first, roomy, rung};
 use super::afterlife::{Left, settle};
 use super::buffer::Buffer;
 use super::clients::{Estate, Heritage, Line};
@@ -24,7 +28,7 @@ use super::session::{Effects, End, Session, Step};
 use crate::access::Grants;
 use crate::broker::{Publisher, Seat};
 use crate::port::{Notice, Source};
-use crate::tls::{self, Stream};
+use crate::tls::Stream;
 
 /// Write buffer that a connection keeps.
 const KEPT: usize = 1024;
@@ -35,6 +39,7 @@ pub(super) async fn run(call: Call) {
     let Call { stream, peer, shared, mut stop, permit } = call;
     let mut connection = Connection {
         stream,
+        peer: peer.ip(),
         session: Session::new(shared.limits),
         effects: Effects::default(),
         buffer: Buffer::default(),
@@ -71,6 +76,7 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 
 struct Connection<'a> {
     stream: Stream,
+    peer: IpAddr,
     session: Session,
     effects: Effects,
     buffer: Buffer,
@@ -87,48 +93,6 @@ struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    /// All that comes before the node hears of the client.
-    async fn enter(&mut self) -> Result<(), End> {
-        self.greet().await?;
-        let Shared { options, intake, .. } = &**self.shared;
-        let certificate = self.stream.peer_certificate().map(AsRef::as_ref);
-        match options.access.login(self.session.take_claim(), certificate).await {
-            Ok(grants) => self.grants = grants,
-            Err(denied) => {
-                intake.counts().denied(denied.name());
-                self.session.deny(denied, &mut self.effects.out);
-                return Err(denied.into());
-            }
-        }
-        if self.session.will_topic().is_some_and(|topic| !self.grants.allows(topic)) {
-            // Its client comes in nevertheless: no version has words for it.
-            intake.counts().dropped(RefuseReason::Forbidden.name());
-            self.session.take_will();
-        }
-        Ok(())
-    }
-
-    /// Agrees on TLS, then reads until the CONNECT is there.
-    async fn greet(&mut self) -> Result<(), End> {
-        if self.stream.is_handshaking() {
-            // An error would mean that the semaphore is closed, which it never is.
-            let _one_of_few = self.shared.handshakes.acquire().await;
-            let agreed = self.stream.handshake().await.map_err(untrusted);
-            if let Err(End::Untrusted(_)) = agreed {
-                self.shared.intake.counts().denied("tls");
-            }
-            agreed?;
-        }
-        loop {
-            self.fill().await?;
-            match self.receive(self.shared.intake.now()) {
-                Step::Connect => return Ok(()),
-                Step::End(end) => return Err(end),
-                Step::Read(_) | Step::Offer | Step::Wait | Step::Ask(_) => {}
-            }
-        }
-    }
-
     /// From an accepted CONNECT to the end: takes the client id over, opens the source, serves.
     async fn live(&mut self, peer: SocketAddr, stop: &mut watch::Receiver<bool>) -> End {
         let mut client = self.session.client().clone();
@@ -145,11 +109,9 @@ impl Connection<'_> {
         };
         self.shared.tell_gone().await;
         let mut line = self.inherit(heritage).await;
-        let (end, takeover) = tokio::select! {
-            biased;
-            () = stopped(stop) => (End::Stopping, None),
-            kicked = &mut registration.kicked => (End::TakenOver, kicked.ok()),
-            end = async {
+        let (is_replaced, patience) = (AtomicBool::new(false), self.shared.options.stop_grace);
+        let (end, takeover) = {
+            let mut serving = pin!(async {
                 if line.is_none() {
                     let Ok(source) = self.shared.intake.open(client.clone()).await else {
                         return End::Stopping;
@@ -157,10 +119,21 @@ impl Connection<'_> {
                     line = Some(Line { source, paused: false });
                 }
                 match &mut line {
-                    Some(line) => self.serve(client, peer, line).await,
+                    Some(line) => self.serve(client, peer, line, &is_replaced).await,
                     None => End::Stopping,
                 }
-            } => (end, None),
+            });
+            tokio::select! {
+                biased;
+                () = stopped(stop) => (End::Stopping, None),
+                kicked = &mut registration.kicked => {
+                    is_replaced.store(true, Ordering::Relaxed);
+                    // Boxed: few connections ever come here, and all would have the room for it.
+                    let end = Box::pin(timeout(patience, serving)).await;
+                    (end.unwrap_or(End::TakenOver), kicked.ok())
+                }
+                end = &mut serving => (end, None),
+            }
         };
         // The connection may have ended while the node was busy: what it never heard of comes again.
         self.session.withdraw(&mut self.effects.records);
@@ -189,7 +162,13 @@ impl Connection<'_> {
         }
     }
 
-    async fn serve(&mut self, client: Arc<str>, peer: SocketAddr, line: &mut Line) -> End {
+    async fn serve(
+        &mut self,
+        client: Arc<str>,
+        peer: SocketAddr,
+        line: &mut Line,
+        is_replaced: &AtomicBool,
+    ) -> End {
         let patience = self.shared.options.connect_timeout;
         let Line { source, paused } = line;
         match timeout(patience, self.begin_session(source, paused)).await {
@@ -200,7 +179,7 @@ impl Connection<'_> {
         tracing::debug!(%client, %peer, "connected");
         self.resume_subscriptions();
         match self.session.opened(line.source.id(), client, &mut self.effects) {
-            Ok(()) => self.exchange(line).await.err().unwrap_or(End::Closed),
+            Ok(()) => self.exchange(line, is_replaced).await.err().unwrap_or(End::Closed),
             Err(end) => end,
         }
     }
@@ -220,13 +199,18 @@ impl Connection<'_> {
     }
 
     /// The loop of a connection. Returns by its error only.
-    async fn exchange(&mut self, line: &mut Line) -> Result<(), End> {
+    async fn exchange(&mut self, line: &mut Line, is_replaced: &AtomicBool) -> Result<(), End> {
         let Line { source, paused } = line;
-        let mut pulse = Pulse::new(self.session.keepalive(), self.shared.options.write_timeout);
-        let mut timer = std::pin::pin!(sleep_until(pulse.never()));
+        let MqttOptions { stop_grace, .. } = &self.shared.options;
+        let mut pulse = Pulse::new(self.session.keepalive(), &self.shared.options);
+        let mut timer = pin!(sleep_until(pulse.never()));
+        let mut leaving = Leaving::new(is_replaced, *stop_grace);
         loop {
             let held = *paused || self.crowded.is_some() || self.referral.is_some();
             let step = if held { Step::Wait } else { self.receive(source.now()) };
+            if self.buffer.take_waited() && !self.effects.records.is_empty() {
+                others_first().await;
+            }
             self.take_step(source).await?;
             if let Step::Ask(request) = &step
                 && self.ask(source.now(), request)
@@ -237,8 +221,9 @@ impl Connection<'_> {
                 self.heed(notice, paused);
             }
             let acknowledged = self.acknowledge();
-            let has_more = self.deliver(source.now());
-            self.flush()?;
+            // Who leaves gets no messages any more: they are its next connection's.
+            let has_more = !leaving.is_so() && self.deliver(source.now());
+            self.flush().unwrap_or_else(|end| self.unheard(end, &mut leaving));
             acknowledged?;
             if let Some(reference) = self.referral.take_if(|_| self.session.unanswered() == 0) {
                 return Err(End::Elsewhere(reference));
@@ -250,19 +235,15 @@ impl Connection<'_> {
                 Step::Wait if !held && !*paused && !self.session.must_wait() => continue,
                 Step::Read(_) | Step::Wait | Step::Connect => {}
             }
-            let blocked = !self.effects.out.is_empty() || self.stream.has_to_write();
-            let seat = self.session.seat().cloned();
-            if let Some(seat) = &seat {
-                seat.taken(blocked);
+            if leaving.is_so() && self.read_rest(&step, &mut leaving)? {
+                continue;
             }
-            let reading = !held && !blocked && matches!(step, Step::Read(_));
-            let excess = self.buffer.excess();
-            if excess.is_none() {
-                self.room = None;
-            }
-            let crowded = reading && self.room.is_none() && excess.is_some();
-            let reading = reading && !crowded;
-            let deadline = pulse.deadline(reading, blocked);
+            let Wants { blocked, seat, excess } = self.wants(&mut leaving);
+            let may_read = !held && !blocked && matches!(step, Step::Read(_)) && !leaving.is_so();
+            let crowded = may_read && self.room.is_none() && excess.is_some();
+            let reading = may_read && !crowded;
+            pulse.holds_room(self.room.is_some());
+            let deadline = leaving.deadline().or_else(|| pulse.deadline(reading, blocked));
             arm(timer.as_mut(), deadline);
             let full = self.crowded.clone();
             tokio::select! {
@@ -271,6 +252,7 @@ impl Connection<'_> {
                     Some(notice) => self.heed(notice, paused),
                     None => return Err(End::Stopping),
                 },
+                () = leaving.replaced() => {}
                 writable = self.stream.writable(), if blocked => writable.map_err(failed)?,
                 room = self.shared.room.clone().acquire_many_owned(excess.unwrap_or(0)), if crowded => {
                     self.room = room.ok();
@@ -284,7 +266,11 @@ impl Connection<'_> {
                 }
                 () = rung(seat.as_ref()), if !blocked => {}
                 () = roomy(full.as_ref()), if full.is_some() => self.crowded = None,
-                () = timer.as_mut(), if deadline.is_some() => pulse.check(deadline)?,
+                () = timer.as_mut(), if deadline.is_some() => match leaving.deadline() {
+                    Some(until) if until <= Instant::now() => return Err(leaving.end()),
+                    Some(_) => {}
+                    None => pulse.check(deadline, self.shared.room.available_permits() == 0)?,
+                },
                 () = ready(()), if has_more && !blocked => {}
             }
         }
@@ -350,14 +336,6 @@ impl Connection<'_> {
             *out = Vec::new();
         }
         Ok(())
-    }
-}
-
-/// What went wrong in a handshake.
-fn untrusted(error: io::Error) -> End {
-    match tls::explain(&error) {
-        Some(words) => End::Untrusted(words.into()),
-        None => failed(error),
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tidegate_core::io::Control;
+use tidegate_core::turns::Bounds;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -18,15 +19,20 @@ use super::session::{End, Limits};
 use crate::input::complaints::Complaints;
 use crate::port::Intake;
 use crate::tls::Stream;
+use crate::turns::Desk;
 
 /// Connections that the kernel may hold for us: a site that comes back after a power cut.
 const BACKLOG: i32 = 4096;
 /// After this silence the kernel asks whether a client is still there: the only way to find a dead one
 /// that wanted no keepalive.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(120);
-/// TLS handshakes at a time; more wait for their turn, within their connect timeout. Each costs up to a
-/// millisecond of a processor, and records of the clients that are there must not wait for a crowd.
-const HANDSHAKES_MAX: usize = 256;
+/// Steps of TLS handshakes that may be due at a time; more wait for their turn, address by address, within
+/// their connect timeout. Each costs up to a millisecond of a processor, and records of the clients that are
+/// there must not wait for a crowd. Who has said nothing has no step to take.
+const HANDSHAKES_MAX: usize = 32;
+/// All who may connect may wait for one.
+const HANDSHAKES_WAITING: Bounds =
+    Bounds { all: usize::MAX, network: usize::MAX, name: usize::MAX };
 /// Waiting after an accept that failed, doubled up to `ACCEPT_WAIT_MAX`.
 const ACCEPT_WAIT: Duration = Duration::from_millis(50);
 const ACCEPT_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -73,8 +79,8 @@ pub(super) struct Shared {
     /// Sessions without a connection that may wait for answers or with their will.
     pub(super) afterlives: Arc<Semaphore>,
     complaints: Complaints,
-    /// TLS handshakes that may be under way.
-    pub(super) handshakes: Semaphore,
+    /// Steps of TLS handshakes.
+    pub(super) handshakes: Arc<Desk>,
     permits: Arc<Semaphore>,
 }
 
@@ -223,7 +229,7 @@ impl MqttListener {
             intake,
             room: Arc::new(Semaphore::new(room)),
             complaints: Complaints::new(Instant::now()),
-            handshakes: Semaphore::new(HANDSHAKES_MAX),
+            handshakes: Desk::new(HANDSHAKES_MAX, HANDSHAKES_WAITING),
             permits: permits.clone(),
         });
         let mut accepting = JoinSet::new();

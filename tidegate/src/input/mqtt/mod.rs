@@ -47,7 +47,7 @@ mod listener;
 mod options;
 mod pulse;
 pub mod session;
-mod wire;
+pub(crate) mod wire;
 
 pub use self::clients::Clients;
 pub use self::listener::{MqttError, MqttListener, bind};

@@ -42,11 +42,16 @@ pub struct MqttOptions {
     pub keepalive_max: Duration,
     /// What a client before MQTT 5 hears of a publish that is refused.
     pub refused: Refused,
-    /// How long a new connection may take to send its CONNECT.
+    /// How long a new connection may take until its client is let in: TLS, CONNECT, password.
     pub connect_timeout: Duration,
+    /// How long a client that wanted no keepalive may be silent; zero is for ever.
+    pub idle_timeout: Duration,
+    /// How long a packet that is larger than one read (32 KiB) may take while others wait for its room.
+    pub packet_timeout: Duration,
     /// How long a client may refuse to read what it was answered.
     pub write_timeout: Duration,
-    /// How long a stop waits for the answers to publishes that were already offered.
+    /// How long a stop waits for the answers to publishes that were already offered, and a newer connection
+    /// for what the older one of its client has received.
     pub stop_grace: Duration,
 }
 
@@ -71,6 +76,8 @@ impl MqttOptions {
             keepalive_max: Duration::ZERO,
             refused: Refused::Close,
             connect_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::ZERO,
+            packet_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(30),
             stop_grace: Duration::from_secs(1),
         }

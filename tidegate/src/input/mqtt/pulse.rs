@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
+use super::options::MqttOptions;
 use super::session::End;
 
 /// Sets the timer if it would ring too late, or has rung; an early ring is cheaper than a reset a read.
@@ -16,20 +17,30 @@ pub(super) fn arm(timer: Pin<&mut Sleep>, deadline: Option<Instant>) {
     }
 }
 
-/// When a connection is given up: a silent client, or one that does not read.
+/// How long a packet that is overdue may take on while nobody waits for its room.
+const OVERDUE: Duration = Duration::from_secs(1);
+
+/// When a connection is given up: a silent client, one that does not read, or one that holds the room of a
+/// large packet while others wait for it.
 pub(super) struct Pulse {
-    keepalive: Option<Duration>,
+    silence: Option<Duration>,
     write_timeout: Duration,
+    packet_timeout: Duration,
     /// When bytes came last, or when reading began again: a client that is not read is not silent.
     heard: Instant,
     reading: bool,
     blocked: Option<Instant>,
+    /// When the large packet that has room must be complete.
+    packet: Option<Instant>,
 }
 
 impl Pulse {
-    pub(super) fn new(keepalive: Option<Duration>, write_timeout: Duration) -> Self {
+    pub(super) fn new(keepalive: Option<Duration>, options: &MqttOptions) -> Self {
+        let MqttOptions { idle_timeout, write_timeout, packet_timeout, .. } = *options;
+        let silence = keepalive.or((!idle_timeout.is_zero()).then_some(idle_timeout));
         let heard = Instant::now();
-        Pulse { keepalive, write_timeout, heard, reading: false, blocked: None }
+        let (reading, blocked, packet) = (false, None, None);
+        Pulse { silence, write_timeout, packet_timeout, heard, reading, blocked, packet }
     }
 
     pub(super) fn never(&self) -> Instant {
@@ -39,6 +50,15 @@ impl Pulse {
 
     pub(super) fn heard(&mut self) {
         self.heard = Instant::now();
+    }
+
+    /// Whether the connection has room for a large packet that is not complete.
+    pub(super) fn holds_room(&mut self, is_so: bool) {
+        if !is_so {
+            self.packet = None;
+        } else if self.packet.is_none() {
+            self.packet = Some(Instant::now() + self.packet_timeout);
+        }
     }
 
     /// When to look again, if ever.
@@ -52,14 +72,21 @@ impl Pulse {
             return Some(since + self.write_timeout);
         }
         self.blocked = None;
-        self.keepalive.filter(|_| reading).map(|keepalive| self.heard + keepalive)
+        let silent = self.silence.map(|silence| self.heard + silence);
+        [silent, self.packet].into_iter().flatten().min().filter(|_| reading)
     }
 
-    /// At a ring of the timer.
-    pub(super) fn check(&self, deadline: Option<Instant>) -> Result<(), End> {
-        match deadline {
-            Some(deadline) if Instant::now() < deadline => Ok(()),
+    /// At a ring of the timer; `is_awaited` tells that others wait for the room of large packets.
+    pub(super) fn check(&mut self, deadline: Option<Instant>, is_awaited: bool) -> Result<(), End> {
+        let now = Instant::now();
+        match (deadline, self.packet) {
+            (Some(deadline), _) if now < deadline => Ok(()),
             _ if self.blocked.is_some() => Err(End::NotReading),
+            (_, Some(overdue)) if overdue <= now && is_awaited => Err(End::SlowPacket),
+            (_, Some(overdue)) if overdue <= now => {
+                self.packet = Some(now + OVERDUE);
+                Ok(())
+            }
             _ => Err(End::KeepAlive),
         }
     }
@@ -74,31 +101,66 @@ mod tests {
     const KEEPALIVE: Duration = Duration::from_secs(90);
     const WRITE: Duration = Duration::from_secs(30);
 
+    fn options() -> MqttOptions {
+        MqttOptions { write_timeout: WRITE, ..MqttOptions::new(Vec::new()) }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn silence_counts_only_while_the_client_is_read() {
-        let mut pulse = Pulse::new(Some(KEEPALIVE), WRITE);
+        let mut pulse = Pulse::new(Some(KEEPALIVE), &options());
         let deadline = pulse.deadline(true, false);
         assert_eq!(deadline, Some(Instant::now() + KEEPALIVE));
         advance(KEEPALIVE / 2).await;
-        assert_eq!(pulse.check(deadline), Ok(()));
+        assert_eq!(pulse.check(deadline, false), Ok(()));
         assert_eq!(pulse.deadline(false, false), None, "paused");
         advance(2 * KEEPALIVE).await;
         let deadline = pulse.deadline(true, false);
         assert_eq!(deadline, Some(Instant::now() + KEEPALIVE));
         advance(KEEPALIVE).await;
-        assert_eq!(pulse.check(deadline), Err(End::KeepAlive));
+        assert_eq!(pulse.check(deadline, false), Err(End::KeepAlive));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_blocked_write_has_its_own_deadline() {
-        let mut pulse = Pulse::new(None, WRITE);
+        let mut pulse = Pulse::new(None, &options());
         assert_eq!(pulse.deadline(true, false), None);
         let deadline = pulse.deadline(false, true);
         advance(WRITE / 2).await;
         assert_eq!(pulse.deadline(false, true), deadline, "counts from its beginning");
         advance(WRITE / 2).await;
-        assert_eq!(pulse.check(deadline), Err(End::NotReading));
+        assert_eq!(pulse.check(deadline, false), Err(End::NotReading));
         assert_eq!(pulse.deadline(true, false), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_without_a_keepalive_may_be_silent_unless_it_is_told() {
+        assert_eq!(Pulse::new(None, &options()).deadline(true, false), None);
+        let options = MqttOptions { idle_timeout: KEEPALIVE, ..options() };
+        let mut pulse = Pulse::new(None, &options);
+        let deadline = pulse.deadline(true, false);
+        advance(KEEPALIVE).await;
+        assert_eq!(pulse.check(deadline, false), Err(End::KeepAlive));
+        let of_client = Pulse::new(Some(WRITE), &options).deadline(true, false);
+        assert_eq!(of_client, Some(Instant::now() + WRITE), "its own word counts");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_packet_gives_its_room_up_to_who_waits_and_to_nobody_else() {
+        let options = MqttOptions { packet_timeout: WRITE, ..options() };
+        let mut pulse = Pulse::new(Some(KEEPALIVE), &options);
+        pulse.holds_room(true);
+        let deadline = pulse.deadline(true, false);
+        assert_eq!(deadline, Some(Instant::now() + WRITE));
+        advance(WRITE).await;
+        pulse.heard();
+        assert_eq!(pulse.check(deadline, false), Ok(()), "slow, and in nobody's way");
+        pulse.holds_room(true);
+        let deadline = pulse.deadline(true, false);
+        assert_eq!(deadline, Some(Instant::now() + OVERDUE));
+        advance(OVERDUE).await;
+        assert_eq!(pulse.check(deadline, true), Err(End::SlowPacket));
+        pulse.holds_room(false);
+        assert_eq!(pulse.deadline(true, false), Some(Instant::now() + KEEPALIVE - OVERDUE));
     }
 
     #[tokio::test(start_paused = true)]

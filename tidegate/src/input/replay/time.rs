@@ -45,7 +45,7 @@ fn date_time(text: &str) -> Option<u64> {
     let (date, rest) = text.split_at_checked(10)?;
     let days = date_days(date)?;
     let Some(rest) = rest.strip_prefix([' ', 'T', 't']) else {
-        return rest.is_empty().then(|| days * 86_400 * NANOS);
+        return rest.is_empty().then(|| days.checked_mul(86_400 * NANOS))?;
     };
     let zone = rest.find(['Z', 'z', '+', '-']).unwrap_or(rest.len());
     let (clock, zone) = rest.split_at(zone);
@@ -141,5 +141,6 @@ mod tests {
             assert_eq!(parse(text), None, "{text}");
         }
         assert_eq!(parse("2020-é1-01"), None);
+        assert_eq!(parse("6026-01-02"), None, "64 bits of nanoseconds end in 2554");
     }
 }

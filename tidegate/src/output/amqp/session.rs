@@ -21,6 +21,9 @@ use crate::port::Transmit;
 const HEARTBEAT_MAX: u16 = 15;
 /// Frame size that we ask for, and the largest frame that we read.
 const FRAME_MAX: u32 = 128 * 1024;
+/// Between two warnings that the broker refuses records: one that is at its limit takes one, refuses the
+/// next, and so on for days.
+const WARNING_PERIOD: Duration = Duration::from_secs(600);
 /// The standard's smallest frame size; a broker that asks for less means something else.
 const FRAME_MIN: u32 = 4096;
 
@@ -58,6 +61,9 @@ pub struct Session {
     last_tag: u64,
     unconfirmed: VecDeque<Unconfirmed>,
     has_warned_unroutable: bool,
+    /// The broker's newest word on records was no. Then one at a time asks whether it still is.
+    is_refused: bool,
+    warned_at: Option<Time>,
 }
 
 impl Session {
@@ -72,6 +78,8 @@ impl Session {
             last_tag: 0,
             unconfirmed: VecDeque::new(),
             has_warned_unroutable: false,
+            is_refused: false,
+            warned_at: None,
         }
     }
 
@@ -91,8 +99,15 @@ impl Session {
             }
             (Said::Method(AMQPClass::Connection(method)), _) => self.connection(now, method, out),
             (Said::Method(AMQPClass::Basic(method)), State::Ready) => {
-                self.basic(&method, verdicts);
+                self.basic(now, &method, verdicts);
                 Ok(())
+            }
+            (Said::Method(AMQPClass::Channel(channel::AMQPMethod::Close(close))), State::Ready) => {
+                // No connection was lost: what is unconfirmed is refused.
+                let unconfirmed = self.unconfirmed.drain(..);
+                verdicts.refused.extend(unconfirmed.map(|record| (record.id, Refusal::Retry)));
+                self.is_refused = true;
+                Err(ProtocolError::Rejected(words(close.reply_text.as_str())))
             }
             (Said::Method(method), _) => self.channel(method),
             (Said::Returned { message_id }, State::Ready) => {
@@ -107,12 +122,8 @@ impl Session {
     /// The answers to what `connection` asked for.
     fn channel(&mut self, method: AMQPClass) -> Result<(), ProtocolError> {
         self.state = match (method, self.state) {
-            (AMQPClass::Channel(channel::AMQPMethod::Close(close)), state) => {
-                let text = words(close.reply_text.as_str());
-                return Err(match state {
-                    State::Ready => ProtocolError::Closed(text),
-                    _ => ProtocolError::Refused(text),
-                });
+            (AMQPClass::Channel(channel::AMQPMethod::Close(close)), _) => {
+                return Err(ProtocolError::Refused(words(close.reply_text.as_str())));
             }
             (AMQPClass::Channel(channel::AMQPMethod::OpenOk(_)), State::ChannelOpen) => {
                 if self.has_exchange() { State::Exchange } else { State::Select }
@@ -229,9 +240,10 @@ impl Session {
         connection::TuneOk { channel_max: tune.channel_max, frame_max, heartbeat }
     }
 
-    fn basic(&mut self, method: &basic::AMQPMethod, verdicts: &mut Verdicts) {
+    fn basic(&mut self, now: Time, method: &basic::AMQPMethod, verdicts: &mut Verdicts) {
         match method {
             basic::AMQPMethod::Ack(ack) => {
+                self.is_refused = false;
                 for record in self.settle(ack.delivery_tag, ack.multiple) {
                     if record.was_returned {
                         let refusal = Refusal::Final(DropReason::Unroutable);
@@ -242,6 +254,14 @@ impl Session {
                 }
             }
             basic::AMQPMethod::Nack(nack) => {
+                self.is_refused = true;
+                if self.warned_at.is_none_or(|at| now.since(at) >= WARNING_PERIOD) {
+                    self.warned_at = Some(now);
+                    tracing::warn!(
+                        "the broker refuses records, which wait here and are tried again: is a queue full \
+                         (x-overflow = reject-publish)?"
+                    );
+                }
                 let settled = self.settle(nack.delivery_tag, nack.multiple);
                 verdicts.refused.extend(settled.iter().map(|record| (record.id, Refusal::Retry)));
             }
@@ -288,6 +308,8 @@ impl Protocol for Session {
     fn connect(&mut self, now: Time, out: &mut BytesMut) {
         *self = Session {
             has_warned_unroutable: self.has_warned_unroutable,
+            is_refused: self.is_refused,
+            warned_at: self.warned_at,
             ..Session::new(self.options.clone())
         };
         self.heartbeat = Heartbeat::new(now, Duration::ZERO);
@@ -313,7 +335,8 @@ impl Protocol for Session {
     }
 
     fn may_send(&self) -> bool {
-        self.is_ready() && !self.is_blocked
+        let may_ask = !self.is_refused || self.unconfirmed.is_empty();
+        self.is_ready() && !self.is_blocked && may_ask
     }
 
     fn begin(&mut self, order: &Transmit, out: &mut BytesMut) -> Result<(), DropReason> {
@@ -555,8 +578,10 @@ mod tests {
         let verdicts = pair.hear_basic(basic::AMQPMethod::Nack(nack));
         let retry = [4, 5].map(|id| (DeliveryId(id), Refusal::Retry));
         assert_eq!(verdicts.refused, retry);
+        assert!(!pair.session.may_send(), "one at a time, from now on");
         assert_eq!(pair.ack(5, false), Verdicts::default(), "told before");
         assert_eq!(pair.ack(0, true).confirmed.len(), 4);
+        assert!(pair.session.may_send());
         assert_eq!(pair.ack(77, true), Verdicts::default(), "never sent");
     }
 
@@ -579,6 +604,29 @@ mod tests {
         assert_eq!(verdicts.confirmed, [DeliveryId(1), DeliveryId(3)]);
         let never = Refusal::Final(DropReason::Unroutable);
         assert_eq!(verdicts.refused, [(DeliveryId(2), never)]);
+    }
+
+    #[test]
+    fn a_closed_channel_refuses_what_was_sent_and_one_record_asks_again() {
+        let mut pair = Pair::ready();
+        (1..=2).for_each(|id| pair.send(id));
+        let close = |text: &str| {
+            let reply_text = text.into();
+            channel::Close { reply_code: 403, reply_text, class_id: 60, method_id: 40 }
+        };
+        let close = AMQPClass::Channel(channel::AMQPMethod::Close(close("ACCESS_REFUSED")));
+        let (mut input, mut verdicts) = (BytesMut::new(), Verdicts::default());
+        push_frame(&mut input, &AMQPFrame::Method(CHANNEL, close));
+        let ended = pair.session.receive(Time::ZERO, &mut input, &mut pair.out, &mut verdicts);
+        assert_eq!(ended, Err(ProtocolError::Rejected("ACCESS_REFUSED".into())));
+        assert_eq!(verdicts.refused, [1, 2].map(|id| (DeliveryId(id), Refusal::Retry)));
+        pair.session.connect(Time::ZERO, &mut pair.out);
+        pair.log_in(10);
+        assert!(pair.session.may_send());
+        pair.send(1);
+        assert!(!pair.session.may_send());
+        assert_eq!(pair.ack(1, false).confirmed, [DeliveryId(1)]);
+        assert!(pair.session.may_send());
     }
 
     #[test]

@@ -4,20 +4,19 @@
 //! count as sent); the far node's word about each record becomes its fate. What a life of the link leaves
 //! open is sent again in the next one, under the same name.
 
+mod options;
 mod record;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::fleet::custody::TAKE_BACK;
 use tidegate_core::io::{PathState, Refusal};
 use tidegate_core::link::handover::Handover;
 use tidegate_core::link::packet::Custody;
-use tidegate_core::link::schedule::ScheduleName;
-use tidegate_core::link::{Event, GuardName, LinkOptions, OfferError, Outgoing};
+use tidegate_core::link::{Event, OfferError, Outgoing};
 use tidegate_core::record::{DeliveryId, DropReason, Fate};
-use tidegate_core::units::{Rate, Ratio};
+use tidegate_core::units::Rate;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -27,11 +26,13 @@ use crate::input::complaints::Complaints;
 use crate::link::board::PERIOD;
 use crate::link::dial::{Dialer, Peer};
 use crate::link::engine::Engine;
+use crate::link::letters::Proofs;
 use crate::link::wire::Heard;
-use crate::link::{self, Binding, HEARD_MAX, LinkFigures, PACKET_MAX, Target, quic};
+use crate::link::{Binding, HEARD_MAX, LinkFigures, Target, quic};
 use crate::port::{Order, OutputPort, Stopping, Transmit};
-use crate::tls::ClientTls;
 
+pub use self::options::LinkOptionsOut;
+use self::options::link_options;
 pub use crate::link::dial::Fallback;
 
 /// A link without any connection for so long is over: what it holds goes back to the node, which may
@@ -43,35 +44,6 @@ const GOODBYE: Duration = Duration::from_secs(1);
 const BATCH_MAX: usize = 256;
 /// A capacity that differs by so much is news.
 const NEWS: f64 = 0.01;
-
-/// What a link output is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LinkOptionsOut {
-    /// Its name, for status.
-    pub name: Arc<str>,
-    /// Name or address of the far node.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
-    /// Its paths, at least one.
-    pub paths: Vec<Binding>,
-    /// What both ends prove.
-    pub tls: ClientTls,
-    /// Which path takes the next piece.
-    pub schedule: ScheduleName,
-    /// How records for whose repeat there is no time are guarded, and what that may cost.
-    pub guard: (GuardName, Ratio),
-    /// Whether TCP stands in where UDP is blocked.
-    pub fallback: Fallback,
-    /// Latency bound of each class, the most urgent first.
-    pub bounds: Vec<Duration>,
-    /// Records that the far node may owe an answer for: those of the node.
-    pub unconfirmed_max: usize,
-    /// Whether the far node relays for us: its own records go first, and we answer for ours.
-    pub is_peer: bool,
-    /// Whether it dials whom its node names ([`link::Links`]): `host` and `port` are nothing then.
-    pub is_place: bool,
-}
 
 /// Serves the output until it is told to stop.
 pub(super) async fn run(options: LinkOptionsOut, port: OutputPort) {
@@ -123,6 +95,8 @@ struct Sender {
     lives: watch::Sender<u64>,
     engine: Engine,
     handover: Handover,
+    /// What the far node is shown of whose records come.
+    proofs: Proofs,
     /// How often the lanes went down before.
     epoch: u64,
     is_up: bool,
@@ -147,8 +121,10 @@ impl Sender {
     ) -> Self {
         let engine = Engine::new(link_options(&options), port.feedback.clock());
         let handover = Handover::new(options.bounds.clone(), usize::from(port.lanes));
+        let proofs = Proofs::new(port.links.letters().clone(), &options.tls.config());
         Sender {
             options,
+            proofs,
             names,
             port,
             lives,
@@ -177,7 +153,12 @@ impl Sender {
             }
             tokio::select! {
                 _ = heard.recv_many(&mut packets, BATCH_MAX) => {
-                    packets.drain(..).for_each(|heard| self.engine.take(heard));
+                    for heard in packets.drain(..) {
+                        if let Heard::Up { wire, .. } = &heard {
+                            self.proofs.meet(wire);
+                        }
+                        self.engine.take(heard);
+                    }
                 }
                 count = self.port.orders.recv_many(&mut orders, BATCH_MAX) => {
                     if count == 0 || orders.iter().any(|order| matches!(order, Order::Stop)) {
@@ -234,6 +215,7 @@ impl Sender {
         match event {
             Event::Custody { token, custody } => {
                 let id = DeliveryId(token);
+                self.proofs.settled(id);
                 if self.handover.settled(id, custody) {
                     self.end(id, custody).await?;
                 }
@@ -293,7 +275,8 @@ impl Sender {
         }
         let now = self.port.feedback.now();
         let deadline = self.handover.deadline(now, order.class);
-        let offered = match record::outgoing(&order, now, deadline, self.options.is_peer) {
+        let proof = self.proofs.of(id, &order.record.identity.origin);
+        let offered = match record::outgoing(&order, now, deadline, self.options.is_peer, proof) {
             Some(outgoing) => self.offer(id, outgoing),
             None => Err(DropReason::Refused),
         };
@@ -358,6 +341,7 @@ impl Sender {
         let remembered = std::mem::replace(&mut self.engine, next).end();
         self.engine.remember(remembered);
         self.handover = Handover::new(self.options.bounds.clone(), usize::from(self.port.lanes));
+        self.proofs.begin_anew();
         self.stalled.clear();
         self.alone_since = None;
         self.lives.send_modify(|life| *life += 1);
@@ -379,15 +363,4 @@ async fn changed(target: &mut Option<watch::Receiver<Option<Target>>>) {
         return;
     }
     std::future::pending().await
-}
-
-fn link_options(options: &LinkOptionsOut) -> LinkOptions {
-    LinkOptions {
-        packet_max: PACKET_MAX,
-        schedule: options.schedule,
-        guard: options.guard.0,
-        guard_share: options.guard.1,
-        unsettled_max: options.unconfirmed_max,
-        ..LinkOptions::new(link::new_incarnation(), options.paths.len())
-    }
 }

@@ -16,6 +16,7 @@ pub(super) fn outgoing(
     now: Time,
     deadline: Time,
     is_peer: bool,
+    proof: Option<Bytes>,
 ) -> Option<Outgoing> {
     let record = &order.record;
     let hop = headers::hop(&record.properties);
@@ -31,6 +32,7 @@ pub(super) fn outgoing(
         left: record.deadline.since(now),
         ttl: record.expires.map(|expires| expires.since(now)),
         source_unix_ns: record.source_unix_ns,
+        proof,
         key: record.key.clone(),
         properties: own_properties(&record.properties),
         payload: payload.clone(),

@@ -6,7 +6,7 @@ use bytes::{BufMut, BytesMut};
 use tidegate_core::record::DropReason;
 
 use super::MqttOptions;
-use super::incoming::Version;
+use crate::input::mqtt::wire::Version;
 use crate::output::headers;
 use crate::port::Transmit;
 
@@ -42,7 +42,7 @@ pub(super) fn publish(
         return Err(DropReason::Refused);
     }
     let properties = match version {
-        Version::V311 => None,
+        Version::V31 | Version::V311 => None,
         Version::V5 => Some(properties(options, order)?),
     };
     let payload = record.body.size().0 as usize;

@@ -1,27 +1,16 @@
 //! What a broker says to a publisher, in either version.
 
-use std::fmt::Debug;
-
-use bytes::BytesMut;
-use rmqtt_codec::error::DecodeError;
-use rmqtt_codec::types::QoS;
-use rmqtt_codec::v5::{ConnectAckReason, DisconnectReasonCode, PublishAckReason};
-use rmqtt_codec::{v3, v5};
+use bytes::{Buf, BytesMut};
 use tidegate_core::io::Refusal;
 use tidegate_core::record::DropReason;
-use tokio_util::codec::Decoder;
 
+use crate::input::mqtt::wire::client as wire;
+use crate::input::mqtt::wire::frame::{Front, front};
+use crate::input::mqtt::wire::{Reason, Version, Violation};
 use crate::output::protocol::{ProtocolError, words};
 
 /// Largest packet that we read: a broker has nothing long to say to a publisher.
 const PACKET_MAX: u32 = 64 * 1024;
-
-/// Which MQTT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
-    V311,
-    V5,
-}
 
 /// One thing that the broker said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,107 +36,85 @@ pub(super) enum Said {
     Bye(String),
 }
 
-/// Takes packets off the wire.
-#[derive(Debug)]
-pub(super) enum Incoming {
-    V311(v3::Codec),
-    V5(v5::Codec),
+/// Takes the first packet off `input`, once all of it is there.
+///
+/// # Errors
+/// It is no packet that a broker sends to a publisher.
+pub(super) fn next(version: Version, input: &mut BytesMut) -> Result<Option<Said>, ProtocolError> {
+    let Front::Complete(frame) = front(input, PACKET_MAX).map_err(broken)? else {
+        return Ok(None);
+    };
+    let said = match (frame.first >> 4, frame.first & 0x0F) {
+        (2, 0) => welcome(version, frame.body).map_err(broken)?,
+        (4, 0) => {
+            let (id, code) = wire::acknowledged(version, frame.body).map_err(broken)?;
+            Said::Ack(id, verdict(code))
+        }
+        (13, 0) => Said::Pong,
+        (14, 0) if version == Version::V5 => {
+            let (code, why) = wire::farewell(frame.body).map_err(broken)?;
+            Said::Bye(explained(code, why))
+        }
+        (kind, _) => {
+            let what = format!("packet type {kind}, which no publisher expects");
+            return Err(ProtocolError::Malformed { protocol: "MQTT", what });
+        }
+    };
+    let size = frame.size;
+    input.advance(size);
+    Ok(Some(said))
 }
 
-impl Incoming {
-    pub(super) fn new(version: Version) -> Self {
-        match version {
-            Version::V311 => Incoming::V311(v3::Codec::new(PACKET_MAX)),
-            Version::V5 => Incoming::V5(v5::Codec::new(PACKET_MAX, 0)),
+fn welcome(version: Version, body: &[u8]) -> Result<Said, Violation> {
+    let answer = wire::welcome(version, body)?;
+    Ok(match answer.code {
+        0 if answer.is_old && version == Version::V5 => {
+            return Err(Violation::protocol("a CONNACK of MQTT 3.1.1 to a client of MQTT 5"));
         }
-    }
-
-    /// Takes the first packet off `input`, once all of it is there.
-    ///
-    /// # Errors
-    /// It is no packet that a broker sends to a publisher.
-    pub(super) fn next(&mut self, input: &mut BytesMut) -> Result<Option<Said>, ProtocolError> {
-        match self {
-            Incoming::V311(codec) => {
-                codec.decode(input).map_err(broken)?.map(|(packet, _)| old(packet)).transpose()
-            }
-            Incoming::V5(codec) => {
-                // An old broker answers in its own words: a CONNACK of two bytes.
-                if let &[0x20, 2, _, code, ..] = &input[..] {
-                    return Ok(Some(match code {
-                        1 => Said::TooNew,
-                        _ => Said::Refused(format!("return code {code} of MQTT 3.1.1")),
-                    }));
-                }
-                codec.decode(input).map_err(broken)?.map(|(packet, _)| new(packet)).transpose()
-            }
-        }
-    }
-}
-
-fn old(packet: v3::Packet) -> Result<Said, ProtocolError> {
-    use v3::{ConnectAckReason as Reason, Packet};
-    Ok(match packet {
-        Packet::ConnectAck(answer) if answer.return_code == Reason::ConnectionAccepted => {
-            Said::Welcome {
-                receive_max: usize::from(u16::MAX),
-                packet_max: usize::MAX,
-                keep_alive: None,
-            }
-        }
-        Packet::ConnectAck(answer) => Said::Refused(answer.return_code.reason().into()),
-        Packet::PublishAck { packet_id } => Said::Ack(packet_id.get(), None),
-        Packet::PingResponse => Said::Pong,
-        other => return Err(unexpected(other.packet_type())),
-    })
-}
-
-fn new(packet: v5::Packet) -> Result<Said, ProtocolError> {
-    use v5::Packet;
-    Ok(match packet {
-        Packet::ConnectAck(answer) => match answer.reason_code {
-            ConnectAckReason::Success if answer.max_qos == QoS::AtMostOnce => {
-                Said::Refused("it takes no QoS 1".into())
-            }
-            ConnectAckReason::Success => Said::Welcome {
-                receive_max: usize::from(answer.receive_max.get()),
-                packet_max: answer.max_packet_size.map_or(usize::MAX, |size| size as usize),
-                keep_alive: answer.server_keepalive_sec,
-            },
-            ConnectAckReason::UnsupportedProtocolVersion => Said::TooNew,
-            reason => Said::Refused(explained(reason, answer.reason_string.as_deref())),
+        0 if answer.maximum_qos == 0 => Said::Refused("it takes no QoS 1".into()),
+        0 => Said::Welcome {
+            receive_max: usize::from(answer.receive_maximum),
+            packet_max: answer.maximum_packet_size.map_or(usize::MAX, |size| size as usize),
+            keep_alive: answer.keepalive,
         },
-        Packet::PublishAck(ack) => Said::Ack(ack.packet_id.get(), verdict(ack.reason_code)),
-        Packet::PingResponse => Said::Pong,
-        Packet::Disconnect(bye) => {
-            let reason: DisconnectReasonCode = bye.reason_code;
-            Said::Bye(explained(reason, bye.reason_string.as_deref()))
-        }
-        other => return Err(unexpected(other.packet_type())),
+        1 if answer.is_old => Said::TooNew,
+        0x84 if !answer.is_old => Said::TooNew,
+        code if answer.is_old => Said::Refused(refused_by_code(code)),
+        code => Said::Refused(explained(code, answer.words)),
     })
 }
 
-/// What a PUBACK's reason means for the record; `None`: it has arrived.
-fn verdict(reason: PublishAckReason) -> Option<Refusal> {
-    match reason {
-        PublishAckReason::Success | PublishAckReason::NoMatchingSubscribers => None,
-        PublishAckReason::QuotaExceeded => Some(Refusal::Retry),
+/// The return codes of MQTT 3.1.1 (3.2.2.3) in words.
+fn refused_by_code(code: u8) -> String {
+    let words = match code {
+        2 => "client identifier rejected",
+        3 => "server unavailable",
+        4 => "bad user name or password",
+        5 => "not authorized",
+        _ => return format!("return code {code} of MQTT 3.1.1"),
+    };
+    format!("{words} (return code {code} of MQTT 3.1.1)")
+}
+
+/// What a PUBACK's reason code means for the record; `None`: it has arrived.
+fn verdict(code: u8) -> Option<Refusal> {
+    match code {
+        // Also where nobody has subscribed (0x10).
+        0..0x80 => None,
+        _ if code == Reason::QuotaExceeded as u8 => Some(Refusal::Retry),
         _ => Some(Refusal::Final(DropReason::Refused)),
     }
 }
 
-fn explained(reason: impl Debug, text: Option<&str>) -> String {
+fn explained(code: u8, text: Option<&str>) -> String {
+    let name =
+        wire::reason_name(code).map_or_else(|| format!("reason code {code:#04x}"), str::to_owned);
     match text {
-        Some(text) => format!("{reason:?}: {}", words(text)),
-        None => format!("{reason:?}"),
+        Some(text) => format!("{name}: {}", words(text)),
+        None => name,
     }
 }
 
-fn broken(error: DecodeError) -> ProtocolError {
-    ProtocolError::Malformed { protocol: "MQTT", what: error.to_string() }
-}
-
-fn unexpected(kind: u8) -> ProtocolError {
-    let what = format!("packet type {}, which no publisher expects", kind >> 4);
-    ProtocolError::Malformed { protocol: "MQTT", what }
+fn broken(violation: Violation) -> ProtocolError {
+    ProtocolError::Malformed { protocol: "MQTT", what: violation.to_string() }
 }

@@ -1,19 +1,17 @@
 //! The client's side of MQTT: login, records under way by their packet identifier, keepalive.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU16;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use bytestring::ByteString;
-use rmqtt_codec::{v3, v5};
+use bytes::BytesMut;
 use tidegate_core::record::{DeliveryId, DropReason};
 use tidegate_core::units::Time;
-use tokio_util::codec::Encoder;
 
 use super::MqttOptions;
 use super::encode;
-use super::incoming::{Incoming, Said, Version};
+use super::incoming::{self, Said};
+use crate::input::mqtt::wire::Version;
+use crate::input::mqtt::wire::client::{DISCONNECT, Login, PING, connect};
 use crate::output::protocol::{Heartbeat, Protocol, ProtocolError, Verdicts};
 use crate::port::Transmit;
 
@@ -21,8 +19,6 @@ use crate::port::Transmit;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// What we promise in CONNECT: something is heard from us at least this often.
 const KEEP_ALIVE: u16 = 30;
-const PING: [u8; 2] = [0xC0, 0];
-const DISCONNECT: [u8; 2] = [0xE0, 0];
 
 /// The state of one connection after the other.
 #[derive(Debug)]
@@ -30,7 +26,6 @@ pub struct Session {
     options: MqttOptions,
     lane: u8,
     version: Version,
-    incoming: Incoming,
     is_ready: bool,
     /// How many records the broker takes unacknowledged.
     receive_max: usize,
@@ -56,7 +51,6 @@ impl Session {
             options,
             lane,
             version,
-            incoming: Incoming::new(version),
             is_ready: false,
             receive_max: 0,
             packet_max: usize::MAX,
@@ -109,47 +103,31 @@ impl Session {
     }
 
     /// An identifier that no record under way has; `may_send` leaves one.
-    fn free_id(&mut self) -> Result<NonZeroU16, DropReason> {
+    fn free_id(&mut self) -> Result<u16, DropReason> {
         for _ in 0..=u16::MAX {
             self.last_id = self.last_id.wrapping_add(1);
-            let id = NonZeroU16::new(self.last_id);
-            if let Some(id) = id.filter(|id| !self.unconfirmed.contains_key(&id.get())) {
-                return Ok(id);
+            if self.last_id != 0 && !self.unconfirmed.contains_key(&self.last_id) {
+                return Ok(self.last_id);
             }
         }
         Err(DropReason::Full)
     }
 
     fn push_connect(&self, out: &mut BytesMut) {
-        let client_id = ByteString::from(format!("{}-{}", self.options.client_id, self.lane));
-        let username = self.options.user.clone().map(ByteString::from);
-        let password = self.options.password.clone().map(Bytes::from);
-        let encoded = match self.version {
-            Version::V5 => {
-                let connect = v5::Connect {
-                    clean_start: true,
-                    keep_alive: KEEP_ALIVE,
-                    client_id,
-                    username,
-                    password,
-                    ..v5::Connect::default()
-                };
-                v5::Codec::new(0, 0).encode(v5::Packet::Connect(Box::new(connect)), out)
-            }
-            Version::V311 => {
-                let connect = v3::Connect {
-                    clean_session: true,
-                    keep_alive: KEEP_ALIVE,
-                    client_id,
-                    username,
-                    password,
-                    ..v3::Connect::default()
-                };
-                v3::Codec::new(0).encode(v3::Packet::Connect(Box::new(connect)), out)
-            }
+        let mut packet = Vec::new();
+        let login = Login {
+            version: self.version,
+            client_id: &format!("{}-{}", self.options.client_id, self.lane),
+            user: self.options.user.as_deref(),
+            password: self.options.password.as_deref(),
+            clean: true,
+            keepalive: KEEP_ALIVE,
+            session_expiry: 0,
+            receive_maximum: u16::MAX,
+            maximum_packet_size: None,
         };
-        // Names beyond 64 KiB: the configuration never holds such; the broker would not answer.
-        debug_assert!(encoded.is_ok(), "a CONNECT of ours is well-formed");
+        connect(&mut packet, &login);
+        out.extend_from_slice(&packet);
     }
 }
 
@@ -171,7 +149,7 @@ impl Protocol for Session {
         verdicts: &mut Verdicts,
     ) -> Result<(), ProtocolError> {
         self.heartbeat.heard(now);
-        while let Some(said) = self.incoming.next(input)? {
+        while let Some(said) = incoming::next(self.version, input)? {
             self.said(now, said, verdicts)?;
         }
         Ok(())
@@ -186,7 +164,7 @@ impl Protocol for Session {
     }
 
     fn begin(&mut self, order: &Transmit, out: &mut BytesMut) -> Result<(), DropReason> {
-        let id = self.free_id()?.get();
+        let id = self.free_id()?;
         encode::publish(&self.options, self.version, self.packet_max, id, order, out)?;
         self.payload_left = order.record.body.size().0;
         self.has_begun = true;

@@ -4,10 +4,12 @@ use bytes::Bytes;
 use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use hyper::http::{request, response};
 use hyper::{Method, Request, Response, StatusCode, Uri};
+use prost::Message;
 use tidegate_core::record::Properties;
 
 use super::wire::{
-    AppendAction, HeaderMap, HeaderMutation, HeaderValue as Pair, HeaderValueOption,
+    AppendAction, Asked, HeaderMap, HeaderMutation, HeaderValue as Pair, HeaderValueOption,
+    ProcessingRequest,
 };
 
 /// The header that names the upstream, where a script or the configuration chose one. Routes of Envoy take
@@ -111,6 +113,45 @@ pub(super) fn set(name: &str, value: Bytes, is_first: bool) -> HeaderValueOption
     HeaderValueOption {
         header: Some(Pair { key: name.to_owned(), value: String::new(), raw_value: value }),
         append_action: action as i32,
+    }
+}
+
+/// What an Envoy may say of heads, a message behind its length (two bytes, little-endian): for tests and fuzzing.
+///
+/// # Panics
+/// A promise is broken: what a client says of an upstream counts, or a change of headers does not make the new ones.
+pub fn exercise(mut data: &[u8]) {
+    let mut before = Properties::default();
+    while let Some((&[low, high], rest)) = data.split_first_chunk() {
+        let length = usize::from(u16::from_le_bytes([low, high])).min(rest.len());
+        let (message, rest) = rest.split_at(length);
+        data = rest;
+        let Ok(request) = ProcessingRequest::decode(message) else { continue };
+        let headers = match request.request {
+            Some(Asked::RequestHeaders(headers)) => {
+                let parts = of_request(&headers.headers.clone().unwrap_or_default());
+                assert!(!parts.headers.contains_key(UPSTREAM));
+                let _ = client(&parts);
+                headers
+            }
+            Some(Asked::ResponseHeaders(headers)) => {
+                let parts = of_response(&headers.headers.clone().unwrap_or_default());
+                assert!(!parts.headers.contains_key(UPSTREAM));
+                let _ = is_unreachable(&parts);
+                headers
+            }
+            _ => continue,
+        };
+        let pairs = headers.headers.unwrap_or_default().headers;
+        let pair = |pair: &Pair| (Bytes::from(pair.key.clone()), value_of(pair).to_vec().into());
+        let after = Properties::new(pairs.iter().map(pair).collect());
+        let told = mutation(&before, &after);
+        let is_there = |name: &str| after.iter().any(|(known, _)| known == name);
+        for option in &told.set_headers {
+            assert!(option.header.as_ref().is_some_and(|header| is_there(&header.key)));
+        }
+        assert_eq!(mutation(&after, &after), HeaderMutation::default());
+        before = after;
     }
 }
 

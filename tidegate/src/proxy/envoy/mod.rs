@@ -13,6 +13,7 @@ mod process;
 mod service;
 mod wire;
 
+pub use self::head::exercise;
 pub(super) use self::service::answer;
 
 #[cfg(test)]

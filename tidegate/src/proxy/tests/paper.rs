@@ -173,7 +173,7 @@ fn hostile_scripts_end_nothing() {
              m:header():set('a b', 'x\\n') end end end",
         ] {
             let script = ScriptFile::new("hostile", text);
-            let limits = "time = \"1ms\"\nmemory = \"2MiB\"";
+            let limits = "time = \"1ms\"\nmemory = \"2MiB\"\non_failure = \"pass\"";
             let one = simple(upstream.address, "path = \"/bad\"\nscript = \"s\"");
             let text = format!("{}{one}[[proxy.route]]\nname = \"good\"\n", script.section(limits));
             let proxy = proxy(&text);

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
+use tidegate_testbed::free_address;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Options;
 use crate::bench::adapt::http::{self, Message};
-use crate::bench::adapt::{broker, connect, free_address};
+use crate::bench::adapt::{broker, connect};
 use crate::load::mqtt::{Hello, Packet, hello};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
@@ -88,7 +89,7 @@ pub(super) async fn play(place: Place, script: &str, options: &Options) -> anyho
             http::serve(listener, &mut far, Arc::new(echo))?;
         }
     }
-    let (near, status) = (free_address()?, free_address()?);
+    let (near, status) = (free_address(), free_address());
     let file = scratch.file("hostile.luau", script)?.display().to_string();
     let text = configuration(place, [near, status, behind], &file);
     let config = scratch.file("config.toml", &text)?;

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
+use tidegate_testbed::free_address;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::bench::adapt::http::{self, Message};
-use crate::bench::adapt::{broker, connect, free_address};
+use crate::bench::adapt::{broker, connect};
 use crate::load::mqtt::{Hello, Packet, Reader, Writer, hello};
 use crate::net::process::{Process, Quiet};
 use crate::net::scratch::Scratch;
@@ -124,7 +125,7 @@ impl Running {
         let script = format!(
             "[[script]]\nname = \"paper\"\nfile = {script}\nhelpers = [{helper}]\n{keys}\n"
         );
-        let near = free_address()?;
+        let near = free_address();
         let text = format!("{}{script}", configuration(place, setup, near, &ends));
         let config = scratch.file("config.toml", &text)?;
         let (word, ready, times) = match place {
@@ -142,7 +143,7 @@ impl Running {
         let entrance = match place {
             Place::Proxy => Entrance::Http(near),
             Place::Envoy => {
-                let clients = free_address()?;
+                let clients = free_address();
                 processes.push(envoy::start(&scratch, &config, clients).await?.quietly());
                 Entrance::Http(clients)
             }

@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::Args;
+use tidegate_testbed::free_address;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -113,7 +114,7 @@ async fn play(plan: &Plan, events: &Events, script: Option<&str>) -> anyhow::Res
     let mut tasks = JoinSet::new();
     let handler = query(plan, &worker, &problem);
     broker::serve(listener, &mut tasks, HELD, handler)?;
-    let near = super::free_address()?;
+    let near = free_address();
     let file = scratch.file("node.toml", &configuration(near, far, script, &scratch)?)?;
     let mut command = Command::new(rig::tidegate_program()?);
     command.args(["--log", "info", "run", "-c"]).arg(file);

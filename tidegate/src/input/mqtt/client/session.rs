@@ -101,10 +101,11 @@ impl Session {
             client_id: &self.options.client_id,
             user: self.options.user.as_deref(),
             password: self.options.password.as_deref(),
+            clean: false,
             keepalive: KEEPALIVE,
             session_expiry: SESSION_EXPIRY,
             receive_maximum: self.options.receive_maximum,
-            maximum_packet_size: self.options.max_packet_size,
+            maximum_packet_size: Some(self.options.max_packet_size),
         };
         wire::connect(out, &login);
     }
@@ -183,7 +184,7 @@ impl Session {
             }
             (_, 13, 0) => {}
             (_, 14, 0) if self.version == Version::V5 => {
-                return Err(Trouble::Farewell { code: wire::farewell(body)? });
+                return Err(Trouble::Farewell { code: wire::farewell(body)?.0 });
             }
             _ => return Err(Violation::protocol("a packet that was not expected").into()),
         }

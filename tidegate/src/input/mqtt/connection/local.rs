@@ -1,8 +1,9 @@
 //! What a connection has to do with the node's own broker: its records go to local subscribers as well, and
 //! it subscribes itself.
 
-use std::future::{pending, ready};
+use std::future::{pending, poll_fn, ready};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_core::record::{Offered, RefuseReason};
@@ -10,6 +11,8 @@ use tidegate_core::units::Time;
 use tokio::time::timeout;
 
 use super::Connection;
+use super::leaving::Leaving;
+use crate::access::is_of_server;
 use crate::broker::Seat;
 use crate::input::mqtt::session::{End, Granted, Request};
 use crate::input::mqtt::wire::Version;
@@ -22,10 +25,11 @@ const PATIENCE: Duration = Duration::from_millis(50);
 impl Connection<'_> {
     /// Takes out what the client has no right to.
     pub(super) fn sift(&mut self) {
-        if self.grants.is_everything() {
+        let Connection { grants, session, effects, shared, .. } = self;
+        let is_of_server = |record: &Offered| is_of_server(&record.key);
+        if grants.is_everything() && !effects.records.iter().any(is_of_server) {
             return;
         }
-        let Connection { grants, session, effects, shared, .. } = self;
         effects.records.retain(|record| {
             let is_allowed = grants.allows(&record.key);
             if !is_allowed {
@@ -133,7 +137,7 @@ impl Connection<'_> {
     }
 
     fn unsubscribe(&mut self, entry: &Entry) -> Granted {
-        let Some(subscription) = &entry.subscription else { return Granted::None };
+        let Some(subscription) = &entry.subscription else { return Granted::Invalid };
         let hub = self.publisher.hub();
         let ended = |subscriber| hub.unsubscribe(subscriber, subscription);
         if self.session.subscriber().is_some_and(ended) { Granted::Ended } else { Granted::None }
@@ -153,10 +157,51 @@ impl Connection<'_> {
         }
     }
 
+    /// What it waits for beside the node; subscribers and other clients hear of it.
+    pub(super) fn wants(&mut self, leaving: &mut Leaving<'_>) -> Wants {
+        // Who leaves is read, not written to.
+        let is_full = !self.effects.out.is_empty() || self.stream.has_to_write();
+        let blocked = is_full && !leaving.is_so();
+        let seat = self.session.seat().cloned();
+        if let Some(seat) = &seat {
+            seat.taken(is_full);
+        }
+        let excess = self.buffer.excess();
+        if excess.is_none() {
+            self.room = None;
+        }
+        Wants { blocked, seat, excess }
+    }
+
     /// Encodes what the client is to get; true where there is more.
     pub(super) fn deliver(&mut self, now: Time) -> bool {
         self.session.deliver(now, &mut self.effects.out)
     }
+}
+
+/// What a connection waits for beside the node.
+pub(super) struct Wants {
+    /// Its client does not read, and has something to be written.
+    pub(super) blocked: bool,
+    pub(super) seat: Option<Arc<Seat>>,
+    /// KiB that the packet at the front needs beyond an ordinary read.
+    pub(super) excess: Option<u32>,
+}
+
+/// Lets the tasks go first that were woken together with this one. The runtime begins with the one that it woke
+/// last: a publish would overtake the SUBSCRIBE of another client that came before it. Nothing waits where
+/// bytes come without a pause.
+pub(super) async fn others_first() {
+    let mut is_last = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut is_last, true) {
+            return Poll::Ready(());
+        }
+        // Woken from within, a task goes to the end of the queue.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Waits for something to deliver, for ever where there is no subscription.

@@ -46,9 +46,13 @@ pub enum End {
     /// The client may not come in.
     #[error("{0}")]
     Denied(#[from] Denied),
-    /// Nothing was heard for one and a half times the keepalive.
-    #[error("nothing was heard for 1.5 times the keepalive interval")]
+    /// Nothing was heard for one and a half times the keepalive, or for the time that the options allow to
+    /// a client without one.
+    #[error("nothing was heard for 1.5 times the keepalive interval, or for idle_timeout")]
     KeepAlive,
+    /// A large packet took so long that others waited for its room.
+    #[error("a large packet did not come within packet_timeout, and others waited for its room")]
+    SlowPacket,
     /// A new connection sent no CONNECT in time.
     #[error("no connect packet came in time")]
     ConnectTimeout,
@@ -93,7 +97,7 @@ impl End {
             End::NotReading | End::Untrusted(_) | End::Denied(_) => None,
             End::Reserved | End::Unready => None,
             End::Violation { violation, .. } => Some(violation.reason),
-            End::Refused { .. } => Some(Reason::ImplementationSpecific),
+            End::Refused { .. } | End::SlowPacket => Some(Reason::ImplementationSpecific),
             End::KeepAlive => Some(Reason::KeepAliveTimeout),
             End::TakenOver => Some(Reason::SessionTakenOver),
             End::Elsewhere(_) => Some(Reason::UseAnotherServer),
@@ -107,7 +111,11 @@ impl End {
             End::Disconnected { .. } | End::Closed | End::Failed(_) | End::Stopping => false,
             End::Elsewhere(_) => false,
             End::Violation { .. } | End::Refused { .. } | End::KeepAlive => true,
-            End::ConnectTimeout | End::NotReading | End::TakenOver | End::Untrusted(_) => true,
+            End::ConnectTimeout
+            | End::NotReading
+            | End::SlowPacket
+            | End::TakenOver
+            | End::Untrusted(_) => true,
             End::Denied(_) | End::Reserved | End::Unready => true,
         }
     }

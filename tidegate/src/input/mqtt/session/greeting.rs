@@ -70,6 +70,7 @@ impl Session {
     pub fn deny(&mut self, why: Denied, out: &mut Vec<u8>) {
         let (reason, code) = match why {
             Denied::Password => (Reason::BadUserNameOrPassword, 4),
+            Denied::Busy => (Reason::ServerBusy, 3),
             Denied::Anonymous | Denied::Certificate => (Reason::NotAuthorized, 5),
         };
         match self.version {

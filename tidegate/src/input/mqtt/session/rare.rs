@@ -18,7 +18,12 @@ impl Session {
         let body = frame.body;
         let out = &mut effects.out;
         let before = out.len();
-        match (frame.first >> 4, frame.first & 0x0F) {
+        // MQTT 3.1, 2.1: these may be sent again, and then say so.
+        let flags = match (version, frame.first >> 4) {
+            (Version::V31, 6 | 8 | 10) => frame.first & 0x07,
+            _ => frame.first & 0x0F,
+        };
+        match (frame.first >> 4, flags) {
             (8, 2) => {
                 let filters = Filters::subscribe(version, body)?;
                 return Ok(Some(Step::Ask(Request { filters, subscribes: true })));

@@ -12,31 +12,44 @@ pub(crate) struct Login<'a> {
     pub(crate) client_id: &'a str,
     pub(crate) user: Option<&'a str>,
     pub(crate) password: Option<&'a str>,
+    /// Whether the broker forgets what it knew of this client.
+    pub(crate) clean: bool,
     /// Seconds.
     pub(crate) keepalive: u16,
-    /// Seconds that the broker keeps the session while we are away (MQTT 5).
+    /// Seconds that the broker keeps the session while we are away (MQTT 5); 0 is the standard's default.
     pub(crate) session_expiry: u32,
+    /// Publishes that may wait for our answer (MQTT 5); 65,535 is the standard's default.
     pub(crate) receive_maximum: u16,
-    pub(crate) maximum_packet_size: u32,
+    /// Largest packet that we take (MQTT 5); without one, any.
+    pub(crate) maximum_packet_size: Option<u32>,
 }
 
-/// Asks to go on with a session. Texts are below 64 KiB: the configuration sees to it.
+/// Asks to be let in. Texts are below 64 KiB: the configuration sees to it.
 pub(crate) fn connect(out: &mut Vec<u8>, login: &Login<'_>) {
     const USER: u8 = 0x80;
     const PASSWORD: u8 = 0x40;
+    const CLEAN: u8 = 0x02;
     let start = open(out, 0x10);
     text(out, "MQTT");
     let flag = |text: Option<&str>, flag| if text.is_some() { flag } else { 0 };
     out.push(if login.version == Version::V5 { 5 } else { 4 });
-    out.push(flag(login.user, USER) | flag(login.password, PASSWORD));
+    let clean = if login.clean { CLEAN } else { 0 };
+    out.push(flag(login.user, USER) | flag(login.password, PASSWORD) | clean);
     out.extend(login.keepalive.to_be_bytes());
     if login.version == Version::V5 {
-        let mut properties = vec![p::SESSION_EXPIRY];
-        properties.extend(login.session_expiry.to_be_bytes());
-        properties.push(p::RECEIVE_MAXIMUM);
-        properties.extend(login.receive_maximum.to_be_bytes());
-        properties.push(p::MAXIMUM_PACKET_SIZE);
-        properties.extend(login.maximum_packet_size.to_be_bytes());
+        let mut properties = Vec::new();
+        if login.session_expiry > 0 {
+            properties.push(p::SESSION_EXPIRY);
+            properties.extend(login.session_expiry.to_be_bytes());
+        }
+        if login.receive_maximum < u16::MAX {
+            properties.push(p::RECEIVE_MAXIMUM);
+            properties.extend(login.receive_maximum.to_be_bytes());
+        }
+        if let Some(size) = login.maximum_packet_size {
+            properties.push(p::MAXIMUM_PACKET_SIZE);
+            properties.extend(size.to_be_bytes());
+        }
         variable(out, properties.len());
         out.extend(properties);
     }
@@ -85,6 +98,12 @@ pub(crate) struct Welcome<'a> {
     pub(crate) is_old: bool,
     /// The broker's own idea of a keepalive, in seconds.
     pub(crate) keepalive: Option<u16>,
+    /// Publishes that it takes unacknowledged.
+    pub(crate) receive_maximum: u16,
+    /// Largest packet that it takes, if it says so.
+    pub(crate) maximum_packet_size: Option<u32>,
+    /// Highest QoS that it takes.
+    pub(crate) maximum_qos: u8,
     /// Why, in words.
     pub(crate) words: Option<&'a str>,
 }
@@ -95,12 +114,28 @@ pub(crate) fn welcome(version: Version, body: &[u8]) -> Result<Welcome<'_>, Viol
     let (flags, code) = (reader.byte()?, reader.byte()?);
     let is_old = version != Version::V5 || reader.is_empty();
     let session_present = flags & 1 != 0;
-    let mut welcome = Welcome { session_present, code, is_old, keepalive: None, words: None };
+    let mut welcome = Welcome {
+        session_present,
+        code,
+        is_old,
+        keepalive: None,
+        receive_maximum: u16::MAX,
+        maximum_packet_size: None,
+        maximum_qos: 2,
+        words: None,
+    };
     if !is_old {
         let mut properties = Properties::new(reader.section()?, p::IN_WELCOME);
         while let Some((id, value)) = properties.next()? {
             match (id, value) {
                 (p::SERVER_KEEPALIVE, value) => welcome.keepalive = Some(value.number() as u16),
+                (p::RECEIVE_MAXIMUM, value) => {
+                    welcome.receive_maximum = value.positive()? as u16;
+                }
+                (p::MAXIMUM_PACKET_SIZE, value) => {
+                    welcome.maximum_packet_size = Some(value.positive()?);
+                }
+                (p::MAXIMUM_QOS, value) => welcome.maximum_qos = u8::from(value.flag()?),
                 (p::REASON_STRING, p::Value::Text(words)) => welcome.words = Some(words),
                 _ => {}
             }
@@ -120,10 +155,79 @@ pub(crate) fn granted(version: Version, body: &[u8]) -> Result<(u16, &[u8]), Vio
     Ok((id, reader.rest()))
 }
 
-/// Reads the reason of a broker's DISCONNECT.
-pub(crate) fn farewell(body: &[u8]) -> Result<u8, Violation> {
+/// Reads a PUBACK: the packet identifier, and the reason code, 0 where there is none.
+pub(crate) fn acknowledged(version: Version, body: &[u8]) -> Result<(u16, u8), Violation> {
     let mut reader = Reader::new(body);
-    if reader.is_empty() { Ok(0) } else { reader.byte() }
+    let id = reader.packet_id()?;
+    if version != Version::V5 || reader.is_empty() {
+        reader.finish()?;
+        return Ok((id, 0));
+    }
+    let code = reader.byte()?;
+    if !reader.is_empty() {
+        Properties::new(reader.section()?, p::IN_ACKNOWLEDGEMENT).check()?;
+    }
+    reader.finish()?;
+    Ok((id, code))
+}
+
+/// Reads a broker's DISCONNECT: the reason code, and why in words.
+pub(crate) fn farewell(body: &[u8]) -> Result<(u8, Option<&str>), Violation> {
+    let mut reader = Reader::new(body);
+    if reader.is_empty() {
+        return Ok((0, None));
+    }
+    let code = reader.byte()?;
+    let mut words = None;
+    if !reader.is_empty() {
+        let mut properties = Properties::new(reader.section()?, p::IN_DISCONNECT);
+        while let Some((id, value)) = properties.next()? {
+            if let (p::REASON_STRING, p::Value::Text(text)) = (id, value) {
+                words = Some(text);
+            }
+        }
+    }
+    Ok((code, words))
+}
+
+/// The standard's name of a reason code of CONNACK or DISCONNECT (MQTT 5, 2.4).
+pub(crate) fn reason_name(code: u8) -> Option<&'static str> {
+    Some(match code {
+        0x80 => "UnspecifiedError",
+        0x81 => "MalformedPacket",
+        0x82 => "ProtocolError",
+        0x83 => "ImplementationSpecificError",
+        0x84 => "UnsupportedProtocolVersion",
+        0x85 => "ClientIdentifierNotValid",
+        0x86 => "BadUserNameOrPassword",
+        0x87 => "NotAuthorized",
+        0x88 => "ServerUnavailable",
+        0x89 => "ServerBusy",
+        0x8A => "Banned",
+        0x8B => "ServerShuttingDown",
+        0x8C => "BadAuthenticationMethod",
+        0x8D => "KeepAliveTimeout",
+        0x8E => "SessionTakenOver",
+        0x8F => "TopicFilterInvalid",
+        0x90 => "TopicNameInvalid",
+        0x93 => "ReceiveMaximumExceeded",
+        0x94 => "TopicAliasInvalid",
+        0x95 => "PacketTooLarge",
+        0x96 => "MessageRateTooHigh",
+        0x97 => "QuotaExceeded",
+        0x98 => "AdministrativeAction",
+        0x99 => "PayloadFormatInvalid",
+        0x9A => "RetainNotSupported",
+        0x9B => "QosNotSupported",
+        0x9C => "UseAnotherServer",
+        0x9D => "ServerMoved",
+        0x9E => "SharedSubscriptionsNotSupported",
+        0x9F => "ConnectionRateExceeded",
+        0xA0 => "MaximumConnectTime",
+        0xA1 => "SubscriptionIdentifiersNotSupported",
+        0xA2 => "WildcardSubscriptionsNotSupported",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -142,7 +246,8 @@ mod tests {
                 keepalive: 30,
                 session_expiry: 3600,
                 receive_maximum: 100,
-                maximum_packet_size: 1000,
+                maximum_packet_size: Some(1000),
+                clean: false,
             };
             let mut out = Vec::new();
             connect(&mut out, &login);
@@ -163,9 +268,19 @@ mod tests {
         assert!(old.is_old && old.code == 1);
         let new = welcome(Version::V5, &[1, 0, 3, 0x13, 0, 9]).unwrap();
         assert_eq!((new.session_present, new.keepalive, new.code), (true, Some(9), 0));
+        let bounds = [0, 0, 10, 0x21, 0, 2, 0x27, 0, 0, 1, 0xF4, 0x24, 0];
+        let new = welcome(Version::V5, &bounds).unwrap();
+        assert_eq!(
+            (new.receive_maximum, new.maximum_packet_size, new.maximum_qos),
+            (2, Some(500), 0)
+        );
+        assert!(welcome(Version::V5, &[0, 0, 3, 0x21, 0, 0]).is_err(), "a receive maximum of 0");
         assert!(welcome(Version::V311, &[0, 0, 0]).is_err());
         assert_eq!(granted(Version::V311, &[0, 7, 1, 0x80]), Ok((7, &[1, 0x80][..])));
         assert_eq!(granted(Version::V5, &[0, 7, 0, 1]), Ok((7, &[1][..])));
-        assert_eq!((farewell(&[]), farewell(&[0x8E, 0])), (Ok(0), Ok(0x8E)));
+        assert_eq!(acknowledged(Version::V5, &[0, 7]), Ok((7, 0)));
+        assert_eq!(acknowledged(Version::V5, &[0, 7, 0x97, 0]), Ok((7, 0x97)));
+        assert!(acknowledged(Version::V311, &[0, 7, 0x97]).is_err());
+        assert_eq!((farewell(&[]), farewell(&[0x8E, 0])), (Ok((0, None)), Ok((0x8E, None))));
     }
 }

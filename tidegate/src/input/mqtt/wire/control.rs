@@ -65,9 +65,15 @@ impl Filters {
         })
     }
 
-    /// Reads an UNSUBSCRIBE.
+    /// Reads an UNSUBSCRIBE. Before MQTT 5 its answer has no word for a text that is no filter.
     pub(crate) fn unsubscribe(version: Version, body: &[u8]) -> Result<Self, Violation> {
-        Self::read(version, body, p::IN_UNSUBSCRIBE, |_, _, _| Ok(Default::default()))
+        let filters =
+            Self::read(version, body, p::IN_UNSUBSCRIBE, |_, _, _| Ok(Default::default()))?;
+        let is_wrong = filters.entries.iter().any(|entry| entry.subscription.is_none());
+        if is_wrong && version != Version::V5 {
+            return Err(Violation::malformed("a topic filter that is none"));
+        }
+        Ok(filters)
     }
 
     fn read(

@@ -39,6 +39,7 @@ pub enum Reason {
     ClientIdNotValid = 0x85,
     BadUserNameOrPassword = 0x86,
     NotAuthorized = 0x87,
+    ServerBusy = 0x89,
     ServerShuttingDown = 0x8B,
     BadAuthenticationMethod = 0x8C,
     KeepAliveTimeout = 0x8D,

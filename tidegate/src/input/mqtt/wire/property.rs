@@ -23,6 +23,7 @@ pub(crate) const REASON_STRING: u8 = 0x1F;
 pub(crate) const RECEIVE_MAXIMUM: u8 = 0x21;
 pub(crate) const TOPIC_ALIAS_MAXIMUM: u8 = 0x22;
 pub(crate) const TOPIC_ALIAS: u8 = 0x23;
+pub(crate) const MAXIMUM_QOS: u8 = 0x24;
 pub(crate) const USER: u8 = 0x26;
 pub(crate) const MAXIMUM_PACKET_SIZE: u8 = 0x27;
 
@@ -48,7 +49,7 @@ pub(crate) const IN_PUBLISH: u64 = set(&[
 ]);
 /// Properties of a broker's PUBLISH.
 pub(crate) const IN_DELIVERY: u64 = IN_PUBLISH | set(&[SUBSCRIPTION_ID]);
-/// Properties of CONNACK; the flags of what a broker has are 0x24, 0x25 and 0x28 to 0x2A.
+/// Properties of CONNACK; the flags of what a broker has are 0x25 and 0x28 to 0x2A.
 pub(crate) const IN_WELCOME: u64 = set(&[
     SESSION_EXPIRY,
     ASSIGNED_CLIENT_ID,
@@ -60,7 +61,7 @@ pub(crate) const IN_WELCOME: u64 = set(&[
     REASON_STRING,
     RECEIVE_MAXIMUM,
     TOPIC_ALIAS_MAXIMUM,
-    0x24,
+    MAXIMUM_QOS,
     0x25,
     USER,
     MAXIMUM_PACKET_SIZE,

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use anyhow::Context;
 use serde_json::Value;
 
 use super::needs::Needs;
 use super::write::seconds;
+use super::yaml;
 use crate::proxy::envoy::head::UPSTREAM;
 
 /// What a filter's type ends with.
@@ -40,7 +40,7 @@ impl fmt::Display for Finding {
 /// # Errors
 /// It is none of them.
 pub fn lint(text: &str, needs: &Needs) -> anyhow::Result<Vec<Finding>> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text).context("this is no YAML")?;
+    let documents = yaml::documents(text)?;
     let mut look = Look { needs, found: Vec::new(), filters: 0, routes: 0, clusters: Vec::new() };
     for document in &documents {
         look.at(document, String::new());

@@ -7,6 +7,7 @@ mod istio;
 mod lint;
 mod needs;
 mod write;
+mod yaml;
 
 use std::io::Write;
 use std::path::Path;

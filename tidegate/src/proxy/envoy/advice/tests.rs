@@ -3,6 +3,7 @@
 use clap::Parser;
 use serde_json::Value;
 
+use super::yaml::documents;
 use super::*;
 use crate::cli::{Cli, Command};
 
@@ -63,7 +64,7 @@ fn what_is_written_defeats_no_queue() {
     let manifests = istio::render(&needs, &config, &files.arguments(&["--istio"])).unwrap();
     let found = lint(&manifests, &needs).unwrap();
     assert!(matches!(&found[..], [one] if one.text.contains("cluster_header")), "{found:?}");
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
+    let documents = documents(&manifests).unwrap();
     let kinds: Vec<&str> = documents.iter().map(|one| one["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["ConfigMap", "EnvoyFilter"]);
     let own = documents[0]["data"]["proxy.toml"].as_str().unwrap();
@@ -120,7 +121,7 @@ fn camel_case_is_read_too() {
 fn the_injection_template_is_sound() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/kubernetes/injection.yaml");
     let text = std::fs::read_to_string(file).unwrap();
-    let values: Value = serde_saphyr::from_str(&text).unwrap();
+    let values = documents(&text).unwrap().remove(0);
     let template = values["sidecarInjectorWebhook"]["templates"]["tidegate"].as_str().unwrap();
     // Without the braces that Istio fills in, it is a pod.
     let pod: String = template
@@ -128,7 +129,7 @@ fn the_injection_template_is_sound() {
         .filter(|line| !line.contains("{{"))
         .map(|line| format!("{line}\n"))
         .collect();
-    let pod: Value = serde_saphyr::from_str(&pod).unwrap();
+    let pod = documents(&pod).unwrap().remove(0);
     let container = &pod["spec"]["containers"][0];
     let words: Vec<&str> =
         container["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
@@ -138,7 +139,7 @@ fn the_injection_template_is_sound() {
     assert_eq!(container["securityContext"]["runAsNonRoot"], true);
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/kubernetes/example.yaml");
     let text = std::fs::read_to_string(file).unwrap();
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    let documents = documents(&text).unwrap();
     let kinds: Vec<&str> = documents.iter().filter_map(|one| one["kind"].as_str()).collect();
     assert_eq!(kinds, ["Deployment", "Service", "VirtualService"]);
     let pod = &documents[0]["spec"]["template"];

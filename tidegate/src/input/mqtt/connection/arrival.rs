@@ -1,0 +1,72 @@
+//! All that comes before the node hears of a client: TLS, its CONNECT, who it is.
+
+use std::io;
+
+use tidegate_core::record::RefuseReason;
+
+use super::{Connection, failed};
+use crate::input::mqtt::listener::Shared;
+use crate::input::mqtt::session::{End, Step};
+use crate::tls;
+
+impl Connection<'_> {
+    /// All that comes before the node hears of the client.
+    pub(super) async fn enter(&mut self) -> Result<(), End> {
+        self.greet().await?;
+        let Shared { options, intake, .. } = &**self.shared;
+        let certificate = self.stream.peer_certificate().map(AsRef::as_ref);
+        match options.access.login(self.session.take_claim(), certificate, self.peer).await {
+            Ok(grants) => self.grants = grants,
+            Err(denied) => {
+                intake.counts().denied(denied.name());
+                self.session.deny(denied, &mut self.effects.out);
+                return Err(denied.into());
+            }
+        }
+        if self.session.will_topic().is_some_and(|topic| !self.grants.allows(topic)) {
+            // Its client comes in nevertheless: no version has words for it.
+            intake.counts().dropped(RefuseReason::Forbidden.name());
+            self.session.take_will();
+        }
+        Ok(())
+    }
+
+    /// Agrees on TLS, then reads until the CONNECT is there.
+    async fn greet(&mut self) -> Result<(), End> {
+        if self.stream.is_agreeing() {
+            self.agree().await?;
+        }
+        loop {
+            self.fill().await?;
+            match self.receive(self.shared.intake.now()) {
+                Step::Connect => return Ok(()),
+                Step::End(end) => return Err(end),
+                Step::Read(_) | Step::Offer | Step::Wait | Step::Ask(_) => {}
+            }
+        }
+    }
+
+    /// Agrees on TLS. A turn is for one step, whose bytes are there: who stalls stalls nobody.
+    async fn agree(&mut self) -> Result<(), End> {
+        let handshakes = &self.shared.handshakes;
+        let asker = handshakes.asker(self.peer, "");
+        while self.stream.is_agreeing() {
+            self.stream.agreeable().await.map_err(failed)?;
+            let _turn = handshakes.turn(asker).await.map_err(|_| End::ConnectTimeout)?;
+            let agreed = self.stream.agree().map_err(untrusted);
+            if let Err(End::Untrusted(_)) = agreed {
+                self.shared.intake.counts().denied("tls");
+            }
+            agreed?;
+        }
+        Ok(())
+    }
+}
+
+/// What went wrong in a handshake.
+fn untrusted(error: io::Error) -> End {
+    match tls::explain(&error) {
+        Some(words) => End::Untrusted(words.into()),
+        None => failed(error),
+    }
+}

@@ -1,0 +1,53 @@
+//! What a link output is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::link::schedule::ScheduleName;
+use tidegate_core::link::{GuardName, LinkOptions};
+use tidegate_core::units::Ratio;
+
+use crate::link::dial::Fallback;
+use crate::link::{self, Binding, PACKET_MAX};
+use crate::tls::ClientTls;
+
+/// What a link output is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkOptionsOut {
+    /// Its name, for status.
+    pub name: Arc<str>,
+    /// Name or address of the far node.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Its paths, at least one.
+    pub paths: Vec<Binding>,
+    /// What both ends prove.
+    pub tls: ClientTls,
+    /// Which path takes the next piece.
+    pub schedule: ScheduleName,
+    /// How records for whose repeat there is no time are guarded, and what that may cost.
+    pub guard: (GuardName, Ratio),
+    /// Whether TCP stands in where UDP is blocked.
+    pub fallback: Fallback,
+    /// Latency bound of each class, the most urgent first.
+    pub bounds: Vec<Duration>,
+    /// Records that the far node may owe an answer for: those of the node.
+    pub unconfirmed_max: usize,
+    /// Whether the far node relays for us: its own records go first, and we answer for ours.
+    pub is_peer: bool,
+    /// Whether it dials whom its node names ([`link::Links`]): `host` and `port` are nothing then.
+    pub is_place: bool,
+}
+
+/// What a life of the link is made with.
+pub(super) fn link_options(options: &LinkOptionsOut) -> LinkOptions {
+    LinkOptions {
+        packet_max: PACKET_MAX,
+        schedule: options.schedule,
+        guard: options.guard.0,
+        guard_share: options.guard.1,
+        unsettled_max: options.unconfirmed_max,
+        ..LinkOptions::new(link::new_incarnation(), options.paths.len())
+    }
+}

@@ -1,0 +1,130 @@
+//! The binary as people call it: what it prints and its exit codes.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn tidegate(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(arguments)
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
+        .env_remove("TIDEGATE_LOG")
+        .output()
+        .unwrap()
+}
+
+/// A file in the folder in which the binary runs; named by its relative path.
+fn file(name: &str, text: &[u8]) -> String {
+    std::fs::write(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name), text).unwrap();
+    name.to_owned()
+}
+
+fn told(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn check_tells_by_its_exit_code() {
+    let right = file("right.toml", b"[node]\nname = \"gate-7\"\n");
+    assert_eq!(told(&tidegate(&["check", &right])), (0, "right.toml: right\n".into(), "".into()));
+
+    let hidden = file("hidden.toml", b"[[stream]]\n[[stream]]\ntopics = [\"a\"]\n");
+    let (code, out, _) = told(&tidegate(&["check", &hidden]));
+    assert_eq!(code, 0);
+    assert!(out.ends_with("hidden.toml: right, with 1 warning\n"), "{out}");
+
+    let wrong = file("wrong.toml", b"nod = 1\n[http]\nlisten = 7070\n");
+    let (code, out, _) = told(&tidegate(&["check", &wrong]));
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("wrong.toml:1:1: error: unknown key \"nod\": did you mean \"node\"?"),
+        "{out}"
+    );
+    assert!(out.ends_with("wrong.toml: 2 errors\n"), "{out}");
+}
+
+#[test]
+fn run_refuses_a_wrong_file_with_the_same_words() {
+    let wrong = file("refused.toml", b"[limits]\nmemroy = \"1MiB\"\n");
+    let (code, out, error) = told(&tidegate(&["run", "-c", &wrong]));
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(error.contains("refused.toml:2:1: error: limits: unknown key"), "{error}");
+}
+
+#[test]
+fn files_that_are_no_text_are_told() {
+    let (code, _, error) = told(&tidegate(&["check", "missing.toml"]));
+    assert_eq!(code, 1);
+    assert!(error.starts_with("tidegate: missing.toml: "), "{error}");
+
+    let latin = file("latin.toml", b"# f\xfcr\n");
+    let (code, _, error) = told(&tidegate(&["check", &latin]));
+    assert_eq!(code, 1);
+    assert!(error.contains("latin.toml:1:4: not UTF-8"), "{error}");
+}
+
+#[test]
+fn wrong_usage_is_code_2() {
+    for arguments in
+        [&["chek"][..], &["check"], &["demo", "--rate", "fast"], &["--log", "loud", "top"]]
+    {
+        let (code, out, error) = told(&tidegate(arguments));
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {error}");
+        assert!(!error.is_empty());
+    }
+    assert!(told(&tidegate(&["chek"])).2.contains("check"));
+}
+
+#[test]
+fn top_names_the_node_that_does_not_answer() {
+    // Port 1 of loopback: nobody listens there.
+    let (code, _, error) = told(&tidegate(&["top", "127.0.0.1:1", "--once"]));
+    assert_eq!(code, 1);
+    assert!(error.contains("no node at 127.0.0.1:1"), "{error}");
+}
+
+#[test]
+fn config_prints_the_reference() {
+    let (code, out, _) = told(&tidegate(&["config"]));
+    assert_eq!(code, 0);
+    assert_eq!(out, tidegate::config::reference::render());
+}
+
+#[test]
+fn keys_and_users_make_a_secure_node() {
+    use std::io::Write;
+    use std::process::Stdio;
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let _ = std::fs::remove_dir_all(folder.join("pki"));
+    let _ = std::fs::remove_file(folder.join("users"));
+    assert_eq!(told(&tidegate(&["keys", "init", "pki"])).0, 0);
+    let (code, _, why) = told(&tidegate(&["keys", "init", "pki"]));
+    assert!(code == 1 && why.contains("rotate"), "{why}");
+    let issue = ["keys", "issue", "pki", "node", "--host", "localhost", "--days", "30"];
+    let (code, out, _) = told(&tidegate(&issue));
+    assert_eq!((code, &*out), (0, "pki/node.pem and pki/node.key, for 30 days\n"));
+    let add = |password: &[u8]| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["user", "add", "users", "plc-7"])
+            .current_dir(&folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(password).unwrap();
+        told(&child.wait_with_output().unwrap())
+    };
+    assert_eq!(add(b"secret\n"), (0, "users: plc-7 added\n".into(), "".into()));
+    assert_eq!(add(b"other\n").1, "users: plc-7 has a new password\n");
+    assert_eq!(add(b"\n").0, 1);
+    assert_eq!(told(&tidegate(&["user", "list", "users"])).1, "plc-7\n");
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/secure-node.toml");
+    let (code, out, _) = told(&tidegate(&["check", example]));
+    assert!(code == 0 && out.ends_with("secure-node.toml: right\n"), "{out}");
+    assert_eq!(told(&tidegate(&["user", "remove", "users", "plc-7"])).0, 0);
+    assert_eq!(told(&tidegate(&["user", "remove", "users", "plc-7"])).0, 1);
+    std::fs::write(folder.join("pki/node.key"), "nothing").unwrap();
+    let (code, out, _) = told(&tidegate(&["check", example]));
+    assert!(code == 1 && out.contains("pki/node.key: holds no private key"), "{out}");
+}

@@ -1,0 +1,219 @@
+//! A camera node, a link, an edge server and its subscribers, each of which is killed.
+
+use std::sync::Arc;
+
+use tidegate::frames::wire::{FrameMessage, PolicyMessage, SubscribeRequest};
+use tidegate_core::frames::jpeg::Head;
+use tidegate_testbed::free_port;
+use tonic::{Code, Status};
+
+use crate::frames::client::{Client, Film, Watch, jpeg, live};
+use crate::support::certificates::{Authority, Issued};
+use crate::support::process::Node;
+
+/// The two nodes' world.
+pub(crate) struct World {
+    name: &'static str,
+    authority: Arc<Authority>,
+    server: Issued,
+    node: Issued,
+    ports: [u16; 3],
+}
+
+impl World {
+    pub(crate) fn new(name: &'static str) -> World {
+        let authority = Arc::new(Authority::new(name));
+        let (server, node) = (authority.issue("edge"), authority.issue("cam-node"));
+        World { name, server, node, ports: [free_port(), free_port(), free_port()], authority }
+    }
+
+    fn files(&self, issued: &Issued, join: &str) -> String {
+        let ca = self.authority.ca();
+        format!(
+            "ca = {ca:?}{join}certificate = {:?}{join}key = {:?}",
+            issued.certificate, issued.key
+        )
+    }
+
+    /// The edge server.
+    pub(crate) fn edge(&self) -> Node {
+        let [link, frames, _] = self.ports;
+        let config = format!(
+            "[node]\nname = \"edge\"\n[http]\nlisten = []\n\
+             [[input]]\nlink = {{ listen = \"127.0.0.1:{link}\", {} }}\n\
+             [frames]\nlisten = \"127.0.0.1:{frames}\"\nnodes = [\"cam-node\"]\n{}\n",
+            self.files(&self.server, ", "),
+            self.files(&self.server, "\n"),
+        );
+        let mut node = Node::start(&format!("{}-edge", self.name), &config);
+        node.wait_for("ready");
+        node
+    }
+
+    /// The camera node.
+    pub(crate) fn cameras(&self) -> Node {
+        let mut node = Node::start(&format!("{}-cameras", self.name), &self.cameras_config());
+        node.wait_for("ready");
+        node
+    }
+
+    fn cameras_config(&self) -> String {
+        let [link, frames, own] = self.ports;
+        format!(
+            "[node]\nname = \"cam-node\"\n[http]\nlisten = []\n\
+             [[input]]\nmqtt = {{ listen = \"127.0.0.1:0\" }}\n\
+             [[output]]\nname = \"edge\"\n\
+             link = {{ to = \"127.0.0.1:{link}\", {} }}\n\
+             [frames]\nlisten = \"127.0.0.1:{own}\"\nserver = \"127.0.0.1:{frames}\"\nto = \"edge\"\n{}\n\
+             [[camera]]\nname = \"gate\"\npublish = [\"cam-host\"]\nsubscribe = [\"app\"]\n",
+            self.files(&self.node, ", "),
+            self.files(&self.node, "\n"),
+        )
+    }
+
+    async fn client(&self, name: &str) -> Client {
+        Client::proven(self.ports[1], &self.authority, name).await.unwrap()
+    }
+
+    /// An application that comes back until it is served.
+    pub(crate) async fn subscribe(&self, request: &SubscribeRequest) -> Watch {
+        let mut period = tokio::time::interval(std::time::Duration::from_millis(100));
+        let end = tokio::time::Instant::now() + crate::frames::PATIENCE;
+        loop {
+            period.tick().await;
+            assert!(tokio::time::Instant::now() < end, "it is not served");
+            let client = Client::proven(self.ports[1], &self.authority, "app").await;
+            let Ok(mut client) = client else { continue };
+            match client.subscribe(request.clone()).await {
+                Ok(watch) => return watch,
+                Err(status) if matches!(status.code(), Code::NotFound | Code::Unavailable) => {}
+                Err(status) => panic!("{status}"),
+            }
+        }
+    }
+
+    /// A camera's host at its node.
+    pub(crate) async fn publisher(&self) -> Client {
+        Client::proven(self.ports[2], &self.authority, "cam-host").await.unwrap()
+    }
+
+    pub(crate) fn film(&self) -> Film {
+        let port = self.ports[2];
+        Film::of("gate", port, Some(self.authority.clone()))
+    }
+}
+
+/// That it is a picture of what the camera took.
+pub(crate) fn is_right(frame: &FrameMessage) {
+    let head = Head::read(&frame.jpeg).unwrap();
+    let size = (u32::from(head.width), u32::from(head.height));
+    assert_eq!(size, (frame.width, frame.height));
+    assert_eq!((frame.source_width, frame.source_height), (1280, 720));
+    assert_eq!(frame.width, (1280 * frame.eighths).div_ceil(8));
+    assert!(frame.quality > 0 && frame.jpeg.len() < jpeg().len(), "{} bytes", frame.jpeg.len());
+}
+
+#[tokio::test]
+async fn frames_cross_a_link_at_a_rung_and_survive_the_end_of_either_node() {
+    let world = World::new("frames-edge");
+    let mut edge = world.edge();
+    let mut cameras = world.cameras();
+    let _film = world.film();
+    let request =
+        SubscribeRequest { policy: PolicyMessage::Degrade.into(), ..live("gate", 20_000, 0.5) };
+    let mut watch = world.subscribe(&request).await;
+    for _ in 0..5 {
+        is_right(&watch.frame().await.unwrap());
+    }
+
+    // A subscriber goes without a word; another one that asks for less time has a flow of its own.
+    drop(watch);
+    let mut watch = world.subscribe(&request).await;
+    let mut other = world.subscribe(&live("gate", 30_000, 0.9)).await;
+    is_right(&watch.frame().await.unwrap());
+    is_right(&other.frame().await.unwrap());
+
+    // The camera node: subscribers need do nothing.
+    cameras.process.kill().unwrap();
+    cameras.end();
+    let _cameras = world.cameras();
+    let before = watch.frame().await.unwrap().frame;
+    let mut last = before;
+    for _ in 0..5 {
+        last = watch.frame().await.unwrap().frame;
+    }
+    assert!(last > before);
+
+    // The server: it learns from its camera nodes what there is; subscribers come again.
+    edge.process.kill().unwrap();
+    edge.end();
+    let ended: Status = loop {
+        if let Err(status) = watch.frame().await {
+            break status;
+        }
+    };
+    assert_ne!(ended.code(), Code::Ok);
+    let _edge = world.edge();
+    let mut watch = world.subscribe(&request).await;
+    is_right(&watch.frame().await.unwrap());
+}
+
+#[tokio::test]
+async fn strangers_see_nothing_and_take_no_part() {
+    let world = World::new("frames-acl");
+    let _edge = world.edge();
+    let _cameras = world.cameras();
+    let _watch = world.subscribe(&live("gate", 20_000, 0.5)).await;
+
+    let mut stranger = world.client("stranger").await;
+    assert!(stranger.cameras().await.is_empty());
+    let denied = stranger.subscribe(live("gate", 20_000, 0.5)).await.err().expect("it may not");
+    assert_eq!(denied.code(), Code::PermissionDenied);
+    let own = world.ports[2];
+    let mut liar = Client::proven(own, &world.authority, "stranger").await.unwrap();
+    let reply = liar.publish().await.unwrap().take("gate", 0, &jpeg()).await;
+    assert_eq!(reply.error, "\"stranger\" may not publish frames of camera \"gate\"");
+
+    let foreign = Authority::new("frames-foreign");
+    let refused = Client::proven(world.ports[1], &foreign, "app").await;
+    let served = match refused {
+        Ok(mut client) => client.subscribe(live("gate", 20_000, 0.5)).await.is_ok(),
+        Err(_) => false,
+    };
+    assert!(!served, "a certificate of another authority");
+    let plain = Client::plain(world.ports[1]).await;
+    let served = match plain {
+        Ok(mut client) => client.subscribe(live("gate", 20_000, 0.5)).await.is_ok(),
+        Err(_) => false,
+    };
+    assert!(!served, "no certificate");
+}
+
+#[tokio::test]
+async fn a_channel_is_measured_beside_its_node_and_is_where_that_begins() {
+    let world = World::new("frames-channel");
+    let _edge = world.edge();
+    let running = world.cameras();
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let (config, site) = (folder.join("frames-channel-cameras.toml"), folder.join("channel.json"));
+    let _ = std::fs::remove_file(&site);
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["calibrate", "channel"])
+        .arg(&config)
+        .args(["--sizes", "1000,200000", "--probes", "5", "--out"])
+        .arg(&site)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("10 probes of 1000 to 200000 bytes by output \"edge\""), "{told}");
+    assert!(tidegate::calibrate::site(&site).unwrap().rate > 1000.0);
+    drop(running);
+    let begun =
+        world.cameras_config().replace("[frames]\n", "[frames]\nchannel = \"channel.json\"\n");
+    let mut node = Node::start("frames-channel-begun", &begun);
+    node.wait_for("ready");
+    let _film = world.film();
+    let mut watch = world.subscribe(&live("gate", 20_000, 0.5)).await;
+    assert!(watch.frame().await.unwrap().frame > 0);
+}

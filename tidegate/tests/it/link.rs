@@ -1,0 +1,9 @@
+//! Links between nodes, over loopback: whole nodes in this process, and as processes that are killed.
+
+mod far;
+mod identity;
+mod nodes;
+mod processes;
+mod vanish;
+
+pub(crate) use crate::support::PATIENCE;

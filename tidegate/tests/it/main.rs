@@ -1,0 +1,27 @@
+//! The program over real sockets, files and brokers: one test program, so that it is linked once.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod backlog;
+mod check;
+mod cli;
+mod corpus;
+mod disk;
+mod documents;
+mod examples;
+mod fleet;
+mod frames;
+mod group;
+mod http;
+mod inspect;
+mod link;
+mod mirror;
+mod mosquitto;
+mod mqtt;
+mod once;
+mod proxy;
+mod rabbitmq;
+mod replay;
+mod run;
+mod sink;
+mod support;

@@ -1,0 +1,230 @@
+//! `tidegate run` from its start to its end by signals, and the demo, as processes.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::support::process::{Node, publish};
+
+#[test]
+fn the_first_signal_delivers_what_is_held_and_tells_its_fate() {
+    let mut node = Node::start(
+        "gentle",
+        "[node]\nname = \"gentle\"\n[[input]]\nmqtt = { listen = \"127.0.0.1:0\" }\n\
+         [[stream]]\naccept = \"confirmed\"\n[[output]]\nsink = { discard = true }\n\
+         [http]\nlisten = \"127.0.0.1:0\"\n",
+    );
+    let mqtt = node.wait_for("MQTT at ");
+    let page = node.wait_for("status page at http://");
+    node.wait_for("ready");
+    let _client = publish(&mqtt);
+    let mut site = TcpStream::connect(page).unwrap();
+    site.write_all(b"GET /status HTTP/1.0\r\n\r\n").unwrap();
+    let mut status = String::new();
+    site.read_to_string(&mut status).unwrap();
+    assert!(
+        status.contains("\"node\":\"gentle\"") && status.contains("\"confirmed\":1"),
+        "{status}"
+    );
+    node.signal();
+    assert_eq!(node.wait_for("stopped: "), "accepted 1, confirmed 1, dropped 0, held 0, lost 0");
+    assert_eq!(node.end().code(), Some(0));
+}
+
+#[test]
+fn the_service_manager_hears_of_its_life() {
+    let folder = std::env::temp_dir().join(format!("tidegate-notify-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "20000");
+    let config = "[[input]]\nmqtt = { listen = \"127.0.0.1:0\" }\n\
+                  [[output]]\nsink = { discard = true }\n[http]\nlisten = []\n";
+    let mut node = Node::start_by(command, "notify", config);
+    let heard = || {
+        let mut words = [0; 256];
+        let length = socket.recv(&mut words).unwrap();
+        String::from_utf8_lossy(&words[..length]).into_owned()
+    };
+    assert!(heard().contains("READY=1"));
+    assert!(heard().contains("WATCHDOG=1"));
+    assert!(heard().contains("WATCHDOG=1"), "a sign in each period");
+    node.signal();
+    let mut last = heard();
+    while !last.contains("STOPPING=1") {
+        last = heard();
+    }
+    assert!(last.contains("EXTEND_TIMEOUT_USEC=10000000"), "{last}");
+    assert_eq!(node.end().code(), Some(0));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn what_cannot_be_delivered_in_time_is_dropped_and_told() {
+    let mut node = Node::start(
+        "impatient",
+        "[node]\nstop_timeout = \"10ms\"\n[[input]]\nmqtt = { listen = \"127.0.0.1:0\" }\n\
+         [[output]]\nmqtt = { url = \"mqtt://127.0.0.1:1\" }\n[http]\nlisten = []\n",
+    );
+    let mqtt = node.wait_for("MQTT at ");
+    let _client = publish(&mqtt);
+    node.signal();
+    assert_eq!(
+        node.wait_for("stopped: "),
+        "accepted 1, confirmed 0, dropped 1 (stopped 1), held 0, lost 0"
+    );
+    assert_eq!(node.end().code(), Some(0));
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut node = Node::start(
+        "hasty",
+        "[node]\nstop_timeout = \"1h\"\n[[input]]\nmqtt = { listen = \"127.0.0.1:0\" }\n\
+         [[output]]\nmqtt = { url = \"mqtt://127.0.0.1:1\" }\n[http]\nlisten = []\n",
+    );
+    let mqtt = node.wait_for("MQTT at ");
+    let _client = publish(&mqtt);
+    node.signal();
+    node.wait_for("stopping");
+    node.signal();
+    node.wait_for("stopped at once");
+    assert_eq!(node.end().code(), Some(143));
+}
+
+#[test]
+fn more_connections_than_files_do_not_end_it() {
+    let mut command = Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_tidegate");
+    command.args(["-c", "ulimit -n 40; exec \"$@\"", "sh", program]);
+    let config = "[[input]]\nmqtt = { listen = \"127.0.0.1:0\" }\n\
+                  [[output]]\nsink = { discard = true }\n[http]\nlisten = []\n";
+    let mut node = Node::start_by(command, "many", config);
+    let mqtt = node.wait_for("MQTT at ");
+    // The kernel completes connections that the node has no file for.
+    let many: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(&mqtt).unwrap()).collect();
+    node.wait_for("Too many open files");
+    drop(many);
+    let _client = publish(&mqtt);
+    node.signal();
+    let told = node.wait_for("stopped: ");
+    assert_eq!(told, "accepted 1, confirmed 1, dropped 0, held 0, lost 0");
+    assert_eq!(node.end().code(), Some(0));
+}
+
+#[test]
+fn an_address_in_use_is_told_with_its_cure() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let mut node = Node::start(
+        "taken",
+        &format!(
+            "[[input]]\nmqtt = {{ listen = \"127.0.0.1:0\" }}\n[[output]]\nsink = {{ discard = true }}\n\
+             [http]\nlisten = \"{address}\"\n"
+        ),
+    );
+    let told = node.wait_for("tidegate: ");
+    assert!(told.contains(&address.to_string()) && told.contains("[http] listen"), "{told}");
+    assert_eq!(node.end().code(), Some(1));
+}
+
+#[test]
+fn the_demo_carries_alarms_to_the_far_end() {
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["demo", "--seconds", "3", "--rate", "20mbit", "--delay", "5ms"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    let alarms = told.lines().find(|line| line.starts_with("Alarms: ")).unwrap();
+    assert!(alarms.contains("records arrived; half within"), "{told}");
+}
+
+/// A node with a log in a folder of its own, and an output to `url`.
+fn durable(name: &str, url: &str) -> String {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("log-{name}"));
+    format!(
+        "[node]\nname = \"{name}\"\nstop_timeout = \"10ms\"\n\
+         [[input]]\nmqtt = {{ listen = \"127.0.0.1:0\" }}\n[[output]]\n{url}\n\
+         [http]\nlisten = []\n[log]\ndirectory = \"{}\"\n",
+        folder.display()
+    )
+}
+
+#[test]
+fn what_was_acknowledged_is_sent_after_a_kill() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("log-killed");
+    let _ = std::fs::remove_dir_all(&folder);
+    // A broker that is not there: the record waits.
+    let nowhere = "name = \"out\"\nmqtt = { url = \"mqtt://127.0.0.1:1\" }";
+    let mut node = Node::start("killed", &durable("killed", nowhere));
+    let mqtt = node.wait_for("MQTT at ");
+    let _client = publish(&mqtt);
+    node.process.kill().unwrap();
+    node.end();
+    // The same again, stopped gently: what the log has is not dropped.
+    let mut node = Node::start("killed", &durable("killed", nowhere));
+    let mqtt = node.wait_for("MQTT at ");
+    let _client = publish(&mqtt);
+    node.signal();
+    let told = node.wait_for("stopped: ");
+    assert!(told.contains("dropped 0") && told.contains("lost 0"), "{told}");
+    assert_eq!(node.end().code(), Some(0));
+    let sink = "name = \"out\"\nsink = { discard = true }";
+    let mut node = Node::start("killed", &durable("killed", sink).replace("10ms", "10s"));
+    node.wait_for("ready");
+    node.signal();
+    let told = node.wait_for("stopped: ");
+    assert!(told.contains("confirmed 2, dropped 0, held 0, lost 0"), "{told}");
+    assert_eq!(node.end().code(), Some(0));
+}
+
+#[test]
+fn a_log_has_one_process_and_a_standby_takes_over() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("log-twice");
+    let _ = std::fs::remove_dir_all(&folder);
+    let config = durable("twice", "sink = { discard = true }");
+    let mut first = Node::start("twice", &config);
+    first.wait_for("ready");
+    let mut second = Node::start("twice-again", &config);
+    second.wait_for("another process uses");
+    assert_eq!(second.end().code(), Some(1));
+    let mut standby = Node::start("twice-standby", &format!("{config}standby = true\n"));
+    standby.wait_for("standing by");
+    first.process.kill().unwrap();
+    first.end();
+    standby.wait_for("taking over");
+    let mqtt = standby.wait_for("MQTT at ");
+    let _client = publish(&mqtt);
+    standby.signal();
+    assert!(standby.wait_for("stopped: ").contains("confirmed 1"));
+}
+
+#[test]
+fn new_rules_are_taken_from_a_right_file_and_not_from_a_wrong_one() {
+    let nowhere = "[[output]]\nmqtt = { url = \"mqtt://127.0.0.1:1\" }\n[http]\nlisten = []\n";
+    let base = format!(
+        "[node]\nstop_timeout = \"10ms\"\n[[input]]\nmqtt = {{ listen = \"127.0.0.1:0\" }}\n{nowhere}"
+    );
+    let mut node = Node::start("reload", &base);
+    let mqtt = node.wait_for("MQTT at ");
+    node.wait_for("ready");
+    let _client = publish(&mqtt);
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("reload.toml");
+    let hang_up = || {
+        let id = node.process.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+    };
+    std::fs::write(&file, format!("{base}[[stream]]\ntopics = [\"t\"]\nclas = \"ls\"\n")).unwrap();
+    hang_up();
+    let told = node.wait_for("the new configuration is not used: ");
+    assert!(told.contains("clas"), "{told}");
+    // This time nobody says so: the file is looked at.
+    std::fs::write(&file, format!("{base}[[stream]]\ntopics = [\"t\"]\nclass = \"ls\"\n")).unwrap();
+    let told = node.wait_for("new rules are in force");
+    assert!(told.ends_with("moved=1"), "{told}");
+    node.signal();
+    assert_eq!(node.end().code(), Some(0));
+}
