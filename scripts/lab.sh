@@ -25,7 +25,7 @@ echo "== fleets through faults, $SEEDS seeds"
 TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet --workspace --test it fleet::faults::
 echo "== properties, new cases"
 PROPTEST_CASES=$((SEEDS * 4)) cargo test --locked --quiet --workspace --lib
-for name in core ingest hol kill9; do
+for name in core ingest hol kill9 power-cut; do
   echo "== bench $name"
   lab bench "$name"
 done

@@ -47,6 +47,7 @@ Examples:
   lab sim lte-traces             recorded LTE links, beside BBR and what nobody can beat
   lab sim frames-traces          cameras over recorded channels, beside one that knows them
   lab bench kill9                every acknowledged record arrives, however often the node is killed
+  lab bench power-cut            the same where the power fails: what was not synced is gone
   lab bench hostile              strangers push: memory, others' waits, losses
   lab bench fleet                four nodes that borrow each other's 4G uplinks, as in the simulation
   lab bench fleet-faults         nothing is lost when the leader, a lender or a borrower dies

@@ -18,6 +18,7 @@ pub mod moves;
 pub mod orchestrator;
 pub mod overhead;
 pub mod placelive;
+pub mod powercut;
 pub mod rungs;
 pub mod sensitivity;
 pub mod sidecar;

@@ -15,7 +15,7 @@ use crate::bench::contestants::Contestant;
 use crate::bench::spool;
 use crate::bench::{
     backlog, broker, core, fleet, hol, hostile, ingest, kill9, link, load, model, moves,
-    orchestrator, overhead, placelive, sensitivity, sidecar, world,
+    orchestrator, overhead, placelive, powercut, sensitivity, sidecar, world,
 };
 use crate::janus;
 use crate::net::wire;
@@ -88,6 +88,8 @@ pub(super) enum Bench {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// The power fails while publishers insist: does all that was acknowledged arrive?
+    PowerCut(powercut::Options),
     /// Strangers push against a node of default limits: memory, others' waits and losses, beside a served client
     Hostile(hostile::Options),
     /// A node that was killed with a large backlog in its log: when do live records go, and how fast?
@@ -225,6 +227,7 @@ impl Bench {
                 };
                 on_links(kill9::run(options)).await
             }
+            Bench::PowerCut(options) => on_links(powercut::run(options)).await,
             Bench::Hostile(options) => Ok(Some(hostile::run(options).await?)),
             Bench::Backlog { size, seconds } => {
                 on_tuns(backlog::run(backlog::Options { bytes: size.0, seconds })).await

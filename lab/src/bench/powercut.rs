@@ -1,0 +1,317 @@
+//! The power fails while publishers insist: does every acknowledged record arrive?
+//!
+//! The node's log, and its sink, stand on an ext4 file system in a file. At a cut the node is stopped as it stands
+//! and the file is copied: what the node or its file system had not made safe is not in the copy. The node is
+//! killed, the copy takes the place of the disk, and the next life begins on it. A far end that is a broker stands
+//! elsewhere and is not cut.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use clap::{Args, ValueEnum};
+use tokio::time::{Instant, sleep};
+
+use super::figure;
+use crate::load::mqtt::Version;
+use crate::load::{Account, Book, Consume, Insist, Job, Source};
+use crate::net::NetError;
+use crate::net::namespace::{Link, Side};
+use crate::net::process::Process;
+use crate::net::scratch::Scratch;
+use crate::net::spinner::Spinners;
+use crate::progress::Progress;
+use crate::report::Findings;
+use crate::rig::brokers::{self, MQTT_PORT, lab};
+use crate::rig::{self, CONNECT};
+
+/// Publishers, each a stream.
+const PUBLISHERS: u32 = 4;
+/// Payload of a record, bytes.
+const SIZE: usize = 256;
+/// Size of the file system, bytes.
+const DISK: u64 = 512 << 20;
+/// Time for what still waits after the last acknowledgement.
+const DRAIN: Duration = Duration::from_secs(60);
+/// Lives of the node, milliseconds.
+const LIVES: std::ops::Range<u32> = 1500..4000;
+
+/// Where the node's records go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// The node's own files, on the disk that is cut.
+    Sink,
+    /// Mosquitto in the cloud.
+    Mqtt,
+    /// RabbitMQ in the cloud, a durable queue.
+    Amqp,
+}
+
+/// What to run.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Where records go (may be given again); all of them if left out
+    #[arg(long, value_enum)]
+    only: Vec<Output>,
+    /// How often the power fails
+    #[arg(long, default_value_t = 3)]
+    cuts: u32,
+    /// Records a second
+    #[arg(long, default_value_t = 2000)]
+    per_second: u32,
+    /// Of the times of the cuts
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Runs it and returns what was found; a record that was acknowledged and did not arrive breaks the run.
+///
+/// # Errors
+/// Something cannot be started, or no file system can be mounted.
+pub async fn run(options: Options) -> anyhow::Result<Findings> {
+    let mut found = Findings::default();
+    found.lines.push(format!(
+        "{:<6}{:>6}{:>10}{:>10}{:>8}{:>12}",
+        "", "cuts", "accepted", "arrived", "lost", "duplicates"
+    ));
+    let _awake = Spinners::start()?;
+    let all = [Output::Sink, Output::Mqtt, Output::Amqp];
+    let outputs = if options.only.is_empty() { all.to_vec() } else { options.only.clone() };
+    let progress = Progress::new("power-cut", outputs.len());
+    let mut figures = Vec::new();
+    for output in outputs {
+        let name = output.name();
+        progress.step(name, Some(options.load() + DRAIN / 4));
+        let outcome = match one(output, &options).await {
+            Ok(outcome) => outcome,
+            Err(error) => match error.downcast_ref::<NetError>() {
+                Some(missing @ NetError::Missing { .. }) => {
+                    found.lines.push(format!("skipped: {name}: {missing}"));
+                    continue;
+                }
+                _ => return Err(error.context(name)),
+            },
+        };
+        let Outcome { accepted, arrived, lost, duplicates } = outcome;
+        if lost > 0 {
+            found.broken.push(format!("{name}: {lost} acknowledged records were lost"));
+        }
+        let cuts = options.cuts;
+        found.lines.push(format!(
+            "{name:<6}{cuts:>6}{accepted:>10}{arrived:>10}{lost:>8}{duplicates:>12}"
+        ));
+        figures.push(figure(&format!("power_cut_{name}_lost_accepted"), lost as f64, "records"));
+        figures.push(figure(&format!("power_cut_{name}_accepted"), accepted as f64, "records"));
+    }
+    found.lines.append(&mut figures);
+    Ok(found)
+}
+
+impl Options {
+    /// How long publishers publish: through all lives but a part of the last.
+    fn load(&self) -> Duration {
+        Duration::from_millis(u64::from(LIVES.end)) * (self.cuts + 1)
+    }
+
+    fn publishers(&self, link: &Link) -> anyhow::Result<Vec<Process>> {
+        let per_second = (self.per_second / PUBLISHERS).max(1);
+        let records = u64::from(per_second) * self.load().as_secs();
+        let mut publishers = Vec::new();
+        for place in 0..PUBLISHERS {
+            let insist = Insist {
+                address: rig::edge_listener(),
+                version: Version::V5,
+                name: format!("p{place}"),
+                size: SIZE,
+                per_second,
+                records,
+            };
+            let mut command = lab(link, Side::Edge)?;
+            Job::Insist(insist).add_to(&mut command);
+            publishers.push(Process::start("publisher", command)?);
+        }
+        Ok(publishers)
+    }
+}
+
+impl Output {
+    fn name(self) -> &'static str {
+        match self {
+            Output::Sink => "sink",
+            Output::Mqtt => "mqtt",
+            Output::Amqp => "amqp",
+        }
+    }
+
+    async fn start_cloud(self, link: &Link, scratch: &Scratch) -> anyhow::Result<Option<Process>> {
+        Ok(match self {
+            Output::Sink => None,
+            Output::Mqtt => {
+                let address = Side::Cloud.address();
+                let text = format!(
+                    "listener {MQTT_PORT} {address}\nallow_anonymous true\nmax_queued_messages 0\n"
+                );
+                Some(brokers::mosquitto(link, Side::Cloud, scratch, &text).await?)
+            }
+            Output::Amqp => Some(brokers::rabbitmq(link, scratch).await?),
+        })
+    }
+
+    fn source(self, disk: &Disk) -> Source {
+        match self {
+            Output::Sink => Source::Sink { folder: disk.mounted.join("records") },
+            Output::Mqtt => Source::Mqtt {
+                address: (Side::Cloud.address(), MQTT_PORT).into(),
+                filter: "#".into(),
+                version: Version::V5,
+            },
+            Output::Amqp => rig::durable("power-cut"),
+        }
+    }
+
+    /// Starts the node on the disk, and waits until it takes publishes.
+    async fn node(self, link: &Link, scratch: &Scratch, disk: &Disk) -> anyhow::Result<Process> {
+        let output = match self {
+            Output::Sink => {
+                let folder = disk.mounted.join("records");
+                format!("sink = {{ directory = {folder:?}, file_max = \"400MiB\" }}\n")
+            }
+            Output::Mqtt => {
+                let cloud = Side::Cloud.address();
+                format!("rate = \"auto\"\nmqtt = {{ url = \"mqtt://{cloud}:{MQTT_PORT}\" }}\n")
+            }
+            Output::Amqp => rig::to_rabbitmq(scratch)?,
+        };
+        let log = disk.mounted.join("log");
+        let tables = format!(
+            "[log]\ndirectory = {log:?}\nstandby = true\n[[output]]\nname = \"cloud\"\n{output}"
+        );
+        let mut node = rig::start_node(link, scratch, "tidegate", &tables)?;
+        node.says("ready", CONNECT).await?;
+        Ok(node)
+    }
+}
+
+struct Outcome {
+    accepted: u64,
+    arrived: u64,
+    lost: u64,
+    duplicates: u64,
+}
+
+async fn one(output: Output, options: &Options) -> anyhow::Result<Outcome> {
+    let (link, scratch) = (Link::new()?, Scratch::new()?);
+    let _cloud = output.start_cloud(&link, &scratch).await?.map(Process::quietly);
+    let mut disk = Disk::new(&scratch)?;
+    let consume = |disk: &Disk| {
+        Job::Consume(Consume { from: output.source(disk), is_lasting: true, is_whole: false })
+    };
+    let mut book = Book::new(Duration::MAX);
+    let mut publishers = None;
+    // Lines of files that a cut takes back must not count: a sink is read at the end.
+    let mut consumer = match output {
+        Output::Sink => None,
+        _ => Some(rig::client(&link, consume(&disk)).await?),
+    };
+    let lives = async {
+        let mut random = oorandom::Rand32::new(options.seed);
+        for _ in 0..options.cuts {
+            let node = output.node(&link, &scratch, &disk).await?;
+            if publishers.is_none() {
+                publishers = Some(options.publishers(&link)?);
+            }
+            let id = node.id().context("the node ended")?;
+            let node = node.quietly();
+            sleep(Duration::from_millis(random.rand_range(LIVES).into())).await;
+            command("kill", &["-STOP", &id.to_string()])?;
+            disk.copy()?;
+            node.kill().await;
+            disk.replace()?;
+        }
+        let last = output.node(&link, &scratch, &disk).await?.quietly();
+        let mut promised = Vec::new();
+        for mut publisher in publishers.take().into_iter().flatten() {
+            let line = publisher.line().await;
+            let told = || format!("a publisher ended:\n{}", publisher.last_lines());
+            promised.push(line.with_context(told)?);
+        }
+        anyhow::Ok((last, promised))
+    };
+    let (_last, promised) = match &mut consumer {
+        Some(consumer) => book.during(consumer, lives).await?,
+        None => lives.await?,
+    };
+    for line in promised {
+        book.promise(&line)?;
+    }
+    let mut consumer = match consumer {
+        Some(consumer) => consumer,
+        None => rig::client(&link, consume(&disk)).await?,
+    };
+    let Account { accepted, .. } = book.account("");
+    book.keep(&mut consumer, Instant::now() + DRAIN, accepted).await?;
+    let (arrived, duplicates, lost) = (book.got(), book.duplicates(), book.account("").lost);
+    Ok(Outcome { accepted, arrived, lost, duplicates })
+}
+
+/// A file system in a file.
+struct Disk {
+    folder: PathBuf,
+    mounted: PathBuf,
+    number: u32,
+}
+
+impl Disk {
+    fn new(scratch: &Scratch) -> anyhow::Result<Disk> {
+        let folder = scratch.path().to_owned();
+        let disk = Disk { mounted: folder.join("disk"), folder, number: 0 };
+        std::fs::create_dir_all(&disk.mounted)?;
+        std::fs::File::create(disk.image(0))?.set_len(DISK)?;
+        command("mkfs.ext4", &["-q", "-F", text(&disk.image(0))?])?;
+        disk.mount()?;
+        Ok(disk)
+    }
+
+    fn image(&self, number: u32) -> PathBuf {
+        self.folder.join(format!("disk.{number}.img"))
+    }
+
+    fn mount(&self) -> anyhow::Result<()> {
+        let image = self.image(self.number);
+        command("mount", &["-o", "loop", text(&image)?, text(&self.mounted)?])
+    }
+
+    /// What the disk has at this moment: no file system above it was asked to write anything.
+    fn copy(&self) -> anyhow::Result<()> {
+        let (from, to) = (self.image(self.number), self.image(self.number + 1));
+        command("cp", &["--sparse=always", text(&from)?, text(&to)?])
+    }
+
+    /// Goes on with the copy.
+    fn replace(&mut self) -> anyhow::Result<()> {
+        command("umount", &[text(&self.mounted)?])?;
+        std::fs::remove_file(self.image(self.number))?;
+        self.number += 1;
+        self.mount()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // A process that was just killed may hold it for a moment: lazily.
+        let _ = Command::new("umount").arg("-l").arg(&self.mounted).status();
+    }
+}
+
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().context("a path that is no text")
+}
+
+fn command(name: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let done = Command::new(name).args(arguments).output();
+    let output = done.with_context(|| format!("needs {name}, not found"))?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{name} {}: {told}", arguments.join(" "));
+    Ok(())
+}
