@@ -31,6 +31,8 @@ pub(super) struct Route {
     pub(super) body: BodyMode,
     pub(super) down: WhenDown,
     pub(super) dropped: u16,
+    /// What connections may become.
+    pub(super) upgrades: Vec<String>,
 }
 
 impl Route {
@@ -52,11 +54,8 @@ pub(super) fn find(routes: &[Route], listener: usize, parts: &Parts) -> Option<u
     routes.iter().position(|route| route.fits(listener, parts))
 }
 
-/// The host that a request is for, without its port.
+/// The host that a request is for, without its port; `target.rs` has put it into its header.
 fn host_of(parts: &Parts) -> &str {
-    if let Some(host) = parts.uri.host() {
-        return host;
-    }
     let host = parts.headers.get(HOST).map(HeaderValue::to_str);
     let host = host.and_then(Result::ok).unwrap_or_default();
     match host.rsplit_once(':') {

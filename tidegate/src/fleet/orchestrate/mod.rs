@@ -117,7 +117,8 @@ pub async fn start(options: OrchestrateOptions) -> anyhow::Result<Orchestrating>
         tasks.push(tokio::spawn(follow::run(options.tls.clone(), leader, hub.clone())));
     }
     if let Some(address) = options.http {
-        let (bound, task) = crate::http::serve(address, HubSite(hub.clone()))
+        let manner = (&crate::config::HttpConfig::default()).into();
+        let (bound, task) = crate::http::serve(address, HubSite(hub.clone()), manner)
             .await
             .with_context(|| format!("cannot listen on {address} ([orchestrator] http)"))?;
         tracing::info!("metrics at http://{bound}/metrics");
