@@ -266,7 +266,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // It runs while a connection is idle as well: the head's own clock is our meter's.
-        .header_read_timeout(manner.patience.keep_alive)
+        .header_read_timeout(manner.patience.keep_alive + manner.patience.header)
         .max_buf_size(BUFFER_MAX)
         .serve_connection(TokioIo::new(Watched::new(stream, meter.clone())), service);
     let connection = pin!(connection);

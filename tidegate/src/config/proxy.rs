@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use tidegate_core::units::{Rate, Size};
 
-use super::{Network, TlsConfig};
 use super::units::{BitRate, ByteSize, Listen, OutputRate, Period};
+use super::{Network, TlsConfig};
 use crate::tls::ClientFiles;
 
 /// `[proxy]`.

@@ -178,7 +178,8 @@ fn streams(file: &mut File) {
 }
 
 fn http_and_limits(file: &mut File) {
-    let HttpConfig { listen, header_timeout, keep_alive, write_timeout, .. } = HttpConfig::default();
+    let HttpConfig { listen, header_timeout, keep_alive, write_timeout, .. } =
+        HttpConfig::default();
     let LimitsConfig { memory, record_max, connections, subscriber, retained } =
         LimitsConfig::default();
     file.section("[http]", "Status page, /status, /metrics, /healthz and /readyz.");

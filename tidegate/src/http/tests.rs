@@ -109,8 +109,7 @@ async fn who_watches_is_answered_while_all_places_are_held() {
 async fn a_name_that_is_not_ours_is_refused_against_dns_rebinding() {
     let config = HttpConfig { hosts: vec!["gate-7.example".into()], ..HttpConfig::default() };
     let site = Stub(Bytes::from_static(b"x"));
-    let (address, task) =
-        serve(([127, 0, 0, 1], 0).into(), site, (&config).into()).await.unwrap();
+    let (address, task) = serve(([127, 0, 0, 1], 0).into(), site, (&config).into()).await.unwrap();
     for (path, hosts, status) in [
         ("/status", "host: localhost\r\n", 200),
         ("/status", "host: localhost.:7070\r\n", 200),
@@ -132,4 +131,23 @@ async fn a_name_that_is_not_ours_is_refused_against_dns_rebinding() {
         assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{head}: {told}");
     }
     task.abort();
+}
+
+#[tokio::test]
+async fn long_heads_are_charged_while_they_come() {
+    let room = Room::new(64 << 10);
+    let head = vec![b'x'; 9 << 10];
+    let mut held = Vec::new();
+    for fits in [true, false] {
+        let (mut near, far) = duplex(1 << 20);
+        let meter = Meter::new(Some((room.clone(), 64 << 10)));
+        let mut watched = Watched::new(far, meter.clone());
+        near.write_all(&head).await.unwrap();
+        let read = watched.read_exact(&mut vec![0; head.len()]).await;
+        assert_eq!(read.is_ok(), fits);
+        held.push(meter);
+    }
+    assert_eq!(room.used(), 64 << 10);
+    drop(Busy::begin(&held[0]));
+    assert_eq!(room.used(), 0, "the exchange has it, and ends");
 }

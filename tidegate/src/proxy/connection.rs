@@ -151,7 +151,7 @@ fn builder(manner: &Manner, streams: Streams) -> auto::Builder<Streams> {
         .http1()
         .timer(TokioTimer::new())
         // It runs while a connection is idle as well: the head's own clock is our meter's.
-        .header_read_timeout(manner.patience.keep_alive)
+        .header_read_timeout(manner.patience.keep_alive + manner.patience.header)
         .max_buf_size(HEAD_MAX);
     let is_envoy = manner.guest == Guest::Envoy;
     let mut http2 = builder.http2();

@@ -1,7 +1,6 @@
 //! The life of one request, from its head to its response: read [`exchange`] and [`Exchange::run`].
 
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -366,40 +365,3 @@ impl Drop for Waiting<'_> {
         self.0.set(self.0.get() - 1);
     }
 }
-
-impl Gate {
-    /// Sends a message that a script made; whoever answers it is not heard.
-    pub(super) async fn send_inserted(
-        self: Rc<Gate>,
-        id: tidegate_core::record::DeliveryId,
-        passed: Passed,
-    ) {
-        let Passed { output, record } = passed;
-        let ending = match self.upstreams.get(usize::from(output.0)) {
-            // A response that nobody asked for goes nowhere.
-            None => Ending::Failed(DropReason::Unroutable),
-            Some(upstream) => {
-                let mut parts = Request::new(()).into_parts().0;
-                message::change_request(&mut parts, &record.properties);
-                message::change_path(&mut parts.uri, &record.key);
-                upgrade::strip(&mut parts.headers);
-                let data = match &record.body {
-                    tidegate_core::record::Body::Resident(data) => data.clone(),
-                    _ => bytes::Bytes::new(),
-                };
-                parts.headers.remove(hyper::header::CONTENT_LENGTH);
-                let is_grpc = is_grpc(&parts.headers);
-                let request = Request::from_parts(parts, Passing::whole(data));
-                let sending = upstream.send(request, None::<SocketAddr>, is_grpc);
-                match timeout(INSERTED_TIMEOUT, sending).await {
-                    Ok(Ok(_)) => Ending::Answered,
-                    _ => Ending::Failed(DropReason::Refused),
-                }
-            }
-        };
-        self.hall.end_inserted(id, output, ending);
-    }
-}
-
-/// How long the answer to what a script made is waited for.
-const INSERTED_TIMEOUT: Duration = Duration::from_secs(10);

@@ -27,6 +27,7 @@ pub mod envoy;
 mod exchange;
 mod exit;
 mod hall;
+mod inserted;
 mod listener;
 mod message;
 mod plan;

@@ -257,7 +257,11 @@ fn bind(
     })
 }
 
-pub(super) fn manner(guest: Guest, place: usize, config: &ProxyListenerConfig) -> anyhow::Result<Manner> {
+pub(super) fn manner(
+    guest: Guest,
+    place: usize,
+    config: &ProxyListenerConfig,
+) -> anyhow::Result<Manner> {
     let files = config.tls.as_ref().and_then(|tls| tls.files());
     let tls = files.map(|files| {
         let mut server = (*crate::tls::server(&files)?).clone();

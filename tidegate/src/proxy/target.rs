@@ -84,9 +84,9 @@ fn host(parts: &Parts) -> Result<Option<HeaderValue>, Failure> {
 
 /// Whether it is a host, with a port or without, and with nothing before it.
 fn is_authority(text: &[u8]) -> bool {
-    let is_plain = text.iter().all(|byte| {
-        byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(byte)
-    });
+    let is_plain = text
+        .iter()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(byte));
     is_plain && Authority::try_from(text).is_ok_and(|authority| !authority.host().is_empty())
 }
 

@@ -31,7 +31,8 @@ pub(super) fn wanted(headers: &HeaderMap, allowed: &[impl AsRef<str>]) -> Option
     if !headers.contains_key(UPGRADE) || !tokens(headers, &CONNECTION).any(has) {
         return None;
     }
-    let is_allowed = |wish: &&str| allowed.iter().any(|one| one.as_ref().eq_ignore_ascii_case(wish));
+    let is_allowed =
+        |wish: &&str| allowed.iter().any(|one| one.as_ref().eq_ignore_ascii_case(wish));
     HeaderValue::from_str(tokens(headers, &UPGRADE).find(is_allowed)?).ok()
 }
 

@@ -159,10 +159,7 @@ fn a_stream_whose_client_takes_nothing_is_reset_and_its_connection_goes_on() {
 fn a_full_proxy_gives_the_place_of_the_eldest_idle_and_says_503_where_all_are_busy() {
     on_one_thread(async {
         let upstream = Upstream::start_silent().await;
-        let proxy = proxy(&format!(
-            "[limits]\nconnections = 2\n{}",
-            simple(upstream.address, "")
-        ));
+        let proxy = proxy(&format!("[limits]\nconnections = 2\n{}", simple(upstream.address, "")));
         let silent = TcpStream::connect(address(&proxy)).await.unwrap();
         let mut clients = Vec::new();
         let mut answers = Vec::new();
@@ -191,7 +188,8 @@ fn a_body_that_stops_is_408() {
     on_one_thread(async {
         let upstream = Upstream::start().await;
         let text = simple(upstream.address, "queue = false");
-        let text = text.replace("[[proxy.upstream]]", "body_timeout = \"50ms\"\n[[proxy.upstream]]");
+        let text =
+            text.replace("[[proxy.upstream]]", "body_timeout = \"50ms\"\n[[proxy.upstream]]");
         let proxy = proxy(&text);
         let told = raw(address(&proxy), "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nx");
         let told = told.await;
@@ -206,19 +204,19 @@ fn bodies_are_charged_before_they_are_read_and_what_does_not_fit_is_503() {
         let script = ScriptFile::new("charged", "function on_message(h) end");
         let route = "script = \"s\"\nbody = \"whole\"";
         let text = format!("{}{}", script.section(""), simple(upstream.address, route));
-        let proxy = proxy(&format!("[limits]\nmemory = \"1MiB\"\n{text}"));
+        let proxy = proxy(&format!("[limits]\nmemory = \"2MiB\"\n{text}"));
         let head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
         let used = Rc::new(Cell::new(0));
         let mut held = Vec::new();
         // Nothing of them has come yet: a body may have as much as a message.
-        while used.get() < 1 << 20 {
+        while used.get() < 2 << 20 {
             let mut stream = TcpStream::connect(address(&proxy)).await.unwrap();
             stream.write_all(head.as_bytes()).await.unwrap();
             until(|| proxy.gate.room.used() > used.get()).await;
             used.set(proxy.gate.room.used());
             held.push(stream);
         }
-        assert_eq!(held.len(), 4);
+        assert_eq!(held.len(), 8);
         let told = raw(address(&proxy), head).await;
         assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("retry-after"), "{told}");
         // One whose length is known is charged for that.
