@@ -54,8 +54,11 @@ pub(super) fn find(routes: &[Route], listener: usize, parts: &Parts) -> Option<u
     routes.iter().position(|route| route.fits(listener, parts))
 }
 
-/// The host that a request is for, without its port; `target.rs` has put it into its header.
+/// The host that a request is for, without its port. Where there are two they are the same (`target.rs`).
 fn host_of(parts: &Parts) -> &str {
+    if let Some(host) = parts.uri.host() {
+        return host;
+    }
     let host = parts.headers.get(HOST).map(HeaderValue::to_str);
     let host = host.and_then(Result::ok).unwrap_or_default();
     match host.rsplit_once(':') {
@@ -101,5 +104,8 @@ mod tests {
             let (parts, ()) = Request::get("/").header("host", host).body(()).unwrap().into_parts();
             assert_eq!(host_of(&parts), wanted, "{host}");
         }
+        // As Envoy tells it.
+        let (parts, ()) = Request::get("http://a.example:80/").body(()).unwrap().into_parts();
+        assert_eq!(host_of(&parts), "a.example");
     }
 }
