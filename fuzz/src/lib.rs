@@ -1,6 +1,6 @@
 //! What is fuzzed: one function a parser of foreign bytes, which panics where a promise is broken.
 //!
-//! libFuzzer calls these on nightly Rust (`make fuzz`); `tidegate/tests/corpus.rs` replays every file
+//! libFuzzer calls these on nightly Rust (`make fuzz`); `tidegate/tests/it/corpus.rs` replays every file
 //! of `fuzz/corpus/` through the same functions on stable Rust. That test includes this file, so it
 //! may use nothing but the product's crates, and crates of these.
 

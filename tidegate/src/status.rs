@@ -1,6 +1,7 @@
 //! The node's status for everybody who asks: taken at most once a second, however many ask.
 
 pub mod links;
+pub mod log;
 pub mod operators;
 pub mod scripts;
 pub mod table;

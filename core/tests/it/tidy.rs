@@ -8,6 +8,7 @@
 mod code;
 mod files;
 mod manifests;
+mod packages;
 mod promises;
 mod text;
 

@@ -25,9 +25,18 @@ const SUFFIX: &str = ".segment";
 pub struct Folder {
     directory: PathBuf,
     /// Held for its lock.
-    _lock: File,
+    lock: File,
     /// The same file, to make names in it safe.
     handle: File,
+}
+
+/// A program that is being started has a copy of every open file until it runs, and with it the lock: so the lock is
+/// given back, not only closed.
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Where that fails, the end of the process does it.
+        let _ = self.lock.unlock();
+    }
 }
 
 /// A log that may be used.
@@ -91,7 +100,7 @@ async fn lock(directory: &Path, standby: bool) -> Result<Folder, SpoolError> {
         tracing::info!("the other process ended: taking over");
     }
     let handle = File::open(directory).map_err(|source| failed("open", directory, source))?;
-    Ok(Folder { directory: directory.into(), _lock: file, handle })
+    Ok(Folder { directory: directory.into(), lock: file, handle })
 }
 
 /// Gives back the room that the last process had ahead of what it wrote. Where that fails it stays: it is
@@ -193,4 +202,23 @@ fn random() -> io::Result<u64> {
 
 fn failed(doing: &'static str, path: &Path, source: io::Error) -> SpoolError {
     SpoolError::Io { doing, path: path.into(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lock_ends_with_its_holder_although_a_copy_of_its_file_is_open() {
+        let name = format!("tidegate-lock-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir_all(&directory).unwrap();
+        let first = lock(&directory, false).await.unwrap();
+        let copy = first.lock.try_clone().unwrap();
+        assert!(lock(&directory, false).await.is_err(), "two writers");
+        drop(first);
+        assert!(lock(&directory, false).await.is_ok());
+        drop(copy);
+        fs::remove_dir_all(directory).unwrap();
+    }
 }

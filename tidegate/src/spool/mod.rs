@@ -123,6 +123,7 @@ pub struct Spool {
     read: mpsc::Sender<Fetch>,
     encoding: JoinHandle<()>,
     writing: JoinHandle<()>,
+    reading: JoinHandle<()>,
     /// True from the first commit on.
     is_ready: watch::Receiver<bool>,
     /// What is safe on disk.
@@ -182,10 +183,10 @@ impl Spool {
             reserve,
         };
         let named = |name: &str| std::thread::Builder::new().name(name.into());
-        named("log-read").spawn(move || reader.run(&orders))?;
+        let reading = named("log-read").spawn(move || reader.run(&orders))?;
         let encoding = named("log-encode").spawn(move || encoder.run(&commands))?;
         let writing = named("log-write").spawn(move || writer.run())?;
-        Ok(Spool { encode, read, encoding, writing, is_ready, lengths, commits })
+        Ok(Spool { encode, read, encoding, writing, reading, is_ready, lengths, commits })
     }
 
     /// Whether something was committed: waits for it through the receiver.
@@ -219,12 +220,13 @@ impl Spool {
         let _ = self.read.send(order);
     }
 
-    /// Finishes the present segment and waits until it is safe.
+    /// Finishes the present segment and waits until it is safe, and until the folder is free for the next process.
     pub async fn finish(self) {
-        let Spool { encode, encoding, writing, .. } = self;
+        let Spool { encode, read, encoding, writing, reading, .. } = self;
         let _ = encode.send(Command::Finish);
-        drop(encode);
-        let joined = tokio::task::spawn_blocking(move || encoding.join().and(writing.join()));
+        drop((encode, read));
+        let join = move || encoding.join().and(writing.join()).and(reading.join());
+        let joined = tokio::task::spawn_blocking(join);
         joined.await.expect("a join does not panic").expect("the spool's threads do not panic");
     }
 }

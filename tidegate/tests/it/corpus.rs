@@ -1,8 +1,6 @@
 //! Replays every file of the fuzz corpora on stable Rust, and seeded mutations of each: the fuzzer's poor cousin, which runs
 //! with every test. Holds corpora and targets together.
 
-#![expect(clippy::print_stdout, reason = "which input it was, and how many there were")]
-
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

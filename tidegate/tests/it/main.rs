@@ -1,6 +1,7 @@
 //! The program over real sockets, files and brokers: one test program, so that it is linked once.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::print_stdout, reason = "a test says what it skipped and what it saw")]
 
 mod backlog;
 mod check;

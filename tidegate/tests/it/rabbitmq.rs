@@ -2,8 +2,6 @@
 //!
 //! One broker serves all of it, since a start costs seconds; each step has queues of its own.
 
-#![expect(clippy::print_stdout, reason = "a test says what it skipped and what it saw")]
-
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -2,8 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use tidegate_testbed::wait_until;
 
 use crate::support::process::{Node, publish};
 
@@ -153,6 +155,13 @@ fn durable(name: &str, url: &str) -> String {
     )
 }
 
+/// Lines of all files in a folder.
+fn lines_in(folder: &Path) -> usize {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
+    texts.map(|text| text.lines().count()).sum()
+}
+
 #[test]
 fn what_was_acknowledged_is_sent_after_a_kill() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("log-killed");
@@ -172,9 +181,12 @@ fn what_was_acknowledged_is_sent_after_a_kill() {
     let told = node.wait_for("stopped: ");
     assert!(told.contains("dropped 0") && told.contains("lost 0"), "{told}");
     assert_eq!(node.end().code(), Some(0));
-    let sink = "name = \"out\"\nsink = { discard = true }";
-    let mut node = Node::start("killed", &durable("killed", sink).replace("10ms", "10s"));
-    node.wait_for("ready");
+    let records = folder.with_file_name("log-killed-records");
+    let _ = std::fs::remove_dir_all(&records);
+    let sink = format!("name = \"out\"\nsink = {{ directory = {records:?} }}");
+    let mut node = Node::start("killed", &durable("killed", &sink).replace("10ms", "10s"));
+    // A node that is stopped leaves to the log what it has not read back yet.
+    wait_until("both records to be read back", || lines_in(&records) == 2);
     node.signal();
     let told = node.wait_for("stopped: ");
     assert!(told.contains("confirmed 2, dropped 0, held 0, lost 0"), "{told}");

@@ -201,16 +201,12 @@ impl Connection<'_> {
     /// The loop of a connection. Returns by its error only.
     async fn exchange(&mut self, line: &mut Line, is_replaced: &AtomicBool) -> Result<(), End> {
         let Line { source, paused } = line;
-        let MqttOptions { stop_grace, .. } = &self.shared.options;
         let mut pulse = Pulse::new(self.session.keepalive(), &self.shared.options);
         let mut timer = pin!(sleep_until(pulse.never()));
-        let mut leaving = Leaving::new(is_replaced, *stop_grace);
+        let mut leaving = Leaving::new(is_replaced, self.shared.options.stop_grace);
         loop {
             let held = *paused || self.crowded.is_some() || self.referral.is_some();
             let step = if held { Step::Wait } else { self.receive(source.now()) };
-            if self.buffer.take_waited() && !self.effects.records.is_empty() {
-                others_first().await;
-            }
             self.take_step(source).await?;
             if let Step::Ask(request) = &step
                 && self.ask(source.now(), request)
@@ -278,6 +274,9 @@ impl Connection<'_> {
 
     /// Does what was received: subscribers here get it, and the node is offered it.
     async fn take_step(&mut self, source: &Source) -> Result<(), End> {
+        if self.buffer.take_waited() && !self.effects.records.is_empty() {
+            others_first().await;
+        }
         self.sift();
         self.divert(source).await?;
         self.publish();

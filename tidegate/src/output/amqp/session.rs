@@ -1,5 +1,7 @@
 //! The client's side of AMQP 0-9-1: login, one channel in confirm mode, and the broker's verdicts.
 
+mod exercise;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -16,6 +18,8 @@ use super::encode::{self, CHANNEL, push_frame};
 use super::incoming::{self, Said, malformed};
 use crate::output::protocol::{Heartbeat, Protocol, ProtocolError, Verdicts, words};
 use crate::port::Transmit;
+
+pub use exercise::fuzz;
 
 /// Longest heartbeat that we agree to: a dead broker is noticed within twice this.
 const HEARTBEAT_MAX: u16 = 15;
@@ -387,37 +391,6 @@ fn global(method: connection::AMQPMethod) -> AMQPFrame {
 fn short(text: &str) -> Result<ShortString, ProtocolError> {
     let too_long = |_| ProtocolError::Refused(format!("{text:?} has more than 255 bytes"));
     ShortString::try_new(text).map_err(too_long)
-}
-
-/// Takes arbitrary bytes from a broker, as the first it says and as what it says after a login: for
-/// fuzzing. Nothing they say may panic or grow memory.
-pub fn fuzz(bytes: &[u8]) {
-    let options = AmqpOptions {
-        host: String::new(),
-        port: 0,
-        tls: None,
-        virtual_host: "/".into(),
-        user: "guest".into(),
-        password: "guest".into(),
-        exchange: "amq.topic".into(),
-        routing_key: "{topic}".into(),
-        persistent: true,
-        classes: [].into(),
-    };
-    for state in [State::Start, State::Ready] {
-        let mut session = Session::new(options.clone());
-        let (mut input, mut out) = (BytesMut::new(), BytesMut::new());
-        session.connect(Time::ZERO, &mut out);
-        session.state = state;
-        for part in bytes.chunks(97) {
-            input.extend_from_slice(part);
-            let mut verdicts = Verdicts::default();
-            if session.receive(Time::ZERO, &mut input, &mut out, &mut verdicts).is_err() {
-                break;
-            }
-            assert!(verdicts.confirmed.is_empty(), "nothing was sent that could be confirmed");
-        }
-    }
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl Orchestrators {
             let own = authority.issue(&format!("orchestrator-{place}"));
             let text = format!(
                 "[orchestrator]\nlisten = \"127.0.0.1:{port}\"\nadvertise = \"localhost:{port}\"\n\
-                 etcd = {etcd:?}\nca = {:?}\ncertificate = {:?}\nkey = {:?}\n",
+                 operators = [\"ops\"]\netcd = {etcd:?}\nca = {:?}\ncertificate = {:?}\nkey = {:?}\n",
                 authority.ca(),
                 own.certificate,
                 own.key

@@ -128,6 +128,25 @@ impl Watch {
     }
 }
 
+impl Watch {
+    /// The first frame. A flow begins a moment after its subscription was answered, and a frame that was published
+    /// before is not in it: so frames are published until one comes.
+    pub(crate) async fn first(&mut self, camera: &mut Camera, name: &str) -> FrameMessage {
+        let mut period = tokio::time::interval(PERIOD);
+        let jpeg = jpeg();
+        loop {
+            tokio::select! {
+                frame = self.frame() => return frame.unwrap(),
+                _ = period.tick() => {
+                    let request =
+                        PublishRequest { camera: name.into(), jpeg: jpeg.clone(), ..Default::default() };
+                    camera.send(request).await.unwrap();
+                }
+            }
+        }
+    }
+}
+
 /// A camera that publishes.
 pub(crate) struct Camera {
     frames: mpsc::Sender<PublishRequest>,
