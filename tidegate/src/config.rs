@@ -16,6 +16,7 @@ mod links;
 mod log;
 mod mirror;
 mod nearest;
+mod network;
 pub mod operators;
 pub(crate) mod outputs;
 pub mod places;
@@ -43,6 +44,7 @@ pub use group::{GroupConfig, MemberConfig, PlacedConfig};
 pub use links::{LinkInputConfig, LinkOutputConfig, Tcp};
 pub use log::{Backlog, LogConfig};
 pub use mirror::MirrorConfig;
+pub use network::Network;
 pub use operators::{OperatorConfig, PoolMode};
 pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
 pub use proxy::{
@@ -154,13 +156,15 @@ impl Default for NodeConfig {
 impl NodeConfig {
     /// The given name, or the host's, or `node` where the host has none.
     pub fn name(&self) -> String {
-        let host = || {
-            let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-            let name = text.trim();
-            (!name.is_empty()).then(|| name.to_owned())
-        };
+        let host = || Some(machine_name()).filter(|name| !name.is_empty());
         self.name.clone().or_else(host).unwrap_or_else(|| "node".into())
     }
+}
+
+/// The name that the machine has, or none.
+pub(crate) fn machine_name() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    text.trim().to_owned()
 }
 
 /// `scheduler` of `[node]`.
@@ -307,11 +311,25 @@ impl From<&tidegate_core::class::ClassSpec> for ClassConfig {
 pub struct HttpConfig {
     /// Where status, health and metrics are served; an empty list turns them off.
     pub listen: Listen,
+    /// Names of this machine beside its own, by which it is asked for them.
+    pub hosts: Vec<String>,
+    /// How long a client may take for the head of a request.
+    pub header_timeout: Period,
+    /// How long a connection without a request is kept.
+    pub keep_alive: Period,
+    /// How long a client may read nothing of its answer.
+    pub write_timeout: Period,
 }
 
 impl Default for HttpConfig {
     fn default() -> Self {
-        HttpConfig { listen: Listen(vec![([127, 0, 0, 1], 7070).into()]) }
+        HttpConfig {
+            listen: Listen(vec![([127, 0, 0, 1], 7070).into()]),
+            hosts: Vec::new(),
+            header_timeout: Period(Duration::from_secs(10)),
+            keep_alive: Period(Duration::from_secs(75)),
+            write_timeout: Period(Duration::from_secs(10)),
+        }
     }
 }
 

@@ -138,7 +138,7 @@ const STAGE: Metric = Metric::histogram(
 const BOUND: Metric =
     Metric::gauge("tidegate_stream_bound_seconds", "Latency bound on residence, as configured.");
 /// Every metric.
-pub const ALL: [Metric; 132] = [
+pub const ALL: [Metric; 134] = [
     INFO,
     UPTIME,
     HELD,
@@ -258,6 +258,8 @@ pub const ALL: [Metric; 132] = [
     proxy::BROKEN,
     proxy::CLIENTS,
     proxy::ACCEPTED,
+    proxy::TURNED_AWAY,
+    proxy::INFORMATIONAL,
     proxy::OPENED,
     proxy::FAILED,
     frames::TAKEN,

@@ -134,7 +134,7 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     let site = Site::new(status);
     for address in &config.http.listen.0 {
         let cure = "choose another address in [http] listen, or listen = [] for none";
-        let served = http::serve(*address, site.clone()).await;
+        let served = http::serve(*address, site.clone(), (&config.http).into()).await;
         let (bound, _) = served.with_context(|| format!("status server at {address} ({cure})"))?;
         tracing::info!("status page at http://{bound}");
     }

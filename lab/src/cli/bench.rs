@@ -65,29 +65,7 @@ pub(super) enum Bench {
     /// A topic moves between nodes under load: lost, repeated, out of order, longest pause
     Move(moves::Options),
     /// Killed again and again while publishers insist: does all that was acknowledged arrive?
-    Kill9 {
-        /// tidegate, mosquitto or nats (may be given again); all of them if left out
-        #[arg(long, value_parser = killed)]
-        only: Vec<kill9::Contestant>,
-        /// How often the contestant is killed
-        #[arg(long, default_value_t = 40)]
-        kills: u32,
-        /// How often the broker in the cloud is killed and started again
-        #[arg(long, default_value_t = 4)]
-        restarts: u32,
-        /// How often the link is cut for 3 s
-        #[arg(long, default_value_t = 2)]
-        cuts: u32,
-        /// Records a second
-        #[arg(long, default_value_t = 2000)]
-        per_second: u32,
-        /// Records in all
-        #[arg(long, default_value_t = 100_000)]
-        records: u64,
-        /// Of the times of the kills
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-    },
+    Kill9(kill9::Options),
     /// The power fails while publishers insist: does all that was acknowledged arrive?
     PowerCut(powercut::Options),
     /// Strangers push against a node of default limits: memory, others' waits and losses, beside a served client
@@ -191,11 +169,6 @@ fn contestant(name: &str) -> Result<Contestant, String> {
     found.ok_or_else(|| format!("no contestant is called {name}"))
 }
 
-fn killed(name: &str) -> Result<kill9::Contestant, String> {
-    let found = kill9::Contestant::ALL.into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no contestant is called {name}"))
-}
-
 impl Bench {
     pub(super) async fn run(self) -> anyhow::Result<Option<Findings>> {
         match self {
@@ -213,20 +186,7 @@ impl Bench {
             Bench::PlaceLive(options) => planned(options).await,
             Bench::Model(options) => blocking(move |tidegate| model::run(&options, tidegate)).await,
             Bench::Move(options) => blocking(move |tidegate| moves::run(&options, tidegate)).await,
-            Bench::Kill9 { only, kills, restarts, cuts, per_second, records, seed } => {
-                let all = kill9::Contestant::ALL.to_vec();
-                let contestants = if only.is_empty() { all } else { only };
-                let options = kill9::Options {
-                    contestants,
-                    kills,
-                    restarts,
-                    cuts,
-                    per_second,
-                    records,
-                    seed,
-                };
-                on_links(kill9::run(options)).await
-            }
+            Bench::Kill9(options) => on_links(kill9::run(options)).await,
             Bench::PowerCut(options) => on_links(powercut::run(options)).await,
             Bench::Hostile(options) => Ok(Some(hostile::run(options).await?)),
             Bench::Backlog { size, seconds } => {

@@ -31,6 +31,7 @@ A file for it:
   classes = 3                  # those of every node
   matching = \"augment\"         # how shortage meets spare bandwidth
   http = \"127.0.0.1:7401\"      # /metrics, /healthz and /readyz; nowhere if left out
+  http_hosts = [\"orch-1.example\"] # names by which they are asked for, beside addresses and the machine's own
 
 Nothing is stored: a new process hears from the nodes what they hold. Without one, nodes go on
 alone. SIGINT or SIGTERM stops it.

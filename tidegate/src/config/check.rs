@@ -336,7 +336,18 @@ fn listeners(config: &Config, findings: &mut Findings) {
         }
         seen.push(*address);
     };
-    for address in &config.http.listen.0 {
+    let http = &config.http;
+    for (key, period) in [
+        ("header_timeout", http.header_timeout),
+        ("keep_alive", http.keep_alive),
+        ("write_timeout", http.write_timeout),
+    ] {
+        if period.0.is_zero() {
+            let text = "no client is that fast: give at least \"1s\"";
+            findings.error(Place::section("http").to(key), text);
+        }
+    }
+    for address in &http.listen.0 {
         listen(address, Place::section("http").to("listen"), findings);
     }
     for (index, input) in config.input.iter().enumerate() {

@@ -165,6 +165,8 @@ pub struct OrchestratorConfig {
     pub listen: Listen,
     /// Where its metrics are read over HTTP; nowhere if left out.
     pub http: Option<SocketAddr>,
+    /// Names by which they are asked for, beside addresses, localhost and the machine's own name.
+    pub http_hosts: Vec<String>,
     /// PEM file with the authorities of which one must have signed everybody's certificate.
     pub ca: Option<PathBuf>,
     /// PEM file with its certificate.
@@ -246,6 +248,7 @@ impl TryFrom<OrchestratorConfig> for OrchestrateOptions {
         Ok(OrchestrateOptions {
             listen: config.listen.0,
             http: config.http,
+            http_hosts: config.http_hosts,
             tls: FleetTls { ca, certificate, key },
             operators: config.operators,
             nodes: config.nodes,
@@ -261,6 +264,7 @@ impl Default for OrchestratorConfig {
         OrchestratorConfig {
             listen: Listen(vec![([0, 0, 0, 0], 7400).into()]),
             http: None,
+            http_hosts: Vec::new(),
             ca: None,
             certificate: None,
             key: None,

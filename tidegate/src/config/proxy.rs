@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use tidegate_core::units::{Rate, Size};
 
-use super::TlsConfig;
 use super::units::{BitRate, ByteSize, Listen, OutputRate, Period};
+use super::{Network, TlsConfig};
 use crate::tls::ClientFiles;
 
 /// `[proxy]`.
@@ -53,6 +53,20 @@ pub struct ProxyListenerConfig {
     pub rate: Option<BitRate>,
     /// How long a client may take for the head of a request, and TLS for its handshake.
     pub header_timeout: Period,
+    /// How long a connection without a request is kept.
+    pub keep_alive: Period,
+    /// How long a client may stop in the middle of a body.
+    pub body_timeout: Period,
+    /// How long a client may read nothing of its answer.
+    pub write_timeout: Period,
+    /// How long nothing may pass on a connection that was upgraded.
+    pub tunnel_timeout: Period,
+    /// How often a client of HTTP/2 is asked whether it is there.
+    pub ping: Period,
+    /// Requests of one HTTP/2 connection at once.
+    pub streams: u32,
+    /// Proxies in front of this one: their `x-forwarded-proto` is kept.
+    pub trusted: Vec<Network>,
 }
 
 impl Default for ProxyListenerConfig {
@@ -64,6 +78,13 @@ impl Default for ProxyListenerConfig {
             tls: None,
             rate: None,
             header_timeout: Period(Duration::from_secs(10)),
+            keep_alive: Period(Duration::from_secs(75)),
+            body_timeout: Period(Duration::from_secs(60)),
+            write_timeout: Period(Duration::from_secs(60)),
+            tunnel_timeout: Period(Duration::from_secs(3600)),
+            ping: Period(Duration::from_secs(30)),
+            streams: 100,
+            trusted: Vec::new(),
         }
     }
 }
@@ -243,6 +264,8 @@ pub struct RouteConfig {
     pub down: WhenDown,
     /// Status of a dropped message's answer.
     pub dropped: u16,
+    /// What a connection may become where client and upstream agree.
+    pub upgrades: Vec<String>,
 }
 
 impl Default for RouteConfig {
@@ -265,6 +288,7 @@ impl Default for RouteConfig {
             body: BodyMode::Length,
             down: WhenDown::Refuse,
             dropped: 503,
+            upgrades: vec!["websocket".to_owned()],
         }
     }
 }

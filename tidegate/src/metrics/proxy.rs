@@ -20,6 +20,14 @@ pub(super) const ACCEPTED: Metric = Metric::counter(
     "tidegate_proxy_accepted_connections_total",
     "Counts a connection of a client when it is accepted.",
 );
+pub(super) const TURNED_AWAY: Metric = Metric::counter(
+    "tidegate_proxy_turned_away_connections_total",
+    "Counts a connection that had no place, or was idle and made room for another.",
+);
+pub(super) const INFORMATIONAL: Metric = Metric::counter(
+    "tidegate_proxy_informational_responses_total",
+    "Counts an interim response (103) of an upstream by HTTP/1.1: it goes no further.",
+);
 pub(super) const OPENED: Metric = Metric::counter(
     "tidegate_proxy_upstream_connections_total",
     "Counts a connection to an upstream when it is made.",
@@ -45,6 +53,8 @@ pub(super) fn encode(figures: Option<&ProxyFigures>, text: &mut Text) {
     }
     text.family(CLIENTS, [(NONE, figures.connections as f64)]);
     text.family(ACCEPTED, [(NONE, figures.accepted as f64)]);
+    text.family(TURNED_AWAY, [(NONE, figures.turned_away as f64)]);
+    text.family(INFORMATIONAL, [(NONE, figures.informational as f64)]);
     text.head(OPENED);
     for (upstream, opened, _) in &figures.upstreams {
         text.sample(OPENED.name, &[("upstream", upstream)], *opened as f64);

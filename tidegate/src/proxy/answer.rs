@@ -2,14 +2,19 @@
 //!
 //! | status | reason | when |
 //! |---|---|---|
+//! | 400 | `bad-host` | no host, two, or one that is none |
+//! | 400 | `bad-target` | the path, the scheme, or `*` where it says nothing |
+//! | 400 | `body-broken` | the client's body broke off, or was no HTTP |
 //! | 404 | `no-route` | no route takes the request |
 //! | 405 | `no-tunnel` | CONNECT: this is no forward proxy |
 //! | 408 | `body-timeout` | the client did not send the body in time |
+//! | 501 | `coding` | a transfer coding that we do not know |
 //! | 503 | `full` | too much waits |
 //! | 503 or `dropped` | `script` | a script dropped the message |
 //! | 503 | `down`, `unreachable` | the upstream is known to be down, or cannot be connected to |
 //! | 503 | `stopping` | the proxy is stopping |
 //! | 502 | `broken` | the upstream broke off, or sent no HTTP |
+//! | 502 | `unasked` | the upstream changed the protocol, and nobody had asked for that |
 //! | 502 | `misdirected` | a script sent the message where none can go |
 //! | 504 | `expired` | it waited longer than `wait` |
 //! | 504 | `timeout` | the upstream did not answer within `timeout` |
@@ -27,6 +32,10 @@ use super::body::Passing;
 pub(super) enum Failure {
     NoRoute,
     NoTunnel,
+    BadHost,
+    BadTarget,
+    Coding,
+    Unasked,
     BodyTimeout,
     BodyBroken,
     Full,
@@ -62,6 +71,10 @@ impl Failure {
         match self {
             Failure::NoRoute => "no-route",
             Failure::NoTunnel => "no-tunnel",
+            Failure::BadHost => "bad-host",
+            Failure::BadTarget => "bad-target",
+            Failure::Coding => "coding",
+            Failure::Unasked => "unasked",
             Failure::BodyTimeout => "body-timeout",
             Failure::BodyBroken => "body-broken",
             Failure::Full => "full",
@@ -81,14 +94,15 @@ impl Failure {
             Failure::NoRoute => StatusCode::NOT_FOUND,
             Failure::NoTunnel => StatusCode::METHOD_NOT_ALLOWED,
             Failure::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
-            Failure::BodyBroken => StatusCode::BAD_REQUEST,
+            Failure::BodyBroken | Failure::BadHost | Failure::BadTarget => StatusCode::BAD_REQUEST,
+            Failure::Coding => StatusCode::NOT_IMPLEMENTED,
             Failure::Dropped(status) => {
                 StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE)
             }
             Failure::Full | Failure::Down | Failure::Unreachable | Failure::Stopping => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Failure::Broken | Failure::Misdirected => StatusCode::BAD_GATEWAY,
+            Failure::Broken | Failure::Misdirected | Failure::Unasked => StatusCode::BAD_GATEWAY,
             Failure::Expired | Failure::Timeout => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -97,6 +111,10 @@ impl Failure {
         match self {
             Failure::NoRoute => "no route takes this request",
             Failure::NoTunnel => "CONNECT is not served here",
+            Failure::BadHost => "the request must name one host",
+            Failure::BadTarget => "the target of the request can be read in more than one way",
+            Failure::Coding => "chunked is the only transfer coding that is known here",
+            Failure::Unasked => "the upstream changed the protocol and was not asked to",
             Failure::BodyTimeout => "the body did not come in time",
             Failure::BodyBroken => "the body broke off",
             Failure::Full => "too many messages wait",

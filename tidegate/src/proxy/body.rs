@@ -2,15 +2,21 @@
 //! without a copy.
 
 use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
+use super::answer::Failure;
+use super::connection::STREAM_WINDOW;
 use super::exit::Exit;
+use super::upload::{BodyError, Clock, Upload};
 use crate::config::BodyMode;
+use crate::http::{Room, Share};
 
 /// A body on its way through.
 #[derive(Debug)]
@@ -20,6 +26,10 @@ pub(super) struct Passing {
     rest: Option<Incoming>,
     /// What happens when it is over, one way or the other.
     exit: Option<Box<Exit>>,
+    /// Of a client's.
+    clock: Option<Box<Clock>>,
+    /// What of it may be held here.
+    _share: Option<Share>,
 }
 
 /// What was read of a body.
@@ -29,12 +39,21 @@ pub(super) struct Gathered {
     pub(super) data: Bytes,
     trailers: Option<HeaderMap>,
     rest: Option<Incoming>,
+    share: Option<Share>,
 }
 
 impl Gathered {
     /// Nothing of it was read.
-    pub(super) fn streamed(rest: Incoming) -> Gathered {
-        Gathered { data: Bytes::new(), trailers: None, rest: Some(rest) }
+    ///
+    /// # Errors
+    /// There is no room for what comes before it is sent on.
+    pub(super) fn streamed(rest: Incoming, room: &Arc<Room>) -> Result<Gathered, Failure> {
+        let most = rest.size_hint().upper().unwrap_or(u64::MAX).min(STREAM_WINDOW.into());
+        let share = match rest.is_end_stream() {
+            true => None,
+            false => Some(room.take(most).ok_or(Failure::Full)?),
+        };
+        Ok(Gathered { data: Bytes::new(), trailers: None, rest: Some(rest), share })
     }
 
     /// What of it is part of the message.
@@ -49,15 +68,17 @@ impl Gathered {
 }
 
 /// Reads as much of a body as belongs to its message: all of it or nothing, but for one whose length
-/// nobody told, of which the beginning may have been read.
+/// nobody told, of which the beginning may have been read. Its bytes are taken from `room` before they come.
 ///
 /// # Errors
-/// The sender broke off.
+/// The sender broke off (`broken`), or there is no room.
 pub(super) async fn gather(
     mut body: Incoming,
     mode: BodyMode,
     max: u64,
-) -> Result<Gathered, hyper::Error> {
+    room: &Arc<Room>,
+    broken: Failure,
+) -> Result<Gathered, Failure> {
     let hint = body.size_hint();
     let is_short = match mode {
         BodyMode::Head => hint.exact() == Some(0),
@@ -65,27 +86,34 @@ pub(super) async fn gather(
         BodyMode::Whole => hint.lower() <= max,
     };
     if !is_short {
-        return Ok(Gathered { data: Bytes::new(), trailers: None, rest: Some(body) });
+        return Gathered::streamed(body, room);
     }
+    let most = hint.upper().unwrap_or(max).min(max);
+    let mut share = match body.is_end_stream() {
+        true => None,
+        false => Some(room.take(most).ok_or(Failure::Full)?),
+    };
     // Nearly always there is one frame, which is handed on as it came.
-    let mut data = Bytes::new();
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
     let mut trailers = None;
     while let Some(frame) = body.frame().await {
-        match frame?.into_data() {
-            Ok(next) if data.is_empty() => data = next,
+        match frame.map_err(|_| broken)?.into_data() {
+            Ok(next) if first.is_empty() && all.is_empty() => first = next,
             Ok(next) => {
-                let mut more = Vec::with_capacity(data.len() + next.len());
-                more.extend_from_slice(&data);
-                more.extend_from_slice(&next);
-                data = more.into();
+                all.extend_from_slice(&std::mem::take(&mut first));
+                all.extend_from_slice(&next);
             }
             Err(frame) => trailers = frame.into_trailers().ok(),
         }
-        if data.len() as u64 > max {
-            return Ok(Gathered { data, trailers, rest: Some(body) });
+        if (first.len() + all.len()) as u64 > max {
+            let data = if all.is_empty() { first } else { all.freeze() };
+            return Ok(Gathered { data, trailers, rest: Some(body), share });
         }
     }
-    Ok(Gathered { data, trailers, rest: None })
+    let data = if all.is_empty() { first } else { all.freeze() };
+    share.iter_mut().for_each(|share| share.shrink(data.len() as u64));
+    Ok(Gathered { data, trailers, rest: None, share })
 }
 
 impl Passing {
@@ -97,18 +125,18 @@ impl Passing {
     /// These bytes.
     pub(super) fn whole(data: Bytes) -> Passing {
         let data = (!data.is_empty()).then_some(data);
-        Passing { data, trailers: None, rest: None, exit: None }
-    }
-
-    /// What comes, as it comes.
-    pub(super) fn stream(rest: Incoming) -> Passing {
-        Passing { data: None, trailers: None, rest: Some(rest), exit: None }
+        Passing { data, trailers: None, rest: None, exit: None, clock: None, _share: None }
     }
 
     /// What was read, and the rest.
     pub(super) fn gathered(gathered: Gathered) -> Passing {
-        let Gathered { data, trailers, rest } = gathered;
-        Passing { trailers, rest, ..Passing::whole(data) }
+        let Gathered { data, trailers, rest, share } = gathered;
+        Passing { trailers, rest, _share: share, ..Passing::whole(data) }
+    }
+
+    /// A client's, which may not stop for ever.
+    pub(super) fn of_client(self, upload: &Rc<Upload>) -> Passing {
+        Passing { clock: Some(Box::new(Clock::new(upload.clone()))), ..self }
     }
 
     /// With other bytes in the place of those that were read.
@@ -124,6 +152,11 @@ impl Passing {
             return self;
         }
         Passing { exit: Some(Box::new(exit)), ..self }
+    }
+
+    /// Whether more of it is to come.
+    pub(super) fn goes_on(&self) -> bool {
+        self.rest.as_ref().is_some_and(|rest| !rest.is_end_stream())
     }
 
     fn note(&mut self, bytes: usize) {
@@ -142,12 +175,12 @@ impl Passing {
 
 impl Body for Passing {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
         if let Some(data) = this.data.take() {
             this.note(data.len());
@@ -157,11 +190,16 @@ impl Body for Passing {
             return Poll::Ready(Some(Ok(Frame::data(data))));
         }
         if let Some(rest) = &mut this.rest {
-            let frame = std::task::ready!(Pin::new(rest).poll_frame(context));
+            let mut frame = Pin::new(rest).poll_frame(context).map_err(BodyError::Broken);
+            if let Some(clock) = &mut this.clock {
+                frame = clock.look(frame, context);
+            }
+            let frame = std::task::ready!(frame);
             match &frame {
                 Some(Ok(frame)) => {
                     this.note(frame.data_ref().map_or(0, Bytes::len));
-                    if this.is_end_stream() {
+                    // Nobody asks for more after the trailers.
+                    if frame.is_trailers() || this.is_end_stream() {
                         this.complete();
                     }
                 }

@@ -29,6 +29,8 @@ struct All {
     upstreams: Vec<UpstreamCounts>,
     connections: AtomicI64,
     accepted: AtomicU64,
+    turned_away: AtomicU64,
+    informational: AtomicU64,
 }
 
 /// See the file's header. Cheap to clone.
@@ -46,6 +48,10 @@ pub struct ProxyFigures {
     pub connections: u64,
     /// Connections of clients that were.
     pub accepted: u64,
+    /// Connections that had no place, or made room for another.
+    pub turned_away: u64,
+    /// Interim responses of upstreams, which go no further.
+    pub informational: u64,
 }
 
 impl ProxyCounts {
@@ -86,6 +92,16 @@ impl ProxyCounts {
         }
     }
 
+    /// A connection had no place, or was idle and made room.
+    pub(super) fn note_turned_away(&self) {
+        self.0.turned_away.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An upstream sent an interim response.
+    pub(super) fn note_informational(&self) {
+        self.0.informational.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// What they say now.
     pub fn read(&self) -> ProxyFigures {
         let all = &*self.0;
@@ -101,6 +117,8 @@ impl ProxyCounts {
             upstreams: all.upstreams.iter().map(upstream).collect(),
             connections: all.connections.load(Ordering::Relaxed).max(0).unsigned_abs(),
             accepted: load(&all.accepted),
+            turned_away: load(&all.turned_away),
+            informational: load(&all.informational),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The life of one request, from its head to its response: read [`exchange`] and [`Exchange::run`].
 
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use hyper::body::Incoming;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request;
 use hyper::upgrade::OnUpgrade;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use tidegate_core::io::OutputId;
 use tidegate_core::record::{DropReason, Properties, Record};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -22,15 +21,19 @@ use super::exit::{Exit, Registry, Story};
 use super::hall::{Ending, Entry, Hall, Passed, Ticket};
 use super::listener::Peer;
 use super::routes::{self, Route};
+use super::upload::Upload;
 use super::upstream::Upstream;
-use super::{message, upgrade};
+use super::{message, target, upgrade};
 use crate::config::WhenDown;
+use crate::http::{Room, Share};
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Of a request whose client went away before there was a response: what nginx logs.
 const CLIENT_GONE: u16 = 499;
+/// Bytes of a head of HTTP/2 that need no room of their own.
+const HEAD_FREE: usize = 8 << 10;
 
 /// What all exchanges share.
 #[derive(Debug)]
@@ -43,6 +46,8 @@ pub(super) struct Gate {
     pub(super) waiting: Vec<Cell<u32>>,
     /// Room for connections that became something else than HTTP.
     pub(super) tunnels: Arc<Semaphore>,
+    /// For bodies and long heads.
+    pub(super) room: Arc<Room>,
 }
 
 /// Answers a request. Where the client goes away this is dropped, and takes everything back.
@@ -66,7 +71,7 @@ pub(super) async fn exchange(
     };
     let registry = gate.registry.clone();
     let exit = Exit { registry, story, ticket: None, lease: None, bytes: 0, is_complete: false };
-    let mut exchange = Exchange { gate: &gate, peer: &peer, is_grpc, exit };
+    let mut exchange = Exchange { gate: &gate, peer: &peer, is_grpc, exit, upload: None };
     let response = match exchange.run(request).await {
         Ok(response) => response,
         Err(failure) => {
@@ -84,6 +89,15 @@ struct Exchange<'a> {
     peer: &'a Peer,
     is_grpc: bool,
     exit: Exit,
+    /// Of a body that goes on while it is sent.
+    upload: Option<Rc<Upload>>,
+}
+
+/// What a client wants its connection to become.
+struct Switch {
+    client: OnUpgrade,
+    protocol: HeaderValue,
+    place: OwnedSemaphorePermit,
 }
 
 /// A request that may go.
@@ -95,41 +109,60 @@ struct Ready {
 }
 
 impl Exchange<'_> {
-    async fn run(&mut self, mut request: Request<Incoming>) -> Result<Response<Passing>, Failure> {
+    async fn run(&mut self, request: Request<Incoming>) -> Result<Response<Passing>, Failure> {
         if request.method() == Method::CONNECT {
             return Err(Failure::NoTunnel);
         }
-        let upgrade = upgrade::wanted(request.headers());
-        let client = match upgrade {
-            None => None,
-            Some(_) => {
-                let place = self.gate.tunnels.clone().try_acquire_owned();
-                Some((hyper::upgrade::on(&mut request), place.map_err(|_| Failure::Full)?))
-            }
-        };
         let (mut parts, body) = request.into_parts();
+        let head = self.head_share(&parts)?;
+        target::settle(&mut parts)?;
         let place = routes::find(&self.gate.routes, self.peer.listener, &parts);
         let place = place.ok_or(Failure::NoRoute)?;
         let route = &self.gate.routes[place];
         self.exit.story.route = Some(place);
+        let client = parts.extensions.remove::<OnUpgrade>();
+        let asked = client.zip(upgrade::wanted(&parts.headers, &route.upgrades));
+        let switch = match asked {
+            None => None,
+            Some((client, protocol)) => {
+                let place = self.gate.tunnels.clone().try_acquire_owned();
+                Some(Switch { client, protocol, place: place.map_err(|_| Failure::Full)? })
+            }
+        };
         upgrade::strip(&mut parts.headers);
         if self.peer.is_explicit {
             self.note_client(&mut parts);
         }
         let key = message::key_of(&parts.uri);
         let mut ready = self.wait_to_go(place, route, parts, body).await?;
-        if let Some(upgrade) = upgrade {
-            upgrade::restore(&mut ready.parts.headers, upgrade);
+        if let Some(switch) = &switch {
+            upgrade::restore(&mut ready.parts.headers, switch.protocol.clone());
         }
+        drop(head);
         let mut response = self.send(route, ready).await?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(self.switch(client, response));
+            return self.switch(switch, response);
         }
         upgrade::strip(response.headers_mut());
         if !route.queues[1] {
-            return Ok(response.map(Passing::stream));
+            let (parts, body) = response.into_parts();
+            let body = Gathered::streamed(body, &self.gate.room)?;
+            return Ok(Response::from_parts(parts, Passing::gathered(body)));
         }
         self.wait_to_answer(route, key, response).await
+    }
+
+    /// Room for a long head; of HTTP/1.1 it was taken while the head came.
+    fn head_share(&self, parts: &request::Parts) -> Result<Option<Share>, Failure> {
+        if parts.version != Version::HTTP_2 {
+            return Ok(None);
+        }
+        let fields = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+        let length: usize = fields.sum();
+        match length > HEAD_FREE {
+            true => self.gate.room.take(length as u64).ok_or(Failure::Full).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// The request waits, and its script sees it.
@@ -141,13 +174,13 @@ impl Exchange<'_> {
         body: Incoming,
     ) -> Result<Ready, Failure> {
         if !route.queues[0] {
-            let body = Passing::stream(body);
+            let body = Passing::gathered(Gathered::streamed(body, &self.gate.room)?);
             return Ok(Ready { parts, body, to: route.to, ticket: None });
         }
         let is_scripted = route.scripts[0];
         let gathered = match is_scripted {
             true => self.gather(route, body, Failure::BodyTimeout, Failure::BodyBroken).await?,
-            false => Gathered::streamed(body),
+            false => Gathered::streamed(body, &self.gate.room)?,
         };
         let _place = Waiting::enter(&self.gate.waiting[place], route.waiting)?;
         let properties = match is_scripted {
@@ -186,9 +219,15 @@ impl Exchange<'_> {
         let Ready { parts, body, to, ticket } = ready;
         let upstream = self.gate.upstreams.get(usize::from(to.0)).ok_or(Failure::Misdirected)?;
         self.exit.story.upstream = Some(upstream.name.clone());
+        let body = match body.goes_on() {
+            false => body,
+            true => body.of_client(self.upload.insert(Upload::new(self.peer.body_timeout))),
+        };
         let request = Request::from_parts(parts, body);
         let sending = upstream.send(request, self.peer.original, self.is_grpc);
         let sent = timeout(route.timeout, sending).await.unwrap_or(Err(Failure::Timeout));
+        let blame = |failure| self.upload.as_ref().map_or(failure, |upload| upload.blame(failure));
+        let sent = sent.map_err(blame);
         if let Some(ticket) = ticket {
             ticket.end(match sent {
                 Ok(_) => Ending::Answered,
@@ -196,6 +235,7 @@ impl Exchange<'_> {
             });
         }
         let (response, lease) = sent?;
+        self.upload.iter().filter(|_| self.is_grpc).for_each(|upload| upload.begin_dialog());
         self.exit.lease = lease;
         Ok(response)
     }
@@ -211,7 +251,7 @@ impl Exchange<'_> {
         let is_scripted = route.scripts[1];
         let gathered = match is_scripted {
             true => self.gather(route, body, Failure::Timeout, Failure::Broken).await?,
-            false => Gathered::streamed(body),
+            false => Gathered::streamed(body, &self.gate.room)?,
         };
         if gathered.is_whole()
             && let Some(lease) = self.exit.lease.take()
@@ -248,33 +288,30 @@ impl Exchange<'_> {
         late: Failure,
         broken: Failure,
     ) -> Result<Gathered, Failure> {
-        let gathering = gather(body, route.body, route.message_max);
-        match timeout(route.timeout, gathering).await {
-            Ok(Ok(gathered)) => Ok(gathered),
-            Ok(Err(_)) => Err(broken),
-            Err(_) => Err(late),
-        }
+        let room = &self.gate.room;
+        let gathering = gather(body, route.body, route.message_max, room, broken);
+        timeout(route.timeout, gathering).await.unwrap_or(Err(late))
     }
 
     /// The far end agrees to something else than HTTP.
     fn switch(
         &mut self,
-        client: Option<(OnUpgrade, OwnedSemaphorePermit)>,
+        switch: Option<Switch>,
         mut response: Response<Incoming>,
-    ) -> Response<Passing> {
-        let upgrade = upgrade::wanted(response.headers());
-        let upstream = hyper::upgrade::on(&mut response);
-        // The connection is the client's now.
+    ) -> Result<Response<Passing>, Failure> {
+        // The connection is the client's now, or of no use any more.
         self.exit.lease = None;
+        let Switch { client, protocol, place } = switch.ok_or(Failure::Unasked)?;
+        let asked = [protocol.to_str().unwrap_or_default()];
+        let agreed = upgrade::wanted(response.headers(), &asked);
+        let agreed = agreed.ok_or(Failure::Unasked)?;
+        let upstream = hyper::upgrade::on(&mut response);
         let (mut parts, _) = response.into_parts();
         upgrade::strip(&mut parts.headers);
-        if let Some((client, place)) = client {
-            upgrade::join(client, upstream, place);
-        }
-        if let Some(upgrade) = upgrade {
-            upgrade::restore(&mut parts.headers, upgrade);
-        }
-        Response::from_parts(parts, Passing::empty())
+        let (meter, patience) = (self.peer.meter.clone(), self.peer.tunnel_timeout);
+        upgrade::join(client, upstream, place, meter, patience);
+        upgrade::restore(&mut parts.headers, agreed);
+        Ok(Response::from_parts(parts, Passing::empty()))
     }
 
     /// Tells the upstream whose request it is.
@@ -289,7 +326,9 @@ impl Exchange<'_> {
         };
         parts.headers.insert(FORWARDED_FOR, value);
         let proto = if self.peer.is_tls { "https" } else { "http" };
-        parts.headers.entry(FORWARDED_PROTO).or_insert(HeaderValue::from_static(proto));
+        if !(self.peer.is_trusted && parts.headers.contains_key(FORWARDED_PROTO)) {
+            parts.headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
+        }
     }
 }
 
@@ -326,40 +365,3 @@ impl Drop for Waiting<'_> {
         self.0.set(self.0.get() - 1);
     }
 }
-
-impl Gate {
-    /// Sends a message that a script made; whoever answers it is not heard.
-    pub(super) async fn send_inserted(
-        self: Rc<Gate>,
-        id: tidegate_core::record::DeliveryId,
-        passed: Passed,
-    ) {
-        let Passed { output, record } = passed;
-        let ending = match self.upstreams.get(usize::from(output.0)) {
-            // A response that nobody asked for goes nowhere.
-            None => Ending::Failed(DropReason::Unroutable),
-            Some(upstream) => {
-                let mut parts = Request::new(()).into_parts().0;
-                message::change_request(&mut parts, &record.properties);
-                message::change_path(&mut parts.uri, &record.key);
-                upgrade::strip(&mut parts.headers);
-                let data = match &record.body {
-                    tidegate_core::record::Body::Resident(data) => data.clone(),
-                    _ => bytes::Bytes::new(),
-                };
-                parts.headers.remove(hyper::header::CONTENT_LENGTH);
-                let is_grpc = is_grpc(&parts.headers);
-                let request = Request::from_parts(parts, Passing::whole(data));
-                let sending = upstream.send(request, None::<SocketAddr>, is_grpc);
-                match timeout(INSERTED_TIMEOUT, sending).await {
-                    Ok(Ok(_)) => Ending::Answered,
-                    _ => Ending::Failed(DropReason::Refused),
-                }
-            }
-        };
-        self.hall.end_inserted(id, output, ending);
-    }
-}
-
-/// How long the answer to what a script made is waited for.
-const INSERTED_TIMEOUT: Duration = Duration::from_secs(10);

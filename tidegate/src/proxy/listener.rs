@@ -1,54 +1,31 @@
-//! Where requests come from: the socket, TLS, and where the client wanted to go.
+//! Where connections come from: the socket, its places, and where the client wanted to go.
 
-use std::cell::Cell;
-use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::{Body, Incoming};
 use hyper::header::HeaderValue;
-use hyper::service::{Service, service_fn};
-use hyper::{Request, Response};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::{self, HttpServerConnExec};
 use rustls::ServerConfig;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::spawn_local;
-use tokio_rustls::TlsAcceptor;
 
-use super::envoy;
-use super::exchange::{Gate, exchange};
+use super::connection::{HEAD_MAX, converse};
+use super::exchange::Gate;
 use super::sources::Name;
-use crate::config::ListenMode;
+use crate::config::{ListenMode, Network};
+use crate::http::{Meter, Patience, Places, Room};
 
-/// Requests of one HTTP/2 connection at once.
-const STREAMS_MAX: u32 = 256;
-/// Exchanges of one Envoy at once: all that it carries come by one connection or a few.
-const DIALOGS_MAX: u32 = 16_384;
-/// Room for one request's head.
-const HEAD_MAX: usize = 64 * 1024;
 /// Connections that wait to be accepted: more is not what systems allow.
 const BACKLOG: i32 = 4096;
 /// Pause after a failed accept (no descriptors left): the next one would fail at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Runs hyper's own tasks on this thread.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LocalExecutor;
-
-impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExecutor {
-    fn execute(&self, future: F) {
-        spawn_local(async move {
-            future.await;
-        });
-    }
-}
+/// Where every connection is busy.
+const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nx-tidegate-reason: full\r\n\
+    retry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// A client's connection, as its requests see it.
 #[derive(Debug)]
@@ -61,6 +38,13 @@ pub(super) struct Peer {
     /// Whether it knows the proxy, and is to be told of in `x-forwarded-for`.
     pub(super) is_explicit: bool,
     pub(super) is_tls: bool,
+    /// Whether what it says of its own clients is believed.
+    pub(super) is_trusted: bool,
+    /// How long a part of a body may take to come.
+    pub(super) body_timeout: Duration,
+    /// How long a connection that is no more HTTP may be silent.
+    pub(super) tunnel_timeout: Duration,
+    pub(super) meter: Arc<Meter>,
     /// Where it wanted to go, where that is not here.
     pub(super) original: Option<SocketAddr>,
 }
@@ -89,7 +73,36 @@ pub(super) struct Manner {
     pub(super) place: usize,
     pub(super) mode: ListenMode,
     pub(super) tls: Option<Arc<ServerConfig>>,
-    pub(super) header_timeout: Duration,
+    pub(super) patience: Patience,
+    pub(super) body_timeout: Duration,
+    pub(super) tunnel_timeout: Duration,
+    /// Between questions whether a client of HTTP/2 is there.
+    pub(super) ping: Duration,
+    /// Requests of one HTTP/2 connection at once.
+    pub(super) streams: u32,
+    /// Who is believed about the clients before it.
+    pub(super) trusted: Vec<Network>,
+}
+
+impl Manner {
+    /// A connection of this listener.
+    fn peer(&self, stream: &TcpStream, address: SocketAddr, room: &Arc<Room>) -> Peer {
+        let client = address.ip().to_canonical();
+        let meter = Meter::new(Some((room.clone(), HEAD_MAX as u64)));
+        Peer {
+            listener: self.place,
+            address: SocketAddr::new(client, address.port()),
+            forwarded: HeaderValue::try_from(client.to_string())
+                .unwrap_or(HeaderValue::from_static("unknown")),
+            is_explicit: self.mode == ListenMode::Explicit,
+            is_tls: self.tls.is_some(),
+            is_trusted: self.trusted.iter().any(|network| network.has(client)),
+            body_timeout: self.body_timeout,
+            tunnel_timeout: self.tunnel_timeout,
+            meter,
+            original: original(stream, self.mode),
+        }
+    }
 }
 
 /// Opens a listener's socket.
@@ -119,130 +132,45 @@ pub(super) async fn accept(
     listener: TcpListener,
     manner: Rc<Manner>,
     gate: Rc<Gate>,
-    room: Rc<Semaphore>,
+    places: Arc<Places>,
     mut stopping: watch::Receiver<bool>,
 ) {
     loop {
-        let permit = room.clone();
-        let permit = tokio::select! {
-            permit = permit.acquire() => permit,
-            _ = stopping.wait_for(|stops| *stops) => return,
-        };
-        let Ok(permit) = permit else { return };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stopping.wait_for(|stops| *stops) => return,
         };
-        match accepted {
-            Ok((stream, address)) => {
-                permit.forget();
-                let (manner, gate, room) = (manner.clone(), gate.clone(), room.clone());
-                let stopping = stopping.clone();
-                spawn_local(async move {
-                    gate.registry.counts.note_client(1);
-                    converse(stream, address, &manner, &gate, stopping).await;
-                    gate.registry.counts.note_client(-1);
-                    room.add_permits(1);
-                });
-            }
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "the proxy cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
             }
-        }
-    }
-}
-
-/// A client that breaks off is its own business: nothing is logged.
-async fn converse(
-    stream: TcpStream,
-    address: SocketAddr,
-    manner: &Manner,
-    gate: &Rc<Gate>,
-    stopping: watch::Receiver<bool>,
-) {
-    let _ = stream.set_nodelay(true);
-    let text = address.ip().to_canonical().to_string();
-    let peer = Rc::new(Peer {
-        listener: manner.place,
-        address: SocketAddr::new(address.ip().to_canonical(), address.port()),
-        forwarded: HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown")),
-        is_explicit: manner.mode == ListenMode::Explicit,
-        is_tls: manner.tls.is_some(),
-        original: original(&stream, manner.mode),
-    });
-    let Some(tls) = &manner.tls else {
-        return serve(stream, peer, manner, gate, stopping).await;
-    };
-    let accepting = TlsAcceptor::from(tls.clone()).accept(stream);
-    if let Ok(Ok(stream)) = tokio::time::timeout(manner.header_timeout, accepting).await {
-        serve(stream, peer, manner, gate, stopping).await;
-    }
-}
-
-async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
-    stream: S,
-    peer: Rc<Peer>,
-    manner: &Manner,
-    gate: &Rc<Gate>,
-    stopping: watch::Receiver<bool>,
-) {
-    match manner.guest {
-        Guest::Client => {
-            let service = service_fn(|request| {
-                let exchange = exchange(gate.clone(), peer.clone(), request);
-                async move { Ok::<_, Infallible>(exchange.await) }
-            });
-            answer(stream, manner, service, stopping).await;
-        }
-        Guest::Envoy => {
-            let service = service_fn(|request| {
-                let dialog = envoy::answer(gate.clone(), peer.clone(), request);
-                async move { Ok::<_, Infallible>(dialog.await) }
-            });
-            answer(stream, manner, service, stopping).await;
-        }
-    }
-}
-
-async fn answer<S, Q, B>(
-    stream: S,
-    manner: &Manner,
-    service: Q,
-    mut stopping: watch::Receiver<bool>,
-) where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    Q: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
-    Q::Future: 'static,
-    B: Body + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    LocalExecutor: HttpServerConnExec<Q::Future, B>,
-{
-    let streams = if manner.guest == Guest::Envoy { DIALOGS_MAX } else { STREAMS_MAX };
-    let mut builder = auto::Builder::new(LocalExecutor);
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(manner.header_timeout)
-        .max_buf_size(HEAD_MAX);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_header_list_size(HEAD_MAX as u32)
-        .adaptive_window(true)
-        .max_concurrent_streams(streams);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    let has_told = Cell::new(false);
-    loop {
-        tokio::select! {
-            _ = connection.as_mut() => return,
-            _ = stopping.wait_for(|stops| *stops), if !has_told.get() => {
-                // What is under way is finished.
-                has_told.set(true);
-                connection.as_mut().graceful_shutdown();
+        };
+        let peer = Rc::new(manner.peer(&stream, address, &gate.room));
+        let Some(place) = places.enter(&peer.meter).await else {
+            gate.registry.counts.note_turned_away();
+            turn_away(&stream, &manner);
+            continue;
+        };
+        let (manner, gate, stopping) = (manner.clone(), gate.clone(), stopping.clone());
+        spawn_local(async move {
+            gate.registry.counts.note_client(1);
+            tokio::select! {
+                () = converse(stream, peer, &manner, &gate, stopping) => {}
+                () = place.needed() => gate.registry.counts.note_turned_away(),
             }
-        }
+            gate.registry.counts.note_client(-1);
+            drop(place);
+        });
+    }
+}
+
+/// Says in the clear that there is no place; who speaks TLS, or cannot be told at once, is not.
+fn turn_away(stream: &TcpStream, manner: &Manner) {
+    if manner.tls.is_none() && manner.guest == Guest::Client {
+        let _ = stream.try_write(NO_PLACE);
     }
 }
 

@@ -6,9 +6,10 @@
 //!
 //! The path of one request, in the order of reading:
 //!
-//! 1. `listener.rs` takes the connection and finds where its client wanted to go.
-//! 2. `exchange.rs` is the request's life from here on: it finds the route (`routes.rs`), reads a short body
-//!    (`body.rs`) and makes a record of it (`message.rs`).
+//! 1. `listener.rs` takes the connection and finds where its client wanted to go; `connection.rs` speaks HTTP on it,
+//!    as long as its clocks let it.
+//! 2. `exchange.rs` is the request's life from here on: it settles for which host and path it is (`target.rs`), finds
+//!    the route (`routes.rs`), reads a short body (`body.rs`) and makes a record of it (`message.rs`).
 //! 3. `hall/` has it wait: the node takes it, its script sees it, and where nothing holds it up it may go
 //!    before `enter` returns, without a task or a timer.
 //! 4. `upstream/` sends it on a kept connection and waits for the response.
@@ -20,18 +21,22 @@
 mod access_log;
 mod answer;
 mod body;
+mod connection;
 mod counts;
 pub mod envoy;
 mod exchange;
 mod exit;
 mod hall;
+mod inserted;
 mod listener;
 mod message;
 mod plan;
 mod routes;
 pub mod run;
 mod sources;
+mod target;
 mod upgrade;
+mod upload;
 mod upstream;
 
 pub use self::counts::{ProxyCounts, ProxyFigures};

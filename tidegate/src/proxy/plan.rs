@@ -149,6 +149,7 @@ fn route(
         body: config.body,
         down: config.down,
         dropped: config.dropped,
+        upgrades: config.upgrades.clone(),
     })
 }
 

@@ -31,6 +31,8 @@ pub(super) struct Route {
     pub(super) body: BodyMode,
     pub(super) down: WhenDown,
     pub(super) dropped: u16,
+    /// What connections may become.
+    pub(super) upgrades: Vec<String>,
 }
 
 impl Route {
@@ -52,7 +54,7 @@ pub(super) fn find(routes: &[Route], listener: usize, parts: &Parts) -> Option<u
     routes.iter().position(|route| route.fits(listener, parts))
 }
 
-/// The host that a request is for, without its port.
+/// The host that a request is for, without its port. Where there are two they are the same (`target.rs`).
 fn host_of(parts: &Parts) -> &str {
     if let Some(host) = parts.uri.host() {
         return host;
@@ -102,5 +104,8 @@ mod tests {
             let (parts, ()) = Request::get("/").header("host", host).body(()).unwrap().into_parts();
             assert_eq!(host_of(&parts), wanted, "{host}");
         }
+        // As Envoy tells it.
+        let (parts, ()) = Request::get("http://a.example:80/").body(()).unwrap().into_parts();
+        assert_eq!(host_of(&parts), "a.example");
     }
 }

@@ -27,7 +27,7 @@ use crate::cli::proxy::ProxyArguments;
 use crate::config::{Config, ListenMode, ProxyListenerConfig, read, read_file, read_with_files};
 use crate::drive::StatusHandle;
 use crate::drive::adapting::Adapting;
-use crate::http::{self, Site};
+use crate::http::{self, Patience, Places, Room, Site};
 use crate::port::{Arrival, Clock};
 use crate::reload::{Watch, in_place};
 use crate::run::{Signals, fates, load};
@@ -104,7 +104,7 @@ async fn run(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Resul
     let site = Site::new(StatusSource::new(running.status.clone()));
     for address in &config.http.listen.0 {
         let cure = "choose another address in [http] listen, or listen = [] for none";
-        let served = http::serve(*address, site.clone()).await;
+        let served = http::serve(*address, site.clone(), (&config.http).into()).await;
         let (bound, _) = served.with_context(|| format!("status server at {address} ({cure})"))?;
         tracing::info!("status page at http://{bound}");
     }
@@ -173,10 +173,8 @@ pub(super) struct Running {
     pub(super) listens: Vec<(SocketAddr, String)>,
     pub(super) status: StatusHandle,
     pub(super) hall: Hall,
-    gate: Rc<Gate>,
-    /// A place for each connection that there may be.
-    room: Rc<Semaphore>,
-    connections: u32,
+    pub(super) gate: Rc<Gate>,
+    places: Arc<Places>,
     stopping: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -227,22 +225,23 @@ pub(super) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
     let waiting = routes.iter().map(|_| std::cell::Cell::new(0)).collect();
     let tunnels = Arc::new(Semaphore::new(config.limits.connections as usize));
     let hall_of_gate = hall.clone();
-    let gate = Rc::new(Gate { hall: hall_of_gate, routes, upstreams, registry, waiting, tunnels });
+    let room = Room::new(config.limits.memory.0.0);
+    let gate = Gate { hall: hall_of_gate, routes, upstreams, registry, waiting, tunnels, room };
+    let gate = Rc::new(gate);
     tasks.push(spawn_local(keep(gate.clone(), arrivals, status_requests)));
     let (stopping, stops) = watch::channel(false);
-    let connections = config.limits.connections;
-    let room = Rc::new(Semaphore::new(connections as usize));
+    let places = Places::new(config.limits.connections, false);
     let mut listens = Vec::new();
     for (place, config) in proxy.listener.iter().enumerate() {
         let manner = Rc::new(manner(guest, place, config)?);
         for &address in config.listen.iter().flat_map(|listen| &listen.0) {
             let bound = bind(address, config)?;
             listens.push((bound.local_addr()?, config.label().to_owned()));
-            let (gate, room, stops) = (gate.clone(), room.clone(), stops.clone());
-            tasks.push(spawn_local(listener::accept(bound, manner.clone(), gate, room, stops)));
+            let (gate, places, stops) = (gate.clone(), places.clone(), stops.clone());
+            tasks.push(spawn_local(listener::accept(bound, manner.clone(), gate, places, stops)));
         }
     }
-    Ok(Running { listens, status, hall, gate, room, connections, stopping, tasks })
+    Ok(Running { listens, status, hall, gate, places, stopping, tasks })
 }
 
 fn bind(
@@ -258,15 +257,34 @@ fn bind(
     })
 }
 
-fn manner(guest: Guest, place: usize, config: &ProxyListenerConfig) -> anyhow::Result<Manner> {
+pub(super) fn manner(
+    guest: Guest,
+    place: usize,
+    config: &ProxyListenerConfig,
+) -> anyhow::Result<Manner> {
     let files = config.tls.as_ref().and_then(|tls| tls.files());
     let tls = files.map(|files| {
         let mut server = (*crate::tls::server(&files)?).clone();
         server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         anyhow::Ok(Arc::new(server))
     });
-    let header_timeout = config.header_timeout.0;
-    Ok(Manner { guest, place, mode: config.mode, tls: tls.transpose()?, header_timeout })
+    let patience = Patience {
+        header: config.header_timeout.0,
+        keep_alive: config.keep_alive.0,
+        write: config.write_timeout.0,
+    };
+    Ok(Manner {
+        guest,
+        place,
+        mode: config.mode,
+        tls: tls.transpose()?,
+        patience,
+        body_timeout: config.body_timeout.0,
+        tunnel_timeout: config.tunnel_timeout.0,
+        ping: config.ping.0,
+        streams: config.streams,
+        trusted: config.trusted.clone(),
+    })
 }
 
 /// Everything in the hall that no request does by itself: timers, endpoints' answers, who asks for status.
@@ -309,7 +327,7 @@ impl Running {
         // A send fails only when every listener has ended already.
         let _ = self.stopping.send(true);
         // Every place is free again when the last connection is over, or patience ends: what is left is cut off.
-        let _ = timeout(patience, self.room.acquire_many(self.connections)).await;
+        let _ = timeout(patience, self.places.emptied()).await;
         self.hall.stop();
         self.tasks.iter().for_each(JoinHandle::abort);
         if let Some(log) = &self.gate.registry.log {

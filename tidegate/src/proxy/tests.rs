@@ -1,15 +1,19 @@
 //! The proxy with real clients and servers on loopback.
 
+mod clocks;
 mod paper;
 mod peers;
 mod plain;
 mod protocols;
+mod standards;
 
 use std::net::SocketAddr;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{Request, Response, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 
 use self::peers::{Client, Upstream};
@@ -73,6 +77,16 @@ fn simple(upstream: SocketAddr, route: &str) -> String {
         "[[proxy.listener]]\nlisten = \"PORT\"\n[[proxy.upstream]]\nname = \"app\"\n\
          to = [\"{upstream}\"]\n[[proxy.route]]\n{route}\n"
     )
+}
+
+/// What is answered to these bytes until the proxy closes the connection.
+async fn raw(address: SocketAddr, text: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // What is refused may be reset before all of it was read.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 fn get(path: &str) -> Request<Full<Bytes>> {

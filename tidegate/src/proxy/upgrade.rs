@@ -1,6 +1,10 @@
-//! Connections that become something else than HTTP: WebSocket, and whatever `Upgrade` names.
+//! Connections that become something else than HTTP: WebSocket, and what a route's `upgrades` names.
 //!
-//! The request waits and is sent like any other; once the far end agrees, bytes pass both ways as they come.
+//! The request waits and is sent like any other; once the far end agrees, bytes pass both ways as they come. Nothing
+//! else passes: after `h2c` a client could ask its upstream for anything, and no route would see it.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE};
 use hyper::upgrade::OnUpgrade;
@@ -8,24 +12,33 @@ use hyper_util::rt::TokioIo;
 use tokio::io::copy_bidirectional;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_local;
+use tokio::time::sleep;
+
+use crate::http::Meter;
 
 /// Headers that belong to one connection and not to a message (RFC 9110, 7.6.1).
-const OWN: [HeaderName; 4] = [
+const OWN: [HeaderName; 5] = [
+    HeaderName::from_static("http2-settings"),
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
     HeaderName::from_static("transfer-encoding"),
     HeaderName::from_static("upgrade"),
 ];
 
-/// What a message wants its connection to become, if it does.
-pub(super) fn wanted(headers: &HeaderMap) -> Option<HeaderValue> {
-    let upgrade = headers.get(UPGRADE)?;
-    let mut tokens = headers
-        .get_all(CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','));
-    tokens.any(|token| token.trim().eq_ignore_ascii_case("upgrade")).then(|| upgrade.clone())
+/// What a message wants its connection to become: the first of its wishes that is allowed.
+pub(super) fn wanted(headers: &HeaderMap, allowed: &[impl AsRef<str>]) -> Option<HeaderValue> {
+    let has = |token: &str| token.eq_ignore_ascii_case("upgrade");
+    if !headers.contains_key(UPGRADE) || !tokens(headers, &CONNECTION).any(has) {
+        return None;
+    }
+    let is_allowed =
+        |wish: &&str| allowed.iter().any(|one| one.as_ref().eq_ignore_ascii_case(wish));
+    HeaderValue::from_str(tokens(headers, &UPGRADE).find(is_allowed)?).ok()
+}
+
+fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
 /// Takes out what belongs to the connection that a message came by.
@@ -58,14 +71,31 @@ pub(super) fn restore(headers: &mut HeaderMap, upgrade: HeaderValue) {
     headers.insert(UPGRADE, upgrade);
 }
 
-/// Lets bytes pass both ways until both ends have closed.
-pub(super) fn join(client: OnUpgrade, upstream: OnUpgrade, place: OwnedSemaphorePermit) {
+/// Lets bytes pass both ways until both ends have closed, or neither has said anything for so long.
+pub(super) fn join(
+    client: OnUpgrade,
+    upstream: OnUpgrade,
+    place: OwnedSemaphorePermit,
+    meter: Arc<Meter>,
+    patience: Duration,
+) {
     spawn_local(async move {
         let _place = place;
-        if let Ok((client, upstream)) = tokio::try_join!(client, upstream) {
+        let both = async {
+            let (client, upstream) = tokio::try_join!(client, upstream).ok()?;
             // Who breaks off is the business of the two.
-            let _ =
-                copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(upstream)).await;
+            copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(upstream)).await.ok()
+        };
+        let silent = async {
+            let mut before = None;
+            while before != Some(meter.moved()) {
+                before = Some(meter.moved());
+                sleep(patience).await;
+            }
+        };
+        tokio::select! {
+            _ = both => {}
+            () = silent => {}
         }
     });
 }
@@ -89,7 +119,7 @@ mod tests {
             ("te", "gzip"),
             ("x-other", "2"),
         ]);
-        assert_eq!(wanted(&all), None);
+        assert_eq!(wanted(&all, &["websocket"]), None);
         strip(&mut all);
         assert_eq!(all, headers(&[("x-other", "2")]));
         let mut all = headers(&[("te", "trailers")]);
@@ -99,12 +129,20 @@ mod tests {
 
     #[test]
     fn an_upgrade_must_be_named_twice() {
-        assert_eq!(wanted(&headers(&[("upgrade", "websocket")])), None);
+        assert_eq!(wanted(&headers(&[("upgrade", "websocket")]), &["websocket"]), None);
         let mut all = headers(&[("upgrade", "websocket"), ("connection", "Upgrade")]);
-        let upgrade = wanted(&all).unwrap();
+        let upgrade = wanted(&all, &["websocket"]).unwrap();
         strip(&mut all);
         assert!(all.is_empty());
         restore(&mut all, upgrade);
         assert_eq!(all, headers(&[("connection", "upgrade"), ("upgrade", "websocket")]));
+    }
+
+    #[test]
+    fn only_what_is_allowed_passes_and_alone() {
+        let all = headers(&[("upgrade", "h2c, WebSocket"), ("connection", "Upgrade")]);
+        assert_eq!(wanted(&all, &["websocket"]).unwrap(), "WebSocket");
+        assert_eq!(wanted(&all, &["tls"]), None);
+        assert_eq!(wanted(&all, &[] as &[&str]), None);
     }
 }

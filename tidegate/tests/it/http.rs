@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use tidegate::assemble::node_options;
-use tidegate::config::read;
+use tidegate::config::{HttpConfig, read};
 use tidegate::drive::{self, Running};
 use tidegate::http::{Site, serve};
 use tidegate::port::{Clock, OutputPort};
@@ -24,7 +24,8 @@ async fn node() -> (Running, Vec<OutputPort>, Site, SocketAddr) {
     )
     .unwrap();
     let site = Site::new(StatusSource::new(running.status.clone()));
-    let (address, _) = serve(([127, 0, 0, 1], 0).into(), site.clone()).await.unwrap();
+    let (address, _) =
+        serve(([127, 0, 0, 1], 0).into(), site.clone(), (&config.http).into()).await.unwrap();
     (running, ports, site, address)
 }
 
@@ -94,7 +95,8 @@ async fn ready_needs_listeners_and_a_lane_of_each_output() {
     // A snapshot is shown for a second; a site of its own has none yet.
     let fresh = Site::new(StatusSource::new(_running.status.clone()));
     fresh.listeners_are_bound();
-    let (address, _) = serve(([127, 0, 0, 1], 0).into(), fresh).await.unwrap();
+    let (address, _) =
+        serve(([127, 0, 0, 1], 0).into(), fresh, (&HttpConfig::default()).into()).await.unwrap();
     assert_eq!(fetch(address, "/readyz").await, (200, "ready\n".into()));
 }
 

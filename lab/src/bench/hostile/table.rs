@@ -53,6 +53,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     attack("away-sessions", MEMORY, Setup::Node, SMALL, memory::away_sessions),
     attack("away-small", MEMORY, Setup::Node, SMALL, memory::away_small),
     attack("proxy-bodies", MEMORY, Setup::Proxy, Bystander::Request, memory::proxy_bodies),
+    attack("proxy-heads", MEMORY, Setup::Proxy, Bystander::Request, web::proxy_heads),
     attack("group-frames", MEMORY, Setup::Group, SMALL, memory::group_frames),
     attack("wills", MEMORY, Setup::Node, SMALL, memory::wills),
     attack("partial-connects", MEMORY, Setup::Node, SMALL, waiting::partial_connects),

@@ -42,6 +42,23 @@ pub(super) fn healthz_partial(scene: &Scene) -> io::Result<()> {
     Ok(())
 }
 
+/// Heads of 60 kB that never end.
+pub(super) fn proxy_heads(scene: &Scene) -> io::Result<()> {
+    let head = format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}", "y".repeat(60_000));
+    let mut held = Vec::new();
+    for _ in 0..scene.pick(1_000, 9_000) {
+        let mut stream = TcpStream::connect(scene.front())?;
+        scene.connects(1);
+        stream.set_write_timeout(Some(Duration::from_millis(200)))?;
+        match stream.write_all(head.as_bytes()) {
+            Ok(()) => held.push(stream),
+            Err(error) => scene.refused(format!("closed ({})", error.kind())),
+        }
+    }
+    scene.rest(Duration::from_secs(2));
+    Ok(())
+}
+
 /// 1,000 kept connections, each with a request every ten seconds, at random: none may fail.
 pub(super) fn kept(scene: &Scene) -> io::Result<()> {
     let load = Load {

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use clap::ValueEnum;
+
 use crate::load::mqtt::Version;
 use crate::load::{Consume, Job, Source};
 use crate::net::NetError;
@@ -12,7 +14,7 @@ use crate::rig::versions::Program;
 use crate::rig::{self, CONNECT, brokers};
 
 /// A program at the edge that promises to keep what it acknowledges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Contestant {
     /// Tidegate with a log -> link -> RabbitMQ, a durable queue, an acknowledging consumer.
     Tidegate,

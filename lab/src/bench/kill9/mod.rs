@@ -10,6 +10,7 @@ mod faults;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::Args;
 use tokio::time::Instant;
 
 pub use self::contestant::Contestant;
@@ -34,21 +35,28 @@ const SIZE: usize = 256;
 const DRAIN: Duration = Duration::from_secs(60);
 
 /// What to run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// Who, one after the other.
-    pub contestants: Vec<Contestant>,
-    /// How often the contestant is killed.
+    /// tidegate, mosquitto or nats (may be given again); all of them if left out
+    #[arg(long, value_enum)]
+    pub only: Vec<Contestant>,
+    /// How often the contestant is killed
+    #[arg(long, default_value_t = 40)]
     pub kills: u32,
-    /// How often the cloud's broker is.
+    /// How often the broker in the cloud is killed and started again
+    #[arg(long, default_value_t = 4)]
     pub restarts: u32,
-    /// How often the link is cut.
+    /// How often the link is cut for 3 s
+    #[arg(long, default_value_t = 2)]
     pub cuts: u32,
-    /// Records a second, all publishers together.
+    /// Records a second, all publishers together
+    #[arg(long, default_value_t = 2000)]
     pub per_second: u32,
-    /// Records in all.
+    /// Records in all
+    #[arg(long, default_value_t = 100_000)]
     pub records: u64,
-    /// Of the times of the kills.
+    /// Of the times of the kills
+    #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
 
@@ -65,8 +73,10 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     let mut figures = Vec::new();
     let mut found = Findings::default();
     let _awake = Spinners::start()?;
-    let progress = Progress::new("kill9", options.contestants.len());
-    for &contestant in &options.contestants {
+    let all = Contestant::ALL.to_vec();
+    let contestants = if options.only.is_empty() { all } else { options.only.clone() };
+    let progress = Progress::new("kill9", contestants.len());
+    for contestant in contestants {
         let expected = faults::expected(&options);
         progress.step(contestant.name(), Some(expected));
         match one(contestant, &options).await {

@@ -136,8 +136,20 @@ fn listener_is_good(listener: &ProxyListenerConfig, place: &Place, findings: &mu
     if listener.rate.is_some_and(|rate| rate.0.is_zero()) {
         findings.error(place.to("rate"), "nothing could be answered: give a rate, or leave it out");
     }
-    if listener.header_timeout.0.is_zero() {
-        findings.error(place.to("header_timeout"), "no client is that fast: give at least \"1s\"");
+    for (key, period) in [
+        ("header_timeout", listener.header_timeout),
+        ("keep_alive", listener.keep_alive),
+        ("body_timeout", listener.body_timeout),
+        ("write_timeout", listener.write_timeout),
+        ("tunnel_timeout", listener.tunnel_timeout),
+        ("ping", listener.ping),
+    ] {
+        if period.0.is_zero() {
+            findings.error(place.to(key), "no client is that fast: give at least \"1s\"");
+        }
+    }
+    if listener.streams == 0 {
+        findings.error(place.to("streams"), "nothing could be asked: give at least 1");
     }
 }
 
@@ -178,6 +190,12 @@ fn route_is_good(config: &Config, route: &RouteConfig, place: &Place, findings: 
     if route.timeout.0.is_zero() || route.wait.0.is_zero() {
         let key = if route.wait.0.is_zero() { "wait" } else { "timeout" };
         findings.error(place.to(key), "nothing is that fast: give at least \"10ms\"");
+    }
+    for (index, upgrade) in route.upgrades.iter().enumerate() {
+        if upgrade.eq_ignore_ascii_case("h2c") {
+            let text = "after h2c a client asks for anything, and no route sees it: take it out";
+            findings.error(place.to("upgrades").to(index), text);
+        }
     }
     if !matches!(route.dropped, 200..=599) {
         findings.error(place.to("dropped"), "is no status of an answer: give 503, 429 or 204");
@@ -247,8 +265,18 @@ mod tests {
             ("wait = \"0s\"", "nothing is that fast"),
             ("queue = false\nscript = \"s\"", "nothing waits"),
             ("message_max = \"1GiB\"", "let it stream"),
+            ("upgrades = [\"websocket\", \"h2c\"]", "no route sees it"),
         ] {
             let told = told(&format!("{BASE}{UPSTREAM}[[proxy.route]]\n{more}\n"));
+            assert!(told.contains(wanted), "{more}: {told}");
+        }
+        for (more, wanted) in [
+            ("keep_alive = \"0s\"", "no client is that fast"),
+            ("write_timeout = \"0s\"", "no client is that fast"),
+            ("streams = 0", "give at least 1"),
+            ("trusted = [\"10.0.0.0/40\"]", "is no network"),
+        ] {
+            let told = told(&format!("{BASE}{more}\n{UPSTREAM}"));
             assert!(told.contains(wanted), "{more}: {told}");
         }
         assert!(told(BASE).contains("no [[proxy.upstream]]"));

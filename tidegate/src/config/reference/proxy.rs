@@ -18,7 +18,16 @@ pub(super) fn proxy(file: &mut File) {
 }
 
 fn listener(file: &mut File) {
-    let ProxyListenerConfig { header_timeout, .. } = ProxyListenerConfig::default();
+    let ProxyListenerConfig {
+        header_timeout,
+        keep_alive,
+        body_timeout,
+        write_timeout,
+        tunnel_timeout,
+        ping,
+        streams,
+        ..
+    } = ProxyListenerConfig::default();
     file.section("[[proxy.listener]]", "Where requests come from.");
     file.key("name", "\"clients\"", "What routes call it by. Default: \"clients\".");
     file.key("listen", "\"127.0.0.1:8080\"", "One address or a list. Required.");
@@ -36,7 +45,30 @@ fn listener(file: &mut File) {
     file.key(
         "header_timeout",
         &quoted(header_timeout),
-        "How long a client may take for the head of a request.",
+        "How long a client may take for the head of a request, from its first byte.",
+    );
+    file.key("keep_alive", &quoted(keep_alive), "How long a connection without a request is kept.");
+    file.key(
+        "body_timeout",
+        &quoted(body_timeout),
+        "How long a client may stop in the middle of a body; then 408. Answered gRPC may be silent.",
+    );
+    file.key(
+        "write_timeout",
+        &quoted(write_timeout),
+        "How long a client may read nothing of its answer.",
+    );
+    file.key(
+        "tunnel_timeout",
+        &quoted(tunnel_timeout),
+        "How long nothing may pass on a connection that was upgraded.",
+    );
+    file.key("ping", &quoted(ping), "How often a client of HTTP/2 is asked whether it is there.");
+    file.key("streams", &streams.to_string(), "Requests of one HTTP/2 connection at once.");
+    file.key(
+        "trusted",
+        "[\"10.0.0.0/8\"]",
+        "Addresses of proxies in front of this one, whose x-forwarded-proto is kept. Default: none.",
     );
 }
 
@@ -119,5 +151,10 @@ fn route(file: &mut File) {
         "dropped",
         &dropped.to_string(),
         "Status that answers a message that a script dropped.",
+    );
+    file.key(
+        "upgrades",
+        "[\"websocket\"]",
+        "What a connection may become where client and upstream agree; never \"h2c\".",
     );
 }

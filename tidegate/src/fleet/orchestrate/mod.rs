@@ -30,6 +30,7 @@ use self::service::FleetService;
 use self::site::HubSite;
 use super::channel::{FleetTls, QUIET, SILENT};
 use super::etcd::Etcd;
+use crate::config::HttpConfig;
 
 /// Calls of one connection at a time: a node's stream, and its questions.
 const STREAMS_MAX: u32 = 16;
@@ -43,6 +44,8 @@ pub struct OrchestrateOptions {
     pub listen: Vec<SocketAddr>,
     /// Where its metrics are read, if anywhere.
     pub http: Option<SocketAddr>,
+    /// Names by which they are asked for.
+    pub http_hosts: Vec<String>,
     /// What it shows, and whom it believes.
     pub tls: FleetTls,
     /// Names in certificates that may drain nodes; where it is empty, those with the role.
@@ -117,7 +120,9 @@ pub async fn start(options: OrchestrateOptions) -> anyhow::Result<Orchestrating>
         tasks.push(tokio::spawn(follow::run(options.tls.clone(), leader, hub.clone())));
     }
     if let Some(address) = options.http {
-        let (bound, task) = crate::http::serve(address, HubSite(hub.clone()))
+        let hosts = options.http_hosts;
+        let manner = (&HttpConfig { hosts, ..HttpConfig::default() }).into();
+        let (bound, task) = crate::http::serve(address, HubSite(hub.clone()), manner)
             .await
             .with_context(|| format!("cannot listen on {address} ([orchestrator] http)"))?;
         tracing::info!("metrics at http://{bound}/metrics");

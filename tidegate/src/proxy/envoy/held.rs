@@ -10,6 +10,7 @@ use super::wire::{
     Asked, BodyMutation, BodySendMode, CommonResponse, HttpBody, Mutation, ResponseStatus,
 };
 use crate::config::BodyMode;
+use crate::http::Share;
 use crate::proxy::answer::Failure;
 use crate::proxy::routes::Route;
 use crate::script::Side;
@@ -26,6 +27,8 @@ pub(super) struct Held {
     pub(super) is_streamed: bool,
     /// Trailers came behind the body, and wait too.
     pub(super) has_trailers: bool,
+    /// Its bytes, taken before they came.
+    _share: Option<Share>,
 }
 
 impl Talk<'_> {
@@ -51,10 +54,12 @@ impl Talk<'_> {
         if !route.scripts[side as usize] || !is_short || !(is_buffered || is_duplex) {
             return Ok(Held::default());
         }
+        let most = length.unwrap_or(route.message_max);
+        let share = self.gate.room.take(most).ok_or(Failure::Full)?;
         let gathering = self.read(side, route.message_max, mode);
         let late = if side == Side::Request { Failure::BodyTimeout } else { Failure::Timeout };
         match timeout(route.timeout, gathering).await {
-            Ok(held) => Ok(held?),
+            Ok(held) => Ok(Held { _share: Some(share), ..held? }),
             Err(_) => Err(late.into()),
         }
     }

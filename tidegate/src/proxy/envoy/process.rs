@@ -66,7 +66,7 @@ pub(super) async fn process(gate: Rc<Gate>, peer: Rc<Peer>, dialog: Dialog) {
 enum Never {}
 
 pub(super) struct Talk<'a> {
-    gate: &'a Rc<Gate>,
+    pub(super) gate: &'a Rc<Gate>,
     peer: &'a Rc<Peer>,
     pub(super) dialog: Dialog,
     is_grpc: bool,

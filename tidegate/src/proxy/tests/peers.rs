@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
 
-use crate::proxy::listener::LocalExecutor;
+use crate::proxy::connection::LocalExecutor;
 
 /// A server that says what it was asked: method, path, host and body.
 pub(super) struct Upstream {

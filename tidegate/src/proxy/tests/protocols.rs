@@ -16,7 +16,7 @@ use tokio::task::spawn_local;
 
 use super::peers::until;
 use super::*;
-use crate::proxy::listener::LocalExecutor;
+use crate::proxy::connection::LocalExecutor;
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 

@@ -18,8 +18,14 @@ use super::io::Io;
 use super::sockets::Sockets;
 use crate::config::Protocol;
 use crate::proxy::body::Passing;
-use crate::proxy::listener::LocalExecutor;
+use crate::proxy::connection::LocalExecutor;
 
+/// What waits in a connection in each direction, a response's head included.
+const BUFFER_MAX: usize = 128 << 10;
+/// What an upstream may send of one response before the client takes it.
+const STREAM_WINDOW: u32 = 256 << 10;
+/// The same of all responses together: clients that take nothing must not stop those of others.
+const CONNECTION_WINDOW: u32 = 256 << 20;
 /// Idle connections that are kept of one endpoint; more are closed.
 const IDLE_MAX: usize = 1024;
 
@@ -146,7 +152,9 @@ impl Endpoint {
         if is_http2 {
             let shaken = http2::Builder::new(LocalExecutor)
                 .timer(TokioTimer::new())
-                .adaptive_window(true)
+                .initial_stream_window_size(STREAM_WINDOW)
+                .initial_connection_window_size(CONNECTION_WINDOW)
+                .max_send_buf_size(BUFFER_MAX)
                 .handshake(TokioIo::new(io))
                 .await;
             let (sender, connection) = shaken.map_err(failed)?;
@@ -156,7 +164,9 @@ impl Endpoint {
             });
             return Ok(Sender::Http2(sender));
         }
-        let (sender, connection) = http1::handshake(TokioIo::new(io)).await.map_err(failed)?;
+        let mut builder = http1::Builder::new();
+        let shaken = builder.max_buf_size(BUFFER_MAX).handshake(TokioIo::new(io)).await;
+        let (sender, connection) = shaken.map_err(failed)?;
         spawn_local(async move {
             let _ = connection.with_upgrades().await;
             sockets.end(number);

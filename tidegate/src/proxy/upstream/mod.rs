@@ -12,10 +12,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::{HOST, HeaderValue};
-use hyper::{Request, Response, Uri, Version};
+use hyper::header::{HOST, HeaderValue, TRANSFER_ENCODING};
+use hyper::{Request, Response, StatusCode, Uri, Version};
 use tidegate_core::io::OutputId;
 use tokio::sync::Notify;
 
@@ -138,6 +138,7 @@ impl Upstream {
             Protocol::Http1 => false,
             Protocol::Http2 => true,
         };
+        self.count_informational(&mut request);
         let mut left = self.endpoints.len().max(1);
         loop {
             let endpoint = self.endpoint(original)?;
@@ -162,6 +163,16 @@ impl Upstream {
                 Err(_) => return Err(Failure::Broken),
             }
         }
+    }
+
+    /// What an upstream says before its answer goes no further: hyper's server cannot send it. It is counted.
+    fn count_informational(&self, request: &mut Request<Passing>) {
+        let counts = self.counts.clone();
+        hyper::ext::on_informational(request, move |response| {
+            if response.status() != StatusCode::CONTINUE {
+                counts.note_informational();
+            }
+        });
     }
 
     async fn sender(
@@ -284,6 +295,10 @@ fn as_http1(request: &mut Request<Passing>) {
             request.headers_mut().insert(HOST, host);
         }
         *request.uri_mut() = path.map_or(Uri::from_static("/"), Uri::from);
+    }
+    // hyper takes a body of unknown length of GET, HEAD and CONNECT for none.
+    if !request.body().is_end_stream() && request.body().size_hint().exact().is_none() {
+        request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
 }
 

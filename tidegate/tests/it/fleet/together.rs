@@ -26,6 +26,7 @@ async fn lead_under(plan: &Plan, revision: Option<u64>) -> Orchestrating {
     let options = OrchestrateOptions {
         listen: vec![([127, 0, 0, 1], plan.orchestrators[0]).into()],
         http: None,
+        http_hosts: Vec::new(),
         tls: tls(&plan.authority, &plan.authority.issue("orchestrator")),
         operators: vec!["ops".into()],
         nodes: Vec::new(),

@@ -1,0 +1,100 @@
+//! The clock of a client's body, and what its sender is told when it breaks off.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::Frame;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::answer::Failure;
+
+/// Why a body did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BodyError {
+    /// Its sender broke off, or did not speak HTTP.
+    #[error("the body broke off")]
+    Broken(#[source] hyper::Error),
+    /// Nothing of it came for too long.
+    #[error("the body did not come in time")]
+    Late,
+}
+
+/// How a client's body goes on, as its exchange sees it.
+#[derive(Debug)]
+pub(super) struct Upload {
+    patience: Duration,
+    fault: Cell<Option<Failure>>,
+    /// We wait for the client.
+    waits: Cell<bool>,
+    /// Both sides speak when they have something to say: the clock stands still.
+    is_dialog: Cell<bool>,
+}
+
+impl Upload {
+    /// One whose parts may each take so long.
+    pub(super) fn new(patience: Duration) -> Rc<Upload> {
+        Rc::new(Upload {
+            patience,
+            fault: Cell::default(),
+            waits: Cell::default(),
+            is_dialog: Cell::default(),
+        })
+    }
+
+    /// The client's own mistake, where it was one that `failure` came of.
+    pub(super) fn blame(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Broken => self.fault.get().unwrap_or(failure),
+            Failure::Timeout if self.waits.get() => Failure::BodyTimeout,
+            _ => failure,
+        }
+    }
+
+    /// The answer has begun, and is one of gRPC.
+    pub(super) fn begin_dialog(&self) {
+        self.is_dialog.set(true);
+    }
+}
+
+/// See the file's header.
+#[derive(Debug)]
+pub(super) struct Clock {
+    upload: Rc<Upload>,
+    /// Made when the client is first waited for.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+type Polled = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
+
+impl Clock {
+    pub(super) fn new(upload: Rc<Upload>) -> Clock {
+        Clock { upload, timer: None }
+    }
+
+    /// What came, or that it came too late.
+    pub(super) fn look(&mut self, polled: Polled, context: &mut Context<'_>) -> Polled {
+        let upload = &*self.upload;
+        let did_wait = upload.waits.replace(polled.is_pending());
+        match polled {
+            Poll::Pending if upload.is_dialog.get() => Poll::Pending,
+            Poll::Pending => {
+                let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(upload.patience)));
+                if !did_wait {
+                    timer.as_mut().reset(Instant::now() + upload.patience);
+                }
+                std::task::ready!(timer.as_mut().poll(context));
+                upload.fault.set(Some(Failure::BodyTimeout));
+                Poll::Ready(Some(Err(BodyError::Late)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                upload.fault.set(Some(Failure::BodyBroken));
+                Poll::Ready(Some(Err(error)))
+            }
+            came => came,
+        }
+    }
+}
