@@ -5,6 +5,7 @@
 
 mod frames;
 mod group;
+mod http;
 mod inputs;
 mod operators;
 mod outputs;
@@ -13,7 +14,7 @@ mod scripts;
 
 use std::fmt::Write;
 
-use super::{Config, HttpConfig, LimitsConfig, LogConfig, MirrorConfig, NodeConfig, StreamConfig};
+use super::{Config, LimitsConfig, LogConfig, MirrorConfig, NodeConfig, StreamConfig};
 
 /// The whole file. It is a right configuration.
 pub fn render() -> String {
@@ -32,7 +33,8 @@ pub fn render() -> String {
     outputs::outputs(&mut file);
     scripts::scripts(&mut file);
     operators::operators(&mut file);
-    http_and_limits(&mut file);
+    http::http(&mut file);
+    limits(&mut file);
     log(&mut file);
     mirror(&mut file);
     group::group(&mut file);
@@ -177,30 +179,9 @@ fn streams(file: &mut File) {
     );
 }
 
-fn http_and_limits(file: &mut File) {
-    let HttpConfig { listen, header_timeout, keep_alive, write_timeout, .. } =
-        HttpConfig::default();
+fn limits(file: &mut File) {
     let LimitsConfig { memory, record_max, connections, subscriber, retained } =
         LimitsConfig::default();
-    file.section("[http]", "Status page, /status, /metrics, /healthz and /readyz.");
-    let listen = listen.0.first().map(ToString::to_string).unwrap_or_default();
-    file.key("listen", &quoted(listen), "One address or a list; [] for none.");
-    file.key(
-        "hosts",
-        "[\"gate-7.example\"]",
-        "Names by which it is asked, beside addresses, localhost and the machine's own name. Default: none.",
-    );
-    file.key(
-        "header_timeout",
-        &quoted(header_timeout),
-        "How long a client may take for the head of a request.",
-    );
-    file.key("keep_alive", &quoted(keep_alive), "How long a connection without a request is kept.");
-    file.key(
-        "write_timeout",
-        &quoted(write_timeout),
-        "How long a client may read nothing of its answer.",
-    );
     file.section("[limits]", "Bounds of the whole node.");
     file.key("memory", &quoted(memory), "Bytes of records held.");
     file.key("record_max", &quoted(record_max), "One record: topic, properties and payload.");

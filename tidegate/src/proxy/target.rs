@@ -53,7 +53,7 @@ fn coding_is_known(headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
-/// The host with its port, if the request tells one.
+/// The host with its port, where it is not the `Host` line that tells it.
 fn host(parts: &Parts) -> Result<Option<HeaderValue>, Failure> {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let (host, second) = (hosts.next(), hosts.next());
@@ -74,7 +74,7 @@ fn host(parts: &Parts) -> Result<Option<HeaderValue>, Failure> {
         return Err(Failure::BadHost);
     }
     match authority.map(Authority::as_str) {
-        None => Ok(host.cloned()),
+        None => Ok(None),
         Some(authority) if is_authority(authority.as_bytes()) => {
             Ok(Some(HeaderValue::from_str(authority).map_err(|_| Failure::BadHost)?))
         }
@@ -84,10 +84,21 @@ fn host(parts: &Parts) -> Result<Option<HeaderValue>, Failure> {
 
 /// Whether it is a host, with a port or without, and with nothing before it.
 fn is_authority(text: &[u8]) -> bool {
-    let is_plain = text
-        .iter()
-        .all(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(byte));
-    is_plain && Authority::try_from(text).is_ok_and(|authority| !authority.host().is_empty())
+    let is_named = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(byte);
+    let is_numbered = |byte: &u8| byte.is_ascii_hexdigit() || b":.".contains(byte);
+    let (host, port, is_good) = match text.strip_prefix(b"[") {
+        None => {
+            let end = text.iter().position(|byte| *byte == b':').unwrap_or(text.len());
+            let (host, port) = text.split_at(end);
+            (host, port, host.iter().all(is_named))
+        }
+        Some(rest) => {
+            let Some(end) = rest.iter().position(|byte| *byte == b']') else { return false };
+            (&rest[..end], &rest[end + 1..], rest[..end].iter().all(is_numbered))
+        }
+    };
+    let is_port = port.is_empty() || port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit);
+    is_good && is_port && !host.is_empty()
 }
 
 /// HTTP/2 may cut them into fields of their own (RFC 9113, 8.2.3).
@@ -200,6 +211,13 @@ mod tests {
             ("a.example", true),
             ("a.example:80", true),
             ("[::1]:80", true),
+            ("[::1]", true),
+            ("a:", true),
+            ("[::1", false),
+            ("[::1]x", false),
+            ("a:8x", false),
+            ("a:80:80", false),
+            ("", false),
             ("10.0.0.7", true),
             ("user@a", false),
             ("user:password@a", false),
@@ -207,6 +225,7 @@ mod tests {
             ("a/b", false),
             ("a?b", false),
             (":80", false),
+            ("[a@b]", false),
         ] {
             assert_eq!(is_authority(text.as_bytes()), is_good, "{text}");
         }

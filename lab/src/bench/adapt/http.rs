@@ -31,9 +31,9 @@ impl Message {
         Message { first: format!("POST {path} HTTP/1.1"), headers: headers.collect(), body }
     }
 
-    /// A request without a body.
+    /// A request without a body, to a status page.
     pub(super) fn get(path: &str) -> Message {
-        let headers = vec![("host".into(), "app.example".into())];
+        let headers = vec![("host".into(), "localhost".into())];
         Message { first: format!("GET {path} HTTP/1.1"), headers, body: Bytes::new() }
     }
 
