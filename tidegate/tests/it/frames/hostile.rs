@@ -96,7 +96,9 @@ async fn a_subscriber_that_does_not_read_holds_up_nobody_and_hears_what_it_misse
 /// Subscribers of a node at present, by its metrics.
 fn open_subscriptions(http: &str) -> u64 {
     let mut stream = TcpStream::connect(http).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let line = text.lines().find(|line| line.starts_with("tidegate_frames_open_subscriptions "));
