@@ -163,7 +163,8 @@ fn begin(
         boot: opened.boot,
         outputs: options.outputs.iter().map(|output| output.name.clone()).collect(),
     };
-    let counts = CommitCounts::new(spool::damaged_ranges(&opened.recovery));
+    let counts =
+        CommitCounts::new(spool::damaged_ranges(&opened.recovery), opened.folder.quarantined());
     let lengths = opened.recovery.segments.clone();
     let node = Node::resume(options, opened.recovery)?;
     let beginning = Beginning { folder: opened.folder, name, lengths };
@@ -377,6 +378,9 @@ impl Drive {
             }
             Event::LogFailing(true) => {
                 tracing::error!("the log cannot be written: durable records are refused");
+            }
+            Event::LogLacks { segment, deliveries } => {
+                tracing::error!(%segment, deliveries, "the log has lost records: dropped (storage)");
             }
             Event::LogFailing(false) => tracing::info!("the log works again"),
             other => tracing::warn!(?other, "unexpected report"),

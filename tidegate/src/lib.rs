@@ -8,6 +8,7 @@ pub mod calibrate;
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod disk;
 pub mod drive;
 pub mod fleet;
 pub mod frames;

@@ -138,7 +138,7 @@ const STAGE: Metric = Metric::histogram(
 const BOUND: Metric =
     Metric::gauge("tidegate_stream_bound_seconds", "Latency bound on residence, as configured.");
 /// Every metric.
-pub const ALL: [Metric; 134] = [
+pub const ALL: [Metric; 135] = [
     INFO,
     UPTIME,
     HELD,
@@ -213,6 +213,7 @@ pub const ALL: [Metric; 134] = [
     log::ENTRIES,
     log::COMMIT,
     log::DAMAGED,
+    log::QUARANTINED,
     fleet::LEADER,
     fleet::PEERS_UP,
     fleet::LENT,

@@ -250,6 +250,7 @@ fn output_options(output: &OutputConfig, config: &Config) -> anyhow::Result<Outp
             directory: sink.directory.clone(),
             file_max: sink.file_max.0,
             files: sink.files,
+            sync: sink.sync,
             classes,
         })),
     })

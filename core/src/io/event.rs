@@ -1,6 +1,7 @@
 //! What a node reports.
 
 use super::Destination;
+use crate::log::SegmentId;
 use crate::options::OptionsError;
 
 /// What people and metrics should know. State changes only, never one per record.
@@ -15,6 +16,13 @@ pub enum Event {
     },
     /// The log fails (true) or works again (false): durable records are refused while it fails.
     LogFailing(bool),
+    /// The log was to have records that it has not: so many deliveries were dropped (`storage`).
+    LogLacks {
+        /// In which segment they stood.
+        segment: SegmentId,
+        /// How many they are.
+        deliveries: u64,
+    },
     /// A stream reached its bound (true) or has room again (false).
     Full {
         /// The rule's place in the list.

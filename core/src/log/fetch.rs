@@ -30,6 +30,8 @@ pub struct Fetched {
     pub is_end: bool,
     /// Set where the window holds not even one entry: how many bytes the next one needs.
     pub needs: Option<usize>,
+    /// The first bytes that hold nothing though entries stand behind them, from the segment's beginning.
+    pub damaged: Option<(u32, u32)>,
 }
 
 /// The records of some streams in a window, until their payloads sum up to `most`.
@@ -72,7 +74,10 @@ pub fn fetch(
                 fetched.needs = (begin == from).then(|| 2 * window.bytes.len());
                 return fetched;
             }
-            Found::Damage { to, .. } => {
+            Found::Damage { from, to, is_tail } => {
+                if !is_tail {
+                    fetched.damaged.get_or_insert((from as u32, to as u32));
+                }
                 fetched.next = to as u32;
                 continue;
             }
@@ -87,6 +92,8 @@ pub fn fetch(
                 fetched.is_end = true;
                 return fetched;
             }
+            // Its checksum holds, and it is none.
+            None => _ = fetched.damaged.get_or_insert((frame.offset as u32, frame.end() as u32)),
             _ => {}
         }
     }

@@ -13,6 +13,10 @@ pub const MAGIC: [u8; 8] = *b"tidegate";
 pub const VERSION: u16 = 1;
 /// Feature bit: bodies of entries are sealed.
 pub const SEALED: u16 = 1;
+/// Feature bit: the header is there twice, so that no single block of a disk takes a segment with it.
+pub const TWICE: u16 = 2;
+/// Where the second copy begins. A longer header has none.
+pub const COPY_AT: usize = 4096;
 /// Longest header: a name and some outputs.
 pub const HEADER_MAX: usize = 64 * 1024;
 /// Bytes before the node's name.
@@ -49,6 +53,10 @@ pub struct Opened {
     pub salt: u32,
     /// The key that opens its entries, if they are sealed.
     pub key: Option<SegmentKey>,
+    /// Whether the header is there twice.
+    pub is_twice: bool,
+    /// Whether the second copy was read, because the first one is damaged.
+    pub is_copy: bool,
 }
 
 impl Header {
@@ -57,12 +65,24 @@ impl Header {
         key.of_segment(self.boot, self.segment)
     }
 
-    /// Its bytes, and the salt of the segment's entries. `key` is the one that seals, if one does.
+    /// Its bytes, both copies and what is between them, and the salt of the segment's entries. `key` is the
+    /// one that seals, if one does.
     pub(super) fn encode(&self, key: Option<&SegmentKey>) -> (Vec<u8>, u32) {
+        let (mut bytes, salt) = self.encode_once(key, TWICE);
+        if bytes.len() > COPY_AT {
+            return self.encode_once(key, 0);
+        }
+        let length = bytes.len();
+        bytes.resize(COPY_AT, 0);
+        bytes.extend_from_within(..length);
+        (bytes, salt)
+    }
+
+    fn encode_once(&self, key: Option<&SegmentKey>, twice: u16) -> (Vec<u8>, u32) {
         let mut bytes = Vec::new();
         bytes.put(&MAGIC);
         bytes.u16(VERSION);
-        bytes.u16(if key.is_some() { SEALED } else { 0 });
+        bytes.u16(twice | if key.is_some() { SEALED } else { 0 });
         bytes.u32(0);
         bytes.u64(self.incarnation);
         bytes.u64(self.boot);
@@ -79,12 +99,37 @@ impl Header {
         (bytes, crc)
     }
 
-    /// Reads the head of a segment. Bytes after it are not looked at.
+    /// Reads the head of a segment: its second copy where the first one is damaged. Bytes after it are not
+    /// looked at.
     ///
     /// # Errors
     /// See [`Defect`]: only `Damaged` is about the bytes; the others mean that this process must not
     /// use the log.
     pub fn open(bytes: &[u8], keys: &Keys) -> Result<Opened, Defect> {
+        let first = Header::open_once(bytes, keys);
+        let is_copy = matches!(first, Err(Defect::Damaged));
+        let opened = match bytes.get(COPY_AT..).filter(|_| is_copy) {
+            Some(copy) => Header::open_once(copy, keys)?,
+            None => first?,
+        };
+        match opened.is_twice {
+            true => Ok(Opened { length: COPY_AT + opened.length, is_copy, ..opened }),
+            // A header that has no copy is not found where copies are.
+            false if is_copy => Err(Defect::Damaged),
+            false => Ok(opened),
+        }
+    }
+
+    /// Whether each copy of a segment's header that there should be is whole.
+    pub fn is_whole(opened: &Opened, segment: &[u8]) -> bool {
+        let Some(length) = opened.length.checked_sub(COPY_AT).filter(|_| opened.is_twice) else {
+            return true;
+        };
+        !opened.is_copy && segment.get(..length) == segment.get(COPY_AT..opened.length)
+    }
+
+    /// Reads one copy.
+    fn open_once(bytes: &[u8], keys: &Keys) -> Result<Opened, Defect> {
         let fixed = bytes.get(..FIXED).ok_or(Defect::Damaged)?;
         let length = u32::from_le_bytes([fixed[12], fixed[13], fixed[14], fixed[15]]) as usize;
         if fixed[..8] != MAGIC || length > HEADER_MAX {
@@ -100,7 +145,7 @@ impl Header {
         let mut reader = Reader(&rest[8..]);
         let version = reader.u16().map_err(|Malformed| Defect::Damaged)?;
         let features = reader.u16().map_err(|Malformed| Defect::Damaged)?;
-        if version != VERSION || features & !SEALED != 0 {
+        if version != VERSION || features & !(SEALED | TWICE) != 0 {
             return Err(Defect::Newer { version, features });
         }
         let is_sealed = features & SEALED != 0;
@@ -115,7 +160,8 @@ impl Header {
                 Some(keys.find(opens).ok_or(Defect::WrongKey)?)
             }
         };
-        Ok(Opened { header, length, salt, key })
+        let is_twice = features & TWICE != 0;
+        Ok(Opened { header, length, salt, key, is_twice, is_copy: false })
     }
 
     fn decode(mut reader: Reader<'_>, is_sealed: bool) -> Result<Self, Malformed> {
@@ -153,28 +199,62 @@ mod tests {
     #[test]
     fn every_bit_is_protected_and_nothing_short_is_a_header() {
         let (bytes, _) = header().encode(None);
-        for bit in 0..bytes.len() * 8 {
-            let mut bytes = bytes.clone();
+        let length = bytes.len() - COPY_AT;
+        for bit in 0..length * 8 {
+            let mut bytes = bytes[..length].to_vec();
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Header::open(&bytes, &[]).unwrap_err(), Defect::Damaged, "bit {bit}");
         }
-        for length in 0..bytes.len() {
+        for length in 0..length {
             assert_eq!(Header::open(&bytes[..length], &[]).unwrap_err(), Defect::Damaged);
         }
     }
 
     #[test]
+    fn either_copy_of_a_header_will_do() {
+        let (whole, salt) = header().encode(None);
+        let length = whole.len() - COPY_AT;
+        let opened = Header::open(&whole, &[]).unwrap();
+        assert!(Header::is_whole(&opened, &whole) && !opened.is_copy);
+        for at in (0..length).flat_map(|at| [at, COPY_AT + at]) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 4;
+            let opened = Header::open(&bytes, &[]).unwrap();
+            assert_eq!(
+                (&opened.header, opened.length, opened.salt),
+                (&header(), whole.len(), salt)
+            );
+            assert!(!Header::is_whole(&opened, &bytes), "byte {at}");
+        }
+        let mut bytes = whole;
+        bytes[..COPY_AT].fill(0);
+        assert_eq!(Header::open(&bytes, &[]).unwrap().header, header());
+        bytes[COPY_AT + 5] ^= 1;
+        assert_eq!(Header::open(&bytes, &[]).unwrap_err(), Defect::Damaged);
+    }
+
+    #[test]
+    fn a_header_longer_than_a_copys_place_stands_alone() {
+        let outputs = (0..30).map(|place| format!("{place:0200}").into()).collect();
+        let long = Header { outputs, ..header() };
+        let (bytes, _) = long.encode(None);
+        let opened = Header::open(&bytes, &[]).unwrap();
+        assert_eq!((opened.length, opened.is_twice), (bytes.len(), false));
+        assert!(bytes.len() > COPY_AT && Header::is_whole(&opened, &bytes));
+    }
+
+    #[test]
     fn something_newer_and_a_wrong_key_are_named() {
         let newer = |place: usize, value| {
-            let (mut bytes, _) = header().encode(None);
+            let (mut bytes, _) = header().encode_once(None, TWICE);
             bytes[place] = value;
             let end = bytes.len() - 4;
             let crc = crc32c(0, &bytes[..end]);
             bytes[end..].copy_from_slice(&crc.to_le_bytes());
             Header::open(&bytes, &[]).unwrap_err()
         };
-        assert_eq!(newer(8, 2), Defect::Newer { version: 2, features: 0 });
-        assert_eq!(newer(10, 2), Defect::Newer { version: 1, features: 2 });
+        assert_eq!(newer(8, 2), Defect::Newer { version: 2, features: TWICE });
+        assert_eq!(newer(10, 4), Defect::Newer { version: 1, features: 4 });
         let [old, new] = [Key::new(&[1; 32]), Key::new(&[2; 32])];
         let sealed = Header { is_sealed: true, ..header() };
         let (bytes, _) = sealed.encode(Some(&sealed.key(&old)));

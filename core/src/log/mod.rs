@@ -48,7 +48,7 @@ pub use self::entry::{
 };
 pub use self::fates::{Ending, Fates};
 pub use self::fetch::{Fetched, Window, fetch};
-pub use self::header::{HEADER_MAX, Header, MAGIC, Opened, SEALED, VERSION};
+pub use self::header::{COPY_AT, HEADER_MAX, Header, MAGIC, Opened, SEALED, TWICE, VERSION};
 pub use self::life::{Delivery, End, Life};
 pub use self::order::{Append, Fetch};
 pub use self::recover::{

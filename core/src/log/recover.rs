@@ -5,7 +5,7 @@
 //! recovered by reading one or two segments. It changes nothing: what is torn or damaged is named, and
 //! a new boot writes into a new segment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::entry::{
@@ -28,7 +28,8 @@ pub struct Part<'a> {
     pub segment: SegmentId,
     /// Bytes of its file.
     pub size: Size,
-    /// All of them; `None` for segments before the last one that begins with a checkpoint.
+    /// All of them; `None` for segments before the last one that begins with a checkpoint. None at all (`Some` of
+    /// nothing) for one that is in quarantine.
     pub bytes: Option<&'a [u8]>,
 }
 
@@ -52,8 +53,29 @@ pub enum Verdict {
     Torn,
     /// Something before whole entries: what was written is not there any more.
     Corrupt,
-    /// The header: nothing of the segment can be read.
+    /// The header, both copies of it: nothing of the segment can be read.
     Header,
+    /// One copy of the header: the other one is read, and nothing is lost.
+    Spare,
+    /// The whole file: it holds another segment than the one that its name says.
+    Other,
+    /// The whole file: the segment of its number does not stand in it, but one that does not stand in its own.
+    /// That one is read here, and nothing is lost.
+    Moved,
+    /// There is no file, and the log needs what it held.
+    Missing,
+}
+
+impl Verdict {
+    /// Whether a crash alone leaves this behind, or nothing is lost by it.
+    pub fn is_harmless(self) -> bool {
+        matches!(self, Verdict::Torn | Verdict::Spare | Verdict::Moved)
+    }
+
+    /// Whether nothing of the segment can be read.
+    pub fn is_of_all(self) -> bool {
+        matches!(self, Verdict::Header | Verdict::Other | Verdict::Missing)
+    }
 }
 
 /// A stream that a log knows.
@@ -79,9 +101,11 @@ pub struct Recovery {
     pub outputs: Vec<Arc<str>>,
     /// Sequence of the last entry.
     pub last_sequence: u64,
-    /// The segments that are there, and their bytes: of those that were read, without the room behind what was
+    /// The segments that can be read, and their bytes: of those that were read, without the room behind what was
     /// written. Who begins to write may cut their files there.
     pub segments: BTreeMap<SegmentId, Size>,
+    /// The last number that a segment has, readable or not.
+    pub last_segment: SegmentId,
     /// The last number of a stream that was given, as far as the log has seen.
     pub last_stream: u64,
     /// Every stream.
@@ -109,7 +133,23 @@ impl Recovery {
 
     /// The number for the next segment.
     pub fn next_segment(&self) -> SegmentId {
-        SegmentId(self.segments.last_key_value().map_or(0, |(last, _)| last.0) + 1)
+        SegmentId(self.last_segment.0 + 1)
+    }
+
+    /// Notes that a segment is not what its name says: its file is of no use to this log.
+    pub fn condemn(&mut self, segment: SegmentId, verdict: Verdict) {
+        let mut known = self.damage.iter_mut().filter(|damage| damage.segment == segment);
+        let is_same = |damage: &&mut Damage| [verdict, Verdict::Missing].contains(&damage.verdict);
+        if let Some(known) = known.find(is_same) {
+            // What is missing is told better by what stands in its place.
+            known.verdict = verdict;
+        } else {
+            let to = self.segments.get(&segment).map_or(0, |size| size.0);
+            self.note(Damage { segment, from: 0, to, verdict });
+        }
+        if verdict.is_of_all() {
+            self.segments.remove(&segment);
+        }
     }
 
     /// Records without a fate.
@@ -126,13 +166,18 @@ impl Recovery {
     }
 }
 
-/// Whether a segment's first entry is a checkpoint, so that nothing before it need be read.
+/// Whether the segment of this number begins with its checkpoint, so that nothing before it need be read. What holds
+/// another segment does not.
 ///
 /// # Errors
 /// See [`Header::open`].
-pub fn begins_with_checkpoint(segment: &[u8], keys: &Keys) -> Result<bool, Defect> {
-    let opened = Header::open(segment, keys)?;
-    Ok(checkpoint_of(&opened, segment).is_some())
+pub fn begins_with_checkpoint(
+    segment: SegmentId,
+    bytes: &[u8],
+    keys: &Keys,
+) -> Result<bool, Defect> {
+    let opened = Header::open(bytes, keys)?;
+    Ok(opened.header.segment == segment && checkpoint_of(&opened, bytes).is_some())
 }
 
 fn checkpoint_of(opened: &Opened, segment: &[u8]) -> Option<Checkpoint> {
@@ -155,17 +200,20 @@ pub fn recover(parts: &[Part<'_>], keys: &Keys) -> Result<Recovery, LogError> {
     let mut opened = Vec::new();
     for part in parts {
         recovery.segments.insert(part.segment, part.size);
+        recovery.last_segment = recovery.last_segment.max(part.segment);
         let Some(bytes) = part.bytes else { continue };
+        if bytes.is_empty() {
+            recovery.condemn(part.segment, Verdict::Missing);
+            continue;
+        }
         match Header::open(bytes, keys) {
             Ok(head) if head.header.segment == part.segment => {
                 recovery.check_owner(&head.header)?;
                 opened.push((head, bytes));
             }
-            Ok(_) | Err(Defect::Damaged) => {
-                // A file that a crash caught before its header was whole, or worse.
-                let (segment, to) = (part.segment, bytes.len() as u64);
-                recovery.note(Damage { segment, from: 0, to, verdict: Verdict::Header });
-            }
+            Ok(_) => recovery.condemn(part.segment, Verdict::Other),
+            // A file that a crash caught before its header was whole, or worse.
+            Err(Defect::Damaged) => recovery.condemn(part.segment, Verdict::Header),
             Err(source) => return Err(LogError::Unusable { segment: part.segment, source }),
         }
     }
@@ -175,15 +223,15 @@ pub fn recover(parts: &[Part<'_>], keys: &Keys) -> Result<Recovery, LogError> {
     for (head, bytes) in &opened[base.min(opened.len())..] {
         recovery.read(head, bytes);
     }
-    let is_torn = |damage: &Damage| damage.verdict == Verdict::Torn;
-    recovery.is_certain = opened.last().is_some_and(begins) && recovery.damage.iter().all(is_torn);
+    let is_harmless = |damage: &Damage| damage.verdict.is_harmless();
+    recovery.is_certain =
+        opened.last().is_some_and(begins) && recovery.damage.iter().all(is_harmless);
     // A crash leaves torn ends, and a last segment of which the beginning is not whole. What else is missing
     // may have been the last word about a session.
     let last = parts.last().map(|part| part.segment);
     let is_of_crash = |damage: &Damage| match damage.verdict {
-        Verdict::Torn => true,
-        Verdict::Header => Some(damage.segment) == last,
-        Verdict::Corrupt => false,
+        Verdict::Header | Verdict::Missing => Some(damage.segment) == last,
+        verdict => verdict.is_harmless(),
     };
     if recovery.more_damage > 0 || !recovery.damage.iter().all(is_of_crash) {
         recovery.sessions.doubt();
@@ -191,10 +239,23 @@ pub fn recover(parts: &[Part<'_>], keys: &Keys) -> Result<Recovery, LogError> {
     for stream in recovery.streams.values_mut() {
         stream.live.retain(|_, chunk| !chunk.runs.is_empty());
     }
+    recovery.miss();
     Ok(recovery)
 }
 
 impl Recovery {
+    /// Names the segments that are not there though records in them are owed.
+    fn miss(&mut self) {
+        let owed = self.streams.values().flat_map(|stream| stream.live.keys().copied());
+        let owed: BTreeSet<SegmentId> = owed.collect();
+        for segment in owed {
+            let is_told = self.damage.iter().any(|damage| damage.segment == segment);
+            if !self.segments.contains_key(&segment) && !is_told {
+                self.condemn(segment, Verdict::Missing);
+            }
+        }
+    }
+
     fn check_owner(&mut self, header: &Header) -> Result<(), LogError> {
         let found = (header.node.clone(), header.incarnation);
         let owner = self.owner.get_or_insert_with(|| found.clone());
@@ -219,7 +280,12 @@ impl Recovery {
         let names: Vec<usize> =
             opened.header.outputs.iter().map(|name| self.place_of(name)).collect();
         let id = opened.header.segment;
-        let mut written = opened.length;
+        let mut written = opened.length.min(segment.len());
+        // A crash may leave a second copy that is not whole, but no entry behind it.
+        if segment.len() > opened.length && !Header::is_whole(opened, segment) {
+            let (from, verdict) = (0, Verdict::Spare);
+            self.note(Damage { segment: id, from, to: opened.length as u64, verdict });
+        }
         for found in Scanner::new(opened, segment) {
             written = found.end().min(segment.len());
             let (from, to, verdict) = match found {

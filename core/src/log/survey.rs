@@ -73,8 +73,8 @@ impl Survey {
 
     /// Whether something is missing that was written: more than a torn end, which every crash may leave.
     pub fn is_damaged(&self) -> bool {
-        let is_torn = |damage: &Damage| damage.verdict == Verdict::Torn;
-        self.more_damage > 0 || !self.damage.iter().all(is_torn)
+        let is_harmless = |damage: &Damage| damage.verdict.is_harmless();
+        self.more_damage > 0 || !self.damage.iter().all(is_harmless)
     }
 
     fn count(&mut self, opened: &Opened, number: u64, place: (usize, usize), entry: &Entry) {

@@ -84,10 +84,13 @@ impl Node {
         }
         if self.backlog.read(class, fetched.next, fetched.is_end) == Next::Missing {
             // The log cannot find them: here they end.
+            let (segment, before) = (pass.segment, self.backlog.deliveries);
             for id in self.backlog.wanted(pass) {
                 let reason = DropReason::Storage;
-                while self.drop_left(now, id, pass.segment, u64::MAX, reason) {}
+                while self.drop_left(now, id, segment, u64::MAX, reason) {}
             }
+            let deliveries = before.saturating_sub(self.backlog.deliveries);
+            self.report(Event::LogLacks { segment, deliveries });
         }
     }
 

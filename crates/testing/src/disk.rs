@@ -173,7 +173,7 @@ impl Disk {
         let mut needed = BTreeMap::new();
         for (&segment, file) in self.files.iter().rev() {
             let content = file.content();
-            let begins = begins_with_checkpoint(&content, &self.keys).unwrap_or(false);
+            let begins = begins_with_checkpoint(segment, &content, &self.keys).unwrap_or(false);
             needed.insert(segment, content);
             if begins {
                 break;
@@ -191,7 +191,9 @@ impl Disk {
     /// Cuts off what files have behind all that was written, as a process may that begins to write.
     pub fn cut(&mut self, recovery: &Recovery) {
         for (segment, file) in &mut self.files {
-            let length = recovery.segments[segment].0 as usize;
+            // What cannot be read is in quarantine.
+            let Some(length) = recovery.segments.get(segment) else { continue };
+            let length = length.0 as usize;
             if length < file.length() {
                 file.cut(length);
             }

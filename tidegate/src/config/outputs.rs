@@ -275,6 +275,8 @@ pub struct SinkConfig {
     pub file_max: ByteSize,
     /// Files kept; the oldest goes.
     pub files: u32,
+    /// Make lines safe on disk before their records are confirmed.
+    pub sync: bool,
     /// Write nothing: count, confirm and forget.
     pub discard: bool,
 }
@@ -285,6 +287,7 @@ impl Default for SinkConfig {
             directory: "tidegate-data".into(),
             file_max: ByteSize(Size::from_mib(64)),
             files: 8,
+            sync: true,
             discard: false,
         }
     }

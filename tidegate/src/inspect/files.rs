@@ -15,10 +15,11 @@ use tidegate_core::units::Size;
 
 use crate::cli::log::{KEY_VARIABLE, LogPlace};
 use crate::config::{read, read_file};
+use crate::disk::read_at;
 use crate::parts::{key_of_file, log_key, log_keys};
 use crate::spool::SpoolError;
-use crate::spool::folder::{read_recovery, segment_path, segments};
-use crate::spool::read::read_at;
+use crate::spool::folder::segment_path;
+use crate::spool::look::{read_recovery, segments};
 
 /// Bytes that are read at once, unless an entry or damage is larger.
 const WINDOW: usize = 1 << 20;

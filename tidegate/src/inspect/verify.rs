@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::limits::FATES_DELAY;
 use tidegate_core::log::{
-    Damage, Defect, END, Found, Place, SegmentId, Survey, Verdict, find_footer,
+    Damage, Defect, END, Found, Header, Place, SegmentId, Survey, Verdict, find_footer,
 };
 
 use super::files::{LogFiles, Segment};
@@ -103,6 +103,12 @@ fn one(
         told.push(format!("{}: its head is damaged: nothing of it can be read", segment.id));
         return Ok(told);
     };
+    let head = segment.read(0, opened.length)?;
+    if segment.size > opened.length && !Header::is_whole(opened, &head) {
+        findings.damaged += 1;
+        let id = segment.id;
+        told.push(format!("{id}: one copy of its head is damaged: the other one is read"));
+    }
     let mut survey = Survey::default();
     let mut end = opened.length;
     segment.read_from(Place::first(opened), |opened, found| {
@@ -133,7 +139,7 @@ fn one(
             Verdict::Torn => {
                 told.push(format!("{id}: torn end, {bytes}: nothing acknowledged was in it"));
             }
-            Verdict::Corrupt | Verdict::Header => {
+            _ => {
                 findings.damaged += 1;
                 told.push(format!("{id}: corrupt, {bytes}"));
             }

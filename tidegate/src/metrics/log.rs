@@ -42,7 +42,11 @@ pub(super) const COMMIT: Metric = Metric::histogram(
 );
 pub(super) const DAMAGED: Metric = Metric::gauge(
     "tidegate_log_damaged_ranges",
-    "Damaged places that the start met in the log, torn ends not counted.",
+    "Damaged places of the log: those that the start met, torn ends not counted, and files found damaged since.",
+);
+pub(super) const QUARANTINED: Metric = Metric::gauge(
+    "tidegate_log_quarantined_files",
+    "Files in the folder quarantine of the log: damaged, and of no use to the node any more.",
 );
 
 /// Writes them; their values only where there is a log.
@@ -63,11 +67,12 @@ pub(super) fn encode(status: &NodeStatus, commits: Option<&Commits>, text: &mut 
         }
     }
     type Count = fn(&Commits) -> f64;
-    let counts: [(Metric, Count); 4] = [
+    let counts: [(Metric, Count); 5] = [
         (COMMITS, |commits| commits.times.count() as f64),
         (FAILED, |commits| commits.failed as f64),
         (ENTRIES, |commits| commits.entries as f64),
         (DAMAGED, |commits| commits.damaged as f64),
+        (QUARANTINED, |commits| commits.quarantined as f64),
     ];
     for (metric, read) in counts {
         text.head(metric);

@@ -18,9 +18,11 @@ use tidegate_core::units::Size;
 use tokio::sync::{mpsc, watch};
 
 use super::shelf::Shelf;
+use crate::disk::Real;
 use crate::input::streams::{Settled, Streams, Ticket};
 use crate::output::headers;
-use crate::spool::folder::{read_recovery, segment_path};
+use crate::spool::folder::segment_path;
+use crate::spool::look::read_recovery;
 use crate::spool::read::read_window;
 
 /// Bytes of records that are offered and not accepted yet.
@@ -133,7 +135,8 @@ impl<'a> Offers<'a> {
         let mut order = Fetch { segment, from: 0, streams, most: WINDOW };
         loop {
             let (path, with, wanted) = (path.clone(), keys.to_vec(), order.clone());
-            let read = tokio::task::spawn_blocking(move || read_window(&path, &with, &wanted));
+            let read =
+                tokio::task::spawn_blocking(move || read_window(&Real, &path, &with, &wanted));
             let fetched = read.await.map_err(io::Error::other)??;
             let is_owed = |record: &LoggedRecord| {
                 let runs = owed.get(&record.stream);

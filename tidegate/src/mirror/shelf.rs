@@ -13,7 +13,8 @@ use tidegate_core::log::SegmentId;
 use tidegate_core::mirror::Lengths;
 use tidegate_core::units::Size;
 
-use crate::spool::folder::{segment_path, segments};
+use crate::spool::folder::segment_path;
+use crate::spool::look::segments;
 
 /// The file with the name of the node.
 const OWNER: &str = "owner";

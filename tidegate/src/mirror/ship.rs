@@ -20,11 +20,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::talk::{PATIENCE, Talk};
 use super::{MirrorBoard, PROTOCOL_LETTERS};
+use crate::disk::read_at;
 use crate::link::Letters;
 use crate::link::letters::key_of;
 use crate::output::backoff::Backoff;
 use crate::spool::folder::segment_path;
-use crate::spool::read::read_at;
 use crate::tls::{self, Certificate, Stream};
 
 /// How often the keeper hears that we live: a keeper's shortest patience is three of them.

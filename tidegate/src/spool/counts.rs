@@ -14,8 +14,11 @@ pub struct Commits {
     pub entries: u64,
     /// Commits that failed.
     pub failed: u64,
-    /// Damaged places of the log that the start met; torn ends are none.
+    /// Damaged places of the log that the start met, and files that were found damaged since; torn ends are
+    /// none.
     pub damaged: u64,
+    /// Files that lie in quarantine.
+    pub quarantined: u64,
 }
 
 /// The counters. Cheap to clone; all clones count together.
@@ -23,9 +26,20 @@ pub struct Commits {
 pub struct CommitCounts(Arc<Mutex<Commits>>);
 
 impl CommitCounts {
-    /// Counters of a log that a start found damaged in so many places.
-    pub fn new(damaged: u64) -> Self {
-        CommitCounts(Arc::new(Mutex::new(Commits { damaged, ..Commits::default() })))
+    /// Counters of a log that a start found damaged in so many places, with so many files in quarantine.
+    pub fn new(damaged: u64, quarantined: u64) -> Self {
+        let commits = Commits { damaged, quarantined, ..Commits::default() };
+        CommitCounts(Arc::new(Mutex::new(commits)))
+    }
+
+    /// A file was found damaged.
+    pub fn damaged(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).damaged += 1;
+    }
+
+    /// A file went to quarantine.
+    pub fn quarantined(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).quarantined += 1;
     }
 
     /// A commit of so many entries is on disk.
@@ -52,11 +66,14 @@ mod tests {
 
     #[test]
     fn clones_count_together() {
-        let counts = CommitCounts::new(2);
+        let counts = CommitCounts::new(2, 1);
         counts.clone().committed(5, Duration::from_millis(3));
         counts.committed(7, Duration::from_millis(4));
         counts.failed();
-        let Commits { times, entries, failed, damaged } = counts.read();
-        assert_eq!((times.count(), entries, failed, damaged), (2, 12, 1, 2));
+        counts.clone().damaged();
+        counts.quarantined();
+        let Commits { times, entries, failed, damaged, quarantined } = counts.read();
+        assert_eq!((times.count(), entries, failed), (2, 12, 1));
+        assert_eq!((damaged, quarantined), (3, 2));
     }
 }

@@ -23,6 +23,7 @@ pub(super) enum Command {
 }
 
 /// The thread's own.
+#[derive(Debug)]
 pub(super) struct Encoding {
     pub(super) writer: Writer,
     pub(super) pending: Arc<Pending>,
@@ -34,20 +35,25 @@ impl Encoding {
     /// Until nobody can tell it anything any more.
     pub(super) fn run(mut self, commands: &Receiver<Command>) {
         while let Ok(command) = commands.recv() {
-            // Before anything that the node orders because it heard of a failure.
-            if self.pending.take_failure() {
-                self.writer.fail();
+            self.obey(command);
+        }
+    }
+
+    /// Does what it is told.
+    pub(super) fn obey(&mut self, command: Command) {
+        // Before anything that the node orders because it heard of a failure.
+        if self.pending.take_failure() {
+            self.writer.fail();
+        }
+        match command {
+            Command::Append(appends) => {
+                let most = self.pending.commit_max();
+                commits(&appends, most).for_each(|commit| self.encode(commit));
             }
-            match command {
-                Command::Append(appends) => {
-                    let most = self.pending.commit_max();
-                    commits(&appends, most).for_each(|commit| self.encode(commit));
-                }
-                Command::Release(segments) => self.pending.tell(Job::Release(segments)),
-                Command::Finish => {
-                    self.writer.finish();
-                    self.pending.tell(Job::Finish(self.writer.take()));
-                }
+            Command::Release(segments) => self.pending.tell(Job::Release(segments)),
+            Command::Finish => {
+                self.writer.finish();
+                self.pending.tell(Job::Finish(self.writer.take()));
             }
         }
     }

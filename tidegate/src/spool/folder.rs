@@ -1,42 +1,34 @@
-//! The folder of a log: its lock, its files, and what a start reads of them.
+//! The folder of a log: its lock, its files, and what a start does about those that are damaged.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_core::log::{Defect, Key, Part, Recovery, SegmentId, begins_with_checkpoint, recover};
-use tidegate_core::units::Size;
+use tidegate_core::log::{Damage, Recovery, SegmentId, Verdict};
 
+use super::lock::{LOCK, Lock, lock};
+use super::look::{Found, look};
+use super::quarantine::{QUARANTINE, Quarantine};
 use super::{SpoolError, SpoolOptions};
+use crate::disk::{Disk, How, Real};
 
-/// The file whose lock says who writes.
-const LOCK: &str = "lock";
-/// How often a standby looks whether the log is free.
-const STANDBY_PERIOD: Duration = Duration::from_millis(100);
 /// How segments are called: their number and this.
 const SUFFIX: &str = ".segment";
+/// The file that keeps a little of the disk back.
+const RESERVE: &str = "reserve";
 
-/// The folder, locked for this process. The kernel frees the lock when the process ends, however it
-/// does; nobody else can take it before.
+/// The folder, locked for this process.
 #[derive(Debug)]
 pub struct Folder {
+    disk: Arc<dyn Disk>,
     directory: PathBuf,
-    /// Held for its lock.
-    lock: File,
-    /// The same file, to make names in it safe.
-    handle: File,
-}
-
-/// A program that is being started has a copy of every open file until it runs, and with it the lock: so the lock is
-/// given back, not only closed.
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Where that fails, the end of the process does it.
-        let _ = self.lock.unlock();
-    }
+    /// Segments of earlier processes that stand in a file of another number.
+    moved: BTreeMap<SegmentId, SegmentId>,
+    quarantine: Mutex<Quarantine>,
+    /// `None` only in tests, on a disk that no other process has.
+    _lock: Option<Lock>,
 }
 
 /// A log that may be used.
@@ -58,75 +50,63 @@ pub struct Opened {
 /// See [`SpoolError`].
 pub async fn open(options: &SpoolOptions, node: &str) -> Result<Opened, SpoolError> {
     let directory = &options.directory;
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    let made = Real.make_folder(directory, 0o700);
     made.map_err(|source| failed("make the folder", directory, source))?;
-    let folder = lock(directory, options.standby).await?;
-    let recovery = read_recovery(directory, &options.keys)?;
-    if let Some((found, _)) = recovery.owner.as_ref().filter(|(owner, _)| **owner != *node) {
-        let (found, expected) = (found.to_string(), node.to_owned());
-        return Err(SpoolError::OfAnother { directory: directory.clone(), found, expected });
-    }
-    cut_room(directory, &recovery);
+    let lock = lock(directory, options.standby).await?;
     let random = || random().map_err(|source| failed("read", Path::new(RANDOM), source));
-    let incarnation = match recovery.owner {
-        Some((_, incarnation)) => incarnation,
-        None => random()?,
-    };
-    Ok(Opened { folder, recovery, incarnation, boot: random()? })
+    let randoms = (random()?, random()?);
+    open_on(Arc::new(Real), Some(lock), options, node, randoms)
 }
 
-async fn lock(directory: &Path, standby: bool) -> Result<Folder, SpoolError> {
-    let path = directory.join(LOCK);
-    let opened =
-        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-    let file = opened.map_err(|source| failed("open", &path, source))?;
-    let mut has_told = false;
-    loop {
-        match file.try_lock() {
-            Ok(()) => break,
-            Err(TryLockError::WouldBlock) if standby => {
-                if !has_told {
-                    let directory = directory.display();
-                    tracing::info!(%directory, "standing by until the other process ends");
-                }
-                has_told = true;
-                tokio::time::sleep(STANDBY_PERIOD).await;
-            }
-            Err(TryLockError::WouldBlock) => return Err(SpoolError::InUse(directory.into())),
-            Err(TryLockError::Error(source)) => return Err(failed("lock", &path, source)),
-        }
+/// The same on any disk. `randoms`: for a new incarnation, and for the boot.
+pub(super) fn open_on(
+    disk: Arc<dyn Disk>,
+    lock: Option<Lock>,
+    options: &SpoolOptions,
+    node: &str,
+    randoms: (u64, u64),
+) -> Result<Opened, SpoolError> {
+    let directory = options.directory.clone();
+    let found = look(&*disk, &directory, &options.keys)?;
+    let owner = found.recovery.owner.as_ref();
+    if let Some((other, _)) = owner.filter(|(owner, _)| **owner != *node) {
+        let (found, expected) = (other.to_string(), node.to_owned());
+        return Err(SpoolError::OfAnother { directory, found, expected });
     }
-    if has_told {
-        tracing::info!("the other process ended: taking over");
+    let incarnation = owner.map_or(randoms.0, |(_, incarnation)| *incarnation);
+    let Found { recovery, places, useless, empty, strays, quarantine } = found;
+    let moved = places.into_iter().filter(|(segment, file)| segment != file).collect();
+    let quarantine = Mutex::new(quarantine);
+    let folder = Folder { disk, directory, moved, quarantine, _lock: lock };
+    for name in strays {
+        tracing::warn!(name, "what is no part of a log lies in its folder: left as it is");
     }
-    let handle = File::open(directory).map_err(|source| failed("open", directory, source))?;
-    Ok(Folder { directory: directory.into(), lock: file, handle })
-}
-
-/// Gives back the room that the last process had ahead of what it wrote. Where that fails it stays: it is
-/// no damage, and goes with its segment.
-fn cut_room(directory: &Path, recovery: &Recovery) {
-    for (&segment, &length) in &recovery.segments {
-        let cut = |file: File| match file.metadata()?.len() > length.0 {
-            true => file.set_len(length.0),
-            false => Ok(()),
-        };
-        let file = OpenOptions::new().write(true).open(segment_path(directory, segment));
-        if let Err(error) = file.and_then(cut) {
-            tracing::warn!(%error, %segment, "its file keeps room that nothing needs");
-        }
-    }
+    folder.remove_empty(&empty);
+    folder.isolate(&recovery, &useless);
+    folder.cut_room(&recovery);
+    Ok(Opened { folder, recovery, incarnation, boot: randoms.1 })
 }
 
 impl Folder {
+    /// Its disk.
+    pub(super) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    /// The same, to be kept.
+    pub(super) fn shared_disk(&self) -> Arc<dyn Disk> {
+        self.disk.clone()
+    }
+
     /// The file of a segment.
     pub fn path(&self, segment: SegmentId) -> PathBuf {
-        segment_path(&self.directory, segment)
+        let file = self.moved.get(&segment).copied();
+        segment_path(&self.directory, file.unwrap_or(segment))
     }
 
     /// The file that keeps a little of the disk back.
     pub fn reserve(&self) -> PathBuf {
-        self.directory.join("reserve")
+        self.directory.join(RESERVE)
     }
 
     /// Makes safe which names the folder has.
@@ -134,61 +114,104 @@ impl Folder {
     /// # Errors
     /// What the system says.
     pub fn sync(&self) -> io::Result<()> {
-        self.handle.sync_all()
+        self.disk.sync_folder(&self.directory)
     }
+
+    /// Files that lie in quarantine.
+    pub fn quarantined(&self) -> u64 {
+        self.quarantine.lock().unwrap_or_else(PoisonError::into_inner).files
+    }
+
+    /// Notes that a segment is damaged: its file goes to quarantine when nothing needs it. False if that was
+    /// known.
+    pub(super) fn note_damage(&self, segment: SegmentId) -> bool {
+        let mut quarantine = self.quarantine.lock().unwrap_or_else(PoisonError::into_inner);
+        quarantine.note(&*self.disk, &self.directory, segment)
+    }
+
+    /// Nothing needs a segment any more. Answers whether its file went to quarantine.
+    ///
+    /// # Errors
+    /// What the system says: then it stays.
+    pub(super) fn discard(&self, segment: SegmentId) -> io::Result<bool> {
+        let path = self.path(segment);
+        let mut quarantine = self.quarantine.lock().unwrap_or_else(PoisonError::into_inner);
+        if !quarantine.noted.contains(&segment) {
+            return self.disk.remove(&path).map(|()| false);
+        }
+        quarantine.take(&*self.disk, &self.directory, (segment, &path)).map(|_| true)
+    }
+
+    /// What a crash left of a segment that was being begun stands in the way of the next one of that number.
+    fn remove_empty(&self, empty: &[SegmentId]) {
+        for &segment in empty {
+            if let Err(error) = self.disk.remove(&segment_path(&self.directory, segment)) {
+                tracing::warn!(%error, %segment, "an empty segment stays");
+            }
+        }
+    }
+
+    /// Files of which nothing can be read go to quarantine now, damaged ones when nothing needs them any more.
+    fn isolate(&self, recovery: &Recovery, useless: &[SegmentId]) {
+        for &file in useless {
+            let path = segment_path(&self.directory, file);
+            let mut quarantine = self.quarantine.lock().unwrap_or_else(PoisonError::into_inner);
+            match quarantine.take(&*self.disk, &self.directory, (file, &path)) {
+                Ok(to) => {
+                    let to = to.display();
+                    tracing::error!(segment = %file, %to, "a file of the log is of no use: moved");
+                }
+                Err(error) => {
+                    tracing::error!(%error, segment = %file, "a file of no use stays in the log's folder");
+                }
+            }
+        }
+        let is_read = |damage: &&Damage| {
+            damage.verdict != Verdict::Torn && recovery.segments.contains_key(&damage.segment)
+        };
+        recovery.damage.iter().filter(is_read).for_each(|damage| {
+            self.note_damage(damage.segment);
+        });
+        self.moved.keys().for_each(|&segment| _ = self.note_damage(segment));
+    }
+
+    /// Gives back the room that the last process had ahead of what it wrote. Where that fails it stays: it is
+    /// no damage, and goes with its segment.
+    fn cut_room(&self, recovery: &Recovery) {
+        for (&segment, &length) in &recovery.segments {
+            let cut = || {
+                let file = self.disk.open(&self.path(segment), How::Write)?;
+                match file.length()? > length.0 {
+                    true => file.set_length(length.0),
+                    false => Ok(()),
+                }
+            };
+            if let Err(error) = cut() {
+                tracing::warn!(%error, %segment, "its file keeps room that nothing needs");
+            }
+        }
+    }
+}
+
+/// What the file of a segment is called.
+pub(crate) fn segment_name(segment: SegmentId) -> String {
+    format!("{:010}{SUFFIX}", segment.0)
 }
 
 /// The file of a segment in a folder.
 pub(crate) fn segment_path(directory: &Path, segment: SegmentId) -> PathBuf {
-    directory.join(format!("{:010}{SUFFIX}", segment.0))
+    directory.join(segment_name(segment))
 }
 
-/// Reads the newest segments, back to the last one that begins with a whole checkpoint. It changes
-/// nothing and needs no lock.
-///
-/// # Errors
-/// A file cannot be read, or the segments say that this process must not use them.
-pub(crate) fn read_recovery(directory: &Path, keys: &[Key]) -> Result<Recovery, SpoolError> {
-    let sizes = segments(directory)?;
-    let mut bytes: BTreeMap<SegmentId, Vec<u8>> = BTreeMap::new();
-    for &segment in sizes.keys().rev() {
-        let path = segment_path(directory, segment);
-        let read = fs::read(&path).map_err(|source| failed("read", &path, source))?;
-        let begins = begins_with_checkpoint(&read, keys);
-        bytes.insert(segment, read);
-        // A damaged head says nothing; any other defect is told by `recover`.
-        if !matches!(begins, Ok(false) | Err(Defect::Damaged)) {
-            break;
-        }
-    }
-    let part = |(&segment, &size): (&SegmentId, &Size)| Part {
-        segment,
-        size,
-        bytes: bytes.get(&segment).map(Vec::as_slice),
-    };
-    let parts: Vec<Part<'_>> = sizes.iter().map(part).collect();
-    let directory = directory.to_path_buf();
-    recover(&parts, keys).map_err(|source| SpoolError::Log { directory, source })
+/// The number of the segment that has a file of this name.
+pub(super) fn number_of(name: &str) -> Option<SegmentId> {
+    let number = SegmentId(name.strip_suffix(SUFFIX)?.parse().ok()?);
+    (segment_name(number) == name).then_some(number)
 }
 
-/// The segments in a folder and the bytes of their files. Empty files are what a crash left of a name.
-///
-/// # Errors
-/// The folder cannot be read.
-pub(crate) fn segments(directory: &Path) -> Result<BTreeMap<SegmentId, Size>, SpoolError> {
-    let fail = |source| failed("read the folder", directory, source);
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(directory).map_err(fail)? {
-        let entry = entry.map_err(fail)?;
-        let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(SUFFIX)?.parse().ok());
-        let Some(number) = number else { continue };
-        let size = Size(entry.metadata().map_err(fail)?.len());
-        if size > Size::ZERO {
-            found.insert(SegmentId(number), size);
-        }
-    }
-    Ok(found)
+/// Whether something of this name belongs to a log, beside segments.
+pub(super) fn is_ours(name: &str) -> bool {
+    [LOCK, RESERVE, QUARANTINE].contains(&name)
 }
 
 const RANDOM: &str = "/dev/urandom";
@@ -200,25 +223,6 @@ fn random() -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes).max(1))
 }
 
-fn failed(doing: &'static str, path: &Path, source: io::Error) -> SpoolError {
+pub(super) fn failed(doing: &'static str, path: &Path, source: io::Error) -> SpoolError {
     SpoolError::Io { doing, path: path.into(), source }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_lock_ends_with_its_holder_although_a_copy_of_its_file_is_open() {
-        let name = format!("tidegate-lock-{}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        fs::create_dir_all(&directory).unwrap();
-        let first = lock(&directory, false).await.unwrap();
-        let copy = first.lock.try_clone().unwrap();
-        assert!(lock(&directory, false).await.is_err(), "two writers");
-        drop(first);
-        assert!(lock(&directory, false).await.is_ok());
-        drop(copy);
-        fs::remove_dir_all(directory).unwrap();
-    }
 }

@@ -1,11 +1,11 @@
 //! The file of the segment that grows, with room ahead of what is written.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use tidegate_core::log::room;
+
+use crate::disk::{Disk, DiskFile, How};
 
 /// Zeros, as many as are written at once.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
@@ -14,7 +14,7 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 /// file's length nor its blocks has only the bytes themselves to make safe.
 #[derive(Debug)]
 pub(super) struct Growing {
-    file: File,
+    file: Box<dyn DiskFile>,
     /// Where the next bytes go.
     end: u64,
     /// How long the file is.
@@ -26,8 +26,8 @@ impl Growing {
     ///
     /// # Errors
     /// What the system says; there is a file of this name, for one.
-    pub(super) fn create(path: &Path) -> io::Result<Growing> {
-        let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
+    pub(super) fn create(disk: &dyn Disk, path: &Path) -> io::Result<Growing> {
+        let file = disk.open(path, How::New)?;
         Ok(Growing { file, end: 0, length: 0 })
     }
 
@@ -36,7 +36,7 @@ impl Growing {
     /// # Errors
     /// What the system says: then nobody knows what of the bytes is there.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(bytes, self.end)?;
+        self.file.write_at(bytes, self.end)?;
         self.end += bytes.len() as u64;
         if self.end > self.length {
             self.length = self.end;
@@ -58,13 +58,13 @@ impl Growing {
     /// # Errors
     /// What the system says: then nobody knows what is safe.
     pub(super) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file.sync()
     }
 
     /// Gives back the room that is left. Where that fails it stays: zeros behind the last entry are no
     /// damage.
     pub(super) fn cut(&mut self) {
-        if self.file.set_len(self.end).is_ok() {
+        if self.file.set_length(self.end).is_ok() {
             self.length = self.end;
         }
     }
@@ -72,7 +72,7 @@ impl Growing {
     fn make_room(&mut self, mut left: usize) -> io::Result<()> {
         while left > 0 {
             let zeros = &ZEROS[..left.min(ZEROS.len())];
-            self.file.write_all_at(zeros, self.length)?;
+            self.file.write_at(zeros, self.length)?;
             self.length += zeros.len() as u64;
             left -= zeros.len();
         }
@@ -83,12 +83,13 @@ impl Growing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::Real;
 
     #[test]
     fn what_is_written_stands_before_zeros_until_they_are_cut() {
         let name = format!("tidegate-growing-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        let mut growing = Growing::create(&path).unwrap();
+        let mut growing = Growing::create(&Real, &path).unwrap();
         let mut written = Vec::new();
         for number in 1..=200_u8 {
             let bytes = vec![number; 1000];
@@ -100,7 +101,7 @@ mod tests {
             assert!(number > 1 || zeros.len() == room(1000), "{} bytes of room", zeros.len());
         }
         growing.sync().unwrap();
-        assert!(Growing::create(&path).is_err(), "the file is there");
+        assert!(Growing::create(&Real, &path).is_err(), "the file is there");
         growing.cut();
         assert_eq!(std::fs::read(&path).unwrap(), written);
         std::fs::remove_file(path).unwrap();

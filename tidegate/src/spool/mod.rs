@@ -8,10 +8,17 @@
 mod counts;
 mod encode;
 pub(crate) mod folder;
+#[cfg(test)]
+mod folder_tests;
 mod growing;
+mod lock;
+pub(crate) mod look;
 mod pending;
+mod quarantine;
 pub(crate) mod read;
 mod reserve;
+#[cfg(test)]
+mod trial;
 mod write;
 
 use std::io;
@@ -158,12 +165,13 @@ impl Spool {
         let (read, orders) = mpsc::channel();
         let (ready, is_ready) = watch::channel(false);
         let (safe, lengths) = watch::channel(lengths);
-        let reserve = Reserve::new(folder.reserve());
+        let reserve = Reserve::new(folder.shared_disk(), folder.reserve());
         let folder = Arc::new(folder);
         let reader = read::Reader {
             folder: folder.clone(),
             keys: options.keys.clone(),
             arrivals: arrivals.clone(),
+            commits: commits.clone(),
         };
         let pending = Arc::new(Pending::new(options.commit_max, options.commit_delay));
         let encoder = encode::Encoding {
@@ -247,7 +255,19 @@ pub fn tell_damage(recovery: &Recovery) {
                 tracing::error!(%segment, from, to, "the log is damaged here: left out, the rest is used");
             }
             Verdict::Header => {
-                tracing::error!(%segment, "a segment of the log cannot be read at all: left as it is");
+                tracing::error!(%segment, "a segment of the log cannot be read at all");
+            }
+            Verdict::Spare => {
+                tracing::error!(%segment, "one copy of a segment's header is damaged: the other is used");
+            }
+            Verdict::Other => {
+                tracing::error!(%segment, "the file of a segment holds another one: it is not used");
+            }
+            Verdict::Moved => {
+                tracing::error!(%segment, "the file of a segment holds another one: that is read here");
+            }
+            Verdict::Missing => {
+                tracing::error!(%segment, "a segment of the log is gone: what it held is lost");
             }
         }
     }

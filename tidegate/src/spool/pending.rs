@@ -109,6 +109,12 @@ impl Pending {
         numbers
     }
 
+    /// Whether there is nothing to do.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.lock().jobs.is_empty()
+    }
+
     /// Nothing more comes.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;

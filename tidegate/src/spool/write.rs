@@ -1,6 +1,5 @@
 //! The thread that writes: what is there goes to the file together and is made safe by one sync.
 
-use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,6 +18,7 @@ use super::{CommitCounts, Folder};
 use crate::port::Arrival;
 
 /// The thread's own.
+#[derive(Debug)]
 pub(super) struct Writing {
     pub(super) folder: Arc<Folder>,
     pub(super) pending: Arc<Pending>,
@@ -37,16 +37,21 @@ impl Writing {
     pub(super) fn run(mut self) {
         self.reserve.keep();
         while let Some(job) = self.pending.next() {
-            match job {
-                Job::Commit(commit) => self.commit(commit),
-                Job::Release(segments) => self.release(&segments),
-                Job::Finish(writes) => {
-                    let written = self.write(writes, &mut Vec::new());
-                    self.tell_length();
-                    if let Err(error) = written.and_then(|()| self.finish()) {
-                        // Nothing is lost: a segment without a footer is read whole.
-                        tracing::warn!(%error, "the log's last segment has no footer");
-                    }
+            self.work(job);
+        }
+    }
+
+    /// Does one job.
+    pub(super) fn work(&mut self, job: Job) {
+        match job {
+            Job::Commit(commit) => self.commit(commit),
+            Job::Release(segments) => self.release(&segments),
+            Job::Finish(writes) => {
+                let written = self.write(writes, &mut Vec::new());
+                self.tell_length();
+                if let Err(error) = written.and_then(|()| self.finish()) {
+                    // Nothing is lost: a segment without a footer is read whole.
+                    tracing::warn!(%error, "the log's last segment has no footer");
                 }
             }
         }
@@ -91,7 +96,8 @@ impl Writing {
         for Write { segment, is_new, bytes } in writes {
             if is_new {
                 self.finish()?;
-                self.file = Some((segment, Growing::create(&self.folder.path(segment))?));
+                let path = self.folder.path(segment);
+                self.file = Some((segment, Growing::create(self.folder.disk(), &path)?));
                 made.push(segment);
                 self.folder.sync()?;
             }
@@ -114,7 +120,8 @@ impl Writing {
     }
 
     fn delete(&self, segment: SegmentId) {
-        match fs::remove_file(self.folder.path(segment)) {
+        match self.folder.discard(segment) {
+            Ok(true) => self.commits.quarantined(),
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!(%error, %segment, "a segment that nothing needs stays");
             }

@@ -43,6 +43,7 @@ impl Folder {
             directory: self.path.join("records"),
             file_max: Size::from_mib(64),
             files: 2,
+            sync: true,
             classes: ["ls".into(), "lt".into()].into(),
         }))
     }
@@ -121,6 +122,7 @@ async fn a_folder_that_cannot_be_made_is_named_and_a_stop_is_heard() {
         directory: "/proc/nothing".into(),
         file_max: Size::from_mib(1),
         files: 2,
+        sync: true,
         classes: [].into(),
     }));
     let mut node = Node::start(options, 1, 100);

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use proptest::prelude::*;
 use tidegate_core::log::{
-    Entry, Found, Header, Opened, Part, Place, Scanner, SegmentId, Verdict, Walked, Window, fetch,
-    recover, walk,
+    Entry, Found, Header, Opened, Part, Place, Scanner, SegmentId, Walked, Window, fetch, recover,
+    walk,
 };
 use tidegate_core::record::StreamId;
 use tidegate_core::units::Size;
@@ -154,35 +154,6 @@ fn hostile_bytes_do_not_make_the_search_endless() {
     bytes.extend(hostile);
     let (found, damage) = entries_of(&opened, &bytes);
     assert_eq!((found.len(), damage.len()), (1, 1));
-}
-
-#[test]
-fn damage_in_one_segment_leaves_the_others() {
-    let entries = |segment, first: u64| {
-        let mut all = vec![checkpoint(segment, vec![])];
-        all.extend((first..first + 3).map(|seq| Entry::Record(record(1, seq, b"x").into())));
-        write(&[], &all).remove(0).bytes
-    };
-    // Neither of the later checkpoints is whole, so everything is read.
-    let (first, mut second, mut third) = (entries(1, 1), entries(2, 4), entries(3, 7));
-    let opened = Header::open(&second, &[]).unwrap();
-    second[opened.length + 3] ^= 1;
-    third[5] ^= 1;
-    let all = [&first, &second, &third];
-    let parts: Vec<Part<'_>> = (1..)
-        .zip(all)
-        .map(|(id, bytes)| Part {
-            segment: SegmentId(id),
-            size: Size(bytes.len() as u64),
-            bytes: Some(bytes),
-        })
-        .collect();
-    let recovery = recover(&parts, &[]).unwrap();
-    let live: Vec<_> = recovery.live().map(|(_, segment, run)| (segment.0, run)).collect();
-    assert_eq!(live, [(1, run(1, 3, 1)), (2, run(4, 6, 1))]);
-    let damage: Vec<_> =
-        recovery.damage.iter().map(|damage| (damage.segment.0, damage.verdict)).collect();
-    assert_eq!(damage, [(3, Verdict::Header), (2, Verdict::Corrupt)]);
 }
 
 #[test]

@@ -12,9 +12,11 @@ use tidegate_core::units::Size;
 use crate::log::samples::*;
 
 /// A finished segment of version 1 with one entry of each kind, plain and sealed. These files are never
-/// changed: a new version gets files of its own.
+/// changed: a new version gets files of its own. The first two are of the time before headers were there twice.
 const PLAIN: &[u8] = include_bytes!("golden/v1-plain.segment");
 const SEALED: &[u8] = include_bytes!("golden/v1-sealed.segment");
+const PLAIN_TWICE: &[u8] = include_bytes!("golden/v1-twice-plain.segment");
+const SEALED_TWICE: &[u8] = include_bytes!("golden/v1-twice-sealed.segment");
 
 fn read(opened: &Opened, segment: &[u8]) -> Vec<Entry> {
     let entry = |found| match found {
@@ -26,13 +28,15 @@ fn read(opened: &Opened, segment: &[u8]) -> Vec<Entry> {
 
 #[test]
 fn version_1_is_written_as_ever() {
-    assert!(segment(&[]) == PLAIN, "the plain format changed without a new version");
-    assert!(segment(&[key()]) == SEALED, "the sealed format changed without a new version");
+    assert!(segment(&[]) == PLAIN_TWICE, "the plain format changed without a new version");
+    assert!(segment(&[key()]) == SEALED_TWICE, "the sealed format changed without a new version");
 }
 
 #[test]
 fn version_1_is_read_as_ever() {
-    for (bytes, keys) in [(PLAIN, vec![]), (SEALED, vec![Key::new(&[1; 32]), key()])] {
+    let keys = vec![Key::new(&[1; 32]), key()];
+    let plain = [(PLAIN, vec![]), (PLAIN_TWICE, vec![])];
+    for (bytes, keys) in plain.into_iter().chain([(SEALED, keys.clone()), (SEALED_TWICE, keys)]) {
         let opened = Header::open(bytes, &keys).unwrap();
         assert_eq!(opened.header.node, name().node);
         assert_eq!((opened.header.incarnation, opened.header.boot), (0x1c9f, 0xb007));
@@ -54,6 +58,9 @@ fn the_places_that_any_version_keeps() {
     assert_eq!(PLAIN[..8], *b"tidegate");
     assert_eq!(PLAIN[8..12], [1, 0, 0, 0]);
     assert_eq!(SEALED[8..12], [1, 0, 1, 0]);
+    assert_eq!((&PLAIN_TWICE[8..12], &SEALED_TWICE[8..12]), (&[1, 0, 2, 0][..], &[1, 0, 3, 0][..]));
+    let header = usize::from(PLAIN_TWICE[12]);
+    assert_eq!(PLAIN_TWICE[..header], PLAIN_TWICE[4096..4096 + header]);
     // The first entry: checksum, length, sequence 100, kind checkpoint.
     let length = usize::from(PLAIN[12]);
     assert_eq!(PLAIN[length + 8..length + 17], [100, 0, 0, 0, 0, 0, 0, 0, 4]);
@@ -63,7 +70,7 @@ fn the_places_that_any_version_keeps() {
 fn nothing_of_a_sealed_payload_shows() {
     let shows = |bytes: &[u8], text: &[u8]| bytes.windows(text.len()).any(|part| part == text);
     for text in [b"plant/7".as_slice(), b"sensor 12", b"press"] {
-        assert!(shows(PLAIN, text) && !shows(SEALED, text));
+        assert!(shows(PLAIN, text) && !shows(SEALED, text) && !shows(SEALED_TWICE, text));
     }
 }
 
@@ -88,9 +95,9 @@ fn a_log_of_another_key_or_node_is_not_touched() {
     let error = recover(&[part(PLAIN)[0], next], &[]).unwrap_err();
     let shown = error.to_string();
     assert!(shown.contains("segment 9") && shown.contains("gate-7/0000000000000005"), "{shown}");
-    // A file under a wrong number is a damaged one.
+    // A file under a wrong number is not of this place.
     let wrong = Part { segment: SegmentId(3), size: Size(1), bytes: Some(PLAIN) };
-    assert_eq!(recover(&[wrong], &[]).unwrap().damage[0].verdict, Verdict::Header);
+    assert_eq!(recover(&[wrong], &[]).unwrap().damage[0].verdict, Verdict::Other);
 }
 
 #[test]
@@ -107,6 +114,7 @@ fn what_is_still_owed() {
     assert_eq!((packets("press"), packets("sensor 13")), (vec![1, 65_535], vec![7, 65_535]));
     assert_eq!(recovery.sessions.positions.values().copied().collect::<Vec<_>>(), [300]);
     assert_eq!(&*recovery.streams[&tidegate_core::record::StreamId(13)].name.source, "sensor 13");
+    // The segment before, in which a record was owed, is not there; but that one has its fate.
     assert!(recovery.damage.is_empty());
 }
 
@@ -116,6 +124,6 @@ fn what_is_still_owed() {
 fn write_golden_files() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/log/golden");
     std::fs::create_dir_all(folder).unwrap();
-    std::fs::write(format!("{folder}/v1-plain.segment"), segment(&[])).unwrap();
-    std::fs::write(format!("{folder}/v1-sealed.segment"), segment(&[key()])).unwrap();
+    std::fs::write(format!("{folder}/v1-twice-plain.segment"), segment(&[])).unwrap();
+    std::fs::write(format!("{folder}/v1-twice-sealed.segment"), segment(&[key()])).unwrap();
 }

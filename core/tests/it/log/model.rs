@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tidegate_core::log::{
-    Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Key, Part, Recovery, Run, SegmentId,
-    StreamName, StreamState, Writer, recover,
+    COPY_AT, Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Key, Part, Recovery, Run,
+    SegmentId, StreamName, StreamState, Writer, recover,
 };
 use tidegate_core::record::{Fate, StreamId};
 use tidegate_core::units::Size;
@@ -154,7 +154,8 @@ impl Life {
         let files: Vec<(u32, &[u8])> = files.collect();
         let base = files.iter().rposition(|(id, bytes)| {
             let bytes = if *id == segment { &bytes[..length] } else { bytes };
-            tidegate_core::log::begins_with_checkpoint(bytes, &self.keys).unwrap_or(false)
+            let segment = SegmentId(*id);
+            tidegate_core::log::begins_with_checkpoint(segment, bytes, &self.keys).unwrap_or(false)
         });
         let part = |(place, &(id, bytes)): (usize, &(u32, &'_ [u8]))| {
             let is_needed = base.is_none_or(|base| place >= base);
@@ -200,7 +201,9 @@ proptest! {
         ops.into_iter().for_each(|op| life.apply(op));
         // Every byte of the last two segments: a crash before that is the end of a shorter life.
         for (&segment, bytes) in life.files.iter().rev().take(2) {
-            for length in 0..=bytes.len() {
+            // Between the copies of the header nothing is written.
+            let head = bytes.len().min(300);
+            for length in (0..head).chain(COPY_AT..=bytes.len()) {
                 let recovery = life.recover(segment, length, bytes);
                 prop_assert_eq!(owed_of(&recovery), life.owed_at(segment, length), "{} bytes of {}", length, segment);
                 for (stream, last) in &life.last_seqs {

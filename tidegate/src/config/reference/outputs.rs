@@ -142,7 +142,7 @@ pub(super) fn link_files(file: &mut File) {
 }
 
 fn sink(file: &mut File) {
-    let SinkConfig { directory, file_max, files, discard } = SinkConfig::default();
+    let SinkConfig { directory, file_max, files, sync, discard } = SinkConfig::default();
     file.table("sink", "JSON lines files on this machine: sink = {} has all defaults.");
     file.key("sink.directory", &quoted(directory.display()), "Folder of the files.");
     file.key(
@@ -151,6 +151,12 @@ fn sink(file: &mut File) {
         "A file of this size is closed and a new one begun.",
     );
     file.key("sink.files", &files.to_string(), "Files kept; the oldest goes.");
+    file.key(
+        "sink.sync",
+        &sync.to_string(),
+        "Make lines safe on disk before their records are confirmed, all that wait by one sync. false: \
+         confirmed is what the kernel has, and a power cut loses it.",
+    );
     file.key("sink.discard", &discard.to_string(), "Write nothing: confirm and forget.");
 }
 

@@ -1,8 +1,8 @@
 //! The files of the sink: JSON lines, rotated by size. Blocking; only whole lines ever stay.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
@@ -12,12 +12,15 @@ use tidegate_core::record::Body;
 use tidegate_core::units::Time;
 
 use super::FileOptions;
+use crate::disk::{Disk, DiskFile, How, read_at};
 use crate::port::Transmit;
 
 /// Text written by one call, if no single line is longer: a batch of large records is not held twice.
 const CHUNK: usize = 256 * 1024;
 /// Bytes looked through at once for the end of the last whole line.
 const BLOCK: u64 = 64 * 1024;
+/// Who may read and write the folder, of what the process's mask leaves.
+const FOLDER: u32 = 0o777;
 
 /// One line.
 #[derive(Serialize)]
@@ -43,14 +46,14 @@ struct Line<'a> {
 
 /// A moment on both clocks, to tell arrivals in wall time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
+pub(crate) struct Moment {
     node: Time,
     unix_ns: Option<u64>,
 }
 
 impl Moment {
     /// The present, which the node's clock shows as `node`.
-    pub(super) fn now(node: Time) -> Self {
+    pub(crate) fn now(node: Time) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).ok();
         Moment { node, unix_ns: since.and_then(|since| since.as_nanos().try_into().ok()) }
     }
@@ -62,11 +65,14 @@ impl Moment {
 
 /// The file that is written.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(crate) struct Files {
+    disk: Arc<dyn Disk>,
     options: FileOptions,
-    file: File,
+    file: Box<dyn DiskFile>,
     /// Its length; it ends with a whole line.
     length: u64,
+    /// Whether it has lines that are not synced.
+    is_dirty: bool,
 }
 
 impl Files {
@@ -74,21 +80,45 @@ impl Files {
     ///
     /// # Errors
     /// With the path.
-    pub(super) fn open(options: FileOptions) -> io::Result<Self> {
+    pub(crate) fn open(disk: Arc<dyn Disk>, options: FileOptions) -> io::Result<Self> {
         let path = current(&options.directory);
-        let opened = fs::create_dir_all(&options.directory).and_then(|()| {
-            let file = OpenOptions::new().read(true).append(true).create(true).open(&path)?;
-            let length = whole_lines(&file)?;
-            file.set_len(length)?;
+        let open = || {
+            disk.make_folder(&options.directory, FOLDER)?;
+            let file = disk.open(&path, How::WriteOrMake)?;
+            let all = file.length()?;
+            let length = whole_lines(&*file, all)?;
+            if length < all {
+                file.set_length(length)?;
+            }
+            if options.sync {
+                // That there is such a file, and what a process before this one wrote and may have told.
+                file.sync()?;
+                disk.sync_folder(&options.directory)?;
+            }
             Ok((file, length))
-        });
-        let (file, length) = opened.map_err(|error| named(&path, &error))?;
-        Ok(Files { options, file, length })
+        };
+        let (file, length) = open().map_err(|error| named(&path, &error))?;
+        Ok(Files { disk, options, file, length, is_dirty: false })
     }
 
-    /// Writes a line for each record. Returns how many of them are in the file for sure.
-    pub(super) fn append(&mut self, moment: Moment, batch: &[Transmit]) -> (usize, io::Result<()>) {
+    /// Writes a line for each record, and makes them all safe by one sync. Returns how many of them are in the
+    /// file for sure. After an error the file must be opened anew: nobody knows what of it is safe.
+    pub(crate) fn append(&mut self, moment: Moment, batch: &[Transmit]) -> (usize, io::Result<()>) {
+        let (written, result) = self.write_all(moment, batch);
+        match self.sync() {
+            Ok(()) => (written, result),
+            Err(error) => (0, result.and(Err(named(&current(&self.options.directory), &error)))),
+        }
+    }
+
+    /// The lines, not yet safe; how many of them are whole.
+    fn write_all(&mut self, moment: Moment, batch: &[Transmit]) -> (usize, io::Result<()>) {
         let (mut text, mut written) = (Vec::new(), 0);
+        // Somebody may have emptied the file.
+        match self.file.length() {
+            Ok(length) => self.length = self.length.min(length),
+            Err(error) => return (0, Err(named(&current(&self.options.directory), &error))),
+        }
         for (place, order) in batch.iter().enumerate() {
             let line = line(&self.options, moment, order);
             if let Err(error) = serde_json::to_writer(&mut text, &line) {
@@ -108,15 +138,26 @@ impl Files {
 
     fn write(&mut self, text: &[u8]) -> io::Result<()> {
         if self.length >= self.options.file_max.0 {
-            rotate(&self.options)?;
-            *self = Files::open(self.options.clone())?;
+            // Lines of this very batch may stand in it.
+            self.sync()?;
+            rotate(&*self.disk, &self.options)?;
+            *self = Files::open(self.disk.clone(), self.options.clone())?;
         }
-        if let Err(error) = self.file.write_all(text) {
+        self.is_dirty = true;
+        if let Err(error) = self.file.write_at(text, self.length) {
             // Half a line would spoil the next one.
-            self.file.set_len(self.length)?;
+            self.file.set_length(self.length)?;
             return Err(error);
         }
         self.length += text.len() as u64;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        if self.is_dirty && self.options.sync {
+            self.file.sync()?;
+        }
+        self.is_dirty = false;
         Ok(())
     }
 }
@@ -125,12 +166,14 @@ impl Files {
 ///
 /// # Errors
 /// It does not; with the path.
-pub(super) fn probe(options: &FileOptions, bytes: usize) -> io::Result<()> {
+pub(crate) fn probe(disk: &dyn Disk, options: &FileOptions, bytes: usize) -> io::Result<()> {
     let path = options.directory.join("probe");
-    let tried = fs::create_dir_all(&options.directory)
-        .and_then(|()| fs::write(&path, vec![b'\n'; bytes]))
-        .and_then(|()| File::open(&path)?.sync_all());
-    match fs::remove_file(&path) {
+    let tried = disk.make_folder(&options.directory, FOLDER).and_then(|()| {
+        let file = disk.open(&path, How::WriteOrMake)?;
+        file.write_at(&vec![b'\n'; bytes], 0)?;
+        file.sync()
+    });
+    match disk.remove(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(&path, &error)),
         _ => {}
     }
@@ -138,14 +181,10 @@ pub(super) fn probe(options: &FileOptions, bytes: usize) -> io::Result<()> {
 }
 
 /// Length of the file up to the end of its last whole line.
-fn whole_lines(mut file: &File) -> io::Result<u64> {
-    let mut end = file.metadata()?.len();
-    let mut block = Vec::new();
+fn whole_lines(file: &dyn DiskFile, mut end: u64) -> io::Result<u64> {
     while end > 0 {
         let start = end.saturating_sub(BLOCK);
-        block.resize((end - start) as usize, 0);
-        file.seek(SeekFrom::Start(start))?;
-        file.read_exact(&mut block)?;
+        let block = read_at(file, start, (end - start) as usize)?;
         if let Some(place) = block.iter().rposition(|&byte| byte == b'\n') {
             return Ok(start + place as u64 + 1);
         }
@@ -158,18 +197,19 @@ fn current(directory: &Path) -> PathBuf {
     directory.join("records.jsonl")
 }
 
-fn rotate(options: &FileOptions) -> io::Result<()> {
+/// Gives each file the next number; the oldest goes.
+fn rotate(disk: &dyn Disk, options: &FileOptions) -> io::Result<()> {
     let closed = |number: u32| options.directory.join(format!("records.{number}.jsonl"));
     if options.files <= 1 {
-        return fs::remove_file(current(&options.directory));
+        return disk.remove(&current(&options.directory));
     }
     for number in (1..options.files - 1).rev() {
-        match fs::rename(closed(number), closed(number + 1)) {
+        match disk.rename(&closed(number), &closed(number + 1)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
-    fs::rename(current(&options.directory), closed(1))
+    disk.rename(&current(&options.directory), &closed(1))
 }
 
 fn named(path: &Path, error: &io::Error) -> io::Error {
@@ -200,10 +240,15 @@ fn line<'a>(options: &'a FileOptions, moment: Moment, order: &'a Transmit) -> Li
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
     use serde_json::Value;
     use tidegate_core::units::Size;
 
     use super::*;
+    use crate::disk::Real;
+    use crate::disk::model::{Memory, Random};
     use crate::output::test_protocol::whole;
 
     /// A folder of its own, removed at the end.
@@ -219,7 +264,13 @@ mod tests {
 
         fn options(&self, file_max: u64, files: u32) -> FileOptions {
             let classes = ["ls".into()].into();
-            FileOptions { directory: self.0.clone(), file_max: Size(file_max), files, classes }
+            FileOptions {
+                directory: self.0.clone(),
+                file_max: Size(file_max),
+                files,
+                sync: true,
+                classes,
+            }
         }
 
         fn lines(&self, name: &str) -> Vec<Value> {
@@ -242,7 +293,7 @@ mod tests {
     #[test]
     fn a_line_tells_all_of_a_record() {
         let folder = Folder::new("line");
-        let mut files = Files::open(folder.options(1 << 20, 2)).unwrap();
+        let mut files = Files::open(Arc::new(Real), folder.options(1 << 20, 2)).unwrap();
         let batch = [whole(1, b"21.5"), Transmit { again: true, ..whole(2, &[0xff, 0]) }];
         let (written, result) = files.append(moment(), &batch);
         assert!(written == 2 && result.is_ok());
@@ -259,7 +310,7 @@ mod tests {
     #[test]
     fn old_files_go() {
         let folder = Folder::new("rotate");
-        let mut files = Files::open(folder.options(1, 3)).unwrap();
+        let mut files = Files::open(Arc::new(Real), folder.options(1, 3)).unwrap();
         for id in 1..=5 {
             assert_eq!(files.append(moment(), &[whole(id, b"x")]).0, 1);
         }
@@ -269,12 +320,49 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_is_synced_before_it_is_confirmed() {
+        for seed in 0..200 {
+            let (disk, mut random) = (Memory::default(), Random::new(seed));
+            let options = Folder::new("memory").options(700, 1000);
+            let (mut confirmed, mut files) = (Vec::new(), None);
+            for id in 1..=30 {
+                let of_disk: Arc<dyn Disk> = Arc::new(disk.clone());
+                let opened = files.take().map_or_else(|| Files::open(of_disk, options.clone()), Ok);
+                if random.one_in(8) {
+                    disk.fail_syncs(1);
+                }
+                let Ok(mut sink) = opened else { continue };
+                let batch = [whole(2 * id, b"one"), whole(2 * id + 1, b"two")];
+                let (written, result) = sink.append(moment(), &batch);
+                confirmed.extend(batch[..written].iter().map(|order| order.id.0));
+                files = result.is_ok().then_some(sink);
+                if random.one_in(10) {
+                    (files, _) = (None, disk.restart(&mut random, true));
+                }
+            }
+            drop(files);
+            disk.restart(&mut random, true);
+            let mut lines = BTreeSet::new();
+            for path in disk.files(&options.directory) {
+                let content = disk.content(&path);
+                let all = content.split(|&byte| byte == b'\n');
+                for line in all.filter_map(|line| serde_json::from_slice::<Value>(line).ok()) {
+                    let id = line["id"].as_str().unwrap().rsplit('/').next().unwrap();
+                    lines.insert(id.parse::<u64>().unwrap());
+                }
+            }
+            assert!(confirmed.len() > 10, "{confirmed:?}");
+            assert!(confirmed.iter().all(|id| lines.contains(id)), "seed {seed}: {confirmed:?}");
+        }
+    }
+
+    #[test]
     fn half_a_line_of_an_earlier_life_is_cut_off() {
         let folder = Folder::new("torn");
         fs::create_dir_all(&folder.0).unwrap();
         let torn = format!("{{\"id\":1}}\n{{\"id\":\"{}", "x".repeat(200_000));
         fs::write(folder.0.join("records.jsonl"), torn).unwrap();
-        let mut files = Files::open(folder.options(1 << 20, 2)).unwrap();
+        let mut files = Files::open(Arc::new(Real), folder.options(1 << 20, 2)).unwrap();
         assert_eq!(files.append(moment(), &[whole(2, b"x")]).0, 1);
         assert_eq!(folder.lines("records.jsonl").len(), 2);
     }
@@ -285,10 +373,11 @@ mod tests {
             directory: "/proc/nothing".into(),
             file_max: Size(1),
             files: 1,
+            sync: true,
             classes: [].into(),
         };
-        let error = Files::open(options.clone()).unwrap_err().to_string();
+        let error = Files::open(Arc::new(Real), options.clone()).unwrap_err().to_string();
         assert!(error.starts_with("/proc/nothing/records.jsonl: "), "{error}");
-        assert!(probe(&options, 10).is_err());
+        assert!(probe(&Real, &options, 10).is_err());
     }
 }

@@ -1,9 +1,10 @@
 //! The embedded sink: rotated files of JSON lines on this machine, or nothing at all.
 //!
-//! A record is confirmed when its line is handed to the kernel whole. Where the disk takes no more, no
+//! A record is confirmed when its line is on disk whole: all that waits is written together and made safe by one
+//! sync, and `sync = false` confirms what is handed to the kernel. Where the disk takes no more, no
 //! line stays half written, the lanes go down, and the sink tries until there is room again.
 
-mod files;
+pub(crate) mod files;
 
 use std::io;
 use std::path::PathBuf;
@@ -18,10 +19,11 @@ use tokio::time::sleep;
 
 use self::files::{Files, Moment};
 use super::backoff::Backoff;
+use crate::disk::Real;
 use crate::port::{Feedback, Order, OutputPort, Stopping, Transmit};
 
-/// Orders taken together at most.
-const BATCH_MAX: usize = 256;
+/// Orders taken together at most. What is ordered meanwhile waits for the sync, and goes together then.
+const BATCH_MAX: usize = 4096;
 
 /// Where records go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub struct FileOptions {
     pub file_max: Size,
     /// Files kept, the one that is written included; the oldest goes.
     pub files: u32,
+    /// Whether lines are made safe on disk before their records are confirmed.
+    pub sync: bool,
     /// Names of the classes.
     pub classes: Arc<[Arc<str>]>,
 }
@@ -80,7 +84,7 @@ struct Sink {
 
 impl Sink {
     async fn serve(&mut self, orders: &mut mpsc::UnboundedReceiver<Order>) -> Result<(), Stopping> {
-        let mut batch = Vec::with_capacity(BATCH_MAX);
+        let mut batch = Vec::new();
         self.announce(PathState::Up).await?;
         loop {
             if orders.recv_many(&mut batch, BATCH_MAX).await == 0 {
@@ -133,7 +137,7 @@ impl Sink {
             let (files, options) = (self.files.take(), options.clone());
             let moment = Moment::now(self.feedback.now());
             let work = tokio::task::spawn_blocking(move || {
-                let opened = files.map_or_else(|| Files::open(options), Ok);
+                let opened = files.map_or_else(|| Files::open(Arc::new(Real), options), Ok);
                 let (files, written, result) = match opened {
                     Ok(mut files) => {
                         let (written, result) = files.append(moment, &whole);
@@ -180,7 +184,7 @@ impl Sink {
             let Some(options) = self.options.clone() else { break };
             // Lines are longer than payloads; a little more than what was refused must fit.
             let bytes = failure.bytes.clamp(4096, 1 << 20) * 2;
-            let probe = tokio::task::spawn_blocking(move || files::probe(&options, bytes));
+            let probe = tokio::task::spawn_blocking(move || files::probe(&Real, &options, bytes));
             if probe.await.map_err(|_| Stopping)?.is_ok() {
                 break;
             }

@@ -1,0 +1,481 @@
+//! A world: a node with its log and its sink on one disk, publishers, and an account of what was promised.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::iter::Sum;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::capacity::LawName;
+use tidegate_core::class::{ClassId, Classes, default_classes};
+use tidegate_core::io::{
+    Destination, Event, Fetch, Input, Output, OutputId, PathId, PathState, UplinkId,
+};
+use tidegate_core::log::{LogName, SegmentId, Verdict};
+use tidegate_core::node::Node;
+use tidegate_core::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_core::record::{
+    AcceptMode, Body, DeliveryId, Offered, Properties, RefuseReason, SourceId, Token,
+};
+use tidegate_core::rules::{FullPolicy, Rule, Rules};
+use tidegate_core::schedule::SchedulerName;
+use tidegate_core::units::{Size, Time};
+
+use super::harm::{Destroyed, Harm, harm};
+use super::machine::{self, Machine};
+use crate::disk::model::{Memory, Random};
+use crate::output::sink::FileOptions;
+use crate::output::sink::files::{Files, Moment};
+use crate::port::Transmit;
+
+/// Steps of a life.
+const STEPS: usize = 150;
+/// Where the sink writes.
+const SINK: &str = "/sink";
+
+/// The name that a payload begins with.
+pub(super) fn name_of(payload: &[u8]) -> u64 {
+    let text = std::str::from_utf8(payload).expect("every payload is text");
+    let name = text.split('.').next().and_then(|name| name.parse().ok()).expect("it has a name");
+    assert!(*payload == *payload_of(name, payload.len()), "a payload was changed");
+    name
+}
+
+fn payload_of(name: u64, size: usize) -> Bytes {
+    let mut text = format!("{name:08}.");
+    while text.len() < size {
+        text.push(char::from(b'a' + (name % 26) as u8));
+    }
+    text.into()
+}
+
+/// How often a life saw what it is for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tallies {
+    pub(super) accepted: u64,
+    pub(super) refused: u64,
+    pub(super) failed: u64,
+    pub(super) cuts: u64,
+    pub(super) kills: u64,
+    /// Records of which the disk destroyed the copy in the log.
+    pub(super) destroyed: u64,
+    /// Of these, acknowledged ones that are not in the sink.
+    pub(super) lost: u64,
+    /// Of these, those whose segment was named.
+    pub(super) named: u64,
+}
+
+impl Sum for Tallies {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Tallies::default(), |sum, one| Tallies {
+            accepted: sum.accepted + one.accepted,
+            refused: sum.refused + one.refused,
+            failed: sum.failed + one.failed,
+            cuts: sum.cuts + one.cuts,
+            kills: sum.kills + one.kills,
+            destroyed: sum.destroyed + one.destroyed,
+            lost: sum.lost + one.lost,
+            named: sum.named + one.named,
+        })
+    }
+}
+
+/// A process.
+#[derive(Debug)]
+struct Process {
+    node: Node,
+    machine: Machine,
+    sink: Option<Files>,
+    now: Time,
+    fetches: VecDeque<Fetch>,
+    orders: VecDeque<Transmit>,
+    is_up: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct World {
+    random: Random,
+    harm: Harm,
+    disk: Memory,
+    boots: u64,
+    segment: u64,
+    commit_max: usize,
+    sink: FileOptions,
+    process: Option<Process>,
+    offered: u64,
+    accepted: BTreeSet<u64>,
+    destroyed: Destroyed,
+    named: BTreeSet<SegmentId>,
+    tallies: Tallies,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, harm: Harm) -> World {
+        let mut random = Random::new(seed);
+        let segment = [1_500, 4_000, 30_000][random.below(3)];
+        let file_max = Size([2_000, 20_000, 1 << 20][random.below(3)]);
+        let sink = FileOptions {
+            directory: PathBuf::from(SINK),
+            file_max,
+            // Nothing goes: what was confirmed is counted at the end.
+            files: 10_000,
+            sync: true,
+            classes: ["ls".into(), "nm".into(), "lt".into()].into(),
+        };
+        World {
+            commit_max: [1, 4, 256][random.below(3)],
+            random,
+            harm,
+            disk: Memory::default(),
+            boots: 0,
+            segment,
+            sink,
+            process: None,
+            offered: 0,
+            accepted: BTreeSet::new(),
+            destroyed: Destroyed::new(),
+            named: BTreeSet::new(),
+            tallies: Tallies::default(),
+        }
+    }
+
+    pub(super) fn run(&mut self) {
+        for _ in 0..STEPS {
+            if self.process.is_none() && !self.start() {
+                self.restart(true);
+                continue;
+            }
+            self.step();
+            if self.disk.is_off() {
+                self.restart(true);
+            } else if self.random.one_in(70) {
+                let is_cut = !self.random.one_in(3);
+                self.restart(is_cut);
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        match self.random.below(20) {
+            0..=5 => self.offer(),
+            6..=9 => self.write(),
+            10 => _ = self.read_back(),
+            11..=13 => self.deliver(),
+            14 => {
+                let calls = self.random.below(25) as u64;
+                self.disk.cut_after(1 + calls);
+            }
+            15 if self.random.one_in(3) => self.disk.fail_syncs(1),
+            16 if self.random.one_in(3) => {
+                let free = self.random.below(12_000);
+                let is_full = self.random.one_in(2);
+                self.disk.fill(is_full.then_some(free));
+            }
+            _ => {
+                let span = Duration::from_millis(self.random.below(400) as u64);
+                self.advance(span);
+            }
+        }
+    }
+
+    /// Another process begins; false if the disk refuses, which only one without power does.
+    fn start(&mut self) -> bool {
+        self.boots += 1;
+        let options = machine::options(self.commit_max);
+        let Ok(begun) = machine::open(&self.disk, &options, self.boots) else { return false };
+        let damaged = begun.recovery.damage.iter().filter(|damage| damage.verdict != Verdict::Torn);
+        self.named.extend(damaged.map(|damage| damage.segment));
+        let node_options = node_options(self.segment, begun.incarnation, self.boots);
+        let node = Node::resume(node_options, begun.recovery.clone()).expect("good options");
+        let NodeOptions { name: node_name, incarnation, outputs, .. } = node.options();
+        let outputs = outputs.iter().map(|output| output.name.clone()).collect();
+        let (incarnation, boot) = (*incarnation, self.boots);
+        let name = LogName { node: node_name.clone(), incarnation, boot, outputs };
+        let machine = Machine::new(begun, name, &options);
+        let mut process = Process {
+            node,
+            machine,
+            sink: None,
+            now: Time::from_millis(1000),
+            fetches: VecDeque::new(),
+            orders: VecDeque::new(),
+            is_up: false,
+        };
+        let open = |source| {
+            let (source, name, relays) =
+                (SourceId(source), format!("sensor {source}").into(), None);
+            Input::Control(tidegate_core::io::Control::Open { source, name, relays })
+        };
+        (0..3).for_each(|source| process.node.handle(process.now, open(source)));
+        self.process = Some(process);
+        self.poll();
+        true
+    }
+
+    fn restart(&mut self, is_cut: bool) {
+        match is_cut {
+            true => self.tallies.cuts += 1,
+            false => self.tallies.kills += 1,
+        }
+        self.process = None;
+        self.disk.restart(&mut self.random, is_cut);
+        if is_cut && self.random.one_in(2) {
+            let gone = harm(&self.disk, &mut self.random, self.harm);
+            self.tallies.destroyed += gone.len() as u64;
+            for (name, told) in gone {
+                self.destroyed.entry(name).or_insert(told);
+            }
+        }
+    }
+
+    fn handle(&mut self, input: Input) {
+        let Some(process) = &mut self.process else { return };
+        process.node.handle(process.now, input);
+        self.poll();
+    }
+
+    fn poll(&mut self) {
+        while let Some(process) = &mut self.process
+            && let Some(output) = process.node.poll(process.now)
+        {
+            match output {
+                Output::Append(appends) => process.machine.append(appends),
+                Output::Release(segments) => process.machine.release(segments),
+                Output::Fetch(order) => process.fetches.push_back(order),
+                Output::Accept { token, result, .. } => match result {
+                    Ok(()) => self.tallies.accepted += u64::from(self.accepted.insert(token.0)),
+                    Err(RefuseReason::Storage) => self.tallies.refused += 1,
+                    Err(_) => {}
+                },
+                Output::Transmit { path, id, range, again, .. } => {
+                    let size = process.node.size_of(id).map_or(0, |size| size.0);
+                    let record = process.node.record(id).expect("it is held").clone();
+                    let (lane, epoch, class) = (path.lane, 0, ClassId(0));
+                    let (start, end) = (range.start, range.end);
+                    let order =
+                        Transmit { id, lane, epoch, record, class, start, end, size, again };
+                    process.orders.push_back(order);
+                }
+                Output::Report(Event::LogLacks { segment, .. }) => _ = self.named.insert(segment),
+                _ => {}
+            }
+        }
+    }
+
+    fn offer(&mut self) {
+        let Some(process) = &self.process else { return };
+        let mut offers = Vec::new();
+        for _ in 0..1 + self.random.below(5) {
+            self.offered += 1;
+            let size = 10 + self.random.below(700);
+            let source = SourceId(self.random.below(3) as u32);
+            offers.push(Offered {
+                source,
+                token: Some(Token(self.offered)),
+                key: Bytes::from_static(b"plant/1"),
+                properties: Properties::default(),
+                body: Body::Resident(payload_of(self.offered, size)),
+                read_at: process.now,
+                source_unix_ns: None,
+                ttl: None,
+                foreign: None,
+                packet: None,
+            });
+        }
+        self.handle(Input::Arrived(offers));
+    }
+
+    /// The thread that writes does what it has, and the node hears of it.
+    fn write(&mut self) {
+        let many = 1 + self.random.below(4);
+        for _ in 0..many {
+            let Some(process) = &mut self.process else { return };
+            if !process.machine.write() {
+                break;
+            }
+            self.hear();
+        }
+    }
+
+    fn hear(&mut self) {
+        while let Some(input) = self.process.as_mut().and_then(|process| process.machine.hear()) {
+            if matches!(input, Input::AppendFailed { .. }) {
+                self.tallies.failed += 1;
+            }
+            self.handle(input);
+        }
+    }
+
+    fn read_back(&mut self) -> bool {
+        let Some(process) = &mut self.process else { return false };
+        let Some(order) = process.fetches.pop_front() else { return false };
+        let fetched = process.machine.fetch(&order);
+        if fetched.damaged.is_some() {
+            self.named.insert(order.segment);
+        }
+        self.handle(Input::Fetched(fetched));
+        true
+    }
+
+    /// The sink takes what was ordered, and confirms what is safe; it goes down and up again with its disk.
+    fn deliver(&mut self) {
+        let Some(process) = &mut self.process else { return };
+        let lanes = process.node.options().scheduler.lanes(&process.node.options().classes);
+        let paths = (0..lanes).map(|lane| PathId { output: OutputId(0), lane });
+        if !process.is_up {
+            process.is_up = true;
+            let state = PathState::Up;
+            paths.for_each(|path| self.handle(Input::PathState { path, state }));
+            return;
+        }
+        let many = 1 + self.random.below(8);
+        let mut whole = Vec::new();
+        for _ in 0..many {
+            let Some(process) = &mut self.process else { return };
+            let Some(order) = process.orders.pop_front() else { break };
+            let (id, bytes) = (order.id, Size(order.end - order.start));
+            if order.end >= order.size {
+                whole.push(order);
+            }
+            self.handle(Input::Sent { id, bytes });
+        }
+        let Some(process) = self.process.as_mut().filter(|_| !whole.is_empty()) else { return };
+        let moment = Moment::now(process.now);
+        let opened = match process.sink.take() {
+            Some(sink) => Ok(sink),
+            None => Files::open(Arc::new(self.disk.clone()), self.sink.clone()),
+        };
+        let (written, sink) = match opened {
+            Ok(mut sink) => {
+                let (written, result) = sink.append(moment, &whole);
+                (written, result.is_ok().then_some(sink))
+            }
+            Err(_) => (0, None),
+        };
+        let is_down = sink.is_none();
+        process.sink = sink;
+        let ids: Vec<DeliveryId> = whole[..written].iter().map(|order| order.id).collect();
+        let destination = Destination::Output(OutputId(0));
+        // A confirmation may get lost with its connection; the record then goes again.
+        let is_unheard = self.random.one_in(20);
+        if !is_unheard {
+            self.handle(Input::Confirmed { destination, ids });
+        }
+        if (is_down || is_unheard)
+            && let Some(process) = &mut self.process
+        {
+            process.is_up = false;
+            process.orders.clear();
+            let state = PathState::Down;
+            paths.for_each(|path| self.handle(Input::PathState { path, state }));
+        }
+    }
+
+    fn advance(&mut self, span: Duration) {
+        let Some(process) = &mut self.process else { return };
+        let end = process.now + span;
+        while let Some(process) = &mut self.process
+            && let Some(at) = process.node.next_timeout().filter(|&at| at <= end)
+        {
+            process.now = at;
+            self.poll();
+        }
+        if let Some(process) = &mut self.process {
+            process.now = end;
+        }
+        self.poll();
+        self.hear();
+    }
+
+    /// Everything works, until nothing is owed; then the power fails once more.
+    pub(super) fn finish(mut self) -> Tallies {
+        self.restart(true);
+        assert!(self.start(), "a log cannot be used");
+        for round in 0.. {
+            let held = self.process.as_ref().map_or(0, |process| process.node.held());
+            assert!(round < 5_000, "{held} records are never sent");
+            while self.process.as_mut().is_some_and(|process| process.machine.write()) {
+                self.hear();
+            }
+            while self.read_back() {}
+            self.deliver();
+            self.advance(Duration::from_millis(20));
+            let process = self.process.as_ref().expect("nothing ends it");
+            if process.node.held() == 0 && process.fetches.is_empty() && round > 10 {
+                break;
+            }
+        }
+        self.process = None;
+        self.disk.restart(&mut self.random, true);
+        self.check();
+        self.tallies
+    }
+
+    fn check(&mut self) {
+        let sunk = self.sunk();
+        for name in self.accepted.difference(&sunk) {
+            let told = self.destroyed.get(name);
+            let Some((segment, is_known)) = told else { panic!("{name} is accepted and lost") };
+            self.tallies.lost += 1;
+            self.tallies.named += u64::from(self.named.contains(segment));
+            assert!(
+                !is_known || self.named.contains(segment),
+                "{name} of {segment} is lost and not named: {:?}",
+                self.named
+            );
+        }
+    }
+
+    /// Names of the records in the sink.
+    fn sunk(&self) -> BTreeSet<u64> {
+        let mut all = BTreeSet::new();
+        for path in self.disk.files(Path::new(SINK)) {
+            let content = self.disk.content(&path);
+            for line in content.split(|&byte| byte == b'\n') {
+                // What was never confirmed may be there in part.
+                let Ok(line) = serde_json::from_slice::<serde_json::Value>(line) else { continue };
+                let Some(text) = line["text"].as_str() else { continue };
+                let name = name_of(text.as_bytes());
+                assert!(name >= 1 && name <= self.offered, "nobody offered {name}");
+                all.insert(name);
+            }
+        }
+        all
+    }
+}
+
+fn node_options(segment: u64, incarnation: u64, boot: u64) -> NodeOptions {
+    let classes = Classes::new(default_classes()).expect("the paper's classes");
+    let all = Rule::catch_all(&classes, vec![OutputId(0)]);
+    let rule = Rule {
+        accept: AcceptMode::Durable,
+        full: FullPolicy::Reject,
+        bound: Size(1 << 20),
+        memory: Size(4_000),
+        ..all
+    };
+    let output = OutputOptions {
+        name: "sink".into(),
+        uplink: UplinkId(0),
+        overhead: Size(0),
+        unconfirmed_max: 50,
+    };
+    let uplink =
+        UplinkOptions { name: "disk".into(), law: LawName::Unlimited, cap: None, remembered: None };
+    let (bound, segment) = (Size(1 << 20), Size(segment));
+    NodeOptions {
+        name: "gate".into(),
+        incarnation,
+        rules: Rules::new(vec![rule]).expect("one rule"),
+        classes,
+        uplinks: vec![uplink],
+        outputs: vec![output],
+        scheduler: SchedulerName::Tidegate,
+        memory: Size(8_000),
+        inbound: None,
+        record_max: Size(2_000),
+        log: Some(LogOptions { boot, bound, segment, backlog: BacklogOrder::OldestFirst }),
+        fleet: None,
+    }
+}
