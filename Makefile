@@ -7,7 +7,7 @@ TIME ?= 60
 CARGO ?= cargo
 LAB = $(CARGO) run --release --locked --quiet -p tidegate-lab --
 
-.PHONY: help run demo check test test-full python wheel setup rivals sim lab bench report bench-full deb cross fuzz docs deny
+.PHONY: help run demo check test test-full power-cut python wheel setup rivals sim lab bench report bench-full deb cross fuzz docs deny
 help:
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' Makefile
 run: ## the demo: alarms and bulk through a 2 Mbit/s uplink (needs Rust, a C and C++ compiler, cmake)
@@ -29,6 +29,9 @@ sim: ## one scenario in virtual time: NAME, SEED
 	$(LAB) sim $(or $(NAME),node-hol) --seed $(SEED)
 lab: ## the long runs: many seeds (SEEDS), rivals in namespaces, strangers, every fuzz target (FUZZ_TIME seconds each)
 	SEEDS=$(SEEDS) scripts/lab.sh
+power-cut: ## real power cuts by the image of a loop device: OUTPUT=sink or mqtt, CUTS (needs root)
+	$(CARGO) build --release --locked -p tidegate
+	scripts/power-cut.py --output $(or $(OUTPUT),sink) --cuts $(or $(CUTS),3)
 report: ## a page of all that was measured here: target/results/report.md
 	$(LAB) report
 bench: ## the short set of benchmarks (10 minutes), recorded; or one: NAME=backlog, core, hol, ingest, kill9, link-h, load, overhead, spool

@@ -168,7 +168,7 @@ def cut(arguments, work):
         collector.start()
     config = work / "node.toml"
     config.write_text(
-        f'[node]\nname = "gate"\n[log]\ndirectory = "{disk}/log"\n'
+        f'[node]\nname = "gate"\nstop_timeout = "60s"\n[log]\ndirectory = "{disk}/log"\n'
         f'[[input]]\nmqtt = {{ listen = "127.0.0.1:{listen}" }}\n'
         f'[http]\nlisten = "127.0.0.1:{free_port()}"\n[[output]]\nname = "far"\n{output}\n'
     )
