@@ -21,6 +21,8 @@ echo "== sim node-seeds, $SEEDS seeds"
 lab sim node-seeds --seeds "$SEEDS"
 echo "== node and log through crashes, $SEEDS seeds"
 TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet --workspace --test it crash::
+# The shipped log, spool and sink on disks that fail: about 20 worlds a second and processor.
+TIDEGATE_SEEDS="${STORAGE_SEEDS:-100000}" cargo test --locked --quiet --workspace --lib spool::trial::
 echo "== fleets through faults, $SEEDS seeds"
 TIDEGATE_SEEDS="$SEEDS" cargo test --locked --quiet --workspace --test it fleet::faults::
 echo "== properties, new cases"

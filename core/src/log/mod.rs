@@ -13,7 +13,7 @@
 //! | `writer` | from entries to what must be written |
 //! | `room` | how much of a file is zeros ahead of that |
 //! | `scan` | from bytes to entries, past damage |
-//! | `recover` | from segments to what is still owed |
+//! | `recover`, `damage` | from segments to what is still owed, and what is not as it should be |
 //! | `fetch` | records of a backlog, read back |
 //! | `walk` | a segment read in windows, for the tools |
 //! | `survey` | what a segment holds, and how sound it is |
@@ -23,6 +23,7 @@
 mod body;
 mod codec;
 mod crc;
+mod damage;
 mod entry;
 mod fates;
 mod fetch;
@@ -42,6 +43,7 @@ mod writer;
 use std::fmt;
 
 pub use self::crc::crc32c;
+pub use self::damage::{Damage, Verdict};
 pub use self::entry::{
     Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Footer, IndexPoint, LoggedRecord,
     StreamName, StreamPart, StreamState, WallTime,
@@ -51,9 +53,7 @@ pub use self::fetch::{Fetched, Window, fetch};
 pub use self::header::{COPY_AT, HEADER_MAX, Header, MAGIC, Opened, SEALED, TWICE, VERSION};
 pub use self::life::{Delivery, End, Life};
 pub use self::order::{Append, Fetch};
-pub use self::recover::{
-    Damage, Part, RecoveredStream, Recovery, Verdict, begins_with_checkpoint, recover,
-};
+pub use self::recover::{Part, RecoveredStream, Recovery, begins_with_checkpoint, recover};
 pub use self::room::room;
 pub use self::runs::{Run, Runs, Taken};
 pub use self::scan::{END, FRAME, Found, Frame, Scanner, find_footer, read_footer};

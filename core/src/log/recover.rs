@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::damage::{Damage, Verdict};
 use super::entry::{
     Checkpoint, Chunk, Destinations, Entry, FateRun, LoggedRecord, StreamName, StreamState,
 };
@@ -31,51 +32,6 @@ pub struct Part<'a> {
     /// All of them; `None` for segments before the last one that begins with a checkpoint. None at all (`Some` of
     /// nothing) for one that is in quarantine.
     pub bytes: Option<&'a [u8]>,
-}
-
-/// Bytes that hold nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// In which segment.
-    pub segment: SegmentId,
-    /// Where they begin, in bytes from the segment's beginning.
-    pub from: u64,
-    /// Where they end.
-    pub to: u64,
-    /// What they look like.
-    pub verdict: Verdict,
-}
-
-/// What damage looks like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The end of a segment that was being written: what was never acknowledged, if the disk is honest.
-    Torn,
-    /// Something before whole entries: what was written is not there any more.
-    Corrupt,
-    /// The header, both copies of it: nothing of the segment can be read.
-    Header,
-    /// One copy of the header: the other one is read, and nothing is lost.
-    Spare,
-    /// The whole file: it holds another segment than the one that its name says.
-    Other,
-    /// The whole file: the segment of its number does not stand in it, but one that does not stand in its own.
-    /// That one is read here, and nothing is lost.
-    Moved,
-    /// There is no file, and the log needs what it held.
-    Missing,
-}
-
-impl Verdict {
-    /// Whether a crash alone leaves this behind, or nothing is lost by it.
-    pub fn is_harmless(self) -> bool {
-        matches!(self, Verdict::Torn | Verdict::Spare | Verdict::Moved)
-    }
-
-    /// Whether nothing of the segment can be read.
-    pub fn is_of_all(self) -> bool {
-        matches!(self, Verdict::Header | Verdict::Other | Verdict::Missing)
-    }
 }
 
 /// A stream that a log knows.
@@ -139,9 +95,12 @@ impl Recovery {
     /// Notes that a segment is not what its name says: its file is of no use to this log.
     pub fn condemn(&mut self, segment: SegmentId, verdict: Verdict) {
         let mut known = self.damage.iter_mut().filter(|damage| damage.segment == segment);
-        let is_same = |damage: &&mut Damage| [verdict, Verdict::Missing].contains(&damage.verdict);
+        // What is missing is told better by what stands in its place.
+        let is_same = |damage: &&mut Damage| {
+            let is_missing = damage.verdict == Verdict::Missing && verdict.is_of_all();
+            damage.verdict == verdict || is_missing
+        };
         if let Some(known) = known.find(is_same) {
-            // What is missing is told better by what stands in its place.
             known.verdict = verdict;
         } else {
             let to = self.segments.get(&segment).map_or(0, |size| size.0);

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::damage::{Damage, Verdict};
 use super::entry::{Entry, Footer, LoggedRecord, StreamPart};
 use super::header::Opened;
-use super::recover::{Damage, Verdict};
 use super::scan::Found;
 use crate::limits::LOG_DAMAGES_MAX;
 use crate::record::StreamId;

@@ -10,7 +10,7 @@ use super::unappended::Unappended;
 use crate::io::Append;
 use crate::limits::{FATES_DELAY, FATES_MAX, LOG_SEGMENT_MAX, LOG_SESSIONS_MAX, UNAPPENDED_MAX};
 use crate::log::{
-    Checkpoint, Entry, FRAME, FateRun, Fated, Recovery, Run, SegmentId, SessionPosition,
+    COPY_AT, Checkpoint, Entry, FRAME, FateRun, Fated, Recovery, Run, SegmentId, SessionPosition,
     TAG_LENGTH, WallTime,
 };
 use crate::options::LogOptions;
@@ -68,7 +68,11 @@ impl Store {
     /// Goes on where a recovered log ends, in a segment of its own.
     pub(super) fn new(options: LogOptions, recovery: &Recovery) -> Self {
         let next = recovery.next_segment();
-        let segment = |(&id, &bytes): (&SegmentId, &Size)| (id, Segment { bytes, live: 0 });
+        // As in segments of its own, headers do not count.
+        let of_entries = |bytes: Size| Size(bytes.0.saturating_sub(COPY_AT as u64));
+        let segment = |(&id, &bytes): (&SegmentId, &Size)| {
+            (id, Segment { bytes: of_entries(bytes), live: 0 })
+        };
         Store {
             options,
             appends: Vec::new(),
@@ -76,7 +80,7 @@ impl Store {
             unappended: BTreeMap::new(),
             unappended_bytes: Size::ZERO,
             segments: recovery.segments.iter().map(segment).collect(),
-            bytes: recovery.segments.values().copied().sum(),
+            bytes: recovery.segments.values().map(|&bytes| of_entries(bytes)).sum(),
             last_segment: SegmentId(next.0 - 1),
             own_since: next,
             must_begin: true,

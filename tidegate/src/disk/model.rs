@@ -187,9 +187,9 @@ impl Content {
                 _ => !random.one_in(3),
             };
             let torn = if random.one_in(20) { from + random.below(SECTOR) } else { to };
-            for at in from..to {
+            for (at, byte) in left.iter_mut().enumerate().take(to).skip(from) {
                 let source = if is_kept && at < torn { &self.now } else { &old };
-                left[at] = source.get(at).copied().unwrap_or(0);
+                *byte = source.get(at).copied().unwrap_or(0);
             }
         }
         (self.now, self.safe, self.is_dirty) = (left.clone(), left, false);

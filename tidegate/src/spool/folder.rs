@@ -98,10 +98,15 @@ impl Folder {
         self.disk.clone()
     }
 
-    /// The file of a segment.
+    /// The file of a segment. Where another segment stands in the file of its number, there is none.
     pub fn path(&self, segment: SegmentId) -> PathBuf {
-        let file = self.moved.get(&segment).copied();
-        segment_path(&self.directory, file.unwrap_or(segment))
+        match self.moved.get(&segment) {
+            Some(&file) => segment_path(&self.directory, file),
+            None if self.moved.values().any(|file| *file == segment) => {
+                self.directory.join(segment_name(segment) + ".gone")
+            }
+            None => segment_path(&self.directory, segment),
+        }
     }
 
     /// The file that keeps a little of the disk back.

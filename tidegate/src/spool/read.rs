@@ -91,6 +91,10 @@ pub(crate) fn read_window(
     let file = disk.open(path, How::Read)?;
     let head = read_at(&*file, 0, HEADER_MAX)?;
     let opened = Header::open(&head, keys).map_err(io::Error::other)?;
+    if opened.header.segment != order.segment {
+        // It has none of the records of this one.
+        return Ok(Fetched { is_end: true, next: order.from, ..Fetched::default() });
+    }
     let mut length = WINDOW;
     loop {
         let bytes = read_at(&*file, u64::from(order.from), length)?;

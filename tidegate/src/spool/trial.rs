@@ -4,14 +4,17 @@
 //! What must hold: a record that was acknowledged is in the sink at the end, safe against one more power cut, unless
 //! the disk destroyed the only copy; and then its segment was named, if anything that is left could tell.
 //!
-//! `TIDEGATE_SEEDS=100000 cargo test --release --workspace --lib spool::trial` plays more worlds.
+//! `TIDEGATE_SEEDS=100000 cargo test --workspace --lib spool::trial::` plays more worlds, as `make lab` does; a seed that
+//! fails is printed with its story and gets a line in `named_seeds`.
 
+mod account;
 mod harm;
 mod machine;
 mod world;
 
+use self::account::Tallies;
 use self::harm::Harm;
-use self::world::{Tallies, World};
+use self::world::World;
 
 /// Worlds of each kind in a plain `cargo test`.
 const SEEDS: u64 = 100;
@@ -58,7 +61,5 @@ fn files_that_are_exchanged_shortened_stale_or_gone_take_no_other_with_them() {
 /// Seeds that found something once.
 #[test]
 fn named_seeds() {
-    for seed in [1] {
-        live(seed, Harm::None);
-    }
+    live(102, Harm::Files);
 }

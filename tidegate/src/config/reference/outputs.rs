@@ -154,7 +154,7 @@ fn sink(file: &mut File) {
     file.key(
         "sink.sync",
         &sync.to_string(),
-        "Make lines safe on disk before their records are confirmed, all that wait by one sync. false: \
+        "Make lines safe on disk before their records are confirmed, all that wait by one sync. false:\n\
          confirmed is what the kernel has, and a power cut loses it.",
     );
     file.key("sink.discard", &discard.to_string(), "Write nothing: confirm and forget.");

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use tidegate_core::log::{Entry, Found, Header, Scanner, SegmentId, begins_with_checkpoint};
 
+use super::account::name_of;
 use super::machine::LOG;
-use super::world::name_of;
 use crate::disk::model::{Memory, Random, SECTOR};
 use crate::spool::folder::{number_of, segment_path};
 
@@ -27,7 +27,12 @@ pub(super) type Destroyed = BTreeMap<u64, (SegmentId, bool)>;
 type Contents = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Does harm to a log; answers with the records of which no copy is left in it.
-pub(super) fn harm(disk: &Memory, random: &mut Random, harm: Harm) -> Destroyed {
+pub(super) fn harm(
+    disk: &Memory,
+    random: &mut Random,
+    harm: Harm,
+    story: &mut Vec<String>,
+) -> Destroyed {
     let before = contents(disk);
     let files: Vec<PathBuf> = before.keys().cloned().collect();
     if files.is_empty() || harm == Harm::None {
@@ -40,7 +45,17 @@ pub(super) fn harm(disk: &Memory, random: &mut Random, harm: Harm) -> Destroyed 
             Harm::Files => harm_file(disk, random, &files),
         }
     }
-    destroyed(&before, &contents(disk))
+    let after = contents(disk);
+    let told = |contents: &Contents| {
+        let held = |(path, content): (&PathBuf, &Vec<u8>)| {
+            let head = Header::open(content, &[]).map(|opened| opened.header.segment.0).ok();
+            let names: Vec<u64> = entries(content).into_iter().map(|(name, _)| name).collect();
+            (number(path).map(|number| number.0), head, content.len(), names)
+        };
+        contents.iter().map(held).map(|file| format!("  {file:?}")).collect::<Vec<_>>().join("\n")
+    };
+    story.push(format!("before\n{}\nafter\n{}", told(&before), told(&after)));
+    destroyed(&before, &after)
 }
 
 fn contents(disk: &Memory) -> Contents {

@@ -1,27 +1,22 @@
 //! A world: a node with its log and its sink on one disk, publishers, and an account of what was promised.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::iter::Sum;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::capacity::LawName;
-use tidegate_core::class::{ClassId, Classes, default_classes};
+use tidegate_core::class::ClassId;
 use tidegate_core::io::{
-    Destination, Event, Fetch, Input, Output, OutputId, PathId, PathState, UplinkId,
+    Control, Destination, Event, Fetch, Input, Output, OutputId, PathId, PathState,
 };
 use tidegate_core::log::{LogName, SegmentId, Verdict};
 use tidegate_core::node::Node;
-use tidegate_core::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
-use tidegate_core::record::{
-    AcceptMode, Body, DeliveryId, Offered, Properties, RefuseReason, SourceId, Token,
-};
-use tidegate_core::rules::{FullPolicy, Rule, Rules};
-use tidegate_core::schedule::SchedulerName;
+use tidegate_core::options::NodeOptions;
+use tidegate_core::record::{Body, DeliveryId, Offered, Properties, RefuseReason, SourceId, Token};
 use tidegate_core::units::{Size, Time};
 
+use super::account::{SINK, Tallies, node_options, payload_of, sunk};
 use super::harm::{Destroyed, Harm, harm};
 use super::machine::{self, Machine};
 use crate::disk::model::{Memory, Random};
@@ -31,55 +26,6 @@ use crate::port::Transmit;
 
 /// Steps of a life.
 const STEPS: usize = 150;
-/// Where the sink writes.
-const SINK: &str = "/sink";
-
-/// The name that a payload begins with.
-pub(super) fn name_of(payload: &[u8]) -> u64 {
-    let text = std::str::from_utf8(payload).expect("every payload is text");
-    let name = text.split('.').next().and_then(|name| name.parse().ok()).expect("it has a name");
-    assert!(*payload == *payload_of(name, payload.len()), "a payload was changed");
-    name
-}
-
-fn payload_of(name: u64, size: usize) -> Bytes {
-    let mut text = format!("{name:08}.");
-    while text.len() < size {
-        text.push(char::from(b'a' + (name % 26) as u8));
-    }
-    text.into()
-}
-
-/// How often a life saw what it is for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tallies {
-    pub(super) accepted: u64,
-    pub(super) refused: u64,
-    pub(super) failed: u64,
-    pub(super) cuts: u64,
-    pub(super) kills: u64,
-    /// Records of which the disk destroyed the copy in the log.
-    pub(super) destroyed: u64,
-    /// Of these, acknowledged ones that are not in the sink.
-    pub(super) lost: u64,
-    /// Of these, those whose segment was named.
-    pub(super) named: u64,
-}
-
-impl Sum for Tallies {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Tallies::default(), |sum, one| Tallies {
-            accepted: sum.accepted + one.accepted,
-            refused: sum.refused + one.refused,
-            failed: sum.failed + one.failed,
-            cuts: sum.cuts + one.cuts,
-            kills: sum.kills + one.kills,
-            destroyed: sum.destroyed + one.destroyed,
-            lost: sum.lost + one.lost,
-            named: sum.named + one.named,
-        })
-    }
-}
 
 /// A process.
 #[derive(Debug)]
@@ -107,6 +53,8 @@ pub(super) struct World {
     accepted: BTreeSet<u64>,
     destroyed: Destroyed,
     named: BTreeSet<SegmentId>,
+    /// What happened, for who must understand a seed.
+    story: Vec<String>,
     tallies: Tallies,
 }
 
@@ -136,6 +84,7 @@ impl World {
             accepted: BTreeSet::new(),
             destroyed: Destroyed::new(),
             named: BTreeSet::new(),
+            story: Vec::new(),
             tallies: Tallies::default(),
         }
     }
@@ -186,6 +135,12 @@ impl World {
         let Ok(begun) = machine::open(&self.disk, &options, self.boots) else { return false };
         let damaged = begun.recovery.damage.iter().filter(|damage| damage.verdict != Verdict::Torn);
         self.named.extend(damaged.map(|damage| damage.segment));
+        let damage = begun.recovery.damage.iter();
+        let told: Vec<_> =
+            damage.map(|one| (one.segment.0, one.verdict, one.from, one.to)).collect();
+        let live: Vec<_> = begun.recovery.live().map(|(_, at, run)| (at.0, run.first)).collect();
+        let next = begun.recovery.next_segment();
+        self.story.push(format!("boot {}: next {next}, {told:?}, owed {live:?}", self.boots));
         let node_options = node_options(self.segment, begun.incarnation, self.boots);
         let node = Node::resume(node_options, begun.recovery.clone()).expect("good options");
         let NodeOptions { name: node_name, incarnation, outputs, .. } = node.options();
@@ -205,7 +160,7 @@ impl World {
         let open = |source| {
             let (source, name, relays) =
                 (SourceId(source), format!("sensor {source}").into(), None);
-            Input::Control(tidegate_core::io::Control::Open { source, name, relays })
+            Input::Control(Control::Open { source, name, relays })
         };
         (0..3).for_each(|source| process.node.handle(process.now, open(source)));
         self.process = Some(process);
@@ -221,7 +176,7 @@ impl World {
         self.process = None;
         self.disk.restart(&mut self.random, is_cut);
         if is_cut && self.random.one_in(2) {
-            let gone = harm(&self.disk, &mut self.random, self.harm);
+            let gone = harm(&self.disk, &mut self.random, self.harm, &mut self.story);
             self.tallies.destroyed += gone.len() as u64;
             for (name, told) in gone {
                 self.destroyed.entry(name).or_insert(told);
@@ -413,69 +368,21 @@ impl World {
     }
 
     fn check(&mut self) {
-        let sunk = self.sunk();
+        let sunk = sunk(&self.disk);
+        assert!(sunk.iter().all(|name| (1..=self.offered).contains(name)), "nobody offered that");
         for name in self.accepted.difference(&sunk) {
             let told = self.destroyed.get(name);
-            let Some((segment, is_known)) = told else { panic!("{name} is accepted and lost") };
+            let Some((segment, is_known)) = told else {
+                panic!("{name} is accepted and lost:\n{}", self.story.join("\n"))
+            };
             self.tallies.lost += 1;
             self.tallies.named += u64::from(self.named.contains(segment));
             assert!(
                 !is_known || self.named.contains(segment),
-                "{name} of {segment} is lost and not named: {:?}",
-                self.named
+                "{name} of {segment} is lost and not named: {:?}\n{}",
+                self.named,
+                self.story.join("\n")
             );
         }
-    }
-
-    /// Names of the records in the sink.
-    fn sunk(&self) -> BTreeSet<u64> {
-        let mut all = BTreeSet::new();
-        for path in self.disk.files(Path::new(SINK)) {
-            let content = self.disk.content(&path);
-            for line in content.split(|&byte| byte == b'\n') {
-                // What was never confirmed may be there in part.
-                let Ok(line) = serde_json::from_slice::<serde_json::Value>(line) else { continue };
-                let Some(text) = line["text"].as_str() else { continue };
-                let name = name_of(text.as_bytes());
-                assert!(name >= 1 && name <= self.offered, "nobody offered {name}");
-                all.insert(name);
-            }
-        }
-        all
-    }
-}
-
-fn node_options(segment: u64, incarnation: u64, boot: u64) -> NodeOptions {
-    let classes = Classes::new(default_classes()).expect("the paper's classes");
-    let all = Rule::catch_all(&classes, vec![OutputId(0)]);
-    let rule = Rule {
-        accept: AcceptMode::Durable,
-        full: FullPolicy::Reject,
-        bound: Size(1 << 20),
-        memory: Size(4_000),
-        ..all
-    };
-    let output = OutputOptions {
-        name: "sink".into(),
-        uplink: UplinkId(0),
-        overhead: Size(0),
-        unconfirmed_max: 50,
-    };
-    let uplink =
-        UplinkOptions { name: "disk".into(), law: LawName::Unlimited, cap: None, remembered: None };
-    let (bound, segment) = (Size(1 << 20), Size(segment));
-    NodeOptions {
-        name: "gate".into(),
-        incarnation,
-        rules: Rules::new(vec![rule]).expect("one rule"),
-        classes,
-        uplinks: vec![uplink],
-        outputs: vec![output],
-        scheduler: SchedulerName::Tidegate,
-        memory: Size(8_000),
-        inbound: None,
-        record_max: Size(2_000),
-        log: Some(LogOptions { boot, bound, segment, backlog: BacklogOrder::OldestFirst }),
-        fleet: None,
     }
 }
