@@ -185,7 +185,11 @@ fn http_and_limits(file: &mut File) {
     let listen = listen.0.first().map(ToString::to_string).unwrap_or_default();
     file.key("listen", &quoted(listen), "One address or a list; [] for none.");
     file.section("[limits]", "Bounds of the whole node.");
-    file.key("memory", &quoted(memory), "Bytes of records held.");
+    file.key(
+        "memory",
+        &quoted(memory),
+        "Bytes of records held; clients may make the broker hold half as much again.",
+    );
     file.key("record_max", &quoted(record_max), "One record: topic, properties and payload.");
     file.key("connections", &connections.to_string(), "Client connections.");
     file.key(
