@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod adapt;
 pub mod allocate;
 pub mod broker;

@@ -5,18 +5,29 @@ use crate::limits::TOPIC_LEVELS_MAX;
 /// A checked topic filter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Filter {
-    levels: Vec<Level>,
-    text: String,
+    /// Its levels are read from it: kept one by one they would take many times as much.
+    text: Box<str>,
 }
 
 /// One level of a filter.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
-    Exact(String),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level<'a> {
+    Exact(&'a str),
     /// `+`.
     One,
     /// `#`, always the last one.
     Rest,
+}
+
+impl<'a> Level<'a> {
+    /// A level of a filter that is checked.
+    fn of(part: &'a str) -> Self {
+        match part {
+            "#" => Level::Rest,
+            "+" => Level::One,
+            exact => Level::Exact(exact),
+        }
+    }
 }
 
 /// Why a text is no topic filter.
@@ -56,25 +67,26 @@ impl Filter {
             return Err(FilterError::TooDeep);
         }
         let last = parts.len() - 1;
-        let level = |(place, part): (usize, &&str)| match *part {
-            "#" if place == last => Ok(Level::Rest),
-            "+" => Ok(Level::One),
-            part if part.contains('#') => Err(FilterError::Rest(text.into())),
-            part if part.contains('+') => Err(FilterError::One(text.into())),
-            part => Ok(Level::Exact(part.into())),
-        };
-        let levels = parts.iter().enumerate().map(level).collect::<Result<_, _>>()?;
-        Ok(Filter { levels, text: text.into() })
+        for (place, part) in parts.iter().enumerate() {
+            match *part {
+                "#" if place == last => {}
+                "+" => {}
+                part if part.contains('#') => return Err(FilterError::Rest(text.into())),
+                part if part.contains('+') => return Err(FilterError::One(text.into())),
+                _ => {}
+            }
+        }
+        Ok(Filter { text: text.into() })
     }
 
     /// Whether the filter covers this topic. Topics that begin with `$` are covered only by filters
     /// that begin with the same level.
     pub fn matches(&self, topic: &str) -> bool {
-        if topic.starts_with('$') && !matches!(self.levels[0], Level::Exact(_)) {
+        if topic.starts_with('$') && self.is_wild() {
             return false;
         }
         let mut parts = topic.split('/');
-        for level in &self.levels {
+        for level in self.levels() {
             match (level, parts.next()) {
                 (Level::Rest, _) => return true,
                 (Level::One, Some(_)) => {}
@@ -87,12 +99,11 @@ impl Filter {
 
     /// Whether every topic that `other` covers is covered by this one too.
     pub fn covers(&self, other: &Filter) -> bool {
-        let is_wild = |filter: &Filter| !matches!(filter.levels[0], Level::Exact(_));
-        if is_wild(self) && other.text.starts_with('$') {
+        if self.is_wild() && other.text.starts_with('$') {
             return false;
         }
-        let mut theirs = other.levels.iter();
-        for level in &self.levels {
+        let mut theirs = other.levels();
+        for level in self.levels() {
             match (level, theirs.next()) {
                 (Level::Rest, _) => return true,
                 (Level::One, Some(Level::Exact(_) | Level::One)) => {}
@@ -105,13 +116,12 @@ impl Filter {
 
     /// Whether there is a topic that this one and `other` both cover.
     pub fn overlaps(&self, other: &Filter) -> bool {
-        let is_wild = |filter: &Filter| !matches!(filter.levels[0], Level::Exact(_));
-        if is_wild(self) && other.text.starts_with('$')
-            || is_wild(other) && self.text.starts_with('$')
+        if self.is_wild() && other.text.starts_with('$')
+            || other.is_wild() && self.text.starts_with('$')
         {
             return false;
         }
-        let (mut ours, mut theirs) = (self.levels.iter(), other.levels.iter());
+        let (mut ours, mut theirs) = (self.levels(), other.levels());
         loop {
             match (ours.next(), theirs.next()) {
                 (Some(Level::Rest), _) | (_, Some(Level::Rest)) | (None, None) => return true,
@@ -125,8 +135,13 @@ impl Filter {
     }
 
     /// Its levels, at least one.
-    pub(crate) fn levels(&self) -> &[Level] {
-        &self.levels
+    pub(crate) fn levels(&self) -> impl Iterator<Item = Level<'_>> {
+        self.text.split('/').map(Level::of)
+    }
+
+    /// Whether its first level is a wildcard.
+    fn is_wild(&self) -> bool {
+        !matches!(self.levels().next(), Some(Level::Exact(_)))
     }
 
     /// As it was written.

@@ -117,6 +117,7 @@ async fn start_on(
     let hub = Hub::new(HubOptions {
         queue: usize::try_from(config.limits.subscriber.0.0).unwrap_or(usize::MAX),
         retained: usize::try_from(config.limits.retained.0.0).unwrap_or(usize::MAX),
+        clients: config.limits.clients(),
     });
     hub.set_scopes(scopes(config)?);
     let (mut running, ports) = drive::start_at(hub.clone(), options, Clock::start(), log, scripts)?;

@@ -337,7 +337,7 @@ impl Default for HttpConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
-    /// Bound on the bytes of records held.
+    /// Bound on the bytes of records held; clients may make the broker hold half as much again.
     pub memory: ByteSize,
     /// Bound on one record: topic, properties and payload.
     pub record_max: ByteSize,
@@ -347,6 +347,17 @@ pub struct LimitsConfig {
     pub subscriber: ByteSize,
     /// Bound on the bytes of retained messages.
     pub retained: ByteSize,
+}
+
+impl LimitsConfig {
+    /// Bytes that all clients may make the broker hold beside what is retained: half as much as records may
+    /// take, and some of the largest packets in any case.
+    pub fn clients(&self) -> usize {
+        /// A packet in the making needs twice its size, and one user gets three quarters.
+        const PACKETS: u64 = 8;
+        let bytes = (self.memory.0.0 / 2).max(PACKETS * self.record_max.0.0.min(1 << 28));
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
 }
 
 impl Default for LimitsConfig {

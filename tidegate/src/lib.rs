@@ -5,6 +5,7 @@ pub mod assemble;
 pub mod broker;
 pub mod calendar;
 pub mod calibrate;
+pub mod cgroup;
 pub mod cli;
 pub mod config;
 pub mod demo;

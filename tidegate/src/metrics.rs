@@ -138,7 +138,7 @@ const STAGE: Metric = Metric::histogram(
 const BOUND: Metric =
     Metric::gauge("tidegate_stream_bound_seconds", "Latency bound on residence, as configured.");
 /// Every metric.
-pub const ALL: [Metric; 135] = [
+pub const ALL: [Metric; 138] = [
     INFO,
     UPTIME,
     HELD,
@@ -160,6 +160,9 @@ pub const ALL: [Metric; 135] = [
     broker::IN_FLIGHT,
     broker::RETAINED,
     broker::RETAINED_BYTES,
+    broker::ACCOUNT_BOUND,
+    broker::ACCOUNT_BYTES,
+    broker::ACCOUNT_REFUSED,
     operators::RECORDS,
     operators::RESULTS,
     operators::DROPPED,

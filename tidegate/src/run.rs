@@ -9,6 +9,7 @@ use tidegate_core::status::NodeStatus;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::assemble::{self, Assembled};
+use crate::cgroup;
 use crate::cli::fleet::OrchestrateArguments;
 use crate::cli::moves::MoveArguments;
 use crate::config::{Config, OrchestrateConfig, Reading, read, read_file, read_with_files};
@@ -39,6 +40,9 @@ pub fn check(file: &Path) -> anyhow::Result<ExitCode> {
         }
     };
     writeln!(io::stdout(), "{told}{}: {verdict}", file.display())?;
+    if let Some(warning) = cgroup::warning(&reading.config.limits, cgroup::memory_max()) {
+        writeln!(io::stderr(), "{warning}")?;
+    }
     Ok(if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -103,6 +107,9 @@ pub async fn orchestrate(arguments: &OrchestrateArguments) -> anyhow::Result<Exi
 /// The configuration is wrong, an address cannot be bound, or an input ended with an error.
 pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     let config = load(file)?;
+    if let Some(warning) = cgroup::warning(&config.limits, cgroup::memory_max()) {
+        tracing::warn!("{warning}");
+    }
     let mut signals = Signals::new()?;
     // A standby waits here, and must hear its signals.
     let mut node = tokio::select! {

@@ -1,12 +1,18 @@
 //! A message: what all its deliveries share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use crate::account::{Account, Kind, Refusal, Reservation};
 use crate::class::ClassId;
 use crate::record::Properties;
 use crate::units::Time;
+
+/// Memory of a message without content: itself and the allocations of topic and payload.
+const FOOTPRINT: usize = 320;
+/// Memory of a property beside its text.
+const PAIR: usize = 160;
 
 /// A message that was published here. All who get it share one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +39,29 @@ pub struct Message {
     pub source_unix_ns: Option<u64>,
     /// Whose figures count its deliveries, where an operator made it.
     pub meter: Option<u32>,
+    /// What is reserved for it, where it waits.
+    pub charge: Charge,
 }
+
+/// What is reserved for a message once it waits: once, however many wait for it. It belongs to the message in
+/// memory, and not to what the message says.
+#[derive(Debug, Default)]
+pub struct Charge(OnceLock<Arc<Reservation>>);
+
+impl Clone for Charge {
+    /// A copy takes memory of its own.
+    fn clone(&self) -> Self {
+        Charge::default()
+    }
+}
+
+impl PartialEq for Charge {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Charge {}
 
 impl Message {
     /// Whether nobody wants it any more.
@@ -46,6 +74,35 @@ impl Message {
         let properties = usize::try_from(self.properties.size().0).unwrap_or(usize::MAX);
         self.topic.len().saturating_add(self.payload.len()).saturating_add(properties)
     }
+
+    /// Whether its memory is reserved.
+    pub fn is_charged(&self) -> bool {
+        self.charge.0.get().is_some()
+    }
+
+    /// Bytes of memory that it takes, those of its allocations included.
+    pub fn footprint(&self) -> usize {
+        self.size() + FOOTPRINT + PAIR * self.properties.iter().count()
+    }
+}
+
+/// Reserves what the messages of a run take together, where nothing is reserved for them yet: one step for
+/// many. It is given back when the last of them is gone.
+///
+/// # Errors
+/// There is no room; then nothing is reserved for any of them.
+pub fn charge(run: &[Arc<Message>], account: &Account) -> Result<(), Refusal> {
+    let new = || run.iter().filter(|message| !message.is_charged());
+    let bytes = new().map(|message| message.footprint()).sum();
+    if bytes == 0 {
+        return Ok(());
+    }
+    let held = Arc::new(account.reserve(Kind::Messages, bytes)?);
+    for message in new() {
+        // Where somebody else was faster, the message has two reservations' worth for a while.
+        let _ = message.charge.0.set(held.clone());
+    }
+    Ok(())
 }
 
 /// Subscription identifiers, of all subscriptions of one session that a message matches.

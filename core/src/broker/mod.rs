@@ -5,17 +5,22 @@
 //! who gets it; an [`Outbox`] for each subscriber holds what it still has to get; [`Retained`] has what a
 //! new subscription gets at once.
 
+mod children;
 mod message;
 mod outbox;
+mod pending;
 mod retained;
+mod said;
 mod scopes;
 mod subscriptions;
 mod target;
 mod window;
 
-pub use self::message::{Delivery, Ids, Message};
-pub use self::outbox::{Bounds, Drops, Next, Outbox, Reason, Told};
-pub use self::retained::{Kept, Retained};
+pub use self::message::{Charge, Delivery, Ids, Message, charge};
+pub use self::outbox::Outbox;
+pub use self::pending::Pending;
+pub use self::retained::{Cursor, Found, Kept, Retained};
+pub use self::said::{Bounds, Drops, Next, Reason, Told};
 pub use self::scopes::{Scope, Scopes};
-pub use self::subscriptions::{Options, Route, Subscriptions, Target};
+pub use self::subscriptions::{Options, Route, Subscriptions, Target, footprint};
 pub use self::target::{Subscription, SubscriptionError};

@@ -5,83 +5,38 @@
 //! live. A full outbox drops what is least urgent: the oldest of the last class that is not more urgent than
 //! the new message, or the new one where all that waits is more urgent.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
-use super::message::Delivery;
+use super::message::{Delivery, Message, charge};
+use super::pending::Pending;
+use super::retained::{Found, Retained};
+use super::said::{Bounds, Drops, Next, Reason, Told};
 use super::window::Window;
+use crate::account::{Account, Kind, Reservation};
 use crate::class::ClassId;
 use crate::limits::CLASSES_MAX;
 use crate::units::Time;
 
 /// Bytes that a delivery costs beside its message.
 const OVERHEAD: usize = 64;
-
-/// Why a subscriber does not get a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// The outbox was full.
-    Full,
-    /// Its time was over.
-    Expired,
-    /// It is larger than the subscriber takes.
-    Oversize,
-    /// QoS 0, and the subscriber was away.
-    Away,
-}
-
-impl Reason {
-    /// All of them.
-    pub const ALL: [Reason; 4] = [Reason::Full, Reason::Expired, Reason::Oversize, Reason::Away];
-
-    /// A word for metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Reason::Full => "full",
-            Reason::Expired => "expired",
-            Reason::Oversize => "oversize",
-            Reason::Away => "away",
-        }
-    }
-}
-
-/// How many messages of which class were dropped, and why.
-pub type Drops = BTreeMap<(ClassId, Reason), u64>;
-
-/// What an outbox holds at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Messages.
-    pub count: usize,
-    /// Bytes, each message counted for each of its subscribers.
-    pub bytes: usize,
-}
-
-/// What a subscriber is to be sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// A PUBLISH.
-    Publish {
-        /// The message.
-        delivery: Delivery,
-        /// Its packet identifier, for QoS 1 and 2.
-        id: Option<u16>,
-        /// Whether it was sent before.
-        again: bool,
-    },
-    /// A PUBREL.
-    Release(u16),
-}
-
-/// What an acknowledgement was for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// A publish that waited for it.
-    Expected,
-    /// Nothing that is known.
-    Unknown,
-    /// A publish that waits for an acknowledgement of another kind.
-    Wrong,
-}
+/// Memory of a place in the outbox or the window, with what a collection has to spare.
+const PLACE: usize = 112;
+/// Places that are reserved at a time, and how many a subscriber has beside them, with its session.
+const PLACES: usize = 64;
+const PLACES_FREE: usize = 8;
+/// Memory of messages for which a subscriber that is here needs no reservation: it is among what its
+/// connection costs. Who keeps up with what comes never needs one.
+const FREE: usize = 16 * 1024;
+/// The part of what may wait from which it is much.
+const CROWDED_PART: usize = 2;
+/// Retained messages are read while no more than this waits, or than a part of what may.
+const REFILL: usize = 64 * 1024;
+const REFILL_PART: usize = 4;
+/// Memory of a message beside what it says.
+const MESSAGE: usize = 256;
+/// The part of its bounds that a window may take: the rest is for what waits.
+const WINDOW_PART: usize = 2;
 
 /// The messages of one session.
 #[derive(Debug)]
@@ -96,13 +51,19 @@ pub struct Outbox {
     /// The subscriber found nothing, and wants to be told.
     is_asleep: bool,
     drops: Drops,
+    /// Retained messages that were asked for and are still to be read.
+    pending: Pending,
+    /// For places.
+    held: Reservation,
 }
 
 impl Outbox {
-    /// An empty one, of a subscriber that is away.
-    pub fn new(bounds: Bounds) -> Self {
+    /// An empty one, of a subscriber that is away; what it holds is reserved of the account.
+    pub fn new(bounds: Bounds, account: &Account) -> Self {
         Outbox {
             bounds,
+            pending: Pending::default(),
+            held: account.empty(Kind::Messages),
             waiting: Vec::new(),
             count: 0,
             bytes: 0,
@@ -124,6 +85,12 @@ impl Outbox {
     pub fn disconnect(&mut self) {
         self.is_connected = false;
         self.retain(Reason::Away, |delivery| delivery.qos > 0);
+        // What was among a connection's costs has none any more.
+        let account = self.held.account().clone();
+        let has_room =
+            |delivery: &Delivery| charge(std::slice::from_ref(&delivery.message), &account).is_ok();
+        let is_held = self.window.deliveries().all(has_room);
+        self.retain(Reason::Full, |delivery| is_held && has_room(delivery));
     }
 
     /// Whether the subscriber is here.
@@ -139,18 +106,53 @@ impl Outbox {
             return false;
         }
         let cost = cost(&delivery);
-        while self.count >= self.bounds.count || self.bytes + cost > self.bounds.bytes {
+        while self.count >= self.bounds.count || self.held_bytes() + cost > self.bounds.bytes {
             if !self.make_room(class) {
                 self.drop_one(class, Reason::Full);
                 return false;
             }
         }
+        if !self.has_memory(&delivery) {
+            self.drop_one(class, Reason::Full);
+            return false;
+        }
         self.insert(delivery)
     }
 
-    /// The same for a retained message, which is in memory anyway: the bounds do not count for it.
-    pub fn push_retained(&mut self, delivery: Delivery) -> bool {
-        self.insert(delivery)
+    /// Whether what is pushed now needs a reservation of its own.
+    pub fn needs_charge(&self, run: &[Arc<Message>]) -> bool {
+        let more = || run.iter().map(|message| message.footprint()).sum::<usize>();
+        !self.is_connected || self.footprint() + more() > FREE
+    }
+
+    /// Whether there is memory for a delivery, which is reserved then.
+    fn has_memory(&mut self, delivery: &Delivery) -> bool {
+        let run = std::slice::from_ref(&delivery.message);
+        let needs_charge = !delivery.message.is_charged() && self.needs_charge(run);
+        if needs_charge && charge(run, self.held.account()).is_err() {
+            return false;
+        }
+        let places = (self.count + self.window.len() + 1).saturating_sub(PLACES_FREE);
+        places * PLACE <= self.held.bytes() || self.held.grow(PLACES * PLACE).is_ok()
+    }
+
+    /// Gives back what is reserved for places that are empty again.
+    fn tidy(&mut self) {
+        let places = self.count + self.window.len();
+        if self.held.bytes() > 0 && (places == 0 || 8 * places * PLACE < self.held.bytes()) {
+            self.held.shrink(self.held.bytes() - 2 * places * PLACE);
+            self.waiting.iter_mut().for_each(|queue| queue.shrink_to(2 * places));
+        }
+    }
+
+    /// Memory that its messages take.
+    fn footprint(&self) -> usize {
+        self.held_bytes() + (self.count + self.window.len()) * MESSAGE
+    }
+
+    /// Bytes of what waits and of what is not acknowledged.
+    fn held_bytes(&self) -> usize {
+        self.bytes + self.window.bytes()
     }
 
     fn insert(&mut self, delivery: Delivery) -> bool {
@@ -195,15 +197,18 @@ impl Outbox {
                 continue;
             }
             let id = (delivery.qos > 0).then(|| self.window.begin(delivery.clone()));
+            self.tidy();
             return Some(Next::Publish { delivery, id, again: false });
         }
+        self.tidy();
         self.is_asleep = self.is_connected;
         None
     }
 
     /// The class whose turn it is.
     fn choose(&self, now: Time) -> Option<usize> {
-        let has_room = self.window.has_room();
+        let is_over = self.window.bytes() > self.bounds.bytes / WINDOW_PART;
+        let has_room = self.window.has_room() && !is_over;
         let heads = self.waiting.iter().enumerate();
         let ready = heads.filter_map(|(class, queue)| Some((class, queue.front()?)));
         let ready = ready.filter(|(_, head)| head.qos == 0 || has_room);
@@ -215,8 +220,16 @@ impl Outbox {
         ready.min_by_key(order).map(|(class, _)| class)
     }
 
+    /// Whether something may go. Where nothing may, `push` tells when there is.
+    pub fn has_ready(&mut self, now: Time) -> bool {
+        let has_ready = self.choose(now).is_some();
+        self.is_asleep = self.is_connected && !has_ready;
+        has_ready
+    }
+
     /// A PUBACK.
     pub fn acknowledged(&mut self, id: u16) -> Told {
+        // What it had reserved goes with the next look at what waits.
         self.window.acknowledged(id, 1)
     }
 
@@ -284,6 +297,43 @@ impl Outbox {
     /// Bytes of those that wait.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether those that wait take a good part of what they may.
+    pub fn is_crowded(&self) -> bool {
+        self.bytes > self.bounds.bytes.saturating_sub(self.window.bytes()) / CROWDED_PART
+    }
+
+    /// Retained messages that are still to be read.
+    pub fn pending(&mut self) -> &mut Pending {
+        &mut self.pending
+    }
+
+    /// Puts what is retained behind what waits, as far as it is small: up to so many `steps` of reading.
+    /// True where there is more to read, and room for it.
+    pub fn refill(&mut self, now: Time, retained: &mut Retained, mut steps: usize) -> bool {
+        while self.has_appetite() {
+            match self.pending.next(now, retained, &mut steps) {
+                Found::Message(message) => {
+                    let delivery = self.pending.delivery(message);
+                    let class = delivery.message.class;
+                    if self.has_memory(&delivery) {
+                        self.insert(delivery);
+                    } else {
+                        self.drop_one(class, Reason::Full);
+                    }
+                }
+                Found::Later => return true,
+                Found::End => return false,
+            }
+        }
+        false
+    }
+
+    /// Whether there is something retained to read, and little that waits.
+    pub fn has_appetite(&self) -> bool {
+        let little = REFILL.min(self.bounds.bytes / REFILL_PART);
+        self.is_connected && !self.pending.is_empty() && self.bytes <= little
     }
 
     /// Messages that are sent and not acknowledged.

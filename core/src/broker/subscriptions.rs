@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::children::Children;
 use super::message::Ids;
 use super::target::Subscription;
 use crate::io::SessionId;
@@ -24,6 +25,21 @@ pub struct Options {
     pub retain_as_published: bool,
     /// Told with each message; never 0.
     pub id: Option<u32>,
+}
+
+/// Memory of a subscription beside its text and its levels: its places in the tree, in the list of its session
+/// and among what is read for it.
+const SUBSCRIPTION: usize = 512;
+/// Memory of a group at its filter.
+const GROUP: usize = 512;
+/// Memory of a level: its node, and its text three times.
+const LEVEL: usize = 160;
+
+/// Memory that a subscription takes, as if it shared no level of the tree with any other.
+pub fn footprint(subscription: &Subscription) -> usize {
+    let group = subscription.group.as_ref().map_or(0, |group| GROUP + group.len());
+    let filter = &subscription.filter;
+    SUBSCRIPTION + group + filter.levels().count() * LEVEL + 6 * filter.as_str().len()
 }
 
 /// Somebody who gets a message.
@@ -65,7 +81,7 @@ struct Member {
 #[derive(Debug, Default)]
 struct Leaf {
     own: Vec<Member>,
-    groups: Vec<(Arc<str>, Vec<Member>)>,
+    groups: BTreeMap<Arc<str>, Vec<Member>>,
 }
 
 impl Leaf {
@@ -76,14 +92,7 @@ impl Leaf {
     fn put(&mut self, group: Option<&Arc<str>>, member: Member) {
         let members = match group {
             None => &mut self.own,
-            Some(name) => {
-                let place = self.groups.iter().position(|(known, _)| known == name);
-                let place = place.unwrap_or_else(|| {
-                    self.groups.push((name.clone(), Vec::new()));
-                    self.groups.len() - 1
-                });
-                &mut self.groups[place].1
-            }
+            Some(name) => self.groups.entry(name.clone()).or_default(),
         };
         match members.iter_mut().find(|known| known.session == member.session) {
             Some(known) => *known = member,
@@ -95,50 +104,58 @@ impl Leaf {
         match group {
             None => self.own.retain(|member| member.session != session),
             Some(name) => {
-                for (_, members) in self.groups.iter_mut().filter(|(known, _)| known == name) {
-                    members.retain(|member| member.session != session);
+                let Some(members) = self.groups.get_mut(name) else { return };
+                members.retain(|member| member.session != session);
+                if members.is_empty() {
+                    self.groups.remove(name);
                 }
-                self.groups.retain(|(_, members)| !members.is_empty());
             }
         }
     }
 }
 
+/// Filters that end at a node.
 #[derive(Debug, Default)]
-struct Node {
-    /// By their level.
-    children: BTreeMap<Box<str>, Node>,
+struct Leaves {
+    /// Here.
+    here: Leaf,
+    /// Here with `#`.
+    rest: Leaf,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    children: Children,
     /// Below `+`.
     any: Option<Box<Node>>,
-    /// Filters that end here.
-    here: Leaf,
-    /// Filters that end here with `#`.
-    rest: Leaf,
+    leaves: Option<Box<Leaves>>,
 }
 
 impl Node {
     fn is_empty(&self) -> bool {
-        let has_below = !self.children.is_empty() || self.any.is_some();
-        !has_below && self.here.is_empty() && self.rest.is_empty()
+        self.children.is_empty() && self.any.is_none() && self.leaves.is_none()
     }
 
     /// The place of a filter, made where there is none.
-    fn leaf(&mut self, levels: &[Level]) -> &mut Leaf {
+    fn leaf(&mut self, levels: &[Level<'_>]) -> &mut Leaf {
         match levels.split_first() {
-            None => &mut self.here,
-            Some((Level::Rest, _)) => &mut self.rest,
+            None => &mut self.leaves.get_or_insert_default().here,
+            Some((Level::Rest, _)) => &mut self.leaves.get_or_insert_default().rest,
             Some((Level::One, below)) => self.any.get_or_insert_default().leaf(below),
-            Some((Level::Exact(level), below)) => {
-                self.children.entry(level.as_str().into()).or_default().leaf(below)
-            }
+            Some((Level::Exact(level), below)) => self.children.get_or_insert(level).leaf(below),
         }
     }
 
     /// Removes a subscription, and the nodes that only it needed.
-    fn remove(&mut self, levels: &[Level], group: Option<&Arc<str>>, session: SessionId) {
+    fn remove(&mut self, levels: &[Level<'_>], group: Option<&Arc<str>>, session: SessionId) {
         match levels.split_first() {
-            None => self.here.remove(group, session),
-            Some((Level::Rest, _)) => self.rest.remove(group, session),
+            None | Some((Level::Rest, _)) => {
+                let Some(leaves) = &mut self.leaves else { return };
+                let is_here = levels.is_empty();
+                let leaf = if is_here { &mut leaves.here } else { &mut leaves.rest };
+                leaf.remove(group, session);
+                self.leaves.take_if(|leaves| leaves.here.is_empty() && leaves.rest.is_empty());
+            }
             Some((Level::One, below)) => {
                 if let Some(any) = &mut self.any {
                     any.remove(below, group, session);
@@ -146,10 +163,10 @@ impl Node {
                 }
             }
             Some((Level::Exact(level), below)) => {
-                if let Some(child) = self.children.get_mut(level.as_str()) {
+                if let Some(child) = self.children.find_mut(level) {
                     child.remove(below, group, session);
                     if child.is_empty() {
-                        self.children.remove(level.as_str());
+                        self.children.remove(level);
                     }
                 }
             }
@@ -158,16 +175,18 @@ impl Node {
 
     /// All leaves that match the levels; `is_open` where wildcards may match the first of them.
     fn find<'a>(&'a self, levels: &[&str], is_open: bool, found: &mut Vec<&'a Leaf>) {
-        if is_open && !self.rest.is_empty() {
-            found.push(&self.rest);
+        if let Some(leaves) =
+            self.leaves.as_ref().filter(|leaves| is_open && !leaves.rest.is_empty())
+        {
+            found.push(&leaves.rest);
         }
         let Some((level, below)) = levels.split_first() else {
-            return found.push(&self.here);
+            return found.extend(self.leaves.as_ref().map(|leaves| &leaves.here));
         };
         if let Some(any) = self.any.as_ref().filter(|_| is_open) {
             any.find(below, true, found);
         }
-        if let Some(child) = self.children.get(*level) {
+        if let Some(child) = self.children.find(level) {
             child.find(below, true, found);
         }
     }
@@ -188,7 +207,8 @@ impl Subscriptions {
         subscription: Subscription,
         options: Options,
     ) -> bool {
-        let leaf = self.root.leaf(subscription.filter.levels());
+        let levels: Vec<_> = subscription.filter.levels().collect();
+        let leaf = self.root.leaf(&levels);
         leaf.put(subscription.group.as_ref(), Member { session, options });
         let of_session = self.by_session.entry(session).or_default();
         of_session.insert(subscription, options).is_none()
@@ -203,17 +223,24 @@ impl Subscriptions {
         if of_session.is_empty() {
             self.by_session.remove(&session);
         }
-        let Subscription { group, filter } = subscription;
-        self.root.remove(filter.levels(), group.as_ref(), session);
+        self.forget(session, subscription);
         true
     }
 
     /// Ends all subscriptions of a session.
     pub fn remove(&mut self, session: SessionId) {
         let of_session = self.by_session.remove(&session).unwrap_or_default();
-        for Subscription { group, filter } in of_session.into_keys() {
-            self.root.remove(filter.levels(), group.as_ref(), session);
-        }
+        of_session.into_keys().for_each(|subscription| self.forget(session, &subscription));
+    }
+
+    fn forget(&mut self, session: SessionId, Subscription { group, filter }: &Subscription) {
+        let levels: Vec<_> = filter.levels().collect();
+        self.root.remove(&levels, group.as_ref(), session);
+    }
+
+    /// Whether a session has a subscription.
+    pub fn has(&self, session: SessionId, subscription: &Subscription) -> bool {
+        self.by_session.get(&session).is_some_and(|all| all.contains_key(subscription))
     }
 
     /// The subscriptions of a session.

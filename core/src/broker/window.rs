@@ -3,10 +3,13 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::message::Delivery;
-use super::outbox::{Next, Told};
+use super::said::{Next, Told};
 
 /// Packet identifiers that are in use at once, with any receive maximum.
 const FLIGHTS_MAX: usize = 32 * 1024;
+
+/// Places for flights that stay where there is none.
+const FLIGHTS_KEPT: usize = 64;
 
 #[derive(Debug)]
 struct Flight {
@@ -26,6 +29,8 @@ pub(super) struct Window {
     open: usize,
     receive_maximum: usize,
     last_id: u16,
+    /// Bytes of the messages.
+    bytes: usize,
 }
 
 impl Default for Window {
@@ -37,6 +42,7 @@ impl Default for Window {
             open: 0,
             receive_maximum: usize::from(u16::MAX),
             last_id: 0,
+            bytes: 0,
         }
     }
 }
@@ -65,6 +71,7 @@ impl Window {
             }
         }
         self.last_id = id;
+        self.bytes += delivery.message.size();
         self.flights.push_back(Flight { id, delivery: Some(delivery) });
         self.open += 1;
         id
@@ -103,7 +110,9 @@ impl Window {
             return Told::Wrong;
         }
         // Its identifier counts until it is released, as the publish did.
-        flight.delivery = None;
+        if let Some(delivery) = flight.delivery.take() {
+            self.bytes -= delivery.message.size();
+        }
         Told::Expected
     }
 
@@ -124,9 +133,24 @@ impl Window {
         } else {
             self.open = self.open.saturating_sub(1);
         }
-        self.flights.remove(place);
+        if let Some(Flight { delivery: Some(delivery), .. }) = self.flights.remove(place) {
+            self.bytes -= delivery.message.size();
+        }
         self.ids.remove(&id);
+        if self.flights.is_empty() {
+            self.flights.shrink_to(FLIGHTS_KEPT);
+        }
         Told::Expected
+    }
+
+    /// The deliveries under way that a subscriber has yet to acknowledge.
+    pub(super) fn deliveries(&self) -> impl Iterator<Item = &Delivery> {
+        self.flights.iter().filter_map(|flight| flight.delivery.as_ref())
+    }
+
+    /// Bytes of their messages.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Deliveries under way.

@@ -48,12 +48,15 @@ pub struct Grants {
     subscribe: Option<Vec<Filter>>,
     /// The topic that was allowed last: it mostly comes again.
     last: Bytes,
+    /// Whose they are.
+    user: Option<Box<str>>,
 }
 
 impl Grants {
     /// The rights of a user, or of nobody.
     pub fn new(allow: Option<&[Allow]>, user: Option<&str>) -> Grants {
-        let Some(allow) = allow else { return Grants::default() };
+        let owner = user.map(Into::into);
+        let Some(allow) = allow else { return Grants { user: owner, ..Grants::default() } };
         // A name with a wildcard or a slash must not widen what a rule with %u gives.
         let level = user.filter(|name| !name.contains(['/', '+', '#', '\0']));
         let filter = |topic: &String| {
@@ -67,7 +70,17 @@ impl Grants {
         let rules = || allow.iter().filter(|rule| rule.is_for(user));
         let filters = rules().flat_map(|rule| &rule.topics).filter_map(filter).collect();
         let subscribe = rules().flat_map(|rule| &rule.subscribe).filter_map(filter).collect();
-        Grants { filters: Some(filters), subscribe: Some(subscribe), last: Bytes::new() }
+        Grants {
+            filters: Some(filters),
+            subscribe: Some(subscribe),
+            last: Bytes::new(),
+            user: owner,
+        }
+    }
+
+    /// The user, where the node knows one.
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
     }
 
     /// Whether a filter may be subscribed to: a single right must cover all of it, so that what is then

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use tidegate_core::account::Figures;
 use tidegate_core::broker::Drops;
 
 /// Counters of a broker; only upward.
@@ -76,4 +77,6 @@ pub struct BrokerStatus {
     pub retained: usize,
     /// Bytes that they take.
     pub retained_bytes: usize,
+    /// What clients make the node hold.
+    pub account: Figures,
 }

@@ -6,8 +6,10 @@ use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 
+use tidegate_core::account::{Account, Level, Refusal};
 use tidegate_core::broker::{
-    Bounds, Delivery, Kept, Message, Options, Retained, Scopes, Subscription, Subscriptions,
+    Bounds, Kept, Message, Options, Outbox, Retained, Scopes, Subscription, Subscriptions,
+    footprint,
 };
 use tidegate_core::io::SessionId;
 use tidegate_core::moves::UnitId;
@@ -21,6 +23,10 @@ use crate::operators::{Meters, Operator};
 
 /// Subscriptions of one session.
 const SUBSCRIPTIONS_MAX: usize = 10_000;
+/// Parts of what all clients may make the node hold that one user may: the rest is for the others.
+const USER_PARTS: (usize, usize) = (3, 4);
+/// Topics that are looked at for one subscriber at a time, while others wait for what is retained.
+const REFILL_STEPS: usize = 256;
 
 /// What a broker holds at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +35,15 @@ pub struct HubOptions {
     pub queue: usize,
     /// Bytes of retained messages.
     pub retained: usize,
+    /// Bytes of all else that clients may make it hold: sessions, subscriptions, what waits for subscribers,
+    /// wills, packets that are not complete.
+    pub clients: usize,
 }
 
 impl Default for HubOptions {
-    /// 4 MiB for a subscriber, 64 MiB retained.
+    /// 4 MiB for a subscriber, 64 MiB retained, 32 MiB for all clients.
     fn default() -> Self {
-        HubOptions { queue: 4 << 20, retained: 64 << 20 }
+        HubOptions { queue: 4 << 20, retained: 64 << 20, clients: 32 << 20 }
     }
 }
 
@@ -44,6 +53,9 @@ pub enum SubscribeError {
     /// The session has too many.
     #[error("more than {SUBSCRIPTIONS_MAX} subscriptions")]
     TooMany,
+    /// There is no memory for it.
+    #[error(transparent)]
+    Full(#[from] Refusal),
 }
 
 #[derive(Debug, Default)]
@@ -67,6 +79,8 @@ struct Inner {
     counts: BrokerCounts,
     meters: Meters,
     group: OnceLock<Handle>,
+    /// Of all that clients may make it hold, but for what is retained.
+    account: Account,
 }
 
 /// A broker. Cheap to clone; all clones are the same.
@@ -82,12 +96,15 @@ impl Default for Hub {
 impl Hub {
     /// A broker that nobody has subscribed at.
     pub fn new(options: HubOptions) -> Self {
+        let all = Account::new(options.clients.saturating_add(options.retained));
+        let retained = all.share(Level::Kind, options.retained);
         Hub(Arc::new(Inner {
+            account: all.share(Level::All, options.clients),
             bounds: Bounds { count: usize::MAX, bytes: options.queue },
             table: RwLock::default(),
             generation: AtomicU64::new(1),
             has_local: AtomicBool::new(false),
-            retained: Mutex::new(Retained::new(options.retained)),
+            retained: Mutex::new(Retained::new(retained)),
             counts: BrokerCounts::default(),
             meters: Meters::default(),
             group: OnceLock::new(),
@@ -147,32 +164,43 @@ impl Hub {
         self.0.has_local.load(Ordering::Relaxed)
     }
 
+    /// What all clients together may make it hold.
+    pub fn account(&self) -> &Account {
+        &self.0.account
+    }
+
+    /// What one user may, or an address where nobody says who he is.
+    pub fn account_of(&self, user: &str) -> Account {
+        let (parts, of) = USER_PARTS;
+        let account = &self.0.account;
+        account.named(Level::User, user, account.bound() / of * parts)
+    }
+
     /// What a connection publishes by.
     pub fn publisher(&self) -> Publisher {
         Publisher::new(self.clone())
     }
 
-    /// A seat for a session that subscribes for the first time.
-    pub fn subscriber(&self) -> Subscriber {
+    /// A seat for a session that subscribes for the first time; what it holds is on this account.
+    pub fn subscriber(&self, account: &Account) -> Subscriber {
         let mut table = self.write();
         let mut id = SessionId(table.given);
         while table.seats.contains_key(&id) {
             id = SessionId(id.0.wrapping_add(1));
         }
         table.given = id.0.wrapping_add(1);
-        let seat = Arc::new(Seat::new(id, self.0.bounds));
+        let seat = Arc::new(Seat::new(id, self.0.bounds, account));
         table.seats.insert(id, seat.clone());
         Subscriber { seat, hub: self.clone() }
     }
 
-    /// Subscribes, and puts what is retained into the subscriber's outbox: never for a shared subscription,
-    /// else as `wants_retained` says of a subscription that is new or not.
+    /// Subscribes. What is retained is read when the subscriber has room for it: never for a shared
+    /// subscription, else as `wants_retained` says of a subscription that is new or not.
     ///
     /// # Errors
     /// See [`SubscribeError`].
     pub fn subscribe(
         &self,
-        now: Time,
         subscriber: &Subscriber,
         subscription: Subscription,
         options: Options,
@@ -180,28 +208,37 @@ impl Hub {
     ) -> Result<(), SubscribeError> {
         let id = subscriber.id();
         let filter = subscription.group.is_none().then(|| subscription.filter.clone());
-        let is_new = {
-            let mut table = self.change();
+        let mut table = self.change();
+        let is_new = !table.subscriptions.has(id, &subscription);
+        if is_new {
             if table.subscriptions.count(id) >= SUBSCRIPTIONS_MAX {
                 return Err(SubscribeError::TooMany);
             }
-            table.subscriptions.subscribe(id, subscription, options)
-        };
-        let Some(filter) = filter.filter(|_| wants_retained(is_new)) else { return Ok(()) };
-        // What is published meanwhile may come twice, for it is in the table already; else it could be missed.
-        let found = self.retained().find(&filter, now);
-        let mut outbox = subscriber.seat.outbox();
-        for message in found {
-            let qos = message.qos.min(options.qos);
-            let ids = options.id.map(|id| [id].into());
-            outbox.push_retained(Delivery { message, qos, retain: true, ids });
+            subscriber.seat.holds().grow(footprint(&subscription))?;
+        }
+        table.subscriptions.subscribe(id, subscription, options);
+        drop(table);
+        if let Some(filter) = filter.filter(|_| wants_retained(is_new)) {
+            subscriber.seat.outbox().pending().ask(filter, options.qos, options.id);
+            subscriber.seat.ring();
         }
         Ok(())
     }
 
+    /// Puts some of what is retained into a subscriber's outbox, where it asked for it and little waits there.
+    /// True where there is more to read.
+    pub(super) fn refill(&self, now: Time, outbox: &mut Outbox) -> bool {
+        // In this order everywhere. What is published meanwhile waits for the outbox, and so comes behind.
+        outbox.has_appetite() && outbox.refill(now, &mut self.retained(), REFILL_STEPS)
+    }
+
     /// Ends a subscription; false where there was none.
     pub fn unsubscribe(&self, subscriber: &Subscriber, subscription: &Subscription) -> bool {
-        self.change().subscriptions.unsubscribe(subscriber.id(), subscription)
+        let is_ended = self.change().subscriptions.unsubscribe(subscriber.id(), subscription);
+        if is_ended {
+            subscriber.seat.forgets(subscription);
+        }
+        is_ended
     }
 
     /// Ends the subscriptions, and forgets the messages, to which a session has no right any more.
@@ -218,6 +255,7 @@ impl Hub {
         let over: Vec<Subscription> = all.filter(wrong).cloned().collect();
         for subscription in over {
             table.subscriptions.unsubscribe(id, &subscription);
+            subscriber.seat.forgets(&subscription);
         }
         drop(table);
         subscriber.seat.outbox().forbid(|delivery| may_get(&delivery.message));
@@ -259,6 +297,7 @@ impl Hub {
         drop(table);
         let retained = self.retained();
         (status.retained, status.retained_bytes) = (retained.len(), retained.bytes());
+        status.account = self.0.account.figures();
         status
     }
 

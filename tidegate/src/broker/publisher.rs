@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::broker::{Delivery, Message, Target};
+use tidegate_core::account::{Account, Kind, Reservation};
+use tidegate_core::broker::{Charge, Delivery, Message, Target, charge};
 use tidegate_core::class::ClassId;
 use tidegate_core::io::SessionId;
 use tidegate_core::link::envelope::Envelope;
@@ -21,6 +22,13 @@ use crate::operators::{Meter, Operator, Placed};
 
 /// Topics whose ways are remembered.
 const WAYS_MAX: usize = 1024;
+/// Bytes of ways that a connection pays for; more is reserved in steps.
+const WAYS_FREE: usize = 4096;
+const WAYS_STEP: usize = 16 * 1024;
+/// Memory of a way and of its place.
+const WAY: usize = 384;
+/// Memory of a subscriber in a way.
+const TARGET: usize = 64;
 /// The class of a topic that no rule covers.
 const NO_CLASS: (ClassId, Duration) = (ClassId(0), Duration::from_secs(1));
 
@@ -42,6 +50,12 @@ impl Way {
         self.all.is_empty() && self.groups.is_empty()
     }
 
+    /// Bytes of memory that it takes.
+    fn footprint(&self) -> usize {
+        let groups = self.groups.iter().map(|group| TARGET + group.len() * TARGET).sum::<usize>();
+        WAY + self.all.len() * TARGET + groups
+    }
+
     /// Whether nobody takes a message: no subscriber, and no operator.
     fn is_idle(&self) -> bool {
         self.is_empty() && self.operators.is_empty() && self.unit.is_none()
@@ -59,6 +73,10 @@ pub struct Publisher {
     last: Option<(Bytes, Arc<Way>)>,
     /// Whose turn it is in groups.
     turn: usize,
+    /// For ways.
+    held: Reservation,
+    /// What ways take.
+    bytes: usize,
     /// Messages of one topic that are not handed out yet.
     run: Vec<Arc<Message>>,
     /// A subscriber that has much to take.
@@ -69,6 +87,7 @@ pub struct Publisher {
 
 impl Publisher {
     pub(super) fn new(hub: Hub) -> Self {
+        let held = hub.account().empty(Kind::Sessions);
         Publisher {
             hub,
             session: None,
@@ -76,6 +95,8 @@ impl Publisher {
             ways: HashMap::new(),
             last: None,
             turn: 0,
+            held,
+            bytes: 0,
             run: Vec::new(),
             crowded: None,
             is_owner: false,
@@ -125,6 +146,7 @@ impl Publisher {
             deadline: now + left,
             source_unix_ns,
             meter: None,
+            charge: Charge::default(),
         });
         self.run.push(message);
         let way = Way { operators: Vec::new(), unit: None, ..Way::clone(&way) };
@@ -190,8 +212,7 @@ impl Publisher {
         let generation = self.hub.generation();
         if generation != self.generation {
             self.generation = generation;
-            self.ways.clear();
-            self.last = None;
+            self.forget();
         }
         if let Some((last, way)) = &self.last
             && last == topic
@@ -201,14 +222,40 @@ impl Publisher {
         let known = self.ways.get(topic).cloned();
         let way = known.unwrap_or_else(|| {
             let way = Arc::new(self.find(topic));
-            if self.ways.len() >= WAYS_MAX {
-                self.ways.clear();
-            }
-            self.ways.insert(topic.clone(), way.clone());
+            self.remember(topic, &way);
             way
         });
         self.last = Some((topic.clone(), way.clone()));
         way
+    }
+
+    /// Remembers a way, as far as there is memory for it.
+    fn remember(&mut self, topic: &Bytes, way: &Arc<Way>) {
+        let bytes = way.footprint() + topic.len();
+        if self.ways.len() >= WAYS_MAX {
+            self.forget();
+        }
+        let more = (self.bytes + bytes).saturating_sub(WAYS_FREE).saturating_sub(self.held.bytes());
+        if more > 0 && self.held.grow(more.max(WAYS_STEP)).is_err() {
+            self.forget();
+            if bytes > WAYS_FREE {
+                return;
+            }
+        }
+        self.bytes += bytes;
+        self.ways.insert(topic.clone(), way.clone());
+    }
+
+    /// Forgets the ways.
+    fn forget(&mut self) {
+        (self.ways, self.last, self.bytes) = (HashMap::new(), None, 0);
+        self.held.shrink(self.held.bytes());
+    }
+
+    /// What it makes the node hold is on this account from now on.
+    pub fn charge_to(&mut self, account: &Account) {
+        self.forget();
+        self.held = account.empty(Kind::Sessions);
     }
 
     fn find(&self, topic: &Bytes) -> Way {
@@ -285,6 +332,10 @@ impl Publisher {
     fn hand(&mut self, seat: &Arc<Seat>, target: &Target, run: &[Arc<Message>]) {
         let mut outbox = seat.outbox();
         let mut is_news = false;
+        if !is_charged(run) && outbox.needs_charge(run) {
+            // All at once, if they fit: what does not is looked at one by one.
+            let _ = charge(run, self.held.account());
+        }
         for message in run {
             is_news |= outbox.push(Delivery {
                 message: message.clone(),
@@ -312,6 +363,10 @@ fn chosen(members: &[(Arc<Seat>, Target)], turn: usize) -> Option<&(Arc<Seat>, T
     order().find(|(seat, _)| seat.outbox().is_connected()).or_else(|| order().next())
 }
 
+fn is_charged(run: &[Arc<Message>]) -> bool {
+    run.iter().all(|message| message.is_charged())
+}
+
 fn wants_retain(record: &Offered) -> bool {
     record.properties.find(RETAIN).is_some_and(|value| value == "1")
 }
@@ -334,5 +389,6 @@ fn message(record: &Offered, qos: u8, retain: bool, way: &Way) -> Message {
         deadline: record.read_at + way.latency,
         source_unix_ns: record.source_unix_ns,
         meter: None,
+        charge: Charge::default(),
     }
 }

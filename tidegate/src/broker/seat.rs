@@ -4,21 +4,54 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate_core::broker::{Bounds, Drops, Outbox};
+use tidegate_core::account::{Account, Kind, Refusal, Reservation};
+use tidegate_core::broker::{Bounds, Drops, Outbox, Subscription, footprint};
 use tidegate_core::io::SessionId;
+use tidegate_core::units::Time;
 use tokio::sync::Notify;
 
 use super::hub::Hub;
 
-/// The part of its bounds from which an outbox is crowded: publishers wait a moment for a subscriber that
-/// takes what it is sent.
-const CROWDED_PART: usize = 2;
+/// Bytes of subscriptions for which a session that is here needs no reservation: they are among what its
+/// connection costs.
+const FREE: usize = 4096;
+
+/// What a session's subscriptions take, and what is reserved for it.
+#[derive(Debug)]
+pub(super) struct Holding {
+    bytes: usize,
+    /// Bytes that need no reservation.
+    free: usize,
+    held: Reservation,
+}
+
+impl Holding {
+    /// A subscription more.
+    pub(super) fn grow(&mut self, more: usize) -> Result<(), Refusal> {
+        self.held.resize((self.bytes + more).saturating_sub(self.free))?;
+        self.bytes += more;
+        Ok(())
+    }
+
+    fn shrink(&mut self, less: usize) {
+        self.bytes -= less;
+        let is_less = self.held.resize(self.bytes.saturating_sub(self.free));
+        debug_assert!(is_less.is_ok(), "less fits always");
+    }
+
+    /// Its connection pays for so much.
+    fn pays(&mut self, free: usize) -> Result<(), Refusal> {
+        self.held.resize(self.bytes.saturating_sub(free))?;
+        self.free = free;
+        Ok(())
+    }
+}
 
 /// One subscriber. Publishers and its connection share it.
 #[derive(Debug)]
 pub struct Seat {
     id: SessionId,
-    bounds: Bounds,
+    holding: Mutex<Holding>,
     outbox: Mutex<Outbox>,
     /// Rung when something came to an outbox that was found empty.
     bell: Notify,
@@ -30,11 +63,12 @@ pub struct Seat {
 }
 
 impl Seat {
-    pub(super) fn new(id: SessionId, bounds: Bounds) -> Self {
+    pub(super) fn new(id: SessionId, bounds: Bounds, account: &Account) -> Self {
+        let held = account.empty(Kind::Subscriptions);
         Seat {
             id,
-            bounds,
-            outbox: Mutex::new(Outbox::new(bounds)),
+            holding: Mutex::new(Holding { bytes: 0, free: FREE, held }),
+            outbox: Mutex::new(Outbox::new(bounds, account)),
             bell: Notify::new(),
             is_blocked: AtomicBool::new(false),
             is_awaited: AtomicBool::new(false),
@@ -52,6 +86,16 @@ impl Seat {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn holds(&self) -> MutexGuard<'_, Holding> {
+        self.holding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A subscription is gone.
+    pub(super) fn forgets(&self, subscription: &Subscription) {
+        self.holds().shrink(footprint(subscription));
+        self.outbox().pending().end(&subscription.filter);
+    }
+
     pub(super) fn ring(&self) {
         self.bell.notify_one();
     }
@@ -63,9 +107,7 @@ impl Seat {
 
     /// Whether who publishes should wait: the outbox is half full, and its connection is at work on it.
     pub(super) fn is_crowded(&self, outbox: &Outbox) -> bool {
-        outbox.bytes() > self.bounds.bytes / CROWDED_PART
-            && outbox.is_connected()
-            && !self.is_blocked.load(Ordering::Relaxed)
+        outbox.is_crowded() && outbox.is_connected() && !self.is_blocked.load(Ordering::Relaxed)
     }
 
     /// Waits until the outbox is crowded no more. Cancel-safe.
@@ -112,6 +154,25 @@ impl Subscriber {
     /// Where it has subscribed.
     pub fn hub(&self) -> &Hub {
         &self.hub
+    }
+
+    /// Puts some of what is retained and was asked for into the outbox. True where there is more to read.
+    pub fn refill(&self, now: Time, outbox: &mut Outbox) -> bool {
+        self.hub.refill(now, outbox)
+    }
+
+    /// Its connection is there, and pays for a part of what it holds.
+    pub fn connect(&self) {
+        // Less fits always.
+        let _ = self.seat.holds().pays(FREE);
+    }
+
+    /// It is kept without a connection that would pay for it.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub fn keep(&self) -> Result<(), Refusal> {
+        self.seat.holds().pays(0)
     }
 
     /// Its connection ended.

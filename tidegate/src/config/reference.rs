@@ -183,7 +183,11 @@ fn limits(file: &mut File) {
     let LimitsConfig { memory, record_max, connections, subscriber, retained } =
         LimitsConfig::default();
     file.section("[limits]", "Bounds of the whole node.");
-    file.key("memory", &quoted(memory), "Bytes of records held.");
+    file.key(
+        "memory",
+        &quoted(memory),
+        "Bytes of records held; clients may make the broker hold half as much again.",
+    );
     file.key("record_max", &quoted(record_max), "One record: topic, properties and payload.");
     file.key("connections", &connections.to_string(), "Client connections.");
     file.key(

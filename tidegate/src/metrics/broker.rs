@@ -1,5 +1,6 @@
 //! The metrics of the node's own broker.
 
+use tidegate_core::account::Kind;
 use tidegate_core::broker::Reason;
 use tidegate_core::status::NodeStatus;
 
@@ -40,6 +41,19 @@ pub(super) const RETAINED: Metric =
 pub(super) const RETAINED_BYTES: Metric =
     Metric::gauge("tidegate_broker_retained_bytes", "Bytes that retained messages take.");
 
+pub(super) const ACCOUNT_BOUND: Metric = Metric::gauge(
+    "tidegate_account_bound_bytes",
+    "Bytes that all clients of this broker may make it hold, retained messages included.",
+);
+pub(super) const ACCOUNT_BYTES: Metric = Metric::gauge(
+    "tidegate_account_reserved_bytes",
+    "Bytes that clients make the broker hold, by what for; a connection's first 16 KiB are not among them.",
+);
+pub(super) const ACCOUNT_REFUSED: Metric = Metric::counter(
+    "tidegate_account_refusals_total",
+    "Counts each time that there is no room for what a client wants held, by what for.",
+);
+
 /// Writes them.
 pub(super) fn encode(status: &NodeStatus, broker: &BrokerStatus, text: &mut Text) {
     text.family(PUBLISHED, [(NONE, broker.published as f64)]);
@@ -58,6 +72,17 @@ pub(super) fn encode(status: &NodeStatus, broker: &BrokerStatus, text: &mut Text
         }
     }
     text.family(UNRETAINED, [(NONE, broker.unretained as f64)]);
+    text.family(ACCOUNT_BOUND, [(NONE, broker.account.bound as f64)]);
+    text.head(ACCOUNT_BYTES);
+    for kind in Kind::ALL {
+        let bytes = broker.account.of(kind) as f64;
+        text.sample(ACCOUNT_BYTES.name, &[("kind", kind.name())], bytes);
+    }
+    text.head(ACCOUNT_REFUSED);
+    for kind in Kind::ALL {
+        let count = broker.account.refused(kind) as f64;
+        text.sample(ACCOUNT_REFUSED.name, &[("kind", kind.name())], count);
+    }
     let gauges = [
         (SESSIONS, broker.sessions),
         (SUBSCRIPTIONS, broker.subscriptions),

@@ -83,10 +83,10 @@ impl Stand {
     }
 
     fn subscribe(&self, filter: &str) -> Subscriber {
-        let subscriber = self.hub.subscriber();
+        let subscriber = self.hub.subscriber(self.hub.account());
         subscriber.seat().outbox().connect(10);
         let (filter, options) = (Subscription::new(filter).unwrap(), Options::default());
-        self.hub.subscribe(Time::ZERO, &subscriber, filter, options, |_| false).unwrap();
+        self.hub.subscribe(&subscriber, filter, options, |_| false).unwrap();
         subscriber
     }
 

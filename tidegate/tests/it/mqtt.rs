@@ -7,6 +7,7 @@ mod clients;
 mod conformance;
 mod exactly_once;
 mod foreign;
+mod hostile;
 mod node;
 mod patience;
 mod sessions;

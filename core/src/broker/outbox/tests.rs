@@ -24,8 +24,13 @@ fn delivery(number: u32, class: u8, qos: u8, deadline: u64) -> Delivery {
         deadline: Time::from_millis(deadline),
         source_unix_ns: None,
         meter: None,
+        charge: Default::default(),
     };
     Delivery { message: Arc::new(message), qos, retain: false, ids: None }
+}
+
+fn outbox(bounds: Bounds) -> Outbox {
+    Outbox::new(bounds, &Account::new(1 << 30))
 }
 
 fn number(delivery: &Delivery) -> u32 {
@@ -47,7 +52,7 @@ fn numbers(outbox: &mut Outbox, now: u64) -> Vec<u32> {
 
 #[test]
 fn the_earliest_deadline_goes_first_and_the_late_wait() {
-    let mut outbox = Outbox::new(MANY);
+    let mut outbox = outbox(MANY);
     outbox.connect(10);
     for (number, class, deadline) in [(1, 2, 1000), (2, 0, 50), (3, 1, 500), (4, 0, 60)] {
         outbox.push(delivery(number, class, 0, deadline));
@@ -61,7 +66,7 @@ fn the_earliest_deadline_goes_first_and_the_late_wait() {
 
 #[test]
 fn a_full_outbox_drops_what_is_least_urgent() {
-    let mut outbox = Outbox::new(Bounds { count: 2, ..MANY });
+    let mut outbox = outbox(Bounds { count: 2, ..MANY });
     outbox.connect(10);
     outbox.push(delivery(1, 1, 0, 500));
     outbox.push(delivery(2, 2, 0, 1000));
@@ -77,7 +82,7 @@ fn a_full_outbox_drops_what_is_least_urgent() {
 
 #[test]
 fn nobody_waits_with_quality_zero_for_who_is_away() {
-    let mut outbox = Outbox::new(MANY);
+    let mut outbox = outbox(MANY);
     outbox.push(delivery(1, 0, 0, 50));
     outbox.push(delivery(2, 0, 1, 50));
     outbox.connect(10);
@@ -90,7 +95,7 @@ fn nobody_waits_with_quality_zero_for_who_is_away() {
 
 #[test]
 fn a_receive_maximum_holds_back_all_but_quality_zero() {
-    let mut outbox = Outbox::new(MANY);
+    let mut outbox = outbox(MANY);
     outbox.connect(1);
     for number in 1..=2 {
         outbox.push(delivery(number, 0, 1, 50));
@@ -103,7 +108,7 @@ fn a_receive_maximum_holds_back_all_but_quality_zero() {
 
 #[test]
 fn a_new_connection_gets_again_what_was_not_acknowledged() {
-    let mut outbox = Outbox::new(MANY);
+    let mut outbox = outbox(MANY);
     outbox.connect(10);
     for number in 1..=3 {
         outbox.push(delivery(number, 0, if number == 2 { 2 } else { 1 }, 50));
@@ -124,7 +129,7 @@ fn a_new_connection_gets_again_what_was_not_acknowledged() {
 
 #[test]
 fn what_is_refused_or_too_large_is_over() {
-    let mut outbox = Outbox::new(MANY);
+    let mut outbox = outbox(MANY);
     outbox.connect(1);
     for number in 1..=3 {
         outbox.push(delivery(number, 0, 2, 50));
@@ -139,7 +144,7 @@ fn what_is_refused_or_too_large_is_over() {
 
 #[test]
 fn what_is_expired_is_dropped_when_its_turn_comes() {
-    let mut outbox = Outbox::new(MANY);
+    let mut outbox = outbox(MANY);
     outbox.connect(10);
     let mut expiring = delivery(1, 0, 1, 50);
     Arc::make_mut(&mut expiring.message).expires = Some(Time::from_millis(20));
@@ -150,7 +155,7 @@ fn what_is_expired_is_dropped_when_its_turn_comes() {
 
 #[test]
 fn who_sleeps_is_told_once() {
-    let mut outbox = Outbox::new(MANY);
+    let mut outbox = outbox(MANY);
     outbox.connect(10);
     assert!(!outbox.push(delivery(1, 0, 0, 50)), "it is awake");
     assert_eq!(numbers(&mut outbox, 0), [1]);
@@ -243,7 +248,7 @@ proptest! {
         count in 1..6_usize,
         receive_maximum in 1..4_u16,
     ) {
-        let mut outbox = Outbox::new(Bounds { count, bytes: 1 << 20 });
+        let mut outbox = outbox(Bounds { count, bytes: 1 << 20 });
         outbox.connect(receive_maximum);
         let (mut model, mut now, mut drops) = (Model::default(), 0_u64, 0);
         for step in steps {

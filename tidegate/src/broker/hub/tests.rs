@@ -24,11 +24,13 @@ fn record(topic: &str, payload: &str, retain: bool) -> Offered {
 
 fn subscribe(hub: &Hub, subscriber: &Subscriber, filter: &str, options: Options) {
     let subscription = Subscription::new(filter).unwrap();
-    hub.subscribe(Time::ZERO, subscriber, subscription, options, |_| true).unwrap();
+    hub.subscribe(subscriber, subscription, options, |_| true).unwrap();
+    // As its connection does at once.
+    while subscriber.refill(Time::ZERO, &mut subscriber.seat().outbox()) {}
 }
 
 fn subscribed(hub: &Hub, filter: &str) -> Subscriber {
-    let subscriber = hub.subscriber();
+    let subscriber = hub.subscriber(hub.account());
     subscriber.seat().outbox().connect(10);
     subscribe(hub, &subscriber, filter, Options { qos: 1, ..Options::default() });
     subscriber
@@ -37,6 +39,7 @@ fn subscribed(hub: &Hub, filter: &str) -> Subscriber {
 /// Payload, QoS and retain flag of all that is there.
 fn got(subscriber: &Subscriber) -> Vec<(String, u8, bool)> {
     let mut outbox = subscriber.seat().outbox();
+    while subscriber.refill(Time::ZERO, &mut outbox) {}
     let next = || match outbox.next(Time::ZERO)? {
         Next::Publish { delivery, .. } => {
             let payload = String::from_utf8(delivery.message.payload.to_vec()).unwrap();

@@ -2,7 +2,9 @@
 //! session itself, until the client comes back or its time is over.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tidegate_core::account::Account;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -16,6 +18,7 @@ use crate::port::Notice;
 pub(super) struct Left<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) session: &'a mut Session,
+    pub(super) account: &'a Account,
     pub(super) end: &'a End,
     /// `None` if the connection ended before it had one.
     pub(super) line: Option<Line>,
@@ -27,8 +30,8 @@ pub(super) struct Left<'a> {
 
 /// Settles what a connection leaves. Returns soon: what takes time goes on in a task of its own.
 pub(super) async fn settle(left: Left<'_>) {
-    let Left { shared, session, end, mut line, registration, takeover, stop } = left;
-    let lasting = session.session_expiry();
+    let Left { shared, session, account, end, mut line, registration, takeover, stop } = left;
+    let mut lasting = session.session_expiry();
     if let Some(Line { source, .. }) = line.as_ref().filter(|_| session.expiry_is_news()) {
         // The client said so with its goodbye. An error means that the node is gone.
         let logged = session.logged_expiry();
@@ -48,6 +51,13 @@ pub(super) async fn settle(left: Left<'_>) {
     let Some(mut memory) = memory.filter(|_| *end != End::Stopping) else { return };
     if let Some(takeover) = takeover {
         return bequeath(takeover, memory, line);
+    }
+    if !lasting.is_zero()
+        && let Err(refusal) = memory.book(account)
+    {
+        shared.complain(registration.client(), &refusal);
+        memory.subscriber = None;
+        lasting = Duration::ZERO;
     }
     if memory.owes() || will.is_some() {
         if let Ok(permit) = shared.afterlives.clone().try_acquire_owned() {

@@ -10,6 +10,8 @@ use crate::tls::Stream;
 /// Bytes of one read: a few hundred small records, which stay in the processor's cache until they are
 /// offered.
 const CHUNK: usize = 32 * 1024;
+/// A packet that every connection may hold the beginning of: it is among what a connection costs.
+const FREE: usize = 8 * 1024;
 
 /// Bytes that were read and not yet handled.
 #[derive(Debug, Default)]
@@ -32,10 +34,10 @@ impl Buffer {
         self.wanted = wanted;
     }
 
-    /// KiB that the packet at the front may take beyond an ordinary read; `None` if it needs no more.
-    pub(super) fn excess(&self) -> Option<u32> {
+    /// Bytes that the packet at the front may take; `None` if it needs no more than every connection has.
+    pub(super) fn excess(&self) -> Option<usize> {
         // Twice, for the buffer grows by doubling.
-        (self.wanted > CHUNK).then(|| (2 * self.wanted).div_ceil(1024) as u32)
+        (self.wanted > FREE).then_some(2 * self.wanted)
     }
 
     /// Whether the last bytes were waited for, once.
@@ -86,7 +88,7 @@ impl Buffer {
 
     /// Gives memory back that holds nothing.
     fn shrink(&mut self) {
-        if self.bytes.capacity() > 4 * self.bytes.len() {
+        if self.bytes.capacity() > 2 * self.bytes.len() {
             self.bytes = BytesMut::from(&self.bytes[..]);
         }
     }
@@ -130,7 +132,7 @@ mod tests {
         });
         assert!(waiting.await);
         assert_eq!(buffer.bytes(), [7; 10]);
-        assert!(buffer.bytes.capacity() <= 4 * 10);
+        assert!(buffer.bytes.capacity() <= 2 * 10);
         drop(client);
         assert_eq!(buffer.fill(&mut socket).await.unwrap(), 0);
     }

@@ -13,9 +13,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tidegate_core::account::Account;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use self::arrival::address;
 use self::leaving::Leaving;
 use self::local::{Wants, others_first, roomy, rung};
 use super::afterlife::{Left, settle};
@@ -24,6 +26,7 @@ use super::clients::{Estate, Heritage, Line};
 use super::listener::{Call, Shared};
 use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
+use super::room::Held;
 use super::session::{Effects, End, Session, Step};
 use crate::access::Grants;
 use crate::broker::{Publisher, Seat};
@@ -48,6 +51,7 @@ pub(super) async fn run(call: Call) {
         crowded: None,
         referral: None,
         room: None,
+        account: shared.intake.hub().account_of(&address(peer.ip())),
         shared: &shared,
     };
     let greeted = tokio::select! {
@@ -88,7 +92,9 @@ struct Connection<'a> {
     /// Which server the client is to use instead, when it has its answers.
     referral: Option<Arc<str>>,
     /// Held while a large packet is read.
-    room: Option<OwnedSemaphorePermit>,
+    room: Option<Held>,
+    /// Of what the client makes the node hold: its address's until it is known who it is.
+    account: Account,
     shared: &'a Arc<Shared>,
 }
 
@@ -140,7 +146,9 @@ impl Connection<'_> {
         self.effects.releases.clear();
         self.finish(&end, &mut line).await;
         let (shared, session) = (self.shared, &mut self.session);
-        settle(Left { shared, session, end: &end, line, registration, takeover, stop }).await;
+        let account = &self.account;
+        settle(Left { shared, session, account, end: &end, line, registration, takeover, stop })
+            .await;
         end
     }
 
@@ -209,7 +217,7 @@ impl Connection<'_> {
             let step = if held { Step::Wait } else { self.receive(source.now()) };
             self.take_step(source).await?;
             if let Step::Ask(request) = &step
-                && self.ask(source.now(), request)
+                && self.ask(request)
             {
                 self.begin_session(source, paused).await?;
             }
@@ -236,7 +244,7 @@ impl Connection<'_> {
             }
             let Wants { blocked, seat, excess } = self.wants(&mut leaving);
             let may_read = !held && !blocked && matches!(step, Step::Read(_)) && !leaving.is_so();
-            let crowded = may_read && self.room.is_none() && excess.is_some();
+            let crowded = may_read && self.lacks_room(excess);
             let reading = may_read && !crowded;
             pulse.holds_room(self.room.is_some());
             let deadline = leaving.deadline().or_else(|| pulse.deadline(reading, blocked));
@@ -250,8 +258,8 @@ impl Connection<'_> {
                 },
                 () = leaving.replaced() => {}
                 writable = self.stream.writable(), if blocked => writable.map_err(failed)?,
-                room = self.shared.room.clone().acquire_many_owned(excess.unwrap_or(0)), if crowded => {
-                    self.room = room.ok();
+                room = self.shared.room.wait(&self.account, excess.unwrap_or(0)), if crowded => {
+                    self.room = Some(room);
                 }
                 readable = self.buffer.readable(&self.stream), if reading => {
                     readable.map_err(failed)?;
@@ -265,11 +273,19 @@ impl Connection<'_> {
                 () = timer.as_mut(), if deadline.is_some() => match leaving.deadline() {
                     Some(until) if until <= Instant::now() => return Err(leaving.end()),
                     Some(_) => {}
-                    None => pulse.check(deadline, self.shared.room.available_permits() == 0)?,
+                    None => pulse.check(deadline, self.shared.room.is_awaited())?,
                 },
                 () = ready(()), if has_more && !blocked => {}
             }
         }
+    }
+
+    /// Takes room for the rest of a large packet; says whether there is none, and it must be waited for.
+    fn lacks_room(&mut self, excess: Option<usize>) -> bool {
+        if let Some(excess) = excess.filter(|_| self.room.is_none()) {
+            self.room = self.shared.room.take(&self.account, excess).ok();
+        }
+        excess.is_some() && self.room.is_none()
     }
 
     /// Does what was received: subscribers here get it, and the node is offered it.

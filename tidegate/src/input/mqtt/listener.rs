@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use tidegate_core::account::Refusal;
 use tidegate_core::io::Control;
 use tidegate_core::turns::Bounds;
 use tokio::net::{TcpListener, TcpStream};
@@ -15,6 +16,7 @@ use tokio::time::{interval, sleep, timeout};
 
 use super::connection;
 use super::options::MqttOptions;
+use super::room::Room;
 use super::session::{End, Limits};
 use crate::input::complaints::Complaints;
 use crate::port::Intake;
@@ -74,8 +76,8 @@ pub(super) struct Shared {
     pub(super) options: MqttOptions,
     pub(super) limits: Limits,
     pub(super) intake: Intake,
-    /// KiB that partial packets may still take.
-    pub(super) room: Arc<Semaphore>,
+    /// Who waits for room for a large packet.
+    pub(super) room: Arc<Room>,
     /// Sessions without a connection that may wait for answers or with their will.
     pub(super) afterlives: Arc<Semaphore>,
     complaints: Complaints,
@@ -90,6 +92,13 @@ impl Shared {
         for client in self.options.clients.take_gone() {
             // An error means that the node is gone.
             let _ = self.intake.control(Control::SessionOver(client)).await;
+        }
+    }
+
+    /// Logs that a session cannot be kept.
+    pub(super) fn complain(&self, client: &str, refusal: &Refusal) {
+        if let Some(withheld) = self.complaints.allow(Instant::now()) {
+            tracing::warn!(client, withheld, "the session is not kept: {refusal}");
         }
     }
 
@@ -149,11 +158,6 @@ fn check(options: &MqttOptions) -> Result<(), MqttError> {
     }
     if options.receive_maximum == 0 {
         return wrong("receive_maximum", 0, "at least 1");
-    }
-    // A packet in the making grows by doubling.
-    if options.partial_max / 2 < options.max_packet_size as usize {
-        let value = options.partial_max as u64;
-        return wrong("partial_max", value, "at least twice max_packet_size");
     }
     if !(1..=CONNECTIONS_MOST).contains(&options.connections_max) {
         let value = options.connections_max as u64;
@@ -219,7 +223,6 @@ impl MqttListener {
             keepalive_max: u16::try_from(options.keepalive_max.as_secs()).unwrap_or(u16::MAX),
             refused: options.refused,
         };
-        let room = options.partial_max.div_ceil(1024).min(Semaphore::MAX_PERMITS);
         let patience = options.stop_grace + STOP_MARGIN;
         let afterlives = Arc::new(Semaphore::new(options.sessions_max));
         let shared = Arc::new(Shared {
@@ -227,7 +230,7 @@ impl MqttListener {
             limits,
             afterlives,
             intake,
-            room: Arc::new(Semaphore::new(room)),
+            room: Arc::default(),
             complaints: Complaints::new(Instant::now()),
             handshakes: Desk::new(HANDSHAKES_MAX, HANDSHAKES_WAITING),
             permits: permits.clone(),

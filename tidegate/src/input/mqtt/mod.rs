@@ -46,6 +46,7 @@ mod connection;
 mod listener;
 mod options;
 mod pulse;
+mod room;
 pub mod session;
 pub(crate) mod wire;
 

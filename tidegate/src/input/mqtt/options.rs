@@ -27,9 +27,6 @@ pub struct MqttOptions {
     pub receive_maximum: u16,
     /// Topic aliases that one client may define (MQTT 5).
     pub topic_alias_maximum: u16,
-    /// Bytes that all connections together may hold of packets that are larger than one read (32 KiB)
-    /// and not complete yet. Beyond it, a connection with such a packet is not read for a while.
-    pub partial_max: usize,
     /// Connections at a time; more are closed at once.
     pub connections_max: usize,
     /// Who speaks for which client id: one table for all inputs of a node.
@@ -46,7 +43,7 @@ pub struct MqttOptions {
     pub connect_timeout: Duration,
     /// How long a client that wanted no keepalive may be silent; zero is for ever.
     pub idle_timeout: Duration,
-    /// How long a packet that is larger than one read (32 KiB) may take while others wait for its room.
+    /// How long a packet that is larger than 8 KiB may take while others wait for its room.
     pub packet_timeout: Duration,
     /// How long a client may refuse to read what it was answered.
     pub write_timeout: Duration,
@@ -69,7 +66,6 @@ impl MqttOptions {
             max_packet_size: 1024 * 1024,
             receive_maximum: 1024,
             topic_alias_maximum: 16,
-            partial_max: 256 * 1024 * 1024,
             connections_max: 20_000,
             sessions_max: 10_000,
             session_expiry_max: Duration::from_secs(24 * 3600),

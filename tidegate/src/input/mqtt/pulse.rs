@@ -17,8 +17,10 @@ pub(super) fn arm(timer: Pin<&mut Sleep>, deadline: Option<Instant>) {
     }
 }
 
-/// How long a packet that is overdue may take on while nobody waits for its room.
+/// How often it is looked whether somebody waits for the room of a packet that is slow.
 const OVERDUE: Duration = Duration::from_secs(1);
+/// A packet of which nothing came for so long is slow: who waits for its room gets it.
+const STALL: Duration = Duration::from_secs(3);
 
 /// When a connection is given up: a silent client, one that does not read, or one that holds the room of a
 /// large packet while others wait for it.
@@ -30,8 +32,8 @@ pub(super) struct Pulse {
     heard: Instant,
     reading: bool,
     blocked: Option<Instant>,
-    /// When the large packet that has room must be complete.
-    packet: Option<Instant>,
+    /// When the large packet that has room must be complete, and when to look at it next.
+    packet: Option<(Instant, Instant)>,
 }
 
 impl Pulse {
@@ -57,7 +59,9 @@ impl Pulse {
         if !is_so {
             self.packet = None;
         } else if self.packet.is_none() {
-            self.packet = Some(Instant::now() + self.packet_timeout);
+            let now = Instant::now();
+            let until = now + self.packet_timeout;
+            self.packet = Some((until, until.min(now + STALL)));
         }
     }
 
@@ -73,7 +77,11 @@ impl Pulse {
         }
         self.blocked = None;
         let silent = self.silence.map(|silence| self.heard + silence);
-        [silent, self.packet].into_iter().flatten().min().filter(|_| reading)
+        [silent, self.packet.map(|(_, look)| look)].into_iter().flatten().min().filter(|_| reading)
+    }
+
+    fn is_silent(&self, now: Instant) -> bool {
+        self.silence.is_some_and(|silence| self.heard + silence <= now)
     }
 
     /// At a ring of the timer; `is_awaited` tells that others wait for the room of large packets.
@@ -82,9 +90,11 @@ impl Pulse {
         match (deadline, self.packet) {
             (Some(deadline), _) if now < deadline => Ok(()),
             _ if self.blocked.is_some() => Err(End::NotReading),
-            (_, Some(overdue)) if overdue <= now && is_awaited => Err(End::SlowPacket),
-            (_, Some(overdue)) if overdue <= now => {
-                self.packet = Some(now + OVERDUE);
+            (_, Some((until, _))) if is_awaited && (until <= now || self.heard + STALL <= now) => {
+                Err(End::SlowPacket)
+            }
+            (_, Some((until, _))) if !self.is_silent(now) => {
+                self.packet = Some((until, now + OVERDUE));
                 Ok(())
             }
             _ => Err(End::KeepAlive),
@@ -150,8 +160,12 @@ mod tests {
         let mut pulse = Pulse::new(Some(KEEPALIVE), &options);
         pulse.holds_room(true);
         let deadline = pulse.deadline(true, false);
-        assert_eq!(deadline, Some(Instant::now() + WRITE));
-        advance(WRITE).await;
+        assert_eq!(deadline, Some(Instant::now() + STALL));
+        advance(STALL).await;
+        assert_eq!(pulse.check(deadline, false), Ok(()), "it stalls, and in nobody's way");
+        pulse.heard();
+        assert_eq!(pulse.check(deadline, true), Ok(()), "it goes on");
+        advance(WRITE - STALL).await;
         pulse.heard();
         assert_eq!(pulse.check(deadline, false), Ok(()), "slow, and in nobody's way");
         pulse.holds_room(true);
@@ -161,6 +175,15 @@ mod tests {
         assert_eq!(pulse.check(deadline, true), Err(End::SlowPacket));
         pulse.holds_room(false);
         assert_eq!(pulse.deadline(true, false), Some(Instant::now() + KEEPALIVE - OVERDUE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_packet_that_stalls_gives_its_room_up_to_who_waits() {
+        let mut pulse = Pulse::new(Some(KEEPALIVE), &options());
+        pulse.holds_room(true);
+        let deadline = pulse.deadline(true, false);
+        advance(STALL).await;
+        assert_eq!(pulse.check(deadline, true), Err(End::SlowPacket));
     }
 
     #[tokio::test(start_paused = true)]

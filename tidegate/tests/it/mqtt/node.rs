@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tidegate::broker::Hub;
+use tidegate::broker::{Hub, HubOptions};
 use tidegate::input::counts::InputCounts;
 use tidegate::input::mqtt::client::{self, MqttClientOptions};
 use tidegate::input::mqtt::{self, MqttOptions};
@@ -59,6 +59,11 @@ impl Node {
 
     /// Starts with changed options.
     pub(crate) async fn with(change: impl FnOnce(&mut MqttOptions)) -> Self {
+        Self::on(HubOptions::default(), change).await
+    }
+
+    /// Starts with a broker that holds so much, and changed options.
+    pub(crate) async fn on(bounds: HubOptions, change: impl FnOnce(&mut MqttOptions)) -> Self {
         let mut options = MqttOptions::new(vec!["127.0.0.1:0".parse().unwrap()]);
         change(&mut options);
         let listener = mqtt::bind(options).await.unwrap();
@@ -68,7 +73,7 @@ impl Node {
         let (report, seen) = mpsc::unbounded_channel();
         tokio::spawn(stand_in(inbox, orders, report));
         let (stop, stopped) = watch::channel(false);
-        let intake = Intake::new(arrivals, Clock::start());
+        let intake = Intake::with(arrivals, Clock::start(), Hub::new(bounds));
         let counts = intake.counts().clone();
         let hub = intake.hub().clone();
         let running = tokio::spawn(listener.run(intake, stopped));

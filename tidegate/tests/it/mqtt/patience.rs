@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rmqtt_codec::v5::Connect;
+use tidegate::broker::HubOptions;
 use tidegate::tls::{self, ClientFiles, ServerFiles, Stream};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -55,9 +56,9 @@ async fn sockets_that_say_nothing_take_no_turn_of_a_handshake() {
 /// The room of large packets is for who sends them, not for who only begins to.
 #[tokio::test]
 async fn a_large_packet_that_does_not_come_gives_its_room_up() {
-    let mut node = Node::with(|options| {
+    let bounds = HubOptions { clients: 256 << 10, ..HubOptions::default() };
+    let mut node = Node::on(bounds, |options| {
         options.max_packet_size = 100_000;
-        options.partial_max = 200_000;
         options.packet_timeout = Duration::from_millis(100);
     })
     .await;

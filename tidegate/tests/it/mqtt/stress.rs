@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate::broker::HubOptions;
 use tidegate::port::Notice;
 use tidegate_core::record::{Body, SourceId};
 use tokio::io::AsyncWriteExt;
@@ -101,7 +102,9 @@ async fn large_records_pass_whole() {
 
 #[tokio::test]
 async fn large_packets_in_the_making_are_bounded_together() {
-    let mut node = Node::with(|options| options.partial_max = 2 * 1024 * 1024).await;
+    // For one of them at a time.
+    let bounds = HubOptions { clients: 3 << 20, ..HubOptions::default() };
+    let mut node = Node::on(bounds, |_| {}).await;
     let packet = publish_v311("large", Some(1), &vec![7; 1_000_000]);
     let (half, rest) = packet.split_at(packet.len() / 2);
     let mut first = Client::v311(node.address(), "first").await;

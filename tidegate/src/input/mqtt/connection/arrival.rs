@@ -1,6 +1,7 @@
 //! All that comes before the node hears of a client: TLS, its CONNECT, who it is.
 
 use std::io;
+use std::net::IpAddr;
 
 use tidegate_core::record::RefuseReason;
 
@@ -16,7 +17,13 @@ impl Connection<'_> {
         let Shared { options, intake, .. } = &**self.shared;
         let certificate = self.stream.peer_certificate().map(AsRef::as_ref);
         match options.access.login(self.session.take_claim(), certificate, self.peer).await {
-            Ok(grants) => self.grants = grants,
+            Ok(grants) => {
+                if let Some(user) = grants.user() {
+                    self.account = intake.hub().account_of(user);
+                }
+                self.publisher.charge_to(&self.account);
+                self.grants = grants;
+            }
             Err(denied) => {
                 intake.counts().denied(denied.name());
                 self.session.deny(denied, &mut self.effects.out);
@@ -39,11 +46,21 @@ impl Connection<'_> {
         loop {
             self.fill().await?;
             match self.receive(self.shared.intake.now()) {
-                Step::Connect => return Ok(()),
+                Step::Connect => break,
                 Step::End(end) => return Err(end),
                 Step::Read(_) | Step::Offer | Step::Wait | Step::Ask(_) => {}
             }
+            if let Some(excess) = self.buffer.excess().filter(|_| self.room.is_none()) {
+                // Who waits here may wait for who waits here: so nobody does.
+                let room = self.shared.room.take(&self.account, excess);
+                self.room = Some(room.map_err(End::NoRoom)?);
+            }
         }
+        self.room = None;
+        self.session.charge_will(&self.account).map_err(|refusal| {
+            self.session.refuse_quota(&mut self.effects.out);
+            End::NoRoom(refusal)
+        })
     }
 
     /// Agrees on TLS. A turn is for one step, whose bytes are there: who stalls stalls nobody.
@@ -68,5 +85,14 @@ fn untrusted(error: io::Error) -> End {
     match tls::explain(&error) {
         Some(words) => End::Untrusted(words.into()),
         None => failed(error),
+    }
+}
+
+/// The name of an account of clients of which only the address is known. An IPv6 client can have any address
+/// of its /64.
+pub(super) fn address(peer: IpAddr) -> String {
+    match peer.to_canonical() {
+        IpAddr::V4(address) => format!("at {address}"),
+        IpAddr::V6(address) => format!("at {:x}", address.to_bits() >> 64),
     }
 }

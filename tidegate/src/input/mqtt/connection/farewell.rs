@@ -55,6 +55,7 @@ impl Connection<'_> {
                 | End::Elsewhere(_)
                 | End::Refused { .. }
                 | End::Untrusted(_)
+                | End::NoRoom(_)
                 | End::Denied(_)
         ) {
             let _ = timeout(CLOSE_WAIT, discard(&mut self.stream, DISCARD_MAX)).await;

@@ -89,7 +89,7 @@ impl Connection<'_> {
         if let Some(excess) = self.buffer.excess()
             && self.room.is_none()
         {
-            self.room = self.shared.room.clone().try_acquire_many_owned(excess).ok();
+            self.room = self.shared.room.take(&self.account, excess).ok();
             self.room.as_ref().ok_or_else(|| leaving.end())?;
         }
         match self.buffer.read(&mut self.stream) {

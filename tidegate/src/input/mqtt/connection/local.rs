@@ -105,11 +105,11 @@ impl Connection<'_> {
     }
 
     /// Subscribes or unsubscribes. True where the log is to hear of the session's first subscription.
-    pub(super) fn ask(&mut self, now: Time, request: &Request) -> bool {
+    pub(super) fn ask(&mut self, request: &Request) -> bool {
         let is_logged = !self.session.logged_expiry().is_zero();
         let entries = &request.filters.entries;
         let granted: Vec<Granted> = if request.subscribes {
-            entries.iter().map(|entry| self.subscribe(now, entry)).collect()
+            entries.iter().map(|entry| self.subscribe(entry)).collect()
         } else {
             entries.iter().map(|entry| self.unsubscribe(entry)).collect()
         };
@@ -117,22 +117,26 @@ impl Connection<'_> {
         is_logged && self.session.logged_expiry().is_zero()
     }
 
-    fn subscribe(&mut self, now: Time, entry: &Entry) -> Granted {
+    fn subscribe(&mut self, entry: &Entry) -> Granted {
         let Some(subscription) = &entry.subscription else { return Granted::Invalid };
         if !self.grants.may_subscribe(&subscription.filter) {
             self.shared.intake.counts().refused(RefuseReason::Forbidden.name());
             return Granted::Forbidden;
         }
         if self.session.subscriber().is_none() {
-            self.session.set_subscriber(self.publisher.hub().subscriber());
+            self.session.set_subscriber(self.publisher.hub().subscriber(&self.account));
         }
         let Some(subscriber) = self.session.subscriber() else { return Granted::Invalid };
         self.publisher.speak_for(subscriber.id());
         let wants = |is_new| entry.retained.wants(is_new);
         let hub = self.publisher.hub();
-        match hub.subscribe(now, subscriber, subscription.clone(), entry.options, wants) {
+        match hub.subscribe(subscriber, subscription.clone(), entry.options, wants) {
             Ok(()) => Granted::Qos(entry.options.qos),
-            Err(_) => Granted::TooMany,
+            Err(error) => {
+                self.shared.intake.counts().refused(RefuseReason::Full.name());
+                tracing::debug!(client = &**self.session.client(), %error, "no subscription");
+                Granted::TooMany
+            }
         }
     }
 
@@ -184,8 +188,8 @@ pub(super) struct Wants {
     /// Its client does not read, and has something to be written.
     pub(super) blocked: bool,
     pub(super) seat: Option<Arc<Seat>>,
-    /// KiB that the packet at the front needs beyond an ordinary read.
-    pub(super) excess: Option<u32>,
+    /// Bytes that the packet at the front needs beyond what every connection has.
+    pub(super) excess: Option<usize>,
 }
 
 /// Lets the tasks go first that were woken together with this one. The runtime begins with the one that it woke

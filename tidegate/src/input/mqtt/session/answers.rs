@@ -44,6 +44,7 @@ impl Answers {
     pub(crate) fn resume(&mut self, memory: Memory) {
         self.first = memory.next;
         self.memory = memory;
+        self.memory.kept = None;
     }
 
     /// The connection ends: what is to be remembered of it. Nothing waits any more.

@@ -17,6 +17,8 @@ use crate::input::mqtt::wire::{Version, write};
 const OUT_MAX: usize = 64 * 1024;
 /// Topic aliases that are used toward one client: each keeps its topic in memory.
 const ALIASES_MAX: u16 = 64;
+/// Longer topics get none.
+const ALIASED_MAX: usize = 256;
 /// Unacknowledged publishes to one client, whatever it takes.
 const RECEIVE_MAXIMUM: u16 = 4096;
 
@@ -49,6 +51,9 @@ struct Aliases {
 impl Aliases {
     fn of(&mut self, topic: &Bytes) -> Option<Alias> {
         if self.maximum == 0 {
+            return None;
+        }
+        if topic.len() > ALIASED_MAX {
             return None;
         }
         if let Some(&number) = self.numbers.get(topic) {
@@ -97,8 +102,9 @@ impl Session {
     /// The client takes messages from now on; what it has not acknowledged comes again.
     pub(super) fn begin_delivery(&mut self) {
         let receive_maximum = self.outward.receive_maximum;
-        if let Some(mut outbox) = self.outbox() {
-            outbox.connect(receive_maximum);
+        if let Some(subscriber) = self.subscriber() {
+            subscriber.connect();
+            subscriber.seat().outbox().connect(receive_maximum);
         }
     }
 
@@ -116,7 +122,16 @@ impl Session {
                 break true;
             }
             match outbox.next(now) {
-                None => break false,
+                None => {
+                    // Read as it is taken, and looked for again where there was nothing yet.
+                    let subscriber = self.answers.memory.subscriber.as_ref();
+                    let has_more =
+                        subscriber.is_some_and(|subscriber| subscriber.refill(now, &mut outbox));
+                    if outbox.has_ready(now) {
+                        continue;
+                    }
+                    break has_more;
+                }
                 Some(Next::Release(id)) => write::release(out, id),
                 Some(Next::Publish { delivery, id, again }) => {
                     let message = &delivery.message;

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use tidegate_core::account::Refusal;
 use tidegate_core::record::RefuseReason;
 
 use crate::access::Denied;
@@ -59,6 +60,9 @@ pub enum End {
     /// The client does not read what it is answered.
     #[error("the client does not read its acknowledgements")]
     NotReading,
+    /// There is no memory for what the client makes the node hold.
+    #[error("there is no memory for it: {0}")]
+    NoRoom(Refusal),
     /// The client id belongs to an input of this node that is itself a client.
     #[error(
         "its client id is that of an mqtt_client input of this node: give one of them another id"
@@ -95,7 +99,7 @@ impl End {
         match self {
             End::Disconnected { .. } | End::Closed | End::Failed(_) | End::ConnectTimeout => None,
             End::NotReading | End::Untrusted(_) | End::Denied(_) => None,
-            End::Reserved | End::Unready => None,
+            End::Reserved | End::Unready | End::NoRoom(_) => None,
             End::Violation { violation, .. } => Some(violation.reason),
             End::Refused { .. } | End::SlowPacket => Some(Reason::ImplementationSpecific),
             End::KeepAlive => Some(Reason::KeepAliveTimeout),
@@ -116,7 +120,7 @@ impl End {
             | End::SlowPacket
             | End::TakenOver
             | End::Untrusted(_) => true,
-            End::Denied(_) | End::Reserved | End::Unready => true,
+            End::Denied(_) | End::Reserved | End::Unready | End::NoRoom(_) => true,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tidegate_core::account::{Account, Refusal};
 use tidegate_core::record::SourceId;
 
 use super::{Effects, End, Outward, Phase, Session, Step, Will};
@@ -76,6 +77,20 @@ impl Session {
         match self.version {
             Some(Version::V5) => write::refused_v5(out, reason),
             _ => write::refused(out, code),
+        }
+        self.phase = Phase::Ended;
+    }
+
+    /// Reserves the memory of the client's will, if it has one.
+    pub(crate) fn charge_will(&mut self, account: &Account) -> Result<(), Refusal> {
+        self.will.as_mut().map_or(Ok(()), |will| will.charge(account))
+    }
+
+    /// Refuses the CONNECT for want of memory.
+    pub(crate) fn refuse_quota(&mut self, out: &mut Vec<u8>) {
+        match self.version {
+            Some(Version::V5) => write::refused_v5(out, Reason::QuotaExceeded),
+            _ => write::refused(out, 3),
         }
         self.phase = Phase::Ended;
     }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidegate_core::account::{Account, Kind, Refusal, Reservation};
 use tidegate_core::broker::Message;
 use tidegate_core::record::{RefuseReason, Token};
 
@@ -24,6 +25,11 @@ pub(crate) enum Released {
 }
 
 use crate::broker::Subscriber;
+
+/// Memory of a session that is kept, of a packet identifier in it, and of its place among subscribers.
+const KEPT: usize = 1024;
+const KEPT_ID: usize = 32;
+const KEPT_SEAT: usize = 1024;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Id {
@@ -50,6 +56,8 @@ pub struct Memory {
     accepted: Vec<Arc<Message>>,
     /// What the session has subscribed to.
     pub(crate) subscriber: Option<Subscriber>,
+    /// Reserved for it while it has no connection that pays for it.
+    pub(crate) kept: Option<Reservation>,
     /// The first token that was never used on the session's source.
     pub(crate) next: u64,
 }
@@ -63,6 +71,17 @@ impl Memory {
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
+    }
+
+    /// Reserves what it takes without a connection.
+    ///
+    /// # Errors
+    /// There is no room: it cannot be kept.
+    pub(crate) fn book(&mut self, account: &Account) -> Result<(), Refusal> {
+        let subscriber = self.subscriber.as_ref();
+        let bytes = KEPT + self.ids.len() * KEPT_ID + subscriber.map_or(0, |_| KEPT_SEAT);
+        self.kept = Some(account.reserve(Kind::Sessions, bytes)?);
+        subscriber.map_or(Ok(()), Subscriber::keep)
     }
 
     /// Whether the node has yet to answer publishes of an earlier connection.

@@ -40,6 +40,14 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// Bytes of memory that its properties take.
+    pub(crate) fn size(&self) -> usize {
+        /// Beside the text of one.
+        const PAIR: usize = 160;
+        let text = usize::try_from(self.properties.size().0).unwrap_or(usize::MAX);
+        text.saturating_add(PAIR * self.properties.iter().count())
+    }
+
     /// Reads a property section; `allowed` is the packet's set. The sender's own properties come
     /// before its user properties, so that a user property of the same name does not hide them.
     pub(crate) fn read(section: &[u8], allowed: u64, retain: bool) -> Result<Self, Violation> {

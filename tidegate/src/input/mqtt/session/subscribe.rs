@@ -49,7 +49,8 @@ impl Session {
     /// Answers a request, each filter by its own word.
     pub(crate) fn grant(&mut self, request: &Request, granted: &[Granted], out: &mut Vec<u8>) {
         let Some(version) = self.version else { return };
-        let codes = granted.iter().map(|granted| granted.code(version));
+        let beyond = std::iter::repeat_n(&Granted::TooMany, request.filters.beyond);
+        let codes = granted.iter().chain(beyond).map(|granted| granted.code(version));
         let id = request.filters.id;
         if request.subscribes {
             write::subscribed(out, version, id, codes, None);

@@ -26,12 +26,12 @@ fn connected(properties: &[u8], limits: Limits) -> (Session, Effects) {
 /// Subscribes to a filter, as a connection does.
 fn subscribe(session: &mut Session, hub: &Hub, filter: &str, qos: u8) {
     if session.subscriber().is_none() {
-        session.set_subscriber(hub.subscriber());
+        session.set_subscriber(hub.subscriber(hub.account()));
     }
     let subscription = tidegate_core::broker::Subscription::new(filter).unwrap();
     let options = Options { qos, ..Options::default() };
     let subscriber = session.subscriber().unwrap();
-    hub.subscribe(Time::ZERO, subscriber, subscription, options, |_| true).unwrap();
+    hub.subscribe(subscriber, subscription, options, |_| true).unwrap();
 }
 
 fn record(topic: &'static str, payload: &'static str) -> Offered {

@@ -1,8 +1,10 @@
 //! The last will: what is published for a client that goes without a word.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidegate_core::account::{Account, Kind, Refusal, Reservation};
 use tidegate_core::record::{Offered, SourceId};
 use tidegate_core::units::Time;
 
@@ -20,9 +22,23 @@ pub struct Will {
     qos: u8,
     /// How long the client may take to come back.
     delay: Duration,
+    /// Reserved for it where it is large.
+    held: Option<Arc<Reservation>>,
 }
 
+/// A will that a connection pays for.
+const FREE: usize = 1024;
+
 impl Will {
+    /// Reserves its memory.
+    pub(super) fn charge(&mut self, account: &Account) -> Result<(), Refusal> {
+        let bytes = self.key.len() + self.payload.len() + self.facts.size();
+        if bytes > FREE {
+            self.held = Some(Arc::new(account.reserve(Kind::Wills, bytes)?));
+        }
+        Ok(())
+    }
+
     pub(super) fn read(will: wire::connect::Will<'_>) -> Result<Self, Violation> {
         let mut delay = 0;
         let mut walk = Properties::new(will.properties, p::IN_WILL);
@@ -37,6 +53,7 @@ impl Will {
             payload: Bytes::copy_from_slice(will.payload),
             qos: will.qos,
             delay: Duration::from_secs(delay.into()),
+            held: None,
         })
     }
 

@@ -6,11 +6,16 @@ use super::property::{self as p, Properties};
 use super::reader::Reader;
 use super::{Reason, Version, Violation};
 
+/// Filters of one packet that are looked at: as many as a session may subscribe to.
+const FILTERS_MAX: usize = 10_000;
+
 /// A SUBSCRIBE or UNSUBSCRIBE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Filters {
     pub(crate) id: u16,
     pub(crate) entries: Vec<Entry>,
+    /// How many more there were than a session may have.
+    pub(crate) beyond: usize,
 }
 
 /// One filter of them.
@@ -70,6 +75,12 @@ impl Filters {
         let filters =
             Self::read(version, body, p::IN_UNSUBSCRIBE, |_, _, _| Ok(Default::default()))?;
         let is_wrong = filters.entries.iter().any(|entry| entry.subscription.is_none());
+        if filters.beyond > 0 {
+            return Err(Violation::new(
+                Reason::ImplementationSpecific,
+                "more topic filters than a session may have",
+            ));
+        }
         if is_wrong && version != Version::V5 {
             return Err(Violation::malformed("a topic filter that is none"));
         }
@@ -97,7 +108,7 @@ impl Filters {
                 }
             }
         }
-        let mut entries = Vec::new();
+        let (mut entries, mut beyond) = (Vec::new(), 0);
         while !reader.is_empty() {
             let filter = reader.name()?;
             if filter.is_empty() {
@@ -113,12 +124,15 @@ impl Filters {
                 Err(SubscriptionError::Filter(_)) => None,
             };
             let (options, retained) = options(&mut reader, subscription.as_ref(), subscription_id)?;
-            entries.push(Entry { subscription, options, retained });
+            match entries.len() {
+                0..FILTERS_MAX => entries.push(Entry { subscription, options, retained }),
+                _ => beyond += 1,
+            }
         }
         if entries.is_empty() {
             return Err(Violation::protocol("a subscription without topic filters"));
         }
-        Ok(Filters { id, entries })
+        Ok(Filters { id, entries, beyond })
     }
 }
 

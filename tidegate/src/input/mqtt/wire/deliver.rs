@@ -180,6 +180,7 @@ mod tests {
             deadline: Time::ZERO,
             source_unix_ns: None,
             meter: None,
+            charge: Default::default(),
         };
         Delivery { message: Arc::new(message), qos, retain: qos == 1, ids: None }
     }
