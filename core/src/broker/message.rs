@@ -1,6 +1,6 @@
 //! A message: what all its deliveries share.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -39,19 +39,27 @@ pub struct Message {
     pub source_unix_ns: Option<u64>,
     /// Whose figures count its deliveries, where an operator made it.
     pub meter: Option<u32>,
-    /// What is reserved for it, where it waits.
-    pub charge: Charge,
 }
 
-/// What is reserved for a message once it waits: once, however many wait for it. It belongs to the message in
-/// memory, and not to what the message says.
-#[derive(Debug, Default)]
-pub struct Charge(OnceLock<Arc<Reservation>>);
+/// What is reserved for a message where it waits; deliveries of one publish share it. It is of the memory, and
+/// not of what is delivered.
+#[derive(Clone, Debug, Default)]
+pub struct Charge(Option<Arc<Reservation>>);
 
-impl Clone for Charge {
-    /// A copy takes memory of its own.
-    fn clone(&self) -> Self {
-        Charge::default()
+impl Charge {
+    /// Reserves what the messages of a run take together: one step for many. It is given back when the last
+    /// delivery of them is gone.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn of(run: &[Arc<Message>], account: &Account) -> Result<Charge, Refusal> {
+        let bytes = run.iter().map(|message| message.footprint()).sum();
+        Ok(Charge(Some(Arc::new(account.reserve(Kind::Messages, bytes)?))))
+    }
+
+    /// Whether anything is reserved.
+    pub fn is_set(&self) -> bool {
+        self.0.is_some()
     }
 }
 
@@ -75,34 +83,10 @@ impl Message {
         self.topic.len().saturating_add(self.payload.len()).saturating_add(properties)
     }
 
-    /// Whether its memory is reserved.
-    pub fn is_charged(&self) -> bool {
-        self.charge.0.get().is_some()
-    }
-
     /// Bytes of memory that it takes, those of its allocations included.
     pub fn footprint(&self) -> usize {
         self.size() + FOOTPRINT + PAIR * self.properties.iter().count()
     }
-}
-
-/// Reserves what the messages of a run take together, where nothing is reserved for them yet: one step for
-/// many. It is given back when the last of them is gone.
-///
-/// # Errors
-/// There is no room; then nothing is reserved for any of them.
-pub fn charge(run: &[Arc<Message>], account: &Account) -> Result<(), Refusal> {
-    let new = || run.iter().filter(|message| !message.is_charged());
-    let bytes = new().map(|message| message.footprint()).sum();
-    if bytes == 0 {
-        return Ok(());
-    }
-    let held = Arc::new(account.reserve(Kind::Messages, bytes)?);
-    for message in new() {
-        // Where somebody else was faster, the message has two reservations' worth for a while.
-        let _ = message.charge.0.set(held.clone());
-    }
-    Ok(())
 }
 
 /// Subscription identifiers, of all subscriptions of one session that a message matches.
@@ -119,4 +103,6 @@ pub struct Delivery {
     pub retain: bool,
     /// Which of its subscriptions it is for, where they have identifiers.
     pub ids: Ids,
+    /// What is reserved for it.
+    pub charge: Charge,
 }

@@ -16,7 +16,7 @@ mod subscriptions;
 mod target;
 mod window;
 
-pub use self::message::{Charge, Delivery, Ids, Message, charge};
+pub use self::message::{Charge, Delivery, Ids, Message};
 pub use self::outbox::Outbox;
 pub use self::pending::Pending;
 pub use self::retained::{Cursor, Found, Kept, Retained};

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::message::{Delivery, Message, charge};
+use super::message::{Charge, Delivery, Message};
 use super::pending::Pending;
 use super::retained::{Found, Retained};
 use super::said::{Bounds, Drops, Next, Reason, Told};
@@ -87,10 +87,26 @@ impl Outbox {
         self.retain(Reason::Away, |delivery| delivery.qos > 0);
         // What was among a connection's costs has none any more.
         let account = self.held.account().clone();
-        let has_room =
-            |delivery: &Delivery| charge(std::slice::from_ref(&delivery.message), &account).is_ok();
-        let is_held = self.window.deliveries().all(has_room);
+        let mut has_room = |delivery: &mut Delivery| {
+            if !delivery.charge.is_set() {
+                match Charge::of(std::slice::from_ref(&delivery.message), &account) {
+                    Ok(charge) => delivery.charge = charge,
+                    Err(_) => return false,
+                }
+            }
+            true
+        };
+        let is_held = self.window.deliveries().all(&mut has_room);
         self.retain(Reason::Full, |delivery| is_held && has_room(delivery));
+    }
+
+    /// The subscriber is gone for good: nothing waits, and nothing will.
+    pub fn close(&mut self) {
+        self.is_connected = false;
+        self.bounds = Bounds { count: 0, bytes: 0 };
+        (self.waiting, self.count, self.bytes) = (Vec::new(), 0, 0);
+        (self.window, self.pending) = (Window::default(), Pending::default());
+        self.held.shrink(self.held.bytes());
     }
 
     /// Whether the subscriber is here.
@@ -99,7 +115,7 @@ impl Outbox {
     }
 
     /// Puts a message behind the others of its class. True where the subscriber is to be told.
-    pub fn push(&mut self, delivery: Delivery) -> bool {
+    pub fn push(&mut self, mut delivery: Delivery) -> bool {
         let class = delivery.message.class;
         if delivery.qos == 0 && !self.is_connected {
             self.drop_one(class, Reason::Away);
@@ -112,7 +128,7 @@ impl Outbox {
                 return false;
             }
         }
-        if !self.has_memory(&delivery) {
+        if !self.has_memory(&mut delivery) {
             self.drop_one(class, Reason::Full);
             return false;
         }
@@ -126,11 +142,13 @@ impl Outbox {
     }
 
     /// Whether there is memory for a delivery, which is reserved then.
-    fn has_memory(&mut self, delivery: &Delivery) -> bool {
+    fn has_memory(&mut self, delivery: &mut Delivery) -> bool {
         let run = std::slice::from_ref(&delivery.message);
-        let needs_charge = !delivery.message.is_charged() && self.needs_charge(run);
-        if needs_charge && charge(run, self.held.account()).is_err() {
-            return false;
+        if !delivery.charge.is_set() && self.needs_charge(run) {
+            match Charge::of(run, self.held.account()) {
+                Ok(charge) => delivery.charge = charge,
+                Err(_) => return false,
+            }
         }
         let places = (self.count + self.window.len() + 1).saturating_sub(PLACES_FREE);
         places * PLACE <= self.held.bytes() || self.held.grow(PLACES * PLACE).is_ok()
@@ -256,10 +274,10 @@ impl Outbox {
         self.retain(Reason::Away, |delivery| is_allowed(delivery));
     }
 
-    fn retain(&mut self, why: Reason, mut is_kept: impl FnMut(&Delivery) -> bool) {
+    fn retain(&mut self, why: Reason, mut is_kept: impl FnMut(&mut Delivery) -> bool) {
         for class in 0..self.waiting.len() {
             let (mut gone, mut bytes) = (0, 0);
-            self.waiting[class].retain(|delivery| {
+            self.waiting[class].retain_mut(|delivery| {
                 let is_kept = is_kept(delivery);
                 if !is_kept {
                     gone += 1;
@@ -315,9 +333,9 @@ impl Outbox {
         while self.has_appetite() {
             match self.pending.next(now, retained, &mut steps) {
                 Found::Message(message) => {
-                    let delivery = self.pending.delivery(message);
+                    let mut delivery = self.pending.delivery(message);
                     let class = delivery.message.class;
-                    if self.has_memory(&delivery) {
+                    if self.has_memory(&mut delivery) {
                         self.insert(delivery);
                     } else {
                         self.drop_one(class, Reason::Full);

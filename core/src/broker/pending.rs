@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::message::{Delivery, Ids, Message};
+use super::message::{Charge, Delivery, Ids, Message};
 use super::retained::{Cursor, Found, Retained};
 use crate::topic::Filter;
 use crate::units::Time;
@@ -62,6 +62,6 @@ impl Pending {
         let reading = self.0.first_key_value().map(|(_, reading)| reading);
         let qos = message.qos.min(reading.map_or(0, |reading| reading.qos));
         let ids = reading.and_then(|reading| reading.ids.clone());
-        Delivery { message, qos, retain: true, ids }
+        Delivery { message, qos, retain: true, ids, charge: Charge::default() }
     }
 }

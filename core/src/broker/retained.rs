@@ -219,7 +219,6 @@ mod tests {
             deadline: Time::ZERO,
             source_unix_ns: None,
             meter: None,
-            charge: Default::default(),
         })
     }
 

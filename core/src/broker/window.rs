@@ -144,8 +144,8 @@ impl Window {
     }
 
     /// The deliveries under way that a subscriber has yet to acknowledge.
-    pub(super) fn deliveries(&self) -> impl Iterator<Item = &Delivery> {
-        self.flights.iter().filter_map(|flight| flight.delivery.as_ref())
+    pub(super) fn deliveries(&mut self) -> impl Iterator<Item = &mut Delivery> {
+        self.flights.iter_mut().filter_map(|flight| flight.delivery.as_mut())
     }
 
     /// Bytes of their messages.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::account::{Account, Kind, Reservation};
-use tidegate_core::broker::{Charge, Delivery, Message, Target, charge};
+use tidegate_core::broker::{Charge, Delivery, Message, Target};
 use tidegate_core::class::ClassId;
 use tidegate_core::io::SessionId;
 use tidegate_core::link::envelope::Envelope;
@@ -146,7 +146,6 @@ impl Publisher {
             deadline: now + left,
             source_unix_ns,
             meter: None,
-            charge: Charge::default(),
         });
         self.run.push(message);
         let way = Way { operators: Vec::new(), unit: None, ..Way::clone(&way) };
@@ -314,14 +313,17 @@ impl Publisher {
         {
             run.iter().for_each(|message| group.made(message.arrived, *unit, message));
         }
+        // Shared by all who get the run.
+        let mut charge = Charge::default();
         for (seat, target) in &way.all {
-            self.hand(seat, target, &run);
+            self.hand(seat, target, &run, &mut charge);
         }
         for members in &way.groups {
             for message in &run {
                 self.turn = self.turn.wrapping_add(1);
                 if let Some((seat, target)) = chosen(members, self.turn) {
-                    self.hand(seat, target, std::slice::from_ref(message));
+                    let one = std::slice::from_ref(message);
+                    self.hand(seat, target, one, &mut Charge::default());
                 }
             }
         }
@@ -329,12 +331,18 @@ impl Publisher {
         self.run.clear();
     }
 
-    fn hand(&mut self, seat: &Arc<Seat>, target: &Target, run: &[Arc<Message>]) {
+    fn hand(
+        &mut self,
+        seat: &Arc<Seat>,
+        target: &Target,
+        run: &[Arc<Message>],
+        charge: &mut Charge,
+    ) {
         let mut outbox = seat.outbox();
         let mut is_news = false;
-        if !is_charged(run) && outbox.needs_charge(run) {
-            // All at once, if they fit: what does not is looked at one by one.
-            let _ = charge(run, self.held.account());
+        if !charge.is_set() && outbox.needs_charge(run) {
+            // All at once, if they fit: else each is looked at by itself.
+            *charge = Charge::of(run, self.held.account()).unwrap_or_default();
         }
         for message in run {
             is_news |= outbox.push(Delivery {
@@ -342,6 +350,7 @@ impl Publisher {
                 qos: message.qos.min(target.qos),
                 retain: message.retain && target.retain_as_published,
                 ids: target.ids.clone(),
+                charge: charge.clone(),
             });
         }
         let drops = outbox.take_drops();
@@ -361,10 +370,6 @@ fn chosen(members: &[(Arc<Seat>, Target)], turn: usize) -> Option<&(Arc<Seat>, T
     let count = members.len();
     let order = || (0..count).map(|place| &members[(turn + place) % count]);
     order().find(|(seat, _)| seat.outbox().is_connected()).or_else(|| order().next())
-}
-
-fn is_charged(run: &[Arc<Message>]) -> bool {
-    run.iter().all(|message| message.is_charged())
 }
 
 fn wants_retain(record: &Offered) -> bool {
@@ -389,6 +394,5 @@ fn message(record: &Offered, qos: u8, retain: bool, way: &Way) -> Message {
         deadline: record.read_at + way.latency,
         source_unix_ns: record.source_unix_ns,
         meter: None,
-        charge: Charge::default(),
     }
 }

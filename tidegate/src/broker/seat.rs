@@ -199,7 +199,12 @@ impl Subscriber {
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
-        self.disconnect();
         self.hub.remove(self.seat.id);
+        // Publishers may remember the seat until they look at the table again.
+        self.seat.outbox().close();
+        self.taken();
+        let mut holds = self.seat.holds();
+        let all = holds.bytes;
+        holds.shrink(all);
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::Told::{Expected, Unknown, Wrong};
 use super::*;
-use crate::broker::Message;
+use crate::broker::{Charge, Message};
 use crate::record::Properties;
 
 const MANY: Bounds = Bounds { count: 100, bytes: 1 << 20 };
@@ -24,9 +24,14 @@ fn delivery(number: u32, class: u8, qos: u8, deadline: u64) -> Delivery {
         deadline: Time::from_millis(deadline),
         source_unix_ns: None,
         meter: None,
-        charge: Default::default(),
     };
-    Delivery { message: Arc::new(message), qos, retain: false, ids: None }
+    Delivery {
+        message: Arc::new(message),
+        qos,
+        retain: false,
+        ids: None,
+        charge: Charge::default(),
+    }
 }
 
 fn outbox(bounds: Bounds) -> Outbox {

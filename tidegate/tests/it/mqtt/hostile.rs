@@ -220,17 +220,17 @@ async fn a_message_is_counted_once_however_many_wait_for_it() {
 
 #[tokio::test]
 async fn wills_beyond_the_account_are_refused_at_connect() {
-    const BOUND: usize = 256 * 1024;
+    const BOUND: usize = 64 * 1024;
     let node = Node::on(HubOptions { clients: BOUND, ..HubOptions::default() }, |_| {}).await;
     let mut clients = Vec::new();
     let code = loop {
         let mut client = Client::open(node.address()).await;
-        client.send(&connect_with_will(&clients.len().to_string(), &[7; 40_000])).await;
+        client.send(&connect_with_will(&clients.len().to_string(), &[7; 6_000])).await;
         match client.packet().await[3] {
             0 => clients.push(client),
             code => break code,
         }
-        assert!(clients.len() < 10, "it is bounded");
+        assert!(clients.len() < 20, "it is bounded");
     };
     assert_eq!(code, 3, "server unavailable");
     assert!(!clients.is_empty() && figures(&node).of(Kind::Wills) <= BOUND);
@@ -238,7 +238,7 @@ async fn wills_beyond_the_account_are_refused_at_connect() {
         qos: QoS::AtMostOnce,
         retain: false,
         topic: "will".into(),
-        message: vec![7; 40_000].into(),
+        message: vec![7; 6_000].into(),
         will_delay_interval_sec: None,
         correlation_data: None,
         message_expiry_interval: None,

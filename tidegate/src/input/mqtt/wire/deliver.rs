@@ -180,9 +180,14 @@ mod tests {
             deadline: Time::ZERO,
             source_unix_ns: None,
             meter: None,
-            charge: Default::default(),
         };
-        Delivery { message: Arc::new(message), qos, retain: qos == 1, ids: None }
+        Delivery {
+            message: Arc::new(message),
+            qos,
+            retain: qos == 1,
+            ids: None,
+            charge: Default::default(),
+        }
     }
 
     fn outward(delivery: &Delivery) -> Outward<'_> {
