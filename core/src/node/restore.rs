@@ -9,7 +9,9 @@ use super::streams::StreamKey;
 use crate::io::Event;
 use crate::io::OutputId;
 use crate::limits::UNAPPENDED_MAX;
-use crate::log::{Chunk, Destinations, RecoveredStream, Recovery, Run, SessionPosition, WallTime};
+use crate::log::{
+    Chunk, Destinations, RecoveredStream, Recovery, Run, SegmentId, SessionPosition, WallTime,
+};
 use crate::record::{DropReason, StreamId};
 use crate::rules::{Rule, RuleId};
 use crate::units::Time;
@@ -20,7 +22,7 @@ const ENDED: u64 = u64::MAX;
 impl Node {
     /// Continues the streams of a log and counts what it still owes; nothing is read yet.
     pub(super) fn restore(&mut self, recovery: Recovery) {
-        if recovery.segments.is_empty() {
+        if recovery.last_segment == SegmentId::default() {
             return;
         }
         let outputs = self.options.outputs.iter();

@@ -137,6 +137,21 @@ fn exchanged_files_are_read_in_each_others_place() {
 }
 
 #[test]
+fn a_segment_is_read_where_it_stands_though_its_own_file_is_of_no_use() {
+    // The only one that is left stands in another file, and its own holds nothing or something else.
+    for own in [vec![0xff; 9000], segment(1)] {
+        let disk = log(0);
+        disk.rot(&path(2), Some(own));
+        disk.rot(&path(6), Some(segment(2)));
+        disk.rot(&path(1), Some(segment(1)));
+        let opened = open(&disk);
+        assert!(opened.recovery.segments.contains_key(&SegmentId(2)), "{:?}", told(&opened));
+        assert_eq!((opened.folder.path(SegmentId(2)), opened.folder.quarantined()), (path(6), 1));
+        assert_eq!(opened.recovery.live().count(), 1);
+    }
+}
+
+#[test]
 fn what_lies_in_quarantine_counts_until_a_newer_checkpoint_is_there() {
     let disk = log(3);
     disk.rot(&path(3), Some(vec![0xff; 9000]));

@@ -182,10 +182,12 @@ fn judge(
             Ok(opened) if opened.is_copy => Verdict::Spare,
             _ => continue,
         };
-        recovery.condemn(file, verdict);
         if matches!(verdict, Verdict::Header | Verdict::Other) {
             useless.push(file);
         }
+        // The file is of no use, and the segment of its number may stand elsewhere.
+        let is_elsewhere = places.get(&file).is_some_and(|place| *place != file);
+        recovery.condemn(file, if is_elsewhere { Verdict::Moved } else { verdict });
     }
     useless
 }
