@@ -3,7 +3,7 @@
 use serde::de::{Deserializer, Visitor};
 
 use super::super::{
-    AllowConfig, AmqpConfig, ClassConfig, GroupConfig, InputConfig, LinkInputConfig,
+    AllowConfig, AmqpConfig, ClassConfig, GroupConfig, HttpConfig, InputConfig, LinkInputConfig,
     LinkOutputConfig, MqttClientConfig, MqttInputConfig, MqttOutputConfig, OperatorConfig,
     OutputConfig, PlacedConfig, ProxyListenerConfig, ReplayConfig, RouteConfig, ScriptConfig,
     SinkConfig, TlsConfig, UpstreamConfig, read,
