@@ -111,6 +111,8 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
         tracing::warn!("{warning}");
     }
     let mut signals = Signals::new()?;
+    // Before anybody hears that the node is ready: until then SIGHUP ends a process, and a changed file is missed.
+    let mut watch = Watch::new(file, &config)?;
     // A standby waits here, and must hear its signals.
     let mut node = tokio::select! {
         node = assemble::start(&config) => node?,
@@ -148,7 +150,6 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     site.listeners_are_bound();
     tracing::info!(node = %node.name, "ready; Ctrl-C stops it");
     let manager = Manager::ready(node.running.status.clone());
-    let mut watch = Watch::new(file, &config)?;
     let ended = loop {
         tokio::select! {
             received = signals.next() => {
