@@ -43,7 +43,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) use self::meter::{Busy, Meter, Over, Patience, Watched, watch};
 pub(crate) use self::pace::{Answer, Pace};
-pub(crate) use self::places::Places;
+pub(crate) use self::places::{Place, Places};
 pub(crate) use self::room::{Room, Share};
 use crate::config::{HttpConfig, machine_name};
 use crate::frames::{BOUNDARY, Preview};

@@ -6,12 +6,12 @@ use std::hash::BuildHasher;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use argon2::Argon2;
 use argon2::password_hash::rand_core::OsRng;
-use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
+use argon2::password_hash::{Output, PasswordHash, PasswordHasher, Salt, SaltString};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 
 /// Longest file.
 const FILE_MAX: u64 = 4 << 20;
@@ -81,6 +81,8 @@ pub struct Users {
     right: Mutex<BTreeMap<String, (u64, u64)>>,
     wrong: Mutex<Wrong>,
     keys: (RandomState, RandomState),
+    /// Memory of hashes: as many as were computed at a time.
+    blocks: Mutex<Vec<Vec<Block>>>,
 }
 
 impl Users {
@@ -182,9 +184,9 @@ impl Users {
     /// user.
     pub fn verify(&self, name: &str, password: &[u8]) -> bool {
         let known = self.hashes.get(name);
-        let hash = PasswordHash::new(known.map_or(STAND_IN, String::as_str));
-        let fits = |hash: &PasswordHash<'_>| Argon2::default().verify_password(password, hash);
-        let is_right = hash.is_ok_and(|hash| fits(&hash).is_ok()) && known.is_some();
+        let hash = PasswordHash::new(known.map_or(STAND_IN, String::as_str)).ok();
+        let fits = hash.and_then(|hash| self.fits(password, &hash));
+        let is_right = fits.unwrap_or_default() && known.is_some();
         let keyed = self.keyed(name, password);
         if is_right {
             let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,6 +195,29 @@ impl Users {
             self.wrong.lock().unwrap_or_else(PoisonError::into_inner).note(keyed);
         }
         is_right
+    }
+
+    /// Whether a password has this hash; `None` for a hash that is none. The memory of a hash is kept for the next:
+    /// an allocator asked for 19 MiB by one thread after another keeps as much for each.
+    fn fits(&self, password: &[u8], hash: &PasswordHash<'_>) -> Option<bool> {
+        let params = Params::try_from(hash).ok()?;
+        let version = hash.version.map_or(Ok(Version::default()), Version::try_from).ok()?;
+        let expected = hash.hash?;
+        let mut salt = [0; Salt::MAX_LENGTH];
+        let salt = hash.salt?.decode_b64(&mut salt).ok()?;
+        let mut blocks = self.blocks().pop().unwrap_or_default();
+        blocks.resize(params.block_count(), Block::default());
+        let hasher = Argon2::new(Algorithm::Argon2id, version, params);
+        let found = Output::init_with(expected.len(), |out| {
+            Ok(hasher.hash_password_into_with_memory(password, salt, out, &mut blocks)?)
+        });
+        self.blocks().push(blocks);
+        // In constant time.
+        Some(found.ok()? == expected)
+    }
+
+    fn blocks(&self) -> MutexGuard<'_, Vec<Vec<Block>>> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn keyed(&self, name: &str, password: &[u8]) -> (u64, u64) {

@@ -30,6 +30,7 @@ use super::room::Held;
 use super::session::{Effects, End, Session, Step};
 use crate::access::Grants;
 use crate::broker::{Publisher, Seat};
+use crate::http::Busy;
 use crate::port::{Notice, Source};
 use crate::tls::Stream;
 
@@ -39,7 +40,7 @@ const KEPT: usize = 1024;
 /// Serves one connection until it ends. Idle connections are mostly this future: what it holds across
 /// a wait is kept small.
 pub(super) async fn run(call: Call) {
-    let Call { stream, peer, shared, mut stop, permit } = call;
+    let Call { stream, peer, shared, mut stop, place, meter } = call;
     let mut connection = Connection {
         stream,
         peer: peer.ip(),
@@ -52,14 +53,16 @@ pub(super) async fn run(call: Call) {
         referral: None,
         room: None,
         account: shared.intake.hub().account_of(&address(peer.ip())),
+        known: None,
         shared: &shared,
     };
     let greeted = tokio::select! {
         biased;
         () = stopped(&mut stop) => Err(End::Stopping),
-        greeted = timeout(shared.options.connect_timeout, connection.enter()) => {
+        greeted = timeout(shared.options.connect_timeout, connection.enter(&meter)) => {
             greeted.unwrap_or(Err(End::ConnectTimeout))
         }
+        () = place.needed() => Err(End::ConnectTimeout),
     };
     let end = match greeted {
         Ok(()) => connection.live(peer, &mut stop).await,
@@ -70,7 +73,7 @@ pub(super) async fn run(call: Call) {
     };
     shared.report(&end, connection.session.client(), peer);
     connection.linger(&end).await;
-    drop(permit);
+    drop(place);
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
@@ -95,6 +98,8 @@ struct Connection<'a> {
     room: Option<Held>,
     /// Of what the client makes the node hold: its address's until it is known who it is.
     account: Account,
+    /// It has said who it is: its place is its own.
+    known: Option<Busy>,
     shared: &'a Arc<Shared>,
 }
 

@@ -10,7 +10,7 @@ use tidegate_core::account::Refusal;
 use tidegate_core::io::Control;
 use tidegate_core::turns::Bounds;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
@@ -18,6 +18,7 @@ use super::connection;
 use super::options::MqttOptions;
 use super::room::Room;
 use super::session::{End, Limits};
+use crate::http::{Meter, Place, Places};
 use crate::input::complaints::Complaints;
 use crate::port::Intake;
 use crate::tls::Stream;
@@ -83,7 +84,7 @@ pub(super) struct Shared {
     complaints: Complaints,
     /// Steps of TLS handshakes.
     pub(super) handshakes: Arc<Desk>,
-    permits: Arc<Semaphore>,
+    places: Arc<Places>,
 }
 
 impl Shared {
@@ -120,7 +121,9 @@ pub(super) struct Call {
     pub(super) peer: SocketAddr,
     pub(super) shared: Arc<Shared>,
     pub(super) stop: watch::Receiver<bool>,
-    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) place: Place,
+    /// Whether it has said who it is: silent connections make room for others.
+    pub(super) meter: Arc<Meter>,
 }
 
 /// Binds every address of the options.
@@ -213,7 +216,7 @@ impl MqttListener {
     pub async fn run(self, intake: Intake, stop: watch::Receiver<bool>) {
         let MqttListener { listeners, options } = self;
         let all = u32::try_from(options.connections_max).unwrap_or(u32::MAX);
-        let permits = Arc::new(Semaphore::new(options.connections_max));
+        let places = Places::new(all, false);
         let limits = Limits {
             max_packet_size: options.max_packet_size,
             receive_maximum: options.receive_maximum,
@@ -233,7 +236,7 @@ impl MqttListener {
             room: Arc::default(),
             complaints: Complaints::new(Instant::now()),
             handshakes: Desk::new(HANDSHAKES_MAX, HANDSHAKES_WAITING),
-            permits: permits.clone(),
+            places: places.clone(),
         });
         let mut accepting = JoinSet::new();
         for listener in listeners {
@@ -254,8 +257,7 @@ impl MqttListener {
                 }
             }
         }
-        // Every connection holds a permit: having all of them is having no connection.
-        let ended = timeout(patience, permits.acquire_many(all)).await;
+        let ended = timeout(patience, places.emptied()).await;
         if ended.is_err() {
             tracing::warn!("some mqtt connections did not end in time");
         }
@@ -276,7 +278,7 @@ async fn accept_all(listener: TcpListener, shared: Arc<Shared>, mut stop: watch:
                     tracing::info!("connections are accepted again");
                     wait = Duration::ZERO;
                 }
-                admit(stream, peer, &shared, &stop);
+                tokio::spawn(admit(stream, peer, shared.clone(), stop.clone()));
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -305,8 +307,15 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-fn admit(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>, stop: &watch::Receiver<bool>) {
-    let Ok(permit) = shared.permits.clone().try_acquire_owned() else {
+/// Where all places are taken, the eldest connection without a CONNECT leaves for the new one.
+async fn admit(
+    stream: TcpStream,
+    peer: SocketAddr,
+    shared: Arc<Shared>,
+    stop: watch::Receiver<bool>,
+) {
+    let meter = Meter::new(None);
+    let Some(place) = shared.places.enter(&meter).await else {
         if let Some(withheld) = shared.complaints.allow(Instant::now()) {
             let most = shared.options.connections_max;
             tracing::warn!(%peer, most, withheld, "refused: connections_max is reached");
@@ -323,6 +332,5 @@ fn admit(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>, stop: &watch
             Err(error) => return tracing::warn!(%peer, %error, "no TLS"),
         },
     };
-    let call = Call { stream, peer, shared: shared.clone(), stop: stop.clone(), permit };
-    tokio::spawn(connection::run(call));
+    connection::run(Call { stream, peer, shared, stop, place, meter }).await;
 }

@@ -313,6 +313,27 @@ async fn connections_are_bounded() {
 }
 
 #[tokio::test]
+async fn who_says_nothing_makes_room_for_who_connects() {
+    let mut node = Node::with(|options| options.connections_max = 2).await;
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        // Each takes the place of the eldest.
+        silent.push(Client::open(node.address()).await);
+    }
+    assert_eq!(silent[0].next().await, None);
+    assert_eq!(silent[1].next().await, None);
+    let _first = Client::v311(node.address(), "first").await;
+    assert_eq!(silent[2].next().await, None);
+    let _second = Client::v311(node.address(), "second").await;
+    assert_eq!(silent[3].next().await, None);
+    node.opened().await;
+    node.opened().await;
+    // Who is there keeps its place.
+    assert_eq!(Client::open(node.address()).await.next().await, None);
+    node.stop().await;
+}
+
+#[tokio::test]
 async fn a_client_without_connect_is_closed() {
     let node = Node::with(|options| options.connect_timeout = Duration::from_millis(50)).await;
     let mut client = Client::open(node.address()).await;
