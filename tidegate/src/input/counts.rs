@@ -27,7 +27,15 @@ impl Default for Counts {
         Counts {
             dropped: zero(&["forbidden", "full", "no-rule", "oversize", "too-many-streams"]),
             refused: zero(&["claim", "forbidden"]),
-            denied: zero(&["anonymous", "busy", "certificate", "clone", "password", "tls"]),
+            denied: zero(&[
+                "anonymous",
+                "busy",
+                "certificate",
+                "clone",
+                "password",
+                "session",
+                "tls",
+            ]),
             unproven: zero(&["renamed", "taken"]),
         }
     }

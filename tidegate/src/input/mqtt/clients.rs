@@ -1,5 +1,6 @@
 //! Which connection speaks for which client id, and what is kept of the sessions of those that are
-//! away: a newer connection takes over. One table for all inputs of a node, for a client id is one client.
+//! away: a newer connection of the same user takes over. One table for all inputs of a node, for a client id
+//! is one client.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,13 +50,42 @@ pub(super) enum Heritage {
     Awaited(oneshot::Receiver<Estate>),
 }
 
+/// Whose a session is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The log did not say: whoever comes first has it.
+    Unknown,
+    /// A client that the node knows by no name.
+    Anonymous,
+    /// The user who logged in.
+    User(Arc<str>),
+}
+
+impl Owner {
+    /// That of who logged in by this name, if by any.
+    pub(super) fn new(user: Option<&str>) -> Self {
+        user.map_or(Owner::Anonymous, |user| Owner::User(user.into()))
+    }
+}
+
+/// Why a client id is not given to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// An input that is itself a client has it.
+    Reserved,
+    /// It has a session of another user, live or kept.
+    Foreign,
+}
+
 #[derive(Debug)]
 enum Entry {
     Live {
+        owner: Owner,
         number: u64,
         kick: oneshot::Sender<Takeover>,
     },
     Kept {
+        owner: Owner,
         number: u64,
         memory: Memory,
         until: Instant,
@@ -76,20 +106,34 @@ struct Table {
 }
 
 impl Table {
+    /// Whether somebody may have a client id.
+    fn admits(&self, client: &Arc<str>, user: &Owner) -> Result<(), Taken> {
+        match self.entries.get(client) {
+            Some(Entry::Reserved) => Err(Taken::Reserved),
+            Some(Entry::Live { owner, .. } | Entry::Kept { owner, .. })
+                if owner != user && *owner != Owner::Unknown =>
+            {
+                Err(Taken::Foreign)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Takes the entry of a client out.
     fn take(&mut self, client: &Arc<str>) -> Option<Entry> {
         let entry = self.entries.remove(client)?;
-        if let Entry::Kept { number, memory, until } = &entry {
+        if let Entry::Kept { number, memory, until, .. } = &entry {
             self.by_end.remove(&(*until, *number, client.clone()));
             self.ids -= memory.len();
         }
         Some(entry)
     }
 
-    fn keep(&mut self, client: Arc<str>, number: u64, memory: Memory, until: Instant) {
+    fn keep(&mut self, client: Arc<str>, session: (Owner, u64, Memory), until: Instant) {
+        let (owner, number, memory) = session;
         self.ids += memory.len();
         self.by_end.insert((until, number, client.clone()));
-        self.entries.insert(client, Entry::Kept { number, memory, until });
+        self.entries.insert(client, Entry::Kept { owner, number, memory, until });
     }
 
     /// Drops what is over, and what ends next while there is too much.
@@ -137,7 +181,7 @@ impl Clients {
         for SessionState { client, lasts, packets, .. } in sessions {
             let number = self.numbers.fetch_add(1, Ordering::Relaxed);
             if let Some(until) = now.checked_add(lasts) {
-                table.keep(client, number, Memory::restored(packets), until);
+                table.keep(client, (Owner::Unknown, number, Memory::restored(packets)), until);
             }
         }
     }
@@ -170,23 +214,25 @@ impl Clients {
         format!("auto-{:x}-{number}", self.started).into()
     }
 
-    /// Takes a client id, and what is left of its session. Where another connection has it, that one is
-    /// told to end. At most `sessions_max` sessions stay. `None` for an id that is reserved.
+    /// Takes a client id for its user, and what is left of its session. Where another connection of the user has
+    /// it, that one is told to end. At most `sessions_max` sessions stay.
+    ///
+    /// # Errors
+    /// The id is somebody else's, who does not hear of it.
     pub(super) fn register(
         self: &Arc<Self>,
         client: &Arc<str>,
+        owner: Owner,
         is_clean: bool,
         sessions_max: usize,
-    ) -> Option<(Registration, Heritage)> {
+    ) -> Result<(Registration, Heritage), Taken> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (kick, kicked) = oneshot::channel();
         let mut table = self.lock();
         table.tidy(Instant::now(), sessions_max);
-        if let Some(Entry::Reserved) = table.entries.get(client) {
-            return None;
-        }
+        table.admits(client, &owner)?;
         let older = table.take(client);
-        table.entries.insert(client.clone(), Entry::Live { number, kick });
+        table.entries.insert(client.clone(), Entry::Live { owner: owner.clone(), number, kick });
         drop(table);
         let heritage = match older {
             Some(Entry::Kept { memory, .. }) if !is_clean => Heritage::Kept(memory),
@@ -200,10 +246,8 @@ impl Clients {
             _ => Heritage::Nothing,
         };
         let clients = self.clone();
-        Some((
-            Registration { clients, client: client.clone(), number, sessions_max, kicked },
-            heritage,
-        ))
+        let client = client.clone();
+        Ok((Registration { clients, client, owner, number, sessions_max, kicked }, heritage))
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -217,6 +261,7 @@ impl Clients {
 pub(super) struct Registration {
     clients: Arc<Clients>,
     client: Arc<str>,
+    owner: Owner,
     number: u64,
     sessions_max: usize,
     /// Resolves when a newer connection takes the client id.
@@ -236,7 +281,8 @@ impl Registration {
             let now = Instant::now();
             table.take(&self.client);
             if let Some(until) = now.checked_add(lasting) {
-                table.keep(self.client.clone(), self.number, memory, until);
+                let session = (self.owner.clone(), self.number, memory);
+                table.keep(self.client.clone(), session, until);
             }
             table.tidy(now, self.sessions_max);
             return;
@@ -279,9 +325,9 @@ mod tests {
     fn the_newer_connection_waits_for_the_older_one() {
         let clients = Arc::new(Clients::new());
         let id: Arc<str> = "plc-1".into();
-        let (mut older, nobody) = clients.register(&id, true, MOST).unwrap();
+        let (mut older, nobody) = clients.register(&id, Owner::Anonymous, true, MOST).unwrap();
         assert!(matches!(nobody, Heritage::Nothing));
-        let (newer, gone) = clients.register(&id, true, MOST).unwrap();
+        let (newer, gone) = clients.register(&id, Owner::Anonymous, true, MOST).unwrap();
         let mut gone = awaited(gone);
         let takeover = older.kicked.try_recv().unwrap();
         assert!(gone.try_recv().is_err());
@@ -297,9 +343,12 @@ mod tests {
     fn a_dead_connection_is_not_waited_for() {
         let clients = Arc::new(Clients::new());
         let id: Arc<str> = "plc-1".into();
-        let (older, _) = clients.register(&id, true, MOST).unwrap();
+        let (older, _) = clients.register(&id, Owner::Anonymous, true, MOST).unwrap();
         drop(older);
-        assert!(matches!(clients.register(&id, true, MOST).unwrap().1, Heritage::Nothing));
+        assert!(matches!(
+            clients.register(&id, Owner::Anonymous, true, MOST).unwrap().1,
+            Heritage::Nothing
+        ));
     }
 
     #[test]
@@ -309,8 +358,13 @@ mod tests {
         for (is_clean, lasting, is_kept) in
             [(false, HOUR, true), (true, HOUR, false), (false, Duration::ZERO, false)]
         {
-            clients.register(&id, true, MOST).unwrap().0.keep(Memory::default(), lasting);
-            let (registration, heritage) = clients.register(&id, is_clean, MOST).unwrap();
+            clients
+                .register(&id, Owner::Anonymous, true, MOST)
+                .unwrap()
+                .0
+                .keep(Memory::default(), lasting);
+            let (registration, heritage) =
+                clients.register(&id, Owner::Anonymous, is_clean, MOST).unwrap();
             assert_eq!(matches!(heritage, Heritage::Kept(_)), is_kept);
             drop(registration);
             assert!(clients.lock().by_end.is_empty());
@@ -321,8 +375,8 @@ mod tests {
     fn a_session_goes_to_a_newer_connection_that_came_meanwhile() {
         let clients = Arc::new(Clients::new());
         let id: Arc<str> = "plc-1".into();
-        let (older, _) = clients.register(&id, false, MOST).unwrap();
-        let (_newer, heritage) = clients.register(&id, false, MOST).unwrap();
+        let (older, _) = clients.register(&id, Owner::Anonymous, false, MOST).unwrap();
+        let (_newer, heritage) = clients.register(&id, Owner::Anonymous, false, MOST).unwrap();
         older.keep(Memory::default(), HOUR);
         assert!(awaited(heritage).try_recv().is_ok());
     }
@@ -331,10 +385,15 @@ mod tests {
     fn kept_sessions_are_bounded() {
         let clients = Arc::new(Clients::new());
         for (id, lasting) in [("a", 2 * HOUR), ("b", HOUR), ("c", 3 * HOUR)] {
-            clients.register(&id.into(), false, MOST).unwrap().0.keep(Memory::default(), lasting);
+            clients
+                .register(&id.into(), Owner::Anonymous, false, MOST)
+                .unwrap()
+                .0
+                .keep(Memory::default(), lasting);
         }
         for (id, is_kept) in [("a", true), ("b", false), ("c", true)] {
-            let (_, heritage) = clients.register(&id.into(), false, MOST).unwrap();
+            let (_, heritage) =
+                clients.register(&id.into(), Owner::Anonymous, false, MOST).unwrap();
             assert_eq!(matches!(heritage, Heritage::Kept(_)), is_kept, "{id}");
         }
     }
@@ -343,5 +402,39 @@ mod tests {
     fn assigned_ids_differ() {
         let clients = Clients::new();
         assert_ne!(clients.assign(), clients.assign());
+    }
+
+    #[test]
+    fn a_client_id_is_its_users_while_it_has_a_session() {
+        let clients = Arc::new(Clients::new());
+        let id: Arc<str> = "alice-1".into();
+        let come = |owner| clients.register(&id, owner, true, MOST);
+        let users = || [Owner::Anonymous, Owner::new(Some("bob")), Owner::new(Some("alice"))];
+        for (place, owner) in users().into_iter().enumerate() {
+            let (mut live, _) = come(owner.clone()).unwrap();
+            let others = || users().into_iter().enumerate().filter(move |other| other.0 != place);
+            for (_, other) in others() {
+                assert_eq!(come(other).unwrap_err(), Taken::Foreign);
+            }
+            assert!(live.kicked.try_recv().is_err(), "it did not hear of them");
+            live.keep(Memory::default(), HOUR);
+            for (_, other) in others() {
+                assert_eq!(come(other).unwrap_err(), Taken::Foreign);
+            }
+            assert_eq!(clients.lock().by_end.len(), 1);
+            // Who has no session any more has no client id any more.
+            drop(come(owner).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_session_of_which_the_log_says_no_owner_is_of_who_comes_first() {
+        let clients = Arc::new(Clients::new());
+        let id: Arc<str> = "alice-1".into();
+        clients.restore([SessionState { lasts: HOUR, ..SessionState::over(id.clone()) }]);
+        let (_first, heritage) =
+            clients.register(&id, Owner::new(Some("alice")), false, MOST).unwrap();
+        assert!(matches!(heritage, Heritage::Kept(_)));
+        assert!(clients.register(&id, Owner::Anonymous, false, MOST).is_err());
     }
 }

@@ -22,7 +22,7 @@ use self::leaving::Leaving;
 use self::local::{Wants, others_first, roomy, rung};
 use super::afterlife::{Left, settle};
 use super::buffer::Buffer;
-use super::clients::{Estate, Heritage, Line};
+use super::clients::{Estate, Heritage, Line, Owner};
 use super::listener::{Call, Shared};
 use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
@@ -112,12 +112,12 @@ impl Connection<'_> {
         }
         let is_clean = self.session.is_clean();
         let MqttOptions { clients, sessions_max, .. } = &self.shared.options;
-        let Some((mut registration, heritage)) = clients.register(&client, is_clean, *sessions_max)
-        else {
-            self.session.refuse_client(&mut self.effects.out);
-            self.finish(&End::Reserved, &mut None).await;
-            return End::Reserved;
-        };
+        let owner = Owner::new(self.grants.user());
+        let (mut registration, heritage) =
+            match clients.register(&client, owner, is_clean, *sessions_max) {
+                Ok(registered) => registered,
+                Err(taken) => return self.refuse_client(taken).await,
+            };
         self.shared.tell_gone().await;
         let mut line = self.inherit(heritage).await;
         let (is_replaced, patience) = (AtomicBool::new(false), self.shared.options.stop_grace);

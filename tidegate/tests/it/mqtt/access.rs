@@ -11,7 +11,7 @@ use tidegate::access::{Access, Allow, Identification};
 use tidegate::input::mqtt::Refused;
 use tidegate::tls::{self, ClientFiles, ServerFiles, Stream};
 
-use crate::mqtt::client::{Client, connect_v311, publish_v311};
+use crate::mqtt::client::{Client, connect_again, connect_v311, publish_v311};
 use crate::mqtt::node::{Node, Seen};
 use crate::support::certificates::Authority;
 
@@ -53,6 +53,13 @@ fn connect_as(id: &str, user: &str, password: &str) -> Vec<u8> {
         bytes.extend(text.as_bytes());
     }
     bytes[1] = (bytes.len() - 2) as u8;
+    bytes
+}
+
+/// The same for a client that goes on with its session.
+fn connect_again_as(id: &str, user: &str, password: &str) -> Vec<u8> {
+    let mut bytes = connect_as(id, user, password);
+    bytes[9] &= !0x02;
     bytes
 }
 
@@ -103,6 +110,7 @@ async fn who_has_no_right_name_or_password_is_told_in_his_versions_words() {
         ("certificate", 0),
         ("clone", 0),
         ("password", 3),
+        ("session", 0),
         ("tls", 0),
     ];
     assert_eq!(denied, expected.into());
@@ -288,5 +296,109 @@ async fn a_real_mosquitto_pub_comes_in_over_tls_with_its_password() {
         assert_eq!(node.record().await.key, "factory/plc-7/a");
         node.closed().await;
     }
+    node.stop().await;
+}
+
+/// A node with two users, who may do everything.
+async fn node_of_two(authority: &Authority, anonymous: bool) -> Node {
+    let (file, mut users) = (authority.file("users"), Users::default());
+    users.add("alice", b"a").unwrap();
+    users.add("bob", b"b").unwrap();
+    users.write(&file).unwrap();
+    let users = UserFile::open(&file).unwrap();
+    let by_password = Identification::Password { users, anonymous };
+    Node::with(|options| options.access = Arc::new(Access::new(by_password, None))).await
+}
+
+/// Comes as `alice-1` and is refused, in both versions and whether the session is wanted or not.
+async fn is_refused(node: &Node, user: Option<(&'static str, &'static str)>) {
+    for clean in [true, false] {
+        let mut client = Client::open(node.address()).await;
+        client
+            .send(&match (user, clean) {
+                (Some((name, password)), true) => connect_as("alice-1", name, password),
+                (Some((name, password)), false) => connect_again_as("alice-1", name, password),
+                (None, true) => connect_v311("alice-1", 0),
+                (None, false) => connect_again("alice-1"),
+            })
+            .await;
+        assert_eq!(client.packet().await, [0x20, 2, 0, 2], "{user:?}");
+        assert_eq!(client.next().await, None);
+        let connect = v5::Connect {
+            clean_start: clean,
+            client_id: "alice-1".into(),
+            username: user.map(|(name, _)| name.into()),
+            password: user.map(|(_, password)| password.into()),
+            ..v5::Connect::default()
+        };
+        let (mut client, ack) = Client::v5(node.address(), connect).await;
+        assert_eq!((u8::from(ack.reason_code), ack.session_present), (0x85, false), "{user:?}");
+        assert_eq!(client.next().await, None);
+    }
+}
+
+/// Alice's client, by MQTT 5, which wants its session; and whether there was one.
+async fn alice(node: &Node) -> (Client, bool) {
+    let connect = v5::Connect {
+        client_id: "alice-1".into(),
+        clean_start: false,
+        session_expiry_interval_secs: 600,
+        ..login("alice", "a")
+    };
+    let (client, ack) = Client::v5(node.address(), connect).await;
+    assert_eq!(u8::from(ack.reason_code), 0);
+    (client, ack.session_present)
+}
+
+/// Sends a QoS 2 publish of MQTT 5 and hears its PUBREC.
+async fn publish_twice(client: &mut Client, first: u8) {
+    let mut packet = publish("factory/a", 7);
+    packet[0] = first;
+    client.send(&packet).await;
+    let v5::Packet::PublishReceived(ack) = client.packet_v5().await else { panic!("a PUBREC") };
+    assert_eq!((ack.packet_id.get(), u8::from(ack.reason_code)), (7, 0));
+}
+
+#[tokio::test]
+async fn another_user_does_not_take_over_a_session() {
+    let mut node = node_of_two(&Authority::new("another"), true).await;
+    let (mut owner, _) = alice(&node).await;
+    node.opened().await;
+    publish_twice(&mut owner, 0x34).await;
+    assert_eq!(node.record().await.key, "factory/a");
+    // While it is live.
+    is_refused(&node, Some(("bob", "b"))).await;
+    is_refused(&node, None).await;
+    owner.send(&publish("factory/b", 8)).await;
+    let v5::Packet::PublishAck(_) = owner.packet_v5().await else { panic!("it is still there") };
+    assert_eq!(node.record().await.key, "factory/b");
+    // While it is kept.
+    owner.send(&[0xE0, 0]).await;
+    node.closed().await;
+    is_refused(&node, Some(("bob", "b"))).await;
+    is_refused(&node, None).await;
+    assert_eq!(node.counts.read().denied["session"], 16);
+    assert!(node.seen_now().is_none(), "the node heard of nobody");
+    // It has what it had: the publish that comes again is known.
+    let (mut owner, is_there) = alice(&node).await;
+    assert!(is_there);
+    node.opened().await;
+    publish_twice(&mut owner, 0x3C).await;
+    assert!(node.seen_now().is_none(), "it was offered once");
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn the_same_user_takes_over_its_session() {
+    let mut node = node_of_two(&Authority::new("same"), false).await;
+    let (mut older, is_there) = alice(&node).await;
+    assert!(!is_there);
+    node.opened().await;
+    let (newer, is_there) = alice(&node).await;
+    assert!(is_there);
+    assert_eq!(older.dismissed().await, 0x8E);
+    drop(newer);
+    let (_, is_there) = alice(&node).await;
+    assert!(is_there, "kept or live, it is alice's");
     node.stop().await;
 }

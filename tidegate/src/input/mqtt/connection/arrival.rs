@@ -8,6 +8,7 @@ use tidegate_core::record::RefuseReason;
 
 use super::{Connection, failed};
 use crate::http::{Busy, Meter};
+use crate::input::mqtt::clients::Taken;
 use crate::input::mqtt::listener::Shared;
 use crate::input::mqtt::session::{End, Step};
 use crate::tls;
@@ -39,6 +40,20 @@ impl Connection<'_> {
             self.session.take_will();
         }
         Ok(())
+    }
+
+    /// Tells the client that its id is not for it.
+    pub(super) async fn refuse_client(&mut self, taken: Taken) -> End {
+        let end = match taken {
+            Taken::Reserved => End::Reserved,
+            Taken::Foreign => {
+                self.shared.intake.counts().denied("session");
+                End::Foreign
+            }
+        };
+        self.session.refuse_client(&mut self.effects.out);
+        self.finish(&end, &mut None).await;
+        end
     }
 
     /// Agrees on TLS, then reads until the CONNECT is there.

@@ -57,6 +57,8 @@ impl Connection<'_> {
                 | End::Untrusted(_)
                 | End::NoRoom(_)
                 | End::Denied(_)
+                | End::Reserved
+                | End::Foreign
         ) {
             let _ = timeout(CLOSE_WAIT, discard(&mut self.stream, DISCARD_MAX)).await;
         }

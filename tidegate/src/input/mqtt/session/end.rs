@@ -68,6 +68,9 @@ pub enum End {
         "its client id is that of an mqtt_client input of this node: give one of them another id"
     )]
     Reserved,
+    /// The client id has a session of another user.
+    #[error("its client id has a session of another user: give it an id of its own")]
+    Foreign,
     /// The log did not forget the client's earlier session in time.
     #[error("the log did not forget the client's earlier session in time")]
     Unready,
@@ -99,7 +102,7 @@ impl End {
         match self {
             End::Disconnected { .. } | End::Closed | End::Failed(_) | End::ConnectTimeout => None,
             End::NotReading | End::Untrusted(_) | End::Denied(_) => None,
-            End::Reserved | End::Unready | End::NoRoom(_) => None,
+            End::Reserved | End::Foreign | End::Unready | End::NoRoom(_) => None,
             End::Violation { violation, .. } => Some(violation.reason),
             End::Refused { .. } | End::SlowPacket => Some(Reason::ImplementationSpecific),
             End::KeepAlive => Some(Reason::KeepAliveTimeout),
@@ -120,7 +123,7 @@ impl End {
             | End::SlowPacket
             | End::TakenOver
             | End::Untrusted(_) => true,
-            End::Denied(_) | End::Reserved | End::Unready | End::NoRoom(_) => true,
+            End::Denied(_) | End::Reserved | End::Foreign | End::Unready | End::NoRoom(_) => true,
         }
     }
 }
