@@ -2,7 +2,7 @@
 //! away: a newer connection of the same user takes over. One table for all inputs of a node, for a client id
 //! is one client.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -77,6 +77,31 @@ pub(super) enum Taken {
     Foreign,
 }
 
+/// A client's claim on its id.
+#[derive(Clone, Debug)]
+struct Claim {
+    owner: Owner,
+    /// Among whose sessions it counts.
+    payer: Arc<str>,
+    number: u64,
+}
+
+/// Who comes for a client id.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) owner: Owner,
+    /// The address, by the name of its account: sessions of clients without a name count by it.
+    pub(super) address: Arc<str>,
+}
+
+impl Caller {
+    fn claim(self, number: u64) -> Claim {
+        let Caller { owner, address } = self;
+        let payer = if let Owner::User(user) = &owner { user.clone() } else { address };
+        Claim { owner, payer, number }
+    }
+}
+
 #[derive(Debug)]
 enum Entry {
     Live {
@@ -86,6 +111,7 @@ enum Entry {
     },
     Kept {
         owner: Owner,
+        payer: Arc<str>,
         number: u64,
         memory: Memory,
         until: Instant,
@@ -94,11 +120,18 @@ enum Entry {
     Reserved,
 }
 
+/// Sessions by the end of their time.
+type ByEnd = BTreeSet<(Instant, u64, Arc<str>)>;
+
 #[derive(Debug, Default)]
 struct Table {
     entries: HashMap<Arc<str>, Entry>,
     /// The kept ones, by the end of their time.
-    by_end: BTreeSet<(Instant, u64, Arc<str>)>,
+    by_end: ByEnd,
+    /// The same for each user, or for each address where nobody says who he is.
+    payers: BTreeMap<Arc<str>, ByEnd>,
+    /// How many each of them has.
+    sizes: BTreeSet<(usize, Arc<str>)>,
     /// Packet identifiers in them.
     ids: usize,
     /// Clients whose sessions are over, and of which the node has not heard.
@@ -122,27 +155,55 @@ impl Table {
     /// Takes the entry of a client out.
     fn take(&mut self, client: &Arc<str>) -> Option<Entry> {
         let entry = self.entries.remove(client)?;
-        if let Entry::Kept { number, memory, until, .. } = &entry {
-            self.by_end.remove(&(*until, *number, client.clone()));
+        if let Entry::Kept { payer, number, memory, until, .. } = &entry {
+            let place = (*until, *number, client.clone());
+            self.by_end.remove(&place);
+            self.resize(payer, |sessions| _ = sessions.remove(&place));
             self.ids -= memory.len();
         }
         Some(entry)
     }
 
-    fn keep(&mut self, client: Arc<str>, session: (Owner, u64, Memory), until: Instant) {
-        let (owner, number, memory) = session;
+    fn keep(&mut self, client: Arc<str>, claim: Claim, memory: Memory, until: Instant) {
+        let Claim { owner, payer, number } = claim;
         self.ids += memory.len();
-        self.by_end.insert((until, number, client.clone()));
-        self.entries.insert(client, Entry::Kept { owner, number, memory, until });
+        let place = (until, number, client.clone());
+        self.by_end.insert(place.clone());
+        self.resize(&payer, |sessions| _ = sessions.insert(place));
+        self.entries.insert(client, Entry::Kept { owner, payer, number, memory, until });
     }
 
-    /// Drops what is over, and what ends next while there is too much.
+    /// Changes the sessions of one that pays for them.
+    fn resize(&mut self, payer: &Arc<str>, change: impl FnOnce(&mut ByEnd)) {
+        let sessions = self.payers.entry(payer.clone()).or_default();
+        let before = sessions.len();
+        change(sessions);
+        let after = sessions.len();
+        self.sizes.remove(&(before, payer.clone()));
+        if after == 0 {
+            self.payers.remove(payer);
+        } else {
+            self.sizes.insert((after, payer.clone()));
+        }
+    }
+
+    /// The session that makes room: of those of whoever has most, the one that ends next.
+    fn eldest_of_most(&self) -> Option<Arc<str>> {
+        let (_, payer) = self.sizes.last()?;
+        self.payers.get(payer)?.first().map(|(_, _, client)| client.clone())
+    }
+
+    /// Drops what is over; and while there is too much, what ends next of whoever has most.
     fn tidy(&mut self, now: Instant, most: usize) {
         while let Some((until, _, client)) = self.by_end.first() {
-            if *until > now && self.by_end.len() <= most && self.ids <= KEPT_IDS_MAX {
-                break;
-            }
-            let client = client.clone();
+            let client = if *until <= now {
+                Some(client.clone())
+            } else if self.by_end.len() > most || self.ids > KEPT_IDS_MAX {
+                self.eldest_of_most()
+            } else {
+                None
+            };
+            let Some(client) = client else { break };
             self.take(&client);
             self.gone.push(client);
         }
@@ -181,7 +242,9 @@ impl Clients {
         for SessionState { client, lasts, packets, .. } in sessions {
             let number = self.numbers.fetch_add(1, Ordering::Relaxed);
             if let Some(until) = now.checked_add(lasts) {
-                table.keep(client, (Owner::Unknown, number, Memory::restored(packets)), until);
+                // Each counts alone: it is not known whose it is.
+                let claim = Claim { owner: Owner::Unknown, payer: client.clone(), number };
+                table.keep(client, claim, Memory::restored(packets), until);
             }
         }
     }
@@ -222,7 +285,7 @@ impl Clients {
     pub(super) fn register(
         self: &Arc<Self>,
         client: &Arc<str>,
-        owner: Owner,
+        caller: Caller,
         is_clean: bool,
         sessions_max: usize,
     ) -> Result<(Registration, Heritage), Taken> {
@@ -230,9 +293,11 @@ impl Clients {
         let (kick, kicked) = oneshot::channel();
         let mut table = self.lock();
         table.tidy(Instant::now(), sessions_max);
-        table.admits(client, &owner)?;
+        table.admits(client, &caller.owner)?;
         let older = table.take(client);
-        table.entries.insert(client.clone(), Entry::Live { owner: owner.clone(), number, kick });
+        let claim = caller.claim(number);
+        let owner = claim.owner.clone();
+        table.entries.insert(client.clone(), Entry::Live { owner, number, kick });
         drop(table);
         let heritage = match older {
             Some(Entry::Kept { memory, .. }) if !is_clean => Heritage::Kept(memory),
@@ -247,7 +312,7 @@ impl Clients {
         };
         let clients = self.clone();
         let client = client.clone();
-        Ok((Registration { clients, client, owner, number, sessions_max, kicked }, heritage))
+        Ok((Registration { clients, client, claim, sessions_max, kicked }, heritage))
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -261,8 +326,7 @@ impl Clients {
 pub(super) struct Registration {
     clients: Arc<Clients>,
     client: Arc<str>,
-    owner: Owner,
-    number: u64,
+    claim: Claim,
     sessions_max: usize,
     /// Resolves when a newer connection takes the client id.
     pub(super) kicked: oneshot::Receiver<Takeover>,
@@ -281,8 +345,7 @@ impl Registration {
             let now = Instant::now();
             table.take(&self.client);
             if let Some(until) = now.checked_add(lasting) {
-                let session = (self.owner.clone(), self.number, memory);
-                table.keep(self.client.clone(), session, until);
+                table.keep(self.client.clone(), self.claim.clone(), memory, until);
             }
             table.tidy(now, self.sessions_max);
             return;
@@ -296,7 +359,7 @@ impl Registration {
 
     fn is_current(&self, table: &Table) -> bool {
         let entry = table.entries.get(&self.client);
-        matches!(entry, Some(Entry::Live { number, .. }) if *number == self.number)
+        matches!(entry, Some(Entry::Live { number, .. }) if *number == self.claim.number)
     }
 }
 
@@ -316,6 +379,10 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
     const MOST: usize = 2;
 
+    fn caller(owner: Owner) -> Caller {
+        Caller { owner, address: "at 10.0.0.1".into() }
+    }
+
     fn awaited(heritage: Heritage) -> oneshot::Receiver<Estate> {
         let Heritage::Awaited(left) = heritage else { panic!("{heritage:?}") };
         left
@@ -325,9 +392,10 @@ mod tests {
     fn the_newer_connection_waits_for_the_older_one() {
         let clients = Arc::new(Clients::new());
         let id: Arc<str> = "plc-1".into();
-        let (mut older, nobody) = clients.register(&id, Owner::Anonymous, true, MOST).unwrap();
+        let (mut older, nobody) =
+            clients.register(&id, caller(Owner::Anonymous), true, MOST).unwrap();
         assert!(matches!(nobody, Heritage::Nothing));
-        let (newer, gone) = clients.register(&id, Owner::Anonymous, true, MOST).unwrap();
+        let (newer, gone) = clients.register(&id, caller(Owner::Anonymous), true, MOST).unwrap();
         let mut gone = awaited(gone);
         let takeover = older.kicked.try_recv().unwrap();
         assert!(gone.try_recv().is_err());
@@ -343,10 +411,10 @@ mod tests {
     fn a_dead_connection_is_not_waited_for() {
         let clients = Arc::new(Clients::new());
         let id: Arc<str> = "plc-1".into();
-        let (older, _) = clients.register(&id, Owner::Anonymous, true, MOST).unwrap();
+        let (older, _) = clients.register(&id, caller(Owner::Anonymous), true, MOST).unwrap();
         drop(older);
         assert!(matches!(
-            clients.register(&id, Owner::Anonymous, true, MOST).unwrap().1,
+            clients.register(&id, caller(Owner::Anonymous), true, MOST).unwrap().1,
             Heritage::Nothing
         ));
     }
@@ -359,12 +427,12 @@ mod tests {
             [(false, HOUR, true), (true, HOUR, false), (false, Duration::ZERO, false)]
         {
             clients
-                .register(&id, Owner::Anonymous, true, MOST)
+                .register(&id, caller(Owner::Anonymous), true, MOST)
                 .unwrap()
                 .0
                 .keep(Memory::default(), lasting);
             let (registration, heritage) =
-                clients.register(&id, Owner::Anonymous, is_clean, MOST).unwrap();
+                clients.register(&id, caller(Owner::Anonymous), is_clean, MOST).unwrap();
             assert_eq!(matches!(heritage, Heritage::Kept(_)), is_kept);
             drop(registration);
             assert!(clients.lock().by_end.is_empty());
@@ -375,8 +443,9 @@ mod tests {
     fn a_session_goes_to_a_newer_connection_that_came_meanwhile() {
         let clients = Arc::new(Clients::new());
         let id: Arc<str> = "plc-1".into();
-        let (older, _) = clients.register(&id, Owner::Anonymous, false, MOST).unwrap();
-        let (_newer, heritage) = clients.register(&id, Owner::Anonymous, false, MOST).unwrap();
+        let (older, _) = clients.register(&id, caller(Owner::Anonymous), false, MOST).unwrap();
+        let (_newer, heritage) =
+            clients.register(&id, caller(Owner::Anonymous), false, MOST).unwrap();
         older.keep(Memory::default(), HOUR);
         assert!(awaited(heritage).try_recv().is_ok());
     }
@@ -386,16 +455,40 @@ mod tests {
         let clients = Arc::new(Clients::new());
         for (id, lasting) in [("a", 2 * HOUR), ("b", HOUR), ("c", 3 * HOUR)] {
             clients
-                .register(&id.into(), Owner::Anonymous, false, MOST)
+                .register(&id.into(), caller(Owner::Anonymous), false, MOST)
                 .unwrap()
                 .0
                 .keep(Memory::default(), lasting);
         }
         for (id, is_kept) in [("a", true), ("b", false), ("c", true)] {
             let (_, heritage) =
-                clients.register(&id.into(), Owner::Anonymous, false, MOST).unwrap();
+                clients.register(&id.into(), caller(Owner::Anonymous), false, MOST).unwrap();
             assert_eq!(matches!(heritage, Heritage::Kept(_)), is_kept, "{id}");
         }
+    }
+
+    #[test]
+    fn who_has_most_sessions_makes_room_with_his_own() {
+        const MOST: usize = 10;
+        let clients = Arc::new(Clients::new());
+        let anonymous = |address: &str| Caller { address: address.into(), owner: Owner::Anonymous };
+        let keep = |id: &str, who: Caller, lasting| {
+            let (registration, _) = clients.register(&id.into(), who, false, MOST).unwrap();
+            registration.keep(Memory::default(), lasting);
+        };
+        let stays = |id: &str| clients.lock().entries.contains_key(id);
+        keep("victim", caller(Owner::new(Some("alice"))), HOUR);
+        keep("neighbour", anonymous("at 10.0.0.2"), HOUR);
+        for number in 0..100 {
+            keep(&format!("by-user-{number}"), caller(Owner::new(Some("bob"))), 2 * HOUR);
+            keep(&format!("by-address-{number}"), anonymous("at 10.0.0.3"), 3 * HOUR);
+        }
+        assert!(stays("victim") && stays("neighbour"), "they have fewer than those who flood");
+        assert!(stays("by-user-99") && stays("by-address-99") && !stays("by-user-0"));
+        let table = clients.lock();
+        assert_eq!((table.by_end.len(), table.gone.len()), (MOST, 202 - MOST));
+        let sizes = table.payers.iter().map(|(payer, sessions)| (sessions.len(), payer.clone()));
+        assert_eq!(sizes.collect::<BTreeSet<_>>(), table.sizes);
     }
 
     #[test]
@@ -408,7 +501,7 @@ mod tests {
     fn a_client_id_is_its_users_while_it_has_a_session() {
         let clients = Arc::new(Clients::new());
         let id: Arc<str> = "alice-1".into();
-        let come = |owner| clients.register(&id, owner, true, MOST);
+        let come = |owner| clients.register(&id, caller(owner), true, MOST);
         let users = || [Owner::Anonymous, Owner::new(Some("bob")), Owner::new(Some("alice"))];
         for (place, owner) in users().into_iter().enumerate() {
             let (mut live, _) = come(owner.clone()).unwrap();
@@ -433,8 +526,8 @@ mod tests {
         let id: Arc<str> = "alice-1".into();
         clients.restore([SessionState { lasts: HOUR, ..SessionState::over(id.clone()) }]);
         let (_first, heritage) =
-            clients.register(&id, Owner::new(Some("alice")), false, MOST).unwrap();
+            clients.register(&id, caller(Owner::new(Some("alice"))), false, MOST).unwrap();
         assert!(matches!(heritage, Heritage::Kept(_)));
-        assert!(clients.register(&id, Owner::Anonymous, false, MOST).is_err());
+        assert!(clients.register(&id, caller(Owner::Anonymous), false, MOST).is_err());
     }
 }

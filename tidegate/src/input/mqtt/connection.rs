@@ -22,7 +22,7 @@ use self::leaving::Leaving;
 use self::local::{Wants, others_first, roomy, rung};
 use super::afterlife::{Left, settle};
 use super::buffer::Buffer;
-use super::clients::{Estate, Heritage, Line, Owner};
+use super::clients::{Caller, Estate, Heritage, Line, Owner};
 use super::listener::{Call, Shared};
 use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
@@ -113,8 +113,9 @@ impl Connection<'_> {
         let is_clean = self.session.is_clean();
         let MqttOptions { clients, sessions_max, .. } = &self.shared.options;
         let owner = Owner::new(self.grants.user());
+        let caller = Caller { owner, address: address(self.peer).into() };
         let (mut registration, heritage) =
-            match clients.register(&client, owner, is_clean, *sessions_max) {
+            match clients.register(&client, caller, is_clean, *sessions_max) {
                 Ok(registered) => registered,
                 Err(taken) => return self.refuse_client(taken).await,
             };

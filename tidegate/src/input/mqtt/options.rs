@@ -31,7 +31,7 @@ pub struct MqttOptions {
     pub connections_max: usize,
     /// Who speaks for which client id: one table for all inputs of a node.
     pub clients: Arc<Clients>,
-    /// Sessions that are kept while their clients are away; the one that would end next makes room.
+    /// Sessions that are kept while their clients are away; who has most of them makes room.
     pub sessions_max: usize,
     /// How long at most. Announced to MQTT 5 clients that ask for more; a whole number of seconds.
     pub session_expiry_max: Duration,
