@@ -2,7 +2,7 @@
 //! what does not fit is refused.
 //!
 //! An [`Account`] has one bound. A share of it has a bound of its own beside that of all above it: a
-//! listener's, a user's. A [`Reservation`] gives back what it has when it is dropped. Figures are of the
+//! user's. A [`Reservation`] gives back what it has when it is dropped. Figures are of the
 //! whole account, by kind.
 //!
 //! Limits: the bounds of the account and of its shares. A reservation costs an atomic exchange for each
@@ -29,22 +29,19 @@ pub enum Kind {
     Retained,
     /// Wills.
     Wills,
-    /// Packets that are not complete.
+    /// Packets that are not complete, and heads and bodies of HTTP.
     Packets,
-    /// What a peer's connection may hold before its content is known.
-    Peers,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 7] = [
+    pub const ALL: [Kind; 6] = [
         Kind::Sessions,
         Kind::Subscriptions,
         Kind::Messages,
         Kind::Retained,
         Kind::Wills,
         Kind::Packets,
-        Kind::Peers,
     ];
 
     /// A word for metrics.
@@ -56,7 +53,6 @@ impl Kind {
             Kind::Retained => "retained",
             Kind::Wills => "wills",
             Kind::Packets => "packets",
-            Kind::Peers => "peers",
         }
     }
 }
@@ -68,8 +64,6 @@ pub enum Level {
     All,
     /// That of one kind of things.
     Kind,
-    /// That of one listener.
-    Listener,
     /// That of one user.
     User,
 }
@@ -80,7 +74,6 @@ impl Level {
         match self {
             Level::All => "the node",
             Level::Kind => "its kind",
-            Level::Listener => "the listener",
             Level::User => "the user",
         }
     }

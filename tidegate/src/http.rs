@@ -15,7 +15,6 @@
 mod meter;
 mod pace;
 mod places;
-mod room;
 
 use std::convert::Infallible;
 use std::io;
@@ -44,7 +43,6 @@ use tokio::task::JoinHandle;
 pub(crate) use self::meter::{Busy, Meter, Over, Patience, Watched, watch};
 pub(crate) use self::pace::{Answer, Pace};
 pub(crate) use self::places::{Place, Places};
-pub(crate) use self::room::{Room, Share};
 use crate::config::{HttpConfig, machine_name};
 use crate::frames::{BOUNDARY, Preview};
 use crate::metrics;

@@ -12,10 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use tidegate_core::account::{Account, Kind, Reservation};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep_until};
-
-use super::room::{Room, Share};
 
 /// Bytes of a head that need no room of their own: every connection has as many.
 const HEAD_FREE: u64 = 8 << 10;
@@ -67,13 +66,13 @@ pub(crate) struct Meter {
     head_bytes: AtomicU64,
     /// Bytes in both directions.
     moved: AtomicU64,
-    room: Option<(Arc<Room>, u64)>,
-    share: Mutex<Option<Share>>,
+    room: Option<(Account, usize)>,
+    share: Mutex<Option<Reservation>>,
 }
 
 impl Meter {
-    /// Of a connection that begins now; a longer head takes so many bytes of a room, if there is one.
-    pub(crate) fn new(room: Option<(Arc<Room>, u64)>) -> Arc<Meter> {
+    /// Of a connection that begins now; a longer head takes so many bytes of an account, if there is one.
+    pub(crate) fn new(room: Option<(Account, usize)>) -> Arc<Meter> {
         Arc::new(Meter {
             born: Instant::now(),
             exchanges: AtomicU32::new(0),
@@ -190,8 +189,8 @@ impl Meter {
             Some((room, bytes)) if head > HEAD_FREE => {
                 let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
                 if share.is_none() {
-                    let taken = room.take(*bytes);
-                    *share = Some(taken.ok_or(io::ErrorKind::OutOfMemory)?);
+                    let taken = room.reserve(Kind::Packets, *bytes);
+                    *share = Some(taken.map_err(|_| io::ErrorKind::OutOfMemory)?);
                 }
                 Ok(())
             }
@@ -221,7 +220,7 @@ impl Meter {
 pub(crate) struct Busy {
     meter: Arc<Meter>,
     /// Of its head.
-    _share: Option<Share>,
+    _share: Option<Reservation>,
 }
 
 impl Busy {

@@ -1,5 +1,6 @@
 //! The status page and its clients, on a clock that stands still and on real sockets.
 
+use tidegate_core::account::Account;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
@@ -135,7 +136,7 @@ async fn a_name_that_is_not_ours_is_refused_against_dns_rebinding() {
 
 #[tokio::test]
 async fn long_heads_are_charged_while_they_come() {
-    let room = Room::new(64 << 10);
+    let room = Account::new(64 << 10);
     let head = vec![b'x'; 9 << 10];
     let mut held = Vec::new();
     for fits in [true, false] {

@@ -3,20 +3,19 @@
 
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tidegate_core::account::{Account, Kind, Reservation};
 
 use super::answer::Failure;
 use super::connection::STREAM_WINDOW;
 use super::exit::Exit;
 use super::upload::{BodyError, Clock, Upload};
 use crate::config::BodyMode;
-use crate::http::{Room, Share};
 
 /// A body on its way through.
 #[derive(Debug)]
@@ -29,7 +28,16 @@ pub(super) struct Passing {
     /// Of a client's.
     clock: Option<Box<Clock>>,
     /// What of it may be held here.
-    _share: Option<Share>,
+    _share: Option<Reservation>,
+}
+
+/// Takes room for what will be held.
+///
+/// # Errors
+/// There is none.
+pub(super) fn hold(room: &Account, bytes: u64) -> Result<Reservation, Failure> {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    room.reserve(Kind::Packets, bytes).map_err(|_| Failure::Full)
 }
 
 /// What was read of a body.
@@ -39,7 +47,7 @@ pub(super) struct Gathered {
     pub(super) data: Bytes,
     trailers: Option<HeaderMap>,
     rest: Option<Incoming>,
-    share: Option<Share>,
+    share: Option<Reservation>,
 }
 
 impl Gathered {
@@ -47,11 +55,11 @@ impl Gathered {
     ///
     /// # Errors
     /// There is no room for what comes before it is sent on.
-    pub(super) fn streamed(rest: Incoming, room: &Arc<Room>) -> Result<Gathered, Failure> {
+    pub(super) fn streamed(rest: Incoming, room: &Account) -> Result<Gathered, Failure> {
         let most = rest.size_hint().upper().unwrap_or(u64::MAX).min(STREAM_WINDOW.into());
         let share = match rest.is_end_stream() {
             true => None,
-            false => Some(room.take(most).ok_or(Failure::Full)?),
+            false => Some(hold(room, most)?),
         };
         Ok(Gathered { data: Bytes::new(), trailers: None, rest: Some(rest), share })
     }
@@ -76,7 +84,7 @@ pub(super) async fn gather(
     mut body: Incoming,
     mode: BodyMode,
     max: u64,
-    room: &Arc<Room>,
+    room: &Account,
     broken: Failure,
 ) -> Result<Gathered, Failure> {
     let hint = body.size_hint();
@@ -91,7 +99,7 @@ pub(super) async fn gather(
     let most = hint.upper().unwrap_or(max).min(max);
     let mut share = match body.is_end_stream() {
         true => None,
-        false => Some(room.take(most).ok_or(Failure::Full)?),
+        false => Some(hold(room, most)?),
     };
     // Nearly always there is one frame, which is handed on as it came.
     let mut first = Bytes::new();
@@ -112,7 +120,8 @@ pub(super) async fn gather(
         }
     }
     let data = if all.is_empty() { first } else { all.freeze() };
-    share.iter_mut().for_each(|share| share.shrink(data.len() as u64));
+    let spare = |share: &Reservation| share.bytes().saturating_sub(data.len());
+    share.iter_mut().for_each(|share| share.shrink(spare(share)));
     Ok(Gathered { data, trailers, rest: None, share })
 }
 

@@ -10,13 +10,14 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
+use tidegate_core::account::{Account, Reservation};
 use tidegate_core::io::OutputId;
 use tidegate_core::record::{DropReason, Properties, Record};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::answer::{Failure, is_grpc};
-use super::body::{Gathered, Passing, gather};
+use super::body::{Gathered, Passing, gather, hold};
 use super::exit::{Exit, Registry, Story};
 use super::hall::{Ending, Entry, Hall, Passed, Ticket};
 use super::listener::Peer;
@@ -25,7 +26,6 @@ use super::upload::Upload;
 use super::upstream::Upstream;
 use super::{message, target, upgrade};
 use crate::config::WhenDown;
-use crate::http::{Room, Share};
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -47,7 +47,7 @@ pub(super) struct Gate {
     /// Room for connections that became something else than HTTP.
     pub(super) tunnels: Arc<Semaphore>,
     /// For bodies and long heads.
-    pub(super) room: Arc<Room>,
+    pub(super) room: Account,
 }
 
 /// Answers a request. Where the client goes away this is dropped, and takes everything back.
@@ -153,14 +153,14 @@ impl Exchange<'_> {
     }
 
     /// Room for a long head; of HTTP/1.1 it was taken while the head came.
-    fn head_share(&self, parts: &request::Parts) -> Result<Option<Share>, Failure> {
+    fn head_share(&self, parts: &request::Parts) -> Result<Option<Reservation>, Failure> {
         if parts.version != Version::HTTP_2 {
             return Ok(None);
         }
         let fields = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
         let length: usize = fields.sum();
         match length > HEAD_FREE {
-            true => self.gate.room.take(length as u64).ok_or(Failure::Full).map(Some),
+            true => hold(&self.gate.room, length as u64).map(Some),
             false => Ok(None),
         }
     }

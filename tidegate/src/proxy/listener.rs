@@ -9,6 +9,7 @@ use std::time::Duration;
 use hyper::header::HeaderValue;
 use rustls::ServerConfig;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tidegate_core::account::Account;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::spawn_local;
@@ -17,7 +18,7 @@ use super::connection::{HEAD_MAX, converse};
 use super::exchange::Gate;
 use super::sources::Name;
 use crate::config::{ListenMode, Network};
-use crate::http::{Meter, Patience, Places, Room};
+use crate::http::{Meter, Patience, Places};
 
 /// Connections that wait to be accepted: more is not what systems allow.
 const BACKLOG: i32 = 4096;
@@ -86,9 +87,9 @@ pub(super) struct Manner {
 
 impl Manner {
     /// A connection of this listener.
-    fn peer(&self, stream: &TcpStream, address: SocketAddr, room: &Arc<Room>) -> Peer {
+    fn peer(&self, stream: &TcpStream, address: SocketAddr, room: &Account) -> Peer {
         let client = address.ip().to_canonical();
-        let meter = Meter::new(Some((room.clone(), HEAD_MAX as u64)));
+        let meter = Meter::new(Some((room.clone(), HEAD_MAX)));
         Peer {
             listener: self.place,
             address: SocketAddr::new(client, address.port()),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use tidegate_core::account::Account;
 use tidegate_core::node::Node;
 use tidegate_core::rules::ScriptId;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -27,7 +28,7 @@ use crate::cli::proxy::ProxyArguments;
 use crate::config::{Config, ListenMode, ProxyListenerConfig, read, read_file, read_with_files};
 use crate::drive::StatusHandle;
 use crate::drive::adapting::Adapting;
-use crate::http::{self, Patience, Places, Room, Site};
+use crate::http::{self, Patience, Places, Site};
 use crate::port::{Arrival, Clock};
 use crate::reload::{Watch, in_place};
 use crate::run::{Signals, fates, load};
@@ -225,7 +226,7 @@ pub(super) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
     let waiting = routes.iter().map(|_| std::cell::Cell::new(0)).collect();
     let tunnels = Arc::new(Semaphore::new(config.limits.connections as usize));
     let hall_of_gate = hall.clone();
-    let room = Room::new(config.limits.memory.0.0);
+    let room = Account::new(config.limits.memory.0.0 as usize);
     let gate = Gate { hall: hall_of_gate, routes, upstreams, registry, waiting, tunnels, room };
     let gate = Rc::new(gate);
     tasks.push(spawn_local(keep(gate.clone(), arrivals, status_requests)));

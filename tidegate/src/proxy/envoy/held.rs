@@ -1,6 +1,7 @@
 //! What of a body is held back with its message, and how it goes on.
 
 use bytes::{Bytes, BytesMut};
+use tidegate_core::account::Reservation;
 use tidegate_core::record::{Body, Record};
 use tokio::time::timeout;
 
@@ -10,8 +11,8 @@ use super::wire::{
     Asked, BodyMutation, BodySendMode, CommonResponse, HttpBody, Mutation, ResponseStatus,
 };
 use crate::config::BodyMode;
-use crate::http::Share;
 use crate::proxy::answer::Failure;
+use crate::proxy::body::hold;
 use crate::proxy::routes::Route;
 use crate::script::Side;
 
@@ -28,7 +29,7 @@ pub(super) struct Held {
     /// Trailers came behind the body, and wait too.
     pub(super) has_trailers: bool,
     /// Its bytes, taken before they came.
-    _share: Option<Share>,
+    _share: Option<Reservation>,
 }
 
 impl Talk<'_> {
@@ -55,7 +56,7 @@ impl Talk<'_> {
             return Ok(Held::default());
         }
         let most = length.unwrap_or(route.message_max);
-        let share = self.gate.room.take(most).ok_or(Failure::Full)?;
+        let share = hold(&self.gate.room, most)?;
         let gathering = self.read(side, route.message_max, mode);
         let late = if side == Side::Request { Failure::BodyTimeout } else { Failure::Timeout };
         match timeout(route.timeout, gathering).await {
