@@ -14,7 +14,6 @@
 
 mod meter;
 mod pace;
-mod places;
 
 use std::convert::Infallible;
 use std::io;
@@ -42,10 +41,10 @@ use tokio::task::JoinHandle;
 
 pub(crate) use self::meter::{Busy, Meter, Over, Patience, Watched, watch};
 pub(crate) use self::pace::{Answer, Pace};
-pub(crate) use self::places::{Place, Places};
 use crate::config::{HttpConfig, machine_name};
 use crate::frames::{BOUNDARY, Preview};
 use crate::metrics;
+use crate::places::Places;
 use crate::status::StatusSource;
 use crate::status::view::NodeView;
 
@@ -226,7 +225,7 @@ async fn accept(listener: TcpListener, site: impl Answers, manner: Manner) {
         };
         let meter = Meter::new(None);
         let place = loop {
-            match places.enter(&meter).await {
+            match places.enter(meter.clone()).await {
                 Some(place) => break place,
                 // Answers are made at once: soon somebody has his, or does not read it.
                 None => tokio::time::sleep(PLACE_PAUSE).await,

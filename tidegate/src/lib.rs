@@ -25,6 +25,7 @@ pub mod operators;
 pub mod output;
 pub mod parts;
 pub mod place;
+mod places;
 pub mod plan;
 pub mod port;
 pub mod proxy;

@@ -16,6 +16,8 @@ use tidegate_core::account::{Account, Kind, Reservation};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep_until};
 
+use crate::places::Occupant;
+
 /// Bytes of a head that need no room of their own: every connection has as many.
 const HEAD_FREE: u64 = 8 << 10;
 /// What HTTP/2 begins with, and no method does.
@@ -137,19 +139,6 @@ impl Meter {
         self.moved.load(Relaxed)
     }
 
-    /// When it fell idle, where it is; connections that asked for nothing yet come before all others.
-    pub(crate) fn idle_since(&self) -> Option<(bool, Instant)> {
-        let since = self.quiet_since.load(Relaxed);
-        let is_idle = self.exchanges.load(Relaxed) == 0 && self.blocked_since.load(Relaxed) == 0;
-        is_idle.then(|| (self.has_served.load(Relaxed), self.at(since, Duration::ZERO)))
-    }
-
-    /// Since when its client reads nothing of what is sent to it.
-    pub(crate) fn blocked_since(&self) -> Option<Instant> {
-        let since = self.blocked_since.load(Relaxed);
-        (since > 0).then(|| self.at(since, Duration::ZERO))
-    }
-
     /// When its time is over, and why; nobody waits for the client where there is none.
     fn due(&self, patience: &Patience) -> Option<(Instant, Over)> {
         let blocked = self.blocked_since.load(Relaxed);
@@ -212,6 +201,19 @@ impl Meter {
             }
         }
         written
+    }
+}
+
+impl Occupant for Meter {
+    fn idle_since(&self) -> Option<(bool, Instant)> {
+        let since = self.quiet_since.load(Relaxed);
+        let is_idle = self.exchanges.load(Relaxed) == 0 && self.blocked_since.load(Relaxed) == 0;
+        is_idle.then(|| (self.has_served.load(Relaxed), self.at(since, Duration::ZERO)))
+    }
+
+    fn blocked_since(&self) -> Option<Instant> {
+        let since = self.blocked_since.load(Relaxed);
+        (since > 0).then(|| self.at(since, Duration::ZERO))
     }
 }
 

@@ -24,6 +24,7 @@ use super::envoy;
 use super::exchange::{Gate, exchange};
 use super::listener::{Guest, Manner, Peer};
 use crate::http::{Answer, Busy, Meter, Over, Pace, Patience, Watched, watch};
+use crate::places::Occupant;
 
 /// Exchanges of one Envoy at once: all that it carries come by one connection or a few.
 const DIALOGS_MAX: u32 = 16_384;

@@ -18,7 +18,8 @@ use super::connection::{HEAD_MAX, converse};
 use super::exchange::Gate;
 use super::sources::Name;
 use crate::config::{ListenMode, Network};
-use crate::http::{Meter, Patience, Places};
+use crate::http::{Meter, Patience};
+use crate::places::Places;
 
 /// Connections that wait to be accepted: more is not what systems allow.
 const BACKLOG: i32 = 4096;
@@ -150,7 +151,7 @@ pub(super) async fn accept(
             }
         };
         let peer = Rc::new(manner.peer(&stream, address, &gate.room));
-        let Some(place) = places.enter(&peer.meter).await else {
+        let Some(place) = places.enter(peer.meter.clone()).await else {
             gate.registry.counts.note_turned_away();
             turn_away(&stream, &manner);
             continue;

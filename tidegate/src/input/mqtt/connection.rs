@@ -30,7 +30,6 @@ use super::room::Held;
 use super::session::{Effects, End, Session, Step};
 use crate::access::Grants;
 use crate::broker::{Publisher, Seat};
-use crate::http::Busy;
 use crate::port::{Notice, Source};
 use crate::tls::Stream;
 
@@ -40,7 +39,7 @@ const KEPT: usize = 1024;
 /// Serves one connection until it ends. Idle connections are mostly this future: what it holds across
 /// a wait is kept small.
 pub(super) async fn run(call: Call) {
-    let Call { stream, peer, shared, mut stop, place, meter } = call;
+    let Call { stream, peer, shared, mut stop, place, arrival } = call;
     let mut connection = Connection {
         stream,
         peer: peer.ip(),
@@ -53,13 +52,12 @@ pub(super) async fn run(call: Call) {
         referral: None,
         room: None,
         account: shared.intake.hub().account_of(&address(peer.ip())),
-        known: None,
         shared: &shared,
     };
     let greeted = tokio::select! {
         biased;
         () = stopped(&mut stop) => Err(End::Stopping),
-        greeted = timeout(shared.options.connect_timeout, connection.enter(&meter)) => {
+        greeted = timeout(shared.options.connect_timeout, connection.enter(&arrival)) => {
             greeted.unwrap_or(Err(End::ConnectTimeout))
         }
         () = place.needed() => Err(End::ConnectTimeout),
@@ -98,8 +96,6 @@ struct Connection<'a> {
     room: Option<Held>,
     /// Of what the client makes the node hold: its address's until it is known who it is.
     account: Account,
-    /// It has said who it is: its place is its own.
-    known: Option<Busy>,
     shared: &'a Arc<Shared>,
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
@@ -18,8 +19,8 @@ use super::connection;
 use super::options::MqttOptions;
 use super::room::Room;
 use super::session::{End, Limits};
-use crate::http::{Meter, Place, Places};
 use crate::input::complaints::Complaints;
+use crate::places::{Occupant, Place, Places};
 use crate::port::Intake;
 use crate::tls::Stream;
 use crate::turns::Desk;
@@ -115,6 +116,26 @@ impl Shared {
     }
 }
 
+/// What decides over a connection's place: one without a CONNECT makes room for others.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    at: tokio::time::Instant,
+    is_known: AtomicBool,
+}
+
+impl Arrival {
+    /// It has said who it is: its place is its own.
+    pub(super) fn becomes_known(&self) {
+        self.is_known.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Occupant for Arrival {
+    fn idle_since(&self) -> Option<(bool, tokio::time::Instant)> {
+        (!self.is_known.load(Ordering::Relaxed)).then_some((false, self.at))
+    }
+}
+
 /// A connection that begins.
 pub(super) struct Call {
     pub(super) stream: Stream,
@@ -122,8 +143,7 @@ pub(super) struct Call {
     pub(super) shared: Arc<Shared>,
     pub(super) stop: watch::Receiver<bool>,
     pub(super) place: Place,
-    /// Whether it has said who it is: silent connections make room for others.
-    pub(super) meter: Arc<Meter>,
+    pub(super) arrival: Arc<Arrival>,
 }
 
 /// Binds every address of the options.
@@ -314,8 +334,8 @@ async fn admit(
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
 ) {
-    let meter = Meter::new(None);
-    let Some(place) = shared.places.enter(&meter).await else {
+    let arrival = Arc::new(Arrival { at: Instant::now().into(), is_known: AtomicBool::new(false) });
+    let Some(place) = shared.places.enter(arrival.clone()).await else {
         if let Some(withheld) = shared.complaints.allow(Instant::now()) {
             let most = shared.options.connections_max;
             tracing::warn!(%peer, most, withheld, "refused: connections_max is reached");
@@ -332,5 +352,5 @@ async fn admit(
             Err(error) => return tracing::warn!(%peer, %error, "no TLS"),
         },
     };
-    connection::run(Call { stream, peer, shared, stop, place, meter }).await;
+    connection::run(Call { stream, peer, shared, stop, place, arrival }).await;
 }

@@ -2,22 +2,20 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use tidegate_core::record::RefuseReason;
 
 use super::{Connection, failed};
-use crate::http::{Busy, Meter};
 use crate::input::mqtt::clients::Taken;
-use crate::input::mqtt::listener::Shared;
+use crate::input::mqtt::listener::{Arrival, Shared};
 use crate::input::mqtt::session::{End, Step};
 use crate::tls;
 
 impl Connection<'_> {
     /// All that comes before the node hears of the client.
-    pub(super) async fn enter(&mut self, meter: &Arc<Meter>) -> Result<(), End> {
+    pub(super) async fn enter(&mut self, arrival: &Arrival) -> Result<(), End> {
         self.greet().await?;
-        self.known = Some(Busy::begin(meter));
+        arrival.becomes_known();
         let Shared { options, intake, .. } = &**self.shared;
         let certificate = self.stream.peer_certificate().map(AsRef::as_ref);
         match options.access.login(self.session.take_claim(), certificate, self.peer).await {

@@ -1,11 +1,22 @@
 //! Places for connections. Where all are taken, the eldest idle connection makes room for a new one.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
-use super::meter::Meter;
+/// A connection, as far as its place is concerned.
+pub(crate) trait Occupant: Debug + Send + Sync {
+    /// When it fell idle, where it is, and whether it has served before; those that have not leave first.
+    fn idle_since(&self) -> Option<(bool, Instant)>;
+
+    /// Since when its client reads nothing of what is sent to it.
+    fn blocked_since(&self) -> Option<Instant> {
+        None
+    }
+}
 
 /// See the file's header.
 #[derive(Debug)]
@@ -20,7 +31,7 @@ pub(crate) struct Places {
 #[derive(Debug, Default)]
 struct All {
     last: u64,
-    open: BTreeMap<u64, (Arc<Meter>, Arc<Notify>)>,
+    open: BTreeMap<u64, (Arc<dyn Occupant>, Arc<Notify>)>,
 }
 
 /// The place of one connection, until it is dropped.
@@ -44,7 +55,7 @@ impl Places {
     }
 
     /// A place for a new connection; none where all are taken and nobody is idle.
-    pub(crate) async fn enter(self: &Arc<Self>, meter: &Arc<Meter>) -> Option<Place> {
+    pub(crate) async fn enter(self: &Arc<Self>, occupant: Arc<dyn Occupant>) -> Option<Place> {
         let permit = match self.free.clone().try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
@@ -57,16 +68,16 @@ impl Places {
         let all = &mut *self.all();
         all.last += 1;
         let leave = Arc::new(Notify::new());
-        all.open.insert(all.last, (meter.clone(), leave.clone()));
+        all.open.insert(all.last, (occupant, leave.clone()));
         Some(Place { places: self.clone(), number: all.last, leave, _permit: permit })
     }
 
     /// Who has to leave: first those who asked for nothing yet, then those whose last exchange is longest over.
     fn take_eldest(&self) -> Option<Arc<Notify>> {
         let all = &mut *self.all();
-        let age = |(number, (meter, _)): (&u64, &(Arc<Meter>, _))| {
-            let blocked = meter.blocked_since().filter(|_| self.gives_up_blocked);
-            let since = meter.idle_since().or(blocked.map(|since| (true, since)))?;
+        let age = |(number, (occupant, _)): (&u64, &(Arc<dyn Occupant>, _))| {
+            let blocked = occupant.blocked_since().filter(|_| self.gives_up_blocked);
+            let since = occupant.idle_since().or(blocked.map(|since| (true, since)))?;
             Some((since, *number))
         };
         let (_, number) = all.open.iter().filter_map(age).min()?;
@@ -98,8 +109,8 @@ mod tests {
 
     use tokio::time::advance;
 
-    use super::super::meter::Busy;
     use super::*;
+    use crate::http::{Busy, Meter};
 
     #[tokio::test(start_paused = true)]
     async fn the_eldest_idle_connection_makes_room_and_who_asked_nothing_first() {
@@ -107,7 +118,7 @@ mod tests {
         let meters = [(); 3].map(|()| Meter::new(None));
         let mut held = Vec::new();
         for meter in &meters {
-            held.push(places.enter(meter).await.unwrap());
+            held.push(places.enter(meter.clone()).await.unwrap());
         }
         let busy = Busy::begin(&meters[0]);
         advance(Duration::from_secs(1)).await;
@@ -117,15 +128,15 @@ mod tests {
             let place = held.remove(leaves);
             let leaving = tokio::spawn(async move { place.needed().await });
             let meter = Meter::new(None);
-            let place = places.enter(&meter).await.unwrap();
+            let place = places.enter(meter.clone()).await.unwrap();
             leaving.await.unwrap();
             std::mem::forget((Busy::begin(&meter), place));
         }
-        assert!(places.enter(&Meter::new(None)).await.is_none(), "all are busy");
+        assert!(places.enter(Meter::new(None)).await.is_none(), "all are busy");
         drop(busy);
         let place = held.remove(0);
         let leaving = tokio::spawn(async move { place.needed().await });
-        assert!(places.enter(&Meter::new(None)).await.is_some());
+        assert!(places.enter(Meter::new(None)).await.is_some());
         leaving.await.unwrap();
     }
 }
