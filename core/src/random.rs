@@ -20,6 +20,11 @@ impl SplitMix {
         if most == 0 { 0 } else { (self.number() % most as u64) as usize }
     }
 
+    /// True once in so many times.
+    pub fn one_in(&mut self, many: usize) -> bool {
+        self.below(many) == 0
+    }
+
     /// In [0, 1).
     pub fn share(&mut self) -> f64 {
         (self.number() >> 11) as f64 / (1_u64 << 53) as f64

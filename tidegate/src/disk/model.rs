@@ -6,37 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tidegate_core::random::SplitMix;
+
 use super::{Disk, DiskFile, How, Listed};
 
 /// Bytes that a disk writes as one.
 pub(crate) const SECTOR: usize = 512;
-
-/// Seeded numbers (SplitMix64).
-#[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Below `end`.
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-
-    pub(crate) fn one_in(&mut self, many: usize) -> bool {
-        self.below(many) == 0
-    }
-}
 
 /// The disk. Clones are the same disk.
 #[derive(Clone, Debug, Default)]
@@ -105,7 +80,7 @@ impl Memory {
 
     /// What the device has when the power comes back, of what was not safe any sectors in any order; or, if the
     /// power did not fail, what every process sees.
-    pub(crate) fn restart(&self, random: &mut Random, is_cut: bool) {
+    pub(crate) fn restart(&self, random: &mut SplitMix, is_cut: bool) {
         let mut state = self.lock();
         (state.left, state.failing, state.capacity) = (None, 0, None);
         if !is_cut {
@@ -173,7 +148,7 @@ impl Change {
 impl Content {
     /// Of the sectors that differ from what is safe any may have come to the disk; the last of them may be torn,
     /// and where the file has grown it may be as long as it was.
-    fn lose(&mut self, random: &mut Random) {
+    fn lose(&mut self, random: &mut SplitMix) {
         let old = std::mem::take(&mut self.safe);
         let lengths = [self.now.len(), old.len(), self.now.len().min(old.len() + 3 * SECTOR)];
         let length = lengths[random.below(3)];

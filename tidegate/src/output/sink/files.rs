@@ -244,11 +244,12 @@ mod tests {
     use std::fs;
 
     use serde_json::Value;
+    use tidegate_core::random::SplitMix;
     use tidegate_core::units::Size;
 
     use super::*;
     use crate::disk::Real;
-    use crate::disk::model::{Memory, Random};
+    use crate::disk::model::Memory;
     use crate::output::test_protocol::whole;
 
     /// A folder of its own, removed at the end.
@@ -322,7 +323,7 @@ mod tests {
     #[test]
     fn a_batch_is_synced_before_it_is_confirmed() {
         for seed in 0..200 {
-            let (disk, mut random) = (Memory::default(), Random::new(seed));
+            let (disk, mut random) = (Memory::default(), SplitMix(seed));
             let options = Folder::new("memory").options(700, 1000);
             let (mut confirmed, mut files) = (Vec::new(), None);
             for id in 1..=30 {

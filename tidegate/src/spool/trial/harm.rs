@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use tidegate_core::log::{Entry, Found, Header, Scanner, SegmentId, begins_with_checkpoint};
+use tidegate_core::random::SplitMix;
 
 use super::account::name_of;
 use super::machine::LOG;
-use crate::disk::model::{Memory, Random, SECTOR};
+use crate::disk::model::{Memory, SECTOR};
 use crate::spool::folder::{number_of, segment_path};
 
 /// What goes wrong beside power cuts.
@@ -29,7 +30,7 @@ type Contents = BTreeMap<PathBuf, Vec<u8>>;
 /// Does harm to a log; answers with the records of which no copy is left in it.
 pub(super) fn harm(
     disk: &Memory,
-    random: &mut Random,
+    random: &mut SplitMix,
     harm: Harm,
     story: &mut Vec<String>,
 ) -> Destroyed {
@@ -71,13 +72,13 @@ fn number(path: &Path) -> Option<SegmentId> {
     number_of(path.file_name()?.to_str()?)
 }
 
-fn pick<'a>(random: &mut Random, files: &'a [PathBuf]) -> &'a PathBuf {
+fn pick<'a>(random: &mut SplitMix, files: &'a [PathBuf]) -> &'a PathBuf {
     // The newest ones matter most.
     let back = if random.one_in(2) { random.below(2) } else { random.below(files.len()) };
     &files[files.len() - 1 - back.min(files.len() - 1)]
 }
 
-fn harm_sector(disk: &Memory, random: &mut Random, files: &[PathBuf]) {
+fn harm_sector(disk: &Memory, random: &mut SplitMix, files: &[PathBuf]) {
     let path = pick(random, files);
     let mut content = disk.content(path);
     if content.is_empty() {
@@ -108,7 +109,7 @@ fn harm_sector(disk: &Memory, random: &mut Random, files: &[PathBuf]) {
     disk.rot(path, Some(content));
 }
 
-fn harm_file(disk: &Memory, random: &mut Random, files: &[PathBuf]) {
+fn harm_file(disk: &Memory, random: &mut SplitMix, files: &[PathBuf]) {
     let (one, other) = (pick(random, files), pick(random, files));
     let (first, second) = (disk.content(one), disk.content(other));
     match random.below(5) {

@@ -13,13 +13,14 @@ use tidegate_core::io::{
 use tidegate_core::log::{LogName, SegmentId, Verdict};
 use tidegate_core::node::Node;
 use tidegate_core::options::NodeOptions;
+use tidegate_core::random::SplitMix;
 use tidegate_core::record::{Body, DeliveryId, Offered, Properties, RefuseReason, SourceId, Token};
 use tidegate_core::units::{Size, Time};
 
 use super::account::{SINK, Tallies, node_options, payload_of, sunk};
 use super::harm::{Destroyed, Harm, harm};
 use super::machine::{self, Machine};
-use crate::disk::model::{Memory, Random};
+use crate::disk::model::Memory;
 use crate::output::sink::FileOptions;
 use crate::output::sink::files::{Files, Moment};
 use crate::port::Transmit;
@@ -41,7 +42,7 @@ struct Process {
 
 #[derive(Debug)]
 pub(super) struct World {
-    random: Random,
+    random: SplitMix,
     harm: Harm,
     disk: Memory,
     boots: u64,
@@ -60,7 +61,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64, harm: Harm) -> World {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix(seed);
         let segment = [1_500, 4_000, 30_000][random.below(3)];
         let file_max = Size([2_000, 20_000, 1 << 20][random.below(3)]);
         let sink = FileOptions {

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::support::process::Node;
+use tidegate_core::random::SplitMix;
 use tidegate_testbed::free_port;
+
+use crate::support::process::Node;
 
 use super::Folder;
 use crate::support::PATIENCE;
@@ -15,25 +17,12 @@ const WINDOW: usize = 8;
 /// A node dies after so many packets of its client at most.
 const LIFE: u32 = 160;
 
-/// A generator that repeats (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ (mixed >> 31)) % u64::from(bound)) as u32
-    }
-}
-
 /// One publish that is not complete: its number, and whether its PUBREC came.
 type Flights = BTreeMap<u16, (u32, bool)>;
 
 /// What a client keeps through the deaths of its node.
 struct Publisher {
-    random: Random,
+    random: SplitMix,
     next: u32,
     open: Flights,
     last_id: u16,
@@ -125,12 +114,12 @@ fn a_seeded_publisher_is_heard_once_by_a_node_that_dies_at_any_packet() {
         let port = free_port();
         let config = folder.config(&format!("mqtt = {{ listen = \"127.0.0.1:{port}\" }}"));
         let open = Flights::new();
-        let mut client = Publisher { random: Random(seed), next: 0, open, last_id: 0, dups: 0 };
+        let mut client = Publisher { random: SplitMix(seed), next: 0, open, last_id: 0, dups: 0 };
         let mut kills = 0;
         let node = loop {
             let mut node = Node::start(&name, &config);
             node.wait_for("ready");
-            let life = 1 + client.random.below(LIFE);
+            let life = 1 + client.random.below(LIFE as usize) as u32;
             if client.live(port, life) {
                 break node;
             }
