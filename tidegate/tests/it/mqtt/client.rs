@@ -44,7 +44,12 @@ pub(crate) fn publish_v311(topic: &str, id: Option<u16>, payload: &[u8]) -> Vec<
     body.extend(topic.as_bytes());
     body.extend(id.iter().flat_map(|id| id.to_be_bytes()));
     body.extend(payload);
-    let mut packet = vec![if id.is_some() { 0x32 } else { 0x30 }];
+    packet(if id.is_some() { 0x32 } else { 0x30 }, &body)
+}
+
+/// A packet with this first byte and this body.
+pub(crate) fn packet(first: u8, body: &[u8]) -> Vec<u8> {
+    let mut packet = vec![first];
     let mut length = body.len();
     loop {
         let byte = (length & 0x7F) as u8;

@@ -6,7 +6,7 @@ use rmqtt_codec::v5::{Connect, LastWill};
 use tidegate::broker::HubOptions;
 use tidegate_core::account::{Figures, Kind};
 
-use crate::mqtt::client::{Client, connect_again, connect_v311, publish_v311, v5};
+use crate::mqtt::client::{Client, connect_again, connect_v311, packet, publish_v311, v5};
 use crate::mqtt::node::Node;
 use crate::mqtt::soon;
 
@@ -25,22 +25,6 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         }
     })
     .await;
-}
-
-/// A packet of this kind with this body.
-fn packet(first: u8, body: &[u8]) -> Vec<u8> {
-    let mut packet = vec![first];
-    let mut length = body.len();
-    loop {
-        let byte = (length & 0x7F) as u8;
-        length >>= 7;
-        packet.push(if length > 0 { byte | 0x80 } else { byte });
-        if length == 0 {
-            break;
-        }
-    }
-    packet.extend(body);
-    packet
 }
 
 /// A SUBSCRIBE of MQTT 3.1.1 to these filters.
