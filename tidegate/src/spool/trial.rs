@@ -61,7 +61,7 @@ fn files_that_are_exchanged_shortened_stale_or_gone_take_no_other_with_them() {
 /// Seeds that found something once.
 #[test]
 fn named_seeds() {
-    for seed in [0x0a1a_7fe8_b7ad_705e, 0x91ba_62d7_954e_6f27] {
+    for seed in [0x0a1a_7fe8_b7ad_705e, 0x91ba_62d7_954e_6f27, 1096] {
         live(seed, Harm::Files);
     }
 }

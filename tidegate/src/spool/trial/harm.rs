@@ -1,10 +1,14 @@
 //! What a disk does to files that were safe, and which records have no copy any more.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use tidegate_core::log::{Entry, Found, Header, Scanner, SegmentId, begins_with_checkpoint};
+use tidegate_core::log::{
+    Checkpoint, Entry, Found, Header, Scanner, SegmentId, begins_with_checkpoint,
+};
 use tidegate_core::random::SplitMix;
+use tidegate_core::record::StreamId;
 
 use super::account::name_of;
 use super::machine::LOG;
@@ -22,22 +26,36 @@ pub(super) enum Harm {
     Files,
 }
 
-/// What became of records: by name, the segment that they stood in, and whether something that is left can tell.
-pub(super) type Destroyed = BTreeMap<u64, (SegmentId, bool)>;
+/// What became of records, by name.
+pub(super) type Destroyed = BTreeMap<u64, Lost>;
+
+/// Where a record stood that has no copy any more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lost {
+    /// Its segment.
+    pub(super) segment: SegmentId,
+    /// Whether something that is left can tell.
+    pub(super) is_known: bool,
+    stream: StreamId,
+    seq: u64,
+    offset: usize,
+}
 
 type Contents = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Does harm to a log; answers with the records of which no copy is left in it.
+/// Does harm to a log, and adds the records of which no copy is left in it. What was destroyed before may lose its
+/// last witness now.
 pub(super) fn harm(
     disk: &Memory,
     random: &mut SplitMix,
     harm: Harm,
+    all: &mut Destroyed,
     story: &mut Vec<String>,
-) -> Destroyed {
+) {
     let before = contents(disk);
     let files: Vec<PathBuf> = before.keys().cloned().collect();
     if files.is_empty() || harm == Harm::None {
-        return Destroyed::new();
+        return;
     }
     for _ in 0..1 + random.below(3) {
         match harm {
@@ -50,13 +68,42 @@ pub(super) fn harm(
     let told = |contents: &Contents| {
         let held = |(path, content): (&PathBuf, &Vec<u8>)| {
             let head = Header::open(content, &[]).map(|opened| opened.header.segment.0).ok();
-            let names: Vec<u64> = entries(content).into_iter().map(|(name, _)| name).collect();
+            let names: Vec<u64> = entries(content).iter().map(|stored| stored.name).collect();
             (number(path).map(|number| number.0), head, content.len(), names)
         };
         contents.iter().map(held).map(|file| format!("  {file:?}")).collect::<Vec<_>>().join("\n")
     };
     story.push(format!("before\n{}\nafter\n{}", told(&before), told(&after)));
-    destroyed(&before, &after)
+    let left = readable(&after);
+    let base = left.iter().rev().find_map(|(_, content)| checkpoint(content));
+    let forgotten = |lost: &Lost| {
+        let end = left.get(&lost.segment).and_then(|content| entries(content).pop());
+        let is_before = end.is_some_and(|last| last.range.end > lost.offset);
+        !is_before && base.as_ref().is_none_or(|base| !is_owed(base, lost))
+    };
+    all.values_mut().filter(|lost| forgotten(lost)).for_each(|lost| lost.is_known = false);
+    for (name, lost) in destroyed(&before, &left) {
+        all.entry(name).or_insert(lost);
+    }
+}
+
+/// What a start takes from a segment that it reads first.
+fn checkpoint(content: &[u8]) -> Option<Checkpoint> {
+    let opened = Header::open(content, &[]).ok()?;
+    let Some(Found::Frame(first)) = Scanner::new(&opened, content).next() else { return None };
+    match first.entry(&opened)? {
+        Entry::Checkpoint(checkpoint) => Some(checkpoint),
+        _ => None,
+    }
+}
+
+/// Whether a checkpoint says that somebody has not had this record.
+fn is_owed(checkpoint: &Checkpoint, lost: &Lost) -> bool {
+    let mut streams = checkpoint.streams.iter().filter(|state| state.name.stream == lost.stream);
+    let mut owed = streams.by_ref().flat_map(|state| &state.live);
+    owed.any(|(segment, chunk)| {
+        *segment == lost.segment && chunk.runs.iter().any(|run| run.covers(lost.seq))
+    })
 }
 
 fn contents(disk: &Memory) -> Contents {
@@ -129,14 +176,24 @@ fn harm_file(disk: &Memory, random: &mut SplitMix, files: &[PathBuf]) {
     }
 }
 
-/// The records of a segment, and the bytes of their entries.
-fn entries(content: &[u8]) -> Vec<(u64, std::ops::Range<usize>)> {
+/// A record in a segment.
+#[derive(Clone, Debug)]
+struct Stored {
+    name: u64,
+    stream: StreamId,
+    seq: u64,
+    range: Range<usize>,
+}
+
+/// The records of a segment.
+fn entries(content: &[u8]) -> Vec<Stored> {
     let Ok(opened) = Header::open(content, &[]) else { return Vec::new() };
     let mut all = Vec::new();
     for found in Scanner::new(&opened, content) {
         let Found::Frame(frame) = found else { continue };
         if let Some(Entry::Record(record)) = frame.entry(&opened) {
-            all.push((name_of(&record.payload), frame.offset..frame.end()));
+            let (name, range) = (name_of(&record.payload), frame.offset..frame.end());
+            all.push(Stored { name, stream: record.stream, seq: record.seq, range });
         }
     }
     all
@@ -155,21 +212,21 @@ fn readable(contents: &Contents) -> BTreeMap<SegmentId, &[u8]> {
     all
 }
 
-fn destroyed(before: &Contents, after: &Contents) -> Destroyed {
-    let left = readable(after);
+fn destroyed(before: &Contents, left: &BTreeMap<SegmentId, &[u8]>) -> Destroyed {
     let mut destroyed = Destroyed::new();
     for (segment, content) in readable(before) {
         let kept = left.get(&segment).map(|content| entries(content)).unwrap_or_default();
-        let end = kept.last().map_or(0, |(_, range)| range.end);
+        let end = kept.last().map_or(0, |last| last.range.end);
         // A later checkpoint knows what is owed of this one.
         let is_later = |(other, content): (&SegmentId, &&[u8])| {
             *other > segment && begins_with_checkpoint(*other, content, &[]).unwrap_or(false)
         };
-        let is_known = left.iter().any(is_later);
-        let names: BTreeSet<u64> = kept.into_iter().map(|(name, _)| name).collect();
-        for (name, range) in entries(content) {
+        let is_told = left.iter().any(is_later);
+        let names: BTreeSet<u64> = kept.into_iter().map(|stored| stored.name).collect();
+        for Stored { name, stream, seq, range } in entries(content) {
             if !names.contains(&name) {
-                destroyed.insert(name, (segment, is_known || end > range.start));
+                let (is_known, offset) = (is_told || end > range.start, range.start);
+                destroyed.insert(name, Lost { segment, is_known, stream, seq, offset });
             }
         }
     }

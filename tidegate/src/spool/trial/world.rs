@@ -18,7 +18,7 @@ use tidegate_core::record::{Body, DeliveryId, Offered, Properties, RefuseReason,
 use tidegate_core::units::{Size, Time};
 
 use super::account::{SINK, Tallies, node_options, payload_of, sunk};
-use super::harm::{Destroyed, Harm, harm};
+use super::harm::{Destroyed, Harm, Lost, harm};
 use super::machine::{self, Machine};
 use crate::disk::model::Memory;
 use crate::output::sink::FileOptions;
@@ -177,11 +177,8 @@ impl World {
         self.process = None;
         self.disk.restart(&mut self.random, is_cut);
         if is_cut && self.random.one_in(2) {
-            let gone = harm(&self.disk, &mut self.random, self.harm, &mut self.story);
-            self.tallies.destroyed += gone.len() as u64;
-            for (name, told) in gone {
-                self.destroyed.entry(name).or_insert(told);
-            }
+            let World { disk, random, destroyed, story, .. } = self;
+            harm(disk, random, self.harm, destroyed, story);
         }
     }
 
@@ -370,10 +367,10 @@ impl World {
 
     fn check(&mut self) {
         let sunk = sunk(&self.disk);
+        self.tallies.destroyed = self.destroyed.len() as u64;
         assert!(sunk.iter().all(|name| (1..=self.offered).contains(name)), "nobody offered that");
         for name in self.accepted.difference(&sunk) {
-            let told = self.destroyed.get(name);
-            let Some((segment, is_known)) = told else {
+            let Some(Lost { segment, is_known, .. }) = self.destroyed.get(name) else {
                 panic!("{name} is accepted and lost:\n{}", self.story.join("\n"))
             };
             self.tallies.lost += 1;
