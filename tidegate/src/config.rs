@@ -33,7 +33,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::units::Size;
 
 pub use access::{AllowConfig, TlsConfig, UserFrom};

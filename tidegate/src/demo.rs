@@ -212,7 +212,7 @@ fn head(arguments: &DemoArguments, view: &NodeView) -> String {
 }
 
 fn scheduler(arguments: &DemoArguments) -> &'static str {
-    tidegate_node::schedule::SchedulerName::from(arguments.scheduler).name()
+    tidegate_schedule::SchedulerName::from(arguments.scheduler).name()
 }
 
 /// What was seen, and what the other scheduler would show.

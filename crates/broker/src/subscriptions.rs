@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_types::record::SessionId;
+use tidegate_types::ids::SessionId;
 use tidegate_types::topic::Level;
 
 use super::children::Children;

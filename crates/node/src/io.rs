@@ -15,7 +15,7 @@ use bytes::Bytes;
 pub use tidegate_capacity::PathSample;
 pub use tidegate_log::{Append, Fetch};
 use tidegate_log::{Fetched, SegmentId};
-pub use tidegate_types::record::SessionId;
+pub use tidegate_types::ids::{OutputId, QueueId, SessionId, UplinkId};
 use tidegate_types::record::{
     DeliveryId, DropReason, FrameId, LogPosition, Offered, Properties, RefuseReason, SourceId,
     Token, WorkId,
@@ -25,14 +25,6 @@ use tidegate_types::units::{Rate, Size};
 pub use self::control::Control;
 pub use self::event::Event;
 use crate::adapt::Otherwise;
-
-/// An output of the node, by its place in the options.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OutputId(pub u16);
-
-/// Capacity that several outputs share, by its place in the options.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UplinkId(pub u16);
 
 /// Where a record goes. A neighbour is reached by one of the outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,10 +44,6 @@ pub struct PathId {
     /// Which of the output's connections, from 0.
     pub lane: u8,
 }
-
-/// A queue as scripts see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct QueueId(pub u64);
 
 /// What a driver tells the node.
 #[derive(Clone, Debug)]

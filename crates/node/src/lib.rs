@@ -8,8 +8,6 @@
 //! | `options`, `rules` | what a node is made of; which stream a record belongs to |
 //! | `io` | everything that goes in and comes out |
 //! | `node` | the state machine, and its parts in the order in which a record meets them |
-//! | `queue` | where records wait: live and late lists, exact in bytes |
-//! | `schedule`, `allocate`, `estimate` | which record goes next; shares of the uplink; rates of arrival |
 //! | `inbound` | how fast records may come in |
 //! | `adapt` | what a script may see and order |
 //! | `status` | what a node tells of itself |
@@ -17,13 +15,9 @@
 #![forbid(unsafe_code)]
 
 pub mod adapt;
-pub mod allocate;
-pub mod estimate;
 pub mod inbound;
 pub mod io;
 pub mod node;
 pub mod options;
-pub mod queue;
 pub mod rules;
-pub mod schedule;
 pub mod status;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidegate_capacity::LawName;
 pub use tidegate_capacity::UplinkOptions;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{ClassId, Classes};
 use tidegate_types::limits::{LOG_SEGMENT_MAX, OUTPUTS_MAX};
 use tidegate_types::record::AcceptMode;
@@ -11,7 +12,6 @@ use tidegate_types::units::{Rate, Size};
 
 use crate::io::{OutputId, UplinkId};
 use crate::rules::{RuleError, Rules};
-use crate::schedule::SchedulerName;
 
 /// One output of the node.
 #[derive(Clone, Debug)]

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use tidegate_schedule::discipline::Discipline;
 use tidegate_types::class::{ClassId, Classes};
+pub use tidegate_types::ids::RuleId;
 use tidegate_types::limits::RULES_MAX;
 use tidegate_types::record::AcceptMode;
 use tidegate_types::topic::{Filter, FilterError};
@@ -11,25 +13,9 @@ use tidegate_types::units::Size;
 
 use crate::io::OutputId;
 
-/// Place of a rule in the list; first match wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RuleId(pub u16);
-
 /// An adaptation script, by its place in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScriptId(pub u16);
-
-/// Which record of a queue goes next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Discipline {
-    /// The oldest.
-    #[default]
-    Fifo,
-    /// The newest.
-    Lifo,
-    /// The newest of each key; older ones are dropped (`superseded`).
-    NewestOnly,
-}
 
 /// What happens to a record that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,7 +29,7 @@ use tidegate_capacity::LawName;
 use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_node::rules::{Discipline, FullPolicy, Rule, Rules, ScriptId};
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{Classes, default_classes};
 use tidegate_types::record::{AcceptMode, Body, Offered, Properties, SourceId};
 use tidegate_types::units::{Rate, Ratio, Size, Time};

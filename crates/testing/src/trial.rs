@@ -13,7 +13,7 @@ use tidegate_node::io::{
     Refusal,
 };
 use tidegate_node::node::Node;
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::record::{
     Body, DeliveryId, DropReason, FrameId, LogPosition, Offered, SourceId, Token, WorkId,
 };

@@ -8,6 +8,7 @@
 //! | `amount` | whole bytes/s, which are shared out among nodes |
 //! | `class` | latency bounds with a name, most urgent first |
 //! | `record` | a record, its identity, its body, its fate |
+//! | `ids` | outputs, uplinks, rules, queues and local subscribers of a node |
 //! | `topic` | MQTT topic filters |
 //! | `limits` | every bound that is not a matter of taste |
 //! | `account` | one account of the memory that others can make us hold |
@@ -36,6 +37,7 @@ pub mod amount;
 pub mod class;
 pub mod crc;
 pub mod demand;
+pub mod ids;
 pub mod limits;
 pub mod random;
 pub mod ranges;

@@ -12,7 +12,7 @@ use tidegate_node::io::{
 use tidegate_node::node::Node;
 use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_node::rules::{Rule, Rules};
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{Classes, default_classes};
 use tidegate_types::record::{Body, DeliveryId, Offered, Properties, SourceId, Token};
 use tidegate_types::units::{Size, Time};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use tidegate_capacity::LawName;
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 
 use super::adapt;
 use super::catalogue::{self, RIVALS};

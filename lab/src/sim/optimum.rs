@@ -3,7 +3,7 @@
 
 use tidegate_evaluation::optimum::gap::{self, Score};
 use tidegate_evaluation::optimum::random::{self, Pressure};
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 
 use super::random::Random;
 use crate::bench::{figure, median};

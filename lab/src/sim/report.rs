@@ -1,6 +1,6 @@
 //! What a run showed: rows of a table for people, from which the figures are taken.
 
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::units::Time;
 
 use super::quantity::Span;

@@ -2,7 +2,7 @@
 
 use tidegate_capacity::LawName;
 use tidegate_node::options::NodeOptions;
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::units::Rate;
 
 use super::quantity::{Amount, Span, Speed};

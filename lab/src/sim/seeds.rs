@@ -1,7 +1,7 @@
 //! Random worlds: links, loads and faults from a seed, and what must hold in every one of them.
 
 use tidegate_capacity::LawName;
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::record::DropReason;
 
 use super::quantity::{Amount, Span, Speed};

@@ -12,7 +12,7 @@ use tidegate_node::io::{
 use tidegate_node::node::Node;
 use tidegate_node::options::{NodeOptions, OptionsError, OutputOptions, UplinkOptions};
 use tidegate_node::rules::{Rule, Rules, ScriptId};
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{Classes, default_classes};
 use tidegate_types::record::{DeliveryId, Offered, Record, SourceId};
 use tidegate_types::units::{Rate, Size, Time};

@@ -5,8 +5,8 @@
 //! Deviations: none.
 //! Limits: CLASSES_MAX.
 
-use tidegate_node::allocate::{Demand, allocate, wanted_rate};
-use tidegate_node::schedule::{ClassLoad, SchedulerName, UplinkLoad};
+use tidegate_schedule::allocate::{Demand, allocate, wanted_rate};
+use tidegate_schedule::{ClassLoad, SchedulerName, UplinkLoad};
 use tidegate_types::class::{ClassSpec, Classes};
 use tidegate_types::units::{Rate, Time};
 

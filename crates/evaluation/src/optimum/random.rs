@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use tidegate_node::allocate::wanted_rate;
+use tidegate_schedule::allocate::wanted_rate;
 use tidegate_types::units::{Rate, Size};
 
 use super::{Instance, Part};

@@ -1,7 +1,7 @@
 //! The yardstick, measured: by hand, by chance, and against every scheduler.
 
 use proptest::prelude::*;
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 
 use super::gap::{Score, allocation, objective, objective_as_served};
 use super::random::{Pressure, instance};

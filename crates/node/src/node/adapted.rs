@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use slotmap::SparseSecondaryMap;
+use tidegate_schedule::queue::{Delivery, DeliveryKey, Place, RecordKey};
 use tidegate_types::limits::{TRANSFORMING_MAX, WITHHELD_MAX};
 use tidegate_types::record::{Body, DropReason, Fate, Record, WorkId};
 use tidegate_types::units::{Size, Time};
@@ -14,7 +15,6 @@ use super::facts::Latencies;
 use super::{Held, Node};
 use crate::adapt::Otherwise;
 use crate::io::{Content, Output, PrepareError, PrepareTask};
-use crate::queue::{Delivery, DeliveryKey, Place, RecordKey};
 
 /// What scripts make of waiting records.
 #[derive(Debug, Default)]

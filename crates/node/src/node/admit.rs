@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_schedule::queue::{DeliveryKey, Place, QueueKey, QueueSpec};
 use tidegate_types::class::ClassId;
 use tidegate_types::record::{AcceptMode, DropReason, Fate, Offered, RefuseReason, SourceId};
 use tidegate_types::units::{Size, Time};
@@ -12,7 +13,6 @@ use super::ingest::Keep;
 use super::sources::Room;
 use super::streams::StreamKey;
 use crate::io::{Output, OutputId};
-use crate::queue::{DeliveryKey, Place, QueueKey, QueueSpec};
 use crate::rules::{FullPolicy, Rule, RuleId};
 
 /// The part of the memory whose bytes may be on their way to the log.

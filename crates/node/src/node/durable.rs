@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tidegate_log::{
     Checkpoint, Chunk, Destinations, Entry, LoggedRecord, Run, SegmentId, StreamName, StreamState,
 };
+use tidegate_schedule::queue::{DeliveryKey, RecordKey};
 use tidegate_types::record::{Body, DropReason, Fate, Record, RefuseReason, StreamId};
 use tidegate_types::units::{Size, Time};
 
@@ -16,7 +17,6 @@ use super::sources::ReplyTo;
 use super::streams::StreamKey;
 use super::unappended::{Left, Unappended};
 use crate::io::{Event, OutputId};
-use crate::queue::{DeliveryKey, RecordKey};
 
 /// A delivery of a durable record that has no fate yet.
 #[derive(Clone, Copy, Debug)]

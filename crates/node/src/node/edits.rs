@@ -3,6 +3,7 @@
 //! An edit names a delivery. One that left meanwhile, that is under way or in another queue is not touched,
 //! so a stale handle is harmless.
 
+use tidegate_schedule::queue::{Delivery, DeliveryKey, QueueKey, QueueSpec, RecordKey, Turn};
 use tidegate_types::record::{DeliveryId, DropReason, Fate, Offered, Record, SourceId};
 use tidegate_types::units::{Size, Time};
 
@@ -10,7 +11,6 @@ use super::Node;
 use super::admit::{queue_spec, size_of};
 use super::ingest::Keep;
 use crate::io::{Content, Destination, Edit, Event, Output, OutputId, QueueId, Trigger};
-use crate::queue::{Delivery, DeliveryKey, QueueKey, QueueSpec, RecordKey, Turn};
 
 /// The connection of what scripts insert: none that is ever open, so nobody is answered.
 const NOBODY: SourceId = SourceId(u32::MAX);

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tidegate_schedule::queue::{Delivery, Place, QueueKey};
 use tidegate_types::limits::silence_max;
 use tidegate_types::record::DeliveryId;
 use tidegate_types::units::{Rate, Size, Time};
@@ -13,7 +14,6 @@ use tidegate_types::units::{Rate, Size, Time};
 use super::Node;
 use crate::adapt::{QueueFacts, QueueState};
 use crate::io::{OutputId, PathId, PathSample, QueueId};
-use crate::queue::{Delivery, Place, QueueKey};
 use crate::rules::ScriptId;
 
 /// Weight of the newest record in a queue's average latency: that of TCP's smoothed round trip (RFC 6298).

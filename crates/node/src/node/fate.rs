@@ -1,11 +1,11 @@
 //! The end of deliveries: each gets its fate once, and what nothing needs any more is freed.
 
+use tidegate_schedule::queue::{DeliveryKey, Place, RecordKey};
 use tidegate_types::record::{DropReason, Fate, RefuseReason};
 use tidegate_types::units::{Size, Time};
 
 use super::Node;
 use super::relay::ends_of;
-use crate::queue::{DeliveryKey, Place, RecordKey};
 
 impl Node {
     /// Drops what expired and lets in what waited for room; what waited may have expired meanwhile.

@@ -1,6 +1,7 @@
 //! What comes back from below and from the far end: bytes handed over, confirmations, refusals, the
 //! state of paths and byte-level figures.
 
+use tidegate_schedule::queue::{Delivery, DeliveryKey, End, Place};
 use tidegate_types::record::{DeliveryId, DropReason, Fate};
 use tidegate_types::units::{Rate, Size, Time};
 
@@ -8,7 +9,6 @@ use super::Node;
 use super::forward::{LaneState, OutputState};
 use super::relay::end_of;
 use crate::io::{Destination, Event, OutputId, PathId, PathSample, PathState, Refusal};
-use crate::queue::{Delivery, DeliveryKey, End, Place};
 
 impl Node {
     /// One cut is on the wire. The delivery may have its fate already: the far end's word can overtake

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_log::{Destinations, Fetched, LoggedRecord, Run, SegmentId, WallTime};
+use tidegate_schedule::queue::{Delivery, DeliveryKey, RecordKey};
 use tidegate_types::class::ClassId;
 use tidegate_types::limits::FETCH_BYTES;
 use tidegate_types::record::{Body, DropReason, Fate, Identity, Record, StreamId};
@@ -16,7 +17,6 @@ use super::durable::{Leg, Logged, bit_of};
 use super::streams::StreamKey;
 use super::{Held, Node, Owed};
 use crate::io::{Event, Fetch, Output, OutputId};
-use crate::queue::{Delivery, DeliveryKey, RecordKey};
 use crate::rules::{Discipline, RuleId};
 
 /// The part of the memory that may hold records that are read back, all classes together.

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use tidegate_schedule::queue::{DeliveryKey, List, Timing};
+use tidegate_schedule::{Choice, ClassView, Piece};
 use tidegate_types::class::ClassId;
 use tidegate_types::limits::CLASSES_MAX;
 use tidegate_types::units::{Size, Time};
@@ -10,8 +12,6 @@ use tidegate_types::units::{Size, Time};
 use super::Node;
 use super::facts::Silence;
 use crate::io::{Destination, Output, OutputId, PathId, Targets, UplinkId};
-use crate::queue::{DeliveryKey, List, Timing};
-use crate::schedule::{Choice, ClassView, Piece};
 
 /// The choice that may overdraw the uplink.
 const URGENT: Choice = Choice { class: ClassId(0), timing: Timing::Live };

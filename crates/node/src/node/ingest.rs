@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tidegate_schedule::queue::{Delivery, DeliveryKey, RecordKey};
 use tidegate_types::record::{AcceptMode, Identity, Offered, Record, RefuseReason};
 use tidegate_types::units::{Size, Time};
 
@@ -13,7 +14,6 @@ use super::sources::ReplyTo;
 use super::streams::StreamKey;
 use super::{Held, Node, Owed};
 use crate::io::{Event, Output, OutputId};
-use crate::queue::{Delivery, DeliveryKey, RecordKey};
 use crate::rules::Discipline;
 
 /// Where an accepted record waits.

@@ -1,13 +1,13 @@
 //! A record that the log has may leave memory: it is read back when there is room ahead.
 
 use tidegate_log::Destinations;
+use tidegate_schedule::queue::{Place, RecordKey};
 use tidegate_types::class::ClassId;
 use tidegate_types::units::Size;
 
 use super::Node;
 use super::durable::{Leg, Logged, all_of};
 use super::streams::StreamKey;
-use crate::queue::{Place, RecordKey};
 
 impl Node {
     /// Takes the oldest waiting record of a stream out of memory, for the log has it; false if that

@@ -42,6 +42,9 @@ use slotmap::SlotMap;
 use tidegate_capacity as capacity;
 use tidegate_capacity::uplink::Uplink;
 use tidegate_log::Recovery;
+use tidegate_schedule::Scheduler;
+use tidegate_schedule::estimate::{Meter, ProcessingDelay};
+use tidegate_schedule::queue::{DeliveryKey, Place, Queues, RecordKey};
 use tidegate_types::class::ClassId;
 use tidegate_types::limits::REPORTS_MAX;
 use tidegate_types::record::{DeliveryId, DropReason, Origin, Record, WorkId};
@@ -57,12 +60,9 @@ use self::sources::{ReplyTo, Sources};
 use self::store::Store;
 use self::streams::{StreamKey, Streams};
 use self::tally::Tally;
-use crate::estimate::{Meter, ProcessingDelay};
 use crate::inbound::Inbound;
 use crate::io::{Event, Input, Output, OutputId, UplinkId};
 use crate::options::{NodeOptions, OptionsError};
-use crate::queue::{DeliveryKey, Place, Queues, RecordKey};
-use crate::schedule::Scheduler;
 
 /// A record that the node holds.
 #[derive(Debug)]

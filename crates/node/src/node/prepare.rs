@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tidegate_schedule::queue::{DeliveryKey, RecordKey};
 use tidegate_types::limits::PREPARING_MAX;
 use tidegate_types::record::{Body, DropReason, Fate, WorkId};
 use tidegate_types::units::{Size, Time};
 
 use super::Node;
 use crate::io::{Output, PrepareError, PrepareTask};
-use crate::queue::{DeliveryKey, RecordKey};
 
 impl Node {
     /// Asks for the heads that are not ready, a bounded number at once.

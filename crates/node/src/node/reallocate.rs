@@ -1,10 +1,10 @@
 //! The interval of schedulers that grant rates ahead: what they are told, and when.
 
+use tidegate_schedule::{ClassLoad, UplinkLoad};
 use tidegate_types::class::ClassId;
 use tidegate_types::units::{Size, Time};
 
 use super::Node;
-use crate::schedule::{ClassLoad, UplinkLoad};
 
 impl Node {
     /// Lets the uplink's scheduler divide it anew, if it is time.

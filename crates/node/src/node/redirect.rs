@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_capacity::LawName;
+use tidegate_schedule::queue::{Delivery, DeliveryKey};
 use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::{Measured, gross_demand};
@@ -20,7 +21,6 @@ use super::forward::Picked;
 use super::grant_pacer::GrantPacer;
 use crate::io::{Destination, Event, Output, OutputId, PathId, Targets};
 use crate::options::{FleetSeat, UplinkOptions};
-use crate::queue::{Delivery, DeliveryKey};
 
 /// What the uplink carries within this stays here: it would be there sooner by itself, and an uplink must
 /// never wait for a record that went elsewhere.

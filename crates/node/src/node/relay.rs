@@ -3,12 +3,12 @@
 //! It goes back when it has waited too long for our uplink, and when the far end is silent about it for
 //! too long. `fleet::custody` says why.
 
+use tidegate_schedule::queue::{Delivery, DeliveryKey};
 use tidegate_types::limits::{RELAY_ANSWER_MAX, RELAY_HOLD_MAX};
 use tidegate_types::record::{DropReason, Fate, Record};
 use tidegate_types::units::Time;
 
 use super::Node;
-use crate::queue::{Delivery, DeliveryKey};
 use crate::rules::Rule;
 
 /// When a record that waits is given up: it expires, or it goes back to the neighbour that it is of.

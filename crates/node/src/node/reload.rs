@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_schedule::queue::{Delivery, DeliveryKey, Place, QueueKey, RecordKey};
 use tidegate_types::record::{DropReason, Fate};
 use tidegate_types::units::{Size, Time};
 
@@ -10,7 +11,6 @@ use super::admit::queue_spec;
 use super::streams::StreamKey;
 use crate::io::{Event, OutputId};
 use crate::options::OptionsError;
-use crate::queue::{Delivery, DeliveryKey, Place, QueueKey, RecordKey};
 use crate::rules::{Discipline, RuleId, Rules};
 
 /// A record that is held, with its deliveries in the order of acceptance.

@@ -1,12 +1,12 @@
 //! The node's snapshot of itself.
 
+use tidegate_schedule::allocate::{Allocation, Demand, allocate, wanted_rate};
+use tidegate_schedule::estimate::queue_delay;
 use tidegate_types::class::{ClassId, ClassSpec};
 use tidegate_types::units::{Rate, Size, Time};
 
 use super::Node;
 use super::forward::OutputState;
-use crate::allocate::{Allocation, Demand, allocate, wanted_rate};
-use crate::estimate::queue_delay;
 use crate::io::OutputId;
 use crate::options::OutputOptions;
 use crate::status::{

@@ -1,12 +1,12 @@
 //! The end of a node: what is held is given up, or left to the log.
 
+use tidegate_schedule::queue::{DeliveryKey, End, Progress, RecordKey};
 use tidegate_types::record::{DropReason, Fate};
 use tidegate_types::units::{Size, Time};
 
 use super::Node;
 use super::durable::Logged;
 use crate::io::{Event, Output};
-use crate::queue::{DeliveryKey, End, Progress, RecordKey};
 
 impl Node {
     /// Gives up everything that is held, but for what the log has: that stays there and is sent after the

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use slotmap::{SlotMap, new_key_type};
+use tidegate_schedule::queue::{DeliveryKey, QueueKey, RecordKey};
 use tidegate_types::limits::STREAMS_MAX;
 use tidegate_types::record::StreamId;
 use tidegate_types::units::Size;
 
 use super::sources::Room;
 use crate::io::OutputId;
-use crate::queue::{DeliveryKey, QueueKey, RecordKey};
 use crate::rules::RuleId;
 
 new_key_type! {

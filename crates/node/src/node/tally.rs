@@ -1,9 +1,9 @@
 //! Counts and times of every rule: what the audit equation, metrics and the status page are made of.
 
+use tidegate_schedule::queue::Delivery;
 use tidegate_types::record::{DropReason, Fate};
 use tidegate_types::units::{Size, Time};
 
-use crate::queue::Delivery;
 use crate::rules::RuleId;
 use crate::status::{Counts, Stages};
 

@@ -1,13 +1,13 @@
 //! What is on its way into the log, and what happens once it is there.
 
 use tidegate_log::{Destinations, SegmentId};
+use tidegate_schedule::queue::RecordKey;
 use tidegate_types::record::StreamId;
 use tidegate_types::units::Size;
 
 use super::sessions::{Promise, Taken};
 use super::sources::ReplyTo;
 use super::streams::StreamKey;
-use crate::queue::RecordKey;
 use crate::rules::RuleId;
 
 /// What waits for its way into the log.

@@ -2,6 +2,5 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod crash;
 mod node;
 mod properties;

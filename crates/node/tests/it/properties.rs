@@ -1,7 +1,7 @@
 //! What holds for every input: allocations, schedulers, queues, and a whole node under random operations.
 
 use proptest::prelude::*;
-use tidegate_node::allocate::{Demand, allocate, wanted_rate};
+use tidegate_schedule::allocate::{Demand, allocate, wanted_rate};
 use tidegate_testing::{NodeOp, Trial};
 use tidegate_types::units::{Rate, Ratio, Size};
 

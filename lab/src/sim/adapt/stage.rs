@@ -16,7 +16,7 @@ use tidegate_node::io::{
 use tidegate_node::node::Node;
 use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_node::rules::{RuleId, Rules, ScriptId};
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{Classes, default_classes};
 use tidegate_types::record::{Body, DeliveryId, Offered, Properties, Record, SourceId};
 use tidegate_types::units::{Size, Time};

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::thread;
 
 use tidegate_fleet::MatchingName;
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 
 use self::case::{Case, Mode, System, networks};
 use self::measure::Measured;

@@ -9,7 +9,7 @@ pub(in crate::sim) mod tables;
 
 use std::time::Duration;
 
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::units::Time;
 
 use crate::link;

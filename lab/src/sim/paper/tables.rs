@@ -12,7 +12,7 @@ mod sweep;
 
 use std::path::Path;
 
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 
 use super::report::Report;
 use super::{Case, ClassMeasured, Limit, Measured, NETWORKS, SMALL};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tidegate_capacity::LawName;
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::units::Time;
 
 use super::file::SAMPLE;

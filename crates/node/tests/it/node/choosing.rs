@@ -3,7 +3,7 @@
 use tidegate_node::io::{Edit, Input, OutputId, PathId, PathState};
 use tidegate_node::options::NodeOptions;
 use tidegate_node::rules::{Discipline, Rule};
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_testing::{Wire, offer};
 use tidegate_types::record::{DropReason, Offered};
 use tidegate_types::units::{Ratio, Size};

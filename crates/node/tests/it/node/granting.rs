@@ -1,7 +1,7 @@
 //! Schedulers that grant rates ahead, in the whole node.
 
 use tidegate_node::options::NodeOptions;
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_testing::Wire;
 
 use crate::node::support::*;

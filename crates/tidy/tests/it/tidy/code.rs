@@ -17,9 +17,9 @@ pub(crate) const UNWRAPS_PER_KLOC: &[(&str, f64)] =
 const UNSAFE_FILES: &[&str] = &["lab/src/net/tun.rs", "tidegate/src/output/tcp_info.rs"];
 /// Files, and folders (with a slash), that hold algorithms.
 const ALGORITHMS: &[&str] = &[
-    "crates/node/src/allocate.rs",
+    "crates/schedule/src/allocate.rs",
     "crates/capacity/src/",
-    "crates/node/src/estimate.rs",
+    "crates/schedule/src/estimate.rs",
     "crates/fleet/src/match/",
     "crates/frames/src/",
     "crates/link/src/predict/",
@@ -27,7 +27,7 @@ const ALGORITHMS: &[&str] = &[
     "crates/evaluation/src/optimum/",
     "crates/capacity/src/pace.rs",
     "crates/cluster/src/place/",
-    "crates/node/src/schedule/",
+    "crates/schedule/src/",
 ];
 /// What in these folders is composition or a helper.
 const NO_ALGORITHMS: &[&str] = &[

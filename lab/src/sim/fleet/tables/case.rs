@@ -10,7 +10,7 @@ use tidegate_fleet::{FleetOptions, MatchingName};
 use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_node::rules::{Rule, Rules};
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{ClassId, ClassSpec, Classes, default_classes};
 use tidegate_types::units::{Rate, Ratio, Size};
 

@@ -2,7 +2,7 @@
 //! Source: papers/janus.txt, Table IV.
 
 use tidegate_fleet::MatchingName;
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 
 use super::case::System;
 

@@ -8,7 +8,7 @@ use tidegate_node::options::{
     BacklogOrder, FleetSeat, LogOptions, NodeOptions, OutputOptions, UplinkOptions,
 };
 use tidegate_node::rules::{Rule, Rules};
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{ClassId, ClassSpec, Classes, default_classes};
 use tidegate_types::record::AcceptMode;
 use tidegate_types::units::{Rate, Ratio, Size};

@@ -1,9 +1,9 @@
 //! Changes of deliveries that wait: their turn, their queue, their size.
 
+use tidegate_types::ids::OutputId;
 use tidegate_types::units::{Size, Time};
 
 use super::{Delivery, DeliveryKey, End, Place, QueueKey, Queues, Timing, Turn};
-use crate::io::OutputId;
 
 impl Queues {
     /// Makes a waiting delivery the next of its list, or the last; false if it does not wait.

@@ -136,7 +136,7 @@ impl Throttle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Piece;
+    use crate::Piece;
 
     const DEPTH: Duration = Duration::from_millis(50);
     const PIECE: ClassView = ClassView {

@@ -1,9 +1,8 @@
 //! Handles of what the queues hold, and the numbers by which a driver knows them.
 
 use slotmap::{Key, KeyData, new_key_type};
+use tidegate_types::ids::QueueId;
 use tidegate_types::record::DeliveryId;
-
-use crate::io::QueueId;
 
 new_key_type! {
     /// Handle of a delivery: a stale one finds nothing.

@@ -1,7 +1,7 @@
 //! A node, its log on a disk in memory, publishers, readers, clocks and far ends, through crashes: what was
 //! accepted arrives, nothing else does, nothing is accepted twice, and what arrives twice is counted.
 //!
-//! `TIDEGATE_SEEDS=5000 cargo test -p tidegate-node --test it crash::` runs more worlds; a seed that fails is
+//! `TIDEGATE_SEEDS=5000 cargo test -p tidegate-testing --test it crash::` runs more worlds; a seed that fails is
 //! printed and gets a line in `named_seeds`.
 
 mod book;

@@ -1,11 +1,33 @@
-//! Which class the uplink serves next.
+//! Where records wait, and which of them the uplink serves next.
 //!
-//! A scheduler sees, for each class, the most urgent record that could go now, and answers with a class
-//! and a list of it. It is asked as late as possible: when the pacer says that the wire is free.
+//! A *queue* holds the records of one stream for one output; a class groups queues. A *scheduler* sees, for each class,
+//! the most urgent record that could go now, and answers with a class and a list of it. It is asked as late as
+//! possible: when the pacer says that the wire is free.
+//!
+//! | file | what |
+//! |---|---|
+//! | `queue` | queues, groups, live and late lists, exact in bytes |
+//! | `discipline` | the order within one queue |
+//! | `estimate`, `allocate` | rates of arrival; shares of the uplink among classes |
+//! | `tidegate`, `shares`, `throttle` | the default scheduler |
+//! | `janus`, `janus_paper`, `native` | the paper's schedulers and a plain FIFO, by name |
+//!
+//! ```
+//! use tidegate_schedule::SchedulerName;
+//!
+//! assert_eq!("janus".parse(), Ok(SchedulerName::Janus));
+//! assert!(!SchedulerName::Native.has_classes());
+//! ```
 
+#![forbid(unsafe_code)]
+
+pub mod allocate;
+pub mod discipline;
+pub mod estimate;
 mod janus;
 mod janus_paper;
 mod native;
+pub mod queue;
 mod shares;
 #[cfg(test)]
 mod tests;

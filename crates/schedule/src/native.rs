@@ -31,7 +31,7 @@ impl Scheduler for Native {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Piece;
+    use crate::Piece;
 
     #[test]
     fn the_oldest_goes_whatever_its_class() {

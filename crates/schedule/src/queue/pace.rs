@@ -90,10 +90,10 @@ const SPAN_MAX: f64 = 86_400.0;
 
 #[cfg(test)]
 mod tests {
+    use tidegate_types::ids::RuleId;
     use tidegate_types::units::Rate;
 
     use super::super::*;
-    use crate::rules::RuleId;
 
     const CLASS: ClassId = ClassId(0);
     const OUTPUT: OutputId = OutputId(0);

@@ -1,9 +1,9 @@
 //! What stands in the queues, for whoever only looks.
 
 use tidegate_types::class::ClassId;
+use tidegate_types::ids::OutputId;
 
 use super::{Backlog, DeliveryKey, Place, QueueKey, Queues, Timing};
-use crate::io::OutputId;
 
 impl Queues {
     /// What waits in a class for an output.

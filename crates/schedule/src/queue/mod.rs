@@ -17,6 +17,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use slotmap::SlotMap;
 use tidegate_types::class::ClassId;
+use tidegate_types::ids::OutputId;
+use tidegate_types::ids::RuleId;
 use tidegate_types::units::{Size, Time};
 
 pub use self::delivery::{Delivery, Place, Progress, Timing};
@@ -24,8 +26,7 @@ use self::group::{Group, Rank};
 pub use self::handle::{DeliveryKey, QueueKey, RecordKey};
 pub use self::list::{End, List};
 use self::pace::Pace;
-use crate::io::OutputId;
-use crate::rules::{Discipline, RuleId};
+use crate::discipline::Discipline;
 
 /// What a queue is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use tidegate_log::Key;
 use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_node::rules::{Discipline, FullPolicy, Rule, Rules};
-use tidegate_node::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{Classes, default_classes};
 use tidegate_types::record::AcceptMode;
 use tidegate_types::units::Size;
