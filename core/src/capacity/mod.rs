@@ -46,8 +46,6 @@ pub struct Ack {
     pub newly: Size,
     /// Bytes handed over and not acknowledged, after this acknowledgement.
     pub in_flight: Size,
-    /// Of these, bytes that have not left the host.
-    pub unsent: Size,
     /// Bytes newly found lost.
     pub lost: Size,
     /// Whether the byte was sent while there was nothing more to send.

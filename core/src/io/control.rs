@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{OutputId, QueueId, SessionId};
+use super::{OutputId, QueueId};
 use crate::class::ClassId;
 use crate::fleet::Amount;
 use crate::log::SessionPosition;
@@ -93,18 +93,4 @@ pub enum Control {
     Reconsider,
     /// New rules; the stored backlog is re-classed.
     Rules(Arc<Rules>),
-    /// A local subscriber wants what matches.
-    Subscribe {
-        /// Who.
-        session: SessionId,
-        /// MQTT topic filter.
-        filter: Arc<str>,
-    },
-    /// A local subscriber no longer wants it.
-    Unsubscribe {
-        /// Who.
-        session: SessionId,
-        /// MQTT topic filter.
-        filter: Arc<str>,
-    },
 }

@@ -29,7 +29,7 @@ use tidegate_core::capacity::LawName;
 use tidegate_core::class::{Classes, default_classes};
 use tidegate_core::io::{OutputId, UplinkId};
 use tidegate_core::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
-use tidegate_core::record::{AcceptMode, Body, Offered, Properties, SourceId};
+use tidegate_core::record::{AcceptMode, Offered, Properties, SourceId};
 use tidegate_core::rules::{Discipline, FullPolicy, Rule, Rules, ScriptId};
 use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::{Rate, Ratio, Size, Time};
@@ -164,7 +164,7 @@ pub fn offer(now: Time, source: u32, key: &str, size: usize) -> Offered {
         token: None,
         key: Bytes::copy_from_slice(key.as_bytes()),
         properties: Properties::default(),
-        body: Body::Resident(vec![0; size].into()),
+        payload: vec![0; size].into(),
         read_at: now,
         source_unix_ns: None,
         ttl: None,

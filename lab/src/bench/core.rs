@@ -12,7 +12,7 @@ use tidegate_core::io::{
 };
 use tidegate_core::node::Node;
 use tidegate_core::options::{NodeOptions, OutputOptions, UplinkOptions};
-use tidegate_core::record::{Body, DeliveryId, Offered, Properties, SourceId, Token};
+use tidegate_core::record::{DeliveryId, Offered, Properties, SourceId, Token};
 use tidegate_core::rules::{Rule, Rules};
 use tidegate_core::schedule::SchedulerName;
 use tidegate_core::units::{Size, Time};
@@ -153,7 +153,7 @@ impl Bench {
                 token: number.is_multiple_of(2).then_some(Token(number)),
                 key: self.keys[source as usize % 3].clone(),
                 properties: Properties::default(),
-                body: Body::Resident(self.payload.clone()),
+                payload: self.payload.clone(),
                 read_at: self.now,
                 source_unix_ns: None,
                 ttl: None,

@@ -11,7 +11,7 @@ use tidegate_core::class::ClassId;
 use tidegate_core::io::SessionId;
 use tidegate_core::link::envelope::Envelope;
 use tidegate_core::moves::UnitId;
-use tidegate_core::record::{Body, Offered};
+use tidegate_core::record::Offered;
 use tidegate_core::units::Time;
 
 use super::hub::Hub;
@@ -377,11 +377,7 @@ fn wants_retain(record: &Offered) -> bool {
 }
 
 fn message(record: &Offered, qos: u8, retain: bool, way: &Way) -> Message {
-    let payload = match &record.body {
-        Body::Resident(bytes) => bytes.clone(),
-        // No input offers anything else.
-        _ => Bytes::new(),
-    };
+    let payload = record.payload.clone();
     Message {
         topic: record.key.clone(),
         payload,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tidegate_core::adapt::Otherwise;
+use tidegate_core::io::Otherwise;
 use tidegate_core::units::Size;
 
 use super::units::{ByteSize, Period};

@@ -12,7 +12,7 @@ use tidegate_core::broker::Message;
 use tidegate_core::moves::UnitId;
 use tidegate_core::operators::pool::Limits;
 use tidegate_core::operators::{Content, Discipline, Fault, Item, LaneId, OperatorId, Pool};
-use tidegate_core::record::{Body, Offered, Properties};
+use tidegate_core::record::{Offered, Properties};
 use tidegate_core::units::Time;
 use tokio::sync::Notify;
 
@@ -290,7 +290,7 @@ fn publish(
         token: None,
         key: topic,
         properties: Properties::default(),
-        body: Body::Resident(item.into_payload()),
+        payload: item.into_payload(),
         read_at: message.arrived,
         source_unix_ns: message.source_unix_ns,
         ttl: message.expires.map(|at| at.since(message.arrived)),

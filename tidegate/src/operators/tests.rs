@@ -117,7 +117,7 @@ fn record(topic: &str, payload: String, now: Time) -> tidegate_core::record::Off
         token: None,
         key: topic.as_bytes().to_vec().into(),
         properties: tidegate_core::record::Properties::default(),
-        body: tidegate_core::record::Body::Resident(payload.into()),
+        payload: payload.into(),
         read_at: now,
         source_unix_ns: None,
         ttl: None,

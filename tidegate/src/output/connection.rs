@@ -291,7 +291,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
         if !self.gauge.is_in_flight() {
             self.next_sample = Instant::now() + SAMPLE_PERIOD;
         }
-        self.gauge.wrote(self.now(), bytes as usize, is_last);
+        self.gauge.wrote(self.now(), bytes as usize);
     }
 
     async fn sample(&mut self) -> Result<(), End> {

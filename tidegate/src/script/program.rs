@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mlua::{AnyUserData, Function, Value};
-use tidegate_core::adapt::{Otherwise, QueueFacts, Verdicts};
+use tidegate_core::adapt::{QueueFacts, Verdicts};
 use tidegate_core::io::{Control, Edit, Input, QueueId};
 use tidegate_core::record::DeliveryId;
 use tidegate_core::rules::ScriptId;
@@ -201,7 +201,7 @@ impl Script {
                 self.fail(failure);
                 if let (Call::Message(queue, id), true) = (call, self.is_needed()) {
                     let operations = vec![Edit::Fail(id, self.otherwise)];
-                    ran.inputs.push(Input::Edits { queue, generation: 0, operations });
+                    ran.inputs.push(Input::Edits { queue, operations });
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::io::{Control, Event, Input, OutputId, PathState};
 use tidegate_core::node::Node;
-use tidegate_core::record::{Body, DeliveryId, DropReason, Offered, RefuseReason, Token};
+use tidegate_core::record::{DeliveryId, DropReason, Offered, RefuseReason, Token};
 use tidegate_core::units::Time;
 use tidegate_testing::{Disk, Wire, offer};
 
@@ -256,8 +256,8 @@ impl Life {
             });
             self.clock.born(name, ttl);
             let plain = offer(self.wire.now, source, KEYS[key].0, 0);
-            let body = Body::Resident(payload(name, size).into());
-            offers.push(Offered { body, ttl, token: Some(Token(name)), ..plain });
+            let payload = payload(name, size).into();
+            offers.push(Offered { payload, ttl, token: Some(Token(name)), ..plain });
         }
         self.wire.handle(Input::Arrived(offers));
     }

@@ -14,9 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidegate_core::adapt::QueueState;
 use tidegate_core::io::{Control, Input, OutputId, PathId, PathSample, PathState};
-use tidegate_core::record::{
-    Body, DeliveryId, DropReason, Offered, Properties, Record, SourceId, Token,
-};
+use tidegate_core::record::{DeliveryId, DropReason, Offered, Properties, Record, SourceId, Token};
 use tidegate_core::rules::RuleId;
 use tidegate_core::status::NodeStatus;
 use tidegate_core::units::{Rate, Time};
@@ -99,7 +97,7 @@ impl Hall {
             token: Some(token),
             key: entry.key,
             properties: entry.properties,
-            body: Body::Resident(entry.payload),
+            payload: entry.payload,
             read_at: now,
             source_unix_ns: None,
             ttl: None,

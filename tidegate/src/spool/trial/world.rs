@@ -14,7 +14,7 @@ use tidegate_core::log::{LogName, SegmentId, Verdict};
 use tidegate_core::node::Node;
 use tidegate_core::options::NodeOptions;
 use tidegate_core::random::SplitMix;
-use tidegate_core::record::{Body, DeliveryId, Offered, Properties, RefuseReason, SourceId, Token};
+use tidegate_core::record::{DeliveryId, Offered, Properties, RefuseReason, SourceId, Token};
 use tidegate_core::units::{Size, Time};
 
 use super::account::{SINK, Tallies, node_options, payload_of, sunk};
@@ -228,7 +228,7 @@ impl World {
                 token: Some(Token(self.offered)),
                 key: Bytes::from_static(b"plant/1"),
                 properties: Properties::default(),
-                body: Body::Resident(payload_of(self.offered, size)),
+                payload: payload_of(self.offered, size),
                 read_at: process.now,
                 source_unix_ns: None,
                 ttl: None,

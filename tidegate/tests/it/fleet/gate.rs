@@ -12,7 +12,7 @@ use tidegate::fleet::FleetTls;
 use tidegate::parts::start_output;
 use tidegate::port::{Notice, Order, OutputPort, Source};
 use tidegate_core::io::{PathSample, PathState};
-use tidegate_core::record::{Body, Offered, Properties, Record, Token};
+use tidegate_core::record::{Offered, Properties, Record, Token};
 use tidegate_core::units::Size;
 use tidegate_testbed::free_port;
 use tokio::sync::mpsc;
@@ -174,7 +174,7 @@ impl Load {
             token: Some(Token(self.sent)),
             key: Bytes::copy_from_slice(key.as_bytes()),
             properties: Properties::default(),
-            body: Body::Resident(vec![7; 1000].into()),
+            payload: vec![7; 1000].into(),
             read_at: self.source.now(),
             source_unix_ns: Some(self.sent),
             ttl: None,
