@@ -5,17 +5,17 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tidegate_core::capacity::LawName;
-use tidegate_core::class::{Classes, default_classes};
-use tidegate_core::io::{
+use tidegate_capacity::LawName;
+use tidegate_node::io::{
     Control, Destination, Input, Output, OutputId, PathId, PathState, UplinkId,
 };
-use tidegate_core::node::Node;
-use tidegate_core::options::{NodeOptions, OutputOptions, UplinkOptions};
-use tidegate_core::record::{DeliveryId, Offered, Properties, SourceId, Token};
-use tidegate_core::rules::{Rule, Rules};
-use tidegate_core::schedule::SchedulerName;
-use tidegate_core::units::{Size, Time};
+use tidegate_node::node::Node;
+use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_node::rules::{Rule, Rules};
+use tidegate_schedule::SchedulerName;
+use tidegate_types::class::{Classes, default_classes};
+use tidegate_types::record::{DeliveryId, Offered, Properties, SourceId, Token};
+use tidegate_types::units::{Size, Time};
 
 use super::figure;
 use crate::net::NetError;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use tidegate_core::capacity::LawName;
-use tidegate_core::schedule::SchedulerName;
+use tidegate_capacity::LawName;
+use tidegate_schedule::SchedulerName;
 
 use super::adapt;
 use super::catalogue::{self, RIVALS};
@@ -182,7 +182,7 @@ impl Lab {
         self.lost += lost;
         let named = |what: String| format!("broken promise in {}: {what}", scenario.name);
         self.broken.extend(broken.into_iter().map(named));
-        self.simulated += outcome.ended.since(tidegate_core::units::Time::ZERO);
+        self.simulated += outcome.ended.since(tidegate_types::units::Time::ZERO);
     }
 
     fn hol(&mut self, options: &Options) -> anyhow::Result<Vec<String>> {
@@ -257,7 +257,7 @@ impl Lab {
             let outcome = World::new(&scenario, seed)?.strict().run();
             let (lost, broken) = seeds::check(&scenario, &outcome);
             self.lost += lost;
-            self.simulated += outcome.ended.since(tidegate_core::units::Time::ZERO);
+            self.simulated += outcome.ended.since(tidegate_types::units::Time::ZERO);
             if !broken.is_empty() {
                 failed += 1;
                 lines.push(format!("seed {seed} fails:"));

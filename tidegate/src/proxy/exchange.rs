@@ -10,9 +10,9 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
-use tidegate_core::account::{Account, Reservation};
-use tidegate_core::io::OutputId;
-use tidegate_core::record::{DropReason, Properties, Record};
+use tidegate_node::io::OutputId;
+use tidegate_types::account::{Account, Reservation};
+use tidegate_types::record::{DropReason, Properties, Record};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 

@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::Request;
 use hyper::header::CONTENT_LENGTH;
-use tidegate_core::record::{DeliveryId, DropReason};
+use tidegate_types::record::{DeliveryId, DropReason};
 use tokio::time::timeout;
 
 use super::answer::is_grpc;

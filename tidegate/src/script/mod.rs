@@ -23,9 +23,10 @@ pub mod vm;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::io::QueueId;
-use tidegate_core::rules::ScriptId;
-use tidegate_core::units::Time;
+use tidegate_node::io::QueueId;
+use tidegate_node::rules::ScriptId;
+use tidegate_types::record::DeliveryId;
+use tidegate_types::units::Time;
 
 use self::board::ScriptBoard;
 use self::endpoint::Endpoint;

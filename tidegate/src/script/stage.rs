@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mlua::{AnyUserData, Function, Lua};
-use tidegate_core::adapt::{QueueFacts, Verdicts};
-use tidegate_core::io::{Content, OutputId, QueueId};
-use tidegate_core::node::Node;
-use tidegate_core::record::{DeliveryId, Record};
-use tidegate_core::rules::ScriptId;
-use tidegate_core::units::Time;
+use tidegate_node::adapt::{QueueFacts, Verdicts};
+use tidegate_node::io::{Content, Otherwise, OutputId, QueueId};
+use tidegate_node::node::Node;
+use tidegate_node::rules::ScriptId;
+use tidegate_schedule::queue::Queues;
+use tidegate_types::record::{DeliveryId, Record};
+use tidegate_types::units::Time;
 
 use super::Side;
 pub(super) use super::effects::{Effects, Timer, Watched};

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::task::Waker;
 
-use tidegate_core::io::{Control, Destination, Input, Output, OutputId, Refusal};
-use tidegate_core::record::{DeliveryId, DropReason, RefuseReason, Token};
-use tidegate_core::units::{Size, Time};
+use tidegate_node::io::{Control, Destination, Input, Output, OutputId, Refusal};
+use tidegate_types::record::{DeliveryId, DropReason, RefuseReason, Token};
+use tidegate_types::units::{Size, Time};
 
 use super::{Ending, Passed};
 use crate::drive::adapting::Adapting;

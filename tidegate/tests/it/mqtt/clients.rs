@@ -7,7 +7,6 @@ use std::process::Stdio;
 
 use rumqttc::{AsyncClient, Event, MqttOptions, Outgoing, Packet, QoS};
 use tidegate::tls::{self, ServerFiles};
-
 use tokio::process::Command;
 
 use crate::mqtt::foreign::{python, script};

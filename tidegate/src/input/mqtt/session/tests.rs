@@ -1,4 +1,4 @@
-use tidegate_core::record::Token;
+use tidegate_types::record::Token;
 
 use super::*;
 
