@@ -7,12 +7,10 @@
 #![forbid(unsafe_code)]
 
 mod acked;
-mod bbr;
+mod baselines;
 mod capped;
-mod copa;
 mod doubt;
 mod known;
-mod ledbat;
 mod max_rate;
 pub mod pace;
 mod round_trip;
@@ -175,9 +173,9 @@ pub fn build(options: &UplinkOptions) -> Box<dyn Law> {
     let remembered = options.remembered;
     let law: Box<dyn Law> = match options.law {
         LawName::Tide => Box::new(tide::Tide::new(remembered)),
-        LawName::Bbr => Box::new(bbr::Bbr::new(remembered)),
-        LawName::Copa => Box::new(copa::Copa::new(remembered)),
-        LawName::Ledbat => Box::new(ledbat::Ledbat::new(remembered)),
+        LawName::Bbr => Box::new(baselines::bbr::Bbr::new(remembered)),
+        LawName::Copa => Box::new(baselines::copa::Copa::new(remembered)),
+        LawName::Ledbat => Box::new(baselines::ledbat::Ledbat::new(remembered)),
         LawName::Known => Box::new(known::Known::new(options.cap.unwrap_or_default())),
         LawName::Unlimited => Box::new(unlimited::Unlimited),
         LawName::Told => Box::new(told::Told::default()),

@@ -22,11 +22,9 @@
 #![forbid(unsafe_code)]
 
 pub mod allocate;
+mod baselines;
 pub mod discipline;
 pub mod estimate;
-mod janus;
-mod janus_paper;
-mod native;
 pub mod queue;
 mod shares;
 #[cfg(test)]
@@ -195,9 +193,9 @@ impl SchedulerName {
     /// A scheduler of this name for one uplink.
     pub fn build(self, classes: &Classes) -> Box<dyn Scheduler> {
         match self {
-            SchedulerName::Native => Box::new(native::Native),
-            SchedulerName::JanusPaper => Box::new(janus_paper::JanusPaper::new(classes)),
-            SchedulerName::Janus => Box::new(janus::Janus::new(classes)),
+            SchedulerName::Native => Box::new(baselines::native::Native),
+            SchedulerName::JanusPaper => Box::new(baselines::janus_paper::JanusPaper::new(classes)),
+            SchedulerName::Janus => Box::new(baselines::janus::Janus::new(classes)),
             SchedulerName::Tidegate => Box::new(tidegate::Tidegate::new(classes)),
         }
     }

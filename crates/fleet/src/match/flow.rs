@@ -14,8 +14,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::baselines::pmrfs::by_urgency;
 use super::graph::{Graph, NONE, Path};
-use super::pmrfs::by_urgency;
 use crate::{Amount, Problem, Redirection};
 
 pub(super) fn flow(problem: &Problem<'_>) -> Vec<Redirection> {

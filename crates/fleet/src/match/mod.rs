@@ -3,14 +3,9 @@
 //! No rule grants more than a provider has or a request wants, and each looks at candidate peers only.
 
 mod augment;
-mod best_fit;
-mod fcfs;
+mod baselines;
 mod flow;
 mod graph;
-mod lrfs;
-mod pmrfs;
-mod pmrfs_text;
-mod random;
 #[cfg(test)]
 mod tests;
 
@@ -71,12 +66,12 @@ impl MatchingName {
     /// already is known to `augment` alone, which may move it; the others begin anew.
     pub fn solve(self, problem: &Problem<'_>, seed: u64) -> Vec<Redirection> {
         match self {
-            MatchingName::Pmrfs => pmrfs::pmrfs(problem),
-            MatchingName::PmrfsText => pmrfs_text::pmrfs_text(problem),
-            MatchingName::Fcfs => fcfs::fcfs(problem),
-            MatchingName::Lrfs => lrfs::lrfs(problem),
-            MatchingName::BestFit => best_fit::best_fit(problem),
-            MatchingName::Random => random::random(problem, seed),
+            MatchingName::Pmrfs => baselines::pmrfs::pmrfs(problem),
+            MatchingName::PmrfsText => baselines::pmrfs_text::pmrfs_text(problem),
+            MatchingName::Fcfs => baselines::fcfs::fcfs(problem),
+            MatchingName::Lrfs => baselines::lrfs::lrfs(problem),
+            MatchingName::BestFit => baselines::best_fit::best_fit(problem),
+            MatchingName::Random => baselines::random::random(problem, seed),
             MatchingName::Augment => augment::augment(problem),
             MatchingName::Flow => flow::flow(problem),
         }

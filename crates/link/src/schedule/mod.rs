@@ -1,13 +1,7 @@
 //! Which path takes the next piece.
 
-mod blest;
-mod dpsaf;
-mod ecf;
-mod low_rtt;
+mod baselines;
 mod mvqs;
-mod mvqs_paper;
-mod redundant;
-mod round_robin;
 
 use std::fmt;
 use std::str::FromStr;
@@ -161,13 +155,15 @@ impl ScheduleName {
     pub fn build(self, decrease_factor: f64) -> Box<dyn Scheduler> {
         match self {
             ScheduleName::FdMvqs => Box::new(mvqs::Mvqs),
-            ScheduleName::FdMvqsPaper => Box::new(mvqs_paper::MvqsPaper { decrease_factor }),
-            ScheduleName::LowRtt => Box::new(low_rtt::LowRtt),
-            ScheduleName::DpsafLike => Box::new(dpsaf::DpsafLike { decrease_factor }),
-            ScheduleName::Blest => Box::new(blest::Blest::default()),
-            ScheduleName::Ecf => Box::new(ecf::Ecf::default()),
-            ScheduleName::RoundRobin => Box::new(round_robin::RoundRobin::default()),
-            ScheduleName::Redundant => Box::new(redundant::Redundant),
+            ScheduleName::FdMvqsPaper => {
+                Box::new(baselines::mvqs_paper::MvqsPaper { decrease_factor })
+            }
+            ScheduleName::LowRtt => Box::new(baselines::low_rtt::LowRtt),
+            ScheduleName::DpsafLike => Box::new(baselines::dpsaf::DpsafLike { decrease_factor }),
+            ScheduleName::Blest => Box::new(baselines::blest::Blest::default()),
+            ScheduleName::Ecf => Box::new(baselines::ecf::Ecf::default()),
+            ScheduleName::RoundRobin => Box::new(baselines::round_robin::RoundRobin::default()),
+            ScheduleName::Redundant => Box::new(baselines::redundant::Redundant),
         }
     }
 }

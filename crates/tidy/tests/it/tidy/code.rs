@@ -25,9 +25,11 @@ const ALGORITHMS: &[&str] = &[
     "crates/link/src/predict/",
     "crates/link/src/schedule/",
     "crates/evaluation/src/optimum/",
-    "crates/capacity/src/pace.rs",
     "crates/cluster/src/place/",
-    "crates/schedule/src/",
+    "crates/schedule/src/baselines/",
+    "crates/schedule/src/shares.rs",
+    "crates/schedule/src/throttle.rs",
+    "crates/schedule/src/tidegate.rs",
 ];
 /// What in these folders is composition or a helper.
 const NO_ALGORITHMS: &[&str] = &[

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::windowed::{Extreme, Windowed};
-use super::{Ack, Law};
+use crate::windowed::{Extreme, Windowed};
+use crate::{Ack, Law};
 
 const PACKET: f64 = 1460.0;
 /// Price of delay (delta of the paper): 1 / DELTA packets stand in equilibrium.
@@ -26,7 +26,7 @@ const VELOCITY_MAX: f64 = 65_536.0;
 
 /// The law's state. The window is in packets, as in the paper.
 #[derive(Debug)]
-pub(super) struct Copa {
+pub(crate) struct Copa {
     window: f64,
     srtt: f64,
     shortest: Windowed,
@@ -40,7 +40,7 @@ pub(super) struct Copa {
 }
 
 impl Copa {
-    pub(super) fn new(remembered: Option<Rate>) -> Self {
+    pub(crate) fn new(remembered: Option<Rate>) -> Self {
         // The round trip is not known yet: 100 ms of half the remembered rate.
         let window = remembered.map_or(WINDOW_START, |rate| rate.as_f64() * 0.05 / PACKET);
         Copa {

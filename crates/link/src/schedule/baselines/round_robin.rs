@@ -4,11 +4,11 @@
 //! Deviations: none.
 //! Limits: none.
 
-use super::{Choice, Scheduler};
+use crate::schedule::{Choice, Scheduler};
 
 /// The rule.
 #[derive(Debug, Default)]
-pub(super) struct RoundRobin {
+pub(crate) struct RoundRobin {
     /// The path after the one that had the last turn.
     next: usize,
 }

@@ -9,7 +9,7 @@
 use super::pmrfs::{Reachable, providers, redirection};
 use crate::{Problem, Redirection};
 
-pub(super) fn best_fit(problem: &Problem<'_>) -> Vec<Redirection> {
+pub(crate) fn best_fit(problem: &Problem<'_>) -> Vec<Redirection> {
     let requests: Vec<usize> = problem.requests().collect();
     let reachable = Reachable::new(problem, &requests);
     let mut wanted = problem.wanted().to_vec();

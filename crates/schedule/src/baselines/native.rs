@@ -7,12 +7,12 @@
 use tidegate_types::class::ClassId;
 use tidegate_types::units::{Size, Time};
 
-use super::{Choice, ClassView, Scheduler};
 use crate::queue::Timing;
+use crate::{Choice, ClassView, Scheduler};
 
 /// The oldest record goes, whatever it is.
 #[derive(Debug)]
-pub(super) struct Native;
+pub(crate) struct Native;
 
 impl Scheduler for Native {
     fn next(&mut self, _now: Time, views: &[ClassView]) -> Option<Choice> {

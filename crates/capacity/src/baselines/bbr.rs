@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::windowed::{Extreme, Windowed};
-use super::{Ack, Law};
+use crate::windowed::{Extreme, Windowed};
+use crate::{Ack, Law};
 
 /// Fills a pipe of any size in the fewest round trips: 2 / ln 2.
 const HIGH_GAIN: f64 = 2.885;
@@ -44,7 +44,7 @@ enum State {
 
 /// The law's state.
 #[derive(Debug)]
-pub(super) struct Bbr {
+pub(crate) struct Bbr {
     state: State,
     rates: Windowed,
     round: u64,
@@ -56,7 +56,7 @@ pub(super) struct Bbr {
 }
 
 impl Bbr {
-    pub(super) fn new(remembered: Option<Rate>) -> Self {
+    pub(crate) fn new(remembered: Option<Rate>) -> Self {
         let mut rates = Windowed::new(Extreme::Max);
         if let Some(rate) = remembered {
             rates.push(0, RATE_ROUNDS, rate.as_f64() / 2.0);

@@ -8,7 +8,7 @@
 use super::pmrfs::provider_first;
 use crate::{Problem, Redirection};
 
-pub(super) fn lrfs(problem: &Problem<'_>) -> Vec<Redirection> {
+pub(crate) fn lrfs(problem: &Problem<'_>) -> Vec<Redirection> {
     let mut requests: Vec<usize> = problem.requests().collect();
     requests.sort_unstable_by_key(|&request| (problem.wanted()[request], request));
     provider_first(problem, &requests)

@@ -10,12 +10,12 @@ use std::cmp::Reverse;
 
 use crate::{Amount, Problem, Redirection};
 
-pub(super) fn pmrfs(problem: &Problem<'_>) -> Vec<Redirection> {
+pub(crate) fn pmrfs(problem: &Problem<'_>) -> Vec<Redirection> {
     provider_first(problem, &by_urgency(problem))
 }
 
 /// `PriorityFirstSort`: requests by class, the largest of a class first.
-pub(super) fn by_urgency(problem: &Problem<'_>) -> Vec<usize> {
+pub(crate) fn by_urgency(problem: &Problem<'_>) -> Vec<usize> {
     let mut requests: Vec<usize> = problem.requests().collect();
     let rank =
         |&request: &usize| (problem.class_of(request), Reverse(problem.wanted()[request]), request);
@@ -24,7 +24,7 @@ pub(super) fn by_urgency(problem: &Problem<'_>) -> Vec<usize> {
 }
 
 /// `Sort`: nodes with something to lend, the largest amount first.
-pub(super) fn providers(problem: &Problem<'_>) -> Vec<usize> {
+pub(crate) fn providers(problem: &Problem<'_>) -> Vec<usize> {
     let spare = problem.spare();
     let mut providers: Vec<usize> =
         (0..problem.nodes()).filter(|&node| !spare[node].is_zero()).collect();
@@ -33,13 +33,13 @@ pub(super) fn providers(problem: &Problem<'_>) -> Vec<usize> {
 }
 
 /// For each node the requests that it could serve, in the order given: rows, one behind the other.
-pub(super) struct Reachable {
+pub(crate) struct Reachable {
     starts: Vec<u32>,
     requests: Vec<u32>,
 }
 
 impl Reachable {
-    pub(super) fn new(problem: &Problem<'_>, order: &[usize]) -> Self {
+    pub(crate) fn new(problem: &Problem<'_>, order: &[usize]) -> Self {
         let candidates = problem.candidates();
         let peers = |&request: &usize| {
             let peers = candidates.peers(problem.node_of(request)).iter();
@@ -60,13 +60,13 @@ impl Reachable {
         Reachable { starts, requests }
     }
 
-    pub(super) fn of(&self, provider: usize) -> &[u32] {
+    pub(crate) fn of(&self, provider: usize) -> &[u32] {
         &self.requests[self.starts[provider] as usize..self.starts[provider + 1] as usize]
     }
 }
 
 /// The loop of Alg. 3 over requests in this order.
-pub(super) fn provider_first(problem: &Problem<'_>, order: &[usize]) -> Vec<Redirection> {
+pub(crate) fn provider_first(problem: &Problem<'_>, order: &[usize]) -> Vec<Redirection> {
     let reachable = Reachable::new(problem, order);
     let mut wanted = problem.wanted().to_vec();
     let mut redirections = Vec::new();
@@ -89,7 +89,7 @@ pub(super) fn provider_first(problem: &Problem<'_>, order: &[usize]) -> Vec<Redi
     redirections
 }
 
-pub(super) fn redirection(
+pub(crate) fn redirection(
     problem: &Problem<'_>,
     request: usize,
     provider: usize,

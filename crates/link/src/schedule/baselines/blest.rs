@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tidegate_types::units::Time;
 
-use super::{Choice, PathView, Scheduler};
+use crate::schedule::{Choice, PathView, Scheduler};
 
 /// λ at first, and its bounds.
 const LAMBDA: (f64, f64, f64) = (1.2, 1.0, 1.3);
@@ -22,7 +22,7 @@ const STEPS: (f64, f64) = (0.04, 0.01);
 
 /// The rule.
 #[derive(Debug)]
-pub(super) struct Blest {
+pub(crate) struct Blest {
     lambda: f64,
     was_blocked: bool,
     next_step: Time,
@@ -70,8 +70,8 @@ impl Scheduler for Blest {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{ask, path};
     use super::*;
+    use crate::schedule::tests::{ask, path};
 
     fn fast() -> PathView {
         PathView { path: 1, srtt: 0.040, in_flight: 10_000.0, ..path() }

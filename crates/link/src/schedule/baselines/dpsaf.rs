@@ -7,16 +7,16 @@
 //! Deviations: the text was not at hand, hence `-like`; no correction by SACK (docs/algorithms-link.md#dpsaf).
 //! Limits: `ROUNDS_MAX`.
 
-use super::{Choice, PathView, Scheduler, place_of_least};
+use crate::schedule::{Choice, PathView, Scheduler, place_of_least};
 
 /// Rounds that are counted one by one: further ahead than a virtual queue is long.
 const ROUNDS_MAX: u32 = 32;
 
 /// The rule.
 #[derive(Debug)]
-pub(super) struct DpsafLike {
+pub(crate) struct DpsafLike {
     /// η, what a loss leaves of a window.
-    pub(super) decrease_factor: f64,
+    pub(crate) decrease_factor: f64,
 }
 
 impl DpsafLike {
@@ -51,8 +51,8 @@ impl Scheduler for DpsafLike {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{ask, path};
     use super::*;
+    use crate::schedule::tests::{ask, path};
 
     const RULE: DpsafLike = DpsafLike { decrease_factor: 0.5 };
 

@@ -6,11 +6,11 @@
 //! (docs/algorithms-link.md#redundant).
 //! Limits: none.
 
-use super::{Choice, Scheduler, place_of_least};
+use crate::schedule::{Choice, Scheduler, place_of_least};
 
 /// The rule.
 #[derive(Debug)]
-pub(super) struct Redundant;
+pub(crate) struct Redundant;
 
 impl Scheduler for Redundant {
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
@@ -24,8 +24,8 @@ impl Scheduler for Redundant {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{ask, path};
-    use super::super::{PathView, ScheduleName};
+    use crate::schedule::tests::{ask, path};
+    use crate::schedule::{PathView, ScheduleName};
 
     #[test]
     fn the_shortest_goes_first_and_only_this_rule_makes_copies() {

@@ -8,7 +8,7 @@
 use super::pmrfs::{by_urgency, redirection};
 use crate::{Problem, Redirection};
 
-pub(super) fn pmrfs_text(problem: &Problem<'_>) -> Vec<Redirection> {
+pub(crate) fn pmrfs_text(problem: &Problem<'_>) -> Vec<Redirection> {
     let mut spare = problem.spare().to_vec();
     let mut redirections = Vec::new();
     for request in by_urgency(problem) {

@@ -15,17 +15,17 @@ use tidegate_types::class::Classes;
 use tidegate_types::units::{Rate, Size, Time};
 
 use super::janus_paper::equation_22;
-use super::shares::{Shares, Shortage, Spare};
-use super::throttle::Throttle;
-use super::{Choice, ClassLoad, ClassView, Scheduler, UplinkLoad, interval};
 use crate::allocate::{Demand, allocate};
+use crate::shares::{Shares, Shortage, Spare};
+use crate::throttle::Throttle;
+use crate::{Choice, ClassLoad, ClassView, Scheduler, UplinkLoad, interval};
 
 /// Time over which a shortage is averaged: a backlog that is gone sooner is nobody else's concern.
 const SHORTAGE_PERIOD: Duration = Duration::from_secs(1);
 
 /// The paper's scheduler, read kindly.
 #[derive(Debug)]
-pub(super) struct Janus {
+pub(crate) struct Janus {
     classes: Classes,
     /// t of Alg. 1.
     interval: Duration,
@@ -37,7 +37,7 @@ pub(super) struct Janus {
 
 impl Janus {
     /// For these classes; nothing is allocated before the capacity is known.
-    pub(super) fn new(classes: &Classes) -> Self {
+    pub(crate) fn new(classes: &Classes) -> Self {
         let interval = interval(classes);
         Janus {
             classes: classes.clone(),

@@ -16,16 +16,16 @@ use std::time::Duration;
 use tidegate_types::class::Classes;
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::shares::{Shares, Shortage, Spare};
-use super::throttle::Throttle;
-use super::{Choice, ClassLoad, ClassView, Scheduler, UplinkLoad, interval};
 use crate::allocate::wanted_rate;
 use crate::estimate::queue_delay;
+use crate::shares::{Shares, Shortage, Spare};
+use crate::throttle::Throttle;
+use crate::{Choice, ClassLoad, ClassView, Scheduler, UplinkLoad, interval};
 
 /// Bandwidth that clears what waits, and what will have gathered by the end of the interval, within the
 /// bound. JANUS Eq. 22: (s + (Λ - V) t) / δ + V.
 /// backlog: bytes; input, allocated: bytes/s; interval, bound: seconds > 0. Returns bytes/s, of any sign.
-pub(super) fn equation_22(
+pub(crate) fn equation_22(
     backlog: Size,
     input: Rate,
     allocated: Rate,
@@ -39,7 +39,7 @@ pub(super) fn equation_22(
 /// To each class its want, most urgent first; the first that must do with less leaves nothing to those
 /// after it, and what is free goes to the most urgent one. JANUS Alg. 2, lines 4-24.
 /// Returns bytes/s of each class, their sum at most `capacity`, and what is requested of others.
-pub(super) fn algorithm_2(capacity: Rate, wanted: &[Rate]) -> (Vec<Rate>, Shortage) {
+pub(crate) fn algorithm_2(capacity: Rate, wanted: &[Rate]) -> (Vec<Rate>, Shortage) {
     let mut free = capacity;
     let mut is_short = false;
     let mut rates = Vec::with_capacity(wanted.len());
@@ -60,7 +60,7 @@ pub(super) fn algorithm_2(capacity: Rate, wanted: &[Rate]) -> (Vec<Rate>, Shorta
 
 /// The paper's scheduler.
 #[derive(Debug)]
-pub(super) struct JanusPaper {
+pub(crate) struct JanusPaper {
     /// t of Alg. 1.
     interval: Duration,
     /// δ of each class.
@@ -75,7 +75,7 @@ pub(super) struct JanusPaper {
 
 impl JanusPaper {
     /// For these classes; nothing is allocated before the capacity is known.
-    pub(super) fn new(classes: &Classes) -> Self {
+    pub(crate) fn new(classes: &Classes) -> Self {
         let interval = interval(classes);
         JanusPaper {
             interval,

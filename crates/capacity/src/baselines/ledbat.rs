@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::windowed::{Extreme, Windowed};
-use super::{Ack, Law};
+use crate::windowed::{Extreme, Windowed};
+use crate::{Ack, Law};
 
 const PACKET: f64 = 1460.0;
 /// The queueing delay to keep, seconds.
@@ -27,7 +27,7 @@ const ALLOWED_INCREASE: f64 = 1.0;
 
 /// The law's state. The window is in bytes.
 #[derive(Debug)]
-pub(super) struct Ledbat {
+pub(crate) struct Ledbat {
     window: f64,
     base: Windowed,
     /// Smallest round trip of the last half one (CURRENT_FILTER).
@@ -37,7 +37,7 @@ pub(super) struct Ledbat {
 }
 
 impl Ledbat {
-    pub(super) fn new(remembered: Option<Rate>) -> Self {
+    pub(crate) fn new(remembered: Option<Rate>) -> Self {
         // The round trip is not known yet: 100 ms of half the remembered rate.
         let window = remembered.map_or(WINDOW_START, |rate| rate.as_f64() * 0.05);
         Ledbat {

@@ -5,14 +5,14 @@
 //! (docs/algorithms-link.md#mvqs-paper).
 //! Limits: none.
 
-use super::super::failure::printed_factor;
-use super::{Choice, PathView, Scheduler, place_of_least};
+use crate::failure::printed_factor;
+use crate::schedule::{Choice, PathView, Scheduler, place_of_least};
 
 /// The rule.
 #[derive(Debug)]
-pub(super) struct MvqsPaper {
+pub(crate) struct MvqsPaper {
     /// η of Eq. 22.
-    pub(super) decrease_factor: f64,
+    pub(crate) decrease_factor: f64,
 }
 
 impl MvqsPaper {
@@ -44,8 +44,8 @@ impl Scheduler for MvqsPaper {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{ask, path};
     use super::*;
+    use crate::schedule::tests::{ask, path};
 
     const RULE: MvqsPaper = MvqsPaper { decrease_factor: 0.5 };
 

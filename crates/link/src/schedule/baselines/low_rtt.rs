@@ -4,11 +4,11 @@
 //! Deviations: where no path has room, the least round trip (docs/algorithms-link.md#low-rtt).
 //! Limits: none.
 
-use super::{Choice, Scheduler, place_of_least};
+use crate::schedule::{Choice, Scheduler, place_of_least};
 
 /// The rule.
 #[derive(Debug)]
-pub(super) struct LowRtt;
+pub(crate) struct LowRtt;
 
 impl Scheduler for LowRtt {
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {

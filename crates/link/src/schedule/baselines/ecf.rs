@@ -7,14 +7,14 @@
 //! Deviations: none.
 //! Limits: none.
 
-use super::{Choice, Scheduler};
+use crate::schedule::{Choice, Scheduler};
 
 /// β: how much longer it goes on waiting once it waits.
 const HYSTERESIS: f64 = 0.25;
 
 /// The rule.
 #[derive(Debug, Default)]
-pub(super) struct Ecf {
+pub(crate) struct Ecf {
     is_waiting: bool,
 }
 
@@ -43,9 +43,9 @@ impl Scheduler for Ecf {
 
 #[cfg(test)]
 mod tests {
-    use super::super::PathView;
-    use super::super::tests::{ask, path};
     use super::*;
+    use crate::schedule::PathView;
+    use crate::schedule::tests::{ask, path};
 
     fn fast() -> PathView {
         PathView { path: 1, srtt: 0.020, in_flight: 10_000.0, ..path() }
