@@ -10,14 +10,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_log::LogName;
-use tidegate_node::io::{
-    Control, Destination, Event, Input, Output, PathState, PrepareError, PrepareTask,
-};
+use tidegate_node::io::{Control, Destination, Event, Input, Output, PathState};
 use tidegate_node::node::Node;
 use tidegate_node::options::{NodeOptions, OptionsError};
 use tidegate_node::rules::Rules;
 use tidegate_node::status::NodeStatus;
-use tidegate_types::record::{Body, SourceId};
+use tidegate_types::record::SourceId;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
@@ -311,7 +309,7 @@ impl Drive {
             Output::Released(source, packets) => self.notify(source, Notice::Released(packets)),
             Output::PauseInput(source) => self.notify(source, Notice::Pause),
             Output::ResumeInput(source) => self.notify(source, Notice::Resume),
-            Output::Transmit { path, id, range, again, .. } => {
+            Output::Transmit { path, id, range, again } => {
                 let record = self.node.record(id).expect("a transmitted record is held").clone();
                 let class = self.node.class_of(id).expect("a transmitted record is held");
                 let size = self.node.size_of(id).expect("a transmitted record is held").0;
@@ -330,19 +328,13 @@ impl Drive {
             Output::Append(appends) => self.spool().append(appends),
             Output::Release(segments) => self.spool().release(segments),
             Output::Fetch(order) => self.spool().fetch(order),
-            Output::Prepare { work, id, task: PrepareTask::Transform { endpoint } } => {
-                let body = self.node.record(id).and_then(|record| match &record.body {
-                    Body::Resident(bytes) => Some(bytes.clone()),
-                    _ => None,
-                });
-                self.adapting.transform(work, endpoint, body);
+            Output::Transform { work, id, endpoint } => {
+                // It may have left since the node asked.
+                let payload = self.node.record(id).map(|record| record.payload.clone());
+                self.adapting.transform(work, endpoint, payload);
             }
-            Output::Prepare { work, .. } => {
-                let result = Err(PrepareError::Unreadable);
-                self.node.handle(self.clock.now(), Input::Prepared { work, result });
-            }
-            Output::RunScript { queue, trigger } => {
-                self.adapting.run(&mut self.node, self.clock.now(), queue, trigger);
+            Output::RunScript { queue, delivery } => {
+                self.adapting.run(&mut self.node, self.clock.now(), queue, delivery);
             }
             Output::Report(event) => self.log(&event),
         }

@@ -335,7 +335,7 @@ pub struct OutputPort {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tidegate_types::record::{Body, Properties};
+    use tidegate_types::record::Properties;
     use tokio::task::yield_now;
 
     use super::*;
@@ -352,7 +352,7 @@ mod tests {
             token: Some(Token(0)),
             key: Bytes::from_static(b"t"),
             properties: Properties::default(),
-            body: Body::Resident(Bytes::new()),
+            payload: Bytes::new(),
             read_at: Time::ZERO,
             source_unix_ns: None,
             ttl: None,

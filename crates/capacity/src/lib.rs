@@ -56,8 +56,6 @@ pub struct PathSample {
     pub unsent: Size,
     /// Bytes found lost since the path came up.
     pub lost: Size,
-    /// Whether the newest acknowledged bytes were sent while there was nothing more to send.
-    pub app_limited: bool,
 }
 
 /// One acknowledgement as a law sees it, merged over the paths of an uplink.
@@ -79,8 +77,6 @@ pub struct Ack {
     pub newly: Size,
     /// Bytes handed over and not acknowledged, after this acknowledgement.
     pub in_flight: Size,
-    /// Of these, bytes that have not left the host.
-    pub unsent: Size,
     /// Bytes newly found lost.
     pub lost: Size,
     /// Whether the byte was sent while there was nothing more to send.

@@ -30,7 +30,6 @@ struct PathBytes {
     /// Acknowledged since the path came up.
     delivered: Size,
     lost: Size,
-    unsent: Size,
 }
 
 /// Bytes over which the part of a backlog is reckoned.
@@ -185,7 +184,6 @@ impl Uplink {
         bytes.delivered = bytes.delivered.max(sample.delivered);
         bytes.lost = bytes.lost.max(sample.lost);
         bytes.below = sample.in_flight;
-        bytes.unsent = sample.unsent;
         self.delivered += newly;
         self.newly += newly;
         self.lost += lost;
@@ -201,9 +199,7 @@ impl Uplink {
             delivered: self.delivered,
             newly: std::mem::take(&mut self.newly),
             in_flight: self.in_flight(),
-            unsent: self.paths.iter().map(|path| path.unsent).sum(),
             lost: std::mem::take(&mut self.lost),
-            // A path's own opinion (`sample.app_limited`) does not count: below a pacer it is always true.
             app_limited: delivered_at_send <= self.limited_upto,
         };
         self.remember(now);

@@ -144,7 +144,6 @@ impl Control {
             delivered: self.carried,
             newly: carried,
             in_flight,
-            unsent: Size::ZERO,
             lost: dropped,
             app_limited: mark.app_limited,
         };

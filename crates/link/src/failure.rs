@@ -91,18 +91,7 @@ impl LossRate {
 /// The transmission factor φ as printed, Eq. 1. It *falls* with the loss rate, although Eq. 22 takes it
 /// for a probability of failure. loss_rate: [0, 1]; rtt_ratio, window_ratio: >= 0.
 pub fn printed_factor(loss_rate: f64, rtt_ratio: f64, window_ratio: f64) -> f64 {
-    factor(1.0 - loss_rate, rtt_ratio, window_ratio)
-}
-
-/// The transmission factor φ with the sign of ρ turned, so that it rises with the loss rate, and so
-/// centred that a path without loss, without a queue and at a small window has none. Same inputs.
-pub fn corrected_factor(loss_rate: f64, rtt_ratio: f64, window_ratio: f64) -> f64 {
-    let least = factor(1.0, 1.0, 0.0);
-    let centred = (factor(1.0 + loss_rate, rtt_ratio, window_ratio) - least) / (1.0 - least);
-    centred.clamp(0.0, 1.0)
-}
-
-fn factor(weight: f64, rtt_ratio: f64, window_ratio: f64) -> f64 {
+    let weight = 1.0 - loss_rate;
     1.0 / (1.0 + FACTOR_BASE.powf(FACTOR_OFFSET - weight * rtt_ratio * window_ratio))
 }
 
@@ -120,15 +109,6 @@ mod tests {
         assert!(near(printed_factor(0.0, 1.0, 1.0), 0.613));
         assert!(near(printed_factor(0.2, 1.0, 1.0), 0.5));
         assert!(near(printed_factor(1.0, 1.0, 1.0), 0.137));
-    }
-
-    #[test]
-    fn corrected_it_rises_with_loss_queue_and_window_from_nothing() {
-        assert!(near(corrected_factor(0.0, 1.0, 0.0), 0.0));
-        let [calm, loss] = [0.0, 0.2].map(|loss| corrected_factor(loss, 1.0, 1.0));
-        // (0.613 - 0.137) / (1 - 0.137) and, with 1.2 for 1, (0.715 - 0.137) / 0.863.
-        assert!(near(calm, 0.552) && near(loss, 0.670), "{calm} {loss}");
-        assert!(corrected_factor(0.2, 1.5, 1.0) > loss);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Verdicts of adaptation scripts on what waits: BumbleBee, Table I (queue and message).
 //!
-//! A script runs on the node as it is and sees its own verdicts at once: what it dropped is gone from the
+//! A script runs on the node's queues as they are and sees its own verdicts at once: what it dropped is gone from the
 //! queue's length, as the table says. The verdicts come back to the node as edits. A handle of a record that
 //! left is harmless: the verdict does nothing and answers with the length as it is.
 //!
@@ -10,12 +10,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use tidegate_schedule::queue::Queues;
 use tidegate_types::class::ClassId;
 use tidegate_types::record::DeliveryId;
 use tidegate_types::units::{Rate, Size};
 
-use crate::io::{Content, Destination, Edit, Input, OutputId, QueueId};
-use crate::node::Node;
+use crate::io::{Content, Destination, Edit, Input, Otherwise, OutputId, QueueId};
 use crate::rules::RuleId;
 
 /// Whether what is handed to a queue's output gets there.
@@ -27,18 +27,6 @@ pub enum QueueState {
     Degraded,
     /// None is up; or of what was handed to any, nothing has been acknowledged for `limits::silence_max`.
     Down,
-}
-
-/// What becomes of a record that its script could not look at, or whose verdict cannot be done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Otherwise {
-    /// It goes as it is: for scripts that only choose when and where.
-    #[default]
-    Pass,
-    /// It is given up: for scripts without which it must not go.
-    Drop,
-    /// It is held until its scripts have changed, which look at it then; beyond `limits::WITHHELD_MAX` it is given up.
-    Hold,
 }
 
 /// What a script may know of a queue.
@@ -89,9 +77,9 @@ impl Verdicts {
     }
 
     /// Records of a queue, what was decided so far included.
-    pub fn length(&self, node: &Node, queue: QueueId) -> u64 {
+    pub fn length(&self, queues: &Queues, queue: QueueId) -> u64 {
         let change = self.changes.get(&queue).copied().unwrap_or_default();
-        node.queue_length(queue).saturating_add_signed(change)
+        queues.backlog_of(queue.into()).records().saturating_add_signed(change)
     }
 
     /// Whether a verdict took this record out of its queue.
@@ -102,75 +90,75 @@ impl Verdicts {
     /// What waits in a queue and is not gone, late records first, each list from its front.
     pub fn messages<'a>(
         &'a self,
-        node: &'a Node,
+        queues: &'a Queues,
         queue: QueueId,
     ) -> impl Iterator<Item = DeliveryId> + 'a {
-        node.waiting(queue).filter(|id| !self.gone.contains(id))
+        queues.waiting(queue.into()).map(DeliveryId::from).filter(|id| !self.gone.contains(id))
     }
 
     /// Whether a verdict on this record can still have an effect.
-    pub fn is_waiting(&self, node: &Node, queue: QueueId, id: DeliveryId) -> bool {
-        !self.gone.contains(&id) && node.is_waiting(queue, id)
+    pub fn is_waiting(&self, queues: &Queues, queue: QueueId, id: DeliveryId) -> bool {
+        !self.gone.contains(&id) && queues.is_waiting_in(queue.into(), id.into())
     }
 
     /// `drop()`: gives the record up. Answers with the queue's length.
-    pub fn drop(&mut self, node: &Node, queue: QueueId, id: DeliveryId) -> u64 {
-        self.take(node, queue, id, Edit::Drop(id));
-        self.length(node, queue)
+    pub fn drop(&mut self, queues: &Queues, queue: QueueId, id: DeliveryId) -> u64 {
+        self.take(queues, queue, id, Edit::Drop(id));
+        self.length(queues, queue)
     }
 
     /// `insert(msg)`: adds a record after this one. Answers with the queue's length.
     pub fn insert(
         &mut self,
-        node: &Node,
+        queues: &Queues,
         queue: QueueId,
         after: DeliveryId,
         content: Content,
     ) -> u64 {
-        if self.push(node, queue, after, Edit::Insert(after, content)) {
+        if self.push(queues, queue, after, Edit::Insert(after, content)) {
             *self.changes.entry(queue).or_default() += 1;
         }
-        self.length(node, queue)
+        self.length(queues, queue)
     }
 
     /// `redirect(dst)`: sends the record by another output.
-    pub fn redirect(&mut self, node: &Node, queue: QueueId, id: DeliveryId, to: OutputId) {
-        self.take(node, queue, id, Edit::Redirect(id, Destination::Output(to)));
+    pub fn redirect(&mut self, queues: &Queues, queue: QueueId, id: DeliveryId, to: OutputId) {
+        self.take(queues, queue, id, Edit::Redirect(id, Destination::Output(to)));
     }
 
     /// `moveToFront()`: the record goes next.
-    pub fn move_to_front(&mut self, node: &Node, queue: QueueId, id: DeliveryId) {
-        self.push(node, queue, id, Edit::MoveFront(id));
+    pub fn move_to_front(&mut self, queues: &Queues, queue: QueueId, id: DeliveryId) {
+        self.push(queues, queue, id, Edit::MoveFront(id));
     }
 
     /// `moveToBack()`: the record goes last.
-    pub fn move_to_back(&mut self, node: &Node, queue: QueueId, id: DeliveryId) {
-        self.push(node, queue, id, Edit::MoveBack(id));
+    pub fn move_to_back(&mut self, queues: &Queues, queue: QueueId, id: DeliveryId) {
+        self.push(queues, queue, id, Edit::MoveBack(id));
     }
 
     /// Sends something else under the record's identity.
-    pub fn replace(&mut self, node: &Node, queue: QueueId, id: DeliveryId, content: Content) {
-        self.guard(node, queue, id);
-        self.push(node, queue, id, Edit::Replace(id, content));
+    pub fn replace(&mut self, queues: &Queues, queue: QueueId, id: DeliveryId, content: Content) {
+        self.guard(queues, queue, id);
+        self.push(queues, queue, id, Edit::Replace(id, content));
     }
 
     /// `transform(args)`: has an endpoint work on the payload.
     pub fn transform(
         &mut self,
-        node: &Node,
+        queues: &Queues,
         queue: QueueId,
         id: DeliveryId,
         endpoint: u16,
         ordered: bool,
     ) {
-        self.guard(node, queue, id);
-        self.push(node, queue, id, Edit::Transform { id, endpoint, ordered });
+        self.guard(queues, queue, id);
+        self.push(queues, queue, id, Edit::Transform { id, endpoint, ordered });
     }
 
     /// The record must not go as it is where what follows cannot be done.
-    fn guard(&mut self, node: &Node, queue: QueueId, id: DeliveryId) {
+    fn guard(&mut self, queues: &Queues, queue: QueueId, id: DeliveryId) {
         if self.otherwise != Otherwise::Pass {
-            self.push(node, queue, id, Edit::Guard(id, self.otherwise));
+            self.push(queues, queue, id, Edit::Guard(id, self.otherwise));
         }
     }
 
@@ -182,24 +170,22 @@ impl Verdicts {
                 Some(Input::Edits { queue, operations, .. }) if *queue == to => {
                     operations.push(edit);
                 }
-                _ => {
-                    inputs.push(Input::Edits { queue: to, generation: 0, operations: vec![edit] });
-                }
+                _ => inputs.push(Input::Edits { queue: to, operations: vec![edit] }),
             }
         }
         inputs
     }
 
     /// A verdict after which the record is not in the queue any more.
-    fn take(&mut self, node: &Node, queue: QueueId, id: DeliveryId, edit: Edit) {
-        if self.push(node, queue, id, edit) {
+    fn take(&mut self, queues: &Queues, queue: QueueId, id: DeliveryId, edit: Edit) {
+        if self.push(queues, queue, id, edit) {
             self.gone.insert(id);
             *self.changes.entry(queue).or_default() -= 1;
         }
     }
 
-    fn push(&mut self, node: &Node, queue: QueueId, id: DeliveryId, edit: Edit) -> bool {
-        let is_waiting = self.is_waiting(node, queue, id);
+    fn push(&mut self, queues: &Queues, queue: QueueId, id: DeliveryId, edit: Edit) -> bool {
+        let is_waiting = self.is_waiting(queues, queue, id);
         if is_waiting {
             self.edits.push((queue, edit));
         }

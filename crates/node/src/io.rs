@@ -1,14 +1,14 @@
-//! Everything that can go into a node and come out of it: the interface between core and a driver.
+//! Everything that can go into a node and come out of it: the interface between a node and a driver.
 //!
 //! A driver calls `Node::handle(now, input)`, then `Node::poll(now)` until it answers `None`, and wakes
 //! the node again at `Node::next_timeout()`. Nothing else passes between the two, but for reading a
 //! record that an output names (`Node::record`).
 
 mod control;
+mod edit;
 mod event;
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,14 +17,13 @@ pub use tidegate_log::{Append, Fetch};
 use tidegate_log::{Fetched, SegmentId};
 pub use tidegate_types::ids::{OutputId, QueueId, SessionId, UplinkId};
 use tidegate_types::record::{
-    DeliveryId, DropReason, FrameId, LogPosition, Offered, Properties, RefuseReason, SourceId,
-    Token, WorkId,
+    DeliveryId, DropReason, Offered, RefuseReason, SourceId, Token, WorkId,
 };
 use tidegate_types::units::{Rate, Size};
 
 pub use self::control::Control;
+pub use self::edit::{Content, Edit, Otherwise};
 pub use self::event::Event;
-use crate::adapt::Otherwise;
 
 /// Where a record goes. A neighbour is reached by one of the outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,19 +64,12 @@ pub enum Input {
     },
     /// The answer to `Output::Fetch`. A segment that is gone answers that it is at its end.
     Fetched(Fetched),
-    /// Work asked for by `Output::Prepare` is done.
-    Prepared {
+    /// The answer to `Output::Transform`.
+    Transformed {
         /// Which work.
         work: WorkId,
-        /// The payload, or why there is none.
-        result: Result<Bytes, PrepareError>,
-    },
-    /// The path can take bytes again; sent once after it could not.
-    Writable {
-        /// Which path.
-        path: PathId,
-        /// How many bytes it takes at most before it must be asked again.
-        bytes: Size,
+        /// What the endpoint made of the payload; `None` where it did not answer, and the original goes.
+        payload: Option<Bytes>,
     },
     /// The bytes of one `Output::Transmit` are handed to the wire.
     Sent {
@@ -130,12 +122,10 @@ pub enum Input {
         /// Whether it takes records.
         up: bool,
     },
-    /// What a script did to a queue that it saw in `generation`.
+    /// What a script did to a queue. Handles of records that left it since are harmless.
     Edits {
         /// Which queue.
         queue: QueueId,
-        /// The generation of the view; handles of records that left since are harmless.
-        generation: u64,
         /// In order.
         operations: Vec<Edit>,
     },
@@ -147,13 +137,6 @@ pub enum Input {
         unix_ns: u64,
         /// Half-width of the interval that surely holds the true time.
         uncertainty: Duration,
-    },
-    /// A packet of a link.
-    LinkPacket {
-        /// The path it came by.
-        path: PathId,
-        /// Its bytes.
-        packet: Bytes,
     },
 }
 
@@ -184,20 +167,19 @@ pub enum Output {
     PauseInput(SourceId),
     /// Read this connection again.
     ResumeInput(SourceId),
-    /// Make a waiting record ready; answer with `Input::Prepared`.
-    Prepare {
+    /// Send a waiting record's payload through an endpoint of the configuration; answer with
+    /// `Input::Transformed`.
+    Transform {
         /// To be named in the answer.
         work: WorkId,
-        /// The delivery that needs it.
+        /// The delivery whose content is to be transformed.
         id: DeliveryId,
-        /// What to do.
-        task: PrepareTask,
+        /// Which endpoint.
+        endpoint: u16,
     },
     /// Hand bytes of a record to the wire now; answer with `Input::Sent`.
     Transmit {
-        /// Who gets it: one body, possibly many sessions.
-        destinations: Targets,
-        /// By which way.
+        /// By which connection of which output.
         path: PathId,
         /// The delivery; `Node::record` has its content.
         id: DeliveryId,
@@ -209,24 +191,16 @@ pub enum Output {
     },
     /// Give up what was not yet written of this delivery.
     Cancel(DeliveryId),
-    /// Run the adaptation script on this queue.
+    /// Run the adaptation script of a queue on a record that came. The record waits for it: the driver answers
+    /// with `Input::Edits` before it polls again, or the record goes as it is.
     RunScript {
         /// Which queue.
         queue: QueueId,
-        /// Why.
-        trigger: Trigger,
+        /// Which record.
+        delivery: DeliveryId,
     },
     /// Something happened that people or metrics should know.
     Report(Event),
-}
-
-/// Who gets a transmission.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Targets {
-    /// One destination.
-    One(Destination),
-    /// Many sessions that share one body.
-    Many(Arc<[Destination]>),
 }
 
 /// State of a path.
@@ -238,17 +212,6 @@ pub enum PathState {
     Down,
 }
 
-/// Why work failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PrepareError {
-    /// The log's record cannot be read.
-    Unreadable,
-    /// The frame cannot be encoded.
-    Undecodable,
-    /// The endpoint did not answer; the original goes.
-    TimedOut,
-}
-
 /// What a destination means by refusing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -256,95 +219,4 @@ pub enum Refusal {
     Retry,
     /// Never: the record's fate is `Dropped` with this reason.
     Final(DropReason),
-}
-
-/// Work on a waiting record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PrepareTask {
-    /// Read it back from the log.
-    Load(LogPosition),
-    /// Encode a frame to a rung of its ladder.
-    Encode {
-        /// Which frame.
-        frame: FrameId,
-        /// Which rung, 0 the best.
-        rung: u8,
-    },
-    /// Send it through an endpoint of the configuration.
-    Transform {
-        /// Which endpoint.
-        endpoint: u16,
-    },
-    /// Run the stream's operator.
-    Operate,
-}
-
-/// One change of a waiting queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Edit {
-    /// Give a record up.
-    Drop(DeliveryId),
-    /// Send it next.
-    MoveFront(DeliveryId),
-    /// Send it last.
-    MoveBack(DeliveryId),
-    /// Send it elsewhere. Where a delivery of its own goes there already, it is dropped.
-    Redirect(DeliveryId, Destination),
-    /// Send this in its place, under its identity.
-    Replace(DeliveryId, Content),
-    /// Send this as a record of its own, by the same way, after the given one.
-    Insert(DeliveryId, Content),
-    /// Do this with it where an edit that follows cannot be done, or no endpoint answers.
-    Guard(DeliveryId, Otherwise),
-    /// Its script has failed on it: do this.
-    Fail(DeliveryId, Otherwise),
-    /// Have an endpoint transform its payload.
-    Transform {
-        /// Which record.
-        id: DeliveryId,
-        /// Which endpoint of the configuration.
-        endpoint: u16,
-        /// Whether nothing of its queue may pass it meanwhile.
-        ordered: bool,
-    },
-}
-
-impl Edit {
-    /// The record that it is about.
-    pub fn delivery(&self) -> DeliveryId {
-        match self {
-            Edit::Drop(id)
-            | Edit::MoveFront(id)
-            | Edit::MoveBack(id)
-            | Edit::Redirect(id, _)
-            | Edit::Replace(id, _)
-            | Edit::Guard(id, _)
-            | Edit::Fail(id, _)
-            | Edit::Insert(id, _)
-            | Edit::Transform { id, .. } => *id,
-        }
-    }
-}
-
-/// What a script changes of a record; the rest stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Content {
-    /// Key (for MQTT the topic), UTF-8.
-    pub key: Option<Bytes>,
-    /// What travels beside the payload.
-    pub properties: Option<Properties>,
-    /// The payload.
-    pub payload: Option<Bytes>,
-}
-
-/// Why a script runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
-    /// This record came. It waits for the script: the driver answers with `Input::Edits` before it polls
-    /// again, or the record goes as it is.
-    Arrival(DeliveryId),
-    /// Its timer fired.
-    Timer,
-    /// A metric it watches changed.
-    Metric,
 }

@@ -216,6 +216,14 @@ impl Rules {
         self.asked.iter().copied().find(|&rule| self.get(rule).relays == Some(class))
     }
 
+    /// The rule of a record: by its key, or for one that a neighbour sent here by its class there.
+    pub fn covering(&self, key: &[u8], relays: Option<ClassId>) -> Option<RuleId> {
+        match relays {
+            Some(class) => self.relaying(class),
+            None => std::str::from_utf8(key).ok().and_then(|key| self.find(key)),
+        }
+    }
+
     /// The rule at its place.
     pub fn get(&self, rule: RuleId) -> &Rule {
         &self.all[usize::from(rule.0)]

@@ -31,7 +31,7 @@ use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OutputOption
 use tidegate_node::rules::{Discipline, FullPolicy, Rule, Rules, ScriptId};
 use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{Classes, default_classes};
-use tidegate_types::record::{AcceptMode, Body, Offered, Properties, SourceId};
+use tidegate_types::record::{AcceptMode, Offered, Properties, SourceId};
 use tidegate_types::units::{Rate, Ratio, Size, Time};
 
 /// A small node that runs into every bound: the bits of the number choose scheduler, uplinks and laws.
@@ -164,7 +164,7 @@ pub fn offer(now: Time, source: u32, key: &str, size: usize) -> Offered {
         token: None,
         key: Bytes::copy_from_slice(key.as_bytes()),
         properties: Properties::default(),
-        body: Body::Resident(vec![0; size].into()),
+        payload: vec![0; size].into(),
         read_at: now,
         source_unix_ns: None,
         ttl: None,

@@ -9,14 +9,11 @@ use super::steps::NodeOp;
 use super::wire::Wire;
 use super::{changed_rules, offer, trial_options};
 use tidegate_node::io::{
-    Content, Control, Destination, Edit, Event, Input, OutputId, PathId, PathState, PrepareError,
-    Refusal,
+    Content, Control, Destination, Edit, Event, Input, OutputId, PathId, PathState, Refusal,
 };
 use tidegate_node::node::Node;
 use tidegate_schedule::SchedulerName;
-use tidegate_types::record::{
-    Body, DeliveryId, DropReason, FrameId, LogPosition, Offered, SourceId, Token, WorkId,
-};
+use tidegate_types::record::{DeliveryId, DropReason, Offered, SourceId, Token, WorkId};
 use tidegate_types::units::Size;
 
 /// Connections that operations name.
@@ -147,21 +144,14 @@ impl Trial {
             }
             let payload = usize::from(size) * 8;
             let plain = offer(self.wire.now, u32::from(source), &name, payload);
-            let (place, size) = (self.last_token + 1000, Size(payload as u64));
-            let body = match key_place + usize::from(number) {
-                7 => Body::Stored { position: LogPosition(place), size },
-                13 => Body::Frame { frame: FrameId(place), size },
-                19 => Body::Pending { work: WorkId(place), size },
-                _ => plain.body,
-            };
             self.last_token += 1;
             let token = (key_place % 2 == 0).then_some(Token(self.last_token));
             let ttl =
-                (key_place % 5 == 0).then_some(Duration::from_millis(u64::from(size.0 as u8)));
+                (key_place % 5 == 0).then_some(Duration::from_millis(u64::from(payload as u8)));
             if let (Some(token), Some(life)) = (token, self.lives[usize::from(source)]) {
                 self.asked.insert(token, (source, life));
             }
-            records.push(Offered { body, token, ttl, ..plain });
+            records.push(Offered { token, ttl, ..plain });
         }
         self.wire.handle(Input::Arrived(records));
     }
@@ -182,23 +172,22 @@ impl Trial {
     }
 
     fn prepare(&mut self, place: u8, outcome: u8) {
-        let left = self.wire.prepares.len() - self.prepared;
+        let left = self.wire.transforms.len() - self.prepared;
         if left == 0 {
             return;
         }
         let place = self.prepared + usize::from(place) % left;
-        self.wire.prepares.swap(self.prepared, place);
-        let (work, id, _) = self.wire.prepares[self.prepared];
+        self.wire.transforms.swap(self.prepared, place);
+        let (work, id, _) = self.wire.transforms[self.prepared];
         self.prepared += 1;
-        let size = self.wire.node.record(id).map_or(0, |record| record.body.size().0 as usize);
-        // Never more than was said: what grows under preparation may pass a bound.
-        let result = match outcome % 4 {
-            0 => Err(PrepareError::Unreadable),
-            1 => Ok(Bytes::from(vec![0; size / 2])),
-            _ => Ok(Bytes::from(vec![0; size])),
+        let size = self.wire.node.record(id).map_or(0, |record| record.payload.len());
+        let payload = match outcome % 4 {
+            0 => None,
+            1 => Some(Bytes::from(vec![0; size / 2])),
+            _ => Some(Bytes::from(vec![0; size])),
         };
-        self.wire.handle(Input::Prepared { work, result: result.clone() });
-        self.wire.handle(Input::Prepared { work, result });
+        self.wire.handle(Input::Transformed { work, payload: payload.clone() });
+        self.wire.handle(Input::Transformed { work, payload });
     }
 
     fn edit(&mut self, queue: u8, place: u8, kind: u8) {
@@ -209,7 +198,7 @@ impl Trial {
         let edit = edit_of(kind, id);
         // Twice: the second finds a record that left, or one that is there already.
         let operations = vec![edit.clone(), edit];
-        self.wire.handle(Input::Edits { queue, generation: 0, operations });
+        self.wire.handle(Input::Edits { queue, operations });
     }
 
     fn nonsense(&mut self, kind: u8, name: u64) {
@@ -218,7 +207,7 @@ impl Trial {
         let destination = Destination::Output(OutputId(name as u16 + 2));
         let path = PathId { output: OutputId(name as u16), lane: 100 };
         let wire = &mut self.wire;
-        match kind % 6 {
+        match kind % 5 {
             0 if !is_known => wire.handle(Input::Sent { id, bytes: Size(name) }),
             1 => wire.handle(Input::Confirmed { destination, ids: vec![id, id] }),
             2 => {
@@ -226,11 +215,10 @@ impl Trial {
                 wire.handle(Input::Refused { destination, ids: vec![id, id], reason });
             }
             3 => wire.handle(Input::PathState { path, state: PathState::Up }),
-            4 => {
+            _ => {
                 let work = WorkId(name + 1_000_000);
-                wire.handle(Input::Prepared { work, result: Err(PrepareError::TimedOut) });
+                wire.handle(Input::Transformed { work, payload: None });
             }
-            _ => wire.handle(Input::LinkPacket { path, packet: Bytes::new() }),
         }
     }
 
@@ -294,7 +282,7 @@ impl Trial {
         self.wire.control(Control::Stop);
         let end = self.wire.now + END;
         while !self.wire.events.contains(&Event::Drained) && self.wire.now < end {
-            while self.prepared < self.wire.prepares.len() {
+            while self.prepared < self.wire.transforms.len() {
                 self.prepare(0, 2);
             }
             self.wire.disk.capacity = usize::MAX;

@@ -10,7 +10,7 @@ use tidegate_capacity::pace::cut_size;
 use tidegate_log::{LogName, SegmentId};
 use tidegate_node::io::{
     Append, Control, Destination, Edit, Event, Fetch, Input, Output, OutputId, PathId, PathSample,
-    PathState, PrepareTask, QueueId, Refusal, Targets, Trigger,
+    PathState, QueueId, Refusal,
 };
 use tidegate_node::node::Node;
 use tidegate_node::options::NodeOptions;
@@ -45,7 +45,7 @@ pub struct Wire {
     /// `PauseInput` (true) and `ResumeInput` (false).
     pub pauses: Vec<(SourceId, bool)>,
     /// Work asked for.
-    pub prepares: Vec<(WorkId, DeliveryId, PrepareTask)>,
+    pub transforms: Vec<(WorkId, DeliveryId, u16)>,
     /// Entries for the log.
     pub appends: Vec<Append>,
     /// The log, which has them all.
@@ -97,7 +97,7 @@ impl Wire {
             ready: Vec::new(),
             freed: Vec::new(),
             pauses: Vec::new(),
-            prepares: Vec::new(),
+            transforms: Vec::new(),
             appends: Vec::new(),
             disk,
             failed: Vec::new(),
@@ -182,12 +182,11 @@ impl Wire {
             }
             Output::PauseInput(source) => self.pauses.push((source, true)),
             Output::ResumeInput(source) => self.pauses.push((source, false)),
-            Output::Prepare { work, id, task } => self.prepares.push((work, id, task)),
+            Output::Transform { work, id, endpoint } => self.transforms.push((work, id, endpoint)),
             Output::Cancel(id) => self.cancels.push(id),
             Output::Report(event) => self.events.push(event),
-            Output::RunScript { queue, trigger } => self.adapt(queue, trigger),
-            Output::Transmit { destinations, path, id, range, again } => {
-                assert_eq!(destinations, Targets::One(Destination::Output(path.output)));
+            Output::RunScript { queue, delivery } => self.adapt(queue, delivery),
+            Output::Transmit { path, id, range, again } => {
                 let size = self.node.size_of(id).map(|size| size.0);
                 assert!(size.is_some(), "a transmitted delivery is held");
                 let key = self.key_of(id).unwrap_or_default();
@@ -198,14 +197,13 @@ impl Wire {
     }
 
     /// A script that lets most records pass, and moves or drops some.
-    fn adapt(&mut self, queue: QueueId, trigger: Trigger) {
-        let Trigger::Arrival(id) = trigger else { return };
+    fn adapt(&mut self, queue: QueueId, id: DeliveryId) {
         self.seen.insert(id);
         let verdict = [(3, Edit::MoveFront(id)), (5, Edit::Drop(id))];
         let place = self.seen.len() % 7;
         let operations =
             verdict.into_iter().filter(|(at, _)| *at == place).map(|(_, edit)| edit).collect();
-        self.node.handle(self.now, Input::Edits { queue, generation: 0, operations });
+        self.node.handle(self.now, Input::Edits { queue, operations });
     }
 
     /// The log makes safe what it has; false if there was nothing.
@@ -228,7 +226,7 @@ impl Wire {
         let Cut { path, id, range, size, .. } = cut.clone();
         assert!(range.start <= range.end && range.end <= size, "{cut:?}");
         assert!(range.start < range.end || size == 0, "an empty cut: {cut:?}");
-        assert!(self.node.record(id).is_some_and(|record| record.body.is_ready()), "{cut:?}");
+        assert!(self.node.record(id).is_some(), "{cut:?}");
         let begun = self.begun.remove(&path).unwrap_or((id, 0));
         assert_eq!(begun, (id, range.start), "what is begun on a path is finished first");
         match cut.is_last() {

@@ -28,8 +28,6 @@ pub const CUT_MIN: Size = Size(1400);
 pub const CUT_MAX: Size = Size(256 * 1024);
 /// Time on the wire of one cut: the longest that an urgent record waits for a large one.
 pub const CUT_TIME: Duration = Duration::from_millis(8);
-/// Records that may be under preparation at once, per node.
-pub const PREPARING_MAX: usize = 64;
 /// Records that endpoints may transform at once, per node.
 pub const TRANSFORMING_MAX: usize = 256;
 /// Records that wait for another script, after one has failed on them: their bytes count like those of all others.

@@ -80,62 +80,9 @@ pub struct Token(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeliveryId(pub u64);
 
-/// Place of a stored record in the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LogPosition(pub u64);
-
-/// A frame that the driver holds and can encode to a rung.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FrameId(pub u64);
-
-/// Work that the driver does for core: a load, an encoding, a transformation, an operator.
+/// Work that the driver does for the node: a transformation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkId(pub u64);
-
-/// A record's payload, where it is now, and how large it is or will be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
-    /// In memory; its size is exact.
-    Resident(Bytes),
-    /// In the log; `size` is exact.
-    Stored {
-        /// Where the log has it.
-        position: LogPosition,
-        /// Payload bytes.
-        size: Size,
-    },
-    /// A frame whose rung is not chosen yet; `size` is an estimate.
-    Frame {
-        /// The driver's frame.
-        frame: FrameId,
-        /// Payload bytes at the rung that is likely.
-        size: Size,
-    },
-    /// Under work in the driver; `size` is an estimate.
-    Pending {
-        /// The work that makes it resident.
-        work: WorkId,
-        /// Payload bytes expected.
-        size: Size,
-    },
-}
-
-impl Body {
-    /// Payload bytes, exact for `Resident` and `Stored`.
-    pub fn size(&self) -> Size {
-        match self {
-            Body::Resident(bytes) => Size(bytes.len() as u64),
-            Body::Stored { size, .. } | Body::Frame { size, .. } | Body::Pending { size, .. } => {
-                *size
-            }
-        }
-    }
-
-    /// Whether a path can take it now.
-    pub fn is_ready(&self) -> bool {
-        matches!(self, Body::Resident(_))
-    }
-}
 
 /// What a record carries beside key and payload (MQTT user properties, content type, ...), in the
 /// sender's order. Cheap to clone; empty costs nothing.
@@ -176,7 +123,7 @@ pub struct Offered {
     /// What travels beside the payload.
     pub properties: Properties,
     /// The payload.
-    pub body: Body,
+    pub payload: Bytes,
     /// When the input had read its last byte; residence counts from here.
     pub read_at: Time,
     /// When the source says it was made: nanoseconds since the Unix epoch.
@@ -338,7 +285,7 @@ pub struct Record {
     /// What travels beside the payload.
     pub properties: Properties,
     /// The payload.
-    pub body: Body,
+    pub payload: Bytes,
     /// Arrival on the node's monotonic clock.
     pub arrived: Time,
     /// Arrival + latency bound.
@@ -352,7 +299,7 @@ pub struct Record {
 impl Record {
     /// Bytes as bounds count them: key, properties and payload.
     pub fn size(&self) -> Size {
-        Size(self.key.len() as u64) + self.properties.size() + self.body.size()
+        Size(self.key.len() as u64) + self.properties.size() + Size(self.payload.len() as u64)
     }
 }
 

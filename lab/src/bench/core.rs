@@ -14,7 +14,7 @@ use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_node::rules::{Rule, Rules};
 use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{Classes, default_classes};
-use tidegate_types::record::{Body, DeliveryId, Offered, Properties, SourceId, Token};
+use tidegate_types::record::{DeliveryId, Offered, Properties, SourceId, Token};
 use tidegate_types::units::{Size, Time};
 
 use super::figure;
@@ -153,7 +153,7 @@ impl Bench {
                 token: number.is_multiple_of(2).then_some(Token(number)),
                 key: self.keys[source as usize % 3].clone(),
                 properties: Properties::default(),
-                body: Body::Resident(self.payload.clone()),
+                payload: self.payload.clone(),
                 read_at: self.now,
                 source_unix_ns: None,
                 ttl: None,

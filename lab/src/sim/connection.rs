@@ -255,7 +255,6 @@ impl Connection {
             in_flight: Size(self.handed - self.delivered),
             unsent: Size(self.waiting()),
             lost: Size(self.lost),
-            app_limited: false,
         };
         (rtt.is_some().then_some(sample), again)
     }

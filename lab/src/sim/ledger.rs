@@ -127,8 +127,8 @@ impl Ledger {
         }
         // The sources of the lab say when a record came to its first node.
         let arrived = record.source_unix_ns.map_or(record.arrived, Time::from_nanos);
-        let payload = record.body.size().0;
-        let value = value_in(&record.body);
+        let payload = record.payload.len() as u64;
+        let value = value_in(&record.payload);
         self.open.insert(id, Open { load, seq, arrived, payload, value, left: size, again, path });
     }
 

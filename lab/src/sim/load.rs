@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_types::record::{Body, Offered, Properties, SourceId, Token};
+use tidegate_types::record::{Offered, Properties, SourceId, Token};
 use tidegate_types::units::Time;
 
 use super::random::Random;
@@ -99,14 +99,14 @@ impl Load {
         let size = self.random.between(self.spec.size.0.0, self.spec.size.1.0);
         self.offered += 1;
         let payload = &self.payloads[(self.offered * self.offered / 3 % PAYLOADS) as usize];
-        let body = Body::Resident(payload.slice(..(size as usize).min(payload.len())));
-        self.unanswered.insert(self.offered, (now, value_in(&body)));
+        let payload = payload.slice(..(size as usize).min(payload.len()));
+        self.unanswered.insert(self.offered, (now, value_in(&payload)));
         Offered {
             source: self.source,
             token: Some(Token(self.offered)),
             key: Bytes::from(self.spec.key.clone()),
             properties: Properties::default(),
-            body,
+            payload,
             read_at: now,
             source_unix_ns: None,
             ttl: None,
@@ -124,8 +124,7 @@ fn payload(value: u64, size: usize) -> Bytes {
 }
 
 /// What a record carries: the first two bytes of its payload.
-pub(super) fn value_in(body: &Body) -> i64 {
-    let Body::Resident(payload) = body else { return 0 };
+pub(super) fn value_in(payload: &[u8]) -> i64 {
     payload.iter().take(2).fold(0, |value, byte| value << 8 | i64::from(*byte))
 }
 
@@ -148,7 +147,7 @@ mod tests {
         let mut next = Some(load.first());
         while let Some(now) = next {
             let (offers, after) = load.offer(now);
-            assert!(offers.iter().all(|offer| (100..=200).contains(&offer.body.size().0)));
+            assert!(offers.iter().all(|offer| (100..=200).contains(&offer.payload.len() as u64)));
             next = after;
         }
         load.offered
@@ -178,7 +177,7 @@ mod tests {
         let mut values = Vec::new();
         while let Some(now) = next {
             let (offers, after) = load.offer(now);
-            values.extend(offers.iter().map(|offer| value_in(&offer.body)));
+            values.extend(offers.iter().map(|offer| value_in(&offer.payload)));
             next = after;
         }
         (1..=4).for_each(|token| load.answered(Token(token), token != 2));

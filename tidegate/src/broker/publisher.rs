@@ -11,7 +11,7 @@ use tidegate_link::envelope::Envelope;
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Account, Kind, Reservation};
 use tidegate_types::class::ClassId;
-use tidegate_types::record::{Body, Offered};
+use tidegate_types::record::Offered;
 use tidegate_types::units::Time;
 
 use super::hub::Hub;
@@ -377,11 +377,7 @@ fn wants_retain(record: &Offered) -> bool {
 }
 
 fn message(record: &Offered, qos: u8, retain: bool, way: &Way) -> Message {
-    let payload = match &record.body {
-        Body::Resident(bytes) => bytes.clone(),
-        // No input offers anything else.
-        _ => Bytes::new(),
-    };
+    let payload = record.payload.clone();
     Message {
         topic: record.key.clone(),
         payload,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tidegate_node::adapt::Otherwise;
+use tidegate_node::io::Otherwise;
 use tidegate_types::units::Size;
 
 use super::units::{ByteSize, Period};

@@ -72,7 +72,7 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tidegate_types::record::{Body, Offered, Properties, Token};
+    use tidegate_types::record::{Offered, Properties, Token};
 
     use super::*;
     use crate::assemble::node_options;
@@ -96,7 +96,7 @@ mod tests {
             token: Some(Token(1)),
             key: Bytes::from_static(b"alarms"),
             properties: Properties::default(),
-            body: Body::Resident(Bytes::from(vec![0; 30_000])),
+            payload: Bytes::from(vec![0; 30_000]),
             read_at: source.now(),
             source_unix_ns: Some(unix_ns() - 1_000_000_000),
             ttl: None,

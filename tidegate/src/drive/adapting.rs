@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use tidegate_node::io::{Control, Input, PrepareError, QueueId, Trigger};
-use tidegate_types::record::WorkId;
+use tidegate_node::io::{Control, Input, QueueId};
+use tidegate_types::record::{DeliveryId, WorkId};
 use tidegate_types::units::Time;
 use tokio::sync::mpsc;
 
@@ -69,9 +69,9 @@ impl Adapting {
     }
 
     /// Runs the script of a queue, and tells the node what came of it.
-    pub(crate) fn run(&mut self, node: &mut Seat, now: Time, queue: QueueId, trigger: Trigger) {
+    pub(crate) fn run(&mut self, node: &mut Seat, now: Time, queue: QueueId, id: DeliveryId) {
         let begun = Instant::now();
-        let ran = self.scripts.run(node, moment(now), queue, trigger);
+        let ran = self.scripts.run(node, moment(now), queue, id);
         self.take(node, now, ran);
         self.spend(begun);
     }
@@ -116,25 +116,24 @@ impl Adapting {
     }
 
     /// Has an endpoint work on a payload; its answer, or that there is none, goes to the node.
-    pub(crate) fn transform(&self, work: WorkId, endpoint: u16, body: Option<Bytes>) {
+    pub(crate) fn transform(&self, work: WorkId, endpoint: u16, payload: Option<Bytes>) {
         let (arrivals, postman, board) =
             (self.arrivals.clone(), self.postman.clone(), self.board());
         let known = self.scripts.endpoint(endpoint);
         let known = known.map(|(script, to)| (script.id(), script.spec().timeout, to.clone()));
         tokio::spawn(async move {
-            let result = match (known, body) {
-                (Some((id, timeout, to)), Some(body)) => {
-                    let answer = postman.ask(&to, body, timeout).await;
+            let payload = match known.zip(payload) {
+                Some(((id, timeout, to), payload)) => {
+                    let answer = postman.ask(&to, payload, timeout).await;
                     board.note_endpoint(id, answer.is_ok());
-                    answer.map_err(|error| {
-                        tracing::debug!(endpoint = %to, "the original goes: {error}");
-                        PrepareError::TimedOut
-                    })
+                    let failed =
+                        |error| tracing::debug!(endpoint = %to, "the original goes: {error}");
+                    answer.map_err(failed).ok()
                 }
-                _ => Err(PrepareError::TimedOut),
+                None => None,
             };
             // A send fails only when the loop has ended already.
-            let _ = arrivals.send(Arrival::Input(Input::Prepared { work, result })).await;
+            let _ = arrivals.send(Arrival::Input(Input::Transformed { work, payload })).await;
         });
     }
 
@@ -162,7 +161,7 @@ mod tests {
 
     use tidegate_node::io::{Output, PathState};
     use tidegate_node::rules::ScriptId;
-    use tidegate_types::record::{Body, Offered, Properties, SourceId};
+    use tidegate_types::record::{Offered, Properties, SourceId};
     use tidegate_types::units::Size;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -181,7 +180,7 @@ mod tests {
             token: None,
             key: Bytes::from_static(b"t"),
             properties: Properties::default(),
-            body: Body::Resident(Bytes::from_static(b"x")),
+            payload: Bytes::from_static(b"x"),
             read_at: Time::from_millis(5),
             source_unix_ns: None,
             ttl: None,
@@ -208,8 +207,8 @@ mod tests {
             while !adapting.is_turn_over()
                 && let Some(output) = seat.poll(now)
             {
-                if let Output::RunScript { queue, trigger } = output {
-                    adapting.run(&mut seat, now, queue, trigger);
+                if let Output::RunScript { queue, delivery } = output {
+                    adapting.run(&mut seat, now, queue, delivery);
                     of_this_turn += 1;
                 }
             }
@@ -235,8 +234,8 @@ mod tests {
             while !adapting.is_turn_over()
                 && let Some(output) = seat.poll(now)
             {
-                if let Output::RunScript { queue, trigger } = output {
-                    adapting.run(seat, now, queue, trigger);
+                if let Output::RunScript { queue, delivery } = output {
+                    adapting.run(seat, now, queue, delivery);
                     runs += 1;
                 }
             }
@@ -260,7 +259,7 @@ mod tests {
         }
         while let Some(order) = port.orders.recv().await {
             let Order::Transmit(cut) = order else { continue };
-            let Body::Resident(payload) = cut.record.body.clone() else { panic!() };
+            let payload = cut.record.payload.clone();
             let is_last = cut.end >= cut.size;
             let sent = port.feedback.sent(cut.id, Size(cut.end - cut.start)).await;
             if sent.is_err() || !is_last {

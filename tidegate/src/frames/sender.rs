@@ -12,7 +12,7 @@ use prost::Message;
 use tidegate_frames::piece::{FRAME_MAX, HEAD, PIECES_MAX, Piece};
 use tidegate_frames::site::Site;
 use tidegate_frames::{ControllerName, Flow, FlowCounts, Gains};
-use tidegate_types::record::{Body, Offered, Properties, Token};
+use tidegate_types::record::{Offered, Properties, Token};
 use tidegate_types::units::Time;
 use tokio::sync::{mpsc, watch};
 
@@ -82,7 +82,7 @@ impl Pieces {
                 token: Some(Token(self.last)),
                 key: self.topic.clone(),
                 properties: Properties::default(),
-                body: Body::Resident(payload),
+                payload,
                 read_at,
                 source_unix_ns: Some(frame),
                 ttl,

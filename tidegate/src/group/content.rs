@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use tidegate_broker::Message;
 use tidegate_link::envelope::Envelope;
-use tidegate_types::record::{Body, Identity, Offered, Origin, StreamId};
+use tidegate_types::record::{Identity, Offered, Origin, StreamId};
 use tidegate_types::units::Time;
 
 fn packed(qos: u8, envelope: &Envelope) -> Bytes {
@@ -29,11 +29,7 @@ pub(super) fn origin(content: &Bytes) -> Option<Arc<str>> {
 
 /// A record for its owner, under the name that it keeps.
 pub(super) fn of_record(now: Time, qos: u8, record: &Offered, identity: Identity) -> Bytes {
-    let payload = match &record.body {
-        Body::Resident(bytes) => bytes.clone(),
-        // No input offers anything else.
-        _ => Bytes::new(),
-    };
+    let payload = record.payload.clone();
     let gone = now.since(record.read_at);
     packed(
         qos,

@@ -12,7 +12,7 @@ use tidegate_broker::Message;
 use tidegate_cluster::moves::UnitId;
 use tidegate_stream::pool::Limits;
 use tidegate_stream::{Content, Discipline, Fault, Item, LaneId, OperatorId, Pool};
-use tidegate_types::record::{Body, Offered, Properties};
+use tidegate_types::record::{Offered, Properties};
 use tidegate_types::units::Time;
 use tokio::sync::Notify;
 
@@ -290,7 +290,7 @@ fn publish(
         token: None,
         key: topic,
         properties: Properties::default(),
-        body: Body::Resident(item.into_payload()),
+        payload: item.into_payload(),
         read_at: message.arrived,
         source_unix_ns: message.source_unix_ns,
         ttl: message.expires.map(|at| at.since(message.arrived)),

@@ -117,7 +117,7 @@ fn record(topic: &str, payload: String, now: Time) -> tidegate_types::record::Of
         token: None,
         key: topic.as_bytes().to_vec().into(),
         properties: tidegate_types::record::Properties::default(),
-        body: tidegate_types::record::Body::Resident(payload.into()),
+        payload: payload.into(),
         read_at: now,
         source_unix_ns: None,
         ttl: None,

@@ -218,7 +218,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
         self.input.reserve(READ);
         let read = self.stream.try_read(&mut self.input);
         // TLS answers by itself.
-        self.count(true);
+        self.count();
         match read {
             Ok(0) => return Err(ProtocolError::Closed("without a word".into()).into()),
             Ok(_) => {}
@@ -264,8 +264,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
     async fn write(&mut self, ready: io::Result<()>) -> Result<(), End> {
         ready?;
         let written = self.stream.try_write(self.outgoing.bytes());
-        let is_all = matches!(written, Ok(bytes) if bytes == self.outgoing.bytes().len());
-        self.count(is_all && self.orders.is_empty());
+        self.count();
         let bytes = match written {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -282,7 +281,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
     }
 
     /// Tells the gauge what went to the kernel, TLS's own bytes with it, for the kernel counts them too.
-    fn count(&mut self, is_last: bool) {
+    fn count(&mut self) {
         let bytes = self.stream.handed() - self.counted;
         if bytes == 0 {
             return;
@@ -291,7 +290,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
         if !self.gauge.is_in_flight() {
             self.next_sample = Instant::now() + SAMPLE_PERIOD;
         }
-        self.gauge.wrote(self.now(), bytes as usize, is_last);
+        self.gauge.wrote(self.now(), bytes as usize);
     }
 
     async fn sample(&mut self) -> Result<(), End> {

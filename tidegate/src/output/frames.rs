@@ -2,7 +2,7 @@
 //! again here. Nothing waits here but replays, whose subscribers take every frame.
 
 use tidegate_node::io::{PathState, Refusal};
-use tidegate_types::record::{Body, DeliveryId, DropReason};
+use tidegate_types::record::{DeliveryId, DropReason};
 use tidegate_types::units::Size;
 
 use crate::frames::{Delivery, Shelf};
@@ -52,11 +52,8 @@ impl Output {
         if end < size {
             return Ok(());
         }
-        let Body::Resident(payload) = &record.body else {
-            return self.refuse(id, "no bytes").await;
-        };
         let now = self.feedback.now();
-        match self.shelf.piece(now, &record.identity.origin.node, payload.clone()) {
+        match self.shelf.piece(now, &record.identity.origin.node, record.payload.clone()) {
             Ok(None) => self.feedback.confirmed(vec![id]).await,
             Ok(Some(delivery)) if delivery.may_wait() => {
                 tokio::spawn(wait(delivery, self.feedback.clone(), id));

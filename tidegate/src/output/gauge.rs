@@ -17,8 +17,6 @@ struct Mark {
     /// Bytes handed over so far, this write included.
     end: u64,
     at: Time,
-    /// Nothing more stood behind it.
-    app_limited: bool,
 }
 
 /// Counts what was handed to one connection, and when.
@@ -45,13 +43,13 @@ impl Gauge {
         self.before_up = self.handed;
     }
 
-    /// So many bytes were written; `app_limited`: nothing more stood behind them.
-    pub(super) fn wrote(&mut self, now: Time, bytes: usize, app_limited: bool) {
+    /// So many bytes were written.
+    pub(super) fn wrote(&mut self, now: Time, bytes: usize) {
         self.handed += bytes as u64;
         if self.marks.len() == MARKS_MAX {
             self.marks.pop_back();
         }
-        self.marks.push_back(Mark { end: self.handed, at: now, app_limited });
+        self.marks.push_back(Mark { end: self.handed, at: now });
     }
 
     /// Whether the far end has not acknowledged everything.
@@ -83,7 +81,6 @@ impl Gauge {
             in_flight: Size(self.handed - acked - login_left),
             unsent: Size(info.unsent.min(self.handed - acked)),
             lost: Size(info.resent),
-            app_limited: mark.is_some_and(|mark| mark.app_limited),
         })
     }
 }
@@ -100,19 +97,19 @@ mod tests {
     fn round_trips_are_those_of_the_newest_acknowledged_byte() {
         let ms = Time::from_millis;
         let mut gauge = Gauge::new(&info(1));
-        gauge.wrote(ms(0), 50, true); // login
+        gauge.wrote(ms(0), 50); // login
         gauge.up();
-        gauge.wrote(ms(10), 1000, false);
-        gauge.wrote(ms(20), 1000, true);
+        gauge.wrote(ms(10), 1000);
+        gauge.wrote(ms(20), 1000);
         assert!(gauge.sample(ms(21), &info(1)).is_none());
         let sample = gauge.sample(ms(40), &info(1 + 20)).unwrap();
         assert_eq!((sample.delivered, sample.in_flight), (Size(0), Size(2000)), "login only");
         let sample = gauge.sample(ms(60), &info(1 + 50 + 1000)).unwrap();
-        assert_eq!((sample.rtt, sample.app_limited), (Some(Duration::from_millis(50)), false));
+        assert_eq!(sample.rtt, Some(Duration::from_millis(50)));
         assert_eq!((sample.delivered, sample.in_flight), (Size(1000), Size(1000)));
         assert_eq!(sample.unsent, Size(5));
         let sample = gauge.sample(ms(70), &info(1 + 50 + 1600)).unwrap();
-        assert_eq!((sample.rtt, sample.app_limited), (Some(Duration::from_millis(50)), true));
+        assert_eq!(sample.rtt, Some(Duration::from_millis(50)));
         let sample = gauge.sample(ms(80), &info(1 + 50 + 2000)).unwrap();
         assert_eq!(sample.rtt, Some(Duration::from_millis(60)));
         assert_eq!((sample.in_flight, sample.unsent), (Size::ZERO, Size::ZERO));
@@ -123,7 +120,7 @@ mod tests {
     fn many_writes_merge() {
         let mut gauge = Gauge::new(&info(0));
         for _ in 0..10_000 {
-            gauge.wrote(Time::ZERO, 1, false);
+            gauge.wrote(Time::ZERO, 1);
         }
         assert_eq!(gauge.marks.len(), MARKS_MAX);
         let sample = gauge.sample(Time::from_millis(1), &info(10_000)).unwrap();

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes, BytesMut};
-use tidegate_types::record::{Body, DeliveryId, DropReason};
+use tidegate_types::record::{DeliveryId, DropReason};
 use tidegate_types::units::Size;
 
 use super::protocol::{Protocol, ProtocolError};
@@ -135,13 +135,10 @@ impl Outgoing {
         protocol: &mut P,
         order: &Transmit,
     ) -> Result<Open, DropReason> {
-        let Body::Resident(payload) = &order.record.body else {
-            return Err(DropReason::Unprepared);
-        };
         let before = self.bytes.len();
         protocol.begin(order, &mut self.bytes)?;
         let prefix = self.bytes.len() - before;
-        Ok(Open { id: order.id, payload: payload.clone(), taken: 0, prefix })
+        Ok(Open { id: order.id, payload: order.record.payload.clone(), taken: 0, prefix })
     }
 
     /// The node waits for every cut that it ordered, and takes a refusal after the last one only.

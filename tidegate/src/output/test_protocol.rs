@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use tidegate_node::io::Refusal;
 use tidegate_types::class::ClassId;
 use tidegate_types::record::{
-    Body, DeliveryId, DropReason, Identity, Origin, Properties, Record, StreamId,
+    DeliveryId, DropReason, Identity, Origin, Properties, Record, StreamId,
 };
 use tidegate_types::units::Time;
 
@@ -21,7 +21,7 @@ pub(super) fn record(seq: u64, payload: &[u8]) -> Record {
         identity: Identity { origin, stream: StreamId(12), seq },
         key: Bytes::from_static(b"plant/3/alarm"),
         properties: Properties::default(),
-        body: Body::Resident(Bytes::copy_from_slice(payload)),
+        payload: Bytes::copy_from_slice(payload),
         arrived: Time::from_millis(1000),
         deadline: Time::from_millis(1050),
         expires: None,
@@ -99,7 +99,7 @@ impl Protocol for Plain {
     }
 
     fn begin(&mut self, order: &Transmit, out: &mut BytesMut) -> Result<(), DropReason> {
-        if order.record.body == Body::Resident(Bytes::from_static(b"poison")) {
+        if order.record.payload == "poison" {
             return Err(DropReason::Oversize);
         }
         out.extend_from_slice(b"begin ");

@@ -334,9 +334,7 @@ impl Exchange<'_> {
 
 /// A body as the script left it.
 fn changed(gathered: Gathered, record: &Record, headers: &mut hyper::HeaderMap) -> Passing {
-    let tidegate_types::record::Body::Resident(data) = &record.body else {
-        return Passing::gathered(gathered);
-    };
+    let data = &record.payload;
     // What was handed to the hall comes back as the same piece of memory, unless it was replaced.
     let is_same = !gathered.is_whole()
         || (data.as_ptr() == gathered.data.as_ptr() && data.len() == gathered.data.len());

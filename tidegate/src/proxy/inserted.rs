@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::Request;
 use hyper::header::CONTENT_LENGTH;
-use tidegate_types::record::{Body, DeliveryId, DropReason};
+use tidegate_types::record::{DeliveryId, DropReason};
 use tokio::time::timeout;
 
 use super::answer::is_grpc;
@@ -31,13 +30,9 @@ impl Gate {
                 message::change_request(&mut parts, &record.properties);
                 message::change_path(&mut parts.uri, &record.key);
                 upgrade::strip(&mut parts.headers);
-                let data = match &record.body {
-                    Body::Resident(data) => data.clone(),
-                    _ => Bytes::new(),
-                };
                 parts.headers.remove(CONTENT_LENGTH);
                 let is_grpc = is_grpc(&parts.headers);
-                let request = Request::from_parts(parts, Passing::whole(data));
+                let request = Request::from_parts(parts, Passing::whole(record.payload.clone()));
                 let sending = upstream.send(request, None::<SocketAddr>, is_grpc);
                 match timeout(INSERTED_TIMEOUT, sending).await {
                     Ok(Ok(_)) => Ending::Answered,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_types::record::{Body, Offered, Properties, SourceId};
+use tidegate_types::record::{Offered, Properties, SourceId};
 use tidegate_types::units::{Rate, Size, Time};
 
 use super::ScriptSpec;
@@ -160,7 +160,7 @@ fn message() -> Offered {
         token: None,
         key: Bytes::from_static(b"t"),
         properties: Properties::default(),
-        body: Body::Resident(Bytes::from_static(&[b'x'; 200])),
+        payload: Bytes::from_static(&[b'x'; 200]),
         read_at: Time::ZERO,
         source_unix_ns: None,
         ttl: None,

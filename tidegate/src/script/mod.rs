@@ -23,8 +23,9 @@ pub mod vm;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_node::io::{QueueId, Trigger};
+use tidegate_node::io::QueueId;
 use tidegate_node::rules::ScriptId;
+use tidegate_types::record::DeliveryId;
 use tidegate_types::units::Time;
 
 use self::board::ScriptBoard;
@@ -132,19 +133,19 @@ impl Scripts {
         Some((script, script.transform.get(usize::from(number & 0xff))?))
     }
 
-    /// Runs the script of a queue.
+    /// Runs the script of a queue on a record that came.
     pub fn run(
         &mut self,
         seat: &mut Seat,
         moment: Moment,
         queue: QueueId,
-        trigger: Trigger,
+        delivery: DeliveryId,
     ) -> Ran {
         let mut ran = Ran::default();
         let Some(id) = seat.script_of(queue) else { return ran };
         let (_, place) = Side::split(id);
-        if let (Some(script), Trigger::Arrival(id)) = (self.all.get_mut(place), trigger) {
-            script.run(seat, moment, Call::Message(queue, id), &mut ran);
+        if let Some(script) = self.all.get_mut(place) {
+            script.run(seat, moment, Call::Message(queue, delivery), &mut ran);
             self.show(place);
         }
         ran

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mlua::{AnyUserData, Function, Value};
-use tidegate_node::adapt::{Otherwise, QueueFacts, Verdicts};
-use tidegate_node::io::{Control, Edit, Input, QueueId};
+use tidegate_node::adapt::{QueueFacts, Verdicts};
+use tidegate_node::io::{Control, Edit, Input, Otherwise, QueueId};
 use tidegate_node::rules::ScriptId;
 use tidegate_types::record::DeliveryId;
 use tidegate_types::units::Time;
@@ -201,7 +201,7 @@ impl Script {
                 self.fail(failure);
                 if let (Call::Message(queue, id), true) = (call, self.is_needed()) {
                     let operations = vec![Edit::Fail(id, self.otherwise)];
-                    ran.inputs.push(Input::Edits { queue, generation: 0, operations });
+                    ran.inputs.push(Input::Edits { queue, operations });
                 }
             }
         }

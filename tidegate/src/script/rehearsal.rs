@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use tidegate_capacity::LawName;
 use tidegate_node::io::{
-    Control, Destination, Edit, Input, Output, OutputId, PathId, PathSample, PathState,
-    PrepareError, PrepareTask, UplinkId,
+    Control, Destination, Edit, Input, Output, OutputId, PathId, PathSample, PathState, UplinkId,
 };
 use tidegate_node::node::Node;
 use tidegate_node::options::{NodeOptions, OptionsError, OutputOptions, UplinkOptions};
@@ -175,15 +174,15 @@ impl Rehearsal {
     fn poll(&mut self) {
         while let Some(output) = self.seat.poll(self.now) {
             match output {
-                Output::RunScript { queue, trigger } => {
+                Output::RunScript { queue, delivery } => {
                     let moment = self.moment();
-                    let ran = self.scripts.run(&mut self.seat, moment, queue, trigger);
+                    let ran = self.scripts.run(&mut self.seat, moment, queue, delivery);
                     self.take(ran);
                 }
                 Output::Transmit { path, id, range, .. } => self.transmit(path, id, range),
-                Output::Prepare { work, id, task: PrepareTask::Transform { endpoint } } => {
-                    let result = self.transform(id, endpoint);
-                    self.seat.handle(self.now, Input::Prepared { work, result });
+                Output::Transform { work, id, endpoint } => {
+                    let payload = self.transform(id, endpoint);
+                    self.seat.handle(self.now, Input::Transformed { work, payload });
                 }
                 _ => {}
             }
@@ -207,22 +206,22 @@ impl Rehearsal {
         for edit in operations {
             if let Some(record) = self.seat.record(edit.delivery()) {
                 let age = self.now.since(record.arrived);
-                let what = (record.key.clone(), age, record.body.size().0);
+                let what = (record.key.clone(), age, record.payload.len() as u64);
                 self.verdicts.push((self.now, edit.clone(), what));
             }
         }
     }
 
-    fn transform(&mut self, id: DeliveryId, endpoint: u16) -> Result<bytes::Bytes, PrepareError> {
+    fn transform(&mut self, id: DeliveryId, endpoint: u16) -> Option<bytes::Bytes> {
         let name = self.scripts.endpoint(endpoint).map(|(_, to)| to.to_string());
-        let body = self.seat.record(id).map(|record| record.body.clone());
-        if let (Some(name), Some(tidegate_types::record::Body::Resident(body))) = (name, body) {
+        let payload = self.seat.record(id).map(|record| record.payload.clone());
+        if let (Some(name), Some(payload)) = (name, payload) {
             if self.halves {
-                return Ok(body.slice(..body.len() / 2));
+                return Some(payload.slice(..payload.len() / 2));
             }
-            self.asked.push((name, body));
+            self.asked.push((name, payload));
         }
-        self.answer.clone().ok_or(PrepareError::TimedOut)
+        self.answer.clone()
     }
 
     fn transmit(&mut self, path: PathId, id: DeliveryId, range: std::ops::Range<u64>) {

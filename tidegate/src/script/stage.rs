@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mlua::{AnyUserData, Function, Lua};
-use tidegate_node::adapt::{Otherwise, QueueFacts, Verdicts};
-use tidegate_node::io::{Content, OutputId, QueueId};
+use tidegate_node::adapt::{QueueFacts, Verdicts};
+use tidegate_node::io::{Content, Otherwise, OutputId, QueueId};
 use tidegate_node::node::Node;
 use tidegate_node::rules::ScriptId;
+use tidegate_schedule::queue::Queues;
 use tidegate_types::record::{DeliveryId, Record};
 use tidegate_types::units::Time;
 
@@ -198,7 +199,7 @@ impl Stage {
 
     /// Records of a queue, as decided so far.
     pub(super) fn length(&self, queue: QueueId) -> Told<u64> {
-        Ok(self.verdicts.length(self.node()?, queue))
+        Ok(self.verdicts.length(self.node()?.waiting_queues(), queue))
     }
 
     /// A record that waited when the call began; `None` for another one. Fig. 9 looks at records that it has
@@ -219,30 +220,27 @@ impl Stage {
         if let Some(payload) = self.changed(id).and_then(|content| content.payload.clone()) {
             return Ok(Some(payload));
         }
-        Ok(self.record(queue, id)?.and_then(|record| match &record.body {
-            tidegate_types::record::Body::Resident(bytes) => Some(bytes.clone()),
-            _ => None,
-        }))
+        Ok(self.record(queue, id)?.map(|record| record.payload.clone()))
     }
 
     /// Counts a verdict, and gives what it is about.
-    fn decide(&mut self, verdict: Verdict) -> Told<(&mut Verdicts, &Node)> {
+    fn decide(&mut self, verdict: Verdict) -> Told<(&mut Verdicts, &Queues)> {
         self.node()?;
         self.effects.verdicts[verdict as usize] += 1;
         let node = self.node.as_deref().expect("looked at above");
-        Ok((&mut self.verdicts, node))
+        Ok((&mut self.verdicts, node.waiting_queues()))
     }
 
     fn waits(&self, queue: QueueId, id: DeliveryId) -> Told<bool> {
-        Ok(self.verdicts.is_waiting(self.node()?, queue, id))
+        Ok(self.verdicts.is_waiting(self.node()?.waiting_queues(), queue, id))
     }
 
     pub(super) fn drop(&mut self, queue: QueueId, id: DeliveryId) -> Told<u64> {
         if !self.waits(queue, id)? {
             return self.length(queue);
         }
-        let (verdicts, node) = self.decide(Verdict::Drop)?;
-        Ok(verdicts.drop(node, queue, id))
+        let (verdicts, queues) = self.decide(Verdict::Drop)?;
+        Ok(verdicts.drop(queues, queue, id))
     }
 
     pub(super) fn insert(
@@ -254,8 +252,8 @@ impl Stage {
         if !self.waits(queue, after)? {
             return self.length(queue);
         }
-        let (verdicts, node) = self.decide(Verdict::Insert)?;
-        Ok(verdicts.insert(node, queue, after, content))
+        let (verdicts, queues) = self.decide(Verdict::Insert)?;
+        Ok(verdicts.insert(queues, queue, after, content))
     }
 
     pub(super) fn redirect(&mut self, queue: QueueId, id: DeliveryId, to: &str) -> Told<()> {
@@ -265,8 +263,8 @@ impl Stage {
             return wrong(format!("no output {to:?}: there are {}", names.join(", ")));
         };
         if self.waits(queue, id)? {
-            let (verdicts, node) = self.decide(Verdict::Redirect)?;
-            verdicts.redirect(node, queue, id, OutputId(place as u16));
+            let (verdicts, queues) = self.decide(Verdict::Redirect)?;
+            verdicts.redirect(queues, queue, id, OutputId(place as u16));
         }
         Ok(())
     }
@@ -280,18 +278,18 @@ impl Stage {
         if self.waits(queue, id)? {
             let endpoint = endpoint_number(self.id, endpoint);
             let ordered = self.spec.ordered;
-            let (verdicts, node) = self.decide(Verdict::Transform)?;
-            verdicts.transform(node, queue, id, endpoint, ordered);
+            let (verdicts, queues) = self.decide(Verdict::Transform)?;
+            verdicts.transform(queues, queue, id, endpoint, ordered);
         }
         Ok(())
     }
 
     pub(super) fn move_to(&mut self, queue: QueueId, id: DeliveryId, is_front: bool) -> Told<()> {
         if self.waits(queue, id)? {
-            let (verdicts, node) = self.decide(Verdict::Move)?;
+            let (verdicts, queues) = self.decide(Verdict::Move)?;
             match is_front {
-                true => verdicts.move_to_front(node, queue, id),
-                false => verdicts.move_to_back(node, queue, id),
+                true => verdicts.move_to_front(queues, queue, id),
+                false => verdicts.move_to_back(queues, queue, id),
             }
         }
         Ok(())
@@ -305,8 +303,8 @@ impl Stage {
         known.key = content.key.clone().or(known.key.take());
         known.properties = content.properties.clone().or(known.properties.take());
         known.payload = content.payload.clone().or(known.payload.take());
-        let (verdicts, node) = self.decide(Verdict::Replace)?;
-        verdicts.replace(node, queue, id, content);
+        let (verdicts, queues) = self.decide(Verdict::Replace)?;
+        verdicts.replace(queues, queue, id, content);
         Ok(())
     }
 

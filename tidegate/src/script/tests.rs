@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use tidegate_node::io::OutputId;
-use tidegate_types::record::{Body, DropReason, Offered, Properties, SourceId};
+use tidegate_types::record::{DropReason, Offered, Properties, SourceId};
 use tidegate_types::units::{Rate, Size};
 
 use super::rehearsal::{Line, Rehearsal};
@@ -37,7 +37,7 @@ fn record(key: &str, payload: impl Into<Bytes>) -> Offered {
         token: None,
         key: Bytes::copy_from_slice(key.as_bytes()),
         properties: Properties::default(),
-        body: Body::Resident(payload.into()),
+        payload: payload.into(),
         read_at: Time::ZERO,
         source_unix_ns: None,
         ttl: None,
@@ -52,10 +52,7 @@ fn keys(rehearsal: &Rehearsal) -> Vec<String> {
 }
 
 fn payload(went: &rehearsal::Went) -> Bytes {
-    match &went.record.body {
-        Body::Resident(bytes) => bytes.clone(),
-        other => panic!("{other:?}"),
-    }
+    went.record.payload.clone()
 }
 
 fn dropped(rehearsal: &Rehearsal) -> u64 {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use tidegate_node::io::{Edit, Trigger};
-use tidegate_types::record::{Body, DropReason, Offered, Properties, SourceId};
+use tidegate_node::io::Edit;
+use tidegate_types::record::{DropReason, Offered, Properties, SourceId};
 use tidegate_types::units::Time;
 
 use super::rehearsal::{Line, Rehearsal};
@@ -171,7 +171,7 @@ fn offered(key: Bytes, payload: Bytes) -> Offered {
         token: None,
         key,
         properties: Properties::default(),
-        body: Body::Resident(payload),
+        payload,
         read_at: Time::ZERO,
         source_unix_ns: None,
         ttl: None,
@@ -274,7 +274,7 @@ fn times(
     let mut times = Vec::new();
     for _ in 0..CALLS {
         let begun = Instant::now();
-        let _ = rehearsal.scripts.run(&mut rehearsal.seat, moment, queue, Trigger::Arrival(last));
+        let _ = rehearsal.scripts.run(&mut rehearsal.seat, moment, queue, last);
         times.push(begun.elapsed());
     }
     let script = rehearsal.scripts.get(tidegate_node::rules::ScriptId(0));

@@ -14,7 +14,7 @@ use tidegate::assemble::{self, Assembled};
 use tidegate::config::read;
 use tidegate::port::{Notice, Order, OutputPort};
 use tidegate_node::io::PathState;
-use tidegate_types::record::{Body, Offered, Properties, Token};
+use tidegate_types::record::{Offered, Properties, Token};
 use tidegate_types::units::Size;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -88,7 +88,7 @@ fn fill(folder: &Folder) {
                 token: Some(Token(number)),
                 key: "plant".into(),
                 properties: Properties::default(),
-                body: Body::Resident(payload.clone()),
+                payload: payload.clone(),
                 read_at: source.now(),
                 source_unix_ns: Some(number),
                 ttl: None,

@@ -11,7 +11,7 @@ use tidegate::input::replay::{
 };
 use tidegate::port::{Arrival, Clock, Intake, Notice};
 use tidegate_node::io::Input;
-use tidegate_types::record::{Body, Offered, RefuseReason, SourceId};
+use tidegate_types::record::{Offered, RefuseReason, SourceId};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -99,10 +99,7 @@ fn fast(files: Vec<ReplayFile>) -> ReplayOptions {
 }
 
 fn payload(record: &Offered) -> String {
-    match &record.body {
-        Body::Resident(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
-        other => panic!("not resident: {other:?}"),
-    }
+    String::from_utf8(record.payload.to_vec()).unwrap()
 }
 
 #[tokio::test]

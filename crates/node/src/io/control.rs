@@ -9,7 +9,7 @@ use tidegate_types::class::ClassId;
 use tidegate_types::record::{DeliveryId, SourceId};
 use tidegate_types::units::Rate;
 
-use super::{OutputId, QueueId, SessionId};
+use super::{OutputId, QueueId};
 use crate::rules::{RuleId, Rules};
 
 /// Orders from people, other nodes and the orchestrator.
@@ -94,18 +94,4 @@ pub enum Control {
     Reconsider,
     /// New rules; the stored backlog is re-classed.
     Rules(Arc<Rules>),
-    /// A local subscriber wants what matches.
-    Subscribe {
-        /// Who.
-        session: SessionId,
-        /// MQTT topic filter.
-        filter: Arc<str>,
-    },
-    /// A local subscriber no longer wants it.
-    Unsubscribe {
-        /// Who.
-        session: SessionId,
-        /// MQTT topic filter.
-        filter: Arc<str>,
-    },
 }

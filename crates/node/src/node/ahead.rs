@@ -9,32 +9,30 @@ use std::sync::Arc;
 
 use tidegate_types::record::{DeliveryId, Offered};
 
-use super::Node;
+use super::admission::Sources;
+use super::holdings::Holdings;
 
-impl Node {
-    /// The connection, stream and queue that each offer will probably go to.
-    pub(super) fn read_ahead_offers(&self, offers: &[Offered]) {
-        if offers.len() < 2 {
-            return;
-        }
-        let streams = offers.iter().filter_map(|offer| self.sources.get(offer.source)?.likely());
-        let queues = streams.flat_map(|stream| self.streams.get(stream).queues());
-        black_box(queues.map(|queue| self.queues.backlog_of(queue).live_records).sum::<u64>());
+/// The connection, stream and queue that each offer will probably go to.
+pub(super) fn offers(sources: &Sources, holdings: &Holdings, offers: &[Offered]) {
+    if offers.len() < 2 {
+        return;
     }
+    let streams = offers.iter().filter_map(|offer| sources.get(offer.source)?.likely());
+    let queues = streams.flat_map(|stream| holdings.stream(stream).queues());
+    black_box(queues.map(|queue| holdings.queues().backlog_of(queue).live_records).sum::<u64>());
+}
 
-    /// The delivery and the record of each handle, as far as they are known.
-    pub(super) fn read_ahead_deliveries(&self, ids: &[DeliveryId]) {
-        if ids.len() < 2 {
-            return;
-        }
-        let records = ids.iter().filter_map(|id| {
-            let record = self.queues.get((*id).into())?.record;
-            Some(&self.held.get(record)?.record)
-        });
-        // Of a record, the count of its owners, and what stands in its other cache lines.
-        let sizes = records.map(|record| {
-            Arc::strong_count(record) + record.key.len() + record.body.size().0 as usize
-        });
-        black_box(sizes.sum::<usize>());
+/// The delivery and the record of each handle, as far as they are known.
+pub(super) fn deliveries(holdings: &Holdings, ids: &[DeliveryId]) {
+    if ids.len() < 2 {
+        return;
     }
+    let records = ids.iter().filter_map(|id| {
+        let record = holdings.delivery((*id).into())?.record;
+        Some(&holdings.record(record)?.record)
+    });
+    // Of a record, the count of its owners, and what stands in its other cache lines.
+    let sizes =
+        records.map(|record| Arc::strong_count(record) + record.key.len() + record.payload.len());
+    black_box(sizes.sum::<usize>());
 }

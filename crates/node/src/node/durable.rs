@@ -1,273 +1,47 @@
-//! Durable acceptance: a record goes to its queues and to the log at the same time, its sender is told
-//! when the log has it, and its fates follow it there.
+//! Records between memory and the log: what the log has taken or refused, what leaves memory for it, what is
+//! read back.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use tidegate_log::{
-    Checkpoint, Chunk, Destinations, Entry, LoggedRecord, Run, SegmentId, StreamName, StreamState,
-};
-use tidegate_schedule::queue::{DeliveryKey, RecordKey};
-use tidegate_types::record::{Body, DropReason, Fate, Record, RefuseReason, StreamId};
+use tidegate_log::{Destinations, Fetched, LoggedRecord, Run, SegmentId, WallTime};
+use tidegate_schedule::queue::RecordKey;
+use tidegate_types::record::{DropReason, Fate, RefuseReason, StreamId};
 use tidegate_types::units::{Size, Time};
 
 use super::Node;
-use super::sessions::Taken;
-use super::sources::ReplyTo;
-use super::streams::StreamKey;
-use super::unappended::{Left, Unappended};
+use super::durability::{Next, Promise, Stored, StoredRun, Unappended};
+use super::holdings::{Holdings, Logged, Owed, ReadBack, StreamKey, all_of};
 use crate::io::{Event, OutputId};
+use crate::rules::{Discipline, RuleId};
 
-/// A delivery of a durable record that has no fate yet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Leg {
-    pub(super) delivery: DeliveryKey,
-    /// Which of the log's destinations it serves.
-    pub(super) destinations: Destinations,
-}
-
-/// Where the log has a record, or will have it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Logged {
-    pub(super) stream: StreamId,
-    pub(super) seq: u64,
-    pub(super) segment: SegmentId,
-    /// Number of its append; 0 for one that was read back.
-    pub(super) number: u64,
-}
-
-/// The destinations of some legs.
-pub(super) fn all_of(legs: &[Leg]) -> Destinations {
-    legs.iter().fold(Destinations::NONE, |all, leg| all | leg.destinations)
-}
-
-/// The bit of an output.
-pub(super) fn bit_of(output: OutputId) -> Destinations {
-    Destinations::one(usize::from(output.0))
-}
-
+/// The log answers.
 impl Node {
-    /// Asks the log to take a record that is held, if its body is here.
-    pub(super) fn append(&mut self, key: RecordKey, reply: Option<ReplyTo>) {
-        let held = &mut self.held[key];
-        let owed = held.owed.get_or_insert_default();
-        if !held.record.body.is_ready() {
-            owed.reply = reply;
-            return;
-        }
-        let (destinations, seq) = (all_of(&owed.legs), owed.seq);
-        let (stream, size, record) = (held.stream, held.size, held.record.clone());
-        self.open_segment(stream);
-        let taken = self.take_packet(reply);
-        let entry = self.logged_record(stream, seq, &record, destinations, taken);
-        let Some(store) = &mut self.store else { return };
-        let number = store.push(entry, Unappended::Held { record: key, size, reply, taken });
-        let stream = self.streams.get(stream).id;
-        let logged = Logged { stream, seq, segment: store.segment(), number };
-        if let Some(owed) = &mut self.held[key].owed {
-            owed.logged = Some(logged);
-        }
-    }
-
-    /// Asks the log to take a record that only it is to hold.
-    pub(super) fn append_left(
-        &mut self,
-        stream: StreamKey,
-        seq: u64,
-        record: &Record,
-        size: Size,
-        reply: Option<ReplyTo>,
-        again: bool,
-    ) {
-        let rule_id = self.streams.get(stream).rule;
-        let rule = self.options.rules.get(rule_id);
-        let destinations =
-            rule.to.iter().fold(Destinations::NONE, |all, &output| all | bit_of(output));
-        self.open_segment(stream);
-        let taken = self.take_packet(reply);
-        let entry = self.logged_record(stream, seq, record, destinations, taken);
-        let Some(store) = &mut self.store else { return };
-        let (id, segment, rule) = (self.streams.get(stream).id, store.segment(), rule_id);
-        let left = Left { stream, id, seq, destinations, again, segment, size, rule, reply, taken };
-        store.push(entry, Unappended::Left(left.into()));
-        self.backlog.deliveries += u64::from(destinations.count());
-    }
-
-    /// A record as the log keeps it.
-    fn logged_record(
-        &self,
-        key: StreamKey,
-        seq: u64,
-        record: &Record,
-        destinations: Destinations,
-        taken: Option<Taken>,
-    ) -> Entry {
-        let stream = self.streams.get(key);
-        let class = self.options.rules.get(stream.rule).class;
-        let identity = &record.identity;
-        let is_own = identity.origin == self.log_origin && identity.stream == stream.id;
-        let payload = match &record.body {
-            Body::Resident(payload) => payload.clone(),
-            _ => unreachable!("only a body that is here goes to the log"),
-        };
-        Entry::Record(Box::new(LoggedRecord {
-            stream: stream.id,
-            seq,
-            destinations,
-            arrived: record.arrived,
-            deadline: record.deadline,
-            expires: record.expires,
-            wall: self.store.as_ref().and_then(|store| store.wall_at(record.arrived)),
-            source_unix_ns: record.source_unix_ns,
-            class: self.options.classes.spec(class).name.clone(),
-            key: record.key.clone(),
-            properties: record.properties.clone(),
-            payload,
-            foreign: (!is_own).then(|| identity.clone()),
-            packet: taken.map(|taken| taken.packet),
-        }))
-    }
-
-    /// Makes sure that an entry about a stream can follow: begins a segment if one is due, and names the
-    /// stream if the log does not know it.
-    fn open_segment(&mut self, key: StreamKey) {
-        self.begin_if_due();
-        let stream = self.streams.get(key);
-        if stream.is_named {
-            return;
-        }
-        let name = self.name_of(key);
-        self.streams.get_mut(key).is_named = true;
-        if let Some(store) = &mut self.store {
-            store.push(Entry::Stream(name), Unappended::Other);
-        }
-    }
-
-    pub(super) fn begin_if_due(&mut self) {
-        if self.store.as_ref().is_some_and(|store| store.is_segment_due()) {
-            let checkpoint = self.checkpoint();
-            let promises = self.sessions.written();
-            if let Some(store) = &mut self.store {
-                store.begin(checkpoint, promises);
-            }
-        }
-    }
-
-    fn name_of(&self, key: StreamKey) -> StreamName {
-        let stream = self.streams.get(key);
-        let rule = self.options.rules.get(stream.rule).name.clone();
-        StreamName { stream: stream.id, rule, source: stream.name.clone() }
-    }
-
-    /// All that the log must know to forget what is before: every stream that it has heard of, and every
-    /// record without a fate.
-    fn checkpoint(&self) -> Checkpoint {
-        let mut live: BTreeMap<StreamId, BTreeMap<SegmentId, Chunk>> = BTreeMap::new();
-        for held in self.held.values() {
-            let Some(owed) = &held.owed else { continue };
-            let Some(Logged { stream, seq, segment, .. }) = owed.logged else { continue };
-            let chunk = live.entry(stream).or_default().entry(segment).or_default();
-            chunk.add(seq, all_of(&owed.legs), held.size);
-        }
-        for left in self.left_on_the_way() {
-            let chunk = live.entry(left.id).or_default().entry(left.segment).or_default();
-            chunk.add(left.seq, left.destinations, left.size);
-        }
-        for (&id, segment, chunk) in self.backlog.chunks() {
-            let all = live.entry(id).or_default().entry(segment).or_default();
-            all.bytes += chunk.bytes;
-            chunk.runs.iter().for_each(|run| all.runs.add(run));
-        }
-        let mut streams = BTreeMap::new();
-        for (key, stream) in self.streams.all().filter(|(_, stream)| stream.is_named) {
-            streams.insert(stream.id, (self.name_of(key), stream.seq));
-        }
-        for (&id, (name, last_seq)) in &self.backlog.names {
-            if live.contains_key(&id) {
-                streams.entry(id).or_insert((name.clone(), *last_seq));
-            }
-        }
-        let state = |(id, (name, last_seq)): (StreamId, (StreamName, u64))| {
-            let live = live.remove(&id).unwrap_or_default().into_iter().collect();
-            StreamState { name, last_seq, live }
-        };
-        let streams = streams.into_iter().map(state).collect();
-        debug_assert!(live.is_empty(), "every record is of a stream that is known: {live:?}");
-        let (last_stream, clients) = (self.streams.last_id(), self.sessions.states());
-        Checkpoint { last_stream, streams, clients, ..Checkpoint::default() }
-    }
-
-    fn left_on_the_way(&self) -> impl Iterator<Item = &Left> {
-        let unappended = self.store.iter().flat_map(|store| store.unappended.values());
-        unappended.filter_map(|what| match what {
-            Unappended::Left(left) => Some(&**left),
-            _ => None,
-        })
-    }
-
-    /// A delivery has its fate, and perhaps by a neighbour: the log must know.
-    pub(super) fn log_fate(
-        &mut self,
-        now: Time,
-        key: RecordKey,
-        delivery: DeliveryKey,
-        (fate, by): (Fate, Option<Arc<str>>),
-    ) {
-        let Some(owed) = &mut self.held[key].owed else { return };
-        let Some(place) = owed.legs.iter().position(|leg| leg.delivery == delivery) else { return };
-        let Leg { destinations, .. } = owed.legs.swap_remove(place);
-        let (Some(logged), Some(store)) = (owed.logged, &mut self.store) else { return };
-        let run = Run { first: logged.seq, last: logged.seq, destinations };
-        store.note_fate(now, logged.stream, run, (fate, by));
-        if owed.legs.is_empty() {
-            store.settle(logged.segment, 1);
-        }
-    }
-
-    /// Writes what the log is owed by now: fates, and after a failure the checkpoint that tries it.
-    pub(super) fn write_due(&mut self, now: Time) {
-        if !self.store.as_ref().is_some_and(|store| store.is_due(now)) {
-            return;
-        }
-        self.begin_if_due();
-        let Some(store) = &mut self.store else { return };
-        store.flush_fates();
-        if store.is_failing() {
-            store.probe();
-        }
-    }
-
     /// The log holds these: their senders may know.
     pub(super) fn appended(&mut self, upto: u64) {
-        while let Some((_, what)) = self.store.as_mut().and_then(|store| store.next_appended(upto))
-        {
+        while let Some(what) = self.durability.next_appended(upto) {
             match what {
                 Unappended::Checkpoint(segment, promises) => {
-                    self.store.iter_mut().for_each(|store| store.begun(segment));
-                    self.sessions.settled();
-                    promises.into_iter().for_each(|promise| self.keep_promise(promise));
+                    self.durability.checkpointed(segment);
+                    for promise in promises {
+                        self.keep_promise(promise);
+                    }
                 }
                 Unappended::Promise(promise) => self.keep_promise(*promise),
                 Unappended::Held { record, reply, .. } => {
                     self.let_go(record);
                     self.answer(reply, Ok(()));
                 }
-                Unappended::Left(left) => {
-                    self.answer(left.reply, Ok(()));
-                    let class = self.options.rules.get(left.rule).class;
-                    let to = self.backlog.add(&left, class);
-                    let count = u64::from(left.destinations.count());
-                    let stream = self.streams.get_mut(left.stream);
-                    stream.left -= count;
-                    stream.left_bytes -= left.size;
-                    self.count_left(left.stream, to, left.size, count);
+                Unappended::Stored(stored) => {
+                    self.answer(stored.reply, Ok(()));
+                    let class = self.options.rules.get(stored.rule).class;
+                    let to = self.durability.file(&stored, class);
+                    let deliveries = u64::from(stored.destinations.count());
+                    self.holdings.filed(stored.stream, to, deliveries, stored.size);
                 }
                 Unappended::Other => {}
             }
         }
         self.made_log_room();
-        if !self.is_log_failing() {
-            self.tell_of_log(false);
+        if !self.durability.is_failing() {
+            self.durability.tell_state(&mut self.outbox, false);
         }
         self.check_drained();
     }
@@ -275,120 +49,269 @@ impl Node {
     /// The log does not hold these. Senders are told that nothing is promised; what is queued stays so, for
     /// not all of them send again.
     pub(super) fn append_failed(&mut self, now: Time, appends: &[u64], reason: RefuseReason) {
-        let mut is_news = false;
+        let mut is_any_news = false;
         for &number in appends {
-            let Some(store) = &mut self.store else { return };
-            let failed = store.take_failed(now, number);
-            is_news |= failed.is_some() && store.is_failing();
+            let (failed, is_news) = self.durability.take_failed(now, number);
+            is_any_news |= is_news;
             match failed {
                 Some(Unappended::Held { record, reply, taken, .. }) => {
-                    self.sessions.untake(taken);
-                    let owed = self.held.get_mut(record).and_then(|held| held.owed.as_mut());
-                    let logged = owed.and_then(|owed| owed.logged.take());
-                    if let Some(logged) = logged {
-                        store.settle(logged.segment, 1);
-                    }
+                    self.durability.untake(taken);
+                    let is_held = self.unlogged(now, record);
                     // One that has its fates already needs no log.
-                    let is_held = self.held.contains_key(record);
-                    if self.waits_for_log(record) {
-                        self.withdraw(now, record);
-                    }
                     self.answer(reply, if is_held { Err(reason) } else { Ok(()) });
                 }
-                Some(Unappended::Left(left)) => {
-                    store.settle(left.segment, 1);
-                    self.sessions.untake(left.taken);
-                    self.answer(left.reply, Err(reason));
-                    let count = u64::from(left.destinations.count());
-                    self.backlog.deliveries -= count;
-                    self.forget_left(left.stream, left.size, count);
-                    self.tally.dropped(left.rule, count, DropReason::Storage);
-                }
-                Some(Unappended::Checkpoint(_, promises)) => self.sessions.failed(promises),
-                Some(Unappended::Promise(promise)) => self.sessions.failed([*promise]),
+                Some(Unappended::Stored(stored)) => self.unstored(*stored, reason),
+                Some(Unappended::Checkpoint(_, promises)) => self.durability.owe_promises(promises),
+                Some(Unappended::Promise(promise)) => self.durability.owe_promises([*promise]),
                 Some(Unappended::Other) | None => {}
             }
         }
-        if is_news {
-            self.tell_of_log(true);
+        if is_any_news {
+            self.durability.tell_state(&mut self.outbox, true);
         }
         self.made_log_room();
         self.check_drained();
     }
 
-    /// Whether a record must be in the log before it is sent, and is not yet.
-    pub(super) fn waits_for_log(&self, record: RecordKey) -> bool {
-        let owed = self.held.get(record).and_then(|held| held.owed.as_ref());
-        owed.is_some_and(|owed| owed.after_log)
+    /// A record did not get into the log; answers whether it is held. One that waits for the log leaves its
+    /// queues: its sender is refused and sends it again.
+    fn unlogged(&mut self, now: Time, record: RecordKey) -> bool {
+        let logged = self.holdings.owed_mut(record).and_then(|owed| owed.logged.take());
+        if let Some(logged) = logged {
+            self.durability.unlog(logged.segment);
+        }
+        let is_held = self.holdings.record(record).is_some();
+        if self.holdings.waits_for_log(record) {
+            for key in self.holdings.legs_of(record) {
+                self.holdings.take(key);
+                self.finish(now, key, Fate::Dropped(DropReason::Storage));
+            }
+        }
+        is_held
     }
 
-    pub(super) fn legs_of(&self, record: RecordKey) -> Vec<DeliveryKey> {
-        let owed = self.held.get(record).and_then(|held| held.owed.as_ref());
-        owed.into_iter().flat_map(|owed| &owed.legs).map(|leg| leg.delivery).collect()
+    /// A record that only the log was to hold did not get there.
+    fn unstored(&mut self, stored: Stored, reason: RefuseReason) {
+        let Stored { stream, segment, size, rule, reply, taken, destinations, .. } = stored;
+        self.durability.unlog(segment);
+        self.durability.untake(taken);
+        self.answer(reply, Err(reason));
+        let deliveries = u64::from(destinations.count());
+        self.holdings.stored_ended(stream, rule, deliveries, size, DropReason::Storage);
+        self.made_room(stream, true);
+        self.holdings.note_idle(stream);
     }
 
     /// The log has a record that waited for it.
     fn let_go(&mut self, record: RecordKey) {
-        if !self.waits_for_log(record) {
+        if !self.holdings.waits_for_log(record) {
             return;
         }
-        if let Some(owed) = &mut self.held[record].owed {
+        if let Some(owed) = self.holdings.owed_mut(record) {
             owed.after_log = false;
         }
-        self.legs_of(record).into_iter().for_each(|key| self.make_ready(key));
-    }
-
-    /// Takes a record out of its queues that the log does not have and that waited for it. Its sender is
-    /// refused and sends it again.
-    fn withdraw(&mut self, now: Time, record: RecordKey) {
-        for key in self.legs_of(record) {
-            self.queues.take(key);
-            self.finish(now, key, Fate::Dropped(DropReason::Storage));
+        for key in self.holdings.legs_of(record) {
+            self.holdings.make_ready(&self.options, key);
         }
     }
 
-    /// People hear when the log begins to fail, and when it works again.
-    fn tell_of_log(&mut self, is_failing: bool) {
-        let Some(store) = &mut self.store else { return };
-        if std::mem::replace(&mut store.is_told, is_failing) != is_failing {
-            self.report(Event::LogFailing(is_failing));
+    /// Streams that were full for want of room in the log go on, if it has much of it again.
+    pub(super) fn made_log_room(&mut self) -> bool {
+        let has_room = self.durability.has_much_room();
+        if has_room {
+            self.admission.made_log_room(&mut self.holdings, &mut self.outbox);
+        }
+        has_room
+    }
+}
+
+/// To the log only, and back.
+impl Node {
+    /// Takes a record out of memory that the log has: it is read back when there is room ahead.
+    pub(super) fn leave(&mut self, record: RecordKey) {
+        let Some(logged) = self.holdings.logged_of(record) else { return };
+        let left = self.holdings.leave(record);
+        self.durability.left_ahead(left.owed.ahead, left.held.size);
+        let rule = self.holdings.stream(left.held.stream).rule();
+        let class = self.options.rules.get(rule).class;
+        let destinations = (all_of(&left.owed.legs), left.may_be_there);
+        let (stream, size) = (left.held.stream, left.held.size);
+        let to = self.durability.put_back(&logged, stream, class, size, destinations);
+        self.holdings.count_left(&left, to);
+    }
+
+    /// Records are read back.
+    pub(super) fn fetched(&mut self, now: Time, fetched: Fetched) {
+        let Some(class) = self.durability.take_asked() else {
+            self.outbox.report(Event::Unsupported("records that nobody asked for"));
+            return;
+        };
+        if self.is_stopping {
+            // They stay in the log, and are sent after the next start.
+            return;
+        }
+        let Some(pass) = self.durability.pass_of(class) else { return };
+        for record in fetched.records {
+            self.take_up(now, pass.segment, record);
+        }
+        if self.durability.was_read(class, fetched.next, fetched.is_end) == Next::Missing {
+            // The log cannot find them: here they end.
+            let (segment, before) = (pass.segment, self.holdings.stored());
+            for id in self.durability.wanted(pass) {
+                while self.drop_stored(now, id, segment, u64::MAX, DropReason::Storage) {}
+            }
+            let deliveries = before.saturating_sub(self.holdings.stored());
+            self.outbox.report(Event::LogLacks { segment, deliveries });
         }
     }
 
-    /// Whether durable records are refused for now.
-    pub(super) fn is_log_failing(&self) -> bool {
-        self.store.as_ref().is_some_and(|store| store.is_failing())
+    /// A stored record comes to memory, if it still waits and there is room.
+    fn take_up(&mut self, now: Time, segment: SegmentId, logged: LoggedRecord) {
+        let has_room = self.holdings.bytes() + logged.size() <= self.options.memory;
+        let Some(back) = self.durability.take_up(segment, &logged, has_room) else { return };
+        let Some(rule) = self.options.rules.covering(&logged.key, None) else {
+            return self.end_stored(now, &back, DropReason::Unroutable);
+        };
+        let expires = self.durability.expiry_of(now, segment, &logged);
+        if expires.is_some_and(|at| at <= now) {
+            return self.end_stored(now, &back, DropReason::Expired);
+        }
+        // Where there is no place for one more stream, it keeps its own.
+        let to = self.holdings.stream_under(&self.options, back.stream, rule);
+        self.hold(now, &back, to.unwrap_or(back.stream), expires, logged);
     }
 
-    /// What only the log holds of a record counts with the other records of its log's stream.
-    pub(super) fn count_left(
+    /// Puts a record that was read back in the queues of its stream, late.
+    fn hold(
         &mut self,
-        from: StreamKey,
-        to: StreamKey,
-        size: Size,
-        deliveries: u64,
+        now: Time,
+        back: &StoredRun,
+        stream: StreamKey,
+        expires: Option<Time>,
+        logged: LoggedRecord,
     ) {
-        let [old, new] = [from, to].map(|stream| self.streams.get(stream).rule);
-        self.tally.moved(old, new, deliveries);
-        let stream = self.streams.get_mut(from);
-        stream.bytes -= size;
-        stream.held -= deliveries;
-        let stream = self.streams.get_mut(to);
-        stream.bytes += size;
-        stream.left_bytes += size;
-        stream.held += deliveries;
-        stream.left += deliveries;
-        self.streams.note_idle(from);
+        let StoredRun { stream: from, id, segment, run, bytes, class, .. } = *back;
+        let stored = u64::from(run.destinations.count());
+        self.holdings.taken_back(from, stored, bytes);
+        self.made_room(from, true);
+        let [from_rule, rule_id] = [from, stream].map(|key| self.holdings.stream(key).rule());
+        let rule = self.options.rules.get(rule_id);
+        let is_newest_only = rule.discipline == Discipline::NewestOnly;
+        let legs = Holdings::legs_under(rule, run.destinations);
+        let orphans = legs.iter().fold(run.destinations, |left, (_, bit)| left - *bit);
+        if orphans != Destinations::NONE {
+            self.durability.note_unroutable(now, id, Run { destinations: orphans, ..run });
+        }
+        let (size, seq) = (logged.size(), run.first);
+        let record = self.durability.record_of(now, segment, logged, expires);
+        let record_key = record.key.clone();
+        let logged = Some(Logged { stream: id, seq, segment, number: 0 });
+        let owed = Owed { seq, logged, ahead: Some(class), ..Owed::default() };
+        self.durability.came_ahead(class, size);
+        let unroutable = u64::from(orphans.count());
+        let back_in_memory = ReadBack {
+            stream,
+            from: from_rule,
+            record,
+            size,
+            owed,
+            stored,
+            legs: legs.clone(),
+            unroutable,
+        };
+        let key = self.holdings.read_back(back_in_memory);
+        self.holdings.note_idle(from);
+        let is_old = is_newest_only && self.holdings.is_superseded(key);
+        if is_newest_only && !is_old {
+            self.supersede(now, stream, &record_key);
+        }
+        let is_inherited = self.durability.is_inherited(segment);
+        let again = if is_inherited { run.destinations } else { back.may_be_there };
+        self.enqueue_late(key, rule_id, &legs, again, is_newest_only && !is_old);
+        if is_old {
+            for delivery in self.holdings.legs_of(key) {
+                self.finish(now, delivery, Fate::Dropped(DropReason::Superseded));
+            }
+        }
     }
 
-    /// A stream holds less on disk.
-    pub(super) fn forget_left(&mut self, key: StreamKey, size: Size, deliveries: u64) {
-        let stream = self.streams.get_mut(key);
-        stream.bytes -= size;
-        stream.left_bytes -= size;
-        stream.held -= deliveries;
-        stream.left -= deliveries;
-        self.made_room(key, true);
-        self.streams.note_idle(key);
+    fn enqueue_late(
+        &mut self,
+        key: RecordKey,
+        rule: RuleId,
+        legs: &[(OutputId, Destinations)],
+        again: Destinations,
+        is_newest: bool,
+    ) {
+        let is_scripted = self.options.rules.get(rule).script.is_some();
+        let Node { options, holdings, preparation, .. } = self;
+        holdings.enqueue_late(options, key, legs, (again, is_newest), |delivery, _, _| {
+            if is_scripted {
+                preparation.show(delivery);
+            }
+        });
+    }
+
+    /// Stored records end.
+    fn end_stored(&mut self, now: Time, gone: &StoredRun, reason: DropReason) {
+        let StoredRun { stream, run, bytes, .. } = *gone;
+        let deliveries = run.records() * u64::from(run.destinations.count());
+        self.durability.note_stored_fate(now, gone, reason);
+        let rule = self.holdings.stream(stream).rule();
+        self.holdings.stored_ended(stream, rule, deliveries, bytes, reason);
+        self.made_room(stream, true);
+        self.holdings.note_idle(stream);
+    }
+
+    /// Drops the first records of a chunk, at most so many and one run of them; false if there is none.
+    fn drop_stored(
+        &mut self,
+        now: Time,
+        id: StreamId,
+        segment: SegmentId,
+        records: u64,
+        reason: DropReason,
+    ) -> bool {
+        let gone = self.durability.take_first(id, segment, records);
+        if let Some(gone) = &gone {
+            self.end_stored(now, gone, reason);
+        }
+        gone.is_some()
+    }
+
+    /// Drops the oldest stored record of a stream; false if there is none.
+    pub(super) fn drop_oldest_stored(&mut self, now: Time, stream: StreamKey) -> bool {
+        if self.holdings.stream(stream).account().stored() == 0 {
+            return false;
+        }
+        let Some((id, segment)) = self.durability.oldest_of(stream) else { return false };
+        self.drop_stored(now, id, segment, 1, DropReason::Full)
+    }
+
+    /// Drops what a stream alone still holds of the oldest segments, until so much of the log is free.
+    /// Where that cannot help, it drops nothing.
+    pub(super) fn drop_segments(&mut self, now: Time, stream: StreamKey, wanted: Size) {
+        let mut free = Size::ZERO;
+        for (segment, id, bytes) in self.durability.droppable(stream, wanted) {
+            while free < wanted && self.drop_stored(now, id, segment, u64::MAX, DropReason::Full) {}
+            free += bytes;
+        }
+    }
+}
+
+/// Sessions.
+impl Node {
+    /// The log holds what was promised.
+    fn keep_promise(&mut self, promise: Promise) {
+        let Node { admission, durability, outbox, .. } = self;
+        durability.keep_promise(admission.sources(), outbox, promise);
+    }
+
+    /// What the wall clock shows. When it is known for the first time, sessions end by it.
+    pub(super) fn set_wall(&mut self, now: Time, wall: WallTime) {
+        if self.durability.set_wall(now, wall) {
+            let (durability, mut around) = self.around();
+            durability.date_sessions(&mut around, wall);
+        }
     }
 }

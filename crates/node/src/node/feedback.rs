@@ -1,67 +1,26 @@
-//! What comes back from below and from the far end: bytes handed over, confirmations, refusals, the
-//! state of paths and byte-level figures.
+//! The end of deliveries: what the far end answers, what expires and what is given up. Each gets its fate
+//! once, and what nothing needs any more is freed.
 
-use tidegate_schedule::queue::{Delivery, DeliveryKey, End, Place};
-use tidegate_types::record::{DeliveryId, DropReason, Fate};
-use tidegate_types::units::{Rate, Size, Time};
+use tidegate_schedule::queue::{Delivery, DeliveryKey, Place};
+use tidegate_types::limits::RELAY_ANSWER_MAX;
+use tidegate_types::record::{DeliveryId, DropReason, Fate, RefuseReason};
+use tidegate_types::units::{Size, Time};
 
-use super::Node;
-use super::forward::{LaneState, OutputState};
-use super::relay::end_of;
-use crate::io::{Destination, Event, OutputId, PathId, PathSample, PathState, Refusal};
+use super::holdings::Held;
+use super::{Node, ahead};
+use crate::io::{Destination, Event, Output, PathId, PathState, Refusal};
 
+/// Answers.
 impl Node {
-    /// One cut is on the wire. The delivery may have its fate already: the far end's word can overtake
-    /// the driver's.
-    pub(super) fn sent(&mut self, now: Time, key: DeliveryKey, bytes: Size) {
-        let Some((output, lane_place)) = self.lane_that_sends(key) else { return };
-        let lane = &mut self.outputs[output].lanes[lane_place];
-        let Some(cut) = lane.picked.pop_front_if(|cut| cut.key == key) else {
-            self.report(Event::Unsupported("bytes of a record that was not picked next"));
-            return;
-        };
-        let path = self.outputs[output].first_path + lane_place;
-        let uplink = &mut self.uplinks[usize::from(self.options.outputs[output].uplink.0)];
-        uplink.uplink.handed(path, cut.piece, bytes);
-        uplink.meters[cut.class.index()].1.count(now, cut.piece);
-        if cut.is_last {
-            self.handed(now, key, cut.number);
-        }
-    }
-
-    /// The output and the lane of a delivery with cuts under way.
-    fn lane_that_sends(&self, key: DeliveryKey) -> Option<(usize, usize)> {
-        if let Some(Delivery { spec, .. }) = self.queues.get(key) {
-            let lane = self.options.scheduler.lane_of(spec.class);
-            return Some((usize::from(spec.output.0), usize::from(lane)));
-        }
-        let is_next = |lane: &LaneState| lane.picked.front().is_some_and(|cut| cut.key == key);
-        let lane_of = |(place, output): (usize, &OutputState)| {
-            output.lanes.iter().position(is_next).map(|lane| (place, lane))
-        };
-        self.outputs.iter().enumerate().find_map(lane_of)
-    }
-
-    /// The last byte of a transmission is on the wire: here its residence ends, unless the record came
-    /// back meanwhile.
-    fn handed(&mut self, now: Time, key: DeliveryKey, number: u64) {
-        let Some(delivery) = self.queues.get_mut(key) else { return };
-        let is_waiting = matches!(delivery.place(), Place::Waiting(_));
-        let progress = &delivery.progress;
-        if !is_waiting && progress.number == number && !progress.is_handed() {
-            self.tally.handed(now, delivery);
-        }
-    }
-
     /// The far end has these records.
     pub(super) fn confirmed(&mut self, now: Time, destination: Destination, ids: &[DeliveryId]) {
-        self.read_ahead_deliveries(ids);
+        ahead::deliveries(&self.holdings, ids);
         for &id in ids {
-            if let Some(number) = self.take_unconfirmed(destination, id.into()) {
-                self.takes_again(destination);
-                self.peer_answered(now, id.into());
-                self.handed(now, id.into(), number);
-                self.finish(now, id.into(), Fate::Confirmed);
+            let key = DeliveryKey::from(id);
+            if let Some(number) = self.answered(now, destination, key) {
+                self.egress.takes_again(&mut self.outbox, destination);
+                self.holdings.handed(now, key, number);
+                self.finish(now, key, Fate::Confirmed);
             }
         }
     }
@@ -76,142 +35,188 @@ impl Node {
     ) {
         for &id in ids {
             let key = DeliveryKey::from(id);
-            if self.take_unconfirmed(destination, key).is_none() {
+            if self.answered(now, destination, key).is_none() {
                 continue;
             }
-            self.peer_answered(now, key);
             match reason {
                 Refusal::Final(reason) => self.finish(now, key, Fate::Dropped(reason)),
                 Refusal::Retry => {
-                    if let Some(output) = self.output_mut(destination) {
-                        output.refused_since.get_or_insert(now);
-                    }
+                    self.egress.refused_for_now(now, destination);
                     self.send_again(now, key, false);
                 }
             }
         }
     }
 
-    fn output_mut(&mut self, destination: Destination) -> Option<&mut OutputState> {
-        let Destination::Output(output) = destination else { return None };
-        self.outputs.get_mut(usize::from(output.0))
+    fn answered(&mut self, now: Time, from: Destination, key: DeliveryKey) -> Option<u64> {
+        self.egress.answered(now, &mut self.holdings, &self.options, from, key)
     }
 
-    /// What was refused for now may be taken again.
-    fn takes_again(&mut self, destination: Destination) {
-        let Some(output) = self.output_mut(destination) else { return };
-        output.refused_since = None;
-        if std::mem::take(&mut output.is_shut) && output.is_open() {
-            self.report(Event::Destination { destination, up: true });
-        }
-    }
-
-    /// Takes a delivery off its connection's list and answers with its number there; `None` for a stale
-    /// handle, another destination, or a record not yet wholly picked.
-    fn take_unconfirmed(&mut self, destination: Destination, key: DeliveryKey) -> Option<u64> {
-        let Delivery { spec, progress, .. } = self.queues.get(key)?;
-        let number = progress.number;
-        if destination != Destination::Output(spec.output) {
-            return None;
-        }
-        let lane = usize::from(self.options.scheduler.lane_of(spec.class));
-        let lane = &mut self.outputs[usize::from(spec.output.0)].lanes[lane];
-        self.queues.take_unconfirmed(&mut lane.unconfirmed, key).then_some(number)
-    }
-
-    /// Back to the head of its queue, to be sent from its first byte. It may have arrived, where a
-    /// connection was lost as where a far end refuses it: a part of that may have taken it.
-    fn send_again(&mut self, now: Time, key: DeliveryKey, was_lost: bool) {
-        let Some(delivery) = self.queues.get_mut(key) else { return };
-        delivery.progress.again = true;
-        delivery.progress.picked = Size::ZERO;
-        delivery.progress.handed_at = Time::FAR;
-        if was_lost {
-            let stream = self.held[delivery.record].stream;
-            self.tally.again(self.streams.get(stream).rule);
-        }
-        self.come_back(now, key);
-    }
-
-    /// A delivery that was out of its queue is the next of it again; or ends, if a newer record has taken its
-    /// place.
-    pub(super) fn come_back(&mut self, now: Time, key: DeliveryKey) {
-        let Some(&Delivery { record, .. }) = self.queues.get(key) else { return };
-        let held = &self.held[record];
-        let newest = self.streams.get(held.stream).newest_of(&held.record.key);
-        if newest.is_some_and(|(newest, _)| *newest != record) {
-            self.finish(now, key, Fate::Dropped(DropReason::Superseded));
-            return;
-        }
-        let ends = end_of(&held.record, self.options.rules.get(self.streams.get(held.stream).rule));
-        if let Some(at) = ends.filter(|&at| at <= now) {
-            // Its time passed while it was under way; the index of expiry has let it go.
-            self.expiry.insert((at, key));
-        }
-        self.queues.put_back(key, now);
-    }
-
-    /// A connection came up or went down.
+    /// A connection came up or went down; what was under way on it is sent again.
     pub(super) fn path_state(&mut self, now: Time, path: PathId, state: PathState) {
-        let Some(output) = self.outputs.get_mut(usize::from(path.output.0)) else { return };
-        let first_path = output.first_path;
-        let was_up = output.is_open();
-        let Some(lane) = output.lanes.get_mut(usize::from(path.lane)) else { return };
-        let is_up = state == PathState::Up;
-        let LaneState { current, mut unconfirmed, last_number, .. } = std::mem::take(lane);
-        *lane = LaneState { is_up, last_number, ..LaneState::default() };
-        output.is_shut |= !is_up && output.refused_since.is_some();
-        let is_any_up = output.is_open();
-        let uplink = self.options.outputs[usize::from(path.output.0)].uplink;
-        let place = first_path + usize::from(path.lane);
-        self.uplinks[usize::from(uplink.0)].uplink.path_down(place);
-        self.peer_lost(path);
-        // Newest first, each to the head of its queue: so they stand in their old order again.
-        if let Some((key, _)) = current {
+        let (lost, event) = self.egress.path_state(&mut self.holdings, &self.options, path, state);
+        for key in lost {
             self.send_again(now, key, true);
         }
-        while let Some(key) = unconfirmed.at(End::Back) {
-            self.queues.take_unconfirmed(&mut unconfirmed, key);
-            self.send_again(now, key, true);
-        }
-        if was_up != is_any_up {
-            let destination = Destination::Output(path.output);
-            self.report(Event::Destination { destination, up: is_any_up });
+        if let Some(event) = event {
+            self.outbox.report(event);
         }
     }
 
     /// A whole destination came up or went down.
     pub(super) fn destination_state(&mut self, now: Time, destination: Destination, up: bool) {
         let Destination::Output(output) = destination else {
-            self.report(Event::Unsupported("a destination that is no output"));
-            return;
+            let problem = "a destination that is no output";
+            return self.outbox.report(Event::Unsupported(problem));
         };
-        let Some(state) = self.outputs.get_mut(usize::from(output.0)) else { return };
-        state.is_down = !up;
-        if !up {
-            for lane in 0..self.outputs[usize::from(output.0)].lanes.len() {
-                let path = PathId { output: OutputId(output.0), lane: lane as u8 };
-                self.path_state(now, path, PathState::Down);
+        for path in self.egress.destination_state(output, up) {
+            self.path_state(now, path, PathState::Down);
+        }
+    }
+
+    /// Back to the head of its queue, to be sent from its first byte.
+    fn send_again(&mut self, now: Time, key: DeliveryKey, was_lost: bool) {
+        self.holdings.begin_again(key, was_lost);
+        self.come_back(now, key);
+    }
+
+    /// A delivery that was out of its queue is the next of it again; or ends, if a newer record has taken its
+    /// place.
+    pub(super) fn come_back(&mut self, now: Time, key: DeliveryKey) {
+        if self.holdings.is_outdated(key) {
+            self.finish(now, key, Fate::Dropped(DropReason::Superseded));
+        } else {
+            self.holdings.put_back(now, &self.options, key);
+        }
+    }
+}
+
+/// Time.
+impl Node {
+    /// Drops what expired and lets in what waited for room; what waited may have expired meanwhile.
+    pub(super) fn settle(&mut self, now: Time) {
+        loop {
+            while let Some(key) = self.holdings.pop_expired(now) {
+                self.time_is_over(now, key);
+            }
+            self.readmit(now);
+            if self.holdings.next_expiry().is_none_or(|at| at > now) {
+                break;
             }
         }
     }
 
-    /// What is below an output has found its own capacity.
-    pub(super) fn capacity_told(&mut self, output: OutputId, rate: Rate) {
-        if let Some(options) = self.options.outputs.get(usize::from(output.0)) {
-            self.uplinks[usize::from(options.uplink.0)].uplink.told(rate);
+    /// A delivery is given up, if it still waits.
+    fn time_is_over(&mut self, now: Time, key: DeliveryKey) {
+        if !self.holdings.take(key) {
+            return self.await_answer(now, key);
+        }
+        let content = self.holdings.content(key);
+        let is_expired = content.is_none_or(|record| record.expires.is_some_and(|at| at <= now));
+        let reason = if is_expired { DropReason::Expired } else { DropReason::GivenBack };
+        self.finish(now, key, Fate::Dropped(reason));
+    }
+
+    /// What is under way already is finished, for its bytes are spent. But a neighbour's that gets no answer
+    /// from the far end goes back a little later, as one that may have arrived.
+    fn await_answer(&mut self, now: Time, key: DeliveryKey) {
+        let Some(&Delivery { spec, arrived, .. }) = self.holdings.delivery(key) else { return };
+        if self.options.rules.get(spec.rule).relays.is_none() {
+            return;
+        }
+        let until = arrived + RELAY_ANSWER_MAX;
+        if now < until {
+            self.holdings.expire_at(until, key);
+        } else if self.egress.recall(&mut self.holdings, &self.options, key) {
+            // Of one that is handed over in part, the rest goes first.
+            self.finish(now, key, Fate::Dropped(DropReason::GivenBack));
+        }
+    }
+}
+
+/// The end.
+impl Node {
+    /// Gives a delivery its fate, once, and frees what nothing needs any more.
+    pub(super) fn finish(&mut self, now: Time, key: DeliveryKey, fate: Fate) {
+        let Some(ended) = self.holdings.end(now, &self.options, key, fate) else { return };
+        if let Some(leg) = &ended.leg {
+            let by = self.egress.carrier(ended.delivery.spec.output);
+            let by = by.filter(|_| fate == Fate::Confirmed);
+            self.durability.note_fate(now, leg, fate, by);
+        }
+        if fate == Fate::Confirmed {
+            self.preparation.note_latency(now, &self.options, &ended.delivery);
+        }
+        if let Some(held) = ended.released {
+            self.released(held);
         }
     }
 
-    /// Byte-level figures of a path.
-    pub(super) fn path_sample(&mut self, now: Time, path: PathId, sample: &PathSample) {
-        let Some(output) = self.outputs.get(usize::from(path.output.0)) else { return };
-        if output.lanes.get(usize::from(path.lane)).is_none_or(|lane| !lane.is_up) {
-            return;
+    /// A record of which every delivery has its fate is forgotten: others may have its room.
+    fn released(&mut self, held: Held) {
+        self.made_room(held.stream, held.dropped != Some(DropReason::Full));
+        self.holdings.note_idle(held.stream);
+        let verdict = held.verdict();
+        if let Some(owed) = held.owed {
+            self.answer(owed.reply, verdict);
+            self.durability.left_ahead(owed.ahead, held.size);
         }
-        let place = output.first_path + usize::from(path.lane);
-        let uplink = self.options.outputs[usize::from(path.output.0)].uplink;
-        self.uplinks[usize::from(uplink.0)].uplink.sample(now, place, sample);
-        self.note_silence(now, path, sample);
+        self.check_drained();
+    }
+
+    /// Drops a record whose sender is gone, unless some of it is under way.
+    pub(super) fn give_up(&mut self, now: Time, key: DeliveryKey) {
+        let Some(delivery) = self.holdings.delivery(key) else { return };
+        let is_unsent = delivery.progress.picked == Size::ZERO;
+        if is_unsent && delivery.place() != Place::Unconfirmed {
+            self.finish(now, key, Fate::Dropped(DropReason::Withdrawn));
+        }
+    }
+
+    /// Accepts nothing more.
+    pub(super) fn stop(&mut self) {
+        self.is_stopping = true;
+        self.admission.refuse_blocked(&mut self.holdings, &mut self.outbox);
+        self.check_drained();
+    }
+
+    /// Gives up everything that is held, but for what the log has: that stays there and is sent after the
+    /// next start.
+    pub(super) fn discard(&mut self, now: Time) {
+        self.is_stopping = true;
+        self.admission.refuse_blocked(&mut self.holdings, &mut self.outbox);
+        self.egress.recall_all(&mut self.holdings);
+        let keys: Vec<DeliveryKey> = self.holdings.queues().keys().collect();
+        for key in keys {
+            let Some(&Delivery { record, progress, .. }) = self.holdings.delivery(key) else {
+                continue;
+            };
+            if progress.picked > Size::ZERO && !progress.is_handed() {
+                self.outbox.push(Output::Cancel(key.into()));
+            }
+            match self.holdings.logged_of(record) {
+                Some(_) => self.leave(record),
+                None => self.finish(now, key, Fate::Dropped(DropReason::Stopped)),
+            }
+        }
+        self.check_drained();
+    }
+
+    /// A node that stops is drained when nothing is in memory and the log knows every fate.
+    pub(super) fn check_drained(&mut self) {
+        let is_empty = self.is_stopping && self.holdings.is_empty();
+        if is_empty && self.durability.is_settled() && !self.is_drained {
+            self.is_drained = true;
+            self.outbox.report(Event::Drained);
+        }
+    }
+
+    /// Tells a sender, if it waits and its connection is still there.
+    pub(super) fn answer(
+        &mut self,
+        reply: Option<super::outbox::ReplyTo>,
+        result: Result<(), RefuseReason>,
+    ) {
+        self.admission.answer(&mut self.outbox, reply, result);
     }
 }

@@ -13,7 +13,6 @@ mod limiting;
 mod logging;
 mod marking;
 mod patient;
-mod preparing;
 mod redirecting;
 mod relaying;
 mod reloading;

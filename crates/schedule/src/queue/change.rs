@@ -63,24 +63,22 @@ impl Queues {
         delivery.spec.output = output;
     }
 
-    /// A waiting delivery is not ready until it is resized, and nobody is to prepare it.
+    /// A waiting delivery is not ready until it is resized.
     pub fn hold(&mut self, key: DeliveryKey) {
         let Some(delivery) = self.deliveries.get_mut(key) else { return };
-        delivery.set_ready(false, true);
+        delivery.ready = false;
         let queue = delivery.queue;
         self.rank(queue);
     }
 
-    /// Changes the size of a waiting delivery (a replaced or re-encoded body) and marks it ready.
+    /// Changes the size of a waiting delivery and marks it ready.
     pub fn resize(&mut self, key: DeliveryKey, size: Size) {
         let Some(delivery) = self.deliveries.get_mut(key) else { return };
         delivery.ready = true;
-        delivery.is_asked = false;
         let (queue, place, old) = (delivery.queue, delivery.place, delivery.size);
         delivery.size = size;
         if let Place::Waiting(timing) = place {
             let state = &mut self.queues[queue];
-            state.generation += 1;
             let list = &mut state.lists[timing as usize];
             list.bytes = list.bytes + size - old;
             let spec = state.spec;

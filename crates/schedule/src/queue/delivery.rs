@@ -81,10 +81,8 @@ pub struct Delivery {
     pub deadline: Time,
     /// Whether it stops being worth sending at some time.
     pub can_expire: bool,
-    /// Whether its body can go to a path.
+    /// Whether it may go: not before the log has it, or its script has seen it, where that is asked for.
     pub ready: bool,
-    /// Whether its preparation was asked for.
-    pub(super) is_asked: bool,
     /// How far its transmission is.
     pub progress: Progress,
     pub(super) place: Place,
@@ -106,17 +104,11 @@ impl Delivery {
             deadline: Time::FAR,
             can_expire: false,
             ready: true,
-            is_asked: false,
             progress: Progress::default(),
             place,
             previous: None,
             next: None,
         }
-    }
-
-    /// Whether it may go, and if not, whether nobody is to be asked to make it ready.
-    pub fn set_ready(&mut self, ready: bool, is_asked: bool) {
-        (self.ready, self.is_asked) = (ready, is_asked);
     }
 
     /// Where it is.

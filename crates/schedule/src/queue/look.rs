@@ -1,5 +1,7 @@
 //! What stands in the queues, for whoever only looks.
 
+use std::ops::Range;
+
 use tidegate_types::class::ClassId;
 use tidegate_types::ids::OutputId;
 
@@ -16,6 +18,25 @@ impl Queues {
         }
     }
 
+    /// What waits in a class for some outputs, by their index.
+    pub fn backlog_over(&self, class: ClassId, outputs: Range<usize>) -> Backlog {
+        outputs.fold(Backlog::default(), |all, output| {
+            let one = self.backlog(class, OutputId(output as u16));
+            Backlog {
+                live_records: all.live_records + one.live_records,
+                late_records: all.late_records + one.late_records,
+                bytes: all.bytes + one.bytes,
+            }
+        })
+    }
+
+    /// Whether a delivery waits in this queue.
+    pub fn is_waiting_in(&self, queue: QueueKey, key: DeliveryKey) -> bool {
+        self.deliveries.get(key).is_some_and(|delivery| {
+            delivery.queue == queue && matches!(delivery.place(), Place::Waiting(_))
+        })
+    }
+
     /// What waits in one queue; zero for a stale handle.
     pub fn backlog_of(&self, queue: QueueKey) -> Backlog {
         let Some(queue) = self.queues.get(queue) else { return Backlog::default() };
@@ -25,11 +46,6 @@ impl Queues {
             late_records: late.records,
             bytes: live.bytes + late.bytes,
         }
-    }
-
-    /// How often the queue changed: what a script's view is compared with.
-    pub fn generation(&self, queue: QueueKey) -> Option<u64> {
-        self.queues.get(queue).map(|queue| queue.generation)
     }
 
     /// The oldest waiting delivery of a queue.

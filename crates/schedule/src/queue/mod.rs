@@ -13,7 +13,7 @@ mod list;
 mod look;
 mod pace;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use slotmap::SlotMap;
 use tidegate_types::class::ClassId;
@@ -51,7 +51,6 @@ struct Queue {
     lists: [List; 2],
     /// What the group's index holds for this queue: to be found again for removal.
     ranked: [Option<Rank>; 2],
-    generation: u64,
     pace: Pace,
 }
 
@@ -93,6 +92,13 @@ pub struct Backlog {
     pub bytes: Size,
 }
 
+impl Backlog {
+    /// Records of both.
+    pub fn records(&self) -> u64 {
+        self.live_records + self.late_records
+    }
+}
+
 /// All queues of a node.
 #[derive(Debug)]
 pub struct Queues {
@@ -103,8 +109,6 @@ pub struct Queues {
     groups: Vec<Group>,
     /// Queues that must wait for their own rate, by the time when they need not any more.
     held: BTreeSet<(Time, QueueKey)>,
-    /// Heads that must be prepared before their queue can be picked from.
-    unready: Vec<DeliveryKey>,
     /// How often a queue was opened or closed.
     changes: u64,
 }
@@ -115,8 +119,8 @@ impl Queues {
         let mut groups = Vec::new();
         groups.resize_with(classes * outputs, Group::default);
         let (deliveries, queues) = (SlotMap::with_key(), SlotMap::with_key());
-        let (held, unready) = (BTreeSet::new(), Vec::new());
-        Queues { ranking, outputs, deliveries, queues, groups, held, unready, changes: 0 }
+        let held = BTreeSet::new();
+        Queues { ranking, outputs, deliveries, queues, groups, held, changes: 0 }
     }
 
     fn group_at(&self, class: ClassId, output: OutputId) -> usize {
@@ -126,7 +130,7 @@ impl Queues {
     /// A new, empty queue.
     pub fn open(&mut self, spec: QueueSpec) -> QueueKey {
         let (lists, pace) = (Default::default(), Pace::default());
-        let queue = Queue { spec, lists, ranked: [None; 2], generation: 0, pace };
+        let queue = Queue { spec, lists, ranked: [None; 2], pace };
         self.changes += 1;
         self.queues.insert(queue)
     }
@@ -238,11 +242,6 @@ impl Queues {
         self.queues.get(queue).map(|queue| queue.spec)
     }
 
-    /// Adds the heads that began to wait for preparation since the last call, each once.
-    pub fn take_unready(&mut self, to: &mut VecDeque<DeliveryKey>) {
-        to.extend(self.unready.drain(..));
-    }
-
     /// The most urgent ready records of a class for an output: the live one and the late one. Live records
     /// found past their deadline move to the late lists first.
     pub fn heads(
@@ -297,7 +296,6 @@ impl Queues {
         delivery.place = Place::Waiting(timing);
         let (queue_key, size) = (delivery.queue, delivery.size);
         let queue = &mut self.queues[queue_key];
-        queue.generation += 1;
         let spec = queue.spec;
         let place = self.group_at(spec.class, spec.output);
         self.groups[place].records[timing as usize] += 1;
@@ -309,7 +307,6 @@ impl Queues {
         let queue_key = self.deliveries[key].queue;
         let queue = &mut self.queues[queue_key];
         queue.lists[timing as usize].unlink(&mut self.deliveries, key);
-        queue.generation += 1;
         let spec = queue.spec;
         self.deliveries[key].place = Place::Taken;
         let place = self.group_at(spec.class, spec.output);
@@ -327,10 +324,6 @@ impl Queues {
             let Some(head) = queue.lists[timing as usize].at(end) else { continue };
             let delivery = &self.deliveries[head];
             if !delivery.ready {
-                if !delivery.is_asked {
-                    self.unready.push(head);
-                    self.deliveries[head].is_asked = true;
-                }
                 continue;
             }
             let (first, order) = self.rank_of(delivery);
@@ -496,14 +489,11 @@ mod tests {
         let queue = (a, spec(Discipline::Fifo, false));
         let delivery = Delivery::new(RecordKey::default(), queue, Size(5), 0);
         let deadline = Time::from_millis(1);
-        let frame = bench.queues.insert(Delivery { ready: false, deadline, ..delivery });
+        let held = bench.queues.insert(Delivery { ready: false, deadline, ..delivery });
         let ready = bench.insert(b, 50);
-        let mut unready = VecDeque::new();
-        bench.queues.take_unready(&mut unready);
-        assert_eq!(unready, [frame]);
         assert_eq!(bench.head(Timing::Live, 0), Some(ready));
-        bench.queues.resize(frame, Size(7));
-        assert_eq!(bench.head(Timing::Live, 0), Some(frame));
+        bench.queues.resize(held, Size(7));
+        assert_eq!(bench.head(Timing::Live, 0), Some(held));
         assert_eq!(bench.queues.backlog(CLASS, OUTPUT).bytes, Size(17));
     }
 

@@ -8,7 +8,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use tidegate::port::{Notice, Source};
 use tidegate::{assemble, config};
-use tidegate_types::record::{Body, Offered, Properties, Token};
+use tidegate_types::record::{Offered, Properties, Token};
 
 use super::AHEAD;
 use super::payloads::Payloads;
@@ -51,7 +51,7 @@ async fn offer(source: &mut Source, group: u64, time: Duration) -> anyhow::Resul
         token: Some(Token(number)),
         key: Bytes::from_static(b"bench"),
         properties: Properties::default(),
-        body: Body::Resident(payloads.of(number)),
+        payload: payloads.of(number),
         read_at: source.now(),
         source_unix_ns: None,
         ttl: None,

@@ -18,7 +18,7 @@ use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_node::rules::{RuleId, Rules, ScriptId};
 use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{Classes, default_classes};
-use tidegate_types::record::{Body, DeliveryId, Offered, Properties, Record, SourceId};
+use tidegate_types::record::{DeliveryId, Offered, Properties, Record, SourceId};
 use tidegate_types::units::{Size, Time};
 
 /// What the world's clock shows at the node's time zero.
@@ -48,10 +48,7 @@ pub(super) struct Went {
 impl Went {
     /// Its payload.
     pub(super) fn payload(&self) -> Bytes {
-        match &self.record.body {
-            Body::Resident(bytes) => bytes.clone(),
-            _ => Bytes::new(),
-        }
+        self.record.payload.clone()
     }
 }
 
@@ -126,7 +123,7 @@ impl Stage {
             token: None,
             key: text(key),
             properties: Properties::new(pairs),
-            body: Body::Resident(payload),
+            payload,
             read_at: self.now,
             source_unix_ns: None,
             ttl: None,
@@ -197,9 +194,9 @@ impl Stage {
     fn poll(&mut self) {
         while let Some(output) = self.seat.poll(self.now) {
             match output {
-                Output::RunScript { queue, trigger } => {
+                Output::RunScript { queue, delivery } => {
                     let moment = self.moment();
-                    let ran = self.scripts.run(&mut self.seat, moment, queue, trigger);
+                    let ran = self.scripts.run(&mut self.seat, moment, queue, delivery);
                     self.take(ran);
                 }
                 Output::Transmit { path, id, range, .. } => {

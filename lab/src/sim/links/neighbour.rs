@@ -202,7 +202,6 @@ impl Neighbour {
                     in_flight,
                     unsent: Size::ZERO,
                     lost: Size(lost.len() as u64 * PACKET),
-                    app_limited: false,
                 },
             ),
         }

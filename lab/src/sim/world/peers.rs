@@ -8,7 +8,7 @@ use tidegate_node::io::{Control, Input, OutputId, PathId, PathState};
 use tidegate_node::node::Node;
 use tidegate_types::class::ClassId;
 use tidegate_types::record::{
-    Body, DeliveryId, Foreign, Offered, Properties, Record, RefuseReason, SourceId, Token,
+    DeliveryId, Foreign, Offered, Properties, Record, RefuseReason, SourceId, Token,
 };
 use tidegate_types::units::{Size, Time};
 
@@ -99,14 +99,14 @@ impl World<'_> {
         }
         self.peers.last_token += 1;
         let token = Token(self.peers.last_token);
-        let size = record.body.size();
+        let size = Size(record.payload.len() as u64);
         self.peers.waiting.insert(token, Answered { from, class, id, size, result: Ok(()) });
         let offered = Offered {
             source,
             token: Some(token),
             key: record.key.clone(),
             properties: Properties::default(),
-            body: Body::Resident(content(record)),
+            payload: record.payload.clone(),
             read_at: self.now,
             source_unix_ns: Some(record.arrived.as_nanos()),
             ttl: None,
@@ -141,12 +141,5 @@ impl World<'_> {
             None => self.ledger.complain(self.now, format!("{id:?} has no record")),
         }
         self.node.handle(self.now, Input::Sent { id, bytes });
-    }
-}
-
-fn content(record: &Record) -> Bytes {
-    match &record.body {
-        Body::Resident(bytes) => bytes.clone(),
-        _ => Bytes::new(),
     }
 }

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use tidegate_broker::{Next, Scope};
 use tidegate_types::class::ClassId;
-use tidegate_types::record::{Body, Offered, Properties, SourceId};
+use tidegate_types::record::{Offered, Properties, SourceId};
 use tidegate_types::topic::Filter;
 
 use super::*;
@@ -13,7 +13,7 @@ fn record(topic: &str, payload: &str, retain: bool) -> Offered {
         token: None,
         key: Bytes::copy_from_slice(topic.as_bytes()),
         properties: Properties::new(pairs),
-        body: Body::Resident(Bytes::copy_from_slice(payload.as_bytes())),
+        payload: Bytes::copy_from_slice(payload.as_bytes()),
         read_at: Time::ZERO,
         source_unix_ns: None,
         ttl: None,

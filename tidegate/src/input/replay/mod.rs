@@ -17,7 +17,7 @@ mod time;
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tidegate_types::record::{Body, Offered, Properties, RefuseReason, Token};
+use tidegate_types::record::{Offered, Properties, RefuseReason, Token};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -206,7 +206,7 @@ impl Replay {
             token,
             key: item.key,
             properties: Properties::default(),
-            body: Body::Resident(item.payload),
+            payload: item.payload,
             read_at: self.source.now(),
             source_unix_ns: source_time,
             ttl: None,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidegate_link::envelope::Envelope;
 use tidegate_types::record::{
-    Body, DropReason, Foreign, Identity, Offered, Properties, RefuseReason, Token,
+    DropReason, Foreign, Identity, Offered, Properties, RefuseReason, Token,
 };
 
 use super::Pending;
@@ -41,7 +41,7 @@ pub(super) fn offered(source: &Source, place: u64, pending: &Pending) -> Offered
             Some(_) => properties.clone(),
             None => with_hop(properties, hop + 1),
         },
-        body: Body::Resident(payload.clone()),
+        payload: payload.clone(),
         read_at: source.now(),
         source_unix_ns: *source_unix_ns,
         ttl: *ttl,

@@ -47,7 +47,7 @@ pub(super) fn begin(
     let method = AMQPFrame::Method(CHANNEL, AMQPClass::Basic(AMQPMethod::Publish(publish)));
     let header = AMQPContentHeader {
         class_id: BASIC,
-        body_size: record.body.size().0,
+        body_size: record.payload.len() as u64,
         properties: properties(options, order)?,
     };
     let before = out.len();

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidegate_link::Outgoing;
 use tidegate_link::envelope::{Envelope, GrantId, HOPS_MAX};
-use tidegate_types::record::{Body, Properties, Record};
+use tidegate_types::record::{Properties, Record};
 use tidegate_types::units::Time;
 
 use crate::output::headers;
@@ -23,7 +23,7 @@ pub(super) fn outgoing(
     if hop > HOPS_MAX {
         return None;
     }
-    let Body::Resident(payload) = &record.body else { return None };
+    let payload = &record.payload;
     let envelope = Envelope {
         identity: record.identity.clone(),
         again: order.again,

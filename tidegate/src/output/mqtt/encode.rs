@@ -45,7 +45,7 @@ pub(super) fn publish(
         Version::V31 | Version::V311 => None,
         Version::V5 => Some(properties(options, order)?),
     };
-    let payload = record.body.size().0 as usize;
+    let payload = record.payload.len();
     let in_front = properties.as_ref().map_or(0, |bytes| bytes.len());
     let remaining = 2 + record.key.len() + 2 + in_front + payload;
     if record.key.len() > TEXT_MAX || remaining > REMAINING_MAX {

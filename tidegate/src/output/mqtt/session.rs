@@ -166,7 +166,7 @@ impl Protocol for Session {
     fn begin(&mut self, order: &Transmit, out: &mut BytesMut) -> Result<(), DropReason> {
         let id = self.free_id()?;
         encode::publish(&self.options, self.version, self.packet_max, id, order, out)?;
-        self.payload_left = order.record.body.size().0;
+        self.payload_left = order.record.payload.len() as u64;
         self.has_begun = true;
         self.unconfirmed.insert(id, order.id);
         Ok(())

@@ -8,7 +8,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
-use tidegate_types::record::Body;
 use tidegate_types::units::Time;
 
 use super::FileOptions;
@@ -218,10 +217,7 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 
 fn line<'a>(options: &'a FileOptions, moment: Moment, order: &'a Transmit) -> Line<'a> {
     let record = &*order.record;
-    let payload: &[u8] = match &record.body {
-        Body::Resident(payload) => payload,
-        _ => &[],
-    };
+    let payload: &[u8] = &record.payload;
     let text = std::str::from_utf8(payload).ok();
     let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let pair = |(name, value): &(bytes::Bytes, bytes::Bytes)| (owned(name), owned(value));

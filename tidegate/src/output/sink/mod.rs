@@ -145,7 +145,7 @@ impl Sink {
                     }
                     Err(error) => (None, 0, Err(error)),
                 };
-                let left = whole.drain(written..).map(|order| order.record.body.size().0 as usize);
+                let left = whole.drain(written..).map(|order| order.record.payload.len());
                 (files, written, result.map_err(|error| Failure { error, bytes: left.sum() }))
             });
             let (files, written, result) = work.await.map_err(|_| Stopping)?;

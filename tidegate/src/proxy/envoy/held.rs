@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use tidegate_types::account::Reservation;
-use tidegate_types::record::{Body, Record};
+use tidegate_types::record::Record;
 use tokio::time::timeout;
 
 use super::dialog::Gone;
@@ -107,10 +107,7 @@ impl Talk<'_> {
         record: &Record,
         common: CommonResponse,
     ) -> Result<(), Gone> {
-        let data = match &record.body {
-            Body::Resident(data) if held.is_whole => data.clone(),
-            _ => held.data.clone(),
-        };
+        let data = if held.is_whole { record.payload.clone() } else { held.data.clone() };
         let is_same = data.as_ptr() == held.data.as_ptr() && data.len() == held.data.len();
         let mutation = match data.is_empty() {
             true => Mutation::ClearBody(true),

@@ -17,7 +17,7 @@ use tidegate_node::io::{Control, Input, OutputId, PathId, PathSample, PathState}
 use tidegate_node::rules::RuleId;
 use tidegate_node::status::NodeStatus;
 use tidegate_types::record::{
-    Body, DeliveryId, DropReason, Offered, Properties, Record, SourceId, Token,
+    DeliveryId, DropReason, Offered, Properties, Record, SourceId, Token,
 };
 use tidegate_types::units::{Rate, Time};
 use tokio::sync::Notify;
@@ -99,7 +99,7 @@ impl Hall {
             token: Some(token),
             key: entry.key,
             properties: entry.properties,
-            body: Body::Resident(entry.payload),
+            payload: entry.payload,
             read_at: now,
             source_unix_ns: None,
             ttl: None,

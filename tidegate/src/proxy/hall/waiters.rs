@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 use std::task::Waker;
 
-use tidegate_node::io::{
-    Control, Destination, Input, Output, OutputId, PrepareError, PrepareTask, Refusal,
-};
-use tidegate_types::record::{Body, DeliveryId, DropReason, RefuseReason, Token};
+use tidegate_node::io::{Control, Destination, Input, Output, OutputId, Refusal};
+use tidegate_types::record::{DeliveryId, DropReason, RefuseReason, Token};
 use tidegate_types::units::{Size, Time};
 
 use super::{Ending, Passed};
@@ -75,8 +73,8 @@ impl Inner {
 
     pub(super) fn act(&mut self, now: Time, output: Output) {
         match output {
-            Output::RunScript { queue, trigger } => {
-                self.adapting.run(&mut self.seat, now, queue, trigger);
+            Output::RunScript { queue, delivery } => {
+                self.adapting.run(&mut self.seat, now, queue, delivery);
             }
             Output::Transmit { path, id, range, .. } => {
                 let size = self.seat.size_of(id).unwrap_or_default().0;
@@ -92,16 +90,10 @@ impl Inner {
                     waiter.state = State::Refused(reason);
                 }
             }
-            Output::Prepare { work, id, task: PrepareTask::Transform { endpoint } } => {
-                let body = self.seat.record(id).and_then(|record| match &record.body {
-                    Body::Resident(bytes) => Some(bytes.clone()),
-                    _ => None,
-                });
-                self.adapting.transform(work, endpoint, body);
-            }
-            Output::Prepare { work, .. } => {
-                let result = Err(PrepareError::Unreadable);
-                self.seat.handle(now, Input::Prepared { work, result });
+            Output::Transform { work, id, endpoint } => {
+                // It may have left since the node asked.
+                let payload = self.seat.record(id).map(|record| record.payload.clone());
+                self.adapting.transform(work, endpoint, payload);
             }
             Output::Report(event) => tracing::debug!(?event, "the node reports"),
             _ => {}

@@ -1,6 +1,6 @@
 //! What becomes of records on which a script fails: twelve that do not fit in its memory, and then a card number.
 
-use tidegate_node::adapt::Otherwise;
+use tidegate_node::io::Otherwise;
 use tidegate_node::io::{Control, Input};
 
 use super::*;

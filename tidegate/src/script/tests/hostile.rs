@@ -95,8 +95,7 @@ fn hostile_scripts_give_the_loop_back() {
         let mut ended = Vec::new();
         for _ in 0..600 {
             let (before, begun) = (failures(&rehearsal), vm::thread_time());
-            let trigger = Trigger::Arrival(last);
-            let _ = rehearsal.scripts.run(&mut rehearsal.seat, moment, queue, trigger);
+            let _ = rehearsal.scripts.run(&mut rehearsal.seat, moment, queue, last);
             if failures(&rehearsal) > before {
                 ended.push(Duration::from_nanos(vm::thread_time() - begun));
             }

@@ -14,9 +14,7 @@ use tidegate_node::node::Node;
 use tidegate_node::options::NodeOptions;
 use tidegate_types::class::ClassId;
 use tidegate_types::random::SplitMix;
-use tidegate_types::record::{
-    Body, DeliveryId, Offered, Properties, RefuseReason, SourceId, Token,
-};
+use tidegate_types::record::{DeliveryId, Offered, Properties, RefuseReason, SourceId, Token};
 use tidegate_types::units::{Size, Time};
 
 use super::account::{SINK, Tallies, node_options, payload_of, sunk};
@@ -230,7 +228,7 @@ impl World {
                 token: Some(Token(self.offered)),
                 key: Bytes::from_static(b"plant/1"),
                 properties: Properties::default(),
-                body: Body::Resident(payload_of(self.offered, size)),
+                payload: payload_of(self.offered, size),
                 read_at: process.now,
                 source_unix_ns: None,
                 ttl: None,

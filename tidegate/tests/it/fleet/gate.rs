@@ -174,7 +174,7 @@ impl Load {
             token: Some(Token(self.sent)),
             key: Bytes::copy_from_slice(key.as_bytes()),
             properties: Properties::default(),
-            body: Body::Resident(vec![7; 1000].into()),
+            payload: vec![7; 1000].into(),
             read_at: self.source.now(),
             source_unix_ns: Some(self.sent),
             ttl: None,

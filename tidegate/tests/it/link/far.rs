@@ -9,7 +9,7 @@ use tidegate::assemble::{self, Assembled};
 use tidegate::config::read;
 use tidegate::port::{Notice, Order, OutputPort, Source};
 use tidegate_node::io::PathState;
-use tidegate_types::record::{Body, Identity, Offered, Properties, Record, Token};
+use tidegate_types::record::{Identity, Offered, Properties, Record, Token};
 use tidegate_types::units::Size;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -144,7 +144,7 @@ impl Sender {
             token: Some(Token(self.sent)),
             key: Bytes::copy_from_slice(key.as_bytes()),
             properties: Properties::new(vec![("unit".into(), "bar".into())]),
-            body: Body::Resident(payload.into()),
+            payload: payload.into(),
             read_at: self.source.now(),
             source_unix_ns: Some(self.sent),
             ttl: None,
@@ -174,7 +174,7 @@ pub(crate) struct Checker {
 
 impl Checker {
     pub(crate) fn take(&mut self, record: &Record) {
-        let Body::Resident(payload) = &record.body else { panic!("no body") };
+        let payload = &record.payload;
         let number = u64::from_le_bytes(payload[..8].try_into().unwrap());
         assert!(payload[8..].iter().all(|&byte| byte == number as u8), "the payload is whole");
         assert_eq!(record.source_unix_ns, Some(number));

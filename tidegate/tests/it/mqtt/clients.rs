@@ -7,7 +7,6 @@ use std::process::Stdio;
 
 use rumqttc::{AsyncClient, Event, MqttOptions, Outgoing, Packet, QoS};
 use tidegate::tls::{self, ServerFiles};
-use tidegate_types::record::Body;
 use tokio::process::Command;
 
 use crate::mqtt::foreign::{python, script};
@@ -94,7 +93,7 @@ async fn numbers(node: &mut Node) -> Vec<u32> {
             Seen::Open(..) => {}
             Seen::Close(_) => return numbers,
             Seen::Record(record) => {
-                let Body::Resident(bytes) = record.body else { panic!("a resident record") };
+                let bytes = record.payload;
                 numbers.push(std::str::from_utf8(&bytes).unwrap().parse().unwrap());
             }
         }

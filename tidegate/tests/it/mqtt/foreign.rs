@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use tidegate_types::record::Body;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
@@ -36,7 +35,7 @@ pub(crate) async fn python(program: &str) -> Option<&'static str> {
 fn numbers(node: &mut Node, seen: &mut [u32]) {
     while let Some(next) = node.seen_now() {
         let Seen::Record(record) = next else { continue };
-        let Body::Resident(bytes) = record.body else { panic!() };
+        let bytes = record.payload;
         let number = u32::from_be_bytes(bytes[..].try_into().unwrap());
         seen[number as usize] += 1;
     }

@@ -72,7 +72,7 @@ async fn a_large_packet_that_does_not_come_gives_its_room_up() {
     assert_eq!(quick.packet().await, [0x40, 2, 0, 1]);
     assert_eq!(slow.dismissed().await, 0x83);
     node.closed().await;
-    assert_eq!(node.record().await.body.size().0, 90_000);
+    assert_eq!(node.record().await.payload.len() as u64, 90_000);
 }
 
 /// Who is in nobody's way may be slow.
@@ -87,7 +87,7 @@ async fn a_slow_packet_is_waited_for_while_nobody_needs_its_room() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(slow.packet().await, [0x40, 2, 0, 1]);
-    assert_eq!(node.record().await.body.size().0, 90_000);
+    assert_eq!(node.record().await.payload.len() as u64, 90_000);
 }
 
 #[tokio::test]

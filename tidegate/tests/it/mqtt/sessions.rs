@@ -8,7 +8,7 @@ use rmqtt_codec::types::{Publish, QoS};
 use rmqtt_codec::v5::{self, Connect, LastWill, PublishProperties};
 use tidegate::input::mqtt::session::{CONTENT_TYPE, CORRELATION_DATA, RESPONSE_TOPIC};
 use tidegate::input::mqtt::{self, MqttError, MqttOptions};
-use tidegate_types::record::{Body, RefuseReason};
+use tidegate_types::record::RefuseReason;
 
 use crate::mqtt::client::{Client, connect_v311, publish_v311, v5};
 use crate::mqtt::node::{Node, Policy, Seen};
@@ -41,7 +41,7 @@ async fn an_old_client_publishes_and_leaves() {
     client.send(&publish_v311("a/b", Some(9), b"one")).await;
     let zero = node.record().await;
     assert_eq!((zero.key.as_ref(), zero.token, zero.source), (&b"a/b"[..], None, source));
-    assert_eq!(zero.body, Body::Resident("zero".into()));
+    assert_eq!(zero.payload, "zero");
     assert!(node.record().await.token.is_some());
     assert_eq!(client.packet().await, [0x40, 2, 0, 9]);
     client.send(&[0xC0, 0]).await;

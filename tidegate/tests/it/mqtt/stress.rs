@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate::broker::HubOptions;
 use tidegate::port::Notice;
-use tidegate_types::record::{Body, SourceId};
+use tidegate_types::record::SourceId;
 use tokio::io::AsyncWriteExt;
 
 use crate::mqtt::client::{Client, publish_v311};
@@ -94,7 +94,7 @@ async fn large_records_pass_whole() {
     let packets = [publish_v311("f", Some(1), &payload), publish_v311("f", Some(2), b"end")];
     client.send(&packets.concat()).await;
     let record = node.record().await;
-    assert_eq!(record.body, Body::Resident(payload.into()));
+    assert_eq!(record.payload, payload);
     node.record().await;
     assert_eq!(client.packet().await, [0x40, 2, 0, 1]);
     assert_eq!(client.packet().await, [0x40, 2, 0, 2]);
@@ -164,8 +164,7 @@ async fn many_records_keep_their_order() {
     };
     let records = async {
         for n in 0..RECORDS {
-            let body = Body::Resident(n.to_be_bytes().to_vec().into());
-            assert_eq!(node.record().await.body, body);
+            assert_eq!(node.record().await.payload, n.to_be_bytes().to_vec());
         }
     };
     soon("all records", async { tokio::join!(write, read, records) }).await;

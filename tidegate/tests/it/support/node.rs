@@ -11,7 +11,7 @@ use tidegate::port::{Arrival, Clock, Feedback, Order, OutputPort, Transmit};
 use tidegate_node::io::{Input, OutputId, PathState, Refusal};
 use tidegate_types::class::ClassId;
 use tidegate_types::record::{
-    Body, DeliveryId, DropReason, Identity, Origin, Properties, Record, StreamId,
+    DeliveryId, DropReason, Identity, Origin, Properties, Record, StreamId,
 };
 use tidegate_types::units::Time;
 use tokio::sync::mpsc;
@@ -89,7 +89,7 @@ impl Node {
             identity: Identity { origin, stream: StreamId(12), seq: number },
             key: Bytes::copy_from_slice(key.as_bytes()),
             properties: Properties::new(vec![name]),
-            body: Body::Resident(payload),
+            payload,
             arrived: Time::from_millis(1000),
             deadline: Time::from_millis(1050),
             expires: None,
@@ -132,7 +132,7 @@ impl Node {
                 let Some(id) = lane.waiting.pop_front() else { break };
                 lane.sent.push(id);
                 let (record, again) = &self.records[&id];
-                let size = record.body.size().0 + 400;
+                let size = record.payload.len() as u64 + 400;
                 for start in (0..size).step_by(CUT as usize) {
                     let order = Transmit {
                         id: DeliveryId(id),

@@ -4,8 +4,7 @@
 use bytes::Bytes;
 use tidegate_node::adapt::{QueueState, Verdicts};
 use tidegate_node::io::{
-    Content, Destination, Edit, Input, Output, OutputId, PathId, PathSample, PathState,
-    PrepareError, PrepareTask, QueueId, Trigger,
+    Content, Destination, Edit, Input, Output, OutputId, PathId, PathSample, PathState, QueueId,
 };
 use tidegate_node::node::Node;
 use tidegate_node::options::NodeOptions;
@@ -49,7 +48,7 @@ fn waiting(wire: &Wire) -> Vec<(QueueId, DeliveryId)> {
 
 fn edit(wire: &mut Wire, change: impl Fn(DeliveryId) -> Edit) {
     for (queue, id) in waiting(wire) {
-        wire.handle(Input::Edits { queue, generation: 0, operations: vec![change(id)] });
+        wire.handle(Input::Edits { queue, operations: vec![change(id)] });
     }
 }
 
@@ -159,7 +158,7 @@ fn other_destinations_get_the_record_as_it_was() {
     wire.offer("ls/frame", 100);
     let (queue, id) = waiting(&wire)[0];
     let operations = vec![Edit::Replace(id, payload(20))];
-    wire.handle(Input::Edits { queue, generation: 0, operations });
+    wire.handle(Input::Edits { queue, operations });
     wire.up();
     let mut sizes: Vec<(u16, u64)> = went(&wire).iter().map(|(to, _, size)| (*to, *size)).collect();
     sizes.sort_unstable();
@@ -174,7 +173,7 @@ fn an_inserted_record_goes_after_the_one_it_was_made_from() {
     let (queue, first) = waiting(&wire)[0];
     let new = Content { key: Some("ls/new".into()), ..payload(5) };
     let operations = vec![Edit::Insert(first, new)];
-    wire.handle(Input::Edits { queue, generation: 0, operations });
+    wire.handle(Input::Edits { queue, operations });
     let identities: std::collections::BTreeSet<String> = waiting(&wire)
         .iter()
         .map(|(_, id)| wire.node.record(*id).unwrap().identity.to_string())
@@ -209,12 +208,12 @@ fn what_is_in_transformation_may_be_passed_or_holds_its_queue() {
         wire.offer("ls/1", 100);
         let (queue, id) = waiting(&wire)[0];
         let operations = vec![Edit::Transform { id, endpoint: 3, ordered }];
-        wire.handle(Input::Edits { queue, generation: 0, operations });
+        wire.handle(Input::Edits { queue, operations });
         wire.offer("ls/2", 1);
-        let &(work, asked, task) = wire.prepares.last().unwrap();
-        assert_eq!((asked, task), (id, PrepareTask::Transform { endpoint: 3 }));
+        let &(work, asked, endpoint) = wire.transforms.last().unwrap();
+        assert_eq!((asked, endpoint), (id, 3));
         cloud(&mut wire, PathState::Up);
-        wire.handle(Input::Prepared { work, result: Ok(Bytes::from(vec![1; 10])) });
+        wire.handle(Input::Transformed { work, payload: Some(Bytes::from(vec![1; 10])) });
         let went: Vec<(String, u64)> =
             went(&wire).into_iter().map(|(_, key, size)| (key, size)).collect();
         let mut wanted = [("ls/2".to_owned(), 5), ("ls/1".to_owned(), 14)];
@@ -235,8 +234,8 @@ fn without_an_answer_the_original_goes() {
         edit(&mut wire, |id| Edit::Transform { id, endpoint: 0, ordered });
         cloud(&mut wire, PathState::Up);
         assert!(wire.history.is_empty());
-        let (work, ..) = wire.prepares[0];
-        wire.handle(Input::Prepared { work, result: Err(PrepareError::TimedOut) });
+        let (work, ..) = wire.transforms[0];
+        wire.handle(Input::Transformed { work, payload: None });
         assert_eq!(went(&wire), [(0, "ls/1".to_owned(), 104)]);
     }
 }
@@ -248,8 +247,8 @@ fn what_expires_in_transformation_is_not_sent() {
     edit(&mut wire, |id| Edit::Transform { id, endpoint: 0, ordered: false });
     wire.advance(ms(200));
     cloud(&mut wire, PathState::Up);
-    let (work, ..) = wire.prepares[0];
-    wire.handle(Input::Prepared { work, result: Ok(Bytes::from_static(b"late")) });
+    let (work, ..) = wire.transforms[0];
+    wire.handle(Input::Transformed { work, payload: Some(Bytes::from_static(b"late")) });
     assert!(wire.history.is_empty());
     assert_eq!(wire.status().counts.dropped[DropReason::Expired.index()], 1);
 }
@@ -262,15 +261,18 @@ fn a_script_sees_its_own_verdicts_and_stale_handles_are_harmless() {
     (1..=4).for_each(|number| wire.offer(&format!("ls/{number}"), 1));
     let queue = waiting(&wire)[0].0;
     let ids: Vec<DeliveryId> = wire.node.waiting(queue).collect();
-    let (node, mut verdicts) = (&wire.node, Verdicts::default());
-    assert_eq!(verdicts.length(node, queue), 4);
-    assert_eq!((verdicts.drop(node, queue, ids[0]), verdicts.drop(node, queue, ids[0])), (3, 3));
-    assert_eq!(verdicts.insert(node, queue, ids[0], payload(1)), 3, "after one that is gone");
-    assert_eq!(verdicts.insert(node, queue, ids[1], payload(1)), 4);
-    verdicts.redirect(node, queue, ids[2], EDGE);
-    verdicts.move_to_front(node, queue, ids[3]);
-    assert_eq!(verdicts.length(node, queue), 3);
-    assert_eq!(verdicts.messages(node, queue).collect::<Vec<_>>(), [ids[1], ids[3]]);
+    let (queues, mut verdicts) = (wire.node.waiting_queues(), Verdicts::default());
+    assert_eq!(verdicts.length(queues, queue), 4);
+    assert_eq!(
+        (verdicts.drop(queues, queue, ids[0]), verdicts.drop(queues, queue, ids[0])),
+        (3, 3)
+    );
+    assert_eq!(verdicts.insert(queues, queue, ids[0], payload(1)), 3, "after one that is gone");
+    assert_eq!(verdicts.insert(queues, queue, ids[1], payload(1)), 4);
+    verdicts.redirect(queues, queue, ids[2], EDGE);
+    verdicts.move_to_front(queues, queue, ids[3]);
+    assert_eq!(verdicts.length(queues, queue), 3);
+    assert_eq!(verdicts.messages(queues, queue).collect::<Vec<_>>(), [ids[1], ids[3]]);
     let inputs = verdicts.inputs();
     assert_eq!(inputs.len(), 1, "one queue, one input");
     inputs.into_iter().for_each(|input| wire.handle(input));
@@ -345,8 +347,7 @@ fn a_record_waits_for_its_script_and_delays_nobody_else() {
     let offers = ["ls/1", "lt/1", "ls/2"].map(|key| offer(wire.now, 0, key, 1));
     node.handle(wire.now, Input::Arrived(offers.to_vec()));
     let said = said(&mut node, &wire);
-    let is_script =
-        |output: &Output| matches!(output, Output::RunScript { trigger: Trigger::Arrival(_), .. });
+    let is_script = |output: &Output| matches!(output, Output::RunScript { .. });
     let scripts: Vec<bool> = said.iter().map(is_script).collect();
     assert_eq!(scripts, [false, true, false, true, false], "others first, each after its script");
 }
@@ -366,7 +367,7 @@ fn what_a_script_makes_it_does_not_meet_again() {
     wire.offer("ls/1", 1);
     let (queue, id) = waiting(&wire)[0];
     let operations = vec![Edit::Insert(id, payload(5))];
-    wire.handle(Input::Edits { queue, generation: 0, operations });
+    wire.handle(Input::Edits { queue, operations });
     assert_eq!((waiting(&wire).len(), wire.seen.len()), (2, 1));
     wire.up();
     assert_eq!(wire.keys(), ["ls/1", "ls/1"], "and it goes all the same");
@@ -399,7 +400,7 @@ fn what_a_script_dropped_does_not_come_back() {
     wire.ask(0, 2, "ls/2", 1);
     wire.sync();
     let (queue, id) = waiting(&wire)[0];
-    wire.handle(Input::Edits { queue, generation: 0, operations: vec![Edit::Drop(id)] });
+    wire.handle(Input::Edits { queue, operations: vec![Edit::Drop(id)] });
     wire.advance(tidegate_types::limits::FATES_DELAY);
     wire.sync();
     let mut wire = restart(wire, made());

@@ -69,11 +69,10 @@ fn what_this_version_cannot_do_is_said() {
     let queue = wire.node.queues().next().unwrap();
     let id = wire.node.waiting(queue).next().unwrap();
     let operations = vec![Edit::Redirect(id, Destination::Session(SessionId(1)))];
-    wire.handle(Input::Edits { queue, generation: 0, operations });
-    wire.handle(Input::LinkPacket { path: lane(LS), packet: "x".into() });
-    let (session, filter) = (SessionId(1), "#".into());
-    wire.control(Control::Subscribe { session, filter });
+    wire.handle(Input::Edits { queue, operations });
+    let destination = Destination::Session(SessionId(1));
+    wire.handle(Input::DestinationState { destination, up: true });
     let is_refusal = |event: &Event| matches!(event, Event::Unsupported(_));
-    assert_eq!(wire.events.len(), 3);
+    assert_eq!(wire.events.len(), 2);
     assert!(wire.events.iter().all(is_refusal));
 }

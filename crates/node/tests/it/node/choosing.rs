@@ -464,7 +464,7 @@ fn edits_change_what_waits() {
             Edit::MoveBack(last),
             Edit::Drop(stranger), // of another queue
         ];
-        wire.handle(Input::Edits { queue, generation: 0, operations });
+        wire.handle(Input::Edits { queue, operations });
         assert_eq!(wire.status().counts.dropped[DropReason::Script.index()], 1);
         wire.up();
         wire.carry();
@@ -481,7 +481,7 @@ fn an_edit_spares_what_is_under_way() {
     wire.offer("ls/a", 1);
     let (queue, id) = (wire.node.queues().next().unwrap(), wire.history[0].id);
     let operations = vec![Edit::Drop(id), Edit::MoveFront(id), Edit::MoveBack(id)];
-    wire.handle(Input::Edits { queue, generation: 0, operations });
+    wire.handle(Input::Edits { queue, operations });
     wire.carry();
     assert_eq!(wire.status().counts.confirmed, 1);
 }

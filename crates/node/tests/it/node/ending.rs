@@ -216,13 +216,12 @@ fn what_names_nothing_is_harmless() {
     {
         wire.handle(Input::PathState { path, state: PathState::Up });
         wire.handle(Input::PathSample { path, sample: PathSample::default() });
-        wire.handle(Input::Writable { path, bytes: Size(1) });
     }
     for up in [false, true] {
         let destination = Destination::Output(OutputId(9));
         wire.handle(Input::DestinationState { destination, up });
     }
-    wire.handle(Input::Prepared { work: WorkId(99), result: Ok("x".into()) });
+    wire.handle(Input::Transformed { work: WorkId(99), payload: Some("x".into()) });
     wire.handle(Input::Appended { upto: u64::MAX });
     let reason = RefuseReason::Storage;
     wire.handle(Input::AppendFailed { appends: vec![0, 99], reason });
@@ -379,7 +378,8 @@ fn a_discard_gives_up_everything_and_cancels_what_is_under_way() {
 fn reports_are_bounded_and_lost_ones_are_counted() {
     let mut wire = up(options(rules()));
     for _ in 0..tidegate_types::limits::REPORTS_MAX + 7 {
-        wire.node.handle(wire.now, Input::LinkPacket { path: lane(LS), packet: "x".into() });
+        let destination = Destination::Session(SessionId(1));
+        wire.node.handle(wire.now, Input::DestinationState { destination, up: true });
     }
     wire.control(Control::Stop);
     assert_eq!(wire.events[0], Event::Overflow(8));

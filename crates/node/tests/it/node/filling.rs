@@ -205,7 +205,7 @@ fn a_record_that_fits_at_last_does_not_cost_the_next_one_its_patience() {
     let queue = wire.node.queues().nth(1).unwrap();
     let oldest = wire.node.waiting(queue).next().unwrap();
     let operations = vec![tidegate_node::io::Edit::Drop(oldest)];
-    wire.handle(tidegate_node::io::Input::Edits { queue, generation: 0, operations });
+    wire.handle(tidegate_node::io::Input::Edits { queue, operations });
     assert_eq!(wire.verdicts()[6..], [(4, Ok(()))]);
     wire.advance(ms(199));
     assert_eq!(wire.verdicts().len(), 7);

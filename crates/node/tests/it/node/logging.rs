@@ -297,8 +297,8 @@ fn the_newest_part_of_a_backlog_first_if_so_wished() {
         options.memory = Size(20_000);
         let mut wire = down(options.clone());
         for seq in 1..=100_u64 {
-            let body = tidegate_types::record::Body::Resident(vec![seq as u8; 50].into());
-            wire.offer_all(vec![Offered { body, ..offer(wire.now, 0, "lt/a", 0) }]);
+            let payload = vec![seq as u8; 50].into();
+            wire.offer_all(vec![Offered { payload, ..offer(wire.now, 0, "lt/a", 0) }]);
             wire.sync();
         }
         let mut wire = restart(wire, options);

@@ -14,9 +14,7 @@ pub(crate) fn payload(name: Name, size: usize) -> Vec<u8> {
 }
 
 pub(crate) fn name_of(record: &Record) -> Name {
-    let tidegate_types::record::Body::Resident(payload) = &record.body else {
-        panic!("only what is here is sent")
-    };
+    let payload = &record.payload;
     let name = Name::from_le_bytes(*payload.first_chunk().expect("every payload has a name"));
     assert!(payload[8..].iter().all(|&byte| byte == name as u8), "a payload was changed");
     name

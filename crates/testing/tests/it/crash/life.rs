@@ -256,8 +256,8 @@ impl Life {
             });
             self.clock.born(name, ttl);
             let plain = offer(self.wire.now, source, KEYS[key].0, 0);
-            let body = Body::Resident(payload(name, size).into());
-            offers.push(Offered { body, ttl, token: Some(Token(name)), ..plain });
+            let payload = payload(name, size).into();
+            offers.push(Offered { payload, ttl, token: Some(Token(name)), ..plain });
         }
         self.wire.handle(Input::Arrived(offers));
     }

@@ -90,9 +90,9 @@ impl Publisher {
         // The rule of the third may come to be one that a crash may forget.
         let key = [0, 1, 3][random.below(3) as usize];
         let plain = offer(wire.now, self.source, KEYS[key].0, 0);
-        let body = Body::Resident(payload(name, random.below(100) as usize).into());
+        let payload = payload(name, random.below(100) as usize).into();
         let (token, packet) = (Some(Token(name)), Some(packet));
-        let offered = Offered { body, token, packet, ..plain };
+        let offered = Offered { payload, token, packet, ..plain };
         let flight = Flight { name, offered, is_received: false };
         self.flights.insert(packet.unwrap_or_default(), flight);
         let accepted = self.publish(wire, packet.unwrap_or_default()).into_iter().collect();

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_types::record::{Body, Offered, Properties, SourceId, Token};
+use tidegate_types::record::{Offered, Properties, SourceId, Token};
 use tidegate_types::units::Time;
 
 use crate::input::mqtt::wire::connect::check_record_property;
@@ -107,7 +107,7 @@ impl Facts {
             token,
             key,
             properties: self.properties,
-            body: Body::Resident(payload),
+            payload,
             read_at,
             source_unix_ns: self.source_unix_ns,
             ttl: self.ttl,

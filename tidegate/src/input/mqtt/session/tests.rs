@@ -1,4 +1,4 @@
-use tidegate_types::record::{Body, Token};
+use tidegate_types::record::Token;
 
 use super::*;
 
@@ -110,7 +110,7 @@ fn publishes_become_records_in_one_batch() {
     let records = peer.records();
     assert_eq!(records.len(), 2);
     assert_eq!((records[0].token, records[1].token), (Some(Token(0)), None));
-    assert_eq!(records[0].body, Body::Resident("one".into()));
+    assert_eq!(records[0].payload, "one");
     assert_eq!((records[0].key.as_ref(), records[0].source), (&b"t"[..], SourceId(3)));
     assert_eq!(records[0].read_at, Time::from_millis(5));
     assert!(peer.written().is_empty(), "nothing is acknowledged before it is accepted");

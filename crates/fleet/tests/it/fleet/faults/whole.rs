@@ -113,8 +113,7 @@ fn payload((origin, seq, class): Content) -> Vec<u8> {
     bytes
 }
 
-fn content(body: &Body) -> Content {
-    let Body::Resident(bytes) = body else { panic!("what is sent is here") };
+fn content(bytes: &[u8]) -> Content {
     let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte]));
     (number(0) as usize, number(4), usize::from(bytes[8]))
 }
@@ -211,7 +210,7 @@ impl Whole {
             let Some(record) = wire.node.record(cut.id).filter(|_| cut.range.start == 0) else {
                 continue;
             };
-            let content @ (origin, seq, class) = content(&record.body);
+            let content @ (origin, seq, class) = content(&record.payload);
             begun.insert(cut.id, (content, cut.again));
             if origin != self.place {
                 picked.insert((origin, seq));
@@ -251,9 +250,9 @@ impl Whole {
             while self.coming[class] >= 1.0 {
                 self.coming[class] -= 1.0;
                 let plain = offer(self.process.wire.now, LOAD.0, CLASSES[class], 0);
-                let body = Body::Resident(payload((self.place, self.next, class)).into());
+                let payload = payload((self.place, self.next, class)).into();
                 let token = Some(Token(u64::from(self.next)));
-                offers.push(Offered { body, token, ..plain });
+                offers.push(Offered { payload, token, ..plain });
                 self.next += 1;
             }
         }
@@ -325,9 +324,9 @@ impl Whole {
         process.last += 1;
         let token = process.last;
         let foreign = Some(Foreign { identity: item.identity.clone(), again: item.again });
-        let body = Body::Resident(payload(item.content).into());
+        let payload = payload(item.content).into();
         let plain = offer(process.wire.now, source.0, CLASSES[class.index()], 0);
-        let offered = Offered { token: Some(Token(token)), body, foreign, ..plain };
+        let offered = Offered { token: Some(Token(token)), payload, foreign, ..plain };
         let ticket = Ticket { from, class, item, asked: vec![asked] };
         process.tickets.insert(token, ticket);
         process.wire.handle(Input::Arrived(vec![offered]));

@@ -1,6 +1,6 @@
 //! The node's side of its log: what is on its way there, which segments there are, and whether it works.
 //!
-//! A plain state machine beside the queues; `durable.rs` joins the two.
+//! A state machine that knows no record: `write.rs` fills it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,8 +15,7 @@ use tidegate_types::limits::{
 use tidegate_types::record::{Fate, StreamId};
 use tidegate_types::units::{Size, Time};
 
-use super::sessions::Promise;
-use super::unappended::Unappended;
+use super::unappended::{Promise, Unappended};
 use crate::io::Append;
 use crate::options::LogOptions;
 use crate::status::LogStatus;
@@ -36,17 +35,17 @@ struct Segment {
 
 /// The node's side of its log.
 #[derive(Debug)]
-pub(super) struct Store {
-    pub(super) options: LogOptions,
+pub(crate) struct Store {
+    pub(crate) options: LogOptions,
     appends: Vec<Append>,
     last_number: u64,
-    pub(super) unappended: BTreeMap<u64, Unappended>,
+    pub(crate) unappended: BTreeMap<u64, Unappended>,
     unappended_bytes: Size,
     segments: BTreeMap<SegmentId, Segment>,
     bytes: Size,
     last_segment: SegmentId,
     /// The first one that this process began, or will: times of earlier ones are of another clock.
-    pub(super) own_since: SegmentId,
+    pub(crate) own_since: SegmentId,
     /// The next entry must be a checkpoint.
     must_begin: bool,
     last_checkpoint: u64,
@@ -56,12 +55,12 @@ pub(super) struct Store {
     /// Set while the log fails, or has not begun: when it is tried; `Time::FAR` while it is being tried.
     failed: Option<Time>,
     /// Whether people were told that it fails.
-    pub(super) is_told: bool,
+    pub(crate) is_told: bool,
     fates: Fated,
     fates_due: Option<Time>,
     releases: Vec<SegmentId>,
     /// When a wall clock said what.
-    pub(super) wall: Option<(Time, WallTime)>,
+    pub(crate) wall: Option<(Time, WallTime)>,
     /// How far readers have got, and of which the log has not heard.
     positions: BTreeMap<(Arc<str>, StreamId), u64>,
     moved: BTreeSet<(Arc<str>, StreamId)>,
@@ -69,7 +68,7 @@ pub(super) struct Store {
 
 impl Store {
     /// Goes on where a recovered log ends, in a segment of its own.
-    pub(super) fn new(options: LogOptions, recovery: &Recovery) -> Self {
+    pub(crate) fn new(options: LogOptions, recovery: &Recovery) -> Self {
         let next = recovery.next_segment();
         // As in segments of its own, headers do not count.
         let of_entries = |bytes: Size| Size(bytes.0.saturating_sub(COPY_AT as u64));
@@ -104,17 +103,17 @@ impl Store {
     }
 
     /// Whether an earlier process wrote a segment: what it sent of that, nobody knows.
-    pub(super) fn is_inherited(&self, segment: SegmentId) -> bool {
+    pub(crate) fn is_inherited(&self, segment: SegmentId) -> bool {
         segment < self.own_since
     }
 
     /// Bytes of all segments.
-    pub(super) fn bytes(&self) -> Size {
+    pub(crate) fn bytes(&self) -> Size {
         self.bytes
     }
 
     /// What people are shown of it.
-    pub(super) fn status(&self) -> LogStatus {
+    pub(crate) fn status(&self) -> LogStatus {
         LogStatus {
             is_working: !self.is_failing(),
             segments: self.segments.len() as u64,
@@ -126,17 +125,17 @@ impl Store {
     }
 
     /// Whether durable records are refused.
-    pub(super) fn is_failing(&self) -> bool {
+    pub(crate) fn is_failing(&self) -> bool {
         self.failed.is_some()
     }
 
     /// Whether the next entry must be a checkpoint.
-    pub(super) fn must_begin(&self) -> bool {
+    pub(crate) fn must_begin(&self) -> bool {
         self.must_begin
     }
 
     /// Whether a record finds room in the log, of which `ahead` bytes at most may be on their way.
-    pub(super) fn has_room(&self, size: Size, ahead: Size) -> bool {
+    pub(crate) fn has_room(&self, size: Size, ahead: Size) -> bool {
         let records = self.options.bound.0 / 8 * 7;
         let is_little =
             self.unappended_bytes == Size::ZERO || self.unappended_bytes + size <= ahead;
@@ -144,12 +143,12 @@ impl Store {
     }
 
     /// Whether a log that was full may be filled again: a part of it is free.
-    pub(super) fn has_much_room(&self) -> bool {
+    pub(crate) fn has_much_room(&self) -> bool {
         self.unappended.len() <= UNAPPENDED_MAX / 2 && !self.is_nearly_full()
     }
 
     /// Whether the next entry must begin a segment.
-    pub(super) fn is_segment_due(&self) -> bool {
+    pub(crate) fn is_segment_due(&self) -> bool {
         let current =
             self.segments.get(&self.last_segment).map_or(Size::ZERO, |segment| segment.bytes);
         let part = if self.is_nearly_full() { CHECKPOINT_PART_FULL } else { CHECKPOINT_PART };
@@ -171,7 +170,7 @@ impl Store {
     }
 
     /// Begins a segment with all that holds now.
-    pub(super) fn begin(&mut self, checkpoint: Checkpoint, promises: Vec<Promise>) {
+    pub(crate) fn begin(&mut self, checkpoint: Checkpoint, promises: Vec<Promise>) {
         if !self.must_begin {
             // The checkpoint knows these fates, but only that they are: who reads the log wants to know which.
             self.flush_fates();
@@ -197,7 +196,7 @@ impl Store {
     }
 
     /// Appends an entry to the present segment; answers with its number.
-    pub(super) fn push(&mut self, entry: Entry, unappended: Unappended) -> u64 {
+    pub(crate) fn push(&mut self, entry: Entry, unappended: Unappended) -> u64 {
         self.last_number += 1;
         let size = Size((FRAME + entry.body_size() + TAG_LENGTH) as u64);
         self.bytes += size;
@@ -211,12 +210,12 @@ impl Store {
     }
 
     /// The segment that entries go to.
-    pub(super) fn segment(&self) -> SegmentId {
+    pub(crate) fn segment(&self) -> SegmentId {
         self.last_segment
     }
 
     /// Notes how deliveries ended; a checkpoint that is due will say so anyway.
-    pub(super) fn note_fate(
+    pub(crate) fn note_fate(
         &mut self,
         now: Time,
         stream: StreamId,
@@ -244,7 +243,7 @@ impl Store {
     }
 
     /// A reader has got so far; false where there is no place for one more.
-    pub(super) fn note_position(&mut self, now: Time, position: SessionPosition) -> bool {
+    pub(crate) fn note_position(&mut self, now: Time, position: SessionPosition) -> bool {
         let key = (position.session, position.stream);
         if self.positions.len() >= LOG_SESSIONS_MAX && !self.positions.contains_key(&key) {
             return false;
@@ -256,23 +255,23 @@ impl Store {
     }
 
     /// How far a reader has got.
-    pub(super) fn position(&self, session: &Arc<str>, stream: StreamId) -> Option<u64> {
+    pub(crate) fn position(&self, session: &Arc<str>, stream: StreamId) -> Option<u64> {
         self.positions.get(&(session.clone(), stream)).copied()
     }
 
     /// A session is over.
-    pub(super) fn forget_positions(&mut self, session: &str) {
+    pub(crate) fn forget_positions(&mut self, session: &str) {
         self.positions.retain(|(known, _), _| **known != *session);
         self.moved.retain(|(known, _)| **known != *session);
     }
 
     /// Adds records without a fate, of a log that was recovered.
-    pub(super) fn owe(&mut self, segment: SegmentId, records: u64) {
+    pub(crate) fn owe(&mut self, segment: SegmentId, records: u64) {
         self.segments.entry(segment).or_default().live += records;
     }
 
     /// Records of a segment have all their fates. It goes with them, if nothing else needs it.
-    pub(super) fn settle(&mut self, segment: SegmentId, records: u64) {
+    pub(crate) fn settle(&mut self, segment: SegmentId, records: u64) {
         if let Some(state) = self.segments.get_mut(&segment) {
             state.live -= records;
             if state.live == 0 && self.begun.is_some_and(|begun| segment < begun) {
@@ -289,14 +288,14 @@ impl Store {
     }
 
     /// Whether a segment could go if these records of it had their fates.
-    pub(super) fn goes_with(&self, segment: SegmentId, records: u64) -> Option<Size> {
+    pub(crate) fn goes_with(&self, segment: SegmentId, records: u64) -> Option<Size> {
         let state = self.segments.get(&segment)?;
         let is_old = self.begun.is_some_and(|begun| segment < begun);
         (is_old && state.live == records).then_some(state.bytes)
     }
 
     /// The checkpoint of a segment is on disk: what is before it goes, where nothing is owed.
-    pub(super) fn begun(&mut self, segment: SegmentId) {
+    pub(crate) fn begun(&mut self, segment: SegmentId) {
         self.begun = self.begun.max(Some(segment));
         let is_done =
             |(id, state): (&SegmentId, &Segment)| (*id < segment && state.live == 0).then_some(*id);
@@ -305,7 +304,7 @@ impl Store {
     }
 
     /// The next entry up to `upto` that is in the log now.
-    pub(super) fn next_appended(&mut self, upto: u64) -> Option<(u64, Unappended)> {
+    pub(crate) fn next_appended(&mut self, upto: u64) -> Option<(u64, Unappended)> {
         let entry = self.unappended.first_entry().filter(|entry| *entry.key() <= upto)?;
         let (number, what) = entry.remove_entry();
         self.unappended_bytes -= what.size();
@@ -316,7 +315,7 @@ impl Store {
     }
 
     /// An entry did not get into the log.
-    pub(super) fn take_failed(&mut self, now: Time, number: u64) -> Option<Unappended> {
+    pub(crate) fn take_failed(&mut self, now: Time, number: u64) -> Option<Unappended> {
         let what = self.unappended.remove(&number)?;
         self.unappended_bytes -= what.size();
         if number >= self.last_checkpoint {
@@ -328,7 +327,7 @@ impl Store {
     }
 
     /// Whether something must be written now.
-    pub(super) fn is_due(&self, now: Time) -> bool {
+    pub(crate) fn is_due(&self, now: Time) -> bool {
         match self.failed {
             Some(at) => at <= now,
             None => {
@@ -340,7 +339,7 @@ impl Store {
     }
 
     /// When something must be written at the latest.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
         match self.failed {
             Some(at) => (at < Time::FAR).then_some(at),
             None => self.fates_due,
@@ -348,12 +347,12 @@ impl Store {
     }
 
     /// The failed log is being tried.
-    pub(super) fn probe(&mut self) {
+    pub(crate) fn probe(&mut self) {
         self.failed = Some(Time::FAR);
     }
 
     /// Puts the fates and positions that wait among the appends.
-    pub(super) fn flush_fates(&mut self) {
+    pub(crate) fn flush_fates(&mut self) {
         if self.must_begin {
             return;
         }
@@ -369,17 +368,17 @@ impl Store {
     }
 
     /// Whether all that is owed to the log is in it, as far as it works.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.is_failing() || self.unappended.is_empty() && self.fates_due.is_none()
     }
 
-    pub(super) fn take_appends(&mut self) -> Vec<Append> {
+    pub(crate) fn take_appends(&mut self) -> Vec<Append> {
         std::mem::take(&mut self.appends)
     }
 
     /// Segments to delete, behind the next appends: the fates of their records are among these. Else a
     /// crash would leave records that seem to be owed and are nowhere.
-    pub(super) fn take_releases(&mut self) -> Vec<SegmentId> {
+    pub(crate) fn take_releases(&mut self) -> Vec<SegmentId> {
         if !self.releases.is_empty() {
             self.flush_fates();
         }
@@ -387,7 +386,7 @@ impl Store {
     }
 
     /// What a wall clock would show at a time of the monotonic one, if it was ever set.
-    pub(super) fn wall_at(&self, at: Time) -> Option<WallTime> {
+    pub(crate) fn wall_at(&self, at: Time) -> Option<WallTime> {
         let (then, WallTime { unix_ns, uncertainty }) = self.wall?;
         let unix_ns = (unix_ns + at.since(then).as_nanos() as u64)
             .saturating_sub(then.since(at).as_nanos() as u64);

@@ -1,4 +1,4 @@
-//! Records that only the log holds: left there for want of memory, or found there at start. They are
+//! Records that only the log holds: stored there for want of memory, or found there at start. They are
 //! read back a little ahead of their turn, a class at a time, and wait in their class's late list.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,46 +8,46 @@ use tidegate_types::class::ClassId;
 use tidegate_types::record::StreamId;
 use tidegate_types::units::Size;
 
-use super::streams::StreamKey;
-use super::unappended::Left;
+use super::unappended::Stored;
+use crate::node::holdings::StreamKey;
 use crate::options::BacklogOrder;
 
 /// What the log holds of a stream, and memory does not.
 #[derive(Debug)]
-pub(super) struct LeftStream {
+pub(crate) struct StoredStream {
     /// The stream that it counts for.
-    pub(super) stream: StreamKey,
+    pub(crate) stream: StreamKey,
     /// The class that it is read back for; that of each record is found when it is read.
-    pub(super) class: ClassId,
-    pub(super) chunks: BTreeMap<SegmentId, Chunk>,
+    pub(crate) class: ClassId,
+    pub(crate) chunks: BTreeMap<SegmentId, Chunk>,
     /// Which of these this process may have sent already, and to whom: the log knows no attempts.
     marks: Runs,
 }
 
-impl LeftStream {
+impl StoredStream {
     /// An attempt to send a record may have arrived.
-    pub(super) fn mark(&mut self, seq: u64, destinations: Destinations) {
+    pub(crate) fn mark(&mut self, seq: u64, destinations: Destinations) {
         self.marks.add(Run { first: seq, last: seq, destinations });
     }
 
     /// A record is no longer here: where an attempt may have arrived.
-    pub(super) fn unmark(&mut self, seq: u64) -> Destinations {
+    pub(crate) fn unmark(&mut self, seq: u64) -> Destinations {
         self.marks.take(seq)
     }
 
     /// Records are no longer here.
-    pub(super) fn unmark_all(&mut self, run: Run) {
+    pub(crate) fn unmark_all(&mut self, run: Run) {
         self.marks.remove(run);
     }
 }
 
 /// A reading of a segment for a class, from its beginning to its end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pass {
-    pub(super) class: ClassId,
-    pub(super) segment: SegmentId,
+pub(crate) struct Pass {
+    pub(crate) class: ClassId,
+    pub(crate) segment: SegmentId,
     /// Where to go on.
-    pub(super) from: u32,
+    pub(crate) from: u32,
     /// Whether a record was put, since it began, where it may have read already.
     is_moved: bool,
     /// Whether a record was added, since it last asked, where it may be at its end.
@@ -56,7 +56,7 @@ pub(super) struct Pass {
 
 /// What comes after a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// Go on where it ended.
     GoOn,
     /// All that was wanted is found.
@@ -67,112 +67,111 @@ pub(super) enum Next {
 
 /// All records that only the log holds.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
-    streams: BTreeMap<StreamId, LeftStream>,
-    /// (record, destination) pairs, those on their way to the log included.
-    pub(super) deliveries: u64,
+pub(crate) struct Backlog {
+    streams: BTreeMap<StreamId, StoredStream>,
     /// Names of streams that an earlier process knew, and their last numbers.
-    pub(super) names: BTreeMap<StreamId, (StreamName, u64)>,
+    pub(crate) names: BTreeMap<StreamId, (StreamName, u64)>,
     /// The reading under way in each class.
     passes: BTreeMap<ClassId, Pass>,
     /// The class that is being read for, until the answer comes.
-    pub(super) asked: Option<ClassId>,
+    pub(crate) asked: Option<ClassId>,
     /// Bytes of each class that are read back and have no fate.
-    pub(super) ahead: BTreeMap<ClassId, Size>,
+    pub(crate) ahead: BTreeMap<ClassId, Size>,
 }
 
 impl Backlog {
     /// Every chunk, by stream and segment.
-    pub(super) fn chunks(&self) -> impl Iterator<Item = (&StreamId, SegmentId, &Chunk)> {
-        self.streams.iter().flat_map(|(id, left)| {
-            left.chunks.iter().map(move |(&segment, chunk)| (id, segment, chunk))
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = (&StreamId, SegmentId, &Chunk)> {
+        self.streams.iter().flat_map(|(id, stored)| {
+            stored.chunks.iter().map(move |(&segment, chunk)| (id, segment, chunk))
         })
     }
 
     /// A record that was never in memory is in the log. Answers with the stream that it counts for.
-    pub(super) fn add(&mut self, left: &Left, class: ClassId) -> StreamKey {
-        let Left { id, stream, seq, destinations, again, size, segment, .. } = *left;
+    pub(crate) fn add(&mut self, record: &Stored, class: ClassId) -> StreamKey {
+        let Stored { id, stream, seq, destinations, again, size, segment, .. } = *record;
         self.passes_over(segment).for_each(|pass| pass.is_added = true);
-        let left = self.left(id, stream, class);
-        left.chunks.entry(segment).or_default().add(seq, destinations, size);
+        let stored = self.stream(id, stream, class);
+        stored.chunks.entry(segment).or_default().add(seq, destinations, size);
         if again {
-            left.mark(seq, destinations);
+            stored.mark(seq, destinations);
         }
-        left.stream
+        stored.stream
     }
 
     /// The place for a record that was in memory, or that must be read once more.
-    pub(super) fn put_back(
+    pub(crate) fn put_back(
         &mut self,
         id: StreamId,
         stream: StreamKey,
         class: ClassId,
         segment: SegmentId,
-    ) -> &mut LeftStream {
+    ) -> &mut StoredStream {
         self.passes_over(segment).for_each(|pass| pass.is_moved = true);
-        self.left(id, stream, class)
+        self.stream(id, stream, class)
     }
 
     fn passes_over(&mut self, segment: SegmentId) -> impl Iterator<Item = &mut Pass> {
         self.passes.values_mut().filter(move |pass| pass.segment == segment)
     }
 
-    fn left(&mut self, id: StreamId, stream: StreamKey, class: ClassId) -> &mut LeftStream {
-        let new = || LeftStream { stream, class, chunks: BTreeMap::new(), marks: Runs::default() };
+    fn stream(&mut self, id: StreamId, stream: StreamKey, class: ClassId) -> &mut StoredStream {
+        let new =
+            || StoredStream { stream, class, chunks: BTreeMap::new(), marks: Runs::default() };
         self.streams.entry(id).or_insert_with(new)
     }
 
-    pub(super) fn get_mut(&mut self, id: StreamId) -> Option<&mut LeftStream> {
+    pub(crate) fn get_mut(&mut self, id: StreamId) -> Option<&mut StoredStream> {
         self.streams.get_mut(&id)
     }
 
     /// Forgets a chunk that is empty, and a stream that has none.
-    pub(super) fn tidy(&mut self, id: StreamId, segment: SegmentId) {
-        let Some(left) = self.streams.get_mut(&id) else { return };
-        if left.chunks.get(&segment).is_some_and(|chunk| chunk.runs.is_empty()) {
-            left.chunks.remove(&segment);
+    pub(crate) fn tidy(&mut self, id: StreamId, segment: SegmentId) {
+        let Some(stored) = self.streams.get_mut(&id) else { return };
+        if stored.chunks.get(&segment).is_some_and(|chunk| chunk.runs.is_empty()) {
+            stored.chunks.remove(&segment);
         }
-        if left.chunks.is_empty() {
+        if stored.chunks.is_empty() {
             self.streams.remove(&id);
         }
     }
 
     /// The class of every stream may be another one. What is being read is then read once more, from its
     /// beginning.
-    pub(super) fn reclass(&mut self, class_of: impl Fn(StreamKey) -> ClassId) {
-        self.streams.values_mut().for_each(|left| left.class = class_of(left.stream));
+    pub(crate) fn reclass(&mut self, class_of: impl Fn(StreamKey) -> ClassId) {
+        self.streams.values_mut().for_each(|stored| stored.class = class_of(stored.stream));
         self.passes.values_mut().for_each(|pass| pass.is_moved = true);
     }
 
     /// The oldest chunk that counts for a stream.
-    pub(super) fn oldest_of(&self, key: StreamKey) -> Option<(StreamId, SegmentId)> {
-        let of_stream = self.streams.iter().filter(|(_, left)| left.stream == key);
-        let first = of_stream.filter_map(|(&id, left)| {
-            left.chunks.first_key_value().map(|(&segment, _)| (segment, id))
+    pub(crate) fn oldest_of(&self, key: StreamKey) -> Option<(StreamId, SegmentId)> {
+        let of_stream = self.streams.iter().filter(|(_, stored)| stored.stream == key);
+        let first = of_stream.filter_map(|(&id, stored)| {
+            stored.chunks.first_key_value().map(|(&segment, _)| (segment, id))
         });
         first.min().map(|(segment, id)| (id, segment))
     }
 
     /// Chunks that count for a stream: stream, segment, records, bytes.
-    pub(super) fn chunks_of(
+    pub(crate) fn chunks_of(
         &self,
         key: StreamKey,
     ) -> impl Iterator<Item = (StreamId, SegmentId, u64, Size)> + '_ {
-        let of_stream = self.streams.iter().filter(move |(_, left)| left.stream == key);
-        of_stream.flat_map(|(&id, left)| {
+        let of_stream = self.streams.iter().filter(move |(_, stored)| stored.stream == key);
+        of_stream.flat_map(|(&id, stored)| {
             let chunk = move |(&segment, chunk): (&SegmentId, &Chunk)| {
                 (id, segment, chunk.runs.records(), chunk.bytes)
             };
-            left.chunks.iter().map(chunk)
+            stored.chunks.iter().map(chunk)
         })
     }
 
     /// The reading that a class needs next, if it has anything on disk.
-    pub(super) fn pass(&mut self, class: ClassId, order: BacklogOrder) -> Option<Pass> {
-        let of_class = || self.streams.values().filter(|left| left.class == class);
-        let segments = of_class().flat_map(|left| match order {
-            BacklogOrder::OldestFirst => left.chunks.first_key_value(),
-            BacklogOrder::NewestFirst => left.chunks.last_key_value(),
+    pub(crate) fn pass(&mut self, class: ClassId, order: BacklogOrder) -> Option<Pass> {
+        let of_class = || self.streams.values().filter(|stored| stored.class == class);
+        let segments = of_class().flat_map(|stored| match order {
+            BacklogOrder::OldestFirst => stored.chunks.first_key_value(),
+            BacklogOrder::NewestFirst => stored.chunks.last_key_value(),
         });
         let segments = segments.map(|(&segment, _)| segment);
         let segment = match order {
@@ -187,14 +186,15 @@ impl Backlog {
     }
 
     /// The streams of a reading.
-    pub(super) fn wanted(&self, pass: Pass) -> BTreeSet<StreamId> {
-        let is_wanted =
-            |left: &LeftStream| left.class == pass.class && left.chunks.contains_key(&pass.segment);
-        self.streams.iter().filter(|(_, left)| is_wanted(left)).map(|(&id, _)| id).collect()
+    pub(crate) fn wanted(&self, pass: Pass) -> BTreeSet<StreamId> {
+        let is_wanted = |stored: &StoredStream| {
+            stored.class == pass.class && stored.chunks.contains_key(&pass.segment)
+        };
+        self.streams.iter().filter(|(_, stored)| is_wanted(stored)).map(|(&id, _)| id).collect()
     }
 
     /// A class has read up to `next`, or to the end of the segment.
-    pub(super) fn read(&mut self, class: ClassId, next: u32, is_end: bool) -> Next {
+    pub(crate) fn read(&mut self, class: ClassId, next: u32, is_end: bool) -> Next {
         let Some(pass) = self.passes.get_mut(&class) else { return Next::Done };
         let is_stuck = next <= pass.from && pass.from > 0;
         pass.from = next;
@@ -219,7 +219,7 @@ impl Backlog {
     }
 
     /// The reading of a class.
-    pub(super) fn pass_of(&self, class: ClassId) -> Option<Pass> {
+    pub(crate) fn pass_of(&self, class: ClassId) -> Option<Pass> {
         self.passes.get(&class).copied()
     }
 }

@@ -10,9 +10,9 @@ use crate::status::{Counts, Stages};
 /// Counts and times, one entry a rule.
 #[derive(Debug)]
 pub(super) struct Tally {
-    pub(super) rules: Vec<(Counts, Stages)>,
+    rules: Vec<(Counts, Stages)>,
     /// Offers refused before a rule was found.
-    pub(super) refused: u64,
+    refused: u64,
 }
 
 impl Tally {
@@ -23,6 +23,11 @@ impl Tally {
     /// Room for more rules.
     pub(super) fn extend(&mut self, rules: usize) {
         self.rules.resize_with(rules, Default::default);
+    }
+
+    /// Counts and times of each rule.
+    pub(super) fn rules(&self) -> &[(Counts, Stages)] {
+        &self.rules
     }
 
     /// All counts together.
@@ -36,7 +41,7 @@ impl Tally {
         &mut self.rules[usize::from(rule.0)].0
     }
 
-    pub(super) fn stages(&mut self, rule: RuleId) -> &mut Stages {
+    fn stages(&mut self, rule: RuleId) -> &mut Stages {
         &mut self.rules[usize::from(rule.0)].1
     }
 
@@ -48,17 +53,17 @@ impl Tally {
     }
 
     /// A record was accepted, with so many deliveries of so many bytes together.
-    pub(super) fn accepted(&mut self, rule: RuleId, deliveries: usize, bytes: Size) {
+    pub(super) fn accepted(&mut self, rule: RuleId, deliveries: u64, bytes: Size) {
         let counts = self.counts(rule);
         counts.records += 1;
-        counts.accepted += deliveries as u64;
+        counts.accepted += deliveries;
         counts.accepted_bytes += bytes.0;
     }
 
     /// A record was accepted and is not kept.
-    pub(super) fn accepted_and_dropped(&mut self, rule: RuleId, count: usize, reason: DropReason) {
+    pub(super) fn accepted_and_dropped(&mut self, rule: RuleId, count: u64, reason: DropReason) {
         self.accepted(rule, count, Size::ZERO);
-        self.counts(rule).dropped[reason.index()] += count as u64;
+        self.counts(rule).dropped[reason.index()] += count;
     }
 
     /// Records of an earlier life of the node are its own again.

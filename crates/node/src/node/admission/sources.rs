@@ -12,55 +12,32 @@ use tidegate_types::limits::SOURCES_MAX;
 use tidegate_types::record::{Offered, SourceId, Token};
 use tidegate_types::units::Time;
 
-use super::streams::StreamKey;
+use crate::node::holdings::{Room, StreamKey};
+use crate::node::outbox::ReplyTo;
 use crate::rules::RuleId;
-
-/// What a record finds too little of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Room {
-    /// The node's memory, as far as this class may fill it.
-    Memory(ClassId),
-    /// One of the bounds of its stream.
-    Stream(StreamKey),
-    /// The node's inbound limit: time gives it, and patience has no part in it.
-    Inbound,
-    /// The log.
-    Log,
-}
 
 /// A wait for room.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wait {
-    pub(super) room: Room,
+pub(crate) struct Wait {
+    pub(crate) room: Room,
     /// Its place among those who wait for the same.
-    pub(super) ticket: u64,
+    pub(crate) ticket: u64,
     /// When its patience ends.
-    pub(super) until: Time,
-}
-
-/// Who is to be told about an offer. The number of a connection is used again: an answer is given only
-/// in the life in which it was asked for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ReplyTo {
-    pub(super) source: SourceId,
-    pub(super) life: u64,
-    pub(super) token: Token,
-    /// Under which packet identifier the offer may come again (QoS 2).
-    pub(super) packet: Option<u16>,
+    pub(crate) until: Time,
 }
 
 /// One connection of an input.
 #[derive(Debug)]
-pub(super) struct SourceState {
-    pub(super) name: Arc<str>,
+pub(crate) struct SourceState {
+    pub(crate) name: Arc<str>,
     /// The class of a neighbour's records, if it brings these.
-    pub(super) relays: Option<ClassId>,
+    pub(crate) relays: Option<ClassId>,
     /// The rule of everything that it brings, where its driver said so.
-    pub(super) bound: Option<RuleId>,
+    pub(crate) bound: Option<RuleId>,
     life: u64,
     /// The stream that it fed last, and all that it feeds.
     last: Option<(RuleId, StreamKey)>,
-    pub(super) streams: Vec<(RuleId, StreamKey)>,
+    pub(crate) streams: Vec<(RuleId, StreamKey)>,
     /// Set while it waits, which is rare.
     held_up: Option<Box<HeldUp>>,
 }
@@ -75,7 +52,7 @@ struct HeldUp {
 
 impl SourceState {
     /// The stream that it feeds under this rule, if it does already.
-    pub(super) fn stream(&mut self, rule: RuleId) -> Option<StreamKey> {
+    pub(crate) fn stream(&mut self, rule: RuleId) -> Option<StreamKey> {
         if self.last.is_none_or(|(last, _)| last != rule) {
             self.last = self.streams.iter().copied().find(|(known, _)| *known == rule);
         }
@@ -83,27 +60,27 @@ impl SourceState {
     }
 
     /// Which life of its number this is.
-    pub(super) fn life(&self) -> u64 {
+    pub(crate) fn life(&self) -> u64 {
         self.life
     }
 
     /// The stream that its next record probably goes to.
-    pub(super) fn likely(&self) -> Option<StreamKey> {
+    pub(crate) fn likely(&self) -> Option<StreamKey> {
         self.last.map(|(_, stream)| stream)
     }
 
     /// Whether records of it are pending.
-    pub(super) fn is_held_up(&self) -> bool {
+    pub(crate) fn is_held_up(&self) -> bool {
         self.held_up.is_some()
     }
 
     /// Records that wait for room, in the order of reading.
-    pub(super) fn pending(&mut self) -> &mut VecDeque<Offered> {
+    pub(crate) fn pending(&mut self) -> &mut VecDeque<Offered> {
         &mut self.held_up.get_or_insert_default().pending
     }
 
     /// The first of them; with the last one it is held up no more.
-    pub(super) fn next_pending(&mut self) -> Option<Offered> {
+    pub(crate) fn next_pending(&mut self) -> Option<Offered> {
         let next = self.held_up.as_mut()?.pending.pop_front();
         if next.is_none() {
             self.held_up = None;
@@ -114,7 +91,7 @@ impl SourceState {
 
 /// All connections of a node.
 #[derive(Debug, Default)]
-pub(super) struct Sources {
+pub(crate) struct Sources {
     sources: Vec<Option<SourceState>>,
     by_room: BTreeSet<(Room, u64, SourceId)>,
     by_patience: BTreeSet<(Time, SourceId)>,
@@ -124,7 +101,7 @@ pub(super) struct Sources {
 
 impl Sources {
     /// A connection begins; false where its number is beyond the bound.
-    pub(super) fn open(
+    pub(crate) fn open(
         &mut self,
         source: SourceId,
         name: Arc<str>,
@@ -151,21 +128,21 @@ impl Sources {
     }
 
     /// A connection ended: its state, if it was open.
-    pub(super) fn close(&mut self, source: SourceId) -> Option<SourceState> {
+    pub(crate) fn close(&mut self, source: SourceId) -> Option<SourceState> {
         self.end_wait(source);
         self.sources.get_mut(source.0 as usize)?.take()
     }
 
-    pub(super) fn get(&self, source: SourceId) -> Option<&SourceState> {
+    pub(crate) fn get(&self, source: SourceId) -> Option<&SourceState> {
         self.sources.get(source.0 as usize)?.as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, source: SourceId) -> Option<&mut SourceState> {
+    pub(crate) fn get_mut(&mut self, source: SourceId) -> Option<&mut SourceState> {
         self.sources.get_mut(source.0 as usize)?.as_mut()
     }
 
     /// Who to answer, for an offer of an open connection that carries a token.
-    pub(super) fn reply_to(
+    pub(crate) fn reply_to(
         &self,
         source: SourceId,
         token: Option<Token>,
@@ -176,12 +153,12 @@ impl Sources {
     }
 
     /// Whether the connection that asked is still there.
-    pub(super) fn is_alive(&self, reply: &ReplyTo) -> bool {
+    pub(crate) fn is_alive(&self, reply: &ReplyTo) -> bool {
         self.get(reply.source).is_some_and(|state| state.life == reply.life)
     }
 
     /// The connection waits. A wait that goes on for the same room keeps its place and its patience.
-    pub(super) fn wait(&mut self, source: SourceId, room: Room, until: Time, old: Option<Wait>) {
+    pub(crate) fn wait(&mut self, source: SourceId, room: Room, until: Time, old: Option<Wait>) {
         let ticket = match old.filter(|old| old.room == room) {
             Some(old) => old.ticket,
             None => {
@@ -196,7 +173,7 @@ impl Sources {
     }
 
     /// The connection waits no more; answers with the wait that it had.
-    pub(super) fn end_wait(&mut self, source: SourceId) -> Option<Wait> {
+    pub(crate) fn end_wait(&mut self, source: SourceId) -> Option<Wait> {
         let wait = self.get_mut(source)?.held_up.as_mut()?.wait.take()?;
         self.by_room.remove(&(wait.room, wait.ticket, source));
         self.by_patience.remove(&(wait.until, source));
@@ -204,19 +181,19 @@ impl Sources {
     }
 
     /// Whoever waits longest for this room, and its ticket.
-    pub(super) fn first_waiting(&self, room: Room) -> Option<(u64, SourceId)> {
+    pub(crate) fn first_waiting(&self, room: Room) -> Option<(u64, SourceId)> {
         let rest = self.by_room.range((room, 0, SourceId(0))..);
         let first = rest.take_while(|(other, ..)| *other == room).next();
         first.map(|&(_, ticket, source)| (ticket, source))
     }
 
     /// Whether nobody waits.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.by_room.is_empty()
     }
 
     /// Whose patience ends first, and when.
-    pub(super) fn first_patience(&self) -> Option<(Time, SourceId)> {
+    pub(crate) fn first_patience(&self) -> Option<(Time, SourceId)> {
         self.by_patience.first().copied()
     }
 }

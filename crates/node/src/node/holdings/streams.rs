@@ -6,22 +6,35 @@ use std::sync::Arc;
 use bytes::Bytes;
 use slotmap::{SlotMap, new_key_type};
 use tidegate_schedule::queue::{DeliveryKey, QueueKey, RecordKey};
+use tidegate_types::class::ClassId;
 use tidegate_types::limits::STREAMS_MAX;
 use tidegate_types::record::StreamId;
-use tidegate_types::units::Size;
 
-use super::sources::Room;
+use super::account::Account;
 use crate::io::OutputId;
 use crate::rules::RuleId;
 
 new_key_type! {
     /// Handle of a stream.
-    pub(super) struct StreamKey;
+    pub(crate) struct StreamKey;
 }
 
-/// One stream.
+/// What a record finds too little of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Room {
+    /// The node's memory, as far as this class may fill it.
+    Memory(ClassId),
+    /// One of the bounds of its stream.
+    Stream(StreamKey),
+    /// The node's inbound limit: time gives it, and patience has no part in it.
+    Inbound,
+    /// The log.
+    Log,
+}
+
+/// One stream. Only the holdings change it.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     pub(super) id: StreamId,
     pub(super) rule: RuleId,
     pub(super) name: Arc<str>,
@@ -34,23 +47,17 @@ pub(super) struct Stream {
     pub(super) side_queues: BTreeMap<(OutputId, OutputId), QueueKey>,
     /// Queues of earlier rules: records that were under way then may come back to them.
     former_queues: Vec<QueueKey>,
-    /// Deliveries held, in memory or only in the log.
-    pub(super) held: u64,
-    /// Those of them that only the log holds.
-    pub(super) left: u64,
+    /// What it holds.
+    pub(super) account: Account,
     /// Whether the log knows it.
     pub(super) is_named: bool,
-    /// Bytes of the records held, wherever they are.
-    pub(super) bytes: Size,
-    /// Those of them that only the log holds.
-    pub(super) left_bytes: Size,
     /// Its records are dropped or refused at once until this has room again.
     pub(super) full_for: Option<Room>,
     /// For `newest-only`: the newest record of each key, and its deliveries.
     pub(super) newest: Option<Box<Newest>>,
     /// Connections that feed it.
     pub(super) opens: u32,
-    /// Its place among the idle ones, if it is idle.
+    /// Its place among the idle ones, if it was found idle.
     idle_since: Option<u64>,
 }
 
@@ -58,19 +65,68 @@ pub(super) struct Stream {
 pub(super) type Newest = BTreeMap<Bytes, (RecordKey, Vec<DeliveryKey>)>;
 
 impl Stream {
+    /// Its number in identities and in the log.
+    pub(crate) fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// The rule of its records.
+    pub(crate) fn rule(&self) -> RuleId {
+        self.rule
+    }
+
+    /// The name of its source.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Number of the last accepted record.
+    pub(crate) fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// What it holds.
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Whether the log knows it.
+    pub(crate) fn is_named(&self) -> bool {
+        self.is_named
+    }
+
+    /// What its records are dropped or refused for.
+    pub(crate) fn full_for(&self) -> Option<Room> {
+        self.full_for
+    }
+
     /// One queue a destination, in the order of the rule's `to`.
-    pub(super) fn queues(&self) -> impl Iterator<Item = QueueKey> + '_ {
+    pub(crate) fn queues(&self) -> impl Iterator<Item = QueueKey> + '_ {
         std::iter::once(self.queue).chain(self.other_queues.iter().copied())
     }
 
-    /// Those, and the ones of records that scripts sent elsewhere.
-    pub(super) fn all_queues(&self) -> impl Iterator<Item = QueueKey> + '_ {
-        self.queues().chain(self.side_queues.values().copied())
+    /// Queues of records that scripts sent elsewhere.
+    pub(crate) fn side_queues(&self) -> impl Iterator<Item = QueueKey> + '_ {
+        self.side_queues.values().copied()
     }
 
-    /// Bytes of the records held in memory.
-    pub(super) fn in_memory(&self) -> Size {
-        self.bytes - self.left_bytes
+    /// All queues that new records of it can stand in.
+    pub(crate) fn all_queues(&self) -> impl Iterator<Item = QueueKey> + '_ {
+        self.queues().chain(self.side_queues())
+    }
+
+    /// The newest record of a key and its deliveries, where the stream keeps no others.
+    pub(crate) fn newest_of(&self, key: &[u8]) -> Option<&(RecordKey, Vec<DeliveryKey>)> {
+        self.newest.as_ref()?.get(key)
+    }
+
+    /// A record is the newest of its key no more, if it was.
+    pub(super) fn forget_newest(&mut self, key: &[u8], record: RecordKey) {
+        if let Some(newest) = &mut self.newest
+            && newest.get(key).is_some_and(|(newest, _)| *newest == record)
+        {
+            newest.remove(key);
+        }
     }
 
     /// Other queues, at least one, in place of these.
@@ -86,9 +142,9 @@ impl Stream {
         self.former_queues.extract_if(.., |queue| !used.contains(queue)).collect()
     }
 
-    /// The newest record of a key and its deliveries, where the stream keeps no others.
-    pub(super) fn newest_of(&self, key: &[u8]) -> Option<&(RecordKey, Vec<DeliveryKey>)> {
-        self.newest.as_ref()?.get(key)
+    /// Whether nobody feeds it and it holds nothing.
+    fn is_idle(&self) -> bool {
+        self.opens == 0 && self.account.deliveries() == 0 && self.full_for.is_none()
     }
 }
 
@@ -97,7 +153,7 @@ impl Stream {
 pub(super) struct Streams {
     streams: SlotMap<StreamKey, Stream>,
     names: BTreeMap<(RuleId, Arc<str>), StreamKey>,
-    /// What may make place for others: nobody feeds it and it holds nothing. Longest idle first.
+    /// What was found idle, the longest idle first. A record may have come since.
     idle: BTreeMap<u64, StreamKey>,
     last_idle: u64,
     last_id: u64,
@@ -135,18 +191,23 @@ impl Streams {
         self.streams.iter()
     }
 
-    /// Makes place for one more stream; `None` when the table is full of streams in use. Answers with
+    /// Makes a place for one more stream; `None` when the table is full of streams in use. Answers with
     /// the queues of the one that had to go.
     pub(super) fn make_place(&mut self) -> Option<Vec<QueueKey>> {
         if self.streams.len() < STREAMS_MAX {
             return Some(Vec::new());
         }
-        let (_, key) = self.idle.pop_first()?;
-        let gone = self.streams.remove(key)?;
-        let others = gone.side_queues.values().chain(&gone.former_queues);
-        let queues = gone.queues().chain(others.copied()).collect();
-        self.names.remove(&(gone.rule, gone.name));
-        Some(queues)
+        loop {
+            let (_, key) = self.idle.pop_first()?;
+            let stream = &mut self.streams[key];
+            stream.idle_since = None;
+            if stream.is_idle() {
+                let gone = self.streams.remove(key)?;
+                let queues = gone.all_queues().chain(gone.former_queues.iter().copied()).collect();
+                self.names.remove(&(gone.rule, gone.name));
+                return Some(queues);
+            }
+        }
     }
 
     /// A new stream with no feeder and at least one queue.
@@ -166,11 +227,8 @@ impl Streams {
             other_queues: queues[1..].into(),
             side_queues: BTreeMap::new(),
             former_queues: Vec::new(),
-            held: 0,
-            left: 0,
-            left_bytes: Size::ZERO,
+            account: Account::default(),
             is_named: false,
-            bytes: Size::ZERO,
             full_for: None,
             newest: None,
             opens: 0,
@@ -189,8 +247,7 @@ impl Streams {
     /// Remembers the stream as idle, if it is.
     pub(super) fn note_idle(&mut self, key: StreamKey) {
         let stream = &mut self.streams[key];
-        let is_idle = stream.opens == 0 && stream.held == 0 && stream.full_for.is_none();
-        if is_idle && stream.idle_since.is_none() {
+        if stream.is_idle() && stream.idle_since.is_none() {
             self.last_idle += 1;
             stream.idle_since = Some(self.last_idle);
             self.idle.insert(self.last_idle, key);
@@ -205,7 +262,8 @@ impl Streams {
         &mut self.streams[key]
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Stream> {
-        self.streams.values().filter(|stream| stream.opens > 0 || stream.held > 0)
+    /// The streams that somebody feeds or that hold something.
+    pub(super) fn in_use(&self) -> impl Iterator<Item = &Stream> {
+        self.streams.values().filter(|stream| stream.opens > 0 || stream.account.deliveries() > 0)
     }
 }

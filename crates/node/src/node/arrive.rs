@@ -1,0 +1,336 @@
+//! From an offer to a queue: what fits is accepted and put in its queues, what does not waits for room, and
+//! its sender gets an answer when its rule promises one.
+
+use tidegate_schedule::queue::{DeliveryKey, QueueSpec, RecordKey};
+use tidegate_types::class::ClassId;
+use tidegate_types::record::{
+    AcceptMode, DropReason, Fate, Identity, Offered, Record, RefuseReason, SourceId,
+};
+use tidegate_types::units::{Size, Time};
+
+use super::admission::{Blocked, Fit, size_of};
+use super::holdings::{Fresh, Keep, Room, StreamKey};
+use super::outbox::ReplyTo;
+use super::{Node, ahead};
+use crate::io::{Event, Output, OutputId};
+use crate::rules::{FullPolicy, RuleId};
+
+impl Node {
+    /// Takes records in the order of reading.
+    pub(super) fn ingest(&mut self, now: Time, records: Vec<Offered>) {
+        ahead::offers(self.admission.sources(), &self.holdings, &records);
+        for offered in records {
+            let read_at = offered.read_at;
+            let Some(state) = self.admission.sources().get(offered.source) else {
+                self.holdings.count_refused(None);
+                let problem = "a record of a connection that is not open";
+                self.outbox.report(Event::Unsupported(problem));
+                continue;
+            };
+            if state.is_held_up() {
+                self.admission.keep_pending(&mut self.holdings, &mut self.outbox, offered);
+                continue;
+            }
+            match self.admit(now, offered) {
+                None => self.admission.processed(now.since(read_at)),
+                Some(blocked) => self.admission.block(now, &mut self.outbox, blocked),
+            }
+        }
+    }
+
+    /// Accepts, drops or refuses one offer of an open connection, or answers that it must wait for room.
+    fn admit(&mut self, now: Time, offered: Offered) -> Option<Blocked> {
+        let size = size_of(&offered);
+        let source = self.admission.sources().get(offered.source);
+        let (relays, bound) = source.map_or((None, None), |source| (source.relays, source.bound));
+        let rule = bound.or_else(|| self.options.rules.covering(&offered.key, relays));
+        let stream = match self.stream_for(offered.source, rule, size) {
+            Ok(stream) => stream,
+            Err(reason) => {
+                self.refuse(&offered, rule, reason);
+                return None;
+            }
+        };
+        if let Some(patience) = self.admission.inbound_wait(now) {
+            return Some(Blocked { offered, stream, room: Room::Inbound, patience });
+        }
+        if self.space().is_durable(stream) {
+            let lacks_session = self.durability.lacks_session(self.admission.sources(), &offered);
+            let reason = match self.durability.is_failing() {
+                true => Some(RefuseReason::Storage),
+                false => lacks_session.then_some(RefuseReason::Full),
+            };
+            if let Some(reason) = reason {
+                self.refuse(&offered, rule, reason);
+                return None;
+            }
+        }
+        let freed = self.space().superseded_size(stream, &offered.key);
+        match self.make_fit(stream, size, freed) {
+            Ok(keep) => {
+                self.accept(now, offered, stream, size, keep, None);
+                None
+            }
+            Err(room) => self.apply_full_policy(now, offered, stream, room),
+        }
+    }
+
+    /// The stream of an offer, or why it is refused whatever room there is.
+    fn stream_for(
+        &mut self,
+        source: SourceId,
+        rule: Option<RuleId>,
+        size: Size,
+    ) -> Result<StreamKey, RefuseReason> {
+        if self.is_stopping {
+            return Err(RefuseReason::Stopping);
+        }
+        let rule = rule.ok_or(RefuseReason::NoRule)?;
+        if self.space().is_oversize(rule, size) {
+            return Err(RefuseReason::Oversize);
+        }
+        let stream = self.admission.stream_of(&mut self.holdings, &self.options, source, rule);
+        stream.ok_or(RefuseReason::TooManyStreams)
+    }
+
+    /// Where a record goes that fits, once `freed` bytes of its stream are gone, or what it finds too little
+    /// of. Older records of a durable stream may leave memory for it.
+    pub(super) fn make_fit(
+        &mut self,
+        stream: StreamKey,
+        size: Size,
+        freed: Size,
+    ) -> Result<Keep, Room> {
+        loop {
+            match self.space().fit(stream, size, freed) {
+                Fit::Keep(keep) => return Ok(keep),
+                Fit::Lacks(room) => return Err(room),
+                Fit::Leave(oldest) => self.leave(oldest),
+            }
+        }
+    }
+
+    fn apply_full_policy(
+        &mut self,
+        now: Time,
+        offered: Offered,
+        stream: StreamKey,
+        room: Room,
+    ) -> Option<Blocked> {
+        let known = self.holdings.stream(stream);
+        let rule = known.rule();
+        match self.options.rules.get(rule).full {
+            FullPolicy::Block(patience) if known.full_for().is_none() => {
+                return Some(Blocked { offered, stream, room, patience });
+            }
+            FullPolicy::DropOldest => self.replace_oldest(now, offered, stream, room),
+            FullPolicy::DropNewest => self.accept_and_drop(now, &offered, stream),
+            FullPolicy::Reject | FullPolicy::Block(_) => {
+                self.refuse(&offered, Some(rule), RefuseReason::Full);
+            }
+        }
+        self.admission.now_full(&mut self.holdings, &mut self.outbox, stream, room);
+        None
+    }
+
+    /// Drops the stream's oldest waiting records until the new one fits. Where that cannot help, for
+    /// other streams fill the memory or too much is under way, none is dropped and it is refused.
+    fn replace_oldest(&mut self, now: Time, offered: Offered, stream: StreamKey, room: Room) {
+        let size = size_of(&offered);
+        if room == Room::Log {
+            self.drop_segments(now, stream, size);
+        }
+        if self.space().would_fit(stream, size) {
+            let lacks = |node: &Node| node.space().lacks(stream, size, Size::ZERO).is_some();
+            while lacks(self) && self.drop_oldest(now, stream) {}
+        }
+        match self.make_fit(stream, size, Size::ZERO) {
+            Ok(keep) => _ = self.accept(now, offered, stream, size, keep, None),
+            Err(_) => {
+                let rule = self.holdings.stream(stream).rule();
+                self.refuse(&offered, Some(rule), RefuseReason::Full);
+            }
+        }
+    }
+
+    fn drop_oldest(&mut self, now: Time, stream: StreamKey) -> bool {
+        if self.drop_oldest_stored(now, stream) {
+            return true;
+        }
+        let oldest = self.holdings.oldest_waiting(stream);
+        if let Some(oldest) = oldest {
+            self.finish(now, oldest, Fate::Dropped(DropReason::Full));
+        }
+        oldest.is_some()
+    }
+
+    /// The newest of a full stream: accepted, and dropped in the same breath.
+    fn accept_and_drop(&mut self, now: Time, offered: &Offered, stream: StreamKey) {
+        self.admission.let_in(now, size_of(offered));
+        let rule = self.options.rules.get(self.holdings.stream(stream).rule());
+        self.holdings.accept_and_drop(stream, rule.to.len() as u64);
+        if let Some(token) = offered.token {
+            let result = match rule.accept {
+                AcceptMode::Memory | AcceptMode::Durable => Ok(()),
+                AcceptMode::Confirmed => Err(RefuseReason::Dropped(DropReason::Full)),
+            };
+            self.outbox.push(Output::Accept { source: offered.source, token, result });
+        }
+    }
+
+    /// Gives the record its identity and puts it in its queues (for `only` one destination, if given), or
+    /// leaves it to the log; from here on it is the node's. Answers with its last delivery.
+    pub(super) fn accept(
+        &mut self,
+        now: Time,
+        offered: Offered,
+        stream: StreamKey,
+        size: Size,
+        keep: Keep,
+        only: Option<OutputId>,
+    ) -> Option<DeliveryKey> {
+        self.supersede(now, stream, &offered.key);
+        let seq = self.holdings.next_seq(stream);
+        let sources = self.admission.sources();
+        let reply = sources.reply_to(offered.source, offered.token, offered.packet);
+        let again = offered.foreign.as_ref().is_some_and(|foreign| foreign.again);
+        let record = self.record_of(offered, stream, seq);
+        self.admission.let_in(now, size);
+        let rule = self.options.rules.get(self.holdings.stream(stream).rule());
+        let is_durable = rule.accept == AcceptMode::Durable;
+        if keep == Keep::InLog {
+            self.holdings.accept_stored(stream, rule.to.len() as u64, size);
+            let (durability, mut around) = self.around();
+            durability.append_stored(&mut around, stream, (seq, again), &record, size, reply);
+            return None;
+        }
+        let (accept, is_scripted) = (rule.accept, rule.script.is_some() && only.is_none());
+        let after_log = is_durable && self.durability.is_once(self.admission.sources(), reply);
+        let logged_as = is_durable.then_some(seq);
+        let fresh = Fresh { stream, record, size, logged_as, after_log, only, again };
+        let Node { options, holdings, egress, preparation, .. } = self;
+        let (key, last) =
+            holdings.accept(options, fresh, |key: DeliveryKey, spec: QueueSpec, size: Size| {
+                egress.count_arrival(now, options, spec, size);
+                if is_scripted {
+                    preparation.show(key);
+                }
+            });
+        self.acknowledge(key, accept, reply);
+        last
+    }
+
+    /// The record that is made of an offer.
+    fn record_of(&self, offered: Offered, stream: StreamKey, seq: u64) -> Record {
+        let known = self.holdings.stream(stream);
+        let rule = self.options.rules.get(known.rule());
+        let is_durable = rule.accept == AcceptMode::Durable;
+        let origin = if is_durable { self.durability.origin() } else { &self.origin };
+        let own = || Identity { origin: origin.clone(), stream: known.id(), seq };
+        let ttl = [offered.ttl, rule.ttl].into_iter().flatten().min();
+        Record {
+            identity: offered.foreign.map_or_else(own, |foreign| foreign.identity),
+            key: offered.key,
+            properties: offered.properties,
+            payload: offered.payload,
+            arrived: offered.read_at,
+            deadline: offered.read_at + rule.latency,
+            expires: ttl.map(|ttl| offered.read_at + ttl),
+            source_unix_ns: offered.source_unix_ns,
+        }
+    }
+
+    /// Takes out what waits of a key whose newer record comes now (`newest-only`).
+    pub(super) fn supersede(&mut self, now: Time, stream: StreamKey, record_key: &[u8]) {
+        for delivery in self.holdings.take_superseded(stream, record_key) {
+            self.finish(now, delivery, Fate::Dropped(DropReason::Superseded));
+        }
+    }
+
+    /// Answers the sender as its rule promises: at once, or later by what it leaves behind.
+    fn acknowledge(&mut self, key: RecordKey, accept: AcceptMode, reply: Option<ReplyTo>) {
+        match (accept, reply) {
+            (AcceptMode::Memory, _) => self.answer(reply, Ok(())),
+            (AcceptMode::Durable, _) => {
+                let (durability, mut around) = self.around();
+                durability.append(&mut around, key, reply);
+            }
+            (AcceptMode::Confirmed, Some(reply)) => self.holdings.owe_answer(key, reply),
+            (AcceptMode::Confirmed, None) => {}
+        }
+    }
+
+    fn refuse(&mut self, offered: &Offered, rule: Option<RuleId>, reason: RefuseReason) {
+        self.admission.refuse(&mut self.holdings, &mut self.outbox, offered, rule, reason);
+    }
+}
+
+/// Waiting connections.
+impl Node {
+    /// Tries again for connections that wait: where room was made, and where patience ends.
+    pub(super) fn readmit(&mut self, now: Time) {
+        loop {
+            let freed = self.admission.take_freed();
+            if freed.is_empty() {
+                break;
+            }
+            for key in freed {
+                self.serve_room(now, Room::Stream(key));
+            }
+            for class in 0..self.options.classes.len() {
+                self.serve_room(now, Room::Memory(ClassId(class as u8)));
+            }
+        }
+        if self.admission.inbound_wait(now).is_none() {
+            self.serve_room(now, Room::Inbound);
+        }
+        if self.made_log_room() {
+            self.serve_room(now, Room::Log);
+        }
+        while let Some((until, source)) = self.admission.sources().first_patience() {
+            if until > now {
+                break;
+            }
+            self.retry(now, source, true);
+        }
+    }
+
+    /// First come, first served, until one still finds too little.
+    fn serve_room(&mut self, now: Time, room: Room) {
+        while let Some(first) = self.admission.sources().first_waiting(room) {
+            let (_, source) = first;
+            self.retry(now, source, false);
+            if self.admission.sources().first_waiting(room) == Some(first) {
+                break;
+            }
+        }
+    }
+
+    /// Offers a connection's pending records again, in order; where patience `is_over`, the first is
+    /// refused if it still does not fit.
+    fn retry(&mut self, now: Time, source: SourceId, is_over: bool) {
+        let Some(old) = self.admission.end_wait(source) else { return };
+        let mut is_first = true;
+        while let Some(offered) = self.admission.next_pending(source) {
+            match self.admit(now, offered) {
+                None => {}
+                Some(blocked) if is_first && is_over && blocked.room != Room::Inbound => {
+                    let Blocked { offered, stream, room, .. } = blocked;
+                    self.admission.now_full(&mut self.holdings, &mut self.outbox, stream, room);
+                    let rule = self.holdings.stream(stream).rule();
+                    self.refuse(&offered, Some(rule), RefuseReason::Full);
+                }
+                Some(Blocked { offered, room, patience, .. }) => {
+                    // The first one's patience goes on; another's begins now, and so does one after a
+                    // wait for the inbound limit.
+                    let goes_on = is_first && ![room, old.room].contains(&Room::Inbound);
+                    let until = if goes_on { old.until } else { now + patience };
+                    self.admission.wait(offered, room, until, is_first.then_some(old));
+                    return;
+                }
+            }
+            is_first = false;
+        }
+        self.outbox.push(Output::ResumeInput(source));
+    }
+}

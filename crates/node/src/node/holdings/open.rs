@@ -1,0 +1,110 @@
+//! Streams are opened and found, and carry a few marks for other parts of the node.
+
+use std::sync::Arc;
+
+use tidegate_schedule::queue::QueueKey;
+use tidegate_types::record::StreamId;
+
+use super::streams::{Room, Stream, StreamKey};
+use super::{Holdings, queue_spec};
+use crate::options::NodeOptions;
+use crate::rules::RuleId;
+
+impl Holdings {
+    pub(crate) fn stream(&self, key: StreamKey) -> &Stream {
+        self.streams.get(key)
+    }
+
+    /// Every stream of the table.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = (StreamKey, &Stream)> {
+        self.streams.all()
+    }
+
+    /// The streams that somebody feeds or that hold something.
+    pub(crate) fn streams_in_use(&self) -> impl Iterator<Item = &Stream> {
+        self.streams.in_use()
+    }
+
+    /// The stream of this name under this rule, if it is known.
+    pub(crate) fn find_stream(&self, rule: RuleId, name: &Arc<str>) -> Option<StreamKey> {
+        self.streams.find(rule, name)
+    }
+
+    /// The stream of this name under this rule, which one more connection feeds; `None` when the table is
+    /// full of streams in use.
+    pub(crate) fn attach(
+        &mut self,
+        options: &NodeOptions,
+        rule: RuleId,
+        name: &Arc<str>,
+    ) -> Option<StreamKey> {
+        if let Some(stream) = self.streams.attach(rule, name) {
+            return Some(stream);
+        }
+        let stream = self.create_stream(options, rule, name.clone())?;
+        self.streams.get_mut(stream).opens += 1;
+        Some(stream)
+    }
+
+    /// A connection that fed it is gone.
+    pub(crate) fn detach(&mut self, stream: StreamKey) {
+        self.streams.detach(stream);
+    }
+
+    /// A new stream that nobody feeds yet; `None` when the table is full of streams in use.
+    pub(crate) fn create_stream(
+        &mut self,
+        options: &NodeOptions,
+        rule: RuleId,
+        name: Arc<str>,
+    ) -> Option<StreamKey> {
+        for queue in self.streams.make_place()? {
+            self.queues.close(queue);
+        }
+        let queues = self.open_queues(options, rule);
+        Some(self.streams.create(rule, name, &queues))
+    }
+
+    pub(super) fn open_queues(&mut self, options: &NodeOptions, id: RuleId) -> Vec<QueueKey> {
+        let rule = options.rules.get(id);
+        rule.to.iter().map(|&output| self.queues.open(queue_spec(id, rule, output))).collect()
+    }
+
+    /// Continues a stream of a log: its numbers go on there.
+    pub(crate) fn continue_stream(
+        &mut self,
+        stream: StreamKey,
+        id: StreamId,
+        last_seq: u64,
+        is_named: bool,
+    ) {
+        let stream = self.streams.get_mut(stream);
+        (stream.id, stream.seq) = (id, last_seq);
+        stream.is_named |= is_named;
+    }
+
+    /// Numbers of streams up to this one are not given.
+    pub(crate) fn skip_stream_ids(&mut self, last: u64) {
+        self.streams.skip_ids(last);
+    }
+
+    /// The last number of a stream that was given, or is not to be given.
+    pub(crate) fn last_stream_id(&self) -> StreamId {
+        self.streams.last_id()
+    }
+
+    /// The log knows the stream from now on.
+    pub(crate) fn mark_named(&mut self, stream: StreamKey) {
+        self.streams.get_mut(stream).is_named = true;
+    }
+
+    /// What the stream's records are dropped or refused for from now on; answers with what it was.
+    pub(crate) fn set_full(&mut self, stream: StreamKey, room: Option<Room>) -> Option<Room> {
+        std::mem::replace(&mut self.streams.get_mut(stream).full_for, room)
+    }
+
+    /// Remembers a stream as idle, if it is.
+    pub(crate) fn note_idle(&mut self, stream: StreamKey) {
+        self.streams.note_idle(stream);
+    }
+}
