@@ -32,6 +32,8 @@ const LIBRARIES: &[&str] = &[
 ];
 /// Lines of a room, tests included, above which it is to be parted.
 const ROOM_LINES_MAX: usize = 12_000;
+/// Rooms above it, and the lines that they may have: a number may only fall.
+const LARGE_ROOMS: &[(&str, usize)] = &[("node", 13_400)];
 
 /// The dependencies that a manifest names, and whether each is for tests only. Both spellings count:
 /// a line of `[dependencies]` and a table `[dependencies.name]`.
@@ -80,9 +82,13 @@ pub(crate) fn rooms_are_small(files: &[File]) -> Vec<String> {
         of_room.map(|file| file.text.lines().count()).sum()
     };
     let sizes = ROOMS.iter().map(|(room, _)| (room, lines(room)));
-    let large = sizes.filter(|(_, lines)| *lines > ROOM_LINES_MAX);
+    let limit = |room: &str| {
+        let recorded = LARGE_ROOMS.iter().find(|(large, _)| *large == room);
+        recorded.map_or(ROOM_LINES_MAX, |(_, lines)| *lines)
+    };
+    let large = sizes.filter(|(room, lines)| *lines > limit(room));
     large
-        .map(|(room, lines)| format!("crates/{room} has {lines} lines, more than {ROOM_LINES_MAX}"))
+        .map(|(room, lines)| format!("crates/{room} has {lines} lines, more than {}", limit(room)))
         .collect()
 }
 
