@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -100,6 +101,14 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.places.all().open.remove(&self.number);
+    }
+}
+
+/// The name that clients share of which only the address is known. An IPv6 client can have any address of its /64.
+pub(crate) fn address(peer: IpAddr) -> String {
+    match peer.to_canonical() {
+        IpAddr::V4(address) => format!("at {address}"),
+        IpAddr::V6(address) => format!("at {:x}", address.to_bits() >> 64),
     }
 }
 

@@ -1,12 +1,17 @@
 //! One account of the memory that others can make us hold: bytes are reserved before they are held, and
 //! what does not fit is refused.
 //!
-//! An [`Account`] has one bound. A share of it has a bound of its own beside that of all above it: a
-//! user's. A [`Reservation`] gives back what it has when it is dropped. Figures are of the
-//! whole account, by kind.
+//! An [`Account`] has one bound. A share of it has a bound of its own beside that of all above it. The bound of a
+//! fair share moves with what is free above it, as dynamic thresholds of switches do (Choudhury and Hahne, IEEE/ACM
+//! Transactions on Networking 6(2), 1998), but with its square: holders give back late here, and a bound in proportion
+//! would give each newcomer a fixed part of the rest, so that five would have all. After n that take all they can
+//! 1/(3n) to 1/(4n) is free, and the next may have about 1/(3n^2). A listener has a share of the account, and each of its
+//! users a fair share of that. A [`Reservation`] gives back what it has when it is dropped. Figures are of the whole
+//! account, by kind.
 //!
 //! Limits: the bounds of the account and of its shares. A reservation costs an atomic exchange for each
-//! bound that it counts against, so what is held in a buffer is reserved by the buffer and not by the record.
+//! bound that it counts against, so what is held in a buffer is reserved by the buffer and not by the record. Where
+//! threads take at the same moment, a fair share may pass its bound by what they take; no other bound is ever passed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,6 +19,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Names whose shares are gone are forgotten when there are twice as many as there were after the last time.
 const NAMES_MIN: usize = 64;
+/// A fair share may hold so many times what is then free above it, times the part of the bound above that is free: one
+/// alone gets 61 % of it.
+const FAIR: u128 = 4;
 
 /// What bytes are held for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,17 +39,20 @@ pub enum Kind {
     Wills,
     /// Packets that are not complete, and heads and bodies of HTTP.
     Packets,
+    /// What the windows of a connection let its peer send, and what libraries hold for it.
+    Windows,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 6] = [
+    pub const ALL: [Kind; 7] = [
         Kind::Sessions,
         Kind::Subscriptions,
         Kind::Messages,
         Kind::Retained,
         Kind::Wills,
         Kind::Packets,
+        Kind::Windows,
     ];
 
     /// A word for metrics.
@@ -53,6 +64,7 @@ impl Kind {
             Kind::Retained => "retained",
             Kind::Wills => "wills",
             Kind::Packets => "packets",
+            Kind::Windows => "windows",
         }
     }
 }
@@ -64,6 +76,8 @@ pub enum Level {
     All,
     /// That of one kind of things.
     Kind,
+    /// That of all who come by one listener.
+    Listener,
     /// That of one user.
     User,
 }
@@ -74,6 +88,7 @@ impl Level {
         match self {
             Level::All => "the node",
             Level::Kind => "its kind",
+            Level::Listener => "the listener",
             Level::User => "the user",
         }
     }
@@ -132,6 +147,7 @@ struct Book {
 struct Share {
     level: Level,
     bound: usize,
+    is_fair: bool,
     used: AtomicUsize,
     above: Option<Account>,
     book: Arc<Book>,
@@ -146,7 +162,35 @@ struct Names {
 }
 
 impl Share {
+    /// What would be left of it after `bytes` more; none where they are beyond its bound or one above it.
+    fn left(&self, bytes: usize) -> Option<usize> {
+        let used = self.used.load(Ordering::Relaxed).checked_add(bytes)?;
+        let above = match &self.above {
+            Some(Account(above)) => above.left(bytes)?,
+            None => usize::MAX,
+        };
+        let limit = if self.is_fair { self.fair_part(above) } else { self.bound };
+        Some(limit.checked_sub(used)?.min(above))
+    }
+
+    /// What a fair share may hold while so much is free above it.
+    fn fair_part(&self, free: usize) -> usize {
+        let part = FAIR * free as u128 * free as u128 / self.bound.max(1) as u128;
+        usize::try_from(part).unwrap_or(usize::MAX)
+    }
+
+    /// Its bound at this moment.
+    fn limit(&self) -> usize {
+        match &self.above {
+            Some(Account(above)) if self.is_fair => self.fair_part(above.left(0).unwrap_or(0)),
+            _ => self.bound,
+        }
+    }
+
     fn take(&self, bytes: usize) -> bool {
+        if self.is_fair && self.left(bytes).is_none() {
+            return false;
+        }
         // What was refused changes nothing, so the sum never passes the bound, not for a moment either.
         let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.bound);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
@@ -165,21 +209,38 @@ pub struct Account(Arc<Share>);
 impl Account {
     /// An account with nothing on it.
     pub fn new(bound: usize) -> Self {
-        Account::beside(Level::All, bound, None, Arc::default())
+        let (used, names, book) = (AtomicUsize::new(0), Mutex::default(), Arc::default());
+        let (level, is_fair, above) = (Level::All, false, None);
+        Account(Arc::new(Share { level, bound, is_fair, used, above, book, names }))
     }
 
-    fn beside(level: Level, bound: usize, above: Option<Account>, book: Arc<Book>) -> Self {
+    fn below(&self, level: Level, bound: usize, is_fair: bool) -> Self {
         let (used, names) = (AtomicUsize::new(0), Mutex::default());
-        Account(Arc::new(Share { level, bound, used, above, book, names }))
+        let (above, book) = (Some(self.clone()), self.0.book.clone());
+        Account(Arc::new(Share { level, bound, is_fair, used, above, book, names }))
     }
 
     /// A share: what is reserved of it counts here too.
     pub fn share(&self, level: Level, bound: usize) -> Account {
-        Account::beside(level, bound, Some(self.clone()), self.0.book.clone())
+        self.below(level, bound, false)
+    }
+
+    /// A share whose bound follows what is free here: however many take all they can, something is left to others.
+    pub fn fair(&self, level: Level) -> Account {
+        self.below(level, self.bound(), true)
+    }
+
+    /// The fair share of this name, the same one as long as anything is reserved of it or somebody has it.
+    pub fn fair_named(&self, level: Level, name: &str) -> Account {
+        self.find(name, || self.fair(level))
     }
 
     /// The share of this name, the same one as long as anything is reserved of it or somebody has it.
     pub fn named(&self, level: Level, name: &str, bound: usize) -> Account {
+        self.find(name, || self.share(level, bound))
+    }
+
+    fn find(&self, name: &str, new: impl FnOnce() -> Account) -> Account {
         // It changes by whole steps.
         let mut names = self.0.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(share) = names.known.get(name).and_then(Weak::upgrade) {
@@ -189,7 +250,7 @@ impl Account {
             names.known.retain(|_, share| share.strong_count() > 0);
             names.full = 2 * names.known.len();
         }
-        let share = self.share(level, bound);
+        let share = new();
         names.known.insert(name.into(), Arc::downgrade(&share.0));
         share
     }
@@ -209,7 +270,7 @@ impl Account {
         Reservation { account: self.clone(), kind, bytes: 0 }
     }
 
-    /// Its bound.
+    /// Its bound; of a fair share that of the account above it, which it never reaches.
     pub fn bound(&self) -> usize {
         self.0.bound
     }
@@ -239,7 +300,7 @@ impl Account {
             if !share.take(bytes) {
                 self.give_up_to(Some(share), bytes);
                 share.book.refused[kind as usize].fetch_add(1, Ordering::Relaxed);
-                let (level, bound) = (share.level, share.bound);
+                let (level, bound) = (share.level, share.limit());
                 return Err(Refusal { level, bound, kind, wanted: bytes });
             }
             next = share.above.as_ref();
@@ -374,6 +435,52 @@ mod tests {
             drop(all.named(Level::User, &name.to_string(), 10));
         }
         assert!(all.0.names.lock().unwrap().known.len() <= NAMES_MIN, "names are forgotten");
+    }
+
+    #[test]
+    fn something_is_left_however_many_take_all_they_can() {
+        let all = Account::new(64 << 20);
+        let listener = all.share(Level::Listener, 48 << 20);
+        let fill = |client: &Account| {
+            let mut held = client.empty(Kind::Packets);
+            let mut step = 1 << 20;
+            while step > 0 {
+                match held.grow(step) {
+                    Ok(()) => {}
+                    Err(refused) => {
+                        assert_eq!(refused.level, Level::User);
+                        step /= 2;
+                    }
+                }
+            }
+            held
+        };
+        let mut held = vec![fill(&listener.fair_named(Level::User, "0"))];
+        let alone = all.used() as f64 / listener.bound() as f64;
+        assert!((0.6..0.62).contains(&alone), "{alone}");
+        for name in 1..30 {
+            held.push(fill(&listener.fair_named(Level::User, &name.to_string())));
+        }
+        let next = fill(&listener.fair_named(Level::User, "next"));
+        assert!(next.bytes() > 8 << 10, "{}", next.bytes());
+        // A listener leaves the others their part.
+        let other = all.share(Level::Listener, 48 << 20).fair_named(Level::User, "0");
+        let far = fill(&other);
+        assert!(far.bytes() > 4 << 20, "{}", far.bytes());
+        drop((held, next, far));
+        assert_eq!(all.used(), 0);
+    }
+
+    #[test]
+    fn a_fair_share_says_what_its_bound_is_now() {
+        let all = Account::new(1000);
+        let user = all.fair(Level::User);
+        let _others = all.reserve(Kind::Wills, 200).unwrap();
+        let _held = user.reserve(Kind::Wills, 400).unwrap();
+        // Now 4 * 400 * 400 / 1000; with 100 bytes more 4 * 300 * 300 / 1000.
+        let refused = user.reserve(Kind::Wills, 100).unwrap_err();
+        assert_eq!((refused.level, refused.bound, user.bound()), (Level::User, 640, 1000));
+        assert_eq!((user.used(), all.used()), (400, 600));
     }
 
     #[test]

@@ -23,8 +23,8 @@ use crate::operators::{Meters, Operator};
 
 /// Subscriptions of one session.
 const SUBSCRIPTIONS_MAX: usize = 10_000;
-/// Parts of what all clients may make the node hold that one user may: the rest is for the others.
-const USER_PARTS: (usize, usize) = (3, 4);
+/// Parts of what all clients may make the node hold that those of one listener may: the rest is for the others.
+const LISTENER_PARTS: (usize, usize) = (3, 4);
 /// Topics that are looked at for one subscriber at a time, while others wait for what is retained.
 const REFILL_STEPS: usize = 256;
 
@@ -169,11 +169,11 @@ impl Hub {
         &self.0.account
     }
 
-    /// What one user may, or an address where nobody says who he is.
-    pub fn account_of(&self, user: &str) -> Account {
-        let (parts, of) = USER_PARTS;
+    /// What the clients of one listener may, so that those of the others find room.
+    pub fn account_of_listener(&self) -> Account {
+        let (parts, of) = LISTENER_PARTS;
         let account = &self.0.account;
-        account.named(Level::User, user, account.bound() / of * parts)
+        account.share(Level::Listener, account.bound() / of * parts)
     }
 
     /// What a connection publishes by.

@@ -4,13 +4,14 @@
 //! it), `sender` chooses its rung when it goes (`codec` makes it) and offers it in pieces to the node's queues;
 //! `output::frames` of the node where its subscribers are hands the pieces to the `shelf`, which has a `slot` for
 //! each subscriber. What is wanted goes the other way, by `register` or, within one node, at once: `desk` starts
-//! and ends the senders. `service` is what gRPC calls.
+//! and ends the senders. `door` lets connections in, `service` is what gRPC calls.
 
 mod board;
 mod camera;
 mod codec;
 mod delivery;
 mod desk;
+mod door;
 mod ladder;
 mod preview;
 mod publish;
@@ -34,6 +35,7 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio_stream::StreamExt;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
@@ -44,6 +46,7 @@ use self::codec::Workers;
 pub use self::codec::{CodecError, Shrunk, shrink, test_picture};
 pub(crate) use self::delivery::Delivery;
 use self::desk::{Cameras, Desk};
+use self::door::Door;
 pub use self::ladder::{LadderFile, Written, WrittenRung, load as load_ladder};
 pub use self::preview::{BOUNDARY, Preview};
 use self::register::{NEWS_MAX, Registrar};
@@ -55,8 +58,12 @@ use self::store::Store;
 use crate::fleet::FleetTls;
 use crate::port::Intake;
 
-/// Bytes of one frame that may be under way to us: the streams' windows, and the connection's.
-const WINDOWS: (u32, u32) = (4 << 20, 16 << 20);
+/// Bytes that may be under way to us by one connection, and so by each of its streams.
+const WINDOW: u32 = 1 << 20;
+/// Bytes of the headers of a call.
+const HEADERS_MAX: u32 = 16 << 10;
+/// Calls of one connection at once.
+const CALLS_MAX: u32 = 256;
 
 /// Largest frame of HTTP/2 that is taken: with the usual 16 KiB a picture of a megabyte is 64 of them, each of which is
 /// encrypted, written and read on its own.
@@ -216,14 +223,18 @@ fn serve(
         .http2_keepalive_interval(Some(QUIET))
         .http2_keepalive_timeout(Some(QUIET))
         .max_frame_size(CHUNK)
-        .initial_stream_window_size(WINDOWS.0)
-        .initial_connection_window_size(WINDOWS.1);
+        .http2_max_header_list_size(Some(HEADERS_MAX))
+        .max_concurrent_streams(Some(CALLS_MAX))
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW);
     if let Some(tls) = tls {
         server = server.tls_config(tls.server()?).context("[frames]: TLS")?;
     }
     let gone = service.intake.clone();
+    let door = Door::new(service.intake.hub().account_of_listener(), tls.is_some());
     tasks.spawn(async move {
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let incoming = incoming.filter_map(move |stream| door.let_in(stream));
         // Streams of subscribers would keep a gentle end waiting for ever: they are cut off.
         tokio::select! {
             served = server.serve_with_incoming(service, incoming) => served.context("[frames]"),

@@ -24,6 +24,11 @@ const HEAD_FREE: u64 = 8 << 10;
 const PREFACE: &[u8] = b"PRI";
 /// What is before the minor version of HTTP/1 in a first line, which has no other blank before it.
 const VERSION: &[u8] = b" HTTP/1.";
+/// What is said where there is no room for a head: to HTTP/1, and to HTTP/2 (GOAWAY, ENHANCE_YOUR_CALM).
+const NO_ROOM: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nx-tidegate-reason: full\r\nretry-after: 1\r\n\
+    connection: close\r\ncontent-length: 0\r\n\r\n";
+const NO_ROOM_HTTP2: &[u8] = &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11];
 /// The first line was looked at.
 const LOOKED: u8 = u8::MAX;
 /// The first bytes are not [`PREFACE`].
@@ -175,10 +180,12 @@ impl Meter {
         let length = bytes.len() as u64;
         let head = self.head_bytes.fetch_add(length, Relaxed) + length;
         match &self.room {
-            Some((room, bytes)) if head > HEAD_FREE => {
+            Some((room, most)) if head > HEAD_FREE => {
                 let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
-                if share.is_none() {
-                    let taken = room.reserve(Kind::Packets, *bytes);
+                // What follows a head in the same piece is no part of it; in HTTP/2 no such mark can be believed.
+                let is_over = !self.is_http2() && bytes.windows(4).any(|four| four == b"\r\n\r\n");
+                if share.is_none() && !is_over {
+                    let taken = room.reserve(Kind::Packets, *most);
                     *share = Some(taken.map_err(|_| io::ErrorKind::OutOfMemory)?);
                 }
                 Ok(())
@@ -292,7 +299,7 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Watched<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -304,7 +311,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         if self.meter.version.load(Relaxed) != LOOKED {
             self.meter.lower_version(came);
         }
-        Poll::Ready(self.meter.note_read(came))
+        let noted = self.meter.note_read(came);
+        // No answer is under way. A client that does not read it hears it by the end of the connection.
+        if noted.is_err() && self.meter.blocked_since.load(Relaxed) == 0 {
+            let words = if self.meter.is_http2() { NO_ROOM_HTTP2 } else { NO_ROOM };
+            let _ = Pin::new(&mut self.stream).poll_write(context, words);
+            let _ = Pin::new(&mut self.stream).poll_flush(context);
+        }
+        Poll::Ready(noted)
     }
 }
 

@@ -110,6 +110,11 @@ impl Engine {
         self.link.settle(record, custody);
     }
 
+    /// Cost of what has come and was not taken.
+    pub(crate) fn held(&self) -> Size {
+        self.link.held().1
+    }
+
     /// Bytes that were offered and that no path has taken.
     pub(crate) fn waiting(&self) -> Size {
         self.link.waiting()

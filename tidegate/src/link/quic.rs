@@ -33,6 +33,12 @@ const ACKED_PACKETS: u32 = 64;
 const ACK_DELAY: Duration = Duration::from_millis(250);
 /// Datagrams that wait for the task of a path or of the socket; beyond, the oldest go.
 const BUFFER: usize = 4 << 20;
+/// The same where nodes dial in, who make us hold it: of what they send, and of our acknowledgements.
+const BUFFERS_HERE: (usize, usize) = (512 << 10, 64 << 10);
+/// What a connection that was dialed from elsewhere may make us hold.
+pub(crate) const ROOM: usize = BUFFERS_HERE.0 + BUFFERS_HERE.1;
+/// Bytes that may come of a connection before it is taken; and of all that are not taken.
+const INCOMING_BYTES: (u64, u64) = (16 << 10, 1 << 20);
 /// Length of connection identifiers.
 const ID_LENGTH: usize = 8;
 /// Handshakes at a time.
@@ -90,7 +96,7 @@ impl ConnectionIdGenerator for RandomIds {
     }
 }
 
-fn transport() -> Arc<TransportConfig> {
+fn transport((receive, send): (usize, usize)) -> Arc<TransportConfig> {
     let mut acks = AckFrequencyConfig::default();
     acks.ack_eliciting_threshold(ACKED_PACKETS.into())
         .max_ack_delay(Some(ACK_DELAY))
@@ -105,8 +111,8 @@ fn transport() -> Arc<TransportConfig> {
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .max_idle_timeout(IdleTimeout::try_from(IDLE).ok())
         .keep_alive_interval(Some(KEEPALIVE))
-        .datagram_receive_buffer_size(Some(BUFFER))
-        .datagram_send_buffer_size(BUFFER)
+        .datagram_receive_buffer_size(Some(receive))
+        .datagram_send_buffer_size(send)
         .ack_frequency_config(Some(acks));
     Arc::new(transport)
 }
@@ -120,7 +126,7 @@ pub(crate) fn client(tls: &rustls::ClientConfig) -> Result<quinn::ClientConfig, 
     tls.alpn_protocols = protocols();
     let crypto = QuicClientConfig::try_from(tls).map_err(|error| error.to_string())?;
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-    config.transport_config(transport());
+    config.transport_config(transport((BUFFER, BUFFER)));
     Ok(config)
 }
 
@@ -137,7 +143,11 @@ pub(crate) fn server(
     tls.alpn_protocols = protocols();
     let crypto = QuicServerConfig::try_from(tls).map_err(|error| error.to_string())?;
     let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(transport()).max_incoming(INCOMING_MAX);
+    config
+        .transport_config(transport(BUFFERS_HERE))
+        .max_incoming(INCOMING_MAX)
+        .incoming_buffer_size(INCOMING_BYTES.0)
+        .incoming_buffer_size_total(INCOMING_BYTES.1);
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
     let mut endpoint = EndpointConfig::new(Arc::new(key));
     endpoint.cid_generator(|| Box::new(RandomIds));

@@ -18,6 +18,8 @@ pub(super) const PACKETS_MAX: usize = 64;
 const UNSENT_MAX: u32 = 16 * 1024;
 /// Bytes read by one call.
 const READ: usize = 16 * 1024;
+/// What a connection may make us hold: TLS records in both directions, what was read, and packets that wait.
+pub(crate) const ROOM: usize = 2 * (18 << 10) + 2 * READ + PACKETS_MAX * PACKET_MAX;
 
 /// Sets a socket up for packets.
 ///

@@ -47,7 +47,7 @@ pub(super) const ACCOUNT_BOUND: Metric = Metric::gauge(
 );
 pub(super) const ACCOUNT_BYTES: Metric = Metric::gauge(
     "tidegate_account_reserved_bytes",
-    "Bytes that clients make the broker hold, by what for; a connection's first 16 KiB are not among them.",
+    "Bytes that others make the node hold, by what for; a client's first 16 KiB are not among them.",
 );
 pub(super) const ACCOUNT_REFUSED: Metric = Metric::counter(
     "tidegate_account_refusals_total",

@@ -9,11 +9,11 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use tidegate_types::account::{Account, Kind, Reservation};
 
 use super::answer::Failure;
 use super::connection::STREAM_WINDOW;
 use super::exit::Exit;
+use super::room::{Room, Share};
 use super::upload::{BodyError, Clock, Upload};
 use crate::config::BodyMode;
 
@@ -28,16 +28,7 @@ pub(super) struct Passing {
     /// Of a client's.
     clock: Option<Box<Clock>>,
     /// What of it may be held here.
-    _share: Option<Reservation>,
-}
-
-/// Takes room for what will be held.
-///
-/// # Errors
-/// There is none.
-pub(super) fn hold(room: &Account, bytes: u64) -> Result<Reservation, Failure> {
-    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    room.reserve(Kind::Packets, bytes).map_err(|_| Failure::Full)
+    _share: Option<Share>,
 }
 
 /// What was read of a body.
@@ -47,7 +38,7 @@ pub(super) struct Gathered {
     pub(super) data: Bytes,
     trailers: Option<HeaderMap>,
     rest: Option<Incoming>,
-    share: Option<Reservation>,
+    share: Option<Share>,
 }
 
 impl Gathered {
@@ -55,11 +46,11 @@ impl Gathered {
     ///
     /// # Errors
     /// There is no room for what comes before it is sent on.
-    pub(super) fn streamed(rest: Incoming, room: &Account) -> Result<Gathered, Failure> {
+    pub(super) fn streamed(rest: Incoming, room: &Rc<Room>) -> Result<Gathered, Failure> {
         let most = rest.size_hint().upper().unwrap_or(u64::MAX).min(STREAM_WINDOW.into());
         let share = match rest.is_end_stream() {
             true => None,
-            false => Some(hold(room, most)?),
+            false => Some(room.hold(most)?),
         };
         Ok(Gathered { data: Bytes::new(), trailers: None, rest: Some(rest), share })
     }
@@ -84,7 +75,7 @@ pub(super) async fn gather(
     mut body: Incoming,
     mode: BodyMode,
     max: u64,
-    room: &Account,
+    room: &Rc<Room>,
     broken: Failure,
 ) -> Result<Gathered, Failure> {
     let hint = body.size_hint();
@@ -99,7 +90,7 @@ pub(super) async fn gather(
     let most = hint.upper().unwrap_or(max).min(max);
     let mut share = match body.is_end_stream() {
         true => None,
-        false => Some(hold(room, most)?),
+        false => Some(room.hold(most)?),
     };
     // Nearly always there is one frame, which is handed on as it came.
     let mut first = Bytes::new();
@@ -120,8 +111,7 @@ pub(super) async fn gather(
         }
     }
     let data = if all.is_empty() { first } else { all.freeze() };
-    let spare = |share: &Reservation| share.bytes().saturating_sub(data.len());
-    share.iter_mut().for_each(|share| share.shrink(spare(share)));
+    share.iter_mut().for_each(|share| share.shrink_to(data.len()));
     Ok(Gathered { data, trailers, rest: None, share })
 }
 

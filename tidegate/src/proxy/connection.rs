@@ -13,6 +13,7 @@ use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::{self, HttpServerConnExec};
+use rustls::ServerConnection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -36,6 +37,8 @@ pub(super) const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 4 * STREAM_WINDOW;
 /// What of an answer waits in one stream of HTTP/2.
 const SEND_MAX: usize = 64 * 1024;
+/// What of an answer waits in TLS: a record.
+const TLS_MAX: usize = 16 * 1024;
 /// How long a client of HTTP/2 may take to say that it is there.
 const PONG: Duration = Duration::from_secs(20);
 
@@ -86,7 +89,8 @@ pub(super) async fn converse(
     let Some(tls) = &manner.tls else {
         return serve(stream, peer, manner, gate, stopping).await;
     };
-    let accepting = TlsAcceptor::from(tls.clone()).accept(stream);
+    let bound = |connection: &mut ServerConnection| connection.set_buffer_limit(Some(TLS_MAX));
+    let accepting = TlsAcceptor::from(tls.clone()).accept_with(stream, bound);
     if let Ok(Ok(stream)) = timeout(manner.patience.header, accepting).await {
         serve(stream, peer, manner, gate, stopping).await;
     }

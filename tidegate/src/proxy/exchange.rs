@@ -11,16 +11,17 @@ use hyper::http::request;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use tidegate_node::io::OutputId;
-use tidegate_types::account::{Account, Reservation};
+use tidegate_types::account::Account;
 use tidegate_types::record::{DropReason, Properties, Record};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::answer::{Failure, is_grpc};
-use super::body::{Gathered, Passing, gather, hold};
+use super::body::{Gathered, Passing, gather};
 use super::exit::{Exit, Registry, Story};
 use super::hall::{Ending, Entry, Hall, Passed, Ticket};
 use super::listener::Peer;
+use super::room::Share;
 use super::routes::{self, Route};
 use super::upload::Upload;
 use super::upstream::Upstream;
@@ -46,7 +47,7 @@ pub(super) struct Gate {
     pub(super) waiting: Vec<Cell<u32>>,
     /// Room for connections that became something else than HTTP.
     pub(super) tunnels: Arc<Semaphore>,
-    /// For bodies and long heads.
+    /// For bodies and long heads: the share of each listener is of this.
     pub(super) room: Account,
 }
 
@@ -70,8 +71,16 @@ pub(super) async fn exchange(
         status: StatusCode::from_u16(CLIENT_GONE).unwrap_or(StatusCode::BAD_REQUEST),
     };
     let registry = gate.registry.clone();
-    let exit = Exit { registry, story, ticket: None, lease: None, bytes: 0, is_complete: false };
-    let mut exchange = Exchange { gate: &gate, peer: &peer, is_grpc, exit, upload: None };
+    let exit = Exit {
+        registry,
+        story,
+        ticket: None,
+        lease: None,
+        upload: None,
+        bytes: 0,
+        is_complete: false,
+    };
+    let mut exchange = Exchange { gate: &gate, peer: &peer, is_grpc, exit };
     let response = match exchange.run(request).await {
         Ok(response) => response,
         Err(failure) => {
@@ -89,8 +98,6 @@ struct Exchange<'a> {
     peer: &'a Peer,
     is_grpc: bool,
     exit: Exit,
-    /// Of a body that goes on while it is sent.
-    upload: Option<Rc<Upload>>,
 }
 
 /// What a client wants its connection to become.
@@ -146,21 +153,21 @@ impl Exchange<'_> {
         upgrade::strip(response.headers_mut());
         if !route.queues[1] {
             let (parts, body) = response.into_parts();
-            let body = Gathered::streamed(body, &self.gate.room)?;
+            let body = Gathered::streamed(body, &self.peer.room)?;
             return Ok(Response::from_parts(parts, Passing::gathered(body)));
         }
         self.wait_to_answer(route, key, response).await
     }
 
     /// Room for a long head; of HTTP/1.1 it was taken while the head came.
-    fn head_share(&self, parts: &request::Parts) -> Result<Option<Reservation>, Failure> {
+    fn head_share(&self, parts: &request::Parts) -> Result<Option<Share>, Failure> {
         if parts.version != Version::HTTP_2 {
             return Ok(None);
         }
         let fields = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
         let length: usize = fields.sum();
         match length > HEAD_FREE {
-            true => hold(&self.gate.room, length as u64).map(Some),
+            true => self.peer.room.hold(length as u64).map(Some),
             false => Ok(None),
         }
     }
@@ -174,13 +181,13 @@ impl Exchange<'_> {
         body: Incoming,
     ) -> Result<Ready, Failure> {
         if !route.queues[0] {
-            let body = Passing::gathered(Gathered::streamed(body, &self.gate.room)?);
+            let body = Passing::gathered(Gathered::streamed(body, &self.peer.room)?);
             return Ok(Ready { parts, body, to: route.to, ticket: None });
         }
         let is_scripted = route.scripts[0];
         let gathered = match is_scripted {
             true => self.gather(route, body, Failure::BodyTimeout, Failure::BodyBroken).await?,
-            false => Gathered::streamed(body, &self.gate.room)?,
+            false => Gathered::streamed(body, &self.peer.room)?,
         };
         let _place = Waiting::enter(&self.gate.waiting[place], route.waiting)?;
         let properties = match is_scripted {
@@ -221,12 +228,13 @@ impl Exchange<'_> {
         self.exit.story.upstream = Some(upstream.name.clone());
         let body = match body.goes_on() {
             false => body,
-            true => body.of_client(self.upload.insert(Upload::new(self.peer.body_timeout))),
+            true => body.of_client(self.exit.upload.insert(Upload::new(self.peer.body_timeout))),
         };
         let request = Request::from_parts(parts, body);
         let sending = upstream.send(request, self.peer.original, self.is_grpc);
         let sent = timeout(route.timeout, sending).await.unwrap_or(Err(Failure::Timeout));
-        let blame = |failure| self.upload.as_ref().map_or(failure, |upload| upload.blame(failure));
+        let upload = self.exit.upload.as_ref();
+        let blame = |failure| upload.map_or(failure, |upload| upload.blame(failure));
         let sent = sent.map_err(blame);
         if let Some(ticket) = ticket {
             ticket.end(match sent {
@@ -235,7 +243,7 @@ impl Exchange<'_> {
             });
         }
         let (response, lease) = sent?;
-        self.upload.iter().filter(|_| self.is_grpc).for_each(|upload| upload.begin_dialog());
+        upload.iter().filter(|_| self.is_grpc).for_each(|upload| upload.begin_dialog());
         self.exit.lease = lease;
         Ok(response)
     }
@@ -251,7 +259,7 @@ impl Exchange<'_> {
         let is_scripted = route.scripts[1];
         let gathered = match is_scripted {
             true => self.gather(route, body, Failure::Timeout, Failure::Broken).await?,
-            false => Gathered::streamed(body, &self.gate.room)?,
+            false => Gathered::streamed(body, &self.peer.room)?,
         };
         if gathered.is_whole()
             && let Some(lease) = self.exit.lease.take()
@@ -288,7 +296,7 @@ impl Exchange<'_> {
         late: Failure,
         broken: Failure,
     ) -> Result<Gathered, Failure> {
-        let room = &self.gate.room;
+        let room = &self.peer.room;
         let gathering = gather(body, route.body, route.message_max, room, broken);
         timeout(route.timeout, gathering).await.unwrap_or(Err(late))
     }

@@ -11,6 +11,7 @@ use super::access_log::AccessLog;
 use super::counts::ProxyCounts;
 use super::hall::{Ending, Ticket};
 use super::listener::Peer;
+use super::upload::Upload;
 use super::upstream::Lease;
 use crate::port::Clock;
 
@@ -59,6 +60,8 @@ pub(super) struct Exit {
     pub(super) ticket: Option<Ticket>,
     /// The connection that the body comes by.
     pub(super) lease: Option<Lease>,
+    /// Of a body of the client's that goes on while it is sent.
+    pub(super) upload: Option<Rc<Upload>>,
     pub(super) bytes: u64,
     pub(super) is_complete: bool,
 }
@@ -80,6 +83,9 @@ impl Drop for Exit {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             ticket.end(Ending::Failed(DropReason::Withdrawn));
+        }
+        if let Some(upload) = self.upload.take() {
+            upload.is_answered();
         }
         self.registry.close(&self.story, self.bytes, self.is_complete);
     }

@@ -16,6 +16,7 @@ use tokio::task::spawn_local;
 
 use super::connection::{HEAD_MAX, converse};
 use super::exchange::Gate;
+use super::room::{self, Room};
 use super::sources::Name;
 use crate::config::{ListenMode, Network};
 use crate::http::{Meter, Patience};
@@ -47,6 +48,8 @@ pub(super) struct Peer {
     /// How long a connection that is no more HTTP may be silent.
     pub(super) tunnel_timeout: Duration,
     pub(super) meter: Arc<Meter>,
+    /// Room for its bodies.
+    pub(super) room: Rc<Room>,
     /// Where it wanted to go, where that is not here.
     pub(super) original: Option<SocketAddr>,
 }
@@ -84,13 +87,15 @@ pub(super) struct Manner {
     pub(super) streams: u32,
     /// Who is believed about the clients before it.
     pub(super) trusted: Vec<Network>,
+    /// Its share of the room for bodies and heads.
+    pub(super) room: Account,
 }
 
 impl Manner {
     /// A connection of this listener.
-    fn peer(&self, stream: &TcpStream, address: SocketAddr, room: &Account) -> Peer {
+    fn peer(&self, stream: &TcpStream, address: SocketAddr) -> Peer {
         let client = address.ip().to_canonical();
-        let meter = Meter::new(Some((room.clone(), HEAD_MAX)));
+        let meter = Meter::new(Some((room::heads(&self.room, client), HEAD_MAX)));
         Peer {
             listener: self.place,
             address: SocketAddr::new(client, address.port()),
@@ -102,6 +107,10 @@ impl Manner {
             body_timeout: self.body_timeout,
             tunnel_timeout: self.tunnel_timeout,
             meter,
+            room: match self.guest {
+                Guest::Client => Room::new(&self.room, client),
+                Guest::Envoy => Room::of(self.room.clone()),
+            },
             original: original(stream, self.mode),
         }
     }
@@ -150,7 +159,7 @@ pub(super) async fn accept(
                 continue;
             }
         };
-        let peer = Rc::new(manner.peer(&stream, address, &gate.room));
+        let peer = Rc::new(manner.peer(&stream, address));
         let Some(place) = places.enter(peer.meter.clone()).await else {
             gate.registry.counts.note_turned_away();
             turn_away(&stream, &manner);

@@ -9,7 +9,8 @@
 //! 1. `listener.rs` takes the connection and finds where its client wanted to go; `connection.rs` speaks HTTP on it,
 //!    as long as its clocks let it.
 //! 2. `exchange.rs` is the request's life from here on: it settles for which host and path it is (`target.rs`), finds
-//!    the route (`routes.rs`), reads a short body (`body.rs`) and makes a record of it (`message.rs`).
+//!    the route (`routes.rs`), reads a short body (`body.rs`) for which there is room (`room.rs`), and makes a record of
+//!    it (`message.rs`).
 //! 3. `hall/` has it wait: the node takes it, its script sees it, and where nothing holds it up it may go
 //!    before `enter` returns, without a task or a timer.
 //! 4. `upstream/` sends it on a kept connection and waits for the response.
@@ -31,6 +32,7 @@ mod inserted;
 mod listener;
 mod message;
 mod plan;
+mod room;
 mod routes;
 pub mod run;
 mod sources;

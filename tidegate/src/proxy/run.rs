@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tidegate_node::node::Node;
 use tidegate_node::rules::ScriptId;
-use tidegate_types::account::Account;
+use tidegate_types::account::{Account, Level};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::timeout;
@@ -235,7 +235,12 @@ pub(super) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
     let places = Places::new(config.limits.connections, false);
     let mut listens = Vec::new();
     for (place, config) in proxy.listener.iter().enumerate() {
-        let manner = Rc::new(manner(guest, place, config)?);
+        let share = match proxy.listener.len() {
+            1 => gate.room.clone(),
+            // The others find room whatever comes by this one.
+            _ => gate.room.share(Level::Listener, gate.room.bound() / 4 * 3),
+        };
+        let manner = Rc::new(manner(guest, place, config, share)?);
         for &address in config.listen.iter().flat_map(|listen| &listen.0) {
             let bound = bind(address, config)?;
             listens.push((bound.local_addr()?, config.label().to_owned()));
@@ -263,6 +268,7 @@ pub(super) fn manner(
     guest: Guest,
     place: usize,
     config: &ProxyListenerConfig,
+    room: Account,
 ) -> anyhow::Result<Manner> {
     let files = config.tls.as_ref().and_then(|tls| tls.files());
     let tls = files.map(|files| {
@@ -286,6 +292,7 @@ pub(super) fn manner(
         ping: config.ping.0,
         streams: config.streams,
         trusted: config.trusted.clone(),
+        room,
     })
 }
 

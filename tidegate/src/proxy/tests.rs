@@ -5,6 +5,7 @@ mod paper;
 mod peers;
 mod plain;
 mod protocols;
+mod shares;
 mod standards;
 
 use std::net::SocketAddr;

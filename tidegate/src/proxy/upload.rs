@@ -1,9 +1,9 @@
 //! The clock of a client's body, and what its sender is told when it breaks off.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,6 +32,10 @@ pub(super) struct Upload {
     waits: Cell<bool>,
     /// Both sides speak when they have something to say: the clock stands still.
     is_dialog: Cell<bool>,
+    /// When the rest of it must have come: its answer was handed over to the end.
+    end: Cell<Option<Instant>>,
+    /// Who sends it, while it waits for the client.
+    sender: RefCell<Option<Waker>>,
 }
 
 impl Upload {
@@ -42,6 +46,8 @@ impl Upload {
             fault: Cell::default(),
             waits: Cell::default(),
             is_dialog: Cell::default(),
+            end: Cell::default(),
+            sender: RefCell::default(),
         })
     }
 
@@ -57,6 +63,15 @@ impl Upload {
     /// The answer has begun, and is one of gRPC.
     pub(super) fn begin_dialog(&self) {
         self.is_dialog.set(true);
+    }
+
+    /// The answer was handed over to its end: the rest may take as long as one part of it, and no longer. An upstream
+    /// may answer first and read then, but nobody waits for this body any more.
+    pub(super) fn is_answered(&self) {
+        self.end.set(Some(Instant::now() + self.patience));
+        if let Some(sender) = self.sender.take() {
+            sender.wake();
+        }
     }
 }
 
@@ -79,13 +94,23 @@ impl Clock {
     pub(super) fn look(&mut self, polled: Polled, context: &mut Context<'_>) -> Polled {
         let upload = &*self.upload;
         let did_wait = upload.waits.replace(polled.is_pending());
+        let end = upload.end.get();
         match polled {
-            Poll::Pending if upload.is_dialog.get() => Poll::Pending,
+            Poll::Ready(Some(Ok(_))) if end.is_some_and(|end| end <= Instant::now()) => {
+                Poll::Ready(Some(Err(BodyError::Late)))
+            }
+            Poll::Pending if upload.is_dialog.get() && end.is_none() => {
+                upload.sender.replace(Some(context.waker().clone()));
+                Poll::Pending
+            }
             Poll::Pending => {
                 let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(upload.patience)));
-                if !did_wait {
-                    timer.as_mut().reset(Instant::now() + upload.patience);
+                match end {
+                    Some(end) if timer.deadline() != end => timer.as_mut().reset(end),
+                    None if !did_wait => timer.as_mut().reset(Instant::now() + upload.patience),
+                    _ => {}
                 }
+                upload.sender.replace(Some(context.waker().clone()));
                 std::task::ready!(timer.as_mut().poll(context));
                 upload.fault.set(Some(Failure::BodyTimeout));
                 Poll::Ready(Some(Err(BodyError::Late)))

@@ -11,6 +11,7 @@ use tidegate_link::envelope::Envelope;
 use tidegate_link::lineage::Coming;
 use tidegate_link::packet::Custody;
 use tidegate_link::{Event, LinkOptions, PATHS_MAX};
+use tidegate_types::account::Reservation;
 use tidegate_types::record::{DropReason, Fate, Origin};
 use tidegate_types::units::{Rate, Size};
 use tokio::sync::{mpsc, watch};
@@ -29,6 +30,14 @@ use crate::port::Clock;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Packets and answers taken in one turn.
 const BATCH_MAX: usize = 256;
+/// Packets that wait for a life.
+pub(super) const HEARD_HERE: usize = 256;
+/// The window that a peer begins with, and as much of a record as is not counted in that.
+const WINDOW_ROOM: usize = 192 << 10;
+/// What every life may hold: with it the packets that wait.
+pub(super) const LIFE_ROOM: usize = HEARD_HERE * PACKET_MAX + WINDOW_ROOM;
+/// By so much its room grows, and shrinks.
+const ROOM_STEP: usize = 64 << 10;
 /// What a record costs beside its bytes.
 const RECORD_COST: u64 = 256;
 /// Letters of a life that prove nothing; more are not looked at.
@@ -54,11 +63,13 @@ pub(super) struct Life {
 
 impl Life {
     /// Serves until it has no connection for long, or nobody can send it any.
-    pub(super) async fn run(self, mut heard: mpsc::Receiver<Heard>) {
+    /// `room` has [`LIFE_ROOM`] and grows with what comes.
+    pub(super) async fn run(self, mut heard: mpsc::Receiver<Heard>, room: Reservation) {
         let (sender, mut answers) = mpsc::unbounded_channel();
         let mut state = State {
             engine: self.engine(),
             held: 0,
+            room,
             sender,
             proven: BTreeSet::new(),
             unread: 0,
@@ -81,7 +92,7 @@ impl Life {
                     if count == 0 {
                         break;
                     }
-                    packets.drain(..).for_each(|heard| state.engine.take(heard));
+                    packets.drain(..).for_each(|heard| state.hear(heard));
                 }
                 _ = answers.recv_many(&mut settled, BATCH_MAX) => {
                     settled.drain(..).for_each(|settled| state.settle(&settled));
@@ -93,6 +104,7 @@ impl Life {
                 }
                 _ = period.tick() => {
                     self.tell(&state.engine);
+                    state.has_room(0);
                     if state.engine.is_connected() {
                         alone_since = None;
                     } else if alone_since.get_or_insert(Instant::now()).elapsed() >= PATIENCE {
@@ -133,6 +145,8 @@ struct State<'a> {
     engine: Engine,
     /// Cost of the records that came and have no answer.
     held: u64,
+    /// Reserved for them, and for what has come of others.
+    room: Reservation,
     sender: mpsc::UnboundedSender<Settled>,
     /// Origins for which letters have proven that the peer may bring their records.
     proven: BTreeSet<(Arc<str>, u64)>,
@@ -153,6 +167,25 @@ async fn overtaken(line: &mut Option<(u64, watch::Receiver<u64>)>) {
 }
 
 impl State<'_> {
+    /// Takes what was heard. A packet for which there is no room is as good as lost on the way: its sender sends it
+    /// again, and slows down.
+    fn hear(&mut self, heard: Heard) {
+        match &heard {
+            Heard::Packet { packet, .. } if !self.has_room(packet.len()) => {}
+            _ => self.engine.take(heard),
+        }
+    }
+
+    /// Whether there is room for so many bytes more; what was reserved and is not needed is given back.
+    fn has_room(&mut self, more: usize) -> bool {
+        let held = usize::try_from(self.engine.held().0 + self.held).unwrap_or(usize::MAX);
+        let beyond = held.saturating_add(more).saturating_sub(WINDOW_ROOM);
+        let wanted = LIFE_ROOM.saturating_add(beyond.next_multiple_of(ROOM_STEP));
+        let has = self.room.bytes();
+        let is_fine = if more > 0 { wanted <= has } else { wanted == has };
+        is_fine || self.room.resize(wanted).is_ok()
+    }
+
     fn settle(&mut self, settled: &Settled) {
         self.held -= settled.cost;
         if let Some(custody) = settled.custody {

@@ -10,18 +10,19 @@ use bytes::{Bytes, BytesMut};
 use quinn::{Endpoint, TokioRuntime};
 use rustls::ServerConfig;
 use tidegate_link::packet::Head;
+use tidegate_types::account::{Account, Kind, Level, Refusal, Reservation};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::LinkInputOptions;
-use super::life::Life;
+use super::life::{HEARD_HERE, LIFE_ROOM, Life};
 use super::sockets::{LinkError, failed, sockets};
 use crate::input::complaints::Complaints;
 use crate::input::streams::{Names, Streams};
 use crate::link::wire::{self, Heard, Met, Wire, split};
-use crate::link::{HEARD_MAX, protocols, quic, tcp};
+use crate::link::{protocols, quic, tcp};
 use crate::port::Intake;
 use crate::tls::{self, Stream};
 
@@ -74,6 +75,8 @@ struct Shared {
     lives: Mutex<Lives>,
     handshakes: Semaphore,
     complaints: Complaints,
+    /// What all nodes that come by this listener may make us hold.
+    account: Account,
 }
 
 /// Where lives hear, by the name of the node and its incarnation, and when each began.
@@ -96,6 +99,7 @@ impl LinkListener {
         let mut tls = (*options.tls).clone();
         tls.alpn_protocols = protocols();
         let streams = Streams::new(intake.clone(), names, options.relays.clone());
+        let account = intake.hub().account_of_listener();
         let shared = Arc::new(Shared {
             options: Arc::new(options),
             tls: Arc::new(tls),
@@ -104,6 +108,7 @@ impl LinkListener {
             lives: Mutex::default(),
             handshakes: Semaphore::new(HANDSHAKES_MAX),
             complaints: Complaints::new(Instant::now()),
+            account,
         });
         // With it all that was accepted ends: nothing outlives the listener.
         let mut tasks = JoinSet::new();
@@ -182,6 +187,14 @@ async fn serve_quic(connection: quinn::Connection, shared: &Arc<Shared>) -> Opti
             return Some(why.into());
         }
     };
+    let _room = match shared.room(&peer, quic::ROOM) {
+        Ok(room) => room,
+        Err(refusal) => {
+            let why = no_room(&refusal);
+            connection.close(1u32.into(), why.as_bytes());
+            return Some(why);
+        }
+    };
     let first = match timeout(PATIENCE, connection.read_datagram()).await {
         Ok(Ok(datagram)) => greeting(datagram),
         Ok(Err(error)) => return Some(quic::explain(&error)),
@@ -195,9 +208,12 @@ async fn serve_quic(connection: quinn::Connection, shared: &Arc<Shared>) -> Opti
         }
     };
     let Greeting { packet, path, incarnation } = first;
-    let Some(heard) = shared.life(peer, &met, incarnation) else {
-        connection.close(1u32.into(), b"too many links here");
-        return Some("too many links".into());
+    let heard = match shared.life(peer, &met, incarnation) {
+        Ok(heard) => heard,
+        Err(why) => {
+            connection.close(1u32.into(), why.as_bytes());
+            return Some(why);
+        }
     };
     let wire = Wire::quic(connection.clone());
     let number = wire.number();
@@ -229,12 +245,17 @@ async fn serve_tcp(stream: TcpStream, shared: &Arc<Shared>) -> Option<String> {
         Ok(peer) => peer,
         Err(why) => return Some(why.into()),
     };
+    let _room = match shared.room(&peer, tcp::ROOM) {
+        Ok(room) => room,
+        Err(refusal) => return Some(no_room(&refusal)),
+    };
     let Greeting { packet, path, incarnation } = match greeting(datagram) {
         Ok(first) => first,
         Err(why) => return Some(why),
     };
-    let Some(heard) = shared.life(peer, &met, incarnation) else {
-        return Some("too many links".into());
+    let heard = match shared.life(peer, &met, incarnation) {
+        Ok(heard) => heard,
+        Err(why) => return Some(why),
     };
     let (wire, packets) = Wire::tcp(&stream);
     let number = wire.number();
@@ -257,7 +278,17 @@ fn greeting(datagram: Bytes) -> Result<Greeting, String> {
     Ok(Greeting { packet, path, incarnation: head.from })
 }
 
+/// What a node hears for which there is no room.
+fn no_room(refusal: &Refusal) -> String {
+    format!("no memory for this link here, raise [limits] memory: {refusal}")
+}
+
 impl Shared {
+    /// Room for what a node can make us hold, on its fair share.
+    fn room(&self, peer: &str, bytes: usize) -> Result<Reservation, Refusal> {
+        self.account.fair_named(Level::User, peer).reserve(Kind::Windows, bytes)
+    }
+
     /// The name of a node that may come.
     fn admit(&self, met: &Met) -> Result<Arc<str>, &'static str> {
         let from = &self.options.from;
@@ -285,17 +316,20 @@ impl Shared {
         }
     }
 
-    /// Where the life of this node hears; a new one where it is not known. `None`: there are too many.
+    /// Where the life of this node hears; a new one where it is not known.
+    ///
+    /// # Errors
+    /// There are too many, or there is no room for one more.
     fn life(
         self: &Arc<Self>,
         name: Arc<str>,
         met: &Met,
         incarnation: u32,
-    ) -> Option<mpsc::Sender<Heard>> {
+    ) -> Result<mpsc::Sender<Heard>, String> {
         let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
         lives.all.retain(|_, (_, heard)| !heard.is_closed());
         if let Some((_, heard)) = lives.all.get(&(name.clone(), incarnation)) {
-            return Some(heard.clone());
+            return Ok(heard.clone());
         }
         let of_one = |all: &BTreeMap<(Arc<str>, u32), (u64, _)>| {
             all.iter().filter(|((other, _), _)| *other == name).count()
@@ -306,16 +340,18 @@ impl Shared {
             oldest.map(|oldest| lives.all.remove(&oldest));
         }
         if lives.all.len() >= LIVES_MAX {
-            return None;
+            return Err("too many links here".into());
         }
-        let (sender, heard) = mpsc::channel(HEARD_MAX);
+        let room = self.room(&name, LIFE_ROOM).map_err(|refusal| no_room(&refusal))?;
+        let certificate = met.certificate.clone().ok_or("it has no certificate")?;
+        let (sender, heard) = mpsc::channel(HEARD_HERE);
         lives.begun += 1;
         let begun = lives.begun;
         lives.all.insert((name.clone(), incarnation), (begun, sender.clone()));
         tracing::info!(from = %name, "a link begins");
         let life = Life {
             peer: name,
-            certificate: met.certificate.clone()?,
+            certificate,
             incarnation,
             options: self.options.clone(),
             streams: self.streams.clone(),
@@ -323,7 +359,7 @@ impl Shared {
             clock: self.intake.clock(),
         };
         while lives.tasks.try_join_next().is_some() {}
-        lives.tasks.spawn(life.run(heard));
-        Some(sender)
+        lives.tasks.spawn(life.run(heard, room));
+        Ok(sender)
     }
 }

@@ -2,6 +2,8 @@
 //! away: a newer connection of the same user takes over. One table for all inputs of a node, for a client id
 //! is one client.
 
+mod worth;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_log::SessionState;
 use tokio::sync::oneshot;
 
+use self::worth::{Age, Worth};
 use super::session::Memory;
 use crate::port::Source;
 
@@ -84,6 +87,7 @@ struct Claim {
     /// Among whose sessions it counts.
     payer: Arc<str>,
     number: u64,
+    age: Age,
 }
 
 /// Who comes for a client id.
@@ -98,7 +102,7 @@ impl Caller {
     fn claim(self, number: u64) -> Claim {
         let Caller { owner, address } = self;
         let payer = if let Owner::User(user) = &owner { user.clone() } else { address };
-        Claim { owner, payer, number }
+        Claim { owner, payer, number, age: Age { begun: number, is_resumed: false } }
     }
 }
 
@@ -107,12 +111,11 @@ enum Entry {
     Live {
         owner: Owner,
         number: u64,
+        age: Age,
         kick: oneshot::Sender<Takeover>,
     },
     Kept {
-        owner: Owner,
-        payer: Arc<str>,
-        number: u64,
+        claim: Claim,
         memory: Memory,
         until: Instant,
     },
@@ -122,6 +125,8 @@ enum Entry {
 
 /// Sessions by the end of their time.
 type ByEnd = BTreeSet<(Instant, u64, Arc<str>)>;
+/// The sessions of one that pays for them, by who makes room first.
+type ByWorth = BTreeSet<(Worth, Arc<str>)>;
 
 #[derive(Debug, Default)]
 struct Table {
@@ -129,7 +134,7 @@ struct Table {
     /// The kept ones, by the end of their time.
     by_end: ByEnd,
     /// The same for each user, or for each address where nobody says who he is.
-    payers: BTreeMap<Arc<str>, ByEnd>,
+    payers: BTreeMap<Arc<str>, ByWorth>,
     /// How many each of them has.
     sizes: BTreeSet<(usize, Arc<str>)>,
     /// Packet identifiers in them.
@@ -143,7 +148,7 @@ impl Table {
     fn admits(&self, client: &Arc<str>, user: &Owner) -> Result<(), Taken> {
         match self.entries.get(client) {
             Some(Entry::Reserved) => Err(Taken::Reserved),
-            Some(Entry::Live { owner, .. } | Entry::Kept { owner, .. })
+            Some(Entry::Live { owner, .. } | Entry::Kept { claim: Claim { owner, .. }, .. })
                 if owner != user && *owner != Owner::Unknown =>
             {
                 Err(Taken::Foreign)
@@ -155,26 +160,25 @@ impl Table {
     /// Takes the entry of a client out.
     fn take(&mut self, client: &Arc<str>) -> Option<Entry> {
         let entry = self.entries.remove(client)?;
-        if let Entry::Kept { payer, number, memory, until, .. } = &entry {
-            let place = (*until, *number, client.clone());
-            self.by_end.remove(&place);
-            self.resize(payer, |sessions| _ = sessions.remove(&place));
+        if let Entry::Kept { claim, memory, until } = &entry {
+            self.by_end.remove(&(*until, claim.number, client.clone()));
+            let place = (Worth::of(claim.age, memory, *until), client.clone());
+            self.resize(&claim.payer, |sessions| _ = sessions.remove(&place));
             self.ids -= memory.len();
         }
         Some(entry)
     }
 
     fn keep(&mut self, client: Arc<str>, claim: Claim, memory: Memory, until: Instant) {
-        let Claim { owner, payer, number } = claim;
         self.ids += memory.len();
-        let place = (until, number, client.clone());
-        self.by_end.insert(place.clone());
-        self.resize(&payer, |sessions| _ = sessions.insert(place));
-        self.entries.insert(client, Entry::Kept { owner, payer, number, memory, until });
+        self.by_end.insert((until, claim.number, client.clone()));
+        let place = (Worth::of(claim.age, &memory, until), client.clone());
+        self.resize(&claim.payer, |sessions| _ = sessions.insert(place));
+        self.entries.insert(client, Entry::Kept { claim, memory, until });
     }
 
     /// Changes the sessions of one that pays for them.
-    fn resize(&mut self, payer: &Arc<str>, change: impl FnOnce(&mut ByEnd)) {
+    fn resize(&mut self, payer: &Arc<str>, change: impl FnOnce(&mut ByWorth)) {
         let sessions = self.payers.entry(payer.clone()).or_default();
         let before = sessions.len();
         change(sessions);
@@ -187,19 +191,31 @@ impl Table {
         }
     }
 
-    /// The session that makes room: of those of whoever has most, the one that ends next.
-    fn eldest_of_most(&self) -> Option<Arc<str>> {
+    /// The session that makes room for others: the first of whoever has most.
+    fn first_of_most(&self) -> Option<Arc<str>> {
         let (_, payer) = self.sizes.last()?;
-        self.payers.get(payer)?.first().map(|(_, _, client)| client.clone())
+        self.payers.get(payer)?.first().map(|(_, client)| client.clone())
     }
 
-    /// Drops what is over; and while there is too much, what ends next of whoever has most.
+    /// The session that makes room for packet identifiers: the first that has any, of whoever has most sessions.
+    fn first_with_ids(&self) -> Option<Arc<str>> {
+        let has_ids = |client: &Arc<str>| match self.entries.get(client) {
+            Some(Entry::Kept { memory, .. }) => !memory.is_empty(),
+            _ => false,
+        };
+        let payers = self.sizes.iter().rev().filter_map(|(_, payer)| self.payers.get(payer));
+        payers.flatten().map(|(_, client)| client).find(|client| has_ids(client)).cloned()
+    }
+
+    /// Drops what is over, and while there is too much, what makes room.
     fn tidy(&mut self, now: Instant, most: usize) {
         while let Some((until, _, client)) = self.by_end.first() {
             let client = if *until <= now {
                 Some(client.clone())
-            } else if self.by_end.len() > most || self.ids > KEPT_IDS_MAX {
-                self.eldest_of_most()
+            } else if self.by_end.len() > most {
+                self.first_of_most()
+            } else if self.ids > KEPT_IDS_MAX {
+                self.first_with_ids()
             } else {
                 None
             };
@@ -243,7 +259,8 @@ impl Clients {
             let number = self.numbers.fetch_add(1, Ordering::Relaxed);
             if let Some(until) = now.checked_add(lasts) {
                 // Each counts alone: it is not known whose it is.
-                let claim = Claim { owner: Owner::Unknown, payer: client.clone(), number };
+                let age = Age { begun: number, is_resumed: true };
+                let claim = Claim { owner: Owner::Unknown, payer: client.clone(), number, age };
                 table.keep(client, claim, Memory::restored(packets), until);
             }
         }
@@ -295,9 +312,14 @@ impl Clients {
         table.tidy(Instant::now(), sessions_max);
         table.admits(client, &caller.owner)?;
         let older = table.take(client);
-        let claim = caller.claim(number);
-        let owner = claim.owner.clone();
-        table.entries.insert(client.clone(), Entry::Live { owner, number, kick });
+        let mut claim = caller.claim(number);
+        if let Some(Entry::Kept { claim: Claim { age, .. }, .. } | Entry::Live { age, .. }) = &older
+            && !is_clean
+        {
+            claim.age = Age { is_resumed: true, ..*age };
+        }
+        let (owner, age) = (claim.owner.clone(), claim.age);
+        table.entries.insert(client.clone(), Entry::Live { owner, number, age, kick });
         drop(table);
         let heritage = match older {
             Some(Entry::Kept { memory, .. }) if !is_clean => Heritage::Kept(memory),
@@ -460,7 +482,7 @@ mod tests {
                 .0
                 .keep(Memory::default(), lasting);
         }
-        for (id, is_kept) in [("a", true), ("b", false), ("c", true)] {
+        for (id, is_kept) in [("a", true), ("b", true), ("c", false)] {
             let (_, heritage) =
                 clients.register(&id.into(), caller(Owner::Anonymous), false, MOST).unwrap();
             assert_eq!(matches!(heritage, Heritage::Kept(_)), is_kept, "{id}");
@@ -484,11 +506,67 @@ mod tests {
             keep(&format!("by-address-{number}"), anonymous("at 10.0.0.3"), 3 * HOUR);
         }
         assert!(stays("victim") && stays("neighbour"), "they have fewer than those who flood");
-        assert!(stays("by-user-99") && stays("by-address-99") && !stays("by-user-0"));
+        assert!(stays("by-user-0") && stays("by-address-0") && !stays("by-user-99"));
         let table = clients.lock();
         assert_eq!((table.by_end.len(), table.gone.len()), (MOST, 202 - MOST));
         let sizes = table.payers.iter().map(|(payer, sessions)| (sessions.len(), payer.clone()));
         assert_eq!(sizes.collect::<BTreeSet<_>>(), table.sizes);
+    }
+
+    #[test]
+    fn nobody_drives_out_a_session_in_use_by_beginning_others() {
+        const MOST: usize = 10;
+        let keep = |clients: &Arc<Clients>, id: &str, holds: bool, lasting| {
+            let caller = caller(Owner::Anonymous);
+            let (registration, heritage) =
+                clients.register(&id.into(), caller, false, MOST).unwrap();
+            let mut memory = match heritage {
+                Heritage::Kept(memory) => memory,
+                _ => Memory::default(),
+            };
+            if holds {
+                memory.begin(1);
+            }
+            registration.keep(memory, lasting);
+        };
+        for flood_holds in [false, true] {
+            let clients = Arc::new(Clients::new());
+            keep(&clients, "new", true, HOUR);
+            keep(&clients, "in-use", true, HOUR);
+            keep(&clients, "in-use", true, HOUR);
+            for number in 0..100 {
+                keep(&clients, &format!("flood-{number}"), flood_holds, 2 * HOUR);
+            }
+            let stays = |id: &str| clients.lock().entries.contains_key(id);
+            // Both came before the flood, and end before it.
+            assert!(stays("new") && stays("in-use"));
+            assert!(stays("flood-7") && !stays("flood-8") && !stays("flood-99"));
+            // Those that come back go on, whatever begins meanwhile.
+            (0..8).for_each(|number| keep(&clients, &format!("flood-{number}"), true, HOUR));
+            keep(&clients, "late", true, 2 * HOUR);
+            assert!(stays("in-use") && !stays("late"));
+            assert_eq!(clients.lock().by_end.len(), MOST);
+        }
+    }
+
+    #[test]
+    fn packet_identifiers_are_bounded_at_those_who_have_some() {
+        let clients = Arc::new(Clients::new());
+        let sessions = KEPT_IDS_MAX / 50_000 + 1;
+        for number in 0..sessions {
+            let id: Arc<str> = format!("many-{number}").into();
+            let (registration, _) =
+                clients.register(&id, caller(Owner::Anonymous), false, 1000).unwrap();
+            registration.keep(Memory::restored(0..50_000), HOUR);
+            let id: Arc<str> = format!("none-{number}").into();
+            let (registration, _) =
+                clients.register(&id, caller(Owner::Anonymous), false, 1000).unwrap();
+            registration.keep(Memory::default(), HOUR);
+        }
+        let table = clients.lock();
+        assert!(table.ids <= KEPT_IDS_MAX);
+        assert_eq!((table.gone.len(), table.by_end.len()), (1, 2 * sessions - 1));
+        assert!(table.gone[0].starts_with("many-"));
     }
 
     #[test]

@@ -17,7 +17,6 @@ use tidegate_types::account::Account;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use self::arrival::address;
 use self::leaving::Leaving;
 use self::local::{Wants, others_first, roomy, rung};
 use super::afterlife::{Left, settle};
@@ -30,6 +29,7 @@ use super::room::Held;
 use super::session::{Effects, End, Session, Step};
 use crate::access::Grants;
 use crate::broker::{Publisher, Seat};
+use crate::places::address;
 use crate::port::{Notice, Source};
 use crate::tls::Stream;
 
@@ -51,7 +51,7 @@ pub(super) async fn run(call: Call) {
         crowded: None,
         referral: None,
         room: None,
-        account: shared.intake.hub().account_of(&address(peer.ip())),
+        account: shared.account_of(&address(peer.ip())),
         shared: &shared,
     };
     let greeted = tokio::select! {

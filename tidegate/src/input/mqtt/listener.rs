@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tidegate_broker::turns::Bounds;
 use tidegate_node::io::Control;
-use tidegate_types::account::Refusal;
+use tidegate_types::account::{Account, Level, Refusal};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -83,12 +83,19 @@ pub(super) struct Shared {
     /// Sessions without a connection that may wait for answers or with their will.
     pub(super) afterlives: Arc<Semaphore>,
     complaints: Complaints,
+    /// What its clients together may make the broker hold.
+    account: Account,
     /// Steps of TLS handshakes.
     pub(super) handshakes: Arc<Desk>,
     places: Arc<Places>,
 }
 
 impl Shared {
+    /// What one user may make the broker hold, or an address where nobody says who he is.
+    pub(super) fn account_of(&self, user: &str) -> Account {
+        self.account.fair_named(Level::User, user)
+    }
+
     /// Tells the node whose sessions are over.
     pub(super) async fn tell_gone(&self) {
         for client in self.options.clients.take_gone() {
@@ -252,6 +259,7 @@ impl MqttListener {
             options,
             limits,
             afterlives,
+            account: intake.hub().account_of_listener(),
             intake,
             room: Arc::default(),
             complaints: Complaints::new(Instant::now()),

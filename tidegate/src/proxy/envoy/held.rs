@@ -1,7 +1,6 @@
 //! What of a body is held back with its message, and how it goes on.
 
 use bytes::{Bytes, BytesMut};
-use tidegate_types::account::Reservation;
 use tidegate_types::record::Record;
 use tokio::time::timeout;
 
@@ -12,7 +11,7 @@ use super::wire::{
 };
 use crate::config::BodyMode;
 use crate::proxy::answer::Failure;
-use crate::proxy::body::hold;
+use crate::proxy::room::Share;
 use crate::proxy::routes::Route;
 use crate::script::Side;
 
@@ -29,7 +28,7 @@ pub(super) struct Held {
     /// Trailers came behind the body, and wait too.
     pub(super) has_trailers: bool,
     /// Its bytes, taken before they came.
-    _share: Option<Reservation>,
+    _share: Option<Share>,
 }
 
 impl Talk<'_> {
@@ -56,7 +55,7 @@ impl Talk<'_> {
             return Ok(Held::default());
         }
         let most = length.unwrap_or(route.message_max);
-        let share = hold(&self.gate.room, most)?;
+        let share = self.peer.room.hold(most)?;
         let gathering = self.read(side, route.message_max, mode);
         let late = if side == Side::Request { Failure::BodyTimeout } else { Failure::Timeout };
         match timeout(route.timeout, gathering).await {

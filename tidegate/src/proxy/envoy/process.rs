@@ -67,7 +67,7 @@ enum Never {}
 
 pub(super) struct Talk<'a> {
     pub(super) gate: &'a Rc<Gate>,
-    peer: &'a Rc<Peer>,
+    pub(super) peer: &'a Rc<Peer>,
     pub(super) dialog: Dialog,
     is_grpc: bool,
     /// What is told when it is over; none before the head of the request.
@@ -299,7 +299,15 @@ impl<'a> Talk<'a> {
         };
         let registry = self.gate.registry.clone();
         let (ticket, lease) = (None, None);
-        self.exit = Some(Exit { registry, story, ticket, lease, bytes: 0, is_complete: false });
+        self.exit = Some(Exit {
+            registry,
+            story,
+            ticket,
+            lease,
+            upload: None,
+            bytes: 0,
+            is_complete: false,
+        });
     }
 
     fn note_status(&mut self, status: StatusCode) {

@@ -84,17 +84,19 @@ impl Endpoint {
         }
         loop {
             // The one used last is the likeliest to live.
-            let (mut sender, _) = self.idle.borrow_mut().pop()?;
-            if !sender.is_closed() && sender.ready().await.is_ok() {
+            let (sender, _) = self.idle.borrow_mut().pop()?;
+            // A closed one is not ready either. Nobody waits here for what another client sends.
+            if sender.is_ready() {
                 return Some(Sender::Http1(sender));
             }
         }
     }
 
-    /// A connection that can be used again.
+    /// Keeps a connection whose response was read to its end, if it can be used again. It cannot while the body of
+    /// its request is still being sent: dropped, it ends with that body.
     pub(super) fn keep(&self, sender: http1::SendRequest<Passing>) {
         let idle = &mut *self.idle.borrow_mut();
-        if !sender.is_closed() && idle.len() < IDLE_MAX {
+        if sender.is_ready() && idle.len() < IDLE_MAX {
             idle.push((sender, Instant::now()));
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_types::account::Kind;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -125,4 +126,34 @@ async fn a_far_node_that_begins_anew_gets_what_the_old_one_did_not_take() {
     let status = gate.stop(PATIENCE).await;
     assert_eq!((status.counts.confirmed, status.held, far.more()), (75, 0, 0));
     far.node.stop(Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_is_charged_for_its_windows_and_refused_where_there_is_no_room() {
+    let authority = Authority::new("link-charged");
+    let (own, other) = (authority.issue("gate-7"), authority.issue("far"));
+    let (own, other) = (files(&authority, &own), files(&authority, &other));
+    for (memory, has_room) in [("64MiB", true), ("1MiB", false)] {
+        let limits = format!("[limits]\nmemory = \"{memory}\"\nrecord_max = \"64KiB\"\n");
+        let mut far = Far::start_with(&other, "127.0.0.1:0", ", tcp = true", &limits).await;
+        let account = far.node.running.intake.hub().account().clone();
+        let gate = edge(&own, &far.address(), "").await;
+        let mut sender = Sender::open(&gate, "plc").await;
+        sender.send("state/1", 2000).await;
+        if has_room {
+            Checker::default().take(&*far.record().await);
+            let held = account.figures().of(Kind::Windows);
+            assert!((900 << 10..2 << 20).contains(&held), "{held}");
+        } else {
+            let refused = async {
+                while account.figures().refused(Kind::Windows) == 0 {
+                    tokio::time::sleep(POLL).await;
+                }
+            };
+            timeout(PATIENCE, refused).await.expect("it is refused");
+            assert_eq!(far.more(), 0);
+        }
+        gate.stop(Duration::ZERO).await;
+        far.node.stop(Duration::ZERO).await;
+    }
 }

@@ -262,7 +262,7 @@ async fn connects_that_never_end_are_bounded() {
 /// A session that there is no memory for is not kept, and its client hears so when it is back.
 #[tokio::test]
 async fn sessions_beyond_the_account_are_not_kept() {
-    const BOUND: usize = 64 * 1024;
+    const BOUND: usize = 105 * 1024;
     let node = Node::on(HubOptions { clients: BOUND, ..HubOptions::default() }, |options| {
         options.max_packet_size = 4096;
     })

@@ -56,7 +56,7 @@ async fn sockets_that_say_nothing_take_no_turn_of_a_handshake() {
 /// The room of large packets is for who sends them, not for who only begins to.
 #[tokio::test]
 async fn a_large_packet_that_does_not_come_gives_its_room_up() {
-    let bounds = HubOptions { clients: 256 << 10, ..HubOptions::default() };
+    let bounds = HubOptions { clients: 420 << 10, ..HubOptions::default() };
     let mut node = Node::on(bounds, |options| {
         options.max_packet_size = 100_000;
         options.packet_timeout = Duration::from_millis(100);

@@ -103,7 +103,7 @@ async fn large_records_pass_whole() {
 #[tokio::test]
 async fn large_packets_in_the_making_are_bounded_together() {
     // For one of them at a time.
-    let bounds = HubOptions { clients: 3 << 20, ..HubOptions::default() };
+    let bounds = HubOptions { clients: 5 << 20, ..HubOptions::default() };
     let mut node = Node::on(bounds, |_| {}).await;
     let packet = publish_v311("large", Some(1), &vec![7; 1_000_000]);
     let (half, rest) = packet.split_at(packet.len() / 2);

@@ -1,7 +1,6 @@
 //! All that comes before the node hears of a client: TLS, its CONNECT, who it is.
 
 use std::io;
-use std::net::IpAddr;
 
 use tidegate_types::record::RefuseReason;
 
@@ -21,7 +20,7 @@ impl Connection<'_> {
         match options.access.login(self.session.take_claim(), certificate, self.peer).await {
             Ok(grants) => {
                 if let Some(user) = grants.user() {
-                    self.account = intake.hub().account_of(user);
+                    self.account = self.shared.account_of(user);
                 }
                 self.publisher.charge_to(&self.account);
                 self.grants = grants;
@@ -101,14 +100,5 @@ fn untrusted(error: io::Error) -> End {
     match tls::explain(&error) {
         Some(words) => End::Untrusted(words.into()),
         None => failed(error),
-    }
-}
-
-/// The name of an account of clients of which only the address is known. An IPv6 client can have any address
-/// of its /64.
-pub(super) fn address(peer: IpAddr) -> String {
-    match peer.to_canonical() {
-        IpAddr::V4(address) => format!("at {address}"),
-        IpAddr::V6(address) => format!("at {:x}", address.to_bits() >> 64),
     }
 }

@@ -73,6 +73,11 @@ impl Memory {
         self.ids.is_empty()
     }
 
+    /// Whether its client loses nothing with it: no subscription, and no publish that is under way.
+    pub(crate) fn holds_nothing(&self) -> bool {
+        self.ids.is_empty() && self.owed.is_empty() && self.subscriber.is_none()
+    }
+
     /// Reserves what it takes without a connection.
     ///
     /// # Errors
