@@ -83,6 +83,11 @@ pub fn fetch(
                 continue;
             }
         };
+        if frame.is_footer() && !window.is_last && !scanner.is_end(&frame) {
+            // It takes more bytes to see whether it stands in the place of something else.
+            fetched.needs = (fetched.next == from as u32).then(|| 2 * window.bytes.len());
+            return fetched;
+        }
         fetched.next = frame.end() as u32;
         match frame.entry(opened) {
             Some(Entry::Record(record)) if streams.contains(&record.stream) => {

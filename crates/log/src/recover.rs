@@ -18,7 +18,7 @@ use super::entry::{
     Checkpoint, Chunk, Destinations, Entry, FateRun, LoggedRecord, StreamName, StreamState,
 };
 use super::header::{Header, Opened};
-use super::scan::{FOOTER_BIT, Found, Scanner};
+use super::scan::{Found, Frame, Scanner};
 use super::seal::Keys;
 use super::session::Sessions;
 use super::{Defect, LogError, Run, SegmentId};
@@ -246,24 +246,35 @@ impl Recovery {
             let (from, verdict) = (0, Verdict::Spare);
             self.note(Damage { segment: id, from, to: opened.length as u64, verdict });
         }
+        let (mut behind, mut is_damaged) = (Vec::new(), false);
         for found in Scanner::new(opened, segment) {
             written = found.end().min(segment.len());
-            let (from, to, verdict) = match found {
-                Found::Damage { from, to, is_tail: true } => (from, to, Verdict::Torn),
-                Found::Damage { from, to, is_tail: false } => (from, to, Verdict::Corrupt),
-                Found::Frame(frame) => match frame.entry(opened) {
-                    Some(entry) => {
-                        let sequence = frame.sequence & !FOOTER_BIT;
-                        self.last_sequence = self.last_sequence.max(sequence);
-                        self.apply(id, &names, entry);
-                        continue;
-                    }
-                    None => (frame.offset, frame.end(), Verdict::Corrupt),
-                },
-            };
-            self.note(Damage { segment: id, from: from as u64, to: to as u64, verdict });
+            match found {
+                Found::Damage { from, to, is_tail } => {
+                    is_damaged = true;
+                    let verdict = if is_tail { Verdict::Torn } else { Verdict::Corrupt };
+                    self.note(Damage { segment: id, from: from as u64, to: to as u64, verdict });
+                }
+                Found::Frame(frame) if is_damaged => behind.push(frame),
+                Found::Frame(frame) => self.meet(opened, &names, frame),
+            }
         }
+        // Where a sector stands in the place of another, so do its entries.
+        behind.sort_by_key(Frame::number);
+        behind.into_iter().for_each(|frame| self.meet(opened, &names, frame));
         self.segments.insert(id, Size(written as u64));
+    }
+
+    /// The next entry of a segment.
+    fn meet(&mut self, opened: &Opened, names: &[usize], frame: Frame<'_>) {
+        let segment = opened.header.segment;
+        let Some(entry) = frame.entry(opened) else {
+            let (from, to) = (frame.offset as u64, frame.end() as u64);
+            self.note(Damage { segment, from, to, verdict: Verdict::Corrupt });
+            return;
+        };
+        self.last_sequence = self.last_sequence.max(frame.number());
+        self.apply(segment, names, entry);
     }
 
     /// The place of an output's name among all names that were met.

@@ -1,4 +1,10 @@
 //! From the bytes of a segment to its entries, past whatever is damaged.
+//!
+//! The salt says that an entry was written for this segment, and its sequence says when. Behind damage it does not say
+//! where: a disk may have written a sector to another place, and then entries of later or earlier places stand among
+//! the others. So behind damage every entry of the segment counts, in any order, once.
+
+use std::collections::BTreeMap;
 
 use tidegate_types::crc::crc32c;
 use tidegate_types::limits::LOG_ENTRY_MAX;
@@ -106,8 +112,12 @@ pub struct Scanner<'a> {
     /// Place of the first of the bytes in the segment.
     base: usize,
     at: usize,
-    /// Sequence of the entry before, if it is known.
+    /// Sequence of the entry before, if it is known; 0 before the first one.
     last: Option<u64>,
+    /// Whether entries may be missing before this place, or stand in another: then their order says nothing.
+    is_in_doubt: bool,
+    /// Sequences of the entries that were met: the first one of each run, and the last one.
+    met: BTreeMap<u64, u64>,
     /// The entry behind the damage just told.
     behind: Option<Frame<'a>>,
     /// Bytes that the search may still sum up.
@@ -118,26 +128,34 @@ impl<'a> Scanner<'a> {
     /// Over a whole segment.
     pub fn new(opened: &Opened, segment: &'a [u8]) -> Self {
         let bytes = segment.get(opened.length..).unwrap_or_default();
-        Scanner { last: Some(0), ..Scanner::within(opened, opened.length, bytes) }
+        Scanner::resume(opened, opened.length, bytes, Some(0))
     }
 
     /// Over some bytes of a segment, of which the first stands at `base` and begins an entry.
     pub fn within(opened: &Opened, base: usize, bytes: &'a [u8]) -> Self {
-        let budget = bytes.len().saturating_mul(SEARCH_FACTOR);
-        Scanner { salt: opened.salt, bytes, base, at: 0, last: None, behind: None, budget }
+        Scanner::resume(opened, base, bytes, None)
     }
 
     /// The same, behind an entry of a known sequence.
     pub(super) fn resume(opened: &Opened, base: usize, bytes: &'a [u8], last: Option<u64>) -> Self {
-        Scanner { last, ..Scanner::within(opened, base, bytes) }
+        let budget = bytes.len().saturating_mul(SEARCH_FACTOR);
+        let (salt, is_in_doubt, met) = (opened.salt, last.is_none(), BTreeMap::new());
+        Scanner { salt, bytes, base, at: 0, last, is_in_doubt, met, behind: None, budget }
     }
 
-    /// How many bytes, from the present place, the entry there claims to have: for a reader that has
-    /// only a part of the segment.
+    /// How many bytes, from the present place, the entry there claims to have, a footer with the end behind it: for
+    /// a reader that has only a part of the segment.
     pub fn claimed(&self) -> Option<usize> {
         let mut reader = Reader(self.bytes.get(self.at + 4..)?);
         let length = reader.u32().ok()? as usize;
-        (length <= LOG_ENTRY_MAX).then_some(FRAME + length)
+        let is_footer = self.bytes.get(self.at + FRAME - 1) == Some(&FOOTER);
+        let end = if is_footer { END } else { 0 };
+        (length <= LOG_ENTRY_MAX).then_some(FRAME + length + end)
+    }
+
+    /// Sequence of the entry before the present place, if it must be the one before the next entry's.
+    pub(super) fn before(&self) -> Option<u64> {
+        self.last.filter(|_| !self.is_in_doubt)
     }
 
     /// Bytes from the present place to the end.
@@ -145,33 +163,64 @@ impl<'a> Scanner<'a> {
         self.bytes.len() - self.at
     }
 
-    /// The frame at a place, if there is one. `lost` bytes before it are no entry: so many sequences at
-    /// most can be missing.
-    fn frame_at(&mut self, at: usize, lost: usize) -> Option<Frame<'a>> {
+    /// The frame at a place, if there is one. `is_search`: an entry should have begun before.
+    fn frame_at(&mut self, at: usize, is_search: bool) -> Option<Frame<'a>> {
         let bytes = &self.bytes[at..];
         let mut reader = Reader(bytes);
         let crc = reader.u32().ok()?;
         let length = reader.u32().ok()? as usize;
         let sequence = reader.u64().ok()?;
         let kind = reader.u8().ok()?;
-        let plain = sequence & !FOOTER_BIT;
-        let is_in_turn = self.last.is_none_or(|last| {
-            let most = last.saturating_add((lost / FRAME) as u64 + 1);
-            // The first entry of a segment may have any sequence.
-            last == 0 || if kind == FOOTER { plain >= last } else { plain > last && plain <= most }
-        });
+        let is_in_turn = match self.last {
+            None | Some(0) => true,
+            Some(last) if is_search || self.is_in_doubt => self.may_follow(last, sequence, kind),
+            Some(last) if kind == FOOTER => sequence & !FOOTER_BIT >= last,
+            Some(last) => sequence == last + 1,
+        };
         if !KINDS.contains(&kind) || length > LOG_ENTRY_MAX || !is_in_turn {
             return None;
         }
         let (head, rest) = bytes[4..].split_at(FRAME - 4);
         let body = rest.get(..length)?;
-        if lost > 0 {
+        if is_search {
             self.budget = self.budget.checked_sub(length)?;
         }
         if crc32c(self.salt, &bytes[4..FRAME + length]) != crc {
             return None;
         }
         Some(Frame { offset: self.base + at, sequence, kind, head, body })
+    }
+
+    /// Whether behind a footer stands the end of a segment that says where this footer is.
+    pub(super) fn is_end(&self, footer: &Frame<'_>) -> bool {
+        let end = self.bytes.get(footer.end() - self.base..).and_then(<[u8]>::first_chunk);
+        end.is_some_and(|end| footer_before(self.salt, end) == Some(footer.offset))
+    }
+
+    /// Whether entries come behind a footer: it stands in the place of something else.
+    fn goes_on(&mut self, footer: &Frame<'_>) -> bool {
+        let from = footer.end() - self.base;
+        let written = from + without_room(&self.bytes[from..]);
+        !self.is_end(footer) && (from..written).any(|at| self.frame_at(at, true).is_some())
+    }
+
+    /// Whether an entry of this segment that was not met yet can have this sequence. A footer can always be.
+    fn may_follow(&self, last: u64, sequence: u64, kind: u8) -> bool {
+        let most = ((self.base + self.bytes.len()) / FRAME) as u64;
+        let is_met = || {
+            let run = self.met.range(..=sequence).next_back();
+            run.is_some_and(|(_, &end)| sequence <= end)
+        };
+        kind == FOOTER || (last.abs_diff(sequence) <= most && !is_met())
+    }
+
+    fn meet(&mut self, frame: &Frame<'_>) {
+        let number = frame.number();
+        self.last = Some(number);
+        match self.met.range_mut(..=number).next_back() {
+            Some((_, end)) if *end + 1 >= number => *end = number.max(*end),
+            _ => _ = self.met.insert(number, number),
+        }
     }
 }
 
@@ -183,8 +232,9 @@ impl<'a> Iterator for Scanner<'a> {
             return None;
         }
         let frame = self.behind.take();
-        if let Some(frame) = frame.or_else(|| self.frame_at(self.at, 0)) {
-            self.last = Some(frame.sequence & !FOOTER_BIT);
+        let frame = frame.or_else(|| self.frame_at(self.at, false));
+        if let Some(frame) = frame.filter(|frame| !frame.is_footer() || !self.goes_on(frame)) {
+            self.meet(&frame);
             self.at = match frame.kind {
                 // What stands behind a footer is the segment's end.
                 FOOTER => self.bytes.len(),
@@ -197,7 +247,8 @@ impl<'a> Iterator for Scanner<'a> {
         if written == from {
             return None;
         }
-        self.behind = (from + 1..written).find_map(|at| self.frame_at(at, at - from));
+        self.behind = (from + 1..written).find_map(|at| self.frame_at(at, true));
+        self.is_in_doubt = true;
         self.at = self.behind.map_or(written, |frame| frame.offset - self.base);
         let (from, to) = (self.base + from, self.base + self.at);
         Some(Found::Damage { from, to, is_tail: self.behind.is_none() })
@@ -212,9 +263,14 @@ fn without_room(bytes: &[u8]) -> usize {
 /// Where the footer of a finished segment begins, by the segment's last bytes; `None` if it is not
 /// finished, or its end is damaged.
 pub fn find_footer(opened: &Opened, last: &[u8]) -> Option<usize> {
-    let (rest, crc) = last.last_chunk::<END>()?.split_last_chunk::<4>()?;
+    footer_before(opened.salt, last.last_chunk()?)
+}
+
+/// Where the footer before this end of a segment begins; `None` if it is no whole end.
+fn footer_before(salt: u32, end: &[u8; END]) -> Option<usize> {
+    let (rest, crc) = end.split_last_chunk::<4>()?;
     let offset = rest.strip_prefix(&END_MAGIC)?;
-    let is_whole = crc32c(opened.salt, rest) == u32::from_le_bytes(*crc);
+    let is_whole = crc32c(salt, rest) == u32::from_le_bytes(*crc);
     let offset = Reader(offset).u32().map_err(|Malformed| ()).ok()?;
     is_whole.then_some(offset as usize)
 }

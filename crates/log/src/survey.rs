@@ -94,7 +94,8 @@ impl Survey {
             Entry::Record(record) => self.count_record(record),
             _ => {}
         }
-        self.sequences = Some((self.sequences.map_or(number, |(first, _)| first), number));
+        let (first, last) = self.sequences.unwrap_or((number, number));
+        self.sequences = Some((first.min(number), last.max(number)));
     }
 
     fn count_record(&mut self, record: &LoggedRecord) {

@@ -3,14 +3,14 @@
 use std::ops::ControlFlow;
 
 use super::header::Opened;
-use super::scan::{FOOTER_BIT, FRAME, Found, Scanner};
+use super::scan::{FRAME, Found, Scanner};
 
 /// How far a reader of a segment has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Bytes from the segment's beginning: where the next entry begins.
     pub offset: usize,
-    /// Sequence of the entry before, if it is known; 0 before the first one.
+    /// Sequence of the entry before, if it is known; 0 before the first one. Behind damage it is not.
     last: Option<u64>,
 }
 
@@ -59,15 +59,18 @@ pub fn walk<'a, B>(
             // Zeros up to the window's end may be a hole in what was written.
             return if is_last { Walked::End } else { Walked::Needs(2 * left.max(FRAME)) };
         };
-        match found {
+        let offset = match found {
             Found::Damage { is_tail: true, .. } if !is_last => {
                 return Walked::Needs(2 * left.max(FRAME));
             }
-            Found::Damage { to, .. } => place.offset = to,
-            Found::Frame(frame) => {
-                *place = Place { offset: frame.end(), last: Some(frame.sequence & !FOOTER_BIT) };
+            Found::Damage { to, .. } => to,
+            // It takes more bytes to see whether it stands in the place of something else.
+            Found::Frame(frame) if frame.is_footer() && !is_last && !scanner.is_end(&frame) => {
+                return Walked::Needs(2 * left.max(FRAME));
             }
-        }
+            Found::Frame(frame) => frame.end(),
+        };
+        *place = Place { offset, last: scanner.before() };
         if let ControlFlow::Break(told) = meet(found) {
             return Walked::Stopped(told);
         }

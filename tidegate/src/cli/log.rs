@@ -214,10 +214,13 @@ Examples:
 
 const VERIFY_HELP: &str = "\
 Names each damaged range (segment, first byte, end), torn ends, and segments that are gone though the
-log still owes records of them. A torn end is what a kill or a running node leaves: it holds nothing
-that was acknowledged, and is no damage.
+log still owes records of them. A torn end is what a kill or a running node leaves, and is no damage. A
+disk that lost the very end of what it had synced leaves the same.
 
-Exit codes: 0 sound; 1 damaged; 2 the log cannot be read (no folder, no rights, no or a wrong key).";
+The folder may be that of a sink: then lines that are damaged or missing are named, by their files, bytes
+and numbers.
+
+Exit codes: 0 sound; 1 damaged; 2 it cannot be read (no folder, no rights, no or a wrong key).";
 
 const EXPORT_HELP: &str = "\
 Examples:

@@ -10,6 +10,7 @@ mod files;
 mod ls;
 mod record;
 mod select;
+mod sink;
 mod verify;
 
 use std::io;

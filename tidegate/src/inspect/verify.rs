@@ -40,7 +40,10 @@ struct Last {
 
 /// Verifies a log; the exit code says what came of it.
 pub(super) fn verify(arguments: &VerifyArguments) -> anyhow::Result<ExitCode> {
-    match LogFiles::find(arguments.folder.as_deref(), &arguments.place).and_then(|log| read(&log)) {
+    let log = || LogFiles::find(arguments.folder.as_deref(), &arguments.place);
+    let of_sink = arguments.folder.as_deref().map_or(Ok(None), super::sink::verify);
+    let verdict = of_sink.and_then(|sink| sink.map_or_else(|| read(&log()?), Ok));
+    match verdict {
         Ok(true) => Ok(ExitCode::SUCCESS),
         Ok(false) => Ok(ExitCode::FAILURE),
         Err(error) if super::is_closed(&error) => Err(error),

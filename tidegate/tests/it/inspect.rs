@@ -10,6 +10,7 @@ use tidegate_log::{
     Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Key, LogName, LoggedRecord, Run,
     SegmentId, StreamName, StreamState, WallTime, Writer,
 };
+use tidegate_types::crc::crc32c;
 use tidegate_types::record::{DropReason, Fate, Properties, StreamId};
 use tidegate_types::units::{Size, Time};
 
@@ -257,6 +258,27 @@ fn explain_tells_a_life_and_invents_nothing() {
     insta::assert_snapshot!("explain_unknown", unknown);
     let (code, _, error) = told(&["explain", "gate-7/12/345", "-d", log]);
     assert!(code == 2 && error.contains("NODE/INCARNATION/STREAM/SEQ"), "{error}");
+}
+
+#[test]
+fn verify_names_the_lines_of_a_sink_that_are_damaged_or_missing() {
+    let folder = folder("verify_sink");
+    fs::create_dir_all(&folder).unwrap();
+    let line = |text: &str| format!("{text},\"crc\":\"{:08x}\"}}\n", crc32c(0, text.as_bytes()));
+    let lines = [1, 2, 3, 5].map(|number| line(&format!("{{\"line\":{number},\"id\":\"gate\"")));
+    let (current, closed) = (folder.join("records.jsonl"), folder.join("records.1.jsonl"));
+    fs::write(&closed, lines[..2].concat()).unwrap();
+    fs::write(&current, &lines[2]).unwrap();
+    let verify = || told(&["log", "verify", folder.to_str().unwrap()]);
+    let (code, out, _) = verify();
+    assert!(code == 0 && out.ends_with("lines 3: sound\n"), "{out}");
+    fs::write(&current, [&lines[2], &lines[3], "{\"line\":6"].concat()).unwrap();
+    fs::write(&closed, lines[..2].concat().replace("\"line\":2", "\"line\":9")).unwrap();
+    let (code, out, _) = verify();
+    let named = format!("records.1.jsonl: damaged, bytes {} to ", lines[0].len());
+    assert!(code == 1 && out.starts_with(&named), "{out}");
+    assert!(out.contains("line 2 is missing\nline 4 is missing\nrecords.jsonl: torn end"), "{out}");
+    assert!(out.ends_with("lines 3: damaged places 1, missing lines 2\n"), "{out}");
 }
 
 #[test]

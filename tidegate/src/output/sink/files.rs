@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use tidegate_types::units::Time;
 
-use super::FileOptions;
+use super::{FileOptions, lines};
 use crate::disk::{Disk, DiskFile, How, read_at};
 use crate::port::Transmit;
 
@@ -24,6 +24,7 @@ const FOLDER: u32 = 0o777;
 /// One line.
 #[derive(Serialize)]
 struct Line<'a> {
+    line: u64,
     id: String,
     class: &'a str,
     key: &'a str,
@@ -72,6 +73,8 @@ pub(crate) struct Files {
     length: u64,
     /// Whether it has lines that are not synced.
     is_dirty: bool,
+    /// Number of the next line.
+    next: u64,
 }
 
 impl Files {
@@ -94,10 +97,11 @@ impl Files {
                 file.sync()?;
                 disk.sync_folder(&options.directory)?;
             }
-            Ok((file, length))
+            let next = next_line(&*disk, &options, (&*file, length))?;
+            Ok((file, length, next))
         };
-        let (file, length) = open().map_err(|error| named(&path, &error))?;
-        Ok(Files { disk, options, file, length, is_dirty: false })
+        let (file, length, next) = open().map_err(|error| named(&path, &error))?;
+        Ok(Files { disk, options, file, length, is_dirty: false, next })
     }
 
     /// Writes a line for each record, and makes them all safe by one sync. Returns how many of them are in the
@@ -119,11 +123,12 @@ impl Files {
             Err(error) => return (0, Err(named(&current(&self.options.directory), &error))),
         }
         for (place, order) in batch.iter().enumerate() {
-            let line = line(&self.options, moment, order);
-            if let Err(error) = serde_json::to_writer(&mut text, &line) {
-                return (written, Err(error.into()));
+            let (from, line) = (text.len(), line(&self.options, moment, (self.next, order)));
+            let made = serde_json::to_writer(&mut text, &line).map_err(io::Error::from);
+            if let Err(error) = made.and_then(|()| lines::finish(&mut text, from)) {
+                return (written, Err(error));
             }
-            text.push(b'\n');
+            self.next += 1;
             if text.len() >= CHUNK || place + 1 == batch.len() {
                 if let Err(error) = self.write(&text) {
                     return (written, Err(named(&current(&self.options.directory), &error)));
@@ -140,7 +145,8 @@ impl Files {
             // Lines of this very batch may stand in it.
             self.sync()?;
             rotate(&*self.disk, &self.options)?;
-            *self = Files::open(self.disk.clone(), self.options.clone())?;
+            let opened = Files::open(self.disk.clone(), self.options.clone())?;
+            *self = Files { next: self.next, ..opened };
         }
         self.is_dirty = true;
         if let Err(error) = self.file.write_at(text, self.length) {
@@ -192,13 +198,45 @@ fn whole_lines(file: &dyn DiskFile, mut end: u64) -> io::Result<u64> {
     Ok(0)
 }
 
+/// The number of the next line: that behind the last one of this file, or of the one before.
+fn next_line(
+    disk: &dyn Disk,
+    options: &FileOptions,
+    (file, length): (&dyn DiskFile, u64),
+) -> io::Result<u64> {
+    let behind = |file: &dyn DiskFile, end: u64| -> io::Result<Option<u64>> {
+        let mut block = BLOCK;
+        loop {
+            let from = end.saturating_sub(block);
+            let next = lines::next(&read_at(file, from, (end - from) as usize)?);
+            if next.is_some() || from == 0 {
+                return Ok(next);
+            }
+            block *= 4;
+        }
+    };
+    if let Some(next) = behind(file, length)? {
+        return Ok(next);
+    }
+    let before = match disk.open(&closed(&options.directory, 1), How::Read) {
+        Ok(file) => behind(&*file, file.length()?)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    Ok(before.unwrap_or(1))
+}
+
 fn current(directory: &Path) -> PathBuf {
     directory.join("records.jsonl")
 }
 
+fn closed(directory: &Path, number: u32) -> PathBuf {
+    directory.join(format!("records.{number}.jsonl"))
+}
+
 /// Gives each file the next number; the oldest goes.
 fn rotate(disk: &dyn Disk, options: &FileOptions) -> io::Result<()> {
-    let closed = |number: u32| options.directory.join(format!("records.{number}.jsonl"));
+    let closed = |number| closed(&options.directory, number);
     if options.files <= 1 {
         return disk.remove(&current(&options.directory));
     }
@@ -215,13 +253,18 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-fn line<'a>(options: &'a FileOptions, moment: Moment, order: &'a Transmit) -> Line<'a> {
+fn line<'a>(
+    options: &'a FileOptions,
+    moment: Moment,
+    (line, order): (u64, &'a Transmit),
+) -> Line<'a> {
     let record = &*order.record;
     let payload: &[u8] = &record.payload;
     let text = std::str::from_utf8(payload).ok();
     let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let pair = |(name, value): &(bytes::Bytes, bytes::Bytes)| (owned(name), owned(value));
     Line {
+        line,
         id: record.identity.to_string(),
         class: options.classes.get(order.class.index()).map_or("", |name| name),
         key: std::str::from_utf8(&record.key).unwrap_or_default(),
@@ -305,6 +348,24 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_numbered_over_files_and_restarts() {
+        let folder = Folder::new("numbers");
+        let mut number = 0;
+        for (file_max, count) in [(1, 3), (1 << 20, 2), (1 << 20, 4)] {
+            let mut files = Files::open(Arc::new(Real), folder.options(file_max, 20)).unwrap();
+            for id in 1..=count {
+                assert!(
+                    files.append(moment(), &[whole(id, b"x"), whole(id + 100, b"y")]).1.is_ok()
+                );
+                number += 2;
+            }
+        }
+        let found = lines::read(&Real, &folder.0).unwrap().unwrap();
+        assert_eq!((found.lines, found.span()), (number, Some((1, number))));
+        assert!(found.damaged.is_empty() && found.torn.is_none());
+    }
+
+    #[test]
     fn old_files_go() {
         let folder = Folder::new("rotate");
         let mut files = Files::open(Arc::new(Real), folder.options(1, 3)).unwrap();
@@ -360,6 +421,7 @@ mod tests {
         let torn = format!("{{\"id\":1}}\n{{\"id\":\"{}", "x".repeat(200_000));
         fs::write(folder.0.join("records.jsonl"), torn).unwrap();
         let mut files = Files::open(Arc::new(Real), folder.options(1 << 20, 2)).unwrap();
+        assert_eq!(files.next, 1, "lines of earlier versions have no numbers");
         assert_eq!(files.append(moment(), &[whole(2, b"x")]).0, 1);
         assert_eq!(folder.lines("records.jsonl").len(), 2);
     }

@@ -5,6 +5,7 @@
 //! line stays half written, the lanes go down, and the sink tries until there is room again.
 
 pub(crate) mod files;
+pub(crate) mod lines;
 
 use std::io;
 use std::path::PathBuf;

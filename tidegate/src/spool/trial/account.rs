@@ -1,8 +1,6 @@
 //! What a world is made of, and what is counted in it.
 
-use std::collections::BTreeSet;
 use std::iter::Sum;
-use std::path::Path;
 
 use bytes::Bytes;
 use tidegate_capacity::LawName;
@@ -13,8 +11,6 @@ use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{Classes, default_classes};
 use tidegate_types::record::AcceptMode;
 use tidegate_types::units::Size;
-
-use crate::disk::model::Memory;
 
 /// Where the sink writes.
 pub(super) const SINK: &str = "/sink";
@@ -39,12 +35,13 @@ pub(super) fn payload_of(name: u64, size: usize) -> Bytes {
 /// How often a life saw what it is for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tallies {
+    pub(super) worlds: u64,
     pub(super) accepted: u64,
     pub(super) refused: u64,
     pub(super) failed: u64,
     pub(super) cuts: u64,
     pub(super) kills: u64,
-    /// Records of which the disk destroyed the copy in the log.
+    /// Records of which the disk destroyed the copy in the log, or the line in the sink.
     pub(super) destroyed: u64,
     /// Of these, acknowledged ones that are not in the sink.
     pub(super) lost: u64,
@@ -55,6 +52,7 @@ pub(super) struct Tallies {
 impl Sum for Tallies {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Tallies::default(), |sum, one| Tallies {
+            worlds: sum.worlds + one.worlds,
             accepted: sum.accepted + one.accepted,
             refused: sum.refused + one.refused,
             failed: sum.failed + one.failed,
@@ -101,18 +99,4 @@ pub(super) fn node_options(segment: u64, incarnation: u64, boot: u64) -> NodeOpt
         log: Some(LogOptions { boot, bound, segment, backlog: BacklogOrder::OldestFirst }),
         fleet: None,
     }
-}
-
-/// Names of the records in the sink.
-pub(super) fn sunk(disk: &Memory) -> BTreeSet<u64> {
-    let mut all = BTreeSet::new();
-    for path in disk.files(Path::new(SINK)) {
-        let content = disk.content(&path);
-        for line in content.split(|&byte| byte == b'\n') {
-            // What was never confirmed may be there in part.
-            let Ok(line) = serde_json::from_slice::<serde_json::Value>(line) else { continue };
-            all.extend(line["text"].as_str().map(|text| name_of(text.as_bytes())));
-        }
-    }
-    all
 }

@@ -1,10 +1,12 @@
 //! What a disk does to files that were safe, and which records have no copy any more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use tidegate_log::{Checkpoint, Entry, Found, Header, Scanner, SegmentId, begins_with_checkpoint};
+use tidegate_log::{
+    Checkpoint, Entry, Found, Header, Keys, Scanner, SegmentId, begins_with_checkpoint,
+};
 use tidegate_types::random::SplitMix;
 use tidegate_types::record::StreamId;
 
@@ -22,6 +24,8 @@ pub(super) enum Harm {
     Sectors,
     /// Files: exchanged, with the content of another, shortened, gone.
     Files,
+    /// Sectors of the sink's files.
+    Sink,
 }
 
 /// What became of records, by name.
@@ -46,18 +50,18 @@ type Contents = BTreeMap<PathBuf, Vec<u8>>;
 pub(super) fn harm(
     disk: &Memory,
     random: &mut SplitMix,
-    harm: Harm,
+    (harm, keys): (Harm, &Keys),
     all: &mut Destroyed,
     story: &mut Vec<String>,
 ) {
     let before = contents(disk);
     let files: Vec<PathBuf> = before.keys().cloned().collect();
-    if files.is_empty() || harm == Harm::None {
+    if files.is_empty() || matches!(harm, Harm::None | Harm::Sink) {
         return;
     }
     for _ in 0..1 + random.below(3) {
         match harm {
-            Harm::None => {}
+            Harm::None | Harm::Sink => {}
             Harm::Sectors => harm_sector(disk, random, &files),
             Harm::Files => harm_file(disk, random, &files),
         }
@@ -65,29 +69,32 @@ pub(super) fn harm(
     let after = contents(disk);
     let told = |contents: &Contents| {
         let held = |(path, content): (&PathBuf, &Vec<u8>)| {
-            let head = Header::open(content, &[]).map(|opened| opened.header.segment.0).ok();
-            let names: Vec<u64> = entries(content).iter().map(|stored| stored.name).collect();
+            let head = Header::open(content, keys).map(|opened| opened.header.segment.0).ok();
+            let names: Vec<_> = entries(content, keys)
+                .into_iter()
+                .map(|stored| (stored.name, stored.stream.0, stored.seq, stored.range))
+                .collect();
             (number(path).map(|number| number.0), head, content.len(), names)
         };
         contents.iter().map(held).map(|file| format!("  {file:?}")).collect::<Vec<_>>().join("\n")
     };
     story.push(format!("before\n{}\nafter\n{}", told(&before), told(&after)));
-    let left = readable(&after);
-    let base = left.iter().rev().find_map(|(_, content)| checkpoint(content));
+    let left = readable(&after, keys);
+    let base = left.iter().rev().find_map(|(_, content)| checkpoint(content, keys));
     let forgotten = |lost: &Lost| {
-        let end = left.get(&lost.segment).and_then(|content| entries(content).pop());
+        let end = left.get(&lost.segment).and_then(|content| entries(content, keys).pop());
         let is_before = end.is_some_and(|last| last.range.end > lost.offset);
         !is_before && base.as_ref().is_none_or(|base| !is_owed(base, lost))
     };
     all.values_mut().filter(|lost| forgotten(lost)).for_each(|lost| lost.is_known = false);
-    for (name, lost) in destroyed(&before, &left) {
+    for (name, lost) in destroyed(&before, &left, keys) {
         all.entry(name).or_insert(lost);
     }
 }
 
 /// What a start takes from a segment that it reads first.
-fn checkpoint(content: &[u8]) -> Option<Checkpoint> {
-    let opened = Header::open(content, &[]).ok()?;
+fn checkpoint(content: &[u8], keys: &Keys) -> Option<Checkpoint> {
+    let opened = Header::open(content, keys).ok()?;
     let Some(Found::Frame(first)) = Scanner::new(&opened, content).next() else { return None };
     match first.entry(&opened)? {
         Entry::Checkpoint(checkpoint) => Some(checkpoint),
@@ -123,7 +130,7 @@ fn pick<'a>(random: &mut SplitMix, files: &'a [PathBuf]) -> &'a PathBuf {
     &files[files.len() - 1 - back.min(files.len() - 1)]
 }
 
-fn harm_sector(disk: &Memory, random: &mut SplitMix, files: &[PathBuf]) {
+pub(super) fn harm_sector(disk: &Memory, random: &mut SplitMix, files: &[PathBuf]) {
     let path = pick(random, files);
     let mut content = disk.content(path);
     if content.is_empty() {
@@ -184,8 +191,8 @@ struct Stored {
 }
 
 /// The records of a segment.
-fn entries(content: &[u8]) -> Vec<Stored> {
-    let Ok(opened) = Header::open(content, &[]) else { return Vec::new() };
+fn entries(content: &[u8], keys: &Keys) -> Vec<Stored> {
+    let Ok(opened) = Header::open(content, keys) else { return Vec::new() };
     let mut all = Vec::new();
     for found in Scanner::new(&opened, content) {
         let Found::Frame(frame) = found else { continue };
@@ -198,9 +205,9 @@ fn entries(content: &[u8]) -> Vec<Stored> {
 }
 
 /// The content that each segment is read from: its own file, or the first one that holds it.
-fn readable(contents: &Contents) -> BTreeMap<SegmentId, &[u8]> {
+fn readable<'a>(contents: &'a Contents, keys: &Keys) -> BTreeMap<SegmentId, &'a [u8]> {
     let mut all = BTreeMap::new();
-    let head = |content: &[u8]| Some(Header::open(content, &[]).ok()?.header.segment);
+    let head = |content: &[u8]| Some(Header::open(content, keys).ok()?.header.segment);
     let good = contents.iter().filter_map(|(path, content)| Some((path, content, head(content)?)));
     for (path, content, segment) in good {
         if number(path) == Some(segment) || !all.contains_key(&segment) {
@@ -210,22 +217,25 @@ fn readable(contents: &Contents) -> BTreeMap<SegmentId, &[u8]> {
     all
 }
 
-fn destroyed(before: &Contents, left: &BTreeMap<SegmentId, &[u8]>) -> Destroyed {
+/// The records whose bytes are not any more where they were. Whoever reads them is not asked: what stands there
+/// whole must be found, whatever stands around it.
+fn destroyed(before: &Contents, left: &BTreeMap<SegmentId, &[u8]>, keys: &Keys) -> Destroyed {
     let mut destroyed = Destroyed::new();
-    for (segment, content) in readable(before) {
-        let kept = left.get(&segment).map(|content| entries(content)).unwrap_or_default();
-        let end = kept.last().map_or(0, |last| last.range.end);
+    for (segment, content) in readable(before, keys) {
+        let is_whole = |stored: &Stored| {
+            let left = left.get(&segment).and_then(|left| left.get(stored.range.clone()));
+            left == content.get(stored.range.clone())
+        };
+        let (kept, gone): (Vec<_>, Vec<_>) = entries(content, keys).into_iter().partition(is_whole);
+        let end = kept.iter().map(|stored| stored.range.end).max().unwrap_or(0);
         // A later checkpoint knows what is owed of this one.
         let is_later = |(other, content): (&SegmentId, &&[u8])| {
-            *other > segment && begins_with_checkpoint(*other, content, &[]).unwrap_or(false)
+            *other > segment && begins_with_checkpoint(*other, content, keys).unwrap_or(false)
         };
         let is_told = left.iter().any(is_later);
-        let names: BTreeSet<u64> = kept.into_iter().map(|stored| stored.name).collect();
-        for Stored { name, stream, seq, range } in entries(content) {
-            if !names.contains(&name) {
-                let (is_known, offset) = (is_told || end > range.start, range.start);
-                destroyed.insert(name, Lost { segment, is_known, stream, seq, offset });
-            }
+        for Stored { name, stream, seq, range } in gone {
+            let (is_known, offset) = (is_told || end > range.start, range.start);
+            destroyed.insert(name, Lost { segment, is_known, stream, seq, offset });
         }
     }
     destroyed

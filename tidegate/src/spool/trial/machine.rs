@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_log::{Fetched, LogName, Recovery, SegmentId, Writer};
+use tidegate_log::{Fetched, Key, LogName, Recovery, SegmentId, Writer};
 use tidegate_node::io::{Append, Fetch, Input};
 use tokio::sync::{mpsc, watch};
 
@@ -49,10 +49,10 @@ pub(super) fn open(disk: &Memory, options: &SpoolOptions, boot: u64) -> std::io:
     Ok(Begun { folder: opened.folder, recovery: opened.recovery, incarnation: opened.incarnation })
 }
 
-pub(super) fn options(commit_max: usize) -> SpoolOptions {
+pub(super) fn options(commit_max: usize, keys: Vec<Key>) -> SpoolOptions {
     SpoolOptions {
         directory: PathBuf::from(LOG),
-        keys: Vec::new(),
+        keys,
         commit_max,
         commit_delay: Duration::ZERO,
         standby: false,

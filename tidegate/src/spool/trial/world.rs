@@ -1,12 +1,14 @@
 //! A world: a node with its log and its sink on one disk, publishers, and an account of what was promised.
 
+mod check;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_log::{LogName, SegmentId, Verdict};
+use tidegate_log::{Key, LogName, SegmentId, Verdict};
 use tidegate_node::io::{
     Control, Destination, Event, Fetch, Input, Output, OutputId, PathId, PathState,
 };
@@ -17,8 +19,9 @@ use tidegate_types::random::SplitMix;
 use tidegate_types::record::{DeliveryId, Offered, Properties, RefuseReason, SourceId, Token};
 use tidegate_types::units::{Size, Time};
 
-use super::account::{SINK, Tallies, node_options, payload_of, sunk};
-use super::harm::{Destroyed, Harm, Lost, harm};
+use super::account::{SINK, Tallies, node_options, payload_of};
+use super::harm::{Destroyed, Harm, harm};
+use super::lines::{Rotten, harm_lines};
 use super::machine::{self, Machine};
 use crate::disk::model::Memory;
 use crate::output::sink::FileOptions;
@@ -44,6 +47,8 @@ struct Process {
 pub(super) struct World {
     random: SplitMix,
     harm: Harm,
+    /// Keys of the log, if it is sealed.
+    keys: Vec<Key>,
     disk: Memory,
     boots: u64,
     segment: u64,
@@ -53,6 +58,7 @@ pub(super) struct World {
     offered: u64,
     accepted: BTreeSet<u64>,
     destroyed: Destroyed,
+    rotten: Rotten,
     named: BTreeSet<SegmentId>,
     /// What happened, for who must understand a seed.
     story: Vec<String>,
@@ -60,7 +66,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, harm: Harm) -> World {
+    pub(super) fn new(seed: u64, harm: Harm, is_sealed: bool) -> World {
         let mut random = SplitMix(seed);
         let segment = [1_500, 4_000, 30_000][random.below(3)];
         let file_max = Size([2_000, 20_000, 1 << 20][random.below(3)]);
@@ -76,6 +82,7 @@ impl World {
             commit_max: [1, 4, 256][random.below(3)],
             random,
             harm,
+            keys: if is_sealed { vec![Key::new(&[7; 32])] } else { Vec::new() },
             disk: Memory::default(),
             boots: 0,
             segment,
@@ -84,9 +91,10 @@ impl World {
             offered: 0,
             accepted: BTreeSet::new(),
             destroyed: Destroyed::new(),
+            rotten: Rotten::new(),
             named: BTreeSet::new(),
             story: Vec::new(),
-            tallies: Tallies::default(),
+            tallies: Tallies { worlds: 1, ..Tallies::default() },
         }
     }
 
@@ -132,7 +140,7 @@ impl World {
     /// Another process begins; false if the disk refuses, which only one without power does.
     fn start(&mut self) -> bool {
         self.boots += 1;
-        let options = machine::options(self.commit_max);
+        let options = machine::options(self.commit_max, self.keys.clone());
         let Ok(begun) = machine::open(&self.disk, &options, self.boots) else { return false };
         let damaged = begun.recovery.damage.iter().filter(|damage| damage.verdict != Verdict::Torn);
         self.named.extend(damaged.map(|damage| damage.segment));
@@ -177,8 +185,11 @@ impl World {
         self.process = None;
         self.disk.restart(&mut self.random, is_cut);
         if is_cut && self.random.one_in(2) {
-            let World { disk, random, destroyed, story, .. } = self;
-            harm(disk, random, self.harm, destroyed, story);
+            let World { disk, random, destroyed, story, keys, .. } = self;
+            harm(disk, random, (self.harm, keys), destroyed, story);
+            if self.harm == Harm::Sink {
+                harm_lines(disk, random, &mut self.rotten, story);
+            }
         }
     }
 
@@ -264,6 +275,15 @@ impl World {
         let Some(process) = &mut self.process else { return false };
         let Some(order) = process.fetches.pop_front() else { return false };
         let fetched = process.machine.fetch(&order);
+        let numbers = fetched.records.iter().map(|record| (record.stream.0, record.seq));
+        self.story.push(format!(
+            "read {} from {} to {}: {:?}, damaged {:?}",
+            order.segment,
+            order.from,
+            fetched.next,
+            numbers.collect::<Vec<_>>(),
+            fetched.damaged
+        ));
         if fetched.damaged.is_some() {
             self.named.insert(order.segment);
         }
@@ -363,24 +383,5 @@ impl World {
         self.disk.restart(&mut self.random, true);
         self.check();
         self.tallies
-    }
-
-    fn check(&mut self) {
-        let sunk = sunk(&self.disk);
-        self.tallies.destroyed = self.destroyed.len() as u64;
-        assert!(sunk.iter().all(|name| (1..=self.offered).contains(name)), "nobody offered that");
-        for name in self.accepted.difference(&sunk) {
-            let Some(Lost { segment, is_known, .. }) = self.destroyed.get(name) else {
-                panic!("{name} is accepted and lost:\n{}", self.story.join("\n"))
-            };
-            self.tallies.lost += 1;
-            self.tallies.named += u64::from(self.named.contains(segment));
-            assert!(
-                !is_known || self.named.contains(segment),
-                "{name} of {segment} is lost and not named: {:?}\n{}",
-                self.named,
-                self.story.join("\n")
-            );
-        }
     }
 }

@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 
 use proptest::prelude::*;
 use tidegate_log::{
-    Entry, Found, Header, Opened, Part, Place, Scanner, SegmentId, Walked, Window, fetch, recover,
-    walk,
+    Entry, FateRun, Fated, Found, Header, Key, Opened, Part, Place, Scanner, SegmentId, Walked,
+    Window, Writer, fetch, recover, walk,
 };
-use tidegate_types::record::StreamId;
+use tidegate_types::record::{Fate, StreamId};
 use tidegate_types::units::Size;
 
 use crate::log::samples::*;
@@ -255,6 +255,87 @@ fn fetched(opened: &Opened, bytes: &[u8], length: usize) -> Vec<u64> {
             return seqs;
         }
     }
+}
+
+/// A sector of the size that these segments of a few thousand bytes want.
+const SECTOR: usize = 512;
+
+/// Writes a sector of a finished segment in the place of another, for each two; the segment has records of `size` bytes.
+/// What `found` reads of that must be every record whose bytes are as they were.
+fn misplace(keys: &[Key], size: usize, found: impl Fn(&Opened, &[u8]) -> Vec<u64>) {
+    let mut writer = Writer::new(name(), keys);
+    writer.push(100, &checkpoint(8, vec![])).unwrap();
+    for seq in 1..=40 {
+        let entry = Entry::Record(record(1, seq, &vec![seq as u8; size]).into());
+        writer.push(100 + seq, &entry).unwrap();
+    }
+    writer.finish();
+    let whole: Vec<u8> = writer.take().into_iter().flat_map(|write| write.bytes).collect();
+    let opened = Header::open(&whole, keys).unwrap();
+    let places = places(&opened, &whole);
+    let sectors = opened.length.div_ceil(SECTOR)..whole.len().div_ceil(SECTOR);
+    for (to, from) in sectors.clone().flat_map(|to| sectors.clone().map(move |from| (to, from))) {
+        let mut bytes = whole.clone();
+        for (offset, byte) in whole[from * SECTOR..].iter().take(SECTOR).enumerate() {
+            if let Some(place) = bytes.get_mut(to * SECTOR + offset) {
+                *place = *byte;
+            }
+        }
+        let mut seqs = found(&opened, &bytes);
+        seqs.sort_unstable();
+        seqs.dedup();
+        for seq in 1..=40 {
+            let place = places[seq as usize]..places[seq as usize + 1];
+            let is_whole = bytes[place.clone()] == whole[place];
+            assert!(!is_whole || seqs.contains(&seq), "record {seq}, sector {from} as {to}");
+        }
+    }
+}
+
+#[test]
+fn a_sector_in_the_place_of_another_takes_only_what_stood_there() {
+    // Entries of 128 bytes fill sectors: where one ends, one of another place may begin.
+    let fills = 128 - (17 + 8 + 8 + 4 + 8 + 8 + 1 + 2 + 2 + 4 + 7 + 4 + 4);
+    for (keys, size) in [(vec![], fills), (vec![], 40), (vec![], 300), (vec![key()], 40)] {
+        misplace(&keys, size, |opened, bytes| {
+            let of_record = |found| match found {
+                Entry::Record(record) => Some(record.seq),
+                _ => None,
+            };
+            entries_of(opened, bytes).0.into_iter().filter_map(of_record).collect()
+        });
+        misplace(&keys, size, |opened, bytes| walked(opened, bytes, 700).0);
+        misplace(&keys, size, |opened, bytes| fetched(opened, bytes, 700));
+        misplace(&keys, size, |_, bytes| {
+            let size = Size(bytes.len() as u64);
+            let part = Part { segment: SegmentId(8), size, bytes: Some(bytes) };
+            let recovery = recover(&[part], &keys).unwrap();
+            recovery.live().flat_map(|(_, _, run)| run.first..=run.last).collect()
+        });
+    }
+}
+
+#[test]
+fn fates_in_a_sector_that_stands_too_early_end_what_they_ended() {
+    let fate = |seq| FateRun {
+        stream: StreamId(1),
+        run: run(seq, seq, 1),
+        fate: Fate::Confirmed,
+        by: None,
+    };
+    let mut entries = vec![checkpoint(8, vec![])];
+    entries.extend((1..=9).map(|seq| Entry::Record(record(1, seq, &[seq as u8; 40]).into())));
+    entries.push(Entry::Fates(Fated { wall: None, runs: vec![fate(9)] }));
+    let mut bytes = write(&[], &entries).remove(0).bytes;
+    let opened = Header::open(&bytes, &[]).unwrap();
+    let places = places(&opened, &bytes);
+    let fates = bytes[places[10]..places[11]].to_vec();
+    bytes[places[2]..places[3]].fill(0xff);
+    bytes[places[2]..places[2] + fates.len()].copy_from_slice(&fates);
+    let part = Part { segment: SegmentId(8), size: Size(bytes.len() as u64), bytes: Some(&bytes) };
+    let recovery = recover(&[part], &[]).unwrap();
+    let held: Vec<u64> = recovery.live().flat_map(|(_, _, run)| run.first..=run.last).collect();
+    assert_eq!(held, [1, 3, 4, 5, 6, 7, 8]);
 }
 
 proptest! {
