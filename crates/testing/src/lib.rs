@@ -8,6 +8,7 @@ mod link;
 mod log;
 mod seeded;
 mod steps;
+pub mod support;
 mod trial;
 mod wire;
 

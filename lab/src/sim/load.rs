@@ -147,7 +147,7 @@ mod tests {
         let mut next = Some(load.first());
         while let Some(now) = next {
             let (offers, after) = load.offer(now);
-            assert!(offers.iter().all(|offer| (100..=200).contains(&offer.payload.len() as u64)));
+            assert!(offers.iter().all(|offer| (100..=200).contains(&offer.payload.len())));
             next = after;
         }
         load.offered

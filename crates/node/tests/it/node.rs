@@ -1,6 +1,5 @@
-//! The promises of a node, each with a test that fails without it.
-
-mod support;
+//! The promises of a node, each with a test that fails without it. Those of its log and its neighbours
+//! stand above both, in `crates/testing/tests/it/`.
 
 mod accepting;
 mod adapting;
@@ -10,11 +9,7 @@ mod ending;
 mod filling;
 mod granting;
 mod limiting;
-mod logging;
 mod marking;
 mod patient;
-mod redirecting;
-mod relaying;
 mod reloading;
-mod remembering;
 mod sharing;

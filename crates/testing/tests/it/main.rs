@@ -1,3 +1,5 @@
-//! The node and the log together, through crashes at every step.
+//! The node with its log and its neighbours, and through crashes at every step.
 
 mod crash;
+mod lent;
+mod logged;

@@ -200,7 +200,7 @@ impl Neighbour {
                     delivered: self.delivered,
                     newly: Size(PACKET),
                     in_flight,
-                    unsent: Size::ZERO,
+                    app_limited: false,
                     lost: Size(lost.len() as u64 * PACKET),
                 },
             ),

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tidegate_node::io::{Control, Input, OutputId, PathId, PathState};
 use tidegate_node::node::Node;
 use tidegate_types::class::ClassId;

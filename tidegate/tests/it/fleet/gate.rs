@@ -13,7 +13,7 @@ use tidegate::parts::start_output;
 use tidegate::port::{Notice, Order, OutputPort, Source};
 use tidegate_node::io::{PathSample, PathState};
 use tidegate_testbed::free_port;
-use tidegate_types::record::{Body, Offered, Properties, Record, Token};
+use tidegate_types::record::{Offered, Properties, Record, Token};
 use tidegate_types::units::Size;
 use tokio::sync::mpsc;
 use tokio::time::timeout;

@@ -4,6 +4,7 @@ use tidegate_log::Entry;
 use tidegate_node::io::{Append, Control, Input, OutputId};
 use tidegate_node::options::{NodeOptions, OptionsError};
 use tidegate_node::rules::{Discipline, FullPolicy, Rule, RuleId};
+use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
 use tidegate_types::limits::STREAMS_MAX;
 use tidegate_types::record::{
@@ -11,8 +12,6 @@ use tidegate_types::record::{
     Token,
 };
 use tidegate_types::units::Size;
-
-use crate::node::support::*;
 
 fn accepting(accept: AcceptMode) -> Vec<Rule> {
     vec![Rule { accept, ..rule("ls", 50) }]

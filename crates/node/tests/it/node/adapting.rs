@@ -9,11 +9,10 @@ use tidegate_node::io::{
 use tidegate_node::node::Node;
 use tidegate_node::options::NodeOptions;
 use tidegate_node::rules::{Rule, Rules, ScriptId};
+use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
 use tidegate_types::record::{AcceptMode, DeliveryId, DropReason, Offered, SourceId};
 use tidegate_types::units::Size;
-
-use crate::node::support::*;
 
 const CLOUD: OutputId = OutputId(0);
 const EDGE: OutputId = OutputId(1);

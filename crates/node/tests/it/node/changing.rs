@@ -1,9 +1,8 @@
 //! What a node says about itself, and inputs that this version refuses.
 
-use tidegate_node::io::{Control, Destination, Edit, Event, Input, PathState, SessionId};
+use tidegate_node::io::{Destination, Edit, Event, Input, PathState, SessionId};
+use tidegate_testing::support::*;
 use tidegate_types::units::{Rate, Size};
-
-use crate::node::support::*;
 
 #[test]
 fn the_status_counts_what_waits_and_what_came_and_went() {

@@ -4,11 +4,10 @@ use tidegate_node::io::{Edit, Input, OutputId, PathId, PathState};
 use tidegate_node::options::NodeOptions;
 use tidegate_node::rules::{Discipline, Rule};
 use tidegate_schedule::SchedulerName;
+use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
 use tidegate_types::record::{DropReason, Offered};
 use tidegate_types::units::{Ratio, Size};
-
-use crate::node::support::*;
 
 /// Lets the wire take bulk until the window is closed: nothing is acknowledged.
 fn fill_window(wire: &mut Wire) {

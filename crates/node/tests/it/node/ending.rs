@@ -1,15 +1,14 @@
 //! Fates: confirmation, refusal, expiry, lost connections, and the end of a node.
 
 use tidegate_node::io::{
-    Control, Destination, Event, Input, OutputId, PathId, PathSample, PathState, Refusal,
+    Control, Destination, Event, Input, OutputId, PathId, PathSample, PathState, Refusal, SessionId,
 };
 use tidegate_node::options::NodeOptions;
 use tidegate_node::rules::{Discipline, FullPolicy, Rule};
 use tidegate_testing::Wire;
+use tidegate_testing::support::*;
 use tidegate_types::record::{AcceptMode, DeliveryId, DropReason, RefuseReason, SourceId, WorkId};
 use tidegate_types::units::Size;
-
-use crate::node::support::*;
 
 const CLOUD: Destination = Destination::Output(OutputId(0));
 

@@ -3,11 +3,10 @@
 use tidegate_node::io::Control;
 use tidegate_node::options::NodeOptions;
 use tidegate_node::rules::{Discipline, FullPolicy, Rule};
+use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
 use tidegate_types::record::{AcceptMode, DropReason, RefuseReason, SourceId};
 use tidegate_types::units::Size;
-
-use crate::node::support::*;
 
 const FULL: Result<(), RefuseReason> = Err(RefuseReason::Full);
 

@@ -3,8 +3,7 @@
 use tidegate_node::options::NodeOptions;
 use tidegate_schedule::SchedulerName;
 use tidegate_testing::Wire;
-
-use crate::node::support::*;
+use tidegate_testing::support::*;
 
 const GRANTING: [SchedulerName; 2] = [SchedulerName::JanusPaper, SchedulerName::Janus];
 

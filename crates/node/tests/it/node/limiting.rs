@@ -3,10 +3,9 @@
 use tidegate_node::options::{NodeOptions, OptionsError};
 use tidegate_node::rules::{FullPolicy, Rule};
 use tidegate_testing::Wire;
+use tidegate_testing::support::*;
 use tidegate_types::record::SourceId;
 use tidegate_types::units::{Rate, Size};
-
-use crate::node::support::*;
 
 /// 10 kB/s.
 fn limited(rules: Vec<Rule>) -> Wire {

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use tidegate_node::options::NodeOptions;
 use tidegate_node::rules::Rule;
+use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
 use tidegate_types::limits::FATES_DELAY;
 use tidegate_types::record::{Foreign, Identity, Offered, Origin, StreamId};
 use tidegate_types::units::Size;
-
-use crate::node::support::*;
 
 /// A stream of which memory takes a few records and the log all.
 fn mostly_on_disk() -> NodeOptions {

@@ -6,10 +6,9 @@ use tidegate_node::io::{Control, Event, OutputId};
 use tidegate_node::options::{NodeOptions, OptionsError};
 use tidegate_node::rules::{FullPolicy, Rule, Rules};
 use tidegate_testing::Wire;
+use tidegate_testing::support::*;
 use tidegate_types::record::{AcceptMode, DropReason, RefuseReason};
 use tidegate_types::units::Size;
-
-use crate::node::support::*;
 
 fn set(wire: &mut Wire, rules: Vec<Rule>) {
     wire.forget_history();

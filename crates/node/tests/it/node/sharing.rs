@@ -2,10 +2,9 @@
 
 use tidegate_node::options::NodeOptions;
 use tidegate_testing::Wire;
+use tidegate_testing::support::*;
 use tidegate_types::class::Classes;
 use tidegate_types::units::{Rate, Ratio};
-
-use crate::node::support::*;
 
 /// Keeps a backlog in these classes for ten seconds. A cut is reported as sent `delay` milliseconds after
 /// it was ordered. Returns each class's part of the bytes.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_node::io::{Control, Event, Input, OutputId, PathState};
 use tidegate_node::node::Node;
 use tidegate_testing::{Disk, Wire, offer};
-use tidegate_types::record::{Body, DeliveryId, DropReason, Offered, RefuseReason, Token};
+use tidegate_types::record::{DeliveryId, DropReason, Offered, RefuseReason, Token};
 use tidegate_types::units::Time;
 
 use crate::crash::book::Book;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_node::io::{Control, Input};
 use tidegate_testing::{Wire, offer};
-use tidegate_types::record::{Body, Offered, RefuseReason, SourceId, Token};
+use tidegate_types::record::{Offered, RefuseReason, SourceId, Token};
 
 use crate::crash::far::{Name, payload};
 use crate::crash::world::{KEYS, Random};

@@ -11,7 +11,7 @@ use tidegate_node::options::NodeOptions;
 use tidegate_testing::{Disk, Wire, offer};
 use tidegate_types::accepted::Accepted;
 use tidegate_types::class::ClassId;
-use tidegate_types::record::{Body, DeliveryId, Foreign, Identity, Offered, SourceId, Token};
+use tidegate_types::record::{DeliveryId, Foreign, Identity, Offered, SourceId, Token};
 use tidegate_types::units::{Size, Time};
 
 use super::member::{Member, Sent, Seq};

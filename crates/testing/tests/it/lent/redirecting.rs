@@ -1,20 +1,17 @@
 //! A neighbour's uplink carries what ours does not; ours carries a neighbour's records after our own.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::sync::Arc;
 
 use tidegate_capacity::LawName;
-use tidegate_fleet::Amount;
 use tidegate_node::io::{Control, Event, OutputId, PathId, PathState, Refusal};
 use tidegate_node::options::{FleetSeat, NodeOptions, OptionsError};
 use tidegate_node::rules::{Rule, Rules};
 use tidegate_testing::Wire;
+use tidegate_testing::support::*;
+use tidegate_types::amount::Amount;
 use tidegate_types::class::{ClassId, ClassSpec, Classes, default_classes};
 use tidegate_types::record::{AcceptMode, DropReason, RefuseReason};
 use tidegate_types::units::{Rate, Ratio, Size};
-
-use crate::node::support::*;
 
 pub(crate) const PEER: OutputId = OutputId(1);
 const RELAYED: ClassId = ClassId(3);

@@ -2,14 +2,14 @@
 //! twice only in the last case, and then one of the two is marked.
 
 use tidegate_node::io::{Input, OutputId, PathState};
+use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
 use tidegate_types::limits::{RELAY_ANSWER_MAX, RELAY_HOLD_MAX};
 use tidegate_types::record::{
     DropReason, Foreign, Identity, Offered, Origin, RefuseReason, SourceId, StreamId, Token,
 };
 
-use crate::node::redirecting::{PEER, fleet_options, grant, neighbour, offer_relayed};
-use crate::node::support::*;
+use crate::lent::redirecting::{PEER, fleet_options, grant, neighbour, offer_relayed};
 
 const GIVEN_BACK: RefuseReason = RefuseReason::Dropped(DropReason::GivenBack);
 

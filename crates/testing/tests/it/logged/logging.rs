@@ -7,12 +7,11 @@ use tidegate_node::io::{Event, Input, OutputId};
 use tidegate_node::node::Node;
 use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OptionsError};
 use tidegate_node::rules::{FullPolicy, Rule};
+use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
 use tidegate_types::limits::{FATES_DELAY, LOG_RETRY};
 use tidegate_types::record::{AcceptMode, DropReason, Offered, RefuseReason, Token};
 use tidegate_types::units::{Size, Time};
-
-use crate::node::support::*;
 
 fn with_log(rules: Vec<Rule>, change: impl Fn(&mut LogOptions)) -> NodeOptions {
     let mut log = log();

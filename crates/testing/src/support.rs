@@ -1,8 +1,7 @@
 //! Nodes to test: short ways to options, and the words that the tests are written in.
 
-#![allow(unreachable_pub, reason = "shared by test binaries")]
-#![allow(clippy::unwrap_used, reason = "a helper of tests")]
-#![allow(dead_code, reason = "each test binary uses a part")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(missing_docs, reason = "the words of tests: their names say what they do")]
 
 use std::time::Duration;
 
@@ -13,10 +12,11 @@ use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OutputOption
 use tidegate_node::rules::{FullPolicy, Rule, Rules};
 use tidegate_node::status::NodeStatus;
 use tidegate_schedule::SchedulerName;
-use tidegate_testing::{Answer, Disk, Wire, offer};
 use tidegate_types::class::{ClassId, ClassSpec, Classes};
 use tidegate_types::record::{AcceptMode, Offered, RefuseReason, Token};
 use tidegate_types::units::{Rate, Ratio, Size, Time};
+
+use crate::{Answer, Disk, Wire, offer};
 
 pub const LS: ClassId = ClassId(0);
 pub const NM: ClassId = ClassId(1);

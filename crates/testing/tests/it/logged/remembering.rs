@@ -6,11 +6,10 @@ use std::time::Duration;
 use tidegate_log::{Entry, SessionPosition, SessionState};
 use tidegate_node::io::{Control, Input};
 use tidegate_node::options::NodeOptions;
+use tidegate_testing::support::*;
 use tidegate_testing::{Wire, offer};
 use tidegate_types::limits::{FATES_DELAY, LOG_RETRY};
 use tidegate_types::record::{Offered, SourceId, StreamId, Token};
-
-use crate::node::support::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
