@@ -18,7 +18,7 @@ use crate::play::{self, Foreground};
 use crate::progress::Progress;
 use crate::report::{self, Archive, Findings, HISTORY, PageOptions, Run};
 use crate::world::World;
-use crate::{demo, sim};
+use crate::{compare, demo, sim};
 
 /// What the lab can do.
 #[derive(Debug, Parser)]
@@ -87,6 +87,9 @@ enum Command {
     /// Emulated links between hosts of this machine, for any program
     #[command(subcommand)]
     Net(Net),
+    /// Two programs take turns at one command: medians, spread, and the second over the first
+    #[command(after_help = COMPARE_HELP)]
+    Compare(compare::Options),
     /// One page of Markdown, with plots, of the last run of each command
     Report {
         /// The page; report.md in the folder of results otherwise
@@ -135,6 +138,13 @@ enum Net {
         command: Vec<String>,
     },
 }
+
+const COMPARE_HELP: &str = "Examples:
+  lab compare old/tidegate new/tidegate ingest --records 100000 --runs 1
+  lab compare --at-most 1.05 --figure core_batch_64 old/lab new/lab core
+  lab compare --runs 3 old/lab new/lab sim node-hol
+
+Options of `compare` stand before the programs; those behind the command are the command's.";
 
 const NET_RUN_HELP: &str = "The smallest world, two hosts and a link:
 
@@ -202,6 +212,10 @@ impl Command {
                 return on_links(demo::run(demo::Options { data, seconds, drain })).await;
             }
             Command::Bench(bench) => return bench.run().await,
+            Command::Compare(options) => {
+                let work = move || compare::run(&options);
+                return Ok(Some(tokio::task::spawn_blocking(work).await??));
+            }
             Command::Net(net) => return net.run().await,
             Command::Report { out } => {
                 let results = archive.folder.clone();

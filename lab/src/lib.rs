@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod cli;
+pub mod compare;
 pub mod demo;
 pub mod janus;
 pub mod link;
