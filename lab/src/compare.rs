@@ -96,7 +96,7 @@ pub fn run(options: &Options) -> anyhow::Result<Findings> {
     findings.lines = table(&contestants, &order, &values);
     for name in &order {
         let ratio = ratio(&values[name].1);
-        findings.lines.push(figure(&format!("{name}_b_over_a"), ratio, "1"));
+        findings.figures.push(figure(&format!("{name}_b_over_a"), ratio, "1"));
         if options.at_most.is_some_and(|most| ratio > most) {
             findings
                 .broken

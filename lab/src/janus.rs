@@ -12,7 +12,7 @@ use tidegate_core::schedule::SchedulerName;
 use crate::play;
 use crate::progress::Progress;
 use crate::query::Judged;
-use crate::report::{Findings, figure};
+use crate::report::{Figure, Findings, figure};
 use crate::sim::{self, Span};
 use crate::world::{self, Delivered, Records, Violated, World};
 
@@ -88,8 +88,8 @@ pub fn virtually(seed: u64, runs: u64) -> anyhow::Result<Findings> {
             broken.extend(played.broken.into_iter().chain(wrong).map(named));
         }
     }
-    let lines = report(&world(SchedulerName::Tidegate, None)?, &rows);
-    Ok(Findings { lines, broken, ..Findings::default() })
+    let found = report(&world(SchedulerName::Tidegate, None)?, &rows);
+    Ok(Findings { broken, ..found })
 }
 
 /// `lab bench janus-4g`: real nodes in turn, each with a broker of its own.
@@ -117,8 +117,8 @@ pub async fn really(options: &Options, say: fn(&str)) -> anyhow::Result<Findings
     }
     drop(progress);
     rows.sort_by_key(|row| SCHEDULERS.iter().position(|one| *one == row.scheduler));
-    let lines = report(&world(SchedulerName::Tidegate, seconds)?, &rows);
-    Ok(Findings { lines, broken, ..Findings::default() })
+    let found = report(&world(SchedulerName::Tidegate, seconds)?, &rows);
+    Ok(Findings { broken, ..found })
 }
 
 /// What a class showed in a run.
@@ -204,7 +204,7 @@ impl Row {
         line + &format!("{:>9.0}{:>7.3}{:>6.0}", self.throughput, self.share, self.bytes)
     }
 
-    fn figures(&self) -> Vec<String> {
+    fn figures(&self) -> Vec<Figure> {
         let own = self.scheduler.name().replace('-', "_");
         let name = |what: &str| format!("janus_4g_{own}_{what}");
         let mut figures = Vec::new();
@@ -248,7 +248,7 @@ fn spread(rows: &[Row]) -> String {
 
 /// The table, the paper's numbers beside it, whether the targets are kept, and the figures. `all`: the runs,
 /// scheduler by scheduler.
-fn report(world: &World, all: &[Row]) -> Vec<String> {
+fn report(world: &World, all: &[Row]) -> Findings {
     let groups: Vec<&[Row]> = all.chunk_by(|a, b| a.scheduler == b.scheduler).collect();
     let rows: Vec<Row> = groups.iter().filter_map(|group| Row::median(group)).collect();
     let runs = groups.first().map_or(0, |group| group.len());
@@ -289,8 +289,8 @@ fn report(world: &World, all: &[Row]) -> Vec<String> {
         lines.extend(CLASSES.into_iter().zip(&row.classes).map(line));
     }
     lines.extend(verdict(&rows, delay));
-    lines.extend(rows.iter().flat_map(Row::figures));
-    lines
+    let figures: Vec<Figure> = rows.iter().flat_map(Row::figures).collect();
+    (lines, figures).into()
 }
 
 /// Whether ours keeps the targets, one line each.
@@ -351,7 +351,7 @@ mod tests {
         let native = Row { scheduler: SchedulerName::Native, throughput: 9e9, ..row.clone() };
         let text = verdict(&[late.clone(), native], 50.0).join("\n");
         assert_eq!(text.matches("MISSES").count(), 3, "{text}");
-        let text = report(&world, &[row.clone(), row, late]).join("\n");
+        let text = report(&world, &[row.clone(), row, late]).printed().join("\n");
         assert!(text.contains("median of 3 runs") && text.contains("ls: 6 of 6 windows"), "{text}");
         assert!(text.contains("FIGURE janus_4g_tidegate_ls_late 7 records"), "{text}");
     }

@@ -1,6 +1,7 @@
 //! Evaluates Tidegate: load, links in network namespaces, rivals on the same wires.
 
 pub mod bench;
+pub mod catalogue;
 pub mod cli;
 pub mod compare;
 pub mod demo;
@@ -15,4 +16,11 @@ pub mod recorded;
 pub mod report;
 pub mod rig;
 pub mod sim;
+pub mod verify;
 pub mod world;
+
+/// Says a line to people.
+#[expect(clippy::print_stdout, reason = "a command for people")]
+fn say(line: &str) {
+    println!("{line}");
+}

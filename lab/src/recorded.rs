@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::play;
 use crate::progress::Progress;
-use crate::report::{Findings, figure};
+use crate::report::{Figure, Findings, figure};
 use crate::sim::{self, Span};
 use crate::world::World;
 
@@ -146,7 +146,7 @@ impl Scores {
         std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))
     }
 
-    fn lines(&self) -> Vec<String> {
+    fn findings(&self) -> Findings {
         let mut lines = vec![format!(
             "{:<28} {:>5} {:<8} {:>10} {:>10} {:>7} {:>8}",
             "recording", "s", "sender", "p50 ms", "p99 ms", "share", "of bbr"
@@ -154,8 +154,8 @@ impl Scores {
         for one in self.0.chunk_by(|a, b| a.recording == b.recording) {
             lines.extend(rows(one));
         }
-        lines.extend(self.0.iter().flat_map(named));
-        lines
+        let figures: Vec<Figure> = self.0.iter().flat_map(named).collect();
+        (lines, figures).into()
     }
 }
 
@@ -222,7 +222,7 @@ pub async fn run(options: &Options, say: fn(&str)) -> anyhow::Result<Findings> {
         }
     }
     drop(progress);
-    Ok(scores.lines().into())
+    Ok(scores.findings())
 }
 
 /// A row for each sender on one recording, and how tide stands to BBR.
@@ -250,7 +250,7 @@ fn rows(scores: &[Score]) -> Vec<String> {
     lines
 }
 
-fn named(score: &Score) -> [String; 3] {
+fn named(score: &Score) -> [Figure; 3] {
     let plain = score.recording.to_lowercase().replace(['-', '.'], "_");
     let name = |what: &str| format!("lte_real_{plain}_{}_{what}", score.sender);
     [
@@ -299,7 +299,7 @@ mod tests {
         }
         let scores = Scores::read(Some(&file)).unwrap();
         assert_eq!(scores.0.len(), 3, "{scores:?}");
-        let text = scores.lines().join("\n");
+        let text = scores.findings().printed().join("\n");
         assert!(text.contains("0.950") && text.contains("tide keeps 0.9"), "{text}");
         assert_eq!(text.matches("FIGURE").count(), 9);
         assert_eq!(text.matches("keeps").count(), 1, "the other recording has no BBR yet");

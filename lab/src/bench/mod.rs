@@ -27,8 +27,6 @@ pub mod spool;
 mod topics;
 pub mod world;
 
-pub use crate::report::figure;
-
 /// Ends with an error when the process is told to end, so that what is running can clean up.
 ///
 /// # Errors

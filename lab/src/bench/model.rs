@@ -12,9 +12,9 @@ use clap::Args;
 use tidegate::calibrate::broker::{self, Rig, design};
 use tidegate_core::place::model::{By, Case, Learned, Measurement, Scheduler, Verdict, judge};
 
-use super::figure;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
+use crate::report::{Figure, Findings, figure};
 
 /// Of configurations that are held out: none of calibration's.
 const HELD_OUT: u64 = 7_000_000_000;
@@ -50,11 +50,11 @@ pub struct Options {
     pub again: bool,
 }
 
-/// Runs the benchmark; returns its table and figures as lines.
+/// Runs the benchmark; returns what was found.
 ///
 /// # Errors
 /// A process that does not start, a connection that breaks, or a file that cannot be written.
-pub fn run(options: &Options, tidegate: &Path) -> anyhow::Result<Vec<String>> {
+pub fn run(options: &Options, tidegate: &Path) -> anyhow::Result<Findings> {
     let of = |name: &str| options.out.join(name);
     let (calibration, held_out) = (of("calibration.jsonl"), of("held-out.jsonl"));
     let mut disturbed = 0;
@@ -106,8 +106,7 @@ pub fn run(options: &Options, tidegate: &Path) -> anyhow::Result<Vec<String>> {
         lines.push(row("the same run twice", &verdict));
         figures.extend(told("twice", &verdict));
     }
-    lines.append(&mut figures);
-    Ok(lines)
+    Ok((lines, figures).into())
 }
 
 /// Returns how many runs were made again.
@@ -188,7 +187,7 @@ fn row(name: &str, verdict: &Verdict) -> String {
     )
 }
 
-fn told(name: &str, verdict: &Verdict) -> [String; 3] {
+fn told(name: &str, verdict: &Verdict) -> [Figure; 3] {
     let name = name.replace(", ", "_").replace(' ', "_");
     [
         figure(&format!("model_{name}_r2"), verdict.r2, "r2"),

@@ -13,7 +13,6 @@ use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 use tokio::time::{Instant, sleep};
 
-use super::figure;
 use crate::load::mqtt::Version;
 use crate::load::{Account, Book, Consume, Insist, Job, Source};
 use crate::net::NetError;
@@ -22,7 +21,7 @@ use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
-use crate::report::Findings;
+use crate::report::{Findings, figure};
 use crate::rig::brokers::{self, MQTT_PORT, lab};
 use crate::rig::{self, CONNECT};
 
@@ -79,7 +78,6 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     let all = [Output::Sink, Output::Mqtt, Output::Amqp];
     let outputs = if options.only.is_empty() { all.to_vec() } else { options.only.clone() };
     let progress = Progress::new("power-cut", outputs.len());
-    let mut figures = Vec::new();
     for output in outputs {
         let name = output.name();
         progress.step(name, Some(options.load() + DRAIN / 4));
@@ -101,10 +99,17 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
         found.lines.push(format!(
             "{name:<6}{cuts:>6}{accepted:>10}{arrived:>10}{lost:>8}{duplicates:>12}"
         ));
-        figures.push(figure(&format!("power_cut_{name}_lost_accepted"), lost as f64, "records"));
-        figures.push(figure(&format!("power_cut_{name}_accepted"), accepted as f64, "records"));
+        found.figures.push(figure(
+            &format!("power_cut_{name}_lost_accepted"),
+            lost as f64,
+            "records",
+        ));
+        found.figures.push(figure(
+            &format!("power_cut_{name}_accepted"),
+            accepted as f64,
+            "records",
+        ));
     }
-    found.lines.append(&mut figures);
     Ok(found)
 }
 

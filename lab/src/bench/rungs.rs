@@ -17,8 +17,8 @@ use tidegate::frames::{Shrunk, Written, shrink};
 use tidegate_core::frames::Rung;
 use tidegate_core::frames::jpeg::Head;
 
-use crate::bench::{figure, median};
-use crate::report::Findings;
+use crate::bench::median;
+use crate::report::{Findings, figure};
 use crate::rig;
 
 /// Accuracies at which bytes are compared.
@@ -142,7 +142,7 @@ fn compare(
             best.setting
         ));
         let percent = (accuracy * 100.0).round();
-        found.lines.push(figure(&format!("frames_ladder_{name}_{percent}_ratio"), ratio, "1"));
+        found.figures.push(figure(&format!("frames_ladder_{name}_{percent}_ratio"), ratio, "1"));
         if ratio > RATIO_MAX {
             found.broken.push(format!(
                 "{name}, accuracy {accuracy}: {ratio:.3} of the paper's bytes, {RATIO_MAX} promised"
@@ -178,8 +178,8 @@ fn cost(file: &Path, found: &mut Findings) -> anyhow::Result<()> {
         }
     }
     found.lines.push("  what is small enough goes as it is: 0 ms".into());
-    found.lines.push(figure("frames_ladder_cost_any", most.0, "ms"));
-    found.lines.push(figure("frames_ladder_cost_half", most.1, "ms"));
+    found.figures.push(figure("frames_ladder_cost_any", most.0, "ms"));
+    found.figures.push(figure("frames_ladder_cost_half", most.1, "ms"));
     Ok(())
 }
 
@@ -211,7 +211,7 @@ fn looking(
         let Shrunk { width, height, .. } = shrunk;
         found.lines.push(format!("  {width} x {height}: {ms:.1}"));
         let name = model.file_stem().unwrap_or_default().display();
-        found.lines.push(figure(&format!("frames_ladder_{name}_{width}_wide"), ms, "ms"));
+        found.figures.push(figure(&format!("frames_ladder_{name}_{width}_wide"), ms, "ms"));
     }
     Ok(())
 }

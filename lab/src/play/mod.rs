@@ -14,12 +14,13 @@ use tokio::time::{Instant, sleep_until};
 
 use self::cast::Cast;
 use self::records::Book;
-use crate::bench::{figure, interrupted};
+use crate::bench::interrupted;
 use crate::net::crowd::{self, Crowd};
 use crate::net::pump::Way;
 use crate::net::senders::Senders;
 use crate::net::spinner::Spinners;
 use crate::net::stage::Stage;
+use crate::report::{Figure, figure};
 use crate::world::{self, Fate, Program, Records, Target, Violated, World};
 
 /// Publishers begin somewhat after their world, and so they end: what they offered is heard within this.
@@ -39,8 +40,8 @@ pub struct Foreground {
 /// What a world showed.
 #[derive(Debug, Default)]
 pub struct Played {
-    /// Lines `FIGURE ..` of its loads.
-    pub figures: Vec<String>,
+    /// Figures of its loads.
+    pub figures: Vec<Figure>,
     /// What became of the records of its sources.
     pub records: Records,
     /// How many missed their bound at their node, by `[[stream]]`.
@@ -302,7 +303,7 @@ fn report_links(
 }
 
 /// What became of each load, as a table, and the figures.
-fn report_loads(world: &World, fates: &BTreeMap<String, Fate>, say: fn(&str)) -> Vec<String> {
+fn report_loads(world: &World, fates: &BTreeMap<String, Fate>, say: fn(&str)) -> Vec<Figure> {
     let mut figures = Vec::new();
     if world.load.is_empty() {
         return figures;

@@ -80,12 +80,7 @@ pub async fn run(options: Options, say: fn(&str)) -> anyhow::Result<Findings> {
         really.push(point(&records, Duration::from_secs(length)));
     }
     drop(progress);
-    Ok(Findings {
-        lines: compared(&[really[0], really[1]], &virtually),
-        versions: versions(),
-        broken,
-        ..Findings::default()
-    })
+    Ok(Findings { versions: versions(), broken, ..compared(&[really[0], really[1]], &virtually) })
 }
 
 fn versions() -> std::collections::BTreeMap<String, String> {
@@ -114,7 +109,7 @@ fn since(one: &Delivered, from: Duration) -> Delivered {
 }
 
 /// Nodes alone and as a fleet, real and in virtual time.
-fn compared(really: &[Point; 2], virtually: &[Point; 2]) -> Vec<String> {
+fn compared(really: &[Point; 2], virtually: &[Point; 2]) -> Findings {
     let mut lines = vec![
         "4G: 18 Mbit/s and 50 ms each; the busy node gets 30 ls, 300 nm, 5,000 lt records/s of 844 bytes".into(),
         format!(
@@ -148,8 +143,7 @@ fn compared(really: &[Point; 2], virtually: &[Point; 2]) -> Vec<String> {
     };
     lines.push(near("the fleet's throughput", really[1].all, virtually[1].all));
     lines.push(near("what the fleet gains", gain(really), gain(virtually)));
-    lines.extend(figures);
-    lines
+    (lines, figures).into()
 }
 
 /// What fails, and when: seconds, what, what happens. The leader dies first; then a lender with others' records
@@ -192,14 +186,12 @@ pub async fn faults(options: FaultOptions, say: fn(&str)) -> anyhow::Result<Find
     let played = play::play(&world, Path::new(""), None, say).await?;
     let mut found = Findings { versions: versions(), ..Findings::default() };
     found.broken.extend(played.broken.iter().cloned());
-    let (lines, broken) = told(&played);
-    found.lines.extend(lines);
-    found.broken.extend(broken);
+    found.add(told(&played));
     Ok(found)
 }
 
 /// What a run with faults showed, and what is broken.
-fn told(played: &Played) -> (Vec<String>, Vec<String>) {
+fn told(played: &Played) -> Findings {
     let (mut lines, mut broken, mut figures) = (Vec::new(), Vec::new(), Vec::new());
     match take_over(&played.said, FAULTS[0].0) {
         Some((led, found)) => {
@@ -227,8 +219,7 @@ fn told(played: &Played) -> (Vec<String>, Vec<String>) {
     figures.push(figure("fleet_faults_accepted", accepted as f64, "records"));
     figures.push(figure("fleet_faults_lost", lost as f64, "records"));
     figures.push(figure("fleet_faults_twice", twice as f64, "records"));
-    lines.extend(figures);
-    (lines, broken)
+    Findings { lines, figures, broken, ..Findings::default() }
 }
 
 /// Seconds from the kill until another orchestrator leads, and until the last of the nodes has found it.
@@ -291,8 +282,9 @@ mod tests {
     #[test]
     fn what_is_far_from_the_simulation_is_named() {
         let point = |all| Point { all, p99: [0.1; 3], lender_p99: 0.06 };
-        let lines = compared(&[point(3000.0), point(4000.0)], &[point(3000.0), point(5600.0)]);
-        assert_eq!(lines.iter().filter(|line| line.starts_with("MISSES")).count(), 2, "{lines:#?}");
-        assert!(lines.contains(&"FIGURE fleet_fleet_all_over_simulated 0.714 1".to_owned()));
+        let found = compared(&[point(3000.0), point(4000.0)], &[point(3000.0), point(5600.0)]);
+        let missed = found.lines.iter().filter(|line| line.starts_with("MISSES"));
+        assert_eq!(missed.count(), 2, "{found:#?}");
+        assert_eq!(found.value("fleet_fleet_all_over_simulated"), Some(0.714));
     }
 }

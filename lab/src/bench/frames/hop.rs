@@ -23,13 +23,12 @@ use super::nodes::Who;
 use super::rig::{Keys, camera};
 use super::rival::{self, PAYLOAD_MAX, Place};
 use super::score::{Fate, Score};
-use crate::bench::figure;
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::usage::on_processor;
 use crate::progress::Progress;
-use crate::report::Findings;
+use crate::report::{Figure, Findings, figure};
 use crate::rig::versions::Program;
 use crate::rig::{CONNECT, tidegate_program};
 
@@ -88,9 +87,11 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     }
     drop(progress);
     let mut lines = vec![format!("frames: {}, {:.0} bytes", film.source, film.mean())];
-    lines.extend(report(&scores));
+    let (rows, figures) = report(&scores);
+    lines.extend(rows);
     let versions = Program::all_with_versions(&[Program::Tidegate, Program::Nats]);
-    Ok(Findings { lines, versions: versions.into_iter().collect(), ..Findings::default() })
+    let versions = versions.into_iter().collect();
+    Ok(Findings { lines, figures, versions, ..Findings::default() })
 }
 
 /// Both servers, and how to reach them.
@@ -197,7 +198,7 @@ impl Stage {
     }
 }
 
-fn report(scores: &BTreeMap<Turn, (Score, Duration)>) -> Vec<String> {
+fn report(scores: &BTreeMap<Turn, (Score, Duration)>) -> (Vec<String>, Vec<Figure>) {
     let mut lines = vec![format!(
         "{:<10} {:>11} {:>9} {:>9} {:>9} {:>9} {:>14}",
         "", "subscribers", "p50 ms", "p95 ms", "p99 ms", "came", "CPU ms a frame"
@@ -234,6 +235,5 @@ fn report(scores: &BTreeMap<Turn, (Score, Duration)>) -> Vec<String> {
         figures.push(figure(&name("p50"), ratio(0.5), "1"));
         figures.push(figure(&name("p95"), ratio(0.95), "1"));
     }
-    lines.extend(figures);
-    lines
+    (lines, figures)
 }

@@ -168,9 +168,11 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
             judge.name()
         )
     }));
-    lines.extend(table::lines(&scores, &film)?);
-    let versions = Program::all_with_versions(&[Program::Tidegate, Program::Nats]);
-    Ok(Findings { lines, versions: versions.into_iter().collect(), ..Findings::default() })
+    let mut found = Findings::from(lines);
+    found.add(table::findings(&scores, &film)?);
+    found.versions =
+        Program::all_with_versions(&[Program::Tidegate, Program::Nats]).into_iter().collect();
+    Ok(found)
 }
 
 /// The channel and all that stands at its ends.

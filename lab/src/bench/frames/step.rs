@@ -22,7 +22,7 @@ use super::client::{self, Schedule, Watching, all_ready, now_ns, ns_of, on, slee
 use super::film::{CLIP, Film};
 use super::rig::{Rig, camera};
 use super::score::{Fate, Score, returned, settled};
-use crate::bench::{figure, median};
+use crate::bench::median;
 use crate::link::{Change, Options as Way, Profile, Service};
 use crate::net::namespace::{Link, Side};
 use crate::net::pump;
@@ -30,7 +30,7 @@ use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::watch::Watch;
 use crate::progress::Progress;
-use crate::report::Findings;
+use crate::report::{Figure, Findings, figure};
 use crate::rig::versions::Program;
 
 /// Bits a second, high and low.
@@ -108,9 +108,8 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     }
     drop(progress);
     lines.extend(rows);
-    lines.extend(figures);
     let versions = Program::all_with_versions(&[Program::Tidegate]).into_iter().collect();
-    Ok(Findings { lines, versions, ..Findings::default() })
+    Ok(Findings { lines, figures, versions, ..Findings::default() })
 }
 
 async fn play(options: &Options, per_second: u64, film: &Arc<Film>) -> anyhow::Result<Outcome> {
@@ -167,7 +166,7 @@ fn report(
     target: f64,
     outcome: &Outcome,
     rows: &mut Vec<String>,
-    figures: &mut Vec<String>,
+    figures: &mut Vec<Figure>,
 ) -> anyhow::Result<()> {
     let bound = Duration::from_millis(BOUND_MS.into());
     let ladder = tidegate::frames::load_ladder(None, false)?.ladder;

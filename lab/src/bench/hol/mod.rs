@@ -11,6 +11,8 @@ use tokio::time::Instant;
 
 use self::verdict::Outcomes;
 use super::contestants::{Contestant, Destination, NodeRig};
+use clap::Args;
+
 use crate::load::{Book, Payload, Publish, Stream};
 use crate::net::NetError;
 use crate::net::namespace::{Limit, Link, Side};
@@ -20,22 +22,26 @@ use crate::progress::Progress;
 use crate::report::Findings;
 
 /// What to run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// Who, in this order; several runs are interleaved.
-    pub contestants: Vec<Contestant>,
-    /// How long the load is on, in seconds.
+    /// How long the load is on
+    #[arg(long, default_value_t = 30)]
     pub seconds: u32,
-    /// How long to wait afterwards for what still waits, in seconds.
+    /// How long to wait afterwards for what still waits, in seconds
+    #[arg(long, default_value_t = 60)]
     pub drain: u32,
-    /// How often each contestant runs; figures are medians.
+    /// Runs of each, in turn; figures are medians
+    #[arg(long, default_value_t = 1)]
     pub runs: u32,
+    /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge,
+    /// mosquitto-forwarder, nats-leaf, nats-stream, zenoh
+    #[arg(long, value_parser = contestant)]
+    pub only: Vec<Contestant>,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Options { contestants: contestants(), seconds: 30, drain: 60, runs: 1 }
-    }
+fn contestant(name: &str) -> Result<Contestant, String> {
+    let found = contestants().into_iter().find(|one| one.name() == name);
+    found.ok_or_else(|| format!("no contestant is called {name}"))
 }
 
 /// Who can take part.
@@ -108,10 +114,11 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     let mut skipped = Vec::new();
     let mut outcomes = Outcomes::new();
     let runs = options.runs.max(1);
-    let progress = Progress::new("hol", options.contestants.len() * runs as usize);
+    let contestants = if options.only.is_empty() { contestants() } else { options.only.clone() };
+    let progress = Progress::new("hol", contestants.len() * runs as usize);
     let expected = Duration::from_secs((options.seconds + options.seconds / 2).into());
     for run in 1..=runs {
-        for contestant in &options.contestants {
+        for contestant in &contestants {
             let name = contestant.name();
             progress.step(&format!("{name}, run {run} of {runs}"), Some(expected));
             match run_one(contestant, &options).await {
@@ -127,7 +134,7 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     }
     drop(progress);
     skipped.dedup();
-    let mut found = verdict::findings(&options.contestants, &outcomes);
+    let mut found = verdict::findings(&contestants, &outcomes);
     found.lines.splice(0..0, skipped);
     Ok(found)
 }

@@ -15,7 +15,6 @@ use tokio::time::Instant;
 
 pub use self::contestant::Contestant;
 use self::faults::Survivors;
-use super::figure;
 use crate::load::{Account, Book, Insist, Job};
 use crate::net::NetError;
 use crate::net::namespace::{Link, Side};
@@ -23,7 +22,7 @@ use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
-use crate::report::Findings;
+use crate::report::{Figure, Findings, figure};
 use crate::rig;
 use crate::rig::brokers::lab;
 
@@ -98,8 +97,7 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
             },
         }
     }
-    table.append(&mut figures);
-    found.lines = table;
+    (found.lines, found.figures) = (table, figures);
     Ok(found)
 }
 
@@ -190,7 +188,7 @@ impl Outcome {
         )
     }
 
-    fn figures(&self, contestant: Contestant) -> Vec<String> {
+    fn figures(&self, contestant: Contestant) -> Vec<Figure> {
         let name = |what: &str| format!("kill9_{}_{what}", contestant.name());
         let records = |what: &str, value: u64| figure(&name(what), value as f64, "records");
         vec![

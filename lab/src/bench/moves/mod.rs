@@ -20,10 +20,11 @@ use tidegate_testbed::free_address;
 
 use self::client::{Arrival, Publisher, Subscriber, Version};
 use super::ingest::server::Server;
-use super::{figure, median};
+use super::median;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
+use crate::report::{Findings, figure};
 
 /// Before the first move and after the last one.
 const AROUND: Duration = Duration::from_secs(1);
@@ -52,11 +53,11 @@ pub struct Options {
     pub durable: bool,
 }
 
-/// Runs the benchmark; returns its table and figures as lines.
+/// Runs the benchmark; returns what was found.
 ///
 /// # Errors
 /// A process that does not start or a connection that breaks.
-pub fn run(options: &Options, tidegate: &Path) -> io::Result<Vec<String>> {
+pub fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
     let scratch = Scratch::new().map_err(io::Error::other)?;
     let mut addresses = Vec::new();
@@ -178,7 +179,7 @@ fn report(
     books: &[Vec<Arrival>],
     moves: &[(Duration, Duration)],
     followed: u64,
-) -> Vec<String> {
+) -> Findings {
     let mut lines = vec![format!(
         "{} records by 2 publishers at {}/s, {} moves, {} us a record, {}; MQTT 5 followed {followed} references",
         counts.iter().sum::<u64>(),
@@ -226,8 +227,7 @@ fn report(
         "goal: 0 lost, 0 repeated, in order, pause of at most 200 ms: {}",
         if is_met { "met" } else { "missed" }
     ));
-    lines.append(&mut figures);
-    lines
+    (lines, figures).into()
 }
 
 #[cfg(test)]

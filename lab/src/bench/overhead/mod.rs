@@ -18,7 +18,7 @@ use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::usage::{on_processor, resident_kib};
 use crate::progress::Progress;
-use crate::report::{Findings, figure};
+use crate::report::{Figure, Findings, figure};
 
 /// Connections that the records come over.
 const PUBLISHERS: u32 = 100;
@@ -108,7 +108,6 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
         "{:>9} {:<26}{:<14}{:>10}{:>14}{:>12}{:>12}",
         "records/s", "", "component", "CPU", "a record", "resident", "at most"
     ));
-    let mut figures = Vec::new();
     for &rate in &options.rates {
         let mut all: Vec<Vec<Run>> = vec![Vec::new(); contestants.len()];
         for _ in 0..runs {
@@ -136,12 +135,9 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
         }
         for (contestant, runs) in contestants.iter().zip(&all).filter(|(_, runs)| !runs.is_empty())
         {
-            let (lines, some) = told(contestant.name(), rate, runs);
-            found.lines.extend(lines);
-            figures.extend(some);
+            found.add(told(contestant.name(), rate, runs));
         }
     }
-    found.lines.append(&mut figures);
     Ok(found)
 }
 
@@ -199,7 +195,7 @@ async fn count(components: &[(&'static str, u32)], counted: Duration) -> anyhow:
 }
 
 /// A line and the figures of each component, and of all together where there are several.
-fn told(name: &str, rate: u32, runs: &[Run]) -> (Vec<String>, Vec<String>) {
+fn told(name: &str, rate: u32, runs: &[Run]) -> (Vec<String>, Vec<Figure>) {
     let (mut lines, mut figures) = (Vec::new(), Vec::new());
     let mut add = |component: &str, of: &dyn Fn(&[Used]) -> [f64; 3]| {
         let values: Vec<[f64; 3]> = runs.iter().map(|run| of(&run.used)).collect();
@@ -266,7 +262,8 @@ mod tests {
             "FIGURE overhead_mosquitto_forwarder_together_1000_cpu 5 %",
             "FIGURE overhead_mosquitto_forwarder_together_1000_resident_most 18 MiB",
         ] {
-            assert!(figures.iter().any(|line| line == expected), "{expected}: {figures:#?}");
+            let is_there = figures.iter().any(|figure| figure.to_string() == expected);
+            assert!(is_there, "{expected}: {figures:#?}");
         }
     }
 }

@@ -19,6 +19,8 @@ use super::topics::{self, Answer, Load, Mode, Setup};
 use crate::load::Arrivals;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
+use crate::report::Findings;
+use crate::rig::versions::Program;
 
 /// Topics over their bounds that a plan may have: the promise.
 const MISSED_MAX: f64 = 0.02;
@@ -137,11 +139,11 @@ struct Bench<'a> {
     progress: Progress,
 }
 
-/// Plans, runs and counts. The lines to print, and what was broken.
+/// Plans, runs and counts. Returns what was found.
 ///
 /// # Errors
 /// A process that does not start, a connection that breaks, or a machine with one processor.
-pub fn run(options: &Options, tidegate: &Path) -> io::Result<(Vec<String>, Vec<String>)> {
+pub fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
     let topics = plans::draw(options);
     let planned = plans::all(&topics, options);
@@ -195,7 +197,7 @@ pub fn run(options: &Options, tidegate: &Path) -> io::Result<(Vec<String>, Vec<S
     verdict.say(format!(
         "{repeated} runs repeated: more than {share} % of theirs lived while a processor stood still"
     ));
-    Ok(verdict.parts())
+    Ok(verdict.findings(&[Program::Tidegate]))
 }
 
 /// A method's name in figures.

@@ -188,7 +188,7 @@ fn tell(connections: u32, contestants: &[Contestant], turns: &[Vec<Turn>], found
         }
         figures.push(figure(&format!("sidecar_{name}_{connections}_cpu"), cpu, "1"));
     }
-    found.lines.extend(figures);
+    found.figures.extend(figures);
 }
 
 #[cfg(test)]
@@ -208,7 +208,7 @@ mod tests {
             "FIGURE sidecar_script_over_envoy_100_p90 0.5 1",
             "FIGURE sidecar_script_over_envoy_100_cpu 0.25 1",
         ] {
-            assert!(found.lines.iter().any(|line| line == wanted), "{wanted}: {:#?}", found.lines);
+            assert!(found.printed().iter().any(|line| line == wanted), "{wanted}: {found:#?}");
         }
     }
 }

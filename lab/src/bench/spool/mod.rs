@@ -15,11 +15,12 @@ use anyhow::Context;
 use clap::ValueEnum;
 
 use self::disk::Written;
-use super::{figure, median};
+use super::median;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::usage::resident_kib;
 use crate::progress::Progress;
+use crate::report::{Figure, Findings, figure};
 
 /// Payload of every record.
 const SIZE: usize = 256;
@@ -79,19 +80,19 @@ impl Contestant {
 ///
 /// # Errors
 /// The disk or a store says no.
-pub async fn run(options: &Options) -> anyhow::Result<Vec<String>> {
+pub async fn run(options: &Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     let scratch = Scratch::new()?;
     let root = options.directory.clone().unwrap_or_else(|| scratch.path().to_owned());
     let root = root.join(format!("tidegate-spool-{}", std::process::id()));
     let result = measure(options, &root).await;
     let cleared = std::fs::remove_dir_all(&root);
-    let lines = result?;
+    let found = result?;
     cleared.with_context(|| format!("removing {}", root.display()))?;
-    Ok(lines)
+    Ok(found)
 }
 
-async fn measure(options: &Options, root: &Path) -> anyhow::Result<Vec<String>> {
+async fn measure(options: &Options, root: &Path) -> anyhow::Result<Findings> {
     std::fs::create_dir_all(root)?;
     let mut table = vec![format!(
         "durable records of {SIZE} B a second, each measurement in a process of its own; ratios to the plain\n\
@@ -135,8 +136,7 @@ async fn measure(options: &Options, root: &Path) -> anyhow::Result<Vec<String>> 
         }
         rows(Contestant::Plain, group, &itself, &mut table, &mut figures);
     }
-    table.append(&mut figures);
-    Ok(table)
+    Ok((table, figures).into())
 }
 
 /// A line and figures of a contestant, from its measurements, each behind one of the plain file.
@@ -145,7 +145,7 @@ fn rows(
     group: usize,
     pairs: &[[Run; 2]],
     table: &mut Vec<String>,
-    figures: &mut Vec<String>,
+    figures: &mut Vec<Figure>,
 ) {
     let of = |field: fn(&[Run; 2]) -> f64| median(pairs.iter().map(field).collect());
     let (name, rate) = (contestant.name(), of(|[_, own]| own.rate));

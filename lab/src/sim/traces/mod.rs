@@ -22,8 +22,8 @@ use super::scenario::{
 };
 use super::world::World;
 use super::{parallel, report};
-use crate::bench::figure;
 use crate::link::{Options, Service, trace};
+use crate::report::{Findings, figure};
 
 /// Where the recordings are, inside the folder of data.
 pub(crate) const FOLDER: &str = "net/mahimahi";
@@ -213,9 +213,9 @@ pub(crate) fn absent(data: &Path) -> String {
 ///
 /// # Errors
 /// A recording that is none, or a broken promise.
-pub(super) fn run(data: &Path, seed: u64, laws: &[LawName]) -> anyhow::Result<Vec<String>> {
+pub(super) fn run(data: &Path, seed: u64, laws: &[LawName]) -> anyhow::Result<Findings> {
     let Some(traces) = traces(data)? else {
-        return Ok(vec![absent(data)]);
+        return Ok(vec![absent(data)].into());
     };
     let others = [Sender::Oracle, Sender::Known, Sender::Native, Sender::Law(LawName::Bbr)];
     let own = laws.iter().filter(|law| **law != LawName::Bbr && **law != LawName::Known);
@@ -254,8 +254,7 @@ pub(super) fn run(data: &Path, seed: u64, laws: &[LawName]) -> anyhow::Result<Ve
             ));
         }
     }
-    lines.extend(figures);
-    Ok(lines)
+    Ok((lines, figures).into())
 }
 
 #[cfg(test)]
@@ -290,7 +289,7 @@ mod tests {
 
     #[test]
     fn absent_recordings_are_told() {
-        let lines = run(Path::new("no/such/folder"), 1, &[LawName::Tide]).unwrap();
+        let lines = run(Path::new("no/such/folder"), 1, &[LawName::Tide]).unwrap().lines;
         assert!(lines[0].starts_with("skipped: needs no/such/folder/net/mahimahi"), "{lines:?}");
     }
 }
