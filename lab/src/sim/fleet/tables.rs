@@ -2,7 +2,7 @@
 //! Source: papers/janus.txt, §VII (Fig. 5, 6 and 7, Tables IV and V).
 //!
 //! One busy node and three idle ones. The paper's loads have no sizes, and no one size fits its tables: so
-//! there are two modes, never in one table (`docs/LAB.md`).
+//! there are two modes, never in one table (`docs/LAB-FIGURES.md`).
 
 mod case;
 mod measure;
