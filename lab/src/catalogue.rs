@@ -14,12 +14,11 @@ use crate::sim::SCENARIOS;
 
 /// Something that not every machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub(crate) enum Need {
     /// Links between network namespaces: root and iproute2.
     Links,
     /// Links that are emulated in user space: also TUN devices.
     Wires,
-    /// A program.
     Program(Program),
     /// A file or folder, and how to get it.
     File(&'static str, &'static str),
@@ -131,13 +130,13 @@ fn needs(name: &str) -> Vec<Need> {
 
 /// Why a command cannot run here: a line `needs ..`. Folders of data are not looked for: a command is told by `--data`
 /// where they are.
-pub fn obstacle(name: &str) -> Option<String> {
+pub(crate) fn obstacle(name: &str) -> Option<String> {
     let needs = needs(name).into_iter().filter(|need| !matches!(need, Data(_)));
     needs.into_iter().find_map(|need| need.missing(Path::new("")))
 }
 
 /// The same with the folder of data.
-pub fn obstacle_with(name: &str, data: &Path) -> Option<String> {
+pub(crate) fn obstacle_with(name: &str, data: &Path) -> Option<String> {
     needs(name).into_iter().find_map(|need| need.missing(data))
 }
 
@@ -189,7 +188,7 @@ fn name_of(command: &str) -> String {
 ///
 /// # Errors
 /// A result or a line of the history that is none of ours.
-pub fn list(archive: &Archive, data: &Path) -> anyhow::Result<Vec<String>> {
+pub(crate) fn list(archive: &Archive, data: &Path) -> anyhow::Result<Vec<String>> {
     let here = Machine::this();
     let history = Archive::history(Path::new(HISTORY))?;
     let own = history.into_iter().filter(|run| run.machine.is_like(&here));

@@ -38,7 +38,7 @@ Examples:
   lab net run FILE.toml          any program on emulated links
   lab report                     a page with tables and plots of what was run"
 )]
-pub struct Cli {
+pub(crate) struct Cli {
     /// Folder where runs are kept as JSON; `results` in cargo's target folder otherwise
     #[arg(long, global = true, value_name = "FOLDER")]
     results: Option<PathBuf>,

@@ -15,9 +15,8 @@ use crate::net::scratch::Scratch;
 use crate::progress::Progress;
 use crate::report::{Archive, Figure, Findings, figure};
 
-/// What to compare.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// The first program: `tidegate` or `lab`, of any build
     a: PathBuf,
     /// The second one; ratios are the second over the first
@@ -60,7 +59,7 @@ type Values = BTreeMap<String, (String, [Vec<f64>; 2])>;
 ///
 /// # Errors
 /// A program that is not there or does not run the command.
-pub fn run(options: &Options) -> anyhow::Result<Findings> {
+pub(crate) fn run(options: &Options) -> anyhow::Result<Findings> {
     let contestants = [Contestant::new("A", &options.a)?, Contestant::new("B", &options.b)?];
     let words = words(&options.command);
     let progress = Progress::new("compare", 2 * options.runs as usize);

@@ -1,22 +1,22 @@
 //! Evaluates Tidegate: load, links in network namespaces, rivals on the same wires.
 
-pub mod bench;
-pub mod catalogue;
+mod bench;
+mod catalogue;
 pub mod cli;
-pub mod compare;
-pub mod demo;
-pub mod janus;
+mod compare;
+mod demo;
+mod janus;
 pub mod link;
-pub mod load;
-pub mod net;
-pub mod play;
-pub mod progress;
+mod load;
+mod net;
+mod play;
+mod progress;
 pub mod query;
-pub mod recorded;
+mod recorded;
 pub mod report;
-pub mod rig;
+mod rig;
 pub mod sim;
-pub mod verify;
+mod verify;
 pub mod world;
 
 /// Says a line to people.

@@ -16,9 +16,8 @@ use crate::report::{Archive, Figure, Findings, Kept, Target, figure};
 
 const FILE: &str = include_str!("../verify.toml");
 
-/// What to verify.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Short runs: at most 20 minutes in all on two cores
     #[arg(long)]
     short: bool,
@@ -89,10 +88,7 @@ enum Outcome {
 }
 
 /// Runs them, one after the other; results of each are kept in the archive as if it had been run by itself.
-///
-/// # Errors
-/// Nothing suits `--only`, or a process cannot be started.
-pub fn run(options: &Options, results: &Path) -> anyhow::Result<Findings> {
+pub(crate) fn run(options: &Options, results: &Path) -> anyhow::Result<Findings> {
     let entries = read()?;
     let is_wanted = |entry: &&Entry| {
         let words = entry.words(options.short);

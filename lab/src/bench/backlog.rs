@@ -44,7 +44,6 @@ const OLD_PER_SECOND: u32 = 4_000;
 const LIVE: (usize, f64) = (200, 20.0);
 /// Live bulk: 160 % of the link.
 const BULK: (usize, f64) = (16_000, 500.0);
-/// Bounds on residence.
 const STREAMS: &str = "[[stream]]\ntopics = [\"live\"]\nlatency = \"50ms\"\n\
                        [[stream]]\ntopics = [\"#\"]\nlatency = \"5s\"\n";
 /// How long answers and records may take that are due at the end of the load.
@@ -52,22 +51,21 @@ const LATE: Duration = Duration::from_secs(5);
 /// Time for all of the backlog over the fast link, by the gibibyte.
 const DRAIN: Duration = Duration::from_secs(120);
 
-/// What to run.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Payload in the log
     #[arg(long, default_value = "1GiB")]
-    pub size: Amount,
+    pub(crate) size: Amount,
     /// For how long live records are measured, in seconds
     #[arg(long, default_value_t = 30)]
-    pub seconds: u32,
+    pub(crate) seconds: u32,
 }
 
 /// Runs it and returns what was found; an acknowledged record that does not arrive breaks the run.
 ///
 /// # Errors
 /// Links cannot be emulated here, or a program is missing or does not work.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     let progress = Progress::new("backlog", 3);
     let expected = Some(Duration::from_secs(u64::from(options.seconds) + 20));

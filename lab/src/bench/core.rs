@@ -33,20 +33,16 @@ const STANDING: usize = 10_000;
 /// Records that are sent and unconfirmed at any time.
 const UNCONFIRMED: usize = 1_024;
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Records in one input (may be given again)
     #[arg(long, default_values_t = [1, 64])]
-    pub batch: Vec<usize>,
+    pub(crate) batch: Vec<usize>,
 }
 
 /// Runs it for each batch size and returns figures: the median, the least and the most of
 /// several runs, in turn.
-///
-/// # Errors
-/// Processors cannot be kept awake.
-pub fn run(options: &Options) -> Result<Findings, NetError> {
+pub(crate) fn run(options: &Options) -> Result<Findings, NetError> {
     let batches = &options.batch;
     let _awake = Spinners::start()?;
     let progress = Progress::new("core", RUNS * batches.len());

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::load::mqtt::Version;
 use crate::load::{Account, Book, Consume, Insist, Job, Source};
-use crate::net::NetError;
+use crate::net;
 use crate::net::namespace::{Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
@@ -38,7 +38,7 @@ const LIVES: std::ops::Range<u32> = 1500..4000;
 
 /// Where the node's records go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// The node's own files, on the disk that is cut.
     Sink,
     /// Mosquitto in the cloud.
@@ -47,9 +47,8 @@ pub enum Output {
     Amqp,
 }
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Where records go (may be given again); all of them if left out
     #[arg(long, value_enum)]
     only: Vec<Output>,
@@ -68,7 +67,7 @@ pub struct Options {
 ///
 /// # Errors
 /// Something cannot be started, or no file system can be mounted.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let mut found = Findings::default();
     found.lines.push(format!(
         "{:<6}{:>6}{:>10}{:>10}{:>8}{:>12}",
@@ -83,13 +82,10 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
         progress.step(name, Some(options.load() + DRAIN / 4));
         let outcome = match one(output, &options).await {
             Ok(outcome) => outcome,
-            Err(error) => match error.downcast_ref::<NetError>() {
-                Some(missing @ NetError::Missing { .. }) => {
-                    found.lines.push(format!("skipped: {name}: {missing}"));
-                    continue;
-                }
-                _ => return Err(error.context(name)),
-            },
+            Err(error) => {
+                found.lines.push(net::skipped(name, error)?);
+                continue;
+            }
         };
         let Outcome { accepted, arrived, lost, duplicates } = outcome;
         if lost > 0 {

@@ -35,21 +35,20 @@ const DETECTORS: [&str; 2] = ["coco_rep/yolox_nano.onnx", "FastestDet.onnx"];
 const EIGHTHS: [u8; 5] = [8, 6, 4, 3, 2];
 const SCRIPT: &str = "lab/detect/paper.py";
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Folder whose `vision` has frames and detectors
     #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// Python with the package's `onnx` extra (scripts/python.sh installs one)
     #[arg(long, value_name = "PROGRAM", default_value = "target/python/bin/python")]
-    pub python: PathBuf,
+    pub(crate) python: PathBuf,
     /// Where frames and measurements are; the paper's side is measured once, for it takes minutes
     #[arg(long, value_name = "FOLDER", default_value = "target/frames-ladder")]
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// Only what rungs cost
     #[arg(long)]
-    pub only_cost: bool,
+    pub(crate) only_cost: bool,
 }
 
 /// What the paper's knobs came to.
@@ -70,10 +69,7 @@ struct Setting {
 }
 
 /// Runs it and returns what was found.
-///
-/// # Errors
-/// A program that is there does not work.
-pub fn run(options: &Options) -> anyhow::Result<Findings> {
+pub(crate) fn run(options: &Options) -> anyhow::Result<Findings> {
     let vision = options.data.join("vision");
     for (needed, cure) in
         [(&vision, "frames and detectors"), (&options.python, "scripts/python.sh")]

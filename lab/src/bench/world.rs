@@ -11,10 +11,7 @@ use crate::world::{self, Records, World};
 const AGREES: f64 = 0.25;
 
 /// Plays the world of a file; answers with what it found, and with the checks that do not hold.
-///
-/// # Errors
-/// No world, or it cannot be brought up.
-pub async fn run(file: &Path, say: fn(&str)) -> anyhow::Result<Findings> {
+pub(crate) async fn run(file: &Path, say: fn(&str)) -> anyhow::Result<Findings> {
     let (world, folder) = World::read(file)?;
     let before = load_average();
     let played = play::play(&world, &folder, None, say).await?;

@@ -40,25 +40,24 @@ const LAST_WORDS: &str = "stopped: ";
 const STREAMS: &str = "[[stream]]\ntopics = [\"plant/valve\"]\nclass = \"ls\"\n\
     [[stream]]\ntopics = [\"city/#\"]\nclass = \"lt\"\nstrict_order = true\n";
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Folder of the sensor data; where it is absent, rows of the same sizes are generated
     #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// How long the load is on
     #[arg(long, default_value_t = 30)]
-    pub seconds: u32,
+    pub(crate) seconds: u32,
     /// How long to wait afterwards for what still waits, in seconds
     #[arg(long, default_value_t = 60)]
-    pub drain: u32,
+    pub(crate) drain: u32,
 }
 
 /// Runs the demo, telling how it goes, and returns what was found.
 ///
 /// # Errors
 /// Something cannot be started, or a record is not what, where or as often as it should be.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let sets = sets::load(&options.data)?;
     let rates = rates(&sets);
     introduce(&sets, &rates, &options);

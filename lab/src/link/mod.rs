@@ -102,19 +102,9 @@ pub enum Cause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<T> {
     /// It is there.
-    Arrived {
-        /// Since when.
-        at: Time,
-        /// The packet.
-        item: T,
-    },
+    Arrived { at: Time, item: T },
     /// It will never be.
-    Lost {
-        /// Why.
-        cause: Cause,
-        /// The packet.
-        item: T,
-    },
+    Lost { cause: Cause, item: T },
 }
 
 /// What has happened so far. `offered` is `arrived`, lost and what is under way.

@@ -16,7 +16,6 @@ pub enum TraceError {
         line: usize,
         /// What it should be.
         expected: &'static str,
-        /// What it is.
         text: String,
     },
     /// All numbers, but no recording.

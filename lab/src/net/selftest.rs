@@ -66,7 +66,7 @@ struct Measured {
 ///
 /// # Errors
 /// Links cannot be made here, or they are less exact than promised.
-pub async fn run(seconds: u32, say: fn(&str)) -> anyhow::Result<Findings> {
+pub(crate) async fn run(seconds: u32, say: fn(&str)) -> anyhow::Result<Findings> {
     let stop = StopOnDrop::default();
     let stopped = Arc::clone(&stop.0);
     let measured = tokio::task::spawn_blocking(move || {

@@ -136,7 +136,6 @@ impl Options {
         self.seed.unwrap_or(1)
     }
 
-    /// How many seeds.
     pub(super) fn runs(&self, usual: u64) -> u64 {
         self.seeds.unwrap_or(usual)
     }

@@ -28,7 +28,6 @@ pub(super) struct Lab {
     lost: i128,
     /// Promises that were broken.
     pub(super) broken: Vec<String>,
-    /// Virtual time.
     pub(super) simulated: Duration,
 }
 

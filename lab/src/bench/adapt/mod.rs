@@ -1,12 +1,12 @@
 //! BumbleBee's case studies (its section IV) with parts of the product, and its scripts where scripts run.
 
 mod broker;
-pub mod browser;
-pub mod hostile;
+pub(crate) mod browser;
+pub(crate) mod hostile;
 mod http;
-pub mod paper;
-pub mod traffic;
-pub mod yahoo;
+pub(crate) mod paper;
+pub(crate) mod traffic;
+pub(crate) mod yahoo;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -30,21 +30,20 @@ const PAYLOAD: usize = 64;
 /// Between two looks of a paced publisher at the clock.
 const TICK: Duration = Duration::from_micros(500);
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Deliveries of each measurement of cost
     #[arg(long, default_value_t = 400_000)]
-    pub deliveries: u64,
+    pub(crate) deliveries: u64,
     /// Deliveries a second while delay is measured
     #[arg(long, default_value_t = 4_000)]
-    pub rate: u64,
+    pub(crate) rate: u64,
     /// How long delay is measured, in seconds
     #[arg(long, default_value_t = 3)]
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// Rounds; in each one everybody has a turn
     #[arg(long, default_value_t = 3)]
-    pub runs: usize,
+    pub(crate) runs: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +133,6 @@ const SHAPES: [Shape; 3] = [
 struct Turn {
     /// Deliveries for a second of CPU.
     per_second: f64,
-    /// Milliseconds.
     p99: f64,
     /// Part of the deliveries that came.
     arrived: f64,
@@ -144,7 +142,7 @@ struct Turn {
 ///
 /// # Errors
 /// A process that does not start or a connection that breaks.
-pub fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
+pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
     let mut contestants = vec![Contestant::Tidegate, Contestant::Mosquitto];
     let others = [

@@ -27,33 +27,29 @@ const NEAR: f64 = 0.15;
 /// A take-over takes at most this, seconds.
 const TAKE_OVER: f64 = 3.0;
 
-/// What to run.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// How long is measured, after 10 s of warm-up
     #[arg(long, default_value_t = 60)]
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// Of arrivals and links
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// What to run where things fail.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct FaultOptions {
+pub(crate) struct FaultOptions {
     /// Of links
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Records a second of the busy node's bulk: more than its uplink carries, less than all do
     #[arg(long, default_value_t = 3500)]
-    pub bulk: u32,
+    pub(crate) bulk: u32,
 }
 
 /// Runs the fleet and the same nodes alone, and tells both beside the simulation.
-///
-/// # Errors
-/// It cannot be brought up.
-pub async fn run(options: Options, say: fn(&str)) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options, say: fn(&str)) -> anyhow::Result<Findings> {
     let Options { seconds, seed } = options;
     let progress = Progress::new("fleet", 3);
     progress.step("in virtual time", None);
@@ -163,10 +159,7 @@ const FAULTS: [(u64, &str, &str, &str); 10] = [
 ];
 
 /// Runs the fleet through its faults.
-///
-/// # Errors
-/// It cannot be brought up.
-pub async fn faults(options: FaultOptions, say: fn(&str)) -> anyhow::Result<Findings> {
+pub(crate) async fn faults(options: FaultOptions, say: fn(&str)) -> anyhow::Result<Findings> {
     const LENGTH: u64 = 95;
     let mut more = String::new();
     for (at, kind, name, change) in FAULTS {

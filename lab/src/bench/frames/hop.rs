@@ -42,18 +42,17 @@ const DRAIN_NS: u64 = SECOND_NS / 2;
 /// The bound that subscribers ask for: nothing is given up for it.
 const BOUND_MS: u32 = 10_000;
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// How long each turn is counted, in seconds
     #[arg(long, default_value_t = 5)]
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// Turns of each, interleaved
     #[arg(long, default_value_t = 3)]
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// Bytes of a frame, at least
     #[arg(long, default_value_t = 1_000_000)]
-    pub bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 /// Who, and to how many.
@@ -63,7 +62,7 @@ type Turn = (usize, Who);
 ///
 /// # Errors
 /// NATS is not installed, or a process or client fails.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     let scratch = Scratch::new()?;
     let film = Arc::new(Film::of_size(options.bytes));

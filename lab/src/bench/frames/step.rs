@@ -49,21 +49,20 @@ const STILL_NS: u64 = 15_000_000;
 /// How long before a fall or a rise, and after it, no standstill may be.
 const CALM_NS: (u64, u64) = (SECOND_NS / 2, 2 * SECOND_NS);
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Folder of the clips, above vision/clips; a picture is made where it is absent
     #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// How long the channel stays low, and high, in seconds
     #[arg(long, default_value_t = 6)]
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// How often it falls and rises, at each rate of frames; figures are medians
     #[arg(long, default_value_t = 6)]
-    pub steps: u64,
+    pub(crate) steps: u64,
     /// Accuracy that the subscriber asks for; what fits goes where it cannot be kept
     #[arg(long, default_value_t = 0.9)]
-    pub accuracy: f64,
+    pub(crate) accuracy: f64,
 }
 
 /// What one rate of frames showed.
@@ -89,7 +88,7 @@ impl Outcome {
 ///
 /// # Errors
 /// Links cannot be made here, or a process or client fails.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     let scratch = Scratch::new()?;
     let film = Arc::new(Film::load(&options.data, CLIP, scratch.path()));

@@ -20,7 +20,6 @@ const LOSS: f64 = 0.03;
 const SAMPLE: usize = 8;
 
 impl Who {
-    /// As in figures.
     pub(super) fn name(self) -> &'static str {
         match self {
             Who::Tidegate => "tidegate",

@@ -14,29 +14,28 @@ use super::contestants::{Contestant, Destination, NodeRig};
 use clap::Args;
 
 use crate::load::{Book, Payload, Publish, Stream};
-use crate::net::NetError;
+use crate::net;
 use crate::net::namespace::{Limit, Link, Side};
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::Findings;
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// How long the load is on
     #[arg(long, default_value_t = 30)]
-    pub seconds: u32,
+    pub(crate) seconds: u32,
     /// How long to wait afterwards for what still waits, in seconds
     #[arg(long, default_value_t = 60)]
-    pub drain: u32,
+    pub(crate) drain: u32,
     /// Runs of each, in turn; figures are medians
     #[arg(long, default_value_t = 1)]
-    pub runs: u32,
+    pub(crate) runs: u32,
     /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge,
     /// mosquitto-forwarder, nats-leaf, nats-stream, zenoh
     #[arg(long, value_parser = contestant)]
-    pub only: Vec<Contestant>,
+    pub(crate) only: Vec<Contestant>,
 }
 
 fn contestant(name: &str) -> Result<Contestant, String> {
@@ -45,7 +44,7 @@ fn contestant(name: &str) -> Result<Contestant, String> {
 }
 
 /// Who can take part.
-pub fn contestants() -> Vec<Contestant> {
+pub(crate) fn contestants() -> Vec<Contestant> {
     let node = |name, scheduler| {
         let to = Destination::RabbitMq;
         Contestant::Tidegate(NodeRig { name, scheduler, has_log: false, to, streams: STREAMS })
@@ -68,7 +67,6 @@ const OURS: &str = "tidegate";
 const STREAMS: &str = "[[stream]]\ntopics = [\"plant/alarm\"]\nlatency = \"50ms\"\n\
                        [[stream]]\ntopics = [\"plant/bulk\"]\nlatency = \"1s\"\n";
 
-/// Small and rare.
 const ALARM: Load = Load { name: "alarm", size: 200, per_second: 5, is_urgent: true };
 /// 160 % of the link by itself.
 const BULK: Load = Load { name: "bulk", size: 20_000, per_second: 20, is_urgent: false };
@@ -77,7 +75,6 @@ const BULK: Load = Load { name: "bulk", size: 20_000, per_second: 20, is_urgent:
 #[derive(Clone, Copy, Debug)]
 struct Load {
     name: &'static str,
-    /// Payload bytes.
     size: usize,
     per_second: u32,
     is_urgent: bool,
@@ -109,7 +106,7 @@ struct Outcome {
 /// # Errors
 /// Links cannot be made here, or a contestant that is there does not work. A contestant whose program is
 /// missing is left out and says so.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     let mut skipped = Vec::new();
     let mut outcomes = Outcomes::new();
@@ -123,12 +120,7 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
             progress.step(&format!("{name}, run {run} of {runs}"), Some(expected));
             match run_one(contestant, &options).await {
                 Ok(outcome) => outcomes.entry(name).or_default().push(outcome),
-                Err(error) => match error.downcast_ref::<NetError>() {
-                    Some(missing @ NetError::Missing { .. }) => {
-                        skipped.push(format!("skipped: {name}: {missing}"));
-                    }
-                    _ => return Err(error.context(name)),
-                },
+                Err(error) => skipped.push(net::skipped(name, error)?),
             }
         }
     }

@@ -198,9 +198,7 @@ fn ms(tally: &Tally, part: f64) -> f64 {
 }
 
 fn median(outcomes: &[Outcome], value: &dyn Fn(&Outcome) -> f64) -> f64 {
-    let mut values: Vec<f64> = outcomes.iter().map(value).collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    crate::bench::median(outcomes.iter().map(value).collect())
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ use crate::rig::versions::Program;
 /// Topics of one level: NATS has topics of its own below others.
 const FILTER: &str = "+";
 
-/// Who keeps records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeper {
     Tidegate,

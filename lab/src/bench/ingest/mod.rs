@@ -23,33 +23,31 @@ use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::{Findings, figure};
 
-/// Publishing connections.
 const PUBLISHERS: u64 = 4;
 /// Payload of every record.
 const PAYLOAD: [u8; 64] = [b'x'; 64];
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Records of each run
     #[arg(long, default_value_t = 200_000)]
-    pub records: u64,
+    pub(crate) records: u64,
     /// Runs of each, in turn; figures are medians
     #[arg(long, default_value_t = 3)]
-    pub runs: usize,
+    pub(crate) runs: usize,
     /// Idle connections for the memory of each; 0 leaves it out
     #[arg(long, default_value_t = 10_000)]
-    pub connections: usize,
+    pub(crate) connections: usize,
     /// The program `tidegate`
     #[arg(skip)]
-    pub tidegate: PathBuf,
+    pub(crate) tidegate: PathBuf,
 }
 
 /// Runs the benchmark; returns what was found.
 ///
 /// # Errors
 /// A process that does not start or a connection that breaks.
-pub fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
+pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let options = &Options { tidegate: tidegate.into(), ..options.clone() };
     let _awake = Spinners::start().map_err(io::Error::other)?;
     let steps = (4 * Contestant::ALL.len() + durable::Keeper::ALL.len()) * options.runs;

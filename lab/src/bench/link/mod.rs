@@ -18,6 +18,7 @@ use anyhow::Context;
 use clap::Args;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use super::median;
 use crate::link::Change;
 use crate::net::pump::Way;
 use crate::net::scratch::Scratch;
@@ -26,9 +27,9 @@ use crate::net::stage::Stage;
 use crate::report::{Figure, Findings, figure};
 use crate::world::World;
 
-pub use contestants::Contestant;
-pub use receive::{ReceiveRecords, Seen};
-pub use send::{SendRecords, Sent};
+pub(crate) use contestants::Contestant;
+pub(crate) use receive::{ReceiveRecords, Seen};
+pub(crate) use send::{SendRecords, Sent};
 
 use contestants::Rig;
 
@@ -36,18 +37,15 @@ use contestants::Rig;
 const PATHS: [&str; 3] = ["a", "b", "c"];
 /// Megabits, milliseconds one way, and bytes of the queue of each.
 const WAYS: [(u64, u64, u64); 3] = [(40, 70, 500), (40, 90, 500), (80, 130, 1000)];
-/// Streams of media.
 const STREAMS: u32 = 64;
-/// Largest record.
 const MOST: u32 = 64_000;
 /// Goodput that a start is timed to, in Mbit/s.
 const FAST: f64 = 90.0;
 /// How long what is under way may still take.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scenario {
+pub(crate) enum Scenario {
     /// Heavy loss: bulk, and media at 40 Mbit/s, with time and with a bound of 200 ms.
     Heavy,
     /// Light loss: the same without a bound.
@@ -58,18 +56,17 @@ pub enum Scenario {
     Death,
 }
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// How long each load is on
     #[arg(long, default_value_t = 25)]
-    pub seconds: u32,
+    pub(crate) seconds: u32,
     /// Runs of each, in turn; figures are medians
     #[arg(long, default_value_t = 1)]
-    pub runs: u32,
+    pub(crate) runs: u32,
     /// tidegate, mptcp-bbr, mptcp-cubic, tcp-bbr or tcp-cubic (may be given again); all of them if left out
     #[arg(long, value_parser = carrier)]
-    pub only: Vec<Contestant>,
+    pub(crate) only: Vec<Contestant>,
 }
 
 fn carrier(name: &str) -> Result<Contestant, String> {
@@ -167,7 +164,7 @@ struct Outcome {
 ///
 /// # Errors
 /// Links cannot be made here. A contestant that cannot run is left out and says so.
-pub async fn run(scenario: Scenario, options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(scenario: Scenario, options: Options) -> anyhow::Result<Findings> {
     let all = Contestant::ALL.to_vec();
     let contestants = if options.only.is_empty() { all } else { options.only };
     let _awake = Spinners::start()?;
@@ -304,9 +301,8 @@ fn figures(name: &str, contestant: Contestant, outcomes: &[Outcome]) -> Vec<Figu
     let name = format!("{name}_{}", contestant.name().replace('-', "_"));
     let mut lines = Vec::new();
     let mut add = |what: &str, unit: &str, value: &dyn Fn(&Outcome) -> f64| {
-        let mut values: Vec<f64> = outcomes.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        lines.push(figure(&format!("{name}_{what}"), values[values.len() / 2], unit));
+        let value = median(outcomes.iter().map(value).collect());
+        lines.push(figure(&format!("{name}_{what}"), value, unit));
     };
     add("goodput", "Mbit/s", &|outcome| mean(&megabits(outcome)));
     add("steady_goodput", "Mbit/s", &|outcome| {

@@ -37,18 +37,17 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// Certificates are good for a day.
 const DAYS: u64 = 1;
 
-/// What to run.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Nodes
     #[arg(long, default_value_t = 1000)]
-    pub nodes: usize,
+    pub(crate) nodes: usize,
     /// How long is counted, in seconds
     #[arg(long, default_value_t = 30)]
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// Of the nodes' loads
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// What came of it.
@@ -70,7 +69,7 @@ struct Showed {
 ///
 /// # Errors
 /// The process cannot be started, or not all nodes find it.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     raise_open_files();
     let scratch = Scratch::new()?;

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::contestants::{Contestant, Destination, NodeRig};
 use crate::bench::median;
 use crate::load::{Account, Book, Payload, Publish, Stream};
-use crate::net::NetError;
+use crate::net;
 use crate::net::namespace::Link;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
@@ -27,25 +27,24 @@ const KEEPS_UP: f64 = 0.95;
 /// From the load's begin until counting begins: buffers have their size then.
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Records a second (may be given again)
     #[arg(long = "rate", default_values_t = [1000, 5000])]
-    pub rates: Vec<u32>,
+    pub(crate) rates: Vec<u32>,
     /// Payload bytes
     #[arg(long, default_value_t = 256)]
-    pub size: usize,
+    pub(crate) size: usize,
     /// How long is counted, in seconds
     #[arg(long, default_value_t = 10)]
-    pub seconds: u32,
+    pub(crate) seconds: u32,
     /// Runs of each, in turn; figures are medians
     #[arg(long, default_value_t = 1)]
-    pub runs: u32,
+    pub(crate) runs: u32,
     /// Only this one (may be given again): tidegate-accepts, tidegate-sends, tidegate-keeps-and-sends,
     /// mosquitto-alone, mosquitto-bridge, mosquitto-forwarder
     #[arg(long, value_parser = contestant)]
-    pub only: Vec<Contestant>,
+    pub(crate) only: Vec<Contestant>,
 }
 
 fn contestant(name: &str) -> Result<Contestant, String> {
@@ -74,7 +73,6 @@ struct Run {
     lost: u64,
 }
 
-/// Who is measured.
 fn contestants() -> Vec<Contestant> {
     let node = |name, to, has_log| {
         Contestant::Tidegate(NodeRig { name, scheduler: "tidegate", has_log, to, streams: "" })
@@ -93,7 +91,7 @@ fn contestants() -> Vec<Contestant> {
 ///
 /// # Errors
 /// Links cannot be made here, or a contestant that is there does not work.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     let contestants = if options.only.is_empty() { contestants() } else { options.only.clone() };
     let runs = options.runs.max(1);
@@ -124,12 +122,7 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
                         }
                         all.push(run);
                     }
-                    Err(error) => match error.downcast_ref::<NetError>() {
-                        Some(missing @ NetError::Missing { .. }) => {
-                            found.lines.push(format!("skipped: {name}: {missing}"));
-                        }
-                        _ => return Err(error.context(name)),
-                    },
+                    Err(error) => found.lines.push(net::skipped(name, error)?),
                 }
             }
         }

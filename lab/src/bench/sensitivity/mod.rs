@@ -37,18 +37,17 @@ const STEPS: u32 = 5;
 /// Bound on p90 by which the largest rate is judged. The paper's is 1 s, for records that cost ten times as much.
 const BOUND_MS: f64 = 100.0;
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// How long each point is measured, in seconds
     #[arg(long, default_value_t = 1.0)]
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Rounds; in each one both modes have a turn at each point, and medians are printed
     #[arg(long, default_value_t = 1)]
-    pub runs: usize,
+    pub(crate) runs: usize,
     /// Of random arrivals
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 struct Bench<'a> {
@@ -63,7 +62,7 @@ struct Bench<'a> {
 ///
 /// # Errors
 /// A process that does not start or a connection that breaks.
-pub fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
+pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
     let rates = COSTS_MS.len() * RATES.len() * 2;
     let points = COSTS_MS.len() * SUBSCRIBERS.len() + BACKGROUNDS.len() + rates;

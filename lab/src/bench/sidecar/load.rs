@@ -16,12 +16,9 @@ use crate::load::{Arrivals, Share};
 /// Bytes of an answer's body: the page that the first measurement used.
 pub(in crate::bench) const BODY: usize = 612;
 
-/// What to send.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct Load {
-    /// To whom.
     pub(in crate::bench) to: SocketAddr,
-    /// Connections.
     pub(in crate::bench) connections: u32,
     /// Requests a second, over all connections.
     pub(in crate::bench) per_second: f64,
@@ -151,7 +148,6 @@ fn head_of(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
 }
 
-/// What `content-length` says.
 fn length_of(head: &[u8]) -> Option<usize> {
     let head = std::str::from_utf8(head).ok()?;
     let line = head.lines().find_map(|line| {

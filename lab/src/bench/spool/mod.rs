@@ -28,22 +28,19 @@ const SIZE: usize = 256;
 /// one gathers.
 const AHEAD: u64 = 2;
 
-/// What to run.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Where the files go: on the disk that is meant, so not on a tmpfs.
-    pub directory: Option<PathBuf>,
-    /// Group commits.
-    pub groups: Vec<usize>,
-    /// Each measurement's length.
-    pub time: Duration,
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) groups: Vec<usize>,
+    pub(crate) time: Duration,
     /// Measurements of each, in turn.
-    pub runs: usize,
+    pub(crate) runs: usize,
 }
 
 /// A way to make records safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Contestant {
+pub(crate) enum Contestant {
     /// The log alone, sealed: what the stores beside it are.
     Log,
     /// A whole node: records are offered, sealed, committed, acknowledged, delivered to a sink that
@@ -77,10 +74,7 @@ impl Contestant {
 }
 
 /// Runs the benchmark; returns its table and figures.
-///
-/// # Errors
-/// The disk or a store says no.
-pub async fn run(options: &Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: &Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     let scratch = Scratch::new()?;
     let root = options.directory.clone().unwrap_or_else(|| scratch.path().to_owned());
@@ -163,7 +157,6 @@ fn rows(
 /// What one measurement says.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// Records a second.
     rate: f64,
     /// Bytes that the disk wrote for each byte of payload.
     written: f64,
@@ -195,10 +188,7 @@ async fn apart(
 }
 
 /// One measurement in this process: records a second, and the most memory that it ever had, in MiB.
-///
-/// # Errors
-/// The disk or a store says no.
-pub async fn one(
+pub(crate) async fn one(
     contestant: Contestant,
     group: usize,
     time: Duration,

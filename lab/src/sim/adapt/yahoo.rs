@@ -25,9 +25,6 @@ const BASE: f64 = 200.0;
 const HELD: usize = 4;
 
 /// The lines to print, and what was broken.
-///
-/// # Errors
-/// Data that is none.
 pub(in crate::sim) fn run(data: &Path) -> anyhow::Result<Findings> {
     let Some(events) = Events::read(data)? else {
         return Ok(vec![Events::absent(data)].into());
@@ -51,7 +48,6 @@ pub(in crate::sim) fn run(data: &Path) -> anyhow::Result<Findings> {
     Ok(verdict.findings(&[]))
 }
 
-/// One run.
 fn play(plan: &Plan, events: &Events, script: Option<ScriptSpec>) -> anyhow::Result<Score> {
     let stream = Stream { name: "ad-events", side: Side::Request, to: 0 };
     let mut stage = Stage::new(script, &[stream], &[("worker", HELD)])?;

@@ -16,7 +16,6 @@ use tidegate_core::units::{Rate, Size, Time};
 
 use super::tally::Tally;
 
-/// One step.
 pub(super) const STEP: Duration = Duration::from_millis(10);
 /// Steps between two measurements.
 const MEASURE: u64 = 10;
@@ -106,7 +105,6 @@ pub(super) struct FluidNode {
     busy: f64,
 }
 
-/// Something under way.
 #[derive(Debug)]
 enum Mail {
     ToOrchestrator(OrchestratorInput),
@@ -124,7 +122,6 @@ pub(super) enum Uplinks {
     Shared(f64),
 }
 
-/// The world.
 #[derive(Debug)]
 pub(super) struct Fluid {
     pub(super) nodes: Vec<FluidNode>,

@@ -33,9 +33,6 @@ const RECORDED: [&str; 4] = [
 ];
 
 /// All of it; `recorded` is a folder of recorded uplinks.
-///
-/// # Errors
-/// A case that cannot be built.
 pub(in crate::sim) fn run(seed: u64, recorded: &Path) -> anyhow::Result<Findings> {
     let (mut lines, mut told) = (Vec::new(), Vec::new());
     let mut broken = Vec::new();
@@ -75,9 +72,6 @@ pub(crate) struct Point {
 }
 
 /// Link mode at 4G and 5,000 `lt` records/s, each node alone and as a fleet.
-///
-/// # Errors
-/// A case that cannot be built.
 pub(crate) fn four_g(seconds: f64, seed: u64) -> anyhow::Result<[Point; 2]> {
     let [_, network, _] = networks();
     let point = |system| {

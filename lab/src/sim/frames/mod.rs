@@ -22,14 +22,10 @@ use crate::report::{Figure, Findings, figure};
 use crate::sim::parallel;
 
 /// `lab sim frames-step`, with the ladder that the program brings.
-///
-/// # Errors
-/// None at present.
 pub(super) fn step(traces: bool) -> anyhow::Result<Findings> {
     Ok(step::run(&tidegate::frames::load_ladder(None, false)?.ladder, traces))
 }
 
-/// Frames a second.
 const RATES: [usize; 2] = [5, 15];
 /// What the feed-forward controller must reach of the oracle's frames in time, and of its accuracy.
 const TARGETS: (f64, f64) = (0.93, 0.86);
@@ -48,9 +44,6 @@ struct Row {
 }
 
 /// The lines to print.
-///
-/// # Errors
-/// A recording or a ladder that is none.
 pub(super) fn run(data: &Path, seed: u64) -> anyhow::Result<Findings> {
     let Some(ladder) = recordings::ladder(data)? else {
         return Ok(vec![recordings::absent(data)].into());

@@ -31,7 +31,6 @@ const QUEUE: u64 = 256_000;
 const OVERHEAD: u64 = 60;
 /// From capture to arrival.
 const BOUND: Duration = Duration::from_millis(100);
-/// Encoding a frame.
 const ENCODE: Duration = Duration::from_millis(12);
 /// Bytes of a piece of a frame.
 const PIECE: u64 = 8192;
@@ -72,7 +71,6 @@ struct Piece {
     expires: Time,
 }
 
-/// The world.
 struct World {
     now: Time,
     ends: [Link; 2],

@@ -97,7 +97,6 @@ fn table(
     lines
 }
 
-/// Runs the scenario.
 pub(in crate::sim) fn run(seeds: &Range<u64>) -> Findings {
     let (mut lines, mut figures) = (Vec::new(), Vec::new());
     let options = |schedule| LinkOptions { schedule, ..LinkOptions::new(1, 1) };

@@ -16,7 +16,6 @@ const KIBS: [u64; 3] = [128, 256, 512];
 /// Virtual time, and how much of it counts.
 const SPAN: (u64, usize) = (12, 9);
 
-/// Runs the scenario.
 pub(in crate::sim) fn run(seeds: Range<u64>) -> Findings {
     let mut table = Table::default();
     let cases =

@@ -11,7 +11,6 @@ use super::scene::{LIGHT, PATHS, PATIENT, world};
 use super::table::{NONE, Table, Target};
 use crate::report::Findings;
 
-/// Media, in Mbit/s.
 const MEDIA: f64 = 16.0;
 /// What a gap may be beyond a probe time-out and a way, in ms.
 const ALLOWANCE: f64 = 50.0;
@@ -22,7 +21,6 @@ fn probe_timeout(delay: f64) -> f64 {
     2.0 * delay * 9.0 / 8.0 + 5.0
 }
 
-/// Runs the scenario.
 pub(in crate::sim) fn run(seeds: Range<u64>) -> Findings {
     let mut table = Table::default();
     for (path, name) in ["A", "B", "C"].into_iter().enumerate() {

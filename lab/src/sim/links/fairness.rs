@@ -23,7 +23,6 @@ const SPAN: (u64, u64) = (20, 40);
 /// What the neighbour should have at least of the share that each of two has.
 const LEAST: f64 = 0.5;
 
-/// Which neighbour.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Cubic,
@@ -65,7 +64,6 @@ fn play(options: &LinkOptions, paths: usize, kind: Kind, seed: u64) -> (f64, f64
     (megabits(world.bytes - bytes), megabits(world.neighbours[0].delivered() - theirs))
 }
 
-/// Runs the scenario.
 pub(in crate::sim) fn run(seeds: Range<u64>) -> Findings {
     let mut table = Table::default();
     let fair = BOTTLENECK.0 as f64 / 2.0;

@@ -31,7 +31,6 @@ const FAST: f64 = 90.0;
 pub(super) struct Promise {
     pub(super) loss: [f64; 3],
     pub(super) goodput: f64,
-    /// Seconds to `FAST`.
     pub(super) start: Option<Target>,
     /// Longest time without a delivery, seconds.
     pub(super) stall: Option<Target>,
@@ -60,7 +59,6 @@ pub(super) fn latency(world: &World, since: Time, percent: f64) -> f64 {
     percentile(&all, percent)
 }
 
-/// Runs the scenario.
 pub(super) fn run(prefix: &str, promise: &Promise, seeds: Range<u64>) -> Findings {
     let mut table = Table::default();
     for seed in seeds {

@@ -52,12 +52,10 @@ const PROMISES: [Promise; 2] = [
     },
 ];
 
-/// Heavy loss.
 pub(super) fn heavy(seeds: Range<u64>) -> Findings {
     loaded::run("link_h", &PROMISES[0], seeds)
 }
 
-/// Light loss.
 pub(super) fn light(seeds: Range<u64>) -> Findings {
     loaded::run("link_l", &PROMISES[1], seeds)
 }

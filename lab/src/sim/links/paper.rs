@@ -160,7 +160,6 @@ fn percentiles(cells: &[Cell], of: impl Fn(&Played) -> &[f64]) -> Rows {
     each.concat()
 }
 
-/// Runs the scenario.
 pub(in crate::sim) fn run(seeds: &Range<u64>) -> Findings {
     let mut tables = Tables::default();
     tables.lines.push(format!("Table 1, bulk of 64 streams, {} seeds", seeds.clone().count()));

@@ -31,18 +31,15 @@ const SKEW: Duration = Duration::from_secs(5000);
 pub(super) struct Route {
     /// The way: paths may share one.
     pub(super) way: usize,
-    /// Propagation beyond it.
     pub(super) beyond: Duration,
 }
 
 /// A record that came.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Came {
-    /// When.
     pub(super) at: Time,
     /// Since it was offered.
     pub(super) latency: Duration,
-    /// Its bytes.
     pub(super) size: usize,
     /// What the load called it.
     pub(super) kind: u8,
@@ -63,9 +60,7 @@ struct Owed {
 /// A record to be carried.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
-    /// Its stream.
     pub(super) stream: u64,
-    /// Its bytes.
     pub(super) size: usize,
     /// How long it may take.
     pub(super) bound: Duration,
@@ -73,16 +68,12 @@ pub(super) struct Job {
     pub(super) kind: u8,
 }
 
-/// The world.
 #[derive(Debug)]
 pub(super) struct World {
-    /// Both ends.
     pub(super) ends: [Link; 2],
-    /// The virtual clock.
     pub(super) now: Time,
     /// Records that came, in that order.
     pub(super) came: Vec<Came>,
-    /// Bytes of them.
     pub(super) bytes: u64,
     /// Those whose arrival the first end knows of: when, and how long that took.
     pub(super) known: Vec<(Time, Duration)>,
@@ -326,7 +317,6 @@ impl World {
         }
     }
 
-    /// Runs until then.
     pub(super) fn run_until(&mut self, end: Time) {
         self.pump();
         let mut stalls = 0;

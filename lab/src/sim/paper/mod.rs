@@ -34,11 +34,9 @@ const SMALL: u64 = 65;
 pub(in crate::sim) struct Network {
     pub(in crate::sim) name: &'static str,
     megabits: f64,
-    /// One way, milliseconds.
     delay: u64,
 }
 
-/// Table III.
 pub(in crate::sim) const NETWORKS: [Network; 3] = [
     Network { name: "WiFi", megabits: 200.0, delay: 5 },
     Network { name: "4G", megabits: 18.0, delay: 50 },
@@ -60,7 +58,6 @@ pub(in crate::sim) enum Limit {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::sim) struct Case {
     pub(in crate::sim) network: Network,
-    /// Records/s of `lt`.
     pub(in crate::sim) bulk: f64,
     pub(in crate::sim) limit: Limit,
     /// What comes from then on counts, seconds.
@@ -139,10 +136,6 @@ impl Case {
         base.with_scheduler(scheduler)
     }
 
-    /// One run.
-    ///
-    /// # Errors
-    /// None that a case of ours can have.
     pub(in crate::sim) fn run(
         &self,
         scheduler: SchedulerName,
@@ -152,9 +145,6 @@ impl Case {
     }
 
     /// One run over an uplink of another kind.
-    ///
-    /// # Errors
-    /// None that a case of ours can have.
     pub(in crate::sim) fn run_over(
         &self,
         uplink: &link::Options,
@@ -208,7 +198,6 @@ impl Case {
 /// What a class got.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::sim) struct ClassMeasured {
-    /// Records/s that came.
     pub(in crate::sim) records: f64,
     /// Seconds from arrival at the node to the far end, of those that came.
     pub(in crate::sim) mean: f64,

@@ -16,10 +16,6 @@ const EQUAL: f64 = 0.002;
 /// A case, and what each scheduler made of it.
 type Row = (Case, Vec<Measured>);
 
-/// `lab sim node-janus`.
-///
-/// # Errors
-/// A case that cannot be built.
 pub(in crate::sim) fn node_janus(seed: u64) -> anyhow::Result<Findings> {
     let rows = run(&evaluation(), seed)?;
     let mut lines = vec![
@@ -39,10 +35,6 @@ pub(in crate::sim) fn node_janus(seed: u64) -> anyhow::Result<Findings> {
     Ok(with_audit(lines, told, &rows))
 }
 
-/// `lab sim mismatch`.
-///
-/// # Errors
-/// A case that cannot be built.
 pub(in crate::sim) fn fig_2(seed: u64) -> anyhow::Result<Findings> {
     let rows = run(&mismatch(), seed)?;
     let mut lines = vec![heading()];

@@ -20,9 +20,7 @@ use crate::sim::parallel;
 
 /// In the order of the tables.
 const SCHEDULERS: [SchedulerName; 4] = SchedulerName::ALL;
-/// The classes.
 const CLASSES: [&str; 3] = ["ls", "nm", "lt"];
-/// Records/s of `lt`.
 const BULK: [f64; 5] = [1000.0, 2000.0, 3000.0, 4000.0, 5000.0];
 /// Of Tables IV and V.
 const MOST: f64 = 5000.0;
@@ -45,7 +43,6 @@ const SCHEMES: [(&str, Option<SchedulerName>); 3] = [
 struct Mode {
     name: &'static str,
     what: &'static str,
-    /// As [`NETWORKS`].
     limits: [Limit; 3],
     warm_up: u64,
 }
@@ -84,7 +81,6 @@ impl Cell {
         (mean, (square / (count - 1.0).max(1.0)).sqrt())
     }
 
-    /// Seconds.
     fn latency(&self, class: usize) -> (f64, f64) {
         self.stat(|run| run.classes[class].mean)
     }
@@ -233,7 +229,6 @@ fn row(network: &str, cell: &Cell, show: impl Fn(usize) -> String) -> String {
     format!("  {network:<6}{:<26}{columns}", cell.scheduler.name())
 }
 
-/// The paper's rows.
 fn theirs(network: &str, schemes: &[[f64; 3]; 3], digits: usize) -> Vec<String> {
     let line = |((name, ours), values): (&(&str, Option<SchedulerName>), &[f64; 3])| {
         let is = ours.map_or("redirecting".into(), |ours| format!("here {}", ours.name()));

@@ -76,7 +76,6 @@ fn parameter(text: &str) -> Result<(String, f64), String> {
     Ok((name.to_owned(), value.parse().map_err(|_| format!("{value:?} is no number"))?))
 }
 
-/// Who chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chooser {
     Player,
@@ -130,9 +129,6 @@ fn script(name: &str, text: &str, helper: &str, set: &[(String, f64)]) -> Script
 }
 
 /// The lines to print, and what was broken.
-///
-/// # Errors
-/// Data that is none, or a script that fails.
 pub(crate) fn run(data: &Path, options: &Options) -> anyhow::Result<Findings> {
     let files = recordings(&data.join(RECORDINGS))?;
     let Some(ladder) = Ladder::read(data)?.filter(|_| !files.is_empty()) else {
@@ -165,7 +161,6 @@ pub(crate) fn run(data: &Path, options: &Options) -> anyhow::Result<Findings> {
 struct Row {
     name: String,
     lowest: Watched,
-    /// As `Chooser::ALL`.
     watched: Vec<Watched>,
     /// Seconds that nobody can avoid who begins when the player does.
     bound: f64,

@@ -24,9 +24,6 @@ pub(super) struct Swept {
 }
 
 /// Plays all of them.
-///
-/// # Errors
-/// None that a case of ours can have.
 pub(super) fn sweep(seed: u64, runs: u64) -> anyhow::Result<Swept> {
     let cells = run(&cases(), |case, scheduler, seed| case.run(scheduler, seed), seed, runs)?;
     let mut lines = vec![format!(
