@@ -42,7 +42,7 @@ cargo fmt --all --check
 cargo fmt --manifest-path fuzz/Cargo.toml --check
 step build
 tests --all-targets --no-run --quiet
-for target in "core and the program, module by module:--lib --bins" "promises over sockets, files and brokers:--test it"; do
+for target in "rooms and the program, module by module:--lib --bins" "promises over sockets, files and brokers:--test it"; do
   step "test ${target%%:*}"
   # shellcheck disable=SC2086 # words on purpose
   tests ${target#*:} -- --test-threads "$threads" --show-output | quiet_but_skips

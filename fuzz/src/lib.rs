@@ -7,7 +7,7 @@
 mod peers;
 pub mod seeds;
 
-use tidegate_core::topic::Filter;
+use tidegate_types::topic::Filter;
 
 pub use self::peers::*;
 
@@ -70,11 +70,11 @@ fn covers(levels: &[&str], parts: &[&str]) -> bool {
 /// says the same again.
 pub fn operator_memory(data: &[u8]) {
     use std::sync::Arc;
-    use tidegate_core::operators::memory::bundle::{BUNDLE_MAX, pack, unpack};
-    use tidegate_core::operators::{
+    use tidegate_stream::memory::bundle::{BUNDLE_MAX, pack, unpack};
+    use tidegate_stream::{
         Aggregate, BlockAverage, Chain, Extent, Interpolate, Kalman, Repeats, Window,
     };
-    use tidegate_core::units::Time;
+    use tidegate_types::units::Time;
     let chain = Chain::new(vec![
         Arc::new(Interpolate::new("x".into(), 3, None)),
         Arc::new(Kalman::new("x".into(), "y".into(), 0.25, 0.5, Some("id".into()))),
@@ -101,11 +101,11 @@ pub fn operator_memory(data: &[u8]) {
 /// A frame as somebody sends it: as a JPEG, as a piece of one, as a file of stored ones. What is found of a file
 /// is inside of it.
 pub fn frames(data: &[u8]) {
-    use tidegate_core::frames::piece::{Assembly, Piece};
-    use tidegate_core::frames::{jpeg, stored};
+    use tidegate_frames::piece::{Assembly, Piece};
+    use tidegate_frames::{jpeg, stored};
     if let Ok(head) = jpeg::Head::read(data) {
         assert!(head.pixels() <= jpeg::PIXELS_MAX);
-        let rung = tidegate_core::frames::Rung {
+        let rung = tidegate_frames::Rung {
             eighths: 4,
             quality: 50,
             is_gray: false,

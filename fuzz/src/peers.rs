@@ -1,8 +1,8 @@
 //! Targets: what other nodes, orchestrators, cameras, proxies and etcd say, and files that describe who they are.
 
 use bytes::BytesMut;
-use tidegate_core::mirror;
-use tidegate_core::moves::wire;
+use tidegate_cluster::moves::wire;
+use tidegate_log::mirror;
 
 /// What the other members of a group say; what is taken says the same again.
 pub fn group_frames(data: &[u8]) {
@@ -94,14 +94,14 @@ pub fn group_state(data: &[u8]) {
 pub fn reload(data: &[u8]) {
     use tidegate::assemble::node_options;
     use tidegate::config::{Config, read};
-    use tidegate_core::io::{Control, Input};
+    use tidegate_node::io::{Control, Input};
     use tidegate_testing::{Wire, offer};
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut texts = text.split("\n---\n").map(read).filter(|reading| reading.counts().0 == 0);
     let Some(first) = texts.next() else { return };
     let config = first.config.completed();
     let Ok(options) = node_options(&config, 1, 1) else { return };
-    let Ok(node) = tidegate_core::node::Node::new(options) else { return };
+    let Ok(node) = tidegate_node::node::Node::new(options) else { return };
     let mut wire = Wire::new(node);
     wire.poll();
     wire.sync();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use clap::Args;
-use tidegate_core::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 
 use crate::bench::median;
 use crate::play;

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "python/src"))
 
 from tidegate.model import Batch, Learned, Topic, _simulate  # noqa: E402
 
-FILE = ROOT / "core/src/place/model/parity.json"
+FILE = ROOT / "crates/cluster/src/place/model/parity.json"
 
 
 def cases(learned: Learned) -> list[dict[str, Any]]:

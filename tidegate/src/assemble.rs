@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use tidegate_core::capacity::LawName;
-use tidegate_core::class::{ClassId, ClassSpec, Classes};
-use tidegate_core::fleet::FleetOptions;
-use tidegate_core::io::{OutputId, UplinkId};
-use tidegate_core::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
-use tidegate_core::status::NodeStatus;
-use tidegate_core::units::{Ratio, Size};
+use tidegate_capacity::LawName;
+use tidegate_fleet::FleetOptions;
+use tidegate_node::io::{OutputId, UplinkId};
+use tidegate_node::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_node::status::NodeStatus;
+use tidegate_types::class::{ClassId, ClassSpec, Classes};
+use tidegate_types::units::{Ratio, Size};
 
 pub use self::streams::{rules, scopes};
 use crate::broker::{Hub, HubOptions};
@@ -348,9 +348,9 @@ pub(crate) fn unconfirmed_max(output: &OutputConfig) -> usize {
 mod tests {
     use std::time::Duration;
 
-    use tidegate_core::capacity::LawName;
-    use tidegate_core::rules::{FullPolicy, RuleId};
-    use tidegate_core::units::Rate;
+    use tidegate_capacity::LawName;
+    use tidegate_node::rules::{FullPolicy, RuleId};
+    use tidegate_types::units::Rate;
 
     use super::*;
     use crate::config::read;

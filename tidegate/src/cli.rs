@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use tidegate_core::units::Rate;
+use tidegate_types::units::Rate;
 
 use self::calibrate::CalibrateCommand;
 pub use self::dispatch::dispatch;

@@ -33,8 +33,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tidegate_core::schedule::SchedulerName;
-use tidegate_core::units::Size;
+use tidegate_schedule::SchedulerName;
+use tidegate_types::units::Size;
 
 pub use access::{AllowConfig, TlsConfig, UserFrom};
 pub use clients::{ClientVersion, MqttClientConfig};
@@ -102,7 +102,7 @@ impl Config {
     /// loopback, the embedded sink, and a last rule that takes what no `[[stream]]` matches.
     pub fn completed(mut self) -> Config {
         if self.class.is_empty() {
-            self.class = tidegate_core::class::default_classes().iter().map(Into::into).collect();
+            self.class = tidegate_types::class::default_classes().iter().map(Into::into).collect();
         }
         if self.input.is_empty() {
             let listen = Listen(vec![([127, 0, 0, 1], 1883).into(), loopback_v6(1883)]);
@@ -293,8 +293,8 @@ pub struct ClassConfig {
     pub late_share: Option<f64>,
 }
 
-impl From<&tidegate_core::class::ClassSpec> for ClassConfig {
-    fn from(spec: &tidegate_core::class::ClassSpec) -> Self {
+impl From<&tidegate_types::class::ClassSpec> for ClassConfig {
+    fn from(spec: &tidegate_types::class::ClassSpec) -> Self {
         ClassConfig {
             name: Some(spec.name.to_string()),
             latency: Some(Period(spec.latency)),

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tidegate_core::class::{Classes, default_classes};
-use tidegate_core::units::Size;
+use tidegate_types::class::{Classes, default_classes};
+use tidegate_types::units::Size;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
@@ -212,7 +212,7 @@ fn head(arguments: &DemoArguments, view: &NodeView) -> String {
 }
 
 fn scheduler(arguments: &DemoArguments) -> &'static str {
-    tidegate_core::schedule::SchedulerName::from(arguments.scheduler).name()
+    tidegate_schedule::SchedulerName::from(arguments.scheduler).name()
 }
 
 /// What was seen, and what the other scheduler would show.
@@ -288,7 +288,7 @@ fn class_in_words(
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::units::Rate;
+    use tidegate_types::units::Rate;
 
     use super::*;
     use crate::status::view::{CountsView, TimesView};

@@ -9,15 +9,15 @@ mod running;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tidegate_core::io::{
+use tidegate_log::LogName;
+use tidegate_node::io::{
     Control, Destination, Event, Input, Output, PathState, PrepareError, PrepareTask,
 };
-use tidegate_core::log::LogName;
-use tidegate_core::node::Node;
-use tidegate_core::options::{NodeOptions, OptionsError};
-use tidegate_core::record::{Body, SourceId};
-use tidegate_core::rules::Rules;
-use tidegate_core::status::NodeStatus;
+use tidegate_node::node::Node;
+use tidegate_node::options::{NodeOptions, OptionsError};
+use tidegate_node::rules::Rules;
+use tidegate_node::status::NodeStatus;
+use tidegate_types::record::{Body, SourceId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
@@ -97,7 +97,7 @@ pub fn start_at(
     let mut ports = Vec::new();
     let mut outputs = Vec::new();
     for place in 0..node.options().outputs.len() {
-        let id = tidegate_core::io::OutputId(place as u16);
+        let id = tidegate_node::io::OutputId(place as u16);
         let (orders, inbox) = mpsc::unbounded_channel();
         let feedback = Feedback::new(sender.clone(), id, clock);
         ports.push(OutputPort { id, lanes, orders: inbox, feedback, links: links.clone() });

@@ -23,8 +23,8 @@ mod uplinks;
 
 use std::time::Duration;
 
-use tidegate_core::record::DropReason;
-use tidegate_core::status::{NodeStatus, RuleStatus, Stages};
+use tidegate_node::status::{NodeStatus, RuleStatus, Stages};
+use tidegate_types::record::DropReason;
 
 use self::text::{Labels, NONE, Text};
 use crate::input::counts::Counts;

@@ -9,12 +9,12 @@ mod feedback;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::class::ClassId;
-use tidegate_core::fleet::Measured;
-use tidegate_core::io::{Control, Input, OutputId};
-use tidegate_core::record::{DeliveryId, Offered, Record, RefuseReason, SourceId, Token};
-use tidegate_core::rules::Rules;
-use tidegate_core::units::Time;
+use tidegate_node::io::{Control, Input, OutputId};
+use tidegate_node::rules::Rules;
+use tidegate_types::class::ClassId;
+use tidegate_types::demand::Measured;
+use tidegate_types::record::{DeliveryId, Offered, Record, RefuseReason, SourceId, Token};
+use tidegate_types::units::Time;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::feedback::Feedback;
@@ -335,7 +335,7 @@ pub struct OutputPort {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tidegate_core::record::{Body, Properties};
+    use tidegate_types::record::{Body, Properties};
     use tokio::task::yield_now;
 
     use super::*;

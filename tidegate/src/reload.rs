@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use tidegate_core::broker::Scopes;
-use tidegate_core::rules::{Rules, ScriptId};
+use tidegate_broker::Scopes;
+use tidegate_node::rules::{Rules, ScriptId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
@@ -229,7 +229,7 @@ mod tests {
         let Change { rules, scripts, waiting, .. } = watch.change().unwrap();
         assert_eq!((scripts.len(), waiting.len()), (1, 0));
         assert!(scripts[0].spec().texts[0].1.contains("h:drop()"));
-        assert_eq!(rules.get(tidegate_core::rules::RuleId(0)).script, Some(ScriptId(0)));
+        assert_eq!(rules.get(tidegate_node::rules::RuleId(0)).script, Some(ScriptId(0)));
         // A wrong one is told with its line, and changes nothing.
         std::fs::write(&script, "function on_message(h)\n  if\nend").unwrap();
         watch.next().await;
@@ -243,7 +243,7 @@ mod tests {
         let Change { rules, scripts, .. } = watch.change().unwrap();
         let names: Vec<&str> = scripts.iter().map(|script| &*script.spec().name).collect();
         assert_eq!(names, ["s", "t"]);
-        assert_eq!(rules.get(tidegate_core::rules::RuleId(0)).script, Some(ScriptId(1)));
+        assert_eq!(rules.get(tidegate_node::rules::RuleId(0)).script, Some(ScriptId(1)));
         std::fs::remove_file(file).unwrap();
         std::fs::remove_file(script).unwrap();
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use tidegate_core::status::NodeStatus;
+use tidegate_node::status::NodeStatus;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::assemble::{self, Assembled};

@@ -10,7 +10,7 @@ pub mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::status::NodeStatus;
+use tidegate_node::status::NodeStatus;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 

@@ -1,12 +1,12 @@
 //! Turns at something dear that strangers ask for: tasks wait here for theirs. Whose is next, and who is
-//! turned away, `tidegate_core::turns` decides.
+//! turned away, `tidegate_broker::turns` decides.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::turns::{Asker, Bounds, Turns};
+use tidegate_broker::turns::{Asker, Bounds, Turns};
 use tokio::sync::oneshot;
 
 use crate::port::Clock;

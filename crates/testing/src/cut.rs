@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use tidegate_core::io::PathId;
-use tidegate_core::record::DeliveryId;
+use tidegate_node::io::PathId;
+use tidegate_types::record::DeliveryId;
 
 /// One `Transmit`.
 #[derive(Clone, Debug, PartialEq, Eq)]

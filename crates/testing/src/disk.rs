@@ -4,12 +4,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use tidegate_core::io::{Append, Fetch};
-use tidegate_core::log::{
+use tidegate_log::{
     Fetched, Header, Key, LogError, LogName, Part, Recovery, SegmentId, Window, Writer,
     begins_with_checkpoint, fetch, recover,
 };
-use tidegate_core::units::Size;
+use tidegate_node::io::{Append, Fetch};
+use tidegate_types::units::Size;
 
 /// One file.
 #[derive(Clone, Debug, Default)]

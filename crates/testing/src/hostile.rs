@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use tidegate_core::link::envelope::Envelope;
-use tidegate_core::link::packet::{Custody, Head};
-use tidegate_core::link::{Event, Link, LinkOptions, Outgoing, PathOptions, READ_MAX};
-use tidegate_core::record::Fate;
-use tidegate_core::units::{Size, Time};
+use tidegate_link::envelope::Envelope;
+use tidegate_link::packet::{Custody, Head};
+use tidegate_link::{Event, Link, LinkOptions, Outgoing, PathOptions, READ_MAX};
+use tidegate_types::record::Fate;
+use tidegate_types::units::{Size, Time};
 
 /// The peer's incarnation, and ours.
 const PEER: u32 = 9;

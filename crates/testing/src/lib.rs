@@ -25,14 +25,14 @@ pub use self::steps::NodeOp;
 pub use self::trial::{Trial, run};
 pub use self::wire::{Answer, Wire};
 
-use tidegate_core::capacity::LawName;
-use tidegate_core::class::{Classes, default_classes};
-use tidegate_core::io::{OutputId, UplinkId};
-use tidegate_core::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
-use tidegate_core::record::{AcceptMode, Body, Offered, Properties, SourceId};
-use tidegate_core::rules::{Discipline, FullPolicy, Rule, Rules, ScriptId};
-use tidegate_core::schedule::SchedulerName;
-use tidegate_core::units::{Rate, Ratio, Size, Time};
+use tidegate_capacity::LawName;
+use tidegate_node::io::{OutputId, UplinkId};
+use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_node::rules::{Discipline, FullPolicy, Rule, Rules, ScriptId};
+use tidegate_schedule::SchedulerName;
+use tidegate_types::class::{Classes, default_classes};
+use tidegate_types::record::{AcceptMode, Body, Offered, Properties, SourceId};
+use tidegate_types::units::{Rate, Ratio, Size, Time};
 
 /// A small node that runs into every bound: the bits of the number choose scheduler, uplinks and laws.
 pub fn trial_options(setup: u8) -> NodeOptions {
@@ -99,7 +99,7 @@ pub fn changed_rules(classes: &Classes, change: u8) -> Rules {
         }
         if is(3) {
             (rule.latency, rule.class) =
-                (Duration::from_millis(300), tidegate_core::class::ClassId(1));
+                (Duration::from_millis(300), tidegate_types::class::ClassId(1));
         }
     }
     if is(4) {

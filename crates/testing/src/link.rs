@@ -6,12 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::Seeded;
-use tidegate_core::link::packet::Custody;
-use tidegate_core::link::{
+use tidegate_link::packet::Custody;
+use tidegate_link::{
     Event, Link, LinkOptions, OfferError, Outgoing, PathOptions, PathState, READ_MAX,
 };
-use tidegate_core::record::Fate;
-use tidegate_core::units::{Rate, Size, Time};
+use tidegate_types::record::Fate;
+use tidegate_types::units::{Rate, Size, Time};
 
 /// What lies below a packet on the wire: IP, UDP, and a QUIC datagram with its seal.
 pub const OVERHEAD: usize = 60;

@@ -1,12 +1,13 @@
 //! What must hold for any bytes that stand where a log should.
 
-use tidegate_core::log::{Checkpoint, Entry};
-use tidegate_core::log::{
+use tidegate_log::{Checkpoint, Entry};
+use tidegate_log::{
     FRAME, Found, Header, Key, LogName, Opened, Part, Scanner, SegmentId, TAG_LENGTH, Window,
-    Writer, crc32c, fetch, find_footer, recover,
+    Writer, fetch, find_footer, recover,
 };
-use tidegate_core::record::StreamId;
-use tidegate_core::units::Size;
+use tidegate_types::crc::crc32c;
+use tidegate_types::record::StreamId;
+use tidegate_types::units::Size;
 
 /// Reads bytes as a log. The first one chooses: as a segment, as bodies of entries with true checksums
 /// (which no fuzzer would find), or as what stands behind a sealed header. Panics where recovery does not

@@ -8,16 +8,16 @@ use bytes::Bytes;
 use super::steps::NodeOp;
 use super::wire::Wire;
 use super::{changed_rules, offer, trial_options};
-use tidegate_core::io::{
+use tidegate_node::io::{
     Content, Control, Destination, Edit, Event, Input, OutputId, PathId, PathState, PrepareError,
     Refusal,
 };
-use tidegate_core::node::Node;
-use tidegate_core::record::{
+use tidegate_node::node::Node;
+use tidegate_schedule::SchedulerName;
+use tidegate_types::record::{
     Body, DeliveryId, DropReason, FrameId, LogPosition, Offered, SourceId, Token, WorkId,
 };
-use tidegate_core::schedule::SchedulerName;
-use tidegate_core::units::Size;
+use tidegate_types::units::Size;
 
 /// Connections that operations name.
 const SOURCES: u8 = 6;

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use super::cut::Cut;
 use super::disk::Disk;
-use tidegate_core::io::{
+use tidegate_capacity::pace::cut_size;
+use tidegate_log::{LogName, SegmentId};
+use tidegate_node::io::{
     Append, Control, Destination, Edit, Event, Fetch, Input, Output, OutputId, PathId, PathSample,
     PathState, PrepareTask, QueueId, Refusal, Targets, Trigger,
 };
-use tidegate_core::log::{LogName, SegmentId};
-use tidegate_core::node::Node;
-use tidegate_core::options::NodeOptions;
-use tidegate_core::pace::cut_size;
-use tidegate_core::record::{DeliveryId, RefuseReason, SourceId, Token, WorkId};
-use tidegate_core::units::{Size, Time};
+use tidegate_node::node::Node;
+use tidegate_node::options::NodeOptions;
+use tidegate_types::record::{DeliveryId, RefuseReason, SourceId, Token, WorkId};
+use tidegate_types::units::{Size, Time};
 
 /// More outputs than this in one go are an endless loop.
 const POLLS_MAX: usize = 1_000_000;

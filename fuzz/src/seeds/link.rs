@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Seed;
-use tidegate_core::link::envelope::{Envelope, GrantId};
-use tidegate_core::link::packet::{Ack, Custody, Frame, Head, Piece, Window};
-use tidegate_core::record::{Fate, Identity, Origin, Properties, StreamId};
-use tidegate_core::units::Size;
+use tidegate_link::envelope::{Envelope, GrantId};
+use tidegate_link::packet::{Ack, Custody, Frame, Head, Piece, Window};
+use tidegate_types::record::{Fate, Identity, Origin, Properties, StreamId};
+use tidegate_types::units::Size;
 
 pub(super) fn seeds() -> impl Iterator<Item = Seed> {
     let frames = frames();

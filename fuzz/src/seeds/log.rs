@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::Seed;
-use tidegate_core::log::{
+use tidegate_log::{
     Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Key, LogName, LoggedRecord, Released,
     Run, SegmentId, SessionPosition, SessionState, StreamName, StreamState, Writer,
 };
-use tidegate_core::record::{Fate, Properties, StreamId};
-use tidegate_core::units::{Size, Time};
+use tidegate_types::record::{Fate, Properties, StreamId};
+use tidegate_types::units::{Size, Time};
 
 pub(super) fn seeds() -> impl Iterator<Item = Seed> {
     let (plain, bodies) = written(&[]);

@@ -12,13 +12,13 @@ use tidegate::fleet::wire::{
 use tidegate::frames::wire::{
     FrameMessage, PolicyMessage, PublishRequest, ReplyKind, SubscribeReply, SubscribeRequest,
 };
-use tidegate_core::log::SegmentId;
-use tidegate_core::mirror::Message as Mirrored;
-use tidegate_core::moves::loads::{Counts, Loads, UnitLoad};
-use tidegate_core::moves::wire::Frame;
-use tidegate_core::moves::{Member, Message, Owner, UnitId};
-use tidegate_core::record::RefuseReason;
-use tidegate_core::units::Size;
+use tidegate_cluster::moves::loads::{Counts, Loads, UnitLoad};
+use tidegate_cluster::moves::wire::Frame;
+use tidegate_cluster::moves::{Member, Message, Owner, UnitId};
+use tidegate_log::SegmentId;
+use tidegate_log::mirror::Message as Mirrored;
+use tidegate_types::record::RefuseReason;
+use tidegate_types::units::Size;
 
 use super::Seed;
 

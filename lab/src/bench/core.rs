@@ -11,12 +11,13 @@ use tidegate_core::class::{Classes, default_classes};
 use tidegate_core::io::{
     Control, Destination, Input, Output, OutputId, PathId, PathState, UplinkId,
 };
-use tidegate_core::node::Node;
-use tidegate_core::options::{NodeOptions, OutputOptions, UplinkOptions};
-use tidegate_core::record::{Body, DeliveryId, Offered, Properties, SourceId, Token};
-use tidegate_core::rules::{Rule, Rules};
-use tidegate_core::schedule::SchedulerName;
-use tidegate_core::units::{Size, Time};
+use tidegate_node::node::Node;
+use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_node::rules::{Rule, Rules};
+use tidegate_schedule::SchedulerName;
+use tidegate_types::class::{Classes, default_classes};
+use tidegate_types::record::{Body, DeliveryId, Offered, Properties, SourceId, Token};
+use tidegate_types::units::{Size, Time};
 
 use crate::net::NetError;
 use crate::net::spinner::Spinners;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::Args;
 use tidegate::calibrate::broker::{self, Rig, design};
-use tidegate_core::place::model::{By, Case, Learned, Measurement, Scheduler, Verdict, judge};
+use tidegate_cluster::place::model::{By, Case, Learned, Measurement, Scheduler, Verdict, judge};
 
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
@@ -197,7 +197,7 @@ fn told(name: &str, verdict: &Verdict) -> [Figure; 3] {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::place::model::{MeasuredTopic, VERSION};
+    use tidegate_cluster::place::model::{MeasuredTopic, VERSION};
 
     use super::*;
 

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use tidegate::calibrate::costs;
 use tidegate::calibrate::detector::open;
 use tidegate::frames::{Shrunk, Written, shrink};
-use tidegate_core::frames::Rung;
-use tidegate_core::frames::jpeg::Head;
+use tidegate_frames::Rung;
+use tidegate_frames::jpeg::Head;
 
 use crate::bench::median;
 use crate::report::{Findings, figure};

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::units::{Rate, Size, Time};
+use tidegate_types::units::{Rate, Size, Time};
 
 use crate::sim::random::Random;
 

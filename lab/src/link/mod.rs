@@ -16,7 +16,7 @@ pub mod trace;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 
 use crate::sim::random::Random;
 

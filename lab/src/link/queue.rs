@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 
 use crate::sim::random::Random;
 

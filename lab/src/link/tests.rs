@@ -1,7 +1,7 @@
 //! A direction as a whole: worked examples, and properties over random packets and changes.
 
 use proptest::prelude::*;
-use tidegate_core::units::Rate;
+use tidegate_types::units::Rate;
 
 use super::*;
 

@@ -86,7 +86,7 @@ fn wrong(line: usize, expected: &'static str, text: &str) -> TraceError {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tidegate_core::units::Time;
+    use tidegate_types::units::Time;
 
     use super::*;
     use crate::link::{Direction, Options};

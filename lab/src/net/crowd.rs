@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 
 use super::host::Host;
 use super::probe::{LOOK, wait_until};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 
 use super::NetError;
 use super::tun::{PACKET_MAX, Tun};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 
 use super::host::{self, Host};
 use super::probe::{self, Arrival, HEADERS, Stream};

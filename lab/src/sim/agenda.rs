@@ -3,8 +3,8 @@
 
 use std::collections::BinaryHeap;
 
-use tidegate_core::record::DeliveryId;
-use tidegate_core::units::Time;
+use tidegate_types::record::DeliveryId;
+use tidegate_types::units::Time;
 
 /// Something that is going to happen.
 #[derive(Clone, Copy, Debug, PartialEq)]

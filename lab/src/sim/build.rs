@@ -1,10 +1,10 @@
 //! From a scenario to the options of its node.
 
-use tidegate_core::class::{Classes, default_classes};
-use tidegate_core::io::{OutputId, UplinkId};
-use tidegate_core::options::{NodeOptions, OutputOptions, UplinkOptions};
-use tidegate_core::rules::{FullPolicy, Rule, Rules};
-use tidegate_core::units::Size;
+use tidegate_node::io::{OutputId, UplinkId};
+use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_node::rules::{FullPolicy, Rule, Rules};
+use tidegate_types::class::{Classes, default_classes};
+use tidegate_types::units::Size;
 
 use super::quantity::Span;
 use super::scenario::{Arrivals, LoadSpec, Scenario};

@@ -1,6 +1,6 @@
 //! The scenarios that come with the lab.
 
-use tidegate_core::capacity::LawName;
+use tidegate_capacity::LawName;
 
 use super::quantity::{Amount, Span, Speed};
 use super::scenario::{

@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use tidegate_core::io::PathSample;
-use tidegate_core::record::DeliveryId;
-use tidegate_core::units::{Size, Time};
+use tidegate_node::io::PathSample;
+use tidegate_types::record::DeliveryId;
+use tidegate_types::units::{Size, Time};
 
 use super::feedback::Shape;
 use super::link::{Packet, Reply};

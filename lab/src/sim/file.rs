@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow, bail, ensure};
 use tidegate::assemble;
 use tidegate::config::{self, Config, OutputKind, Url};
-use tidegate_core::options::NodeOptions;
+use tidegate_node::options::NodeOptions;
 
 use super::quantity::Span;
 use super::report;
@@ -59,7 +59,7 @@ pub fn play(world: &world::World, folder: &Path, seed: Option<u64>) -> anyhow::R
     if lost != 0 {
         broken.push(format!("{lost} accepted records have no fate"));
     }
-    let simulated = outcome.ended.since(tidegate_core::units::Time::ZERO);
+    let simulated = outcome.ended.since(tidegate_types::units::Time::ZERO);
     let carried = outcome.carried as f64 * 8e-6 / scenario.length.as_secs_f64();
     let carried = (link, carried);
     let (records, violated) = (records(world, &outcome), violated(&outcome));
@@ -257,7 +257,7 @@ fn records(world: &world::World, outcome: &Outcome) -> Records {
         let (accepted, refused, unanswered) = outcome.answers[place];
         let received = &outcome.ledger.accounts[place].received;
         let came = received.iter().map(|one| Came {
-            due: one.arrived.since(tidegate_core::units::Time::ZERO),
+            due: one.arrived.since(tidegate_types::units::Time::ZERO),
             took: one.took,
             bytes: one.payload,
         });

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::io::PathId;
-use tidegate_core::record::{DeliveryId, Record};
-use tidegate_core::units::Time;
+use tidegate_node::io::PathId;
+use tidegate_types::record::{DeliveryId, Record};
+use tidegate_types::units::Time;
 
 use super::load::value_in;
 use crate::query::{Answer, Judged, Query, Sums};

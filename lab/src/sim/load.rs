@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::record::{Body, Offered, Properties, SourceId, Token};
-use tidegate_core::units::Time;
+use tidegate_types::record::{Body, Offered, Properties, SourceId, Token};
+use tidegate_types::units::Time;
 
 use super::random::Random;
 use super::scenario::{Arrivals, LoadSpec};

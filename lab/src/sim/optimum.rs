@@ -1,9 +1,9 @@
 //! `lab sim node-optimum`: how near each scheduler comes to the best that Eq. 7 of the paper allows.
 //! Source: papers/janus.txt, §IV-B.1, Eq. 4-14.
 
-use tidegate_core::optimum::gap::{self, Score};
-use tidegate_core::optimum::random::{self, Pressure};
-use tidegate_core::schedule::SchedulerName;
+use tidegate_evaluation::optimum::gap::{self, Score};
+use tidegate_evaluation::optimum::random::{self, Pressure};
+use tidegate_schedule::SchedulerName;
 
 use super::random::Random;
 use crate::bench::median;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::units::Rate;
+use tidegate_types::units::Rate;
 
 /// Why a text is no quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! What a run showed: rows of a table for people, from which the figures are taken.
 
-use tidegate_core::schedule::SchedulerName;
-use tidegate_core::units::Time;
+use tidegate_schedule::SchedulerName;
+use tidegate_types::units::Time;
 
 use super::quantity::Span;
 use super::scenario::{Phase, Scenario};

@@ -1,9 +1,9 @@
 //! A scenario: a node, its loads, the link below it, and a list of described steps.
 
-use tidegate_core::capacity::LawName;
-use tidegate_core::options::NodeOptions;
-use tidegate_core::schedule::SchedulerName;
-use tidegate_core::units::Rate;
+use tidegate_capacity::LawName;
+use tidegate_node::options::NodeOptions;
+use tidegate_schedule::SchedulerName;
+use tidegate_types::units::Rate;
 
 use super::quantity::{Amount, Span, Speed};
 use crate::link;

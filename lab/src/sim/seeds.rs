@@ -1,8 +1,8 @@
 //! Random worlds: links, loads and faults from a seed, and what must hold in every one of them.
 
-use tidegate_core::capacity::LawName;
-use tidegate_core::record::DropReason;
-use tidegate_core::schedule::SchedulerName;
+use tidegate_capacity::LawName;
+use tidegate_schedule::SchedulerName;
+use tidegate_types::record::DropReason;
 
 use super::quantity::{Amount, Span, Speed};
 use super::random::Random;
@@ -190,8 +190,8 @@ mod tests {
     #[test]
     fn a_cut_of_nothing_known_is_a_broken_promise() {
         let mut ledger = crate::sim::ledger::Ledger::new(1);
-        let now = tidegate_core::units::Time::ZERO;
-        ledger.received(now, tidegate_core::record::DeliveryId(7), 100);
+        let now = tidegate_types::units::Time::ZERO;
+        ledger.received(now, tidegate_types::record::DeliveryId(7), 100);
         assert_eq!(ledger.broken.len(), 1);
     }
 }

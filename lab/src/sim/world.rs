@@ -5,14 +5,14 @@
 mod network;
 pub(super) mod peers;
 
-use tidegate_core::io::{
+use tidegate_capacity::pace::cut_size;
+use tidegate_node::io::{
     Control, Destination, Event as Report, Input, Output, OutputId, PathId, PathState,
 };
-use tidegate_core::node::Node;
-use tidegate_core::pace::cut_size;
-use tidegate_core::record::{DeliveryId, SourceId};
-use tidegate_core::status::NodeStatus;
-use tidegate_core::units::{Size, Time};
+use tidegate_node::node::Node;
+use tidegate_node::status::NodeStatus;
+use tidegate_types::record::{DeliveryId, SourceId};
+use tidegate_types::units::{Size, Time};
 
 use self::peers::Peers;
 use super::agenda::{Agenda, Event};

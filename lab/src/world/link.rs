@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
-use tidegate_core::units::Rate;
+use tidegate_types::units::Rate;
 
 use super::World;
 use crate::link::{Cross, Discipline, GilbertElliott, Loss, Options, Profile, Red, Service, trace};

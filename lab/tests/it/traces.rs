@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tidegate_core::units::Time;
 use tidegate_lab::link::{CHANCE, Direction, Options, Outcome, Profile, Service, trace};
+use tidegate_types::units::Time;
 
 /// The files of a folder of recordings, or none with the reason printed.
 fn files(folder: &str, what: &str) -> Vec<(PathBuf, String)> {

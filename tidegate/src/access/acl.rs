@@ -1,7 +1,7 @@
 //! Which topics whom.
 
 use bytes::Bytes;
-use tidegate_core::topic::{Filter, FilterError};
+use tidegate_types::topic::{Filter, FilterError};
 
 /// Stands for the user's name in a topic filter.
 const USER: &str = "%u";

@@ -9,7 +9,7 @@ pub mod users;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tidegate_core::turns::Bounds;
+use tidegate_broker::turns::Bounds;
 
 pub use self::acl::{Allow, Grants, is_of_server};
 use self::users::UserFile;

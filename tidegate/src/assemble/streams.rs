@@ -1,13 +1,13 @@
 //! From the streams of a configuration to the rules of a node, and to what its broker knows of them.
 
 use anyhow::Context;
-use tidegate_core::broker::{Scope, Scopes};
-use tidegate_core::class::{ClassId, Classes};
-use tidegate_core::io::OutputId;
-use tidegate_core::options::FleetSeat;
-use tidegate_core::record::AcceptMode;
-use tidegate_core::rules::{Discipline, FullPolicy, Rule, Rules, ScriptId};
-use tidegate_core::topic::Filter;
+use tidegate_broker::{Scope, Scopes};
+use tidegate_node::io::OutputId;
+use tidegate_node::options::FleetSeat;
+use tidegate_node::rules::{Discipline, FullPolicy, Rule, Rules, ScriptId};
+use tidegate_types::class::{ClassId, Classes};
+use tidegate_types::record::AcceptMode;
+use tidegate_types::topic::Filter;
 
 use super::{all_classes, classes, seat};
 use crate::config::{Accept, Config, Full, Order, StreamConfig};

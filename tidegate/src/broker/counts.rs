@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use tidegate_core::account::Figures;
-use tidegate_core::broker::Drops;
+use tidegate_broker::Drops;
+use tidegate_types::account::Figures;
 
 /// Counters of a broker; only upward.
 #[derive(Debug, Default)]

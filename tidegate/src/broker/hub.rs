@@ -6,14 +6,14 @@ use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 
-use tidegate_core::account::{Account, Level, Refusal};
-use tidegate_core::broker::{
+use tidegate_broker::{
     Bounds, Kept, Message, Options, Outbox, Retained, Scopes, Subscription, Subscriptions,
     footprint,
 };
-use tidegate_core::io::SessionId;
-use tidegate_core::moves::UnitId;
-use tidegate_core::units::Time;
+use tidegate_cluster::moves::UnitId;
+use tidegate_node::io::SessionId;
+use tidegate_types::account::{Account, Level, Refusal};
+use tidegate_types::units::Time;
 
 use super::counts::{BrokerCounts, BrokerStatus};
 use super::publisher::Publisher;

@@ -1,6 +1,6 @@
 //! The node's own broker: what is published here goes to who has subscribed here, beside the outputs.
 //!
-//! Who gets what is decided in [`tidegate_core::broker`]. A [`Hub`] joins its parts for many tasks: one table
+//! Who gets what is decided in [`tidegate_broker`]. A [`Hub`] joins its parts for many tasks: one table
 //! of subscriptions, which publishers read at the same time, and one [`Seat`] with an outbox for each
 //! subscriber. A [`Publisher`] is what a connection publishes by: it remembers the ways of its topics, so
 //! that the table is asked once for each topic and change.

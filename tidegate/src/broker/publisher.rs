@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::account::{Account, Kind, Reservation};
-use tidegate_core::broker::{Charge, Delivery, Message, Target};
-use tidegate_core::class::ClassId;
-use tidegate_core::io::SessionId;
-use tidegate_core::link::envelope::Envelope;
-use tidegate_core::moves::UnitId;
-use tidegate_core::record::{Body, Offered};
-use tidegate_core::units::Time;
+use tidegate_broker::{Charge, Delivery, Message, Target};
+use tidegate_cluster::moves::UnitId;
+use tidegate_link::envelope::Envelope;
+use tidegate_node::io::SessionId;
+use tidegate_types::account::{Account, Kind, Reservation};
+use tidegate_types::class::ClassId;
+use tidegate_types::record::{Body, Offered};
+use tidegate_types::units::Time;
 
 use super::hub::Hub;
 use super::seat::Seat;

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate_core::account::{Account, Kind, Refusal, Reservation};
-use tidegate_core::broker::{Bounds, Drops, Outbox, Subscription, footprint};
-use tidegate_core::io::SessionId;
-use tidegate_core::units::Time;
+use tidegate_broker::{Bounds, Drops, Outbox, Subscription, footprint};
+use tidegate_node::io::SessionId;
+use tidegate_types::account::{Account, Kind, Refusal, Reservation};
+use tidegate_types::units::Time;
 use tokio::sync::Notify;
 
 use super::hub::Hub;

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
-use tidegate_core::frames::piece::Piece;
-use tidegate_core::frames::site::{Line, Site};
-use tidegate_core::link::envelope::Envelope;
-use tidegate_core::link::packet::Custody;
-use tidegate_core::link::{Event, LinkOptions, Outgoing};
-use tidegate_core::record::{Fate, Identity, Origin, Properties, StreamId};
+use tidegate_frames::piece::Piece;
+use tidegate_frames::site::{Line, Site};
+use tidegate_link::envelope::Envelope;
+use tidegate_link::packet::Custody;
+use tidegate_link::{Event, LinkOptions, Outgoing};
+use tidegate_types::record::{Fate, Identity, Origin, Properties, StreamId};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
-use tidegate_core::frames::calibrate::{BOXES_MAX, Found};
+use tidegate_frames::calibrate::{BOXES_MAX, Found};
 
 /// Longest line of a detector: a thousand boxes with long labels.
 const LINE_MAX: u64 = 1 << 20;

@@ -15,9 +15,9 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use tidegate_core::frames::calibrate::{Agreement, Measured, Sample, front, measure};
-use tidegate_core::frames::jpeg::Head;
-use tidegate_core::frames::{RUNGS_MAX, Rung};
+use tidegate_frames::calibrate::{Agreement, Measured, Sample, front, measure};
+use tidegate_frames::jpeg::Head;
+use tidegate_frames::{RUNGS_MAX, Rung};
 
 pub use self::channel::site;
 use self::detector::{Detector, open};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
-use tidegate_core::frames::Splitter;
+use tidegate_frames::Splitter;
 
 /// Bytes that are read at once.
 const READ: usize = 1 << 16;

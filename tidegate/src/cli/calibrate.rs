@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use tidegate_core::place::model::Scheduler;
+use tidegate_cluster::place::model::Scheduler;
 
 /// What can be calibrated.
 #[derive(Clone, Debug, Subcommand)]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand, ValueEnum};
-use tidegate_core::record::Identity;
-use tidegate_core::topic;
+use tidegate_types::record::Identity;
+use tidegate_types::topic;
 
 use crate::calendar::Moment;
 use crate::config::units::{Period, Quantity};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tidegate_core::place::model::By;
+use tidegate_cluster::place::model::By;
 
 /// Arguments of `plan`.
 #[derive(Clone, Debug, Args)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use tidegate_core::units::Rate;
+use tidegate_types::units::Rate;
 
 use super::{line_delay, line_rate};
 use crate::config::units::{Period, Quantity};

@@ -21,8 +21,8 @@ mod streams;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use tidegate_core::limits::OUTPUTS_MAX;
-use tidegate_core::units::Size;
+use tidegate_types::limits::OUTPUTS_MAX;
+use tidegate_types::units::Size;
 
 use super::places::{Place, Severity};
 use super::{Config, Law, OutputConfig, OutputKind};
@@ -183,7 +183,7 @@ fn replay_is_good(replay: &super::ReplayConfig, place: &Place, findings: &mut Fi
         Some(_) => {}
     }
     if let Some(topic) = &replay.topic
-        && !tidegate_core::topic::is_topic(topic)
+        && !tidegate_types::topic::is_topic(topic)
     {
         let text = format!("{topic:?} is no topic: it has no + or # and is not empty");
         findings.error(place.to("topic"), text);

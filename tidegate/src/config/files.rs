@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tidegate_core::rules::ScriptId;
+use tidegate_node::rules::ScriptId;
 
 use super::check::{Finding, Findings};
 use super::places::Place;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
-use tidegate_core::fleet::{Amount, FleetOptions};
-use tidegate_core::limits::CLASSES_MAX;
+use tidegate_fleet::{Amount, FleetOptions};
+use tidegate_types::limits::CLASSES_MAX;
 
 use super::links::{LinkInputConfig, LinkOutputConfig};
 use super::outputs::host_and_port;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tidegate_core::frames::ControllerName;
-use tidegate_core::units::Size;
+use tidegate_frames::ControllerName;
+use tidegate_types::units::Size;
 
 use super::units::{ByteSize, Listen, Period};
 use super::{Config, OutputConfig};

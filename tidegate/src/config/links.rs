@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::Deserialize;
-use tidegate_core::link::claims::Vouching;
-use tidegate_core::link::schedule::ScheduleName;
-use tidegate_core::link::{GUARD_SHARE, GuardName};
-use tidegate_core::units::{Ratio, Size};
+use tidegate_link::claims::Vouching;
+use tidegate_link::schedule::ScheduleName;
+use tidegate_link::{GUARD_SHARE, GuardName};
+use tidegate_types::units::{Ratio, Size};
 
 use super::units::{ByteSize, Listen};
 use crate::link::Binding;

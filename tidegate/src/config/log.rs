@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tidegate_core::units::Size;
+use tidegate_types::units::Size;
 
 use super::units::{ByteSize, Period};
 

@@ -5,8 +5,8 @@ mod steps;
 use std::path::Path;
 
 use serde::Deserialize;
-use tidegate_core::moves::wire::digest;
-use tidegate_core::operators::Key;
+use tidegate_cluster::moves::wire::digest;
+use tidegate_stream::Key;
 
 pub use self::steps::{
     AnonymiseConfig, BlockConfig, BloomConfig, CsvConfig, ErrorConfig, FormatConfig,

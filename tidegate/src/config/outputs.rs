@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use tidegate_core::capacity::LawName;
-use tidegate_core::units::Size;
+use tidegate_capacity::LawName;
+use tidegate_types::units::Size;
 
 use super::LinkOutputConfig;
 use super::units::{ByteSize, OutputRate};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tidegate_core::units::{Rate, Size};
+use tidegate_types::units::{Rate, Size};
 
 use super::units::{BitRate, ByteSize, Listen, OutputRate, Period};
 use super::{Network, TlsConfig};

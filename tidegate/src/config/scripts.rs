@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tidegate_core::adapt::Otherwise;
-use tidegate_core::units::Size;
+use tidegate_node::adapt::Otherwise;
+use tidegate_types::units::Size;
 
 use super::units::{ByteSize, Period};
 use super::{Config, FarTlsConfig};

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
-use tidegate_core::units::{Rate, Size};
+use tidegate_types::units::{Rate, Size};
 
 /// A hundred days: beyond it a timer is a mistake of writing.
 const PERIOD_MAX: Duration = Duration::from_secs(100 * 86_400);

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidegate_core::class::Classes;
-use tidegate_core::io::PathState;
-use tidegate_core::status::StageTimes;
-use tidegate_core::units::Size;
+use tidegate_node::io::PathState;
+use tidegate_node::status::StageTimes;
+use tidegate_types::class::Classes;
+use tidegate_types::units::Size;
 
 use super::load::unix_ns;
 use crate::port::{Order, OutputPort, Stopping, Transmit};
@@ -72,7 +72,7 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tidegate_core::record::{Body, Offered, Properties, Token};
+    use tidegate_types::record::{Body, Offered, Properties, Token};
 
     use super::*;
     use crate::assemble::node_options;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use socket2::{Domain, Protocol, Socket, Type};
-use tidegate_core::units::{Rate, Size};
+use tidegate_types::units::{Rate, Size};
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};

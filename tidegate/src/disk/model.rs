@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::random::SplitMix;
+use tidegate_types::random::SplitMix;
 
 use super::{Disk, DiskFile, How, Listed};
 

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use tidegate_core::io::{Control, Input, PrepareError, QueueId, Trigger};
-use tidegate_core::record::WorkId;
-use tidegate_core::units::Time;
+use tidegate_node::io::{Control, Input, PrepareError, QueueId, Trigger};
+use tidegate_types::record::WorkId;
+use tidegate_types::units::Time;
 use tokio::sync::mpsc;
 
 use crate::link::Links;
@@ -160,10 +160,10 @@ fn moment(now: Time) -> Moment {
 mod tests {
     use std::sync::Arc;
 
-    use tidegate_core::io::{Output, PathState};
-    use tidegate_core::record::{Body, Offered, Properties, SourceId};
-    use tidegate_core::rules::ScriptId;
-    use tidegate_core::units::Size;
+    use tidegate_node::io::{Output, PathState};
+    use tidegate_node::rules::ScriptId;
+    use tidegate_types::record::{Body, Offered, Properties, SourceId};
+    use tidegate_types::units::Size;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -273,8 +273,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_script_sees_the_paths_of_a_link() {
-        use tidegate_core::link::{PathCounts, PathState as Health};
-        use tidegate_core::units::Rate;
+        use tidegate_link::{PathCounts, PathState as Health};
+        use tidegate_types::units::Rate;
 
         use crate::link::{LinkFigures, PathFigures};
 

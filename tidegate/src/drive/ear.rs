@@ -1,6 +1,6 @@
 //! The connections of inputs, as the loop knows them.
 
-use tidegate_core::record::{Offered, SourceId};
+use tidegate_types::record::{Offered, SourceId};
 use tokio::sync::mpsc;
 
 use super::Drive;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tidegate_core::fleet::Measured;
-use tidegate_core::io::{Control, Input};
-use tidegate_core::log::SessionState;
-use tidegate_core::mirror::Lengths;
-use tidegate_core::rules::Rules;
-use tidegate_core::status::NodeStatus;
+use tidegate_log::SessionState;
+use tidegate_log::mirror::Lengths;
+use tidegate_node::io::{Control, Input};
+use tidegate_node::rules::Rules;
+use tidegate_node::status::NodeStatus;
+use tidegate_types::demand::Measured;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 

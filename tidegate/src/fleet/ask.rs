@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use tidegate_core::fleet::NodeId;
-use tidegate_core::units::Rate;
+use tidegate_fleet::NodeId;
+use tidegate_types::units::Rate;
 use tonic::Request;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic_prost::ProstCodec;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::fleet::{Beat, Directive};
+use tidegate_fleet::{Beat, Directive};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;

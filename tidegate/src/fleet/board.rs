@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_core::class::ClassId;
+use tidegate_types::class::ClassId;
 
 /// A peer, a class, and whether it is lent.
 pub type GrantName = (Arc<str>, ClassId, bool);

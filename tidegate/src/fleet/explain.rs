@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
-use tidegate_core::fleet::{Amount, Tuple};
-use tidegate_core::record::Identity;
+use tidegate_fleet::{Amount, Tuple};
+use tidegate_types::record::Identity;
 
 use super::ask::{describe, names, rate, total};
 use super::channel::FleetTls;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_core::fleet::{Neighbours, NodeId};
-use tidegate_core::io::OutputId;
-use tidegate_core::units::Time;
+use tidegate_fleet::{Neighbours, NodeId};
+use tidegate_node::io::OutputId;
+use tidegate_types::units::Time;
 
 use super::member::Place;
 use super::node_id;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use prost::Message;
-use tidegate_core::fleet::{
+use tidegate_fleet::{
     Agent, AgentInput, AgentOutput, Beat, Digest, Directive, FleetOptions, Orchestrator,
     OrchestratorInput, OrchestratorOutput,
 };
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 
 use super::wire::{
     BeatMessage, Description, DigestMessage, DirectiveMessage, DrainRequest, LendersReply,

@@ -8,11 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::class::ClassId;
-use tidegate_core::fleet::{
-    Agent, AgentInput, AgentOutput, Amount, FleetOptions, Grant, NodeId, Reach,
-};
-use tidegate_core::io::{Control, OutputId};
+use tidegate_fleet::{Agent, AgentInput, AgentOutput, Amount, FleetOptions, Grant, NodeId, Reach};
+use tidegate_node::io::{Control, OutputId};
+use tidegate_types::class::ClassId;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};

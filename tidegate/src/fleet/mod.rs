@@ -1,6 +1,6 @@
 //! The fleet: the orchestrator's service, and a node's part in it.
 //!
-//! All decisions are core's (`tidegate_core::fleet`). Here is what joins them to the world: `wire` is what
+//! All decisions are core's (`tidegate_fleet`). Here is what joins them to the world: `wire` is what
 //! is said, `orchestrate` the service, `attend` a node's streams to them, `member` the task that holds a
 //! node's agent, `find` the links to neighbours that the leader names, `ask` what people ask, `explain` why things went where they went.
 
@@ -25,7 +25,7 @@ pub use self::member::{MemberOptions, Peer, Place, start};
 pub use self::relays::RelayCounts;
 
 use ring::digest::{SHA256, digest};
-use tidegate_core::fleet::NodeId;
+use tidegate_fleet::NodeId;
 
 /// The number of a node, the same at every orchestrator and for ever: the first bytes of a digest of its
 /// name. Two names of one fleet with the same number are less likely than a broken disk.

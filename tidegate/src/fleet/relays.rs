@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_core::class::ClassId;
-use tidegate_core::units::Size;
+use tidegate_types::class::ClassId;
+use tidegate_types::units::Size;
 
 /// Bytes that the far end has of each neighbour and class, since they were last taken: as the node counts
 /// what its uplink carries, for grants are of that. Cheap to clone; all clones are the same.

@@ -5,10 +5,8 @@ mod asks;
 
 use std::time::Duration;
 
-use tidegate_core::class::ClassId;
-use tidegate_core::fleet::{
-    Amount, Beat, Directive, Fence, Grant, Held, NodeId, Reach, Token, Tuple,
-};
+use tidegate_fleet::{Amount, Beat, Directive, Fence, Grant, Held, NodeId, Reach, Token, Tuple};
+use tidegate_types::class::ClassId;
 
 pub use self::asks::{
     ApartMessage, DigestMessage, DigestRequest, GivenMessage, LenderMessage, LendersReply,

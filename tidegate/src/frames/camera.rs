@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::frames::jpeg::Head;
-use tidegate_core::frames::{FlowCounts, Ladder, Rung};
-use tidegate_core::units::Time;
+use tidegate_frames::jpeg::Head;
+use tidegate_frames::{FlowCounts, Ladder, Rung};
+use tidegate_types::units::Time;
 use tokio::sync::{OnceCell, watch};
 
 use super::codec::{CodecError, Workers};

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use tidegate_core::frames::Rung;
-use tidegate_core::frames::jpeg::Head;
+use tidegate_frames::Rung;
+use tidegate_frames::jpeg::Head;
 use tokio::sync::Semaphore;
 use turbojpeg::{
     Compressor, Decompressor, Image, PixelFormat, ScalingFactor, Subsamp, YuvImage, yuv_pixels_len,

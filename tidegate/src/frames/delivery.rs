@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 
 use super::slot::Slot;
 use super::wire::FrameMessage;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
-use tidegate_core::frames::{Ladder, Rung};
+use tidegate_frames::{Ladder, Rung};
 
 /// The version that is written; others are refused.
 const VERSION: u32 = 1;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tidegate_core::frames::jpeg::Head;
-use tidegate_core::units::Time;
+use tidegate_frames::jpeg::Head;
+use tidegate_types::units::Time;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::frames::jpeg::Head;
+use tidegate_frames::jpeg::Head;
 use tokio::sync::mpsc;
 
 use super::camera::{Camera, Shot};

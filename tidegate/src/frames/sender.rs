@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use prost::Message;
-use tidegate_core::frames::piece::{FRAME_MAX, HEAD, PIECES_MAX, Piece};
-use tidegate_core::frames::site::Site;
-use tidegate_core::frames::{ControllerName, Flow, FlowCounts, Gains};
-use tidegate_core::record::{Body, Offered, Properties, Token};
-use tidegate_core::units::Time;
+use tidegate_frames::piece::{FRAME_MAX, HEAD, PIECES_MAX, Piece};
+use tidegate_frames::site::Site;
+use tidegate_frames::{ControllerName, Flow, FlowCounts, Gains};
+use tidegate_types::record::{Body, Offered, Properties, Token};
+use tidegate_types::units::Time;
 use tokio::sync::{mpsc, watch};
 
 use super::camera::{Camera, Encoding, Shot};

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use prost::Message;
-use tidegate_core::frames::piece::{Assembly, Piece};
-use tidegate_core::frames::{Policy, Transit};
-use tidegate_core::units::Time;
+use tidegate_frames::piece::{Assembly, Piece};
+use tidegate_frames::{Policy, Transit};
+use tidegate_types::units::Time;
 use tokio::sync::watch;
 use tonic::Status;
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 use tokio::sync::Notify;
 
 use super::wire::{FrameMessage, ReplyKind};

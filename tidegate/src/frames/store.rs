@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tidegate_core::frames::stored::{MAGIC, Stored, head, scan};
+use tidegate_frames::stored::{MAGIC, Stored, head, scan};
 
 use super::camera::Shot;
 
@@ -183,8 +183,8 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::frames::jpeg::Head;
-    use tidegate_core::units::Time;
+    use tidegate_frames::jpeg::Head;
+    use tidegate_types::units::Time;
 
     use super::*;
 

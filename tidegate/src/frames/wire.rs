@@ -4,7 +4,7 @@
 mod asks;
 
 use bytes::Bytes;
-use tidegate_core::frames::{Policy, Rung};
+use tidegate_frames::{Policy, Rung};
 
 pub use self::asks::{
     CameraInfoReply, CameraInfoRequest, ConnectReply, ConnectRequest, EndedMessage, FlowMessage,

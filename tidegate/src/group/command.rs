@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
-use tidegate_core::moves::loads::Loads;
-use tidegate_core::moves::wire::Frame;
+use tidegate_cluster::moves::loads::Loads;
+use tidegate_cluster::moves::wire::Frame;
 use tokio::time::timeout;
 
 use super::dial::{Peer, connect};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use tidegate_core::broker::Message;
-use tidegate_core::link::envelope::Envelope;
-use tidegate_core::record::{Body, Identity, Offered, Origin, StreamId};
-use tidegate_core::units::Time;
+use tidegate_broker::Message;
+use tidegate_link::envelope::Envelope;
+use tidegate_types::record::{Body, Identity, Offered, Origin, StreamId};
+use tidegate_types::units::Time;
 
 fn packed(qos: u8, envelope: &Envelope) -> Bytes {
     let encoded = envelope.encode();

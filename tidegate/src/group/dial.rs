@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use rustls::ClientConfig;
-use tidegate_core::moves::Member;
-use tidegate_core::moves::wire::Frame;
+use tidegate_cluster::moves::Member;
+use tidegate_cluster::moves::wire::Frame;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, interval, sleep, timeout};

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
-use tidegate_core::moves::wire::Frame;
-use tidegate_core::moves::{Member, Message};
+use tidegate_cluster::moves::wire::Frame;
+use tidegate_cluster::moves::{Member, Message};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use tidegate_core::moves::{Message, UnitId};
-use tidegate_core::operators::memory::bundle::unpack;
+use tidegate_cluster::moves::{Message, UnitId};
+use tidegate_stream::memory::bundle::unpack;
 use tokio::sync::mpsc;
 
 use super::Handle;

@@ -1,6 +1,6 @@
 //! A group of nodes that are one broker for placed topics, which move between them.
 //!
-//! What is decided is in [`tidegate_core::moves`]. One task (`task`) holds this member's state; `talk` are frames on a
+//! What is decided is in [`tidegate_cluster::moves`]. One task (`task`) holds this member's state; `talk` are frames on a
 //! connection, `dial` takes to another member what is for it, and `listen` hears from others and takes commands. A
 //! connection that publishes to a placed topic hands its records to the [`Handle`]; who owns the topic publishes them
 //! as others do, and what it publishes goes to the other members by the same handle.
@@ -20,11 +20,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::broker::Message;
-use tidegate_core::moves::{Member, Owner, UnitId};
-use tidegate_core::record::{Offered, Token};
-use tidegate_core::topic::Filter;
-use tidegate_core::units::Time;
+use tidegate_broker::Message;
+use tidegate_cluster::moves::{Member, Owner, UnitId};
+use tidegate_types::record::{Offered, Token};
+use tidegate_types::topic::Filter;
+use tidegate_types::units::Time;
 use tokio::sync::mpsc;
 
 pub use self::command::{Access, Order, drain, order, tell};

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tidegate_core::moves::wire::{FRAME_MAX, Frame, WORDS_MAX};
+use tidegate_cluster::moves::wire::{FRAME_MAX, Frame, WORDS_MAX};
 use tokio::time::timeout;
 
 use crate::tls::Stream;
@@ -97,7 +97,7 @@ impl Talk {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::moves::wire::FrameError;
+    use tidegate_cluster::moves::wire::FrameError;
     use tokio::io::AsyncWriteExt;
     use tokio::net::{TcpListener, TcpStream};
 

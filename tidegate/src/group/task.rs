@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rustls::ClientConfig;
-use tidegate_core::link::packet::Custody;
-use tidegate_core::moves::wire::Frame;
-use tidegate_core::moves::{
+use tidegate_cluster::moves::wire::Frame;
+use tidegate_cluster::moves::{
     Group, Input, Member, Message, MoveError, Options, Output, Owner, UnitId, Verdict,
 };
-use tidegate_core::record::{
+use tidegate_link::packet::Custody;
+use tidegate_types::record::{
     DropReason, Fate, Identity, Offered, Origin, RefuseReason, StreamId, Token,
 };
-use tidegate_core::topic::Filter;
-use tidegate_core::units::Size;
+use tidegate_types::topic::Filter;
+use tidegate_types::units::Size;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;

@@ -1,6 +1,6 @@
 //! The status page and its clients, on a clock that stands still and on real sockets.
 
-use tidegate_core::account::Account;
+use tidegate_types::account::Account;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};

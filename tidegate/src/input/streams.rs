@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate_core::class::ClassId;
-use tidegate_core::link::accepted::{Accepted, STREAMS_MAX, StreamName};
-use tidegate_core::link::claims::{Came, Claims, Right};
-use tidegate_core::link::envelope::{Envelope, GrantId};
-use tidegate_core::link::packet::Custody;
-use tidegate_core::record::{DropReason, Fate, RefuseReason, Token};
-use tidegate_core::units::Size;
+use tidegate_link::claims::{Came, Claims, Right};
+use tidegate_link::envelope::{Envelope, GrantId};
+use tidegate_link::packet::Custody;
+use tidegate_types::accepted::{Accepted, STREAMS_MAX, StreamName};
+use tidegate_types::class::ClassId;
+use tidegate_types::record::{DropReason, Fate, RefuseReason, Token};
+use tidegate_types::units::Size;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 

@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tidegate_core::log::{
+use tidegate_log::{
     Delivery, End, Entry, Found, Life, LoggedRecord, Place, Recovery, SegmentId, WallTime,
 };
-use tidegate_core::record::Identity;
-use tidegate_core::units::Time;
+use tidegate_types::record::Identity;
+use tidegate_types::units::Time;
 
 use super::files::{LogFiles, Segment};
 use super::record::{fate_in_words, identity};
@@ -103,7 +103,7 @@ impl Book<'_> {
                 (&head.node, head.incarnation) == (&origin.node, origin.incarnation)
             });
             if let Some((_, footer)) = segment.footer()?.filter(|_| is_own) {
-                let covers = |part: &tidegate_core::log::StreamPart| {
+                let covers = |part: &tidegate_log::StreamPart| {
                     part.stream == wanted.stream
                         && (part.seqs.0..=part.seqs.1).contains(&wanted.seq)
                 };

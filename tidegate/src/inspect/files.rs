@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use tidegate_core::log::{
+use tidegate_log::{
     Checkpoint, Defect, END, Entry, Footer, Found, HEADER_MAX, Header, Key, LogError, Opened,
     Place, Recovery, SegmentId, Walked, find_footer, read_footer, walk,
 };
-use tidegate_core::units::Size;
+use tidegate_types::units::Size;
 
 use crate::cli::log::{KEY_VARIABLE, LogPlace};
 use crate::config::{read, read_file};

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use serde::Serialize;
-use tidegate_core::log::{Defect, Place, Recovery, SegmentId, Survey, Verdict};
+use tidegate_log::{Defect, Place, Recovery, SegmentId, Survey, Verdict};
 
 use super::files::{LogFiles, Segment};
 use crate::calendar::Moment;

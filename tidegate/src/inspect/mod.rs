@@ -16,7 +16,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tidegate_core::record::Identity;
+use tidegate_types::record::Identity;
 
 use crate::cli::log::{ExplainArguments, LogCommand, LogPlace};
 

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
-use tidegate_core::log::{Ending, Header, LoggedRecord};
-use tidegate_core::record::{Fate, Identity, Origin};
+use tidegate_log::{Ending, Header, LoggedRecord};
+use tidegate_types::record::{Fate, Identity, Origin};
 
 use super::select::Picked;
 use crate::calendar::Moment;
@@ -107,7 +107,8 @@ impl<'a> Line<'a> {
                 Err(_) => (None, Some(STANDARD.encode(&record.payload))),
             },
         };
-        let seconds = |later: tidegate_core::units::Time| later.since(record.arrived).as_secs_f64();
+        let seconds =
+            |later: tidegate_types::units::Time| later.since(record.arrived).as_secs_f64();
         Line {
             id: identity(header, record).to_string(),
             class: &record.class,

@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use tidegate_core::log::{
+use tidegate_log::{
     Destinations, Entry, Fates, Footer, Found, Header, LoggedRecord, Opened, Place, Recovery, Run,
     SegmentId, StreamName,
 };
-use tidegate_core::record::StreamId;
+use tidegate_types::record::StreamId;
 
 use super::files::{LogFiles, Segment};
 use crate::cli::log::Select;
@@ -97,7 +97,7 @@ impl<'a> Selection<'a> {
         let first = Place::first(opened);
         let Some(footer) = footer else { return Some(first) };
         let Select { stream, seq, from, to, .. } = self.select;
-        let is_there = |part: &tidegate_core::log::StreamPart| {
+        let is_there = |part: &tidegate_log::StreamPart| {
             let seqs = seq
                 .as_ref()
                 .is_none_or(|seqs| *seqs.start() <= part.seqs.1 && part.seqs.0 <= *seqs.end());
@@ -198,7 +198,7 @@ impl<'a> Selection<'a> {
         let held = |stream: StreamId, run: Run| {
             let known = self.recovery.streams.get(&stream);
             let chunks = known.into_iter().flat_map(|known| known.live.values());
-            let owed = |chunk: &tidegate_core::log::Chunk| {
+            let owed = |chunk: &tidegate_log::Chunk| {
                 let runs = chunk.runs.within(run.first, run.last);
                 runs.map(|run| run.records()).sum::<u64>()
             };

@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use tidegate_core::limits::FATES_DELAY;
-use tidegate_core::log::{
+use tidegate_log::{
     Damage, Defect, END, Found, Header, Place, SegmentId, Survey, Verdict, find_footer,
 };
+use tidegate_types::limits::FATES_DELAY;
 
 use super::files::{LogFiles, Segment};
 use super::ls::held_by_segment;

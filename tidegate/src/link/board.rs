@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate_core::link::{PathCounts, PathState, PathStatus};
-use tidegate_core::units::{Rate, Size};
+use tidegate_link::{PathCounts, PathState, PathStatus};
+use tidegate_types::units::{Rate, Size};
 use tokio::sync::watch;
 
 use super::Letters;

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_core::link::packet::Custody;
-use tidegate_core::link::{Event, Link, LinkOptions, OfferError, Outgoing, PathOptions};
-use tidegate_core::units::{Rate, Size};
+use tidegate_link::packet::Custody;
+use tidegate_link::{Event, Link, LinkOptions, OfferError, Outgoing, PathOptions};
+use tidegate_types::units::{Rate, Size};
 
 use super::PathFigures;
 use super::wire::{Heard, Wire};

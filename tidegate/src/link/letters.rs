@@ -1,4 +1,4 @@
-//! The letters of a node (`tidegate_core::link::letter`): those that it writes, those that it got and hands on,
+//! The letters of a node (`tidegate_link::letter`): those that it writes, those that it got and hands on,
 //! and which process of each log came last.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,9 +9,9 @@ use bytes::Bytes;
 use rustls::SignatureScheme;
 use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
-use tidegate_core::link::letter::{self, CHAIN_MAX, Letter, Signed};
-use tidegate_core::link::lineage::{Coming, Lineage};
-use tidegate_core::record::{DeliveryId, Origin};
+use tidegate_link::letter::{self, CHAIN_MAX, Letter, Signed};
+use tidegate_link::lineage::{Coming, Lineage};
+use tidegate_types::record::{DeliveryId, Origin};
 use tokio::sync::watch;
 
 use super::wire::Wire;

@@ -1,5 +1,5 @@
 //! The network below a link: N connections, each by its own interface, that carry the packets of
-//! `tidegate_core::link`.
+//! `tidegate_link`.
 //!
 //! The end that has an output dials, the end that has an input listens. A path is one QUIC connection
 //! whose datagrams carry one packet each, or, where UDP is blocked, one TLS connection over TCP

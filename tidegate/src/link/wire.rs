@@ -151,7 +151,7 @@ impl Drop for Wire {
 pub(crate) fn split(mut datagram: Bytes) -> Option<(Bytes, usize)> {
     let path = usize::from(*datagram.last()?);
     datagram.truncate(datagram.len() - 1);
-    (path < tidegate_core::link::PATHS_MAX).then_some((datagram, path))
+    (path < tidegate_link::PATHS_MAX).then_some((datagram, path))
 }
 
 /// Hands on what comes by a QUIC connection that is `path`, until it ends; then says so. Answers why.

@@ -1,8 +1,8 @@
 //! The metrics of the node's own broker.
 
-use tidegate_core::account::Kind;
-use tidegate_core::broker::Reason;
-use tidegate_core::status::NodeStatus;
+use tidegate_broker::Reason;
+use tidegate_node::status::NodeStatus;
+use tidegate_types::account::Kind;
 
 use super::Metric;
 use super::text::{NONE, Text};
@@ -61,7 +61,7 @@ pub(super) fn encode(status: &NodeStatus, broker: &BrokerStatus, text: &mut Text
     text.head(DROPPED);
     for class in &status.classes {
         for reason in Reason::ALL {
-            let is_it = |(id, why): &(tidegate_core::class::ClassId, Reason)| {
+            let is_it = |(id, why): &(tidegate_types::class::ClassId, Reason)| {
                 *why == reason
                     && status.classes.get(id.index()).is_some_and(|it| it.name == class.name)
             };

@@ -1,6 +1,6 @@
 //! Metrics of classes.
 
-use tidegate_core::status::NodeStatus;
+use tidegate_node::status::NodeStatus;
 
 use super::Metric;
 use super::text::Text;
@@ -26,7 +26,7 @@ pub(super) const ALLOCATED: Metric =
 
 /// Writes them.
 pub(super) fn encode(status: &NodeStatus, text: &mut Text) {
-    type Read = fn(&tidegate_core::status::ClassStatus) -> f64;
+    type Read = fn(&tidegate_node::status::ClassStatus) -> f64;
     let gauges: [(Metric, Read); 6] = [
         (BACKLOG, |class| class.backlog_records as f64),
         (BACKLOG_BYTES, |class| class.backlog.as_f64()),

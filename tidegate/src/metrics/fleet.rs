@@ -1,7 +1,7 @@
 //! Metrics of the node's part in its fleet: only of a node that has one.
 
-use tidegate_core::class::ClassId;
-use tidegate_core::status::NodeStatus;
+use tidegate_node::status::NodeStatus;
+use tidegate_types::class::ClassId;
 
 use super::Metric;
 use super::text::{NONE, Text};

@@ -1,7 +1,7 @@
 //! The metrics of links that the node has an output on. Those that come to an input stand in the status: the
 //! names of other nodes are no labels.
 
-use tidegate_core::link::PathState;
+use tidegate_link::PathState;
 
 use super::Metric;
 use super::text::Text;

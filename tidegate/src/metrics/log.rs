@@ -1,6 +1,6 @@
 //! The metrics of the log.
 
-use tidegate_core::status::LogStatus;
+use tidegate_node::status::LogStatus;
 
 use super::text::{NONE, Text};
 use super::{Metric, NodeStatus};

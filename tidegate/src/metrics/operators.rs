@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_core::operators::Fault;
+use tidegate_stream::Fault;
 
 use super::Metric;
 use super::text::Text;

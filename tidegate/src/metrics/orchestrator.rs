@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::fleet::{EndReason, Round, Totals};
+use tidegate_fleet::{EndReason, Round, Totals};
 
 use super::Metric;
 use super::text::{NONE, Text};

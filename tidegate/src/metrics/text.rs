@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tidegate_core::status::StageTimes;
+use tidegate_node::status::StageTimes;
 
 use super::{BUCKETS, Kind, Metric};
 

@@ -1,6 +1,6 @@
 //! Metrics of uplinks and outputs.
 
-use tidegate_core::status::{NodeStatus, OutputStatus, UplinkStatus};
+use tidegate_node::status::{NodeStatus, OutputStatus, UplinkStatus};
 
 use super::Metric;
 use super::text::Text;

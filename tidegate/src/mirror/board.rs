@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::mirror::{Copying, Lengths};
+use tidegate_log::mirror::{Copying, Lengths};
 use tokio::sync::watch;
 
 /// A log of another node that is kept here.

@@ -9,12 +9,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tidegate_core::link::claims::Right;
-use tidegate_core::link::envelope::Envelope;
-use tidegate_core::link::packet::Custody;
-use tidegate_core::log::{Destinations, Fetch, Key, LoggedRecord, Recovery, Runs, SegmentId};
-use tidegate_core::record::{Fate, Identity, Origin, StreamId};
-use tidegate_core::units::Size;
+use tidegate_link::claims::Right;
+use tidegate_link::envelope::Envelope;
+use tidegate_link::packet::Custody;
+use tidegate_log::{Destinations, Fetch, Key, LoggedRecord, Recovery, Runs, SegmentId};
+use tidegate_types::record::{Fate, Identity, Origin, StreamId};
+use tidegate_types::units::Size;
 use tokio::sync::{mpsc, watch};
 
 use super::shelf::Shelf;
@@ -237,9 +237,9 @@ fn envelope(record: LoggedRecord, origin: &Arc<Origin>, unix_ns: u64) -> Option<
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tidegate_core::log::WallTime;
-    use tidegate_core::record::Properties;
-    use tidegate_core::units::Time;
+    use tidegate_log::WallTime;
+    use tidegate_types::record::Properties;
+    use tidegate_types::units::Time;
 
     use super::*;
 

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
-use tidegate_core::log::{Key, SegmentId};
-use tidegate_core::mirror::Message;
-use tidegate_core::units::Size;
+use tidegate_log::mirror::Message;
+use tidegate_log::{Key, SegmentId};
+use tidegate_types::units::Size;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;

@@ -2,7 +2,7 @@
 //! gone the neighbour sends what it still owed.
 //!
 //! `ship` is the owner's part and `keep` the keeper's; both talk by `talk`, in the words of
-//! `tidegate_core::mirror`. What is kept stands on a `shelf`, where each log has its `seat`; `inherit` takes over
+//! `tidegate_log::mirror`. What is kept stands on a `shelf`, where each log has its `seat`; `inherit` takes over
 //! what it owes.
 
 mod board;

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate_core::log::SegmentId;
-use tidegate_core::mirror::Lengths;
-use tidegate_core::units::Size;
+use tidegate_log::SegmentId;
+use tidegate_log::mirror::Lengths;
+use tidegate_types::units::Size;
 
 use crate::spool::folder::segment_path;
 use crate::spool::look::segments;

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rustls::ClientConfig;
-use tidegate_core::log::SegmentId;
-use tidegate_core::mirror::{Copying, Lengths, Message, Step};
-use tidegate_core::record::Origin;
+use tidegate_log::SegmentId;
+use tidegate_log::mirror::{Copying, Lengths, Message, Step};
+use tidegate_types::record::Origin;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};

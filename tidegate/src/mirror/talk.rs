@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tidegate_core::mirror::{HELLO_MAX, Message, take_within};
+use tidegate_log::mirror::{HELLO_MAX, Message, take_within};
 use tokio::time::timeout;
 
 use crate::tls::Stream;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_core::operators::{
+use tidegate_stream::{
     Aggregate, Annotate, Anonymise, BlockAverage, Bloom, BloomFilter, Chain, CsvFormat,
     ErrorEstimate, Extent, Format, Interpolate, Join, Kalman, Linear, Parse, Range, Regression,
     Repeats, Row, Step, Table, Tree, Value, Window, Write,

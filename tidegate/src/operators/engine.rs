@@ -8,12 +8,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use bytes::Bytes;
-use tidegate_core::broker::Message;
-use tidegate_core::moves::UnitId;
-use tidegate_core::operators::pool::Limits;
-use tidegate_core::operators::{Content, Discipline, Fault, Item, LaneId, OperatorId, Pool};
-use tidegate_core::record::{Body, Offered, Properties};
-use tidegate_core::units::Time;
+use tidegate_broker::Message;
+use tidegate_cluster::moves::UnitId;
+use tidegate_stream::pool::Limits;
+use tidegate_stream::{Content, Discipline, Fault, Item, LaneId, OperatorId, Pool};
+use tidegate_types::record::{Body, Offered, Properties};
+use tidegate_types::units::Time;
 use tokio::sync::Notify;
 
 use super::Operator;

@@ -2,9 +2,7 @@
 //! its topics where it has `save()`, which gives a text or nil, and `load(text)`.
 
 use mlua::{Function, Value as Lua};
-use tidegate_core::operators::{
-    Content, Fault, Item, Loader, MemoryError, Row, Run, Saver, Step, Value,
-};
+use tidegate_stream::{Content, Fault, Item, Loader, MemoryError, Row, Run, Saver, Step, Value};
 
 use crate::script::budget::Budget;
 use crate::script::vm::{Limits, Vm};

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use tidegate_core::moves::UnitId;
-use tidegate_core::operators::memory::bundle::{BUNDLE_MAX, Kept, pack, unpack};
-use tidegate_core::operators::{Key, MemoryError, Work};
-use tidegate_core::units::Time;
+use tidegate_cluster::moves::UnitId;
+use tidegate_stream::memory::bundle::{BUNDLE_MAX, Kept, pack, unpack};
+use tidegate_stream::{Key, MemoryError, Work};
+use tidegate_types::units::Time;
 
 use super::Operator;
 

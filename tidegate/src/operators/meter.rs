@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::moves::UnitId;
-use tidegate_core::moves::loads::Counts;
-use tidegate_core::moves::times::Times;
-use tidegate_core::operators::Fault;
-use tidegate_core::status::StageTimes;
+use tidegate_cluster::moves::UnitId;
+use tidegate_cluster::moves::loads::Counts;
+use tidegate_cluster::moves::times::Times;
+use tidegate_node::status::StageTimes;
+use tidegate_stream::Fault;
 
 /// Topics of one operator with figures of their own; all others have theirs together.
 const TOPICS_MAX: usize = 64;

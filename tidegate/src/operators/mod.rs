@@ -1,6 +1,6 @@
 //! Operators at work: threads that take what was published, and publish what they made of it.
 //!
-//! What a step does, and which record is next, is decided in [`tidegate_core::operators`]. A
+//! What a step does, and which record is next, is decided in [`tidegate_stream`]. A
 //! [`crate::broker::Publisher`] hands a record to each [`Operator`] whose filters cover its topic; an
 //! [`Engine`] has the threads; what comes out goes to subscribers at once, and to the node by an outlet, a task
 //! of each operator. [`Operators`] is all of it, and changes it while the node runs.
@@ -19,12 +19,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use tidegate_core::broker::Message;
-use tidegate_core::moves::UnitId;
-use tidegate_core::operators::pool::Limits;
-use tidegate_core::operators::{Chain, Key, OperatorId, Template};
-use tidegate_core::record::SourceId;
-use tidegate_core::topic::Filter;
+use tidegate_broker::Message;
+use tidegate_cluster::moves::UnitId;
+use tidegate_stream::pool::Limits;
+use tidegate_stream::{Chain, Key, OperatorId, Template};
+use tidegate_types::record::SourceId;
+use tidegate_types::topic::Filter;
 
 pub use self::build::chain;
 pub use self::engine::{Engine, Mode};

@@ -1,6 +1,6 @@
 //! Where the results of an operator enter the node: a connection like those of inputs, which obeys `Pause`.
 
-use tidegate_core::record::{Offered, SourceId};
+use tidegate_types::record::{Offered, SourceId};
 use tokio::sync::mpsc;
 
 use crate::port::{Notice, Source};

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tidegate_core::operators::{Content, Fault, Item, Run, Step, read_json, write_json};
+use tidegate_stream::{Content, Fault, Item, Run, Step, read_json, write_json};
 
 /// Longest line, both ways.
 const LINE_MAX: u64 = 1 << 20;

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use tidegate_core::operators::{Fault, Item, Run};
+use tidegate_stream::{Fault, Item, Run};
 
 use crate::script::vm::thread_time;
 

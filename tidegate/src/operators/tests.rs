@@ -1,9 +1,9 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use tidegate_core::broker::{Next, Options, Subscription};
-use tidegate_core::operators::{Content, Fault, Item, Work};
-use tidegate_core::units::Time;
+use tidegate_broker::{Next, Options, Subscription};
+use tidegate_stream::{Content, Fault, Item, Work};
+use tidegate_types::units::Time;
 
 use super::*;
 use crate::broker::Subscriber;
@@ -111,13 +111,13 @@ impl Stand {
     }
 }
 
-fn record(topic: &str, payload: String, now: Time) -> tidegate_core::record::Offered {
-    tidegate_core::record::Offered {
+fn record(topic: &str, payload: String, now: Time) -> tidegate_types::record::Offered {
+    tidegate_types::record::Offered {
         source: SourceId(0),
         token: None,
         key: topic.as_bytes().to_vec().into(),
-        properties: tidegate_core::record::Properties::default(),
-        body: tidegate_core::record::Body::Resident(payload.into()),
+        properties: tidegate_types::record::Properties::default(),
+        body: tidegate_types::record::Body::Resident(payload.into()),
         read_at: now,
         source_unix_ns: None,
         ttl: None,

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use bytes::Bytes;
-use tidegate_core::operators::OperatorId;
+use tidegate_stream::OperatorId;
 
 use super::engine::{Engine, Job};
 use super::meter::DropWhy;

@@ -9,9 +9,9 @@ use std::io;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tidegate_core::io::{PathState, Refusal};
-use tidegate_core::record::DeliveryId;
-use tidegate_core::units::{Size, Time};
+use tidegate_node::io::{PathState, Refusal};
+use tidegate_types::record::DeliveryId;
+use tidegate_types::units::{Size, Time};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::backoff::Backoff;

@@ -1,9 +1,9 @@
 //! Subscribers at this node: pieces of frames come by the node's queues like all records, and are whole frames
 //! again here. Nothing waits here but replays, whose subscribers take every frame.
 
-use tidegate_core::io::{PathState, Refusal};
-use tidegate_core::record::{Body, DeliveryId, DropReason};
-use tidegate_core::units::Size;
+use tidegate_node::io::{PathState, Refusal};
+use tidegate_types::record::{Body, DeliveryId, DropReason};
+use tidegate_types::units::Size;
 
 use crate::frames::{Delivery, Shelf};
 use crate::input::complaints::Complaints;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tidegate_core::io::PathSample;
-use tidegate_core::units::{Size, Time};
+use tidegate_node::io::PathSample;
+use tidegate_types::units::{Size, Time};
 
 use super::tcp_info::TcpInfo;
 

@@ -2,7 +2,7 @@
 //! every protocol, so that a consumer can measure latency, find gaps and drop duplicates.
 
 use bytes::Bytes;
-use tidegate_core::record::{Properties, Record};
+use tidegate_types::record::{Properties, Record};
 
 /// The node that accepted the record first.
 pub const NODE: &str = "tidegate-node";

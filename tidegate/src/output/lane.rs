@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tidegate_core::io::PathState;
+use tidegate_node::io::PathState;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};

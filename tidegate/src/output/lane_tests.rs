@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::io::{Input, OutputId, PathState, Refusal};
-use tidegate_core::record::{DeliveryId, DropReason};
-use tidegate_core::units::Size;
+use tidegate_node::io::{Input, OutputId, PathState, Refusal};
+use tidegate_types::record::{DeliveryId, DropReason};
+use tidegate_types::units::Size;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;

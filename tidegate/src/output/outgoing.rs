@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes, BytesMut};
-use tidegate_core::record::{Body, DeliveryId, DropReason};
-use tidegate_core::units::Size;
+use tidegate_types::record::{Body, DeliveryId, DropReason};
+use tidegate_types::units::Size;
 
 use super::protocol::{Protocol, ProtocolError};
 use crate::port::Transmit;

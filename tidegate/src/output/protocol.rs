@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tidegate_core::io::Refusal;
-use tidegate_core::record::{DeliveryId, DropReason};
-use tidegate_core::units::Time;
+use tidegate_node::io::Refusal;
+use tidegate_types::record::{DeliveryId, DropReason};
+use tidegate_types::units::Time;
 
 use crate::port::Transmit;
 

@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use tidegate_core::class::ClassId;
-use tidegate_core::io::Refusal;
-use tidegate_core::record::{
+use tidegate_node::io::Refusal;
+use tidegate_types::class::ClassId;
+use tidegate_types::record::{
     Body, DeliveryId, DropReason, Identity, Origin, Properties, Record, StreamId,
 };
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 
 use super::protocol::{Protocol, ProtocolError, Verdicts};
 use crate::port::Transmit;

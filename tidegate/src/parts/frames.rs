@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
-use tidegate_core::class::Classes;
-use tidegate_core::frames::piece;
-use tidegate_core::io::OutputId;
-use tidegate_core::record::AcceptMode;
-use tidegate_core::rules::{FullPolicy, Rule};
-use tidegate_core::topic::Filter;
+use tidegate_frames::piece;
+use tidegate_node::io::OutputId;
+use tidegate_node::rules::{FullPolicy, Rule};
+use tidegate_types::class::Classes;
+use tidegate_types::record::AcceptMode;
+use tidegate_types::topic::Filter;
 
 use super::{Tasks, available};
 use crate::calibrate::site;

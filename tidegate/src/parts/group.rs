@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use tidegate_core::topic::Filter;
+use tidegate_types::topic::Filter;
 use tokio::net::TcpListener;
 
 use super::{Door, Tasks, available};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use tidegate_core::link::schedule::ScheduleName;
+use tidegate_link::schedule::ScheduleName;
 use tokio::sync::watch;
 
 use super::{Door, Tasks, available};

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::Context;
-use tidegate_core::log::Key;
-use tidegate_core::options::{BacklogOrder, LogOptions};
+use tidegate_log::Key;
+use tidegate_node::options::{BacklogOrder, LogOptions};
 
 use super::secret;
 use crate::config::{Backlog, Config, LogConfig};

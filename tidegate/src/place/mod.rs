@@ -1,5 +1,5 @@
 //! `tidegate place` and `tidegate drain`: ask the members of a group what their topics cost and how late they are, and move few of
-//! them. What is decided is in [`tidegate_core::place::keep`].
+//! them. What is decided is in [`tidegate_cluster::place::keep`].
 
 mod show;
 
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tidegate_core::moves::loads::Loads;
-use tidegate_core::place::keep::{Keeper, Options, Round, Step};
-use tidegate_core::place::model::{By, Learned};
-use tidegate_core::place::{Model, Physics};
-use tidegate_core::units::Time;
+use tidegate_cluster::moves::loads::Loads;
+use tidegate_cluster::place::keep::{Keeper, Options, Round, Step};
+use tidegate_cluster::place::model::{By, Learned};
+use tidegate_cluster::place::{Model, Physics};
+use tidegate_types::units::Time;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 

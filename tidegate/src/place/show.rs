@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tidegate_core::place::keep::{NodeView, Remark, UnitView};
+use tidegate_cluster::place::keep::{NodeView, Remark, UnitView};
 
 use super::Done;
 
@@ -45,7 +45,7 @@ pub(super) fn json(done: &Done) -> Value {
     })
 }
 
-fn has_bound(topic: &tidegate_core::place::Topic) -> bool {
+fn has_bound(topic: &tidegate_cluster::place::Topic) -> bool {
     topic.bound != std::time::Duration::MAX
 }
 

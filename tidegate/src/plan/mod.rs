@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
-use tidegate_core::place::model::Learned;
-use tidegate_core::place::{
+use tidegate_cluster::place::model::Learned;
+use tidegate_cluster::place::{
     Feasible, Help, Machine, Machines, Method, Model, Move, Physics, Plan, Problem, Topic, TopicId,
     fits_alone, help, lower_bound, repair, replica, split,
 };

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
-use tidegate_core::place::model::Learned;
-use tidegate_core::place::{Machine, Topic};
+use tidegate_cluster::place::model::Learned;
+use tidegate_cluster::place::{Machine, Topic};
 
 use crate::config::units::{Period, Quantity};
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
-use tidegate_core::place::{Help, Move, Topic, TopicId};
+use tidegate_cluster::place::{Help, Move, Topic, TopicId};
 
 use super::Planned;
 use crate::config::units::Period;

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use tidegate_core::place::model::By;
+use tidegate_cluster::place::model::By;
 
 use super::*;
 

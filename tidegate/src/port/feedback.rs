@@ -1,10 +1,10 @@
 //! What an output reports to the node.
 
-use tidegate_core::io::{
+use tidegate_node::io::{
     Control, Destination, Input, OutputId, PathId, PathSample, PathState, Refusal,
 };
-use tidegate_core::record::DeliveryId;
-use tidegate_core::units::{Rate, Size, Time};
+use tidegate_types::record::DeliveryId;
+use tidegate_types::units::{Rate, Size, Time};
 use tokio::sync::mpsc;
 
 use super::{Arrival, Clock, Stopping};

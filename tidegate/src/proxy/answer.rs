@@ -23,7 +23,7 @@
 
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{HeaderMap, Response, StatusCode};
-use tidegate_core::record::{DropReason, RefuseReason};
+use tidegate_types::record::{DropReason, RefuseReason};
 
 use super::body::Passing;
 

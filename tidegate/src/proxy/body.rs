@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use tidegate_core::account::{Account, Kind, Reservation};
+use tidegate_types::account::{Account, Kind, Reservation};
 
 use super::answer::Failure;
 use super::connection::STREAM_WINDOW;

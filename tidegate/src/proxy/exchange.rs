@@ -10,9 +10,9 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
-use tidegate_core::account::{Account, Reservation};
-use tidegate_core::io::OutputId;
-use tidegate_core::record::{DropReason, Properties, Record};
+use tidegate_node::io::OutputId;
+use tidegate_types::account::{Account, Reservation};
+use tidegate_types::record::{DropReason, Properties, Record};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -334,7 +334,7 @@ impl Exchange<'_> {
 
 /// A body as the script left it.
 fn changed(gathered: Gathered, record: &Record, headers: &mut hyper::HeaderMap) -> Passing {
-    let tidegate_core::record::Body::Resident(data) = &record.body else {
+    let tidegate_types::record::Body::Resident(data) = &record.body else {
         return Passing::gathered(gathered);
     };
     // What was handed to the hall comes back as the same piece of memory, unless it was replaced.

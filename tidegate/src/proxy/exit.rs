@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use hyper::{Method, StatusCode, Uri, Version};
-use tidegate_core::record::DropReason;
-use tidegate_core::units::Time;
+use tidegate_types::record::DropReason;
+use tidegate_types::units::Time;
 
 use super::access_log::AccessLog;
 use super::counts::ProxyCounts;

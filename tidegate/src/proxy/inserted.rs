@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::Request;
 use hyper::header::CONTENT_LENGTH;
-use tidegate_core::record::{Body, DeliveryId, DropReason};
+use tidegate_types::record::{Body, DeliveryId, DropReason};
 use tokio::time::timeout;
 
 use super::answer::is_grpc;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hyper::header::HeaderValue;
 use rustls::ServerConfig;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use tidegate_core::account::Account;
+use tidegate_types::account::Account;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::spawn_local;

@@ -8,7 +8,7 @@ use hyper::header::{CONTENT_LENGTH, HOST, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::http::{request, response};
 use hyper::{HeaderMap, Method, StatusCode, Uri};
-use tidegate_core::record::Properties;
+use tidegate_types::record::Properties;
 
 /// The path of a request, as a key.
 pub(super) fn key_of(uri: &Uri) -> Bytes {

@@ -6,14 +6,14 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_core::capacity::LawName;
-use tidegate_core::class::{ClassId, Classes};
-use tidegate_core::io::{OutputId, UplinkId};
-use tidegate_core::limits::{OUTPUTS_MAX, RULES_MAX};
-use tidegate_core::options::{NodeOptions, OutputOptions, UplinkOptions};
-use tidegate_core::record::AcceptMode;
-use tidegate_core::rules::{FullPolicy, Rule, RuleId, Rules};
-use tidegate_core::units::Size;
+use tidegate_capacity::LawName;
+use tidegate_node::io::{OutputId, UplinkId};
+use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_node::rules::{FullPolicy, Rule, RuleId, Rules};
+use tidegate_types::class::{ClassId, Classes};
+use tidegate_types::limits::{OUTPUTS_MAX, RULES_MAX};
+use tidegate_types::record::AcceptMode;
+use tidegate_types::units::Size;
 
 use super::routes::Route;
 use crate::assemble;
@@ -157,7 +157,7 @@ fn rule(
     route: &RouteConfig,
     classes: &Classes,
     to: OutputId,
-    script: Option<tidegate_core::rules::ScriptId>,
+    script: Option<tidegate_node::rules::ScriptId>,
 ) -> anyhow::Result<Rule> {
     let plain = Rule::catch_all(classes, vec![to]);
     let class = match (&route.class, route.latency) {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
-use tidegate_core::io::OutputId;
-use tidegate_core::rules::RuleId;
+use tidegate_node::io::OutputId;
+use tidegate_node::rules::RuleId;
 
 use crate::config::{BodyMode, WhenDown};
 

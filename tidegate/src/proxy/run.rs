@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_core::account::Account;
-use tidegate_core::node::Node;
-use tidegate_core::rules::ScriptId;
+use tidegate_node::node::Node;
+use tidegate_node::rules::ScriptId;
+use tidegate_types::account::Account;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::timeout;
@@ -197,7 +197,7 @@ pub(super) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
     let adapting = Adapting::new(scripts, record_max, sender);
     let board = adapting.board();
     let hall = Hall::new(Seat::new(Node::new(options)?), adapting, clock);
-    (0..outputs).for_each(|output| hall.set_up(tidegate_core::io::OutputId(output as u16), true));
+    (0..outputs).for_each(|output| hall.set_up(tidegate_node::io::OutputId(output as u16), true));
     let names: Vec<String> = routes.iter().map(|route| route.name.clone()).collect();
     let upstream_names = proxy.upstream.iter().map(|upstream| upstream.label().to_owned());
     let counts = ProxyCounts::new(names.clone(), upstream_names.collect());
@@ -211,7 +211,7 @@ pub(super) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
     let mut tasks = Vec::new();
     let mut upstreams = Vec::new();
     for (place, config) in proxy.upstream.iter().enumerate() {
-        let output = tidegate_core::io::OutputId(place as u16);
+        let output = tidegate_node::io::OutputId(place as u16);
         let upstream = Upstream::new(config, output, hall.clone(), counts.clone())
             .with_context(|| format!("[[proxy.upstream]] {:?}", config.label()))?;
         tasks.push(spawn_local(upstream.clone().care()));
@@ -293,7 +293,7 @@ pub(super) fn manner(
 async fn keep(
     gate: Rc<Gate>,
     mut arrivals: mpsc::Receiver<Arrival>,
-    mut status_requests: mpsc::Receiver<oneshot::Sender<tidegate_core::status::NodeStatus>>,
+    mut status_requests: mpsc::Receiver<oneshot::Sender<tidegate_node::status::NodeStatus>>,
 ) {
     let hall = &gate.hall;
     loop {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use tidegate_core::io::Control;
-use tidegate_core::record::SourceId;
-use tidegate_core::rules::RuleId;
+use tidegate_node::io::Control;
+use tidegate_node::rules::RuleId;
+use tidegate_types::record::SourceId;
 
 /// Clients that have queues of their own; all others share one.
 const SOURCES_MAX: usize = 4096;

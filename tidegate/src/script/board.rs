@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidegate_core::rules::ScriptId;
+use tidegate_node::rules::ScriptId;
 
 use super::verdict::Verdict;
 

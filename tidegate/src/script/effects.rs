@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use mlua::Function;
-use tidegate_core::io::QueueId;
-use tidegate_core::units::{Rate, Time};
+use tidegate_node::io::QueueId;
+use tidegate_types::units::{Rate, Time};
 
 use super::verdict::Verdict;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::record::{Body, Offered, Properties, SourceId};
-use tidegate_core::units::{Rate, Size, Time};
+use tidegate_types::record::{Body, Offered, Properties, SourceId};
+use tidegate_types::units::{Rate, Size, Time};
 
 use super::ScriptSpec;
 use super::rehearsal::{Line, Rehearsal};

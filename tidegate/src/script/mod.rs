@@ -23,9 +23,9 @@ pub mod vm;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::io::{QueueId, Trigger};
-use tidegate_core::rules::ScriptId;
-use tidegate_core::units::Time;
+use tidegate_node::io::{QueueId, Trigger};
+use tidegate_node::rules::ScriptId;
+use tidegate_types::units::Time;
 
 use self::board::ScriptBoard;
 use self::endpoint::Endpoint;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mlua::{AnyUserData, Function, Value};
-use tidegate_core::adapt::{Otherwise, QueueFacts, Verdicts};
-use tidegate_core::io::{Control, Edit, Input, QueueId};
-use tidegate_core::record::DeliveryId;
-use tidegate_core::rules::ScriptId;
-use tidegate_core::units::Time;
+use tidegate_node::adapt::{Otherwise, QueueFacts, Verdicts};
+use tidegate_node::io::{Control, Edit, Input, QueueId};
+use tidegate_node::rules::ScriptId;
+use tidegate_types::record::DeliveryId;
+use tidegate_types::units::Time;
 
 use super::Side;
 use super::api::{self, QueueHandle, Root};

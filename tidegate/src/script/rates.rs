@@ -1,7 +1,7 @@
 //! Rates that a script holds queues to.
 
-use tidegate_core::io::QueueId;
-use tidegate_core::units::Rate;
+use tidegate_node::io::QueueId;
+use tidegate_types::units::Rate;
 
 use super::stage::{Stage, Told, wrong};
 

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::capacity::LawName;
-use tidegate_core::class::{Classes, default_classes};
-use tidegate_core::io::{
+use tidegate_capacity::LawName;
+use tidegate_node::io::{
     Control, Destination, Edit, Input, Output, OutputId, PathId, PathSample, PathState,
     PrepareError, PrepareTask, UplinkId,
 };
-use tidegate_core::node::Node;
-use tidegate_core::options::{NodeOptions, OptionsError, OutputOptions, UplinkOptions};
-use tidegate_core::record::{DeliveryId, Offered, Record, SourceId};
-use tidegate_core::rules::{Rule, Rules, ScriptId};
-use tidegate_core::schedule::SchedulerName;
-use tidegate_core::units::{Rate, Size, Time};
+use tidegate_node::node::Node;
+use tidegate_node::options::{NodeOptions, OptionsError, OutputOptions, UplinkOptions};
+use tidegate_node::rules::{Rule, Rules, ScriptId};
+use tidegate_schedule::SchedulerName;
+use tidegate_types::class::{Classes, default_classes};
+use tidegate_types::record::{DeliveryId, Offered, Record, SourceId};
+use tidegate_types::units::{Rate, Size, Time};
 
 use super::{LoadError, Moment, Ran, ScriptSpec, Scripts, Seat};
 
@@ -216,7 +216,7 @@ impl Rehearsal {
     fn transform(&mut self, id: DeliveryId, endpoint: u16) -> Result<bytes::Bytes, PrepareError> {
         let name = self.scripts.endpoint(endpoint).map(|(_, to)| to.to_string());
         let body = self.seat.record(id).map(|record| record.body.clone());
-        if let (Some(name), Some(tidegate_core::record::Body::Resident(body))) = (name, body) {
+        if let (Some(name), Some(tidegate_types::record::Body::Resident(body))) = (name, body) {
             if self.halves {
                 return Ok(body.slice(..body.len() / 2));
             }

@@ -2,8 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
-use tidegate_core::node::Node;
-use tidegate_core::units::Time;
+use tidegate_node::node::Node;
+use tidegate_types::units::Time;
 
 /// The place of a node in the loop that owns it: empty only while a script has it.
 #[derive(Debug)]

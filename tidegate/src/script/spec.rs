@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::adapt::Otherwise;
+use tidegate_node::adapt::Otherwise;
 
 use super::vm::Limits;
 use crate::tls::ClientFiles;

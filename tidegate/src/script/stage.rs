@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mlua::{AnyUserData, Function, Lua};
-use tidegate_core::adapt::{Otherwise, QueueFacts, Verdicts};
-use tidegate_core::io::{Content, OutputId, QueueId};
-use tidegate_core::node::Node;
-use tidegate_core::record::{DeliveryId, Record};
-use tidegate_core::rules::ScriptId;
-use tidegate_core::units::Time;
+use tidegate_node::adapt::{Otherwise, QueueFacts, Verdicts};
+use tidegate_node::io::{Content, OutputId, QueueId};
+use tidegate_node::node::Node;
+use tidegate_node::rules::ScriptId;
+use tidegate_types::record::{DeliveryId, Record};
+use tidegate_types::units::Time;
 
 use super::Side;
 pub(super) use super::effects::{Effects, Timer, Watched};
@@ -220,7 +220,7 @@ impl Stage {
             return Ok(Some(payload));
         }
         Ok(self.record(queue, id)?.and_then(|record| match &record.body {
-            tidegate_core::record::Body::Resident(bytes) => Some(bytes.clone()),
+            tidegate_types::record::Body::Resident(bytes) => Some(bytes.clone()),
             _ => None,
         }))
     }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use tidegate_core::io::OutputId;
-use tidegate_core::record::{Body, DropReason, Offered, Properties, SourceId};
-use tidegate_core::units::{Rate, Size};
+use tidegate_node::io::OutputId;
+use tidegate_types::record::{Body, DropReason, Offered, Properties, SourceId};
+use tidegate_types::units::{Rate, Size};
 
 use super::rehearsal::{Line, Rehearsal};
 use super::spec::Parameter;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use tidegate_core::io::{Edit, Trigger};
-use tidegate_core::record::{Body, DropReason, Offered, Properties, SourceId};
-use tidegate_core::units::Time;
+use tidegate_node::io::{Edit, Trigger};
+use tidegate_types::record::{Body, DropReason, Offered, Properties, SourceId};
+use tidegate_types::units::Time;
 
 use super::rehearsal::{Line, Rehearsal};
 use super::spec::{Parameter, ScriptSpec};
@@ -73,7 +73,7 @@ fn test(arguments: &TestArguments, out: &mut impl Write) -> anyhow::Result<()> {
     let records = trace(arguments)?;
     let with = play(arguments, &[spec], &records, (!arguments.summary).then_some(&mut *out))?;
     let without = play(arguments, &[], &records, None::<&mut Vec<u8>>)?;
-    let script = with.rehearsal.scripts.get(tidegate_core::rules::ScriptId(0));
+    let script = with.rehearsal.scripts.get(tidegate_node::rules::ScriptId(0));
     if let Some(script) = script {
         let counts = script.counts();
         let failed = counts.too_long + counts.too_large + counts.wrong;
@@ -192,7 +192,7 @@ fn tell(
         Edit::Drop(_) => "drop".into(),
         Edit::MoveFront(_) => "first".into(),
         Edit::MoveBack(_) => "last".into(),
-        Edit::Redirect(_, tidegate_core::io::Destination::Output(to)) => {
+        Edit::Redirect(_, tidegate_node::io::Destination::Output(to)) => {
             format!("to {}", rehearsal.seat.options().outputs[usize::from(to.0)].name)
         }
         Edit::Redirect(..) => "redirect".into(),
@@ -267,7 +267,7 @@ fn times(
         let payload = Bytes::copy_from_slice(payload.as_bytes());
         rehearsal.offer(offered(Bytes::from_static(b"bench"), payload));
     }
-    let queue = rehearsal.seat.queues_of(tidegate_core::rules::ScriptId(0)).next();
+    let queue = rehearsal.seat.queues_of(tidegate_node::rules::ScriptId(0)).next();
     let queue = queue.context("nothing waits")?;
     let last = rehearsal.seat.waiting(queue).last().context("nothing waits")?;
     let moment = rehearsal.moment();
@@ -277,7 +277,7 @@ fn times(
         let _ = rehearsal.scripts.run(&mut rehearsal.seat, moment, queue, Trigger::Arrival(last));
         times.push(begun.elapsed());
     }
-    let script = rehearsal.scripts.get(tidegate_core::rules::ScriptId(0));
+    let script = rehearsal.scripts.get(tidegate_node::rules::ScriptId(0));
     if let Some(failure) = script.and_then(|script| script.last_failure()) {
         anyhow::bail!("with {waiting} waiting: {failure}");
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidegate_core::status::StageTimes;
+use tidegate_node::status::StageTimes;
 
 /// Counts of commits since the start.
 #[derive(Clone, Debug, Default)]

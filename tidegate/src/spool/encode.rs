@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-use tidegate_core::io::Input;
-use tidegate_core::log::{Append, Entry, SegmentId, Writer};
-use tidegate_core::record::RefuseReason;
+use tidegate_log::{Append, Entry, SegmentId, Writer};
+use tidegate_node::io::Input;
+use tidegate_types::record::RefuseReason;
 use tokio::sync::mpsc;
 
 use super::CommitCounts;
@@ -111,9 +111,9 @@ fn commits(mut appends: &[Append], most: usize) -> impl Iterator<Item = &[Append
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tidegate_core::log::{Destinations, Fated, LoggedRecord};
-    use tidegate_core::record::{Properties, StreamId};
-    use tidegate_core::units::Time;
+    use tidegate_log::{Destinations, Fated, LoggedRecord};
+    use tidegate_types::record::{Properties, StreamId};
+    use tidegate_types::units::Time;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_core::log::{Damage, Recovery, SegmentId, Verdict};
+use tidegate_log::{Damage, Recovery, SegmentId, Verdict};
 
 use super::lock::{LOCK, Lock, lock};
 use super::look::{Found, look};

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::log::{
+use tidegate_log::{
     COPY_AT, Checkpoint, Chunk, Destinations, Entry, LogName, Run, SegmentId, StreamName,
     StreamState, Verdict, Writer,
 };
-use tidegate_core::record::StreamId;
-use tidegate_core::units::Size;
+use tidegate_types::record::StreamId;
+use tidegate_types::units::Size;
 
 use super::folder::{Opened, open_on, segment_path};
 use super::{SpoolOptions, damaged_ranges};

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use tidegate_core::log::room;
+use tidegate_log::room;
 
 use crate::disk::{Disk, DiskFile, How};
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use tidegate_core::log::{
+use tidegate_log::{
     COPY_AT, Defect, HEADER_MAX, Header, Key, Opened, Part, Recovery, SegmentId, Verdict,
     begins_with_checkpoint, recover,
 };
-use tidegate_core::units::Size;
+use tidegate_types::units::Size;
 
 use super::SpoolError;
 use super::folder::{failed, is_ours, number_of, segment_path};

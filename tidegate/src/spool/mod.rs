@@ -27,10 +27,10 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tidegate_core::log::{
+use tidegate_log::mirror::Lengths;
+use tidegate_log::{
     Append, Damage, Fetch, Key, LogError, LogName, Recovery, SegmentId, Verdict, Writer,
 };
-use tidegate_core::mirror::Lengths;
 use tokio::sync::watch;
 
 use self::encode::Command;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidegate_core::log::{SegmentId, Write};
+use tidegate_log::{SegmentId, Write};
 
 /// Entries as bytes that are written together and made safe by one sync.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tidegate_core::log::SegmentId;
+use tidegate_log::SegmentId;
 
 use super::folder::{number_of, segment_name};
 use crate::disk::{Disk, How};

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use tidegate_core::io::Input;
-use tidegate_core::log::{Fetch, Fetched, HEADER_MAX, Header, Key, Window, fetch};
+use tidegate_log::{Fetch, Fetched, HEADER_MAX, Header, Key, Window, fetch};
+use tidegate_node::io::Input;
 use tokio::sync::mpsc;
 
 use super::{CommitCounts, Folder};

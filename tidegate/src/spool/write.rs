@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_core::io::Input;
-use tidegate_core::log::{SegmentId, Write};
-use tidegate_core::mirror::Lengths;
-use tidegate_core::units::Size;
+use tidegate_log::mirror::Lengths;
+use tidegate_log::{SegmentId, Write};
+use tidegate_node::io::Input;
+use tidegate_types::units::Size;
 use tokio::sync::{mpsc, watch};
 
 use super::encode::answer_failed;

@@ -110,8 +110,8 @@ pub(super) fn render(links: &[LinkView]) -> String {
 mod tests {
     use std::time::Duration;
 
-    use tidegate_core::link::{PathCounts, PathState};
-    use tidegate_core::units::{Rate, Size};
+    use tidegate_link::{PathCounts, PathState};
+    use tidegate_types::units::{Rate, Size};
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! The log in the status.
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::status::LogStatus;
+use tidegate_node::status::LogStatus;
 
 use super::view::TimesView;
 use crate::spool::Commits;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::operators::Fault;
+use tidegate_stream::Fault;
 
 use super::Snapshot;
 use super::view::TimesView;

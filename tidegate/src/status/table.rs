@@ -157,7 +157,7 @@ fn quantiles(times: &TimesView) -> String {
 
 /// A rate in network notation.
 pub fn rate(bytes_per_second: f64) -> String {
-    tidegate_core::units::Rate::new(bytes_per_second.max(0.0)).to_string()
+    tidegate_types::units::Rate::new(bytes_per_second.max(0.0)).to_string()
 }
 
 /// A span of time with three significant digits.

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::record::DropReason;
-use tidegate_core::status::{
+use tidegate_node::status::{
     ClassStatus, Counts, OutputStatus, RuleStatus, StageTimes, Stages, UplinkStatus,
 };
+use tidegate_types::record::DropReason;
 
 use super::Snapshot;
 use super::links::LinkView;
@@ -209,7 +209,7 @@ impl From<&Snapshot> for NodeView {
     fn from(snapshot: &Snapshot) -> Self {
         let now = &*snapshot.now;
         let before = snapshot.before.as_deref();
-        let since = before.map_or(tidegate_core::units::Time::ZERO, |before| before.now);
+        let since = before.map_or(tidegate_types::units::Time::ZERO, |before| before.now);
         let over = now.now.since(since).as_secs_f64();
         let stream = |(place, rule): (usize, &RuleStatus)| {
             // Rules stand at their places; after a reload a name tells whether it is the same one.

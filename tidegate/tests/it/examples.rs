@@ -5,8 +5,8 @@ use std::path::Path;
 use tidegate::assemble::node_options;
 use tidegate::config::{read, reference};
 use tidegate::operators::chain;
-use tidegate_core::operators::{Content, Item};
-use tidegate_core::units::Time;
+use tidegate_stream::{Content, Item};
+use tidegate_types::units::Time;
 
 #[test]
 fn every_example_is_a_whole_node() {

@@ -10,7 +10,7 @@ use tidegate::port::{Clock, OutputPort};
 use tidegate::script::Scripts;
 use tidegate::status::StatusSource;
 use tidegate::status::view::NodeView;
-use tidegate_core::io::PathState;
+use tidegate_node::io::PathState;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

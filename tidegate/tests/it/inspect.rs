@@ -6,12 +6,12 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use crate::support::process::{Node, publish};
-use tidegate_core::log::{
+use tidegate_log::{
     Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Key, LogName, LoggedRecord, Run,
     SegmentId, StreamName, StreamState, WallTime, Writer,
 };
-use tidegate_core::record::{DropReason, Fate, Properties, StreamId};
-use tidegate_core::units::{Size, Time};
+use tidegate_types::record::{DropReason, Fate, Properties, StreamId};
+use tidegate_types::units::{Size, Time};
 
 /// 2026-11-21T10:00:00Z.
 const TEN: u64 = 1_795_255_200_000_000_000;

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use tidegate::output::amqp::AmqpOptions;
 use tidegate::output::{OutputOptions, headers};
 use tidegate::tls::{ClientFiles, ClientTls};
-use tidegate_core::record::DropReason;
+use tidegate_types::record::DropReason;
 
 #[tokio::test]
 async fn records_reach_a_real_rabbitmq() {

@@ -10,8 +10,8 @@ use tidegate::input::replay::{
     RowError, Rules, SourceTime,
 };
 use tidegate::port::{Arrival, Clock, Intake, Notice};
-use tidegate_core::io::Input;
-use tidegate_core::record::{Body, Offered, RefuseReason, SourceId};
+use tidegate_node::io::Input;
+use tidegate_types::record::{Body, Offered, RefuseReason, SourceId};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 

@@ -10,7 +10,7 @@ use crate::support::node::{End, Node};
 use bytes::Bytes;
 use tidegate::output::OutputOptions;
 use tidegate::output::sink::{FileOptions, SinkOptions};
-use tidegate_core::units::Size;
+use tidegate_types::units::Size;
 
 /// A folder, possibly a small disk of its own; removed at the end.
 struct Folder {

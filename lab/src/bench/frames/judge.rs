@@ -9,8 +9,8 @@ use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
 use tidegate::calibrate::detector::{Detector, open};
-use tidegate_core::frames::calibrate::{Agreement, Found};
-use tidegate_core::frames::jpeg::Head;
+use tidegate_frames::calibrate::{Agreement, Found};
+use tidegate_frames::jpeg::Head;
 
 use super::film::Film;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_core::frames::Rung;
-use tidegate_core::frames::calibrate::Agreement;
+use tidegate_frames::Rung;
+use tidegate_frames::calibrate::Agreement;
 
 use super::client::Came;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tidegate::frames::shrink;
-use tidegate_core::frames::jpeg::Head;
+use tidegate_frames::jpeg::Head;
 
 use super::film::Film;
 use super::nodes::{Turn, Who};
@@ -152,8 +152,7 @@ fn breakdown(
 /// What encoding to a rung takes here, milliseconds: the middle one of some frames.
 fn cost_ms(film: &Film, rung: (u32, u32)) -> anyhow::Result<f64> {
     let ladder = tidegate::frames::load_ladder(None, false)?.ladder;
-    let is_it =
-        |one: &&tidegate_core::frames::Rung| (one.eighths.into(), one.quality.into()) == rung;
+    let is_it = |one: &&tidegate_frames::Rung| (one.eighths.into(), one.quality.into()) == rung;
     // The source itself costs nothing.
     let Some(rung) = ladder.rungs().iter().find(is_it) else { return Ok(0.0) };
     let mut took = Vec::new();

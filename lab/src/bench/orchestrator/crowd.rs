@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tidegate::fleet::{FleetTls, Greeting, Heard, Way, attend, node_id};
 use tidegate::port::Clock;
-use tidegate_core::fleet::{Agent, AgentInput, AgentOutput, FleetOptions, Measured, Reach};
-use tidegate_core::units::{Rate, Size};
+use tidegate_fleet::{Agent, AgentInput, AgentOutput, FleetOptions, Reach};
+use tidegate_types::demand::Measured;
+use tidegate_types::units::{Rate, Size};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_core::place::{
+use tidegate_cluster::place::{
     Feasible, Machines, Physics, Plan, Problem, Topic, first_fit, hybrid, improve, largest_set,
 };
 

@@ -7,12 +7,12 @@ use anyhow::Context;
 use bytes::Bytes;
 use tidegate::port::Arrival;
 use tidegate::spool::{self, Beginning, CommitCounts, Spool, SpoolOptions};
-use tidegate_core::io::Input;
-use tidegate_core::log::{
+use tidegate_log::{
     Append, Checkpoint, Destinations, Entry, Key, LogName, LoggedRecord, SegmentId, StreamName,
 };
-use tidegate_core::record::{Properties, StreamId};
-use tidegate_core::units::Time;
+use tidegate_node::io::Input;
+use tidegate_types::record::{Properties, StreamId};
+use tidegate_types::units::Time;
 use tokio::sync::mpsc;
 
 use super::AHEAD;

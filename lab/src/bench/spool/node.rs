@@ -8,7 +8,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use tidegate::port::{Notice, Source};
 use tidegate::{assemble, config};
-use tidegate_core::record::{Body, Offered, Properties, Token};
+use tidegate_types::record::{Body, Offered, Properties, Token};
 
 use super::AHEAD;
 use super::payloads::Payloads;

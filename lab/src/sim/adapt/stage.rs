@@ -9,17 +9,17 @@ use tidegate::script::board::ScriptCounts;
 use tidegate::script::spec::Parameter;
 use tidegate::script::vm::Limits;
 use tidegate::script::{Moment, Ran, ScriptSpec, Scripts, Seat, Side};
-use tidegate_core::capacity::LawName;
-use tidegate_core::class::{Classes, default_classes};
-use tidegate_core::io::{
+use tidegate_capacity::LawName;
+use tidegate_node::io::{
     Control, Destination, Input, Output, OutputId, PathId, PathState, UplinkId,
 };
-use tidegate_core::node::Node;
-use tidegate_core::options::{NodeOptions, OutputOptions, UplinkOptions};
-use tidegate_core::record::{Body, DeliveryId, Offered, Properties, Record, SourceId};
-use tidegate_core::rules::{RuleId, Rules, ScriptId};
-use tidegate_core::schedule::SchedulerName;
-use tidegate_core::units::{Size, Time};
+use tidegate_node::node::Node;
+use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_node::rules::{RuleId, Rules, ScriptId};
+use tidegate_schedule::SchedulerName;
+use tidegate_types::class::{Classes, default_classes};
+use tidegate_types::record::{Body, DeliveryId, Offered, Properties, Record, SourceId};
+use tidegate_types::units::{Size, Time};
 
 /// What the world's clock shows at the node's time zero.
 pub(crate) const UNIX_NS: u64 = 1_700_000_000_000_000_000;
@@ -223,8 +223,8 @@ fn options(
 ) -> anyhow::Result<NodeOptions> {
     let classes = Classes::new(default_classes())?;
     let rule = |stream: &Stream| {
-        let plain = tidegate_core::rules::Rule::catch_all(&classes, vec![OutputId(stream.to)]);
-        tidegate_core::rules::Rule {
+        let plain = tidegate_node::rules::Rule::catch_all(&classes, vec![OutputId(stream.to)]);
+        tidegate_node::rules::Rule {
             name: stream.name.into(),
             script: (!scripts.is_empty()).then(|| stream.side.of(0)),
             bound: MEMORY,

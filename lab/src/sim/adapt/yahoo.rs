@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use tidegate::script::{ScriptSpec, Side};
-use tidegate_core::io::OutputId;
-use tidegate_core::record::DeliveryId;
-use tidegate_core::units::Time;
+use tidegate_node::io::OutputId;
+use tidegate_types::record::DeliveryId;
+use tidegate_types::units::Time;
 
 use super::stage::{Stage, Stream, UNIX_NS, spec};
 use crate::bench::adapt::yahoo::{CAPACITY, Events, Plan, Score, Worker, tell};

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use tidegate_core::fleet::{FleetOptions, MatchingName};
-use tidegate_core::units::Ratio;
+use tidegate_fleet::{FleetOptions, MatchingName};
+use tidegate_types::units::Ratio;
 
 use super::fluid::{Fluid, STEP, Uplinks};
 use super::tally::Tally;

@@ -8,11 +8,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use tidegate_core::fleet::{
-    Agent, AgentInput, AgentOutput, Borrower, FleetOptions, Grant, Lender, Measured, NodeId,
-    Orchestrator, OrchestratorInput, OrchestratorOutput, Reach, Round, Token, gross_demand,
+use tidegate_fleet::{
+    Agent, AgentInput, AgentOutput, Borrower, FleetOptions, Grant, Lender, NodeId, Orchestrator,
+    OrchestratorInput, OrchestratorOutput, Reach, Round, Token,
 };
-use tidegate_core::units::{Rate, Size, Time};
+use tidegate_types::demand::{Measured, gross_demand};
+use tidegate_types::units::{Rate, Size, Time};
 
 use super::tally::Tally;
 

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tidegate_core::class::ClassId;
-use tidegate_core::fleet::{
+use tidegate_fleet::{
     Agent, AgentInput, AgentOutput, FleetOptions, NodeId, Orchestrator, OrchestratorInput,
     OrchestratorOutput, Reach,
 };
-use tidegate_core::io::{Control, Destination, Input, OutputId, Refusal};
-use tidegate_core::units::Time;
+use tidegate_node::io::{Control, Destination, Input, OutputId, Refusal};
+use tidegate_types::class::ClassId;
+use tidegate_types::units::Time;
 
 use crate::sim::scenario::Scenario;
 use crate::sim::world::peers::{Answered, Handed};
@@ -201,7 +201,7 @@ impl<'s> Nodes<'s> {
             world.tell(Input::Control(Control::Grant { peer, class, amount, lease }));
         }
         for (peer, class) in over {
-            let amount = tidegate_core::fleet::Amount::ZERO;
+            let amount = tidegate_fleet::Amount::ZERO;
             world.tell(Input::Control(Control::Grant { peer, class, amount, lease: TICK }));
         }
         self.collect(at);

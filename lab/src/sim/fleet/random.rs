@@ -1,8 +1,9 @@
 //! Random fleets: who is near whom, who is short of what, who has something to lend.
 
-use tidegate_core::fleet::{Amount, Candidates, NetworkNode, Peer, Problem, Tuple};
-use tidegate_core::optimum::Part;
-use tidegate_core::units::{Ratio, Size};
+use tidegate_evaluation::objective::NetworkNode;
+use tidegate_evaluation::optimum::Part;
+use tidegate_fleet::{Amount, Candidates, Peer, Problem, Tuple};
+use tidegate_types::units::{Ratio, Size};
 
 use crate::sim::random::Random;
 

@@ -4,7 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_core::fleet::{MatchingAudit, MatchingName, Redirection, network_objective};
+use tidegate_evaluation::objective::network_objective;
+use tidegate_fleet::{MatchingAudit, MatchingName, Redirection};
 
 use super::random::{BULKY, Fleet, Kind, Shape, URGENT};
 use super::traffic;

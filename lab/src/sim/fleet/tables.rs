@@ -11,8 +11,8 @@ mod paper;
 use std::path::Path;
 use std::thread;
 
-use tidegate_core::fleet::MatchingName;
-use tidegate_core::schedule::SchedulerName;
+use tidegate_fleet::MatchingName;
+use tidegate_schedule::SchedulerName;
 
 use self::case::{Case, Mode, System, networks};
 use self::measure::Measured;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate_core::fleet::Round;
-use tidegate_core::units::Time;
+use tidegate_fleet::Round;
+use tidegate_types::units::Time;
 
 use super::fluid::{Chunk, STEP};
 

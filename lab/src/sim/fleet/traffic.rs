@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_core::fleet::{
-    Agent, AgentInput, AgentOutput, FleetOptions, Measured, NodeId, Orchestrator,
-    OrchestratorInput, OrchestratorOutput, Reach,
+use tidegate_fleet::{
+    Agent, AgentInput, AgentOutput, FleetOptions, NodeId, Orchestrator, OrchestratorInput,
+    OrchestratorOutput, Reach,
 };
-use tidegate_core::units::{Rate, Time};
+use tidegate_types::demand::Measured;
+use tidegate_types::units::{Rate, Time};
 
 use super::random::{BULKY, Fleet, Kind, Shape};
 use crate::report::{Findings, figure};

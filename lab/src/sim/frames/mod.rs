@@ -12,7 +12,7 @@ mod step;
 
 use std::path::Path;
 
-use tidegate_core::frames::{ControllerName, Gains, Ladder};
+use tidegate_frames::{ControllerName, Gains, Ladder};
 
 use self::channel::Channel;
 use self::oracle::oracle;

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tidegate_core::frames::{Choice, Frame, Ladder, Policy, Subscription, Target};
-use tidegate_core::frames::{ControllerName, Gains};
-use tidegate_core::random::SplitMix;
-use tidegate_core::units::{Size, Time};
+use tidegate_frames::{Choice, Frame, Ladder, Policy, Subscription, Target};
+use tidegate_frames::{ControllerName, Gains};
+use tidegate_types::random::SplitMix;
+use tidegate_types::units::{Size, Time};
 
 use super::channel::Channel;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_core::frames::{Ladder, Rung};
+use tidegate_frames::{Ladder, Rung};
 
 use super::channel::Channel;
 use crate::link::{Profile, Service, trace};

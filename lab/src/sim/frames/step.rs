@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::frames::{ControllerName, Flow, Gains, Ladder, Policy, Target};
-use tidegate_core::link::packet::Custody;
-use tidegate_core::link::{Event, Link, LinkOptions, Outgoing, PathOptions};
-use tidegate_core::record::Fate;
-use tidegate_core::units::{Size, Time};
+use tidegate_frames::{ControllerName, Flow, Gains, Ladder, Policy, Target};
+use tidegate_link::packet::Custody;
+use tidegate_link::{Event, Link, LinkOptions, Outgoing, PathOptions};
+use tidegate_types::record::Fate;
+use tidegate_types::units::{Size, Time};
 
 use crate::bench::median;
 use crate::link::{Direction, Options as Way, Outcome, Profile, Service};

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use tidegate_core::link::LinkOptions;
-use tidegate_core::link::predict::PredictorName;
-use tidegate_core::link::schedule::ScheduleName;
+use tidegate_link::LinkOptions;
+use tidegate_link::predict::PredictorName;
+use tidegate_link::schedule::ScheduleName;
 
 use super::loaded::{latency, media_on};
 use super::scene::{HEAVY, LIGHT, PATIENT, crossed};

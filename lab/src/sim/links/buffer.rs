@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use tidegate_core::link::LinkOptions;
-use tidegate_core::units::Size;
+use tidegate_link::LinkOptions;
+use tidegate_types::units::Size;
 
 use super::load::Load;
 use super::scene::{HEAVY, NONE, PATIENT, RTT_MIN, world};

@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use tidegate_core::link::schedule::ScheduleName;
-use tidegate_core::link::{GuardName, LinkOptions};
-use tidegate_core::units::Time;
+use tidegate_link::schedule::ScheduleName;
+use tidegate_link::{GuardName, LinkOptions};
+use tidegate_types::units::Time;
 
 use super::recorded::{self, CARRIERS, FOLDER, STEP, Window};
 use super::statistics::{bootstrap, percentile};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 
 /// C of the RFC, in packets/s³.
 const C: f64 = 0.4;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use tidegate_core::link::{LinkOptions, PathState};
+use tidegate_link::{LinkOptions, PathState};
 
 use super::load::Load;
 use super::loaded::longest_gap;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use tidegate_core::link::LinkOptions;
+use tidegate_link::LinkOptions;
 
 use super::load::Load;
 use super::neighbour::Neighbour;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::units::{Rate, Time};
+use tidegate_types::units::{Rate, Time};
 
 use super::world::{Job, World};
 use crate::sim::random::Random;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use tidegate_core::link::{GuardName, LinkOptions};
-use tidegate_core::units::Time;
+use tidegate_link::{GuardName, LinkOptions};
+use tidegate_types::units::Time;
 
 use super::load::{ALARM, Load};
 use super::scene::{PATIENT, URGENT, payload, world};

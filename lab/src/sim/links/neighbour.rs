@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use tidegate_core::capacity::{self, Ack, Law, LawName};
-use tidegate_core::options::UplinkOptions;
-use tidegate_core::pace::Pacer;
-use tidegate_core::units::{Rate, Size, Time};
+use tidegate_capacity::pace::Pacer;
+use tidegate_capacity::{self as capacity, Ack, Law, LawName};
+use tidegate_node::options::UplinkOptions;
+use tidegate_types::units::{Rate, Size, Time};
 
 use super::cubic::Cubic;
 use super::world::Route;

@@ -6,9 +6,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use tidegate_core::link::schedule::ScheduleName;
-use tidegate_core::link::{GuardName, LinkOptions};
-use tidegate_core::units::Size;
+use tidegate_link::schedule::ScheduleName;
+use tidegate_link::{GuardName, LinkOptions};
+use tidegate_types::units::Size;
 
 use super::load::Load;
 use super::scene::{HEAVY, PATIENT, crossed};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate_core::link::LinkOptions;
-use tidegate_core::units::Rate;
+use tidegate_link::LinkOptions;
+use tidegate_types::units::Rate;
 
 use super::way::Way;
 use super::world::{OVERHEAD, Route, World};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 
 use crate::link::{Direction, Options, Outcome};
 

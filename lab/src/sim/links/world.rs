@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::link::packet::Custody;
-use tidegate_core::link::{
+use tidegate_link::packet::Custody;
+use tidegate_link::{
     Event, Link, LinkOptions, OfferError, Outgoing, PathOptions, PathState, READ_MAX,
 };
-use tidegate_core::record::Fate;
-use tidegate_core::units::{Size, Time};
+use tidegate_types::record::Fate;
+use tidegate_types::units::{Size, Time};
 
 use super::neighbour::Neighbour;
 use super::way::{Parcel, Way};

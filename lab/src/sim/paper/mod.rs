@@ -9,8 +9,8 @@ pub(in crate::sim) mod tables;
 
 use std::time::Duration;
 
-use tidegate_core::schedule::SchedulerName;
-use tidegate_core::units::Time;
+use tidegate_schedule::SchedulerName;
+use tidegate_types::units::Time;
 
 use crate::link;
 use crate::sim::quantity::{Amount, Span, Speed};

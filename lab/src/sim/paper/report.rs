@@ -1,6 +1,6 @@
 //! The evaluation's tables, and how each scheduler fares against the targets.
 
-use tidegate_core::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 
 use super::{Case, ClassMeasured, Limit, Measured, evaluation, mismatch};
 use crate::report::{Figure, Findings, figure};

@@ -12,7 +12,7 @@ mod sweep;
 
 use std::path::Path;
 
-use tidegate_core::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 
 use super::{Case, ClassMeasured, Limit, Measured, NETWORKS, SMALL};
 use crate::report::{Figure, Findings, figure};

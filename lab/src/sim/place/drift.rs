@@ -1,6 +1,6 @@
 //! Loads that drift: a plan is repaired each time, beside a plan made anew each time.
 
-use tidegate_core::place::{Feasible, Machines, Plan, repair};
+use tidegate_cluster::place::{Feasible, Machines, Plan, repair};
 
 use super::topics::{DRIFTING, KINDS, MACHINE};
 use super::{ffd, problem};
@@ -92,7 +92,7 @@ fn relabelled(old: &Plan, new: &Plan) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::place::TopicId;
+    use tidegate_cluster::place::TopicId;
 
     use super::*;
 

@@ -7,8 +7,8 @@ mod topics;
 
 use std::time::{Duration, Instant};
 
-use tidegate_core::place::{Feasible, Machines, Physics, Plan, Problem, Topic};
-use tidegate_core::place::{first_fit, hybrid, improve, largest_set, lower_bound, pairs};
+use tidegate_cluster::place::{Feasible, Machines, Physics, Plan, Problem, Topic};
+use tidegate_cluster::place::{first_fit, hybrid, improve, largest_set, lower_bound, pairs};
 
 use self::topics::{KINDS, Kind, MACHINE, REPORTED};
 use crate::report::{Figure, Findings, figure};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::place::{Machine, Topic};
+use tidegate_cluster::place::{Machine, Topic};
 
 use crate::sim::random::Random;
 

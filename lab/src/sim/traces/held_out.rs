@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_core::capacity::LawName;
+use tidegate_capacity::LawName;
 
 use super::{LENGTH_MAX, Score, Sender, Trace, keeps};
 use crate::bench::median;

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_core::capacity::LawName;
-use tidegate_core::schedule::SchedulerName;
-use tidegate_core::units::Time;
+use tidegate_capacity::LawName;
+use tidegate_schedule::SchedulerName;
+use tidegate_types::units::Time;
 
 use super::file::SAMPLE;
 use super::quantity::{Amount, Span, Speed};

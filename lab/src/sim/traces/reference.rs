@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 
 use super::{ALARMS, BULK, DELAY, QUEUE, Score, Trace};
 use crate::link::{CHANCE, Direction, Options, Outcome};

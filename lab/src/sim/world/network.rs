@@ -1,7 +1,7 @@
 //! The world below the node: connections, the link that they share, and who else is on it.
 
-use tidegate_core::io::{Input, PathState};
-use tidegate_core::units::{Size, Time};
+use tidegate_node::io::{Input, PathState};
+use tidegate_types::units::{Size, Time};
 
 use super::super::agenda::Event;
 use super::super::connection::Piece;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate_core::class::ClassId;
-use tidegate_core::io::{Control, Input, OutputId, PathId, PathState};
-use tidegate_core::node::Node;
-use tidegate_core::record::{
+use tidegate_node::io::{Control, Input, OutputId, PathId, PathState};
+use tidegate_node::node::Node;
+use tidegate_types::class::ClassId;
+use tidegate_types::record::{
     Body, DeliveryId, Foreign, Offered, Properties, Record, RefuseReason, SourceId, Token,
 };
-use tidegate_core::units::{Size, Time};
+use tidegate_types::units::{Size, Time};
 
 use super::{Outcome, World};
 

@@ -1,4 +1,4 @@
-"""The parameters of a machine from what was measured on it; as `core/src/place/model/fit.rs`, by another search."""
+"""The parameters of a machine from what was measured on it; as `crates/cluster/src/place/model/fit.rs`, by another search."""
 
 from __future__ import annotations
 

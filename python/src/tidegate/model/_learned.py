@@ -1,4 +1,4 @@
-"""A model's file, and what it predicts; as `core/src/place/model/mod.rs`."""
+"""A model's file, and what it predicts; as `crates/cluster/src/place/model/mod.rs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The physics of a broker, as `core/src/place/model/broker.rs` and `shape.rs` have them; a test compares both."""
+"""The physics of a broker, as `crates/cluster/src/place/model/broker.rs` and `shape.rs` have them; a test compares both."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 use bytes::Bytes;
-use tidegate_core::broker::{Next, Scope};
-use tidegate_core::class::ClassId;
-use tidegate_core::record::{Body, Offered, Properties, SourceId};
-use tidegate_core::topic::Filter;
+use tidegate_broker::{Next, Scope};
+use tidegate_types::class::ClassId;
+use tidegate_types::record::{Body, Offered, Properties, SourceId};
+use tidegate_types::topic::Filter;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::random::SplitMix;
+use tidegate_types::random::SplitMix;
 
 /// Topics of a configuration at most.
 const TOPICS_MAX: usize = 10;

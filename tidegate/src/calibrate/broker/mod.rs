@@ -14,8 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use tidegate_core::place::Topic;
-use tidegate_core::place::model::{By, Case, Learned, Measurement, Verdict, fit, judge};
+use tidegate_cluster::place::Topic;
+use tidegate_cluster::place::model::{By, Case, Learned, Measurement, Verdict, fit, judge};
 
 pub use self::design::{Configuration, Designed, design};
 pub use self::run::Rig;
@@ -95,7 +95,8 @@ pub fn measure(rig: &Rig<'_>, time: Duration, seed: u64) -> anyhow::Result<Vec<M
     while start.elapsed() + each < time {
         let number = measured.len() as u64;
         let place = seed.wrapping_mul(1_000_000).wrapping_add(number);
-        let has_threads = rig.scheduler == tidegate_core::place::model::Scheduler::ThreadPerTopic;
+        let has_threads =
+            rig.scheduler == tidegate_cluster::place::model::Scheduler::ThreadPerTopic;
         let configuration = design(place, rig.processors, has_threads);
         let left = time.saturating_sub(start.elapsed()).as_secs();
         let topics = configuration.topics.len();
@@ -189,7 +190,7 @@ mod tests {
     fn a_command_that_is_stopped_at_once_leaves_nothing_running() {
         let stop = AtomicBool::new(true);
         let program = PathBuf::from("/bin/true");
-        let scheduler = tidegate_core::place::model::Scheduler::Edf;
+        let scheduler = tidegate_cluster::place::model::Scheduler::Edf;
         let rig = Rig::new(&program, scheduler, 2, &stop);
         assert!(measure(&rig, Duration::from_secs(3600), 1).unwrap().is_empty());
     }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_core::place::model::{MeasuredTopic, Measurement, Scheduler, VERSION};
-use tidegate_core::random::SplitMix;
+use tidegate_cluster::place::model::{MeasuredTopic, Measurement, Scheduler, VERSION};
+use tidegate_types::random::SplitMix;
 
 use super::client::{Subscriber, Taken, log_in, publish_packet};
 use super::design::{Configuration, Designed};

@@ -1,6 +1,6 @@
 //! Clients of existing brokers: what they need, and that no record goes round in circles.
 
-use tidegate_core::topic::Filter;
+use tidegate_types::topic::Filter;
 
 use super::security::far_end;
 use super::{Findings, one_password};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::limits::CLASSES_MAX;
+use tidegate_types::limits::CLASSES_MAX;
 
 use super::{Findings, name_is_good};
 use crate::config::places::Place;

@@ -1,6 +1,6 @@
 //! The fleet: who leads, which output, which peers, and what everybody proves.
 
-use tidegate_core::limits::CLASSES_MAX;
+use tidegate_types::limits::CLASSES_MAX;
 
 use super::{Findings, links, name_is_good};
 use crate::config::Config;

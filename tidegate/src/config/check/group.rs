@@ -1,6 +1,6 @@
 //! Groups: who their members are, what they prove, and which topics move among them.
 
-use tidegate_core::topic::Filter;
+use tidegate_types::topic::Filter;
 
 use super::{Findings, links, name_is_good};
 use crate::config::places::Place;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use tidegate_core::link::PATHS_MAX;
-use tidegate_core::units::Size;
+use tidegate_link::PATHS_MAX;
+use tidegate_types::units::Size;
 
 use super::Findings;
 use crate::config::places::Place;

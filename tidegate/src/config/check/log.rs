@@ -1,7 +1,7 @@
 //! Mistakes in `[log]`, and streams that want a log where there is none.
 
-use tidegate_core::limits::LOG_SEGMENT_MAX;
-use tidegate_core::units::Size;
+use tidegate_types::limits::LOG_SEGMENT_MAX;
+use tidegate_types::units::Size;
 
 use super::{Findings, Place};
 use crate::config::units::ByteSize;

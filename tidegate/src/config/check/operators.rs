@@ -1,7 +1,7 @@
 //! The `[[operator]]` tables.
 
-use tidegate_core::operators::Template;
-use tidegate_core::topic::Filter;
+use tidegate_stream::Template;
+use tidegate_types::topic::Filter;
 
 use super::{Findings, name_is_good};
 use crate::config::Config;

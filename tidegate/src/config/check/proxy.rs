@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tidegate_core::units::Size;
+use tidegate_types::units::Size;
 
 use super::{Findings, name_is_good};
 use crate::config::nearest::suggest;
@@ -221,7 +221,7 @@ fn class_of(config: &Config, route: &RouteConfig, place: &Place, findings: &mut 
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::limits::OUTPUTS_MAX;
+    use tidegate_types::limits::OUTPUTS_MAX;
 
     use crate::config::read;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::units::Size;
+use tidegate_types::units::Size;
 
 use super::proxy::far_end;
 use super::{Findings, name_is_good};

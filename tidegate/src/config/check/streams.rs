@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate_core::class::default_classes;
-use tidegate_core::limits::RULES_MAX;
-use tidegate_core::topic::Filter;
-use tidegate_core::units::Size;
+use tidegate_types::class::default_classes;
+use tidegate_types::limits::RULES_MAX;
+use tidegate_types::topic::Filter;
+use tidegate_types::units::Size;
 
 use super::{Findings, name_is_good};
 use crate::config::nearest::suggest;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
-use tidegate_core::units::Size;
+use tidegate_types::units::Size;
 
 use crate::config::units::{ByteSize, Period};
 use crate::script::vm::Limits;

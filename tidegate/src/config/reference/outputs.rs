@@ -1,7 +1,7 @@
 //! The keys of outputs.
 
-use tidegate_core::link::schedule::ScheduleName;
-use tidegate_core::link::{GUARD_SHARE, GuardName};
+use tidegate_link::schedule::ScheduleName;
+use tidegate_link::{GUARD_SHARE, GuardName};
 
 use super::{File, quoted};
 use crate::config::SinkConfig;

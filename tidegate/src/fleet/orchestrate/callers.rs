@@ -1,6 +1,6 @@
 //! Who may call what: by the roles in a certificate, and by names in the orchestrator's file.
 
-use tidegate_core::fleet::Amount;
+use tidegate_fleet::Amount;
 
 use crate::tls::{Certificate, Role};
 

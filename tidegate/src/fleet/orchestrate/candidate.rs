@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::fleet::{Election, ElectionInput, ElectionOptions, ElectionOutput, Holder};
-use tidegate_core::units::Time;
+use tidegate_fleet::{Election, ElectionInput, ElectionOptions, ElectionOutput, Holder};
+use tidegate_types::units::Time;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep_until;
 use tonic::Status;

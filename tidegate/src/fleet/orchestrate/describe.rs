@@ -1,7 +1,7 @@
 //! What a leader knows, for people.
 
-use tidegate_core::fleet::{MemberStatus, NodeId, Orchestrator};
-use tidegate_core::units::Time;
+use tidegate_fleet::{MemberStatus, NodeId, Orchestrator};
+use tidegate_types::units::Time;
 
 use super::hub::Attendant;
 use crate::fleet::wire::{Description, GivenMessage, GrantMessage, MemberMessage};

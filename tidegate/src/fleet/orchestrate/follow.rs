@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::fleet::Digest;
+use tidegate_fleet::Digest;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tonic::codegen::http::uri::PathAndQuery;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::fleet::{
+use tidegate_fleet::{
     Beat, Digest, FleetOptions, NodeId, Orchestrator, OrchestratorInput, OrchestratorOutput,
 };
 use tokio::sync::{mpsc, oneshot};

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use tidegate_core::fleet::{ElectionOptions, FleetOptions};
+use tidegate_fleet::{ElectionOptions, FleetOptions};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

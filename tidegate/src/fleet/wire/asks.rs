@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate_core::fleet::{Digest, Given, NodeId};
-use tidegate_core::units::Time;
+use tidegate_fleet::{Digest, Given, NodeId};
+use tidegate_types::units::Time;
 
 use super::GrantMessage;
 

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail};
-use tidegate_core::frames::Splitter;
+use tidegate_frames::Splitter;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 

@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::header::{AUTHORIZATION, HOST};
 use hyper::{Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
-use tidegate_core::frames::Splitter;
+use tidegate_frames::Splitter;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;

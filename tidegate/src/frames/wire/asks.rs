@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::frames::{Infeasible, Target};
+use tidegate_frames::{Infeasible, Target};
 
 use super::{CameraInfo, FeasibleMessage, InfeasibleMessage, PolicyMessage};
 

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use tidegate_core::moves::wire::digest;
-use tidegate_core::moves::{Group, Member, Options, Owner, UnitId};
-use tidegate_core::record::Origin;
-use tidegate_core::topic::Filter;
+use tidegate_cluster::moves::wire::digest;
+use tidegate_cluster::moves::{Group, Member, Options, Owner, UnitId};
+use tidegate_types::record::Origin;
+use tidegate_types::topic::Filter;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 

@@ -1,9 +1,9 @@
 //! What a member tells of its loads, and that it drains.
 
-use tidegate_core::moves::loads::{Loads, UnitLoad};
-use tidegate_core::moves::wire::Frame;
-use tidegate_core::moves::{Owner, UnitId};
-use tidegate_core::units::Time;
+use tidegate_cluster::moves::loads::{Loads, UnitLoad};
+use tidegate_cluster::moves::wire::Frame;
+use tidegate_cluster::moves::{Owner, UnitId};
+use tidegate_types::units::Time;
 
 use super::Task;
 use crate::group::state;

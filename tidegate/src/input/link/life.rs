@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rustls::pki_types::CertificateDer;
-use tidegate_core::link::claims::Right;
-use tidegate_core::link::envelope::Envelope;
-use tidegate_core::link::lineage::Coming;
-use tidegate_core::link::packet::Custody;
-use tidegate_core::link::{Event, LinkOptions, PATHS_MAX};
-use tidegate_core::record::{DropReason, Fate, Origin};
-use tidegate_core::units::{Rate, Size};
+use tidegate_link::claims::Right;
+use tidegate_link::envelope::Envelope;
+use tidegate_link::lineage::Coming;
+use tidegate_link::packet::Custody;
+use tidegate_link::{Event, LinkOptions, PATHS_MAX};
+use tidegate_types::record::{DropReason, Fate, Origin};
+use tidegate_types::units::{Rate, Size};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 

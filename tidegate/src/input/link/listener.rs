@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use quinn::{Endpoint, TokioRuntime};
 use rustls::ServerConfig;
-use tidegate_core::link::packet::Head;
+use tidegate_link::packet::Head;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;

@@ -11,9 +11,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use tidegate_core::link::claims::Vouching;
-use tidegate_core::link::schedule::ScheduleName;
-use tidegate_core::units::Size;
+use tidegate_link::claims::Vouching;
+use tidegate_link::schedule::ScheduleName;
+use tidegate_types::units::Size;
 
 use crate::fleet::RelayCounts;
 use crate::tls::Trust;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tidegate_core::log::SessionState;
+use tidegate_log::SessionState;
 use tokio::sync::oneshot;
 
 use super::session::Memory;

@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tidegate_core::account::Account;
+use tidegate_types::account::Account;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -329,7 +329,7 @@ impl Connection<'_> {
         }
     }
 
-    fn receive(&mut self, now: tidegate_core::units::Time) -> Step {
+    fn receive(&mut self, now: tidegate_types::units::Time) -> Step {
         let (done, step) = self.session.receive(now, self.buffer.bytes(), &mut self.effects);
         self.buffer.handled(done, if let Step::Read(size) = step { size } else { 0 });
         step

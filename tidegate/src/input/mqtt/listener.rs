@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
-use tidegate_core::account::Refusal;
-use tidegate_core::io::Control;
-use tidegate_core::turns::Bounds;
+use tidegate_broker::turns::Bounds;
+use tidegate_node::io::Control;
+use tidegate_types::account::Refusal;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;

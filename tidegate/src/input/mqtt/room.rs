@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tidegate_core::account::{Account, Kind, Refusal, Reservation};
+use tidegate_types::account::{Account, Kind, Refusal, Reservation};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 

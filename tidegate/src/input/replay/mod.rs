@@ -17,7 +17,7 @@ mod time;
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tidegate_core::record::{Body, Offered, Properties, RefuseReason, Token};
+use tidegate_types::record::{Body, Offered, Properties, RefuseReason, Token};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 

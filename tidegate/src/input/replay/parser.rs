@@ -121,7 +121,7 @@ pub fn exercise(bytes: &[u8]) {
             let mut parser = Parser::new(format);
             for line in bytes.split(|&byte| byte == b'\n') {
                 if let Ok(Some(parsed)) = parser.line(line, &rules, "f") {
-                    assert!(tidegate_core::topic::is_topic(&parsed.key));
+                    assert!(tidegate_types::topic::is_topic(&parsed.key));
                     let json = serde_json::from_str::<serde_json::Value>(&parsed.payload);
                     assert!(payload == Payload::Line || json.is_ok(), "the payload is JSON");
                 }

@@ -1,8 +1,8 @@
 //! A record of another node as it is offered to ours, and what a refusal means for its sender.
 
 use bytes::Bytes;
-use tidegate_core::link::envelope::Envelope;
-use tidegate_core::record::{
+use tidegate_link::envelope::Envelope;
+use tidegate_types::record::{
     Body, DropReason, Foreign, Identity, Offered, Properties, RefuseReason, Token,
 };
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::link::packet::Custody;
+use tidegate_link::packet::Custody;
 use tokio::sync::mpsc;
 
 /// The answer about a record, for the life that it came by.

@@ -1,7 +1,7 @@
 //! What operators remember, from one node to another.
 
-use tidegate_core::moves::UnitId;
-use tidegate_core::operators::memory::bundle::{pack, unpack};
+use tidegate_cluster::moves::UnitId;
+use tidegate_stream::memory::bundle::{pack, unpack};
 use tokio::sync::mpsc;
 
 use super::*;

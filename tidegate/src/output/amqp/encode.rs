@@ -5,7 +5,7 @@ use amq_protocol::protocol::basic::{AMQPMethod, AMQPProperties, Publish};
 use amq_protocol::protocol::{AMQPClass, constants};
 use amq_protocol::types::{AMQPValue, FieldTable, LongString, ShortString};
 use bytes::{BufMut, BytesMut};
-use tidegate_core::record::{DropReason, Record};
+use tidegate_types::record::{DropReason, Record};
 
 use super::AmqpOptions;
 use crate::output::headers;

@@ -9,9 +9,9 @@ use amq_protocol::frame::{AMQPFrame, ProtocolVersion};
 use amq_protocol::protocol::{AMQPClass, basic, channel, confirm, connection, exchange};
 use amq_protocol::types::{AMQPValue, FieldTable, LongString, ShortString};
 use bytes::BytesMut;
-use tidegate_core::io::Refusal;
-use tidegate_core::record::{DeliveryId, DropReason, Identity};
-use tidegate_core::units::Time;
+use tidegate_node::io::Refusal;
+use tidegate_types::record::{DeliveryId, DropReason, Identity};
+use tidegate_types::units::Time;
 
 use super::AmqpOptions;
 use super::encode::{self, CHANNEL, push_frame};
@@ -643,7 +643,7 @@ mod tests {
         assert_eq!(pair.session.begin(&order, &mut pair.out), Err(DropReason::Oversize));
         let mut record = (*whole(1, b"x").record).clone();
         let value = bytes::Bytes::from(vec![b'v'; 5000]);
-        record.properties = tidegate_core::record::Properties::new(vec![("large".into(), value)]);
+        record.properties = tidegate_types::record::Properties::new(vec![("large".into(), value)]);
         order.record = record.into();
         assert_eq!(pair.session.begin(&order, &mut pair.out), Err(DropReason::Oversize));
         assert!(pair.out.is_empty());

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::link::schedule::ScheduleName;
-use tidegate_core::link::{GuardName, LinkOptions};
-use tidegate_core::units::Ratio;
+use tidegate_link::schedule::ScheduleName;
+use tidegate_link::{GuardName, LinkOptions};
+use tidegate_types::units::Ratio;
 
 use crate::link::dial::Fallback;
 use crate::link::{self, Binding, PACKET_MAX};

@@ -1,10 +1,10 @@
 //! A record as it travels by a link.
 
 use bytes::Bytes;
-use tidegate_core::link::Outgoing;
-use tidegate_core::link::envelope::{Envelope, GrantId, HOPS_MAX};
-use tidegate_core::record::{Body, Properties, Record};
-use tidegate_core::units::Time;
+use tidegate_link::Outgoing;
+use tidegate_link::envelope::{Envelope, GrantId, HOPS_MAX};
+use tidegate_types::record::{Body, Properties, Record};
+use tidegate_types::units::Time;
 
 use crate::output::headers;
 use crate::port::Transmit;

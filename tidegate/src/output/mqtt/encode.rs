@@ -3,7 +3,7 @@
 //! Written by hand, for the codec would copy every payload as a whole.
 
 use bytes::{BufMut, BytesMut};
-use tidegate_core::record::DropReason;
+use tidegate_types::record::DropReason;
 
 use super::MqttOptions;
 use crate::input::mqtt::wire::Version;
@@ -174,8 +174,8 @@ pub(super) mod tests {
     fn the_retain_flag_is_passed_on_where_it_came() {
         let with = |value: &'static str| {
             let pair = (Bytes::from_static(b"retain"), Bytes::from_static(value.as_bytes()));
-            let properties = tidegate_core::record::Properties::new(vec![pair]);
-            let record = tidegate_core::record::Record { properties, ..record(1, b"x") };
+            let properties = tidegate_types::record::Properties::new(vec![pair]);
+            let record = tidegate_types::record::Record { properties, ..record(1, b"x") };
             Transmit { record: Arc::new(record), ..transmit(1, b"x", 0..1, 1) }
         };
         for (value, first) in [("1", 0x33), ("0", 0x32)] {
@@ -196,7 +196,7 @@ pub(super) mod tests {
         let result = publish(&options(), Version::V5, length - 1, 7, &order, &mut out);
         assert_eq!((result, &out[..]), (Err(DropReason::Oversize), &b"before"[..]));
         for key in ["", "plant/+/alarm", "plant/#", "a\0b"] {
-            let record = tidegate_core::record::Record {
+            let record = tidegate_types::record::Record {
                 key: Bytes::copy_from_slice(key.as_bytes()),
                 ..record(1, b"x")
             };

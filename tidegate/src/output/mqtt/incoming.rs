@@ -1,8 +1,8 @@
 //! What a broker says to a publisher, in either version.
 
 use bytes::{Buf, BytesMut};
-use tidegate_core::io::Refusal;
-use tidegate_core::record::DropReason;
+use tidegate_node::io::Refusal;
+use tidegate_types::record::DropReason;
 
 use crate::input::mqtt::wire::client as wire;
 use crate::input::mqtt::wire::frame::{Front, front};

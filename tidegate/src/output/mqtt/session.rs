@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tidegate_core::record::{DeliveryId, DropReason};
-use tidegate_core::units::Time;
+use tidegate_types::record::{DeliveryId, DropReason};
+use tidegate_types::units::Time;
 
 use super::MqttOptions;
 use super::encode;
@@ -236,7 +236,7 @@ pub fn fuzz(bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::io::Refusal;
+    use tidegate_node::io::Refusal;
 
     use super::super::encode::tests::options;
     use super::*;

@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
-use tidegate_core::record::Body;
-use tidegate_core::units::Time;
+use tidegate_types::record::Body;
+use tidegate_types::units::Time;
 
 use super::FileOptions;
 use crate::disk::{Disk, DiskFile, How, read_at};
@@ -244,8 +244,8 @@ mod tests {
     use std::fs;
 
     use serde_json::Value;
-    use tidegate_core::random::SplitMix;
-    use tidegate_core::units::Size;
+    use tidegate_types::random::SplitMix;
+    use tidegate_types::units::Size;
 
     use super::*;
     use crate::disk::Real;

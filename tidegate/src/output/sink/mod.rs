@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::io::PathState;
-use tidegate_core::record::DeliveryId;
-use tidegate_core::units::Size;
+use tidegate_node::io::PathState;
+use tidegate_types::record::DeliveryId;
+use tidegate_types::units::Size;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 

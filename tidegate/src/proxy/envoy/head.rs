@@ -5,7 +5,7 @@ use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use hyper::http::{request, response};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use prost::Message;
-use tidegate_core::record::Properties;
+use tidegate_types::record::Properties;
 
 use super::wire::{
     AppendAction, Asked, HeaderMap, HeaderMutation, HeaderValue as Pair, HeaderValueOption,

@@ -1,8 +1,8 @@
 //! What of a body is held back with its message, and how it goes on.
 
 use bytes::{Bytes, BytesMut};
-use tidegate_core::account::Reservation;
-use tidegate_core::record::{Body, Record};
+use tidegate_types::account::Reservation;
+use tidegate_types::record::{Body, Record};
 use tokio::time::timeout;
 
 use super::dialog::Gone;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use tidegate_core::record::{DropReason, Properties, SourceId};
+use tidegate_types::record::{DropReason, Properties, SourceId};
 
 use super::dialog::{Dialog, Gone};
 use super::head::{self, UPSTREAM};
@@ -262,7 +262,7 @@ impl<'a> Talk<'a> {
     fn changes(
         &self,
         side: Side,
-        output: tidegate_core::io::OutputId,
+        output: tidegate_node::io::OutputId,
         mut mutation: HeaderMutation,
     ) -> CommonResponse {
         if side == Side::Request {

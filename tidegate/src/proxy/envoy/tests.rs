@@ -217,7 +217,7 @@ fn messages_wait_and_who_leaves_takes_his_back() {
             tokio::task::yield_now().await;
         }
         drop(second);
-        let withdrawn = tidegate_core::record::DropReason::Withdrawn.index();
+        let withdrawn = tidegate_types::record::DropReason::Withdrawn.index();
         while running.hall.status().counts.dropped[withdrawn] == 0 {
             tokio::task::yield_now().await;
         }

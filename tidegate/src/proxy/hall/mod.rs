@@ -12,14 +12,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate_core::adapt::QueueState;
-use tidegate_core::io::{Control, Input, OutputId, PathId, PathSample, PathState};
-use tidegate_core::record::{
+use tidegate_node::adapt::QueueState;
+use tidegate_node::io::{Control, Input, OutputId, PathId, PathSample, PathState};
+use tidegate_node::rules::RuleId;
+use tidegate_node::status::NodeStatus;
+use tidegate_types::record::{
     Body, DeliveryId, DropReason, Offered, Properties, Record, SourceId, Token,
 };
-use tidegate_core::rules::RuleId;
-use tidegate_core::status::NodeStatus;
-use tidegate_core::units::{Rate, Time};
+use tidegate_types::units::{Rate, Time};
 use tokio::sync::Notify;
 
 pub(super) use self::ticket::Ticket;

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use tidegate_core::record::{DropReason, RefuseReason, Token};
+use tidegate_types::record::{DropReason, RefuseReason, Token};
 
 use super::waiters::State;
 use super::{Ending, Hall, Passed};

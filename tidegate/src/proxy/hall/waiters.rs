@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::task::Waker;
 
-use tidegate_core::io::{
+use tidegate_node::io::{
     Control, Destination, Input, Output, OutputId, PrepareError, PrepareTask, Refusal,
 };
-use tidegate_core::record::{Body, DeliveryId, DropReason, RefuseReason, Token};
-use tidegate_core::units::{Size, Time};
+use tidegate_types::record::{Body, DeliveryId, DropReason, RefuseReason, Token};
+use tidegate_types::units::{Size, Time};
 
 use super::{Ending, Passed};
 use crate::drive::adapting::Adapting;

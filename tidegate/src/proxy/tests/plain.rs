@@ -65,7 +65,7 @@ fn a_client_that_goes_away_takes_its_message_back() {
         drop((answer, second));
         until(|| proxy.hall.status().held == 1).await;
         let dropped = proxy.hall.status().counts.dropped;
-        assert_eq!(dropped[tidegate_core::record::DropReason::Withdrawn.index()], 1);
+        assert_eq!(dropped[tidegate_types::record::DropReason::Withdrawn.index()], 1);
         upstream.may_answer.add_permits(1);
         assert_eq!(first.await.unwrap().status(), 200);
         until(|| is_settled(&proxy)).await;

@@ -16,7 +16,7 @@ use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{HOST, HeaderValue, TRANSFER_ENCODING};
 use hyper::{Request, Response, StatusCode, Uri, Version};
-use tidegate_core::io::OutputId;
+use tidegate_node::io::OutputId;
 use tokio::sync::Notify;
 
 use self::connect::{Endpoint, Manner, Sender};

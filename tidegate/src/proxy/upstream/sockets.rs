@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidegate_core::io::PathSample;
-use tidegate_core::units::{Rate, Size, Time};
+use tidegate_node::io::PathSample;
+use tidegate_types::units::{Rate, Size, Time};
 
 use crate::output::tcp_info;
 

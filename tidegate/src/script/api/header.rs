@@ -6,9 +6,9 @@ use bytes::Bytes;
 use hyper::Uri;
 use hyper::header::{HeaderName, HeaderValue};
 use mlua::{Lua, MultiValue, UserData, UserDataMethods, Value};
-use tidegate_core::io::{Content, QueueId};
-use tidegate_core::record::{DeliveryId, Properties};
-use tidegate_core::topic::is_topic;
+use tidegate_node::io::{Content, QueueId};
+use tidegate_types::record::{DeliveryId, Properties};
+use tidegate_types::topic::is_topic;
 
 use super::bytes_of;
 use crate::script::spec::Dialect;

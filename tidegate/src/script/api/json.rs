@@ -4,8 +4,8 @@ use std::fmt;
 
 use mlua::{UserData, UserDataMethods};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use tidegate_core::io::QueueId;
-use tidegate_core::record::DeliveryId;
+use tidegate_node::io::QueueId;
+use tidegate_types::record::DeliveryId;
 
 use crate::script::stage::on_stage;
 

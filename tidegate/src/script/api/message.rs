@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use mlua::{AnyUserData, Function, Lua, UserData, UserDataMethods, Value};
-use tidegate_core::io::{Content, QueueId};
-use tidegate_core::record::{DeliveryId, Properties};
+use tidegate_node::io::{Content, QueueId};
+use tidegate_types::record::{DeliveryId, Properties};
 
 use super::bytes_of;
 use super::header::Header;
@@ -78,7 +78,7 @@ fn looks<M: UserDataMethods<MessageHandle>>(methods: &mut M) {
         on_stage(lua, |stage| {
             let now = stage.moment().now;
             let record = stage.record(this.queue, id)?;
-            let left = |record: &tidegate_core::record::Record| {
+            let left = |record: &tidegate_types::record::Record| {
                 let (left, past) = (record.deadline.since(now), now.since(record.deadline));
                 (left.as_secs_f64() - past.as_secs_f64()) * 1e3
             };

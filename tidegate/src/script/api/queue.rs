@@ -1,9 +1,9 @@
 //! Queues: Table I, first part.
 
 use mlua::{AnyUserData, Function, Lua, MultiValue, Table, UserData, UserDataMethods, Value};
-use tidegate_core::adapt::{QueueFacts, QueueState};
-use tidegate_core::io::QueueId;
-use tidegate_core::units::Rate;
+use tidegate_node::adapt::{QueueFacts, QueueState};
+use tidegate_node::io::QueueId;
+use tidegate_types::units::Rate;
 
 use super::message::{self, MessageHandle};
 use crate::script::Side;

@@ -1,7 +1,7 @@
 //! What becomes of records on which a script fails: twelve that do not fit in its memory, and then a card number.
 
-use tidegate_core::adapt::Otherwise;
-use tidegate_core::io::{Control, Input};
+use tidegate_node::adapt::Otherwise;
+use tidegate_node::io::{Control, Input};
 
 use super::*;
 

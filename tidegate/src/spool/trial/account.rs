@@ -5,14 +5,14 @@ use std::iter::Sum;
 use std::path::Path;
 
 use bytes::Bytes;
-use tidegate_core::capacity::LawName;
-use tidegate_core::class::{Classes, default_classes};
-use tidegate_core::io::{OutputId, UplinkId};
-use tidegate_core::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
-use tidegate_core::record::AcceptMode;
-use tidegate_core::rules::{FullPolicy, Rule, Rules};
-use tidegate_core::schedule::SchedulerName;
-use tidegate_core::units::Size;
+use tidegate_capacity::LawName;
+use tidegate_node::io::{OutputId, UplinkId};
+use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_node::rules::{FullPolicy, Rule, Rules};
+use tidegate_schedule::SchedulerName;
+use tidegate_types::class::{Classes, default_classes};
+use tidegate_types::record::AcceptMode;
+use tidegate_types::units::Size;
 
 use crate::disk::model::Memory;
 

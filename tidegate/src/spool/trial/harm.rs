@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use tidegate_core::log::{
-    Checkpoint, Entry, Found, Header, Scanner, SegmentId, begins_with_checkpoint,
-};
-use tidegate_core::random::SplitMix;
-use tidegate_core::record::StreamId;
+use tidegate_log::{Checkpoint, Entry, Found, Header, Scanner, SegmentId, begins_with_checkpoint};
+use tidegate_types::random::SplitMix;
+use tidegate_types::record::StreamId;
 
 use super::account::name_of;
 use super::machine::LOG;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::io::{Append, Fetch, Input};
-use tidegate_core::log::{Fetched, LogName, Recovery, SegmentId, Writer};
+use tidegate_log::{Fetched, LogName, Recovery, SegmentId, Writer};
+use tidegate_node::io::{Append, Fetch, Input};
 use tokio::sync::{mpsc, watch};
 
 use crate::disk::model::Memory;

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::class::ClassId;
-use tidegate_core::io::{
+use tidegate_log::{LogName, SegmentId, Verdict};
+use tidegate_node::io::{
     Control, Destination, Event, Fetch, Input, Output, OutputId, PathId, PathState,
 };
-use tidegate_core::log::{LogName, SegmentId, Verdict};
-use tidegate_core::node::Node;
-use tidegate_core::options::NodeOptions;
-use tidegate_core::random::SplitMix;
-use tidegate_core::record::{Body, DeliveryId, Offered, Properties, RefuseReason, SourceId, Token};
-use tidegate_core::units::{Size, Time};
+use tidegate_node::node::Node;
+use tidegate_node::options::NodeOptions;
+use tidegate_types::class::ClassId;
+use tidegate_types::random::SplitMix;
+use tidegate_types::record::{
+    Body, DeliveryId, Offered, Properties, RefuseReason, SourceId, Token,
+};
+use tidegate_types::units::{Size, Time};
 
 use super::account::{SINK, Tallies, node_options, payload_of, sunk};
 use super::harm::{Destroyed, Harm, Lost, harm};

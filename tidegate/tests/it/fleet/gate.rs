@@ -11,10 +11,10 @@ use tidegate::config::read;
 use tidegate::fleet::FleetTls;
 use tidegate::parts::start_output;
 use tidegate::port::{Notice, Order, OutputPort, Source};
-use tidegate_core::io::{PathSample, PathState};
-use tidegate_core::record::{Body, Offered, Properties, Record, Token};
-use tidegate_core::units::Size;
+use tidegate_node::io::{PathSample, PathState};
 use tidegate_testbed::free_port;
+use tidegate_types::record::{Body, Offered, Properties, Record, Token};
+use tidegate_types::units::Size;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use tidegate_core::record::Identity;
 use tidegate_testbed::free_port;
+use tidegate_types::record::Identity;
 use tokio::time::{interval, sleep, timeout};
 
 use crate::fleet::PATIENCE;

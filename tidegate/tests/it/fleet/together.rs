@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::fleet::orchestrate::{self, Lead, OrchestrateOptions, Orchestrating};
-use tidegate_core::fleet::FleetOptions;
-use tidegate_core::record::Identity;
+use tidegate_fleet::FleetOptions;
 use tidegate_testbed::wait_until_free;
+use tidegate_types::record::Identity;
 use tokio::time::{interval, timeout};
 
 use crate::fleet::PATIENCE;

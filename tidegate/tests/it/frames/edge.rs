@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate::frames::wire::{FrameMessage, PolicyMessage, SubscribeRequest};
-use tidegate_core::frames::jpeg::Head;
+use tidegate_frames::jpeg::Head;
 use tidegate_testbed::free_port;
 use tonic::{Code, Status};
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tidegate::frames::wire::{ReplyKind, SubscribeRequest};
-use tidegate_core::frames::jpeg::Head;
+use tidegate_frames::jpeg::Head;
 
 use crate::frames::client::{Client, Film, jpeg, live};
 use crate::support::process::Node;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use tidegate::frames::test_picture;
 use tidegate::frames::wire::{ReplyKind, SubscribeRequest};
-use tidegate_core::frames::Splitter;
+use tidegate_frames::Splitter;
 
 use crate::frames::client::{Client, live};
 use crate::support::process::Node;

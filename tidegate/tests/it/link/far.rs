@@ -8,9 +8,9 @@ use bytes::Bytes;
 use tidegate::assemble::{self, Assembled};
 use tidegate::config::read;
 use tidegate::port::{Notice, Order, OutputPort, Source};
-use tidegate_core::io::PathState;
-use tidegate_core::record::{Body, Identity, Offered, Properties, Record, Token};
-use tidegate_core::units::Size;
+use tidegate_node::io::PathState;
+use tidegate_types::record::{Body, Identity, Offered, Properties, Record, Token};
+use tidegate_types::units::Size;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 

@@ -9,7 +9,7 @@ use tidegate::input::mqtt::Version;
 use tidegate::input::mqtt::client::MqttClientOptions;
 use tidegate::port::Notice;
 use tidegate::tls::{ClientFiles, ClientTls};
-use tidegate_core::record::{Body, RefuseReason};
+use tidegate_types::record::{Body, RefuseReason};
 use tokio::time::sleep;
 
 use crate::mqtt::client::{Client, publish_v311};
@@ -127,7 +127,7 @@ async fn subscribed(broker: &Mosquitto, node: &mut Node) {
     }
 }
 
-fn text(record: &tidegate_core::record::Offered) -> String {
+fn text(record: &tidegate_types::record::Offered) -> String {
     let Body::Resident(bytes) = &record.body else { panic!() };
     String::from_utf8_lossy(bytes).into_owned()
 }

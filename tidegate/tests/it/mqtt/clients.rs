@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use rumqttc::{AsyncClient, Event, MqttOptions, Outgoing, Packet, QoS};
 use tidegate::tls::{self, ServerFiles};
-use tidegate_core::record::Body;
+use tidegate_types::record::Body;
 use tokio::process::Command;
 
 use crate::mqtt::foreign::{python, script};

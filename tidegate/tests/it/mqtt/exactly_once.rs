@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::input::mqtt::Refused;
-use tidegate_core::record::RefuseReason;
+use tidegate_types::record::RefuseReason;
 
 use crate::mqtt::client::{Client, publish_once};
 use crate::mqtt::node::{Node, Policy};

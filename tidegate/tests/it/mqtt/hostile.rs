@@ -4,7 +4,7 @@
 use rmqtt_codec::types::QoS;
 use rmqtt_codec::v5::{Connect, LastWill};
 use tidegate::broker::HubOptions;
-use tidegate_core::account::{Figures, Kind};
+use tidegate_types::account::{Figures, Kind};
 
 use crate::mqtt::client::{Client, connect_again, connect_v311, packet, publish_v311, v5};
 use crate::mqtt::node::Node;

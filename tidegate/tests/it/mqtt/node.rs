@@ -8,8 +8,8 @@ use tidegate::input::counts::InputCounts;
 use tidegate::input::mqtt::client::{self, MqttClientOptions};
 use tidegate::input::mqtt::{self, MqttOptions};
 use tidegate::port::{Arrival, Clock, Intake, Notice};
-use tidegate_core::io::{Control, Input};
-use tidegate_core::record::{Offered, RefuseReason, SourceId, Token};
+use tidegate_node::io::{Control, Input};
+use tidegate_types::record::{Offered, RefuseReason, SourceId, Token};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 

@@ -8,7 +8,7 @@ use rmqtt_codec::types::{Publish, QoS};
 use rmqtt_codec::v5::{self, Connect, LastWill, PublishProperties};
 use tidegate::input::mqtt::session::{CONTENT_TYPE, CORRELATION_DATA, RESPONSE_TOPIC};
 use tidegate::input::mqtt::{self, MqttError, MqttOptions};
-use tidegate_core::record::{Body, RefuseReason};
+use tidegate_types::record::{Body, RefuseReason};
 
 use crate::mqtt::client::{Client, connect_v311, publish_v311, v5};
 use crate::mqtt::node::{Node, Policy, Seen};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate::broker::HubOptions;
 use tidegate::port::Notice;
-use tidegate_core::record::{Body, SourceId};
+use tidegate_types::record::{Body, SourceId};
 use tokio::io::AsyncWriteExt;
 
 use crate::mqtt::client::{Client, publish_v311};

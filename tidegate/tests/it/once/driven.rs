@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use tidegate_core::random::SplitMix;
 use tidegate_testbed::free_port;
+use tidegate_types::random::SplitMix;
 
 use crate::support::process::Node;
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate::output::{self, OutputOptions};
 use tidegate::port::{Arrival, Clock, Feedback, Order, OutputPort, Transmit};
-use tidegate_core::class::ClassId;
-use tidegate_core::io::{Input, OutputId, PathState, Refusal};
-use tidegate_core::record::{
+use tidegate_node::io::{Input, OutputId, PathState, Refusal};
+use tidegate_types::class::ClassId;
+use tidegate_types::record::{
     Body, DeliveryId, DropReason, Identity, Origin, Properties, Record, StreamId,
 };
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

@@ -3,9 +3,9 @@
 
 use bytes::Bytes;
 use tidegate::script::{ScriptSpec, Side};
-use tidegate_core::io::OutputId;
-use tidegate_core::record::DeliveryId;
-use tidegate_core::units::Time;
+use tidegate_node::io::OutputId;
+use tidegate_types::record::DeliveryId;
+use tidegate_types::units::Time;
 
 use super::ladder::RUNGS;
 use crate::sim::adapt::stage::{Stage, Stream};

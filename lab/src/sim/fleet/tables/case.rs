@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_core::capacity::LawName;
-use tidegate_core::class::{ClassId, ClassSpec, Classes, default_classes};
-use tidegate_core::fleet::{FleetOptions, MatchingName};
-use tidegate_core::io::{OutputId, UplinkId};
-use tidegate_core::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
-use tidegate_core::rules::{Rule, Rules};
-use tidegate_core::schedule::SchedulerName;
-use tidegate_core::units::{Rate, Ratio, Size};
+use tidegate_capacity::LawName;
+use tidegate_fleet::{FleetOptions, MatchingName};
+use tidegate_node::io::{OutputId, UplinkId};
+use tidegate_node::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_node::rules::{Rule, Rules};
+use tidegate_schedule::SchedulerName;
+use tidegate_types::class::{ClassId, ClassSpec, Classes, default_classes};
+use tidegate_types::units::{Rate, Ratio, Size};
 
 use super::measure::{Measured, measure};
 use crate::link::Service;

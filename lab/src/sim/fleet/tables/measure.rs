@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 
 use super::case::{Case, name_of};
 use crate::sim::ledger::{Account, Received};

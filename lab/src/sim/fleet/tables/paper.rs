@@ -1,8 +1,8 @@
 //! What the paper prints.
 //! Source: papers/janus.txt, Table IV.
 
-use tidegate_core::fleet::MatchingName;
-use tidegate_core::schedule::SchedulerName;
+use tidegate_fleet::MatchingName;
+use tidegate_schedule::SchedulerName;
 
 use super::case::System;
 

@@ -1,7 +1,7 @@
 //! Any bytes from a broker, without I/O: what fuzzing calls.
 
-use tidegate_core::record::{RefuseReason, SourceId};
-use tidegate_core::units::Time;
+use tidegate_types::record::{RefuseReason, SourceId};
+use tidegate_types::units::Time;
 
 use super::MqttClientOptions;
 use super::session::{Session, Step};

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::record::{Offered, RefuseReason};
+use tidegate_types::record::{Offered, RefuseReason};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 pub use self::exercise::exercise;

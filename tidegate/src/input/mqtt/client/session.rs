@@ -3,8 +3,8 @@
 //! QoS 2 goes on with the broker's session.
 
 use bytes::Bytes;
-use tidegate_core::record::{Offered, RefuseReason, SourceId, Token};
-use tidegate_core::units::Time;
+use tidegate_types::record::{Offered, RefuseReason, SourceId, Token};
+use tidegate_types::units::Time;
 
 use super::MqttClientOptions;
 use super::trouble::Trouble;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tidegate_core::record::RefuseReason;
+use tidegate_types::record::RefuseReason;
 
 use crate::input::mqtt::wire::Violation;
 use crate::tls;

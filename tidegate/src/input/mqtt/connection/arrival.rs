@@ -3,7 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use tidegate_core::record::RefuseReason;
+use tidegate_types::record::RefuseReason;
 
 use super::{Connection, failed};
 use crate::input::mqtt::clients::Taken;

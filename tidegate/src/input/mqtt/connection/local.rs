@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate_core::record::{Offered, RefuseReason};
-use tidegate_core::units::Time;
+use tidegate_types::record::{Offered, RefuseReason};
+use tidegate_types::units::Time;
 use tokio::time::timeout;
 
 use super::Connection;

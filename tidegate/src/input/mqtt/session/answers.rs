@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use tidegate_core::record::{RefuseReason, Token};
+use tidegate_types::record::{RefuseReason, Token};
 
 use super::memory::Memory;
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::broker::{Next, Outbox};
-use tidegate_core::units::Time;
+use tidegate_broker::{Next, Outbox};
+use tidegate_types::units::Time;
 
 use super::Session;
 use crate::broker::{Seat, Subscriber};

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use tidegate_core::account::Refusal;
-use tidegate_core::record::RefuseReason;
+use tidegate_types::account::Refusal;
+use tidegate_types::record::RefuseReason;
 
 use crate::access::Denied;
 use crate::input::mqtt::wire::{Reason, Violation};

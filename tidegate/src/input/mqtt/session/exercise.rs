@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_core::record::{RefuseReason, SourceId};
-use tidegate_core::units::Time;
+use tidegate_types::record::{RefuseReason, SourceId};
+use tidegate_types::units::Time;
 
 use super::{BATCH_MAX, Effects, Limits, Memory, Refused, Session, Step};
 

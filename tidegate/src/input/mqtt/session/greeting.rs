@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_core::account::{Account, Refusal};
-use tidegate_core::record::SourceId;
+use tidegate_types::account::{Account, Refusal};
+use tidegate_types::record::SourceId;
 
 use super::{Effects, End, Outward, Phase, Session, Step, Will};
 use crate::access::{Claim, Denied};

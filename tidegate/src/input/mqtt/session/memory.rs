@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_core::account::{Account, Kind, Refusal, Reservation};
-use tidegate_core::broker::Message;
-use tidegate_core::record::{RefuseReason, Token};
+use tidegate_broker::Message;
+use tidegate_types::account::{Account, Kind, Refusal, Reservation};
+use tidegate_types::record::{RefuseReason, Token};
 
 /// What became of a PUBREL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,8 +21,8 @@ mod will;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::record::{Offered, RefuseReason, SourceId};
-use tidegate_core::units::Time;
+use tidegate_types::record::{Offered, RefuseReason, SourceId};
+use tidegate_types::units::Time;
 
 use self::answers::Answers;
 use self::deliver::Outward;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use tidegate_core::record::Token;
+use tidegate_types::record::Token;
 
 use super::*;
 

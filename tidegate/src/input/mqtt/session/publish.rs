@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate_core::broker::Message;
-use tidegate_core::record::{Offered, RefuseReason, Token};
-use tidegate_core::units::Time;
+use tidegate_broker::Message;
+use tidegate_types::record::{Offered, RefuseReason, Token};
+use tidegate_types::units::Time;
 
 use super::answers::Kind;
 use super::memory::{Memory, Released};

@@ -1,6 +1,6 @@
 //! Packets that are rarer than publishes and pings.
 
-use tidegate_core::broker::{Outbox, Told};
+use tidegate_broker::{Outbox, Told};
 
 use super::{Effects, Request, Session, Step};
 use crate::input::mqtt::wire::control::{self, Filters};

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::record::{Body, Offered, Properties, SourceId, Token};
-use tidegate_core::units::Time;
+use tidegate_types::record::{Body, Offered, Properties, SourceId, Token};
+use tidegate_types::units::Time;
 
 use crate::input::mqtt::wire::connect::check_record_property;
 use crate::input::mqtt::wire::property::{self as p, Value};

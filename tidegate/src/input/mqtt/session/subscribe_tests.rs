@@ -1,8 +1,8 @@
 //! A subscriber's session: what it asks for, and what it is sent.
 
-use tidegate_core::broker::Options;
-use tidegate_core::record::SourceId;
-use tidegate_core::units::Time;
+use tidegate_broker::Options;
+use tidegate_types::record::SourceId;
+use tidegate_types::units::Time;
 
 use super::tests::LIMITS;
 use super::*;
@@ -28,7 +28,7 @@ fn subscribe(session: &mut Session, hub: &Hub, filter: &str, qos: u8) {
     if session.subscriber().is_none() {
         session.set_subscriber(hub.subscriber(hub.account()));
     }
-    let subscription = tidegate_core::broker::Subscription::new(filter).unwrap();
+    let subscription = tidegate_broker::Subscription::new(filter).unwrap();
     let options = Options { qos, ..Options::default() };
     let subscriber = session.subscriber().unwrap();
     hub.subscribe(subscriber, subscription, options, |_| true).unwrap();

@@ -1,4 +1,4 @@
-use tidegate_core::record::{Body, Token};
+use tidegate_types::record::{Body, Token};
 
 use super::*;
 

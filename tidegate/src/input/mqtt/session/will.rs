@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::account::{Account, Kind, Refusal, Reservation};
-use tidegate_core::record::{Offered, SourceId};
-use tidegate_core::units::Time;
+use tidegate_types::account::{Account, Kind, Refusal, Reservation};
+use tidegate_types::record::{Offered, SourceId};
+use tidegate_types::units::Time;
 
 use super::Session;
 use super::record::Facts;

@@ -1,6 +1,6 @@
 //! The small packets of a client: SUBSCRIBE, UNSUBSCRIBE, acknowledgements, DISCONNECT.
 
-use tidegate_core::broker::{Options, Subscription, SubscriptionError};
+use tidegate_broker::{Options, Subscription, SubscriptionError};
 
 use super::property::{self as p, Properties};
 use super::reader::Reader;

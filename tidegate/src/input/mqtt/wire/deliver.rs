@@ -1,7 +1,7 @@
 //! PUBLISH as a server sends it to a subscriber (MQTT 5, 3.3).
 
 use bytes::Bytes;
-use tidegate_core::broker::{Delivery, Message};
+use tidegate_broker::{Delivery, Message};
 
 use super::Version;
 use super::property as p;
@@ -159,9 +159,9 @@ fn put(bytes: &mut Vec<u8>, value: &[u8]) {
 mod tests {
     use std::sync::Arc;
 
-    use tidegate_core::class::ClassId;
-    use tidegate_core::record::Properties;
-    use tidegate_core::units::Time;
+    use tidegate_types::class::ClassId;
+    use tidegate_types::record::Properties;
+    use tidegate_types::units::Time;
 
     use super::super::publish::Publish;
     use super::*;

@@ -1,6 +1,6 @@
 //! PUBLISH as a client sends it (MQTT 5, 3.3): the one packet whose reading must be fast.
 
-use tidegate_core::limits::TOPIC_LEVELS_MAX;
+use tidegate_types::limits::TOPIC_LEVELS_MAX;
 
 use super::reader::{Reader, has_control};
 use super::{Reason, Version, Violation};

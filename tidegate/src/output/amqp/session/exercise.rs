@@ -1,7 +1,7 @@
 //! Any bytes for a session, as a broker may say them.
 
 use bytes::BytesMut;
-use tidegate_core::units::Time;
+use tidegate_types::units::Time;
 
 use super::{Session, State};
 use crate::output::amqp::AmqpOptions;

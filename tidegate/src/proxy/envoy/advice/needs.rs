@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidegate_core::units::Size;
+use tidegate_types::units::Size;
 
 use crate::config::{BodyMode, Config, UpstreamConfig};
 use crate::proxy::plan::plan;

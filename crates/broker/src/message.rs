@@ -1,0 +1,107 @@
+//! A message: what all its deliveries share.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_types::account::{Account, Kind, Refusal, Reservation};
+use tidegate_types::class::ClassId;
+use tidegate_types::record::Properties;
+use tidegate_types::units::Time;
+
+/// Memory of a message without content: itself and the allocations of topic and payload.
+const FOOTPRINT: usize = 320;
+/// Memory of a property beside its text.
+const PAIR: usize = 160;
+
+/// A message that was published here. All who get it share one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// UTF-8, without wildcards.
+    pub topic: Bytes,
+    /// Any bytes.
+    pub payload: Bytes,
+    /// What travels beside the payload.
+    pub properties: Properties,
+    /// 0, 1 or 2, as its publisher chose.
+    pub qos: u8,
+    /// Whether its publisher wants it to be retained.
+    pub retain: bool,
+    /// When it was read.
+    pub arrived: Time,
+    /// From when on nobody wants it.
+    pub expires: Option<Time>,
+    /// The class of its topic.
+    pub class: ClassId,
+    /// When it is late.
+    pub deadline: Time,
+    /// When its source says that it was made: nanoseconds since the Unix epoch.
+    pub source_unix_ns: Option<u64>,
+    /// Whose figures count its deliveries, where an operator made it.
+    pub meter: Option<u32>,
+}
+
+/// What is reserved for a message where it waits; deliveries of one publish share it. It is of the memory, and
+/// not of what is delivered.
+#[derive(Clone, Debug, Default)]
+pub struct Charge(Option<Arc<Reservation>>);
+
+impl Charge {
+    /// Reserves what the messages of a run take together: one step for many. It is given back when the last
+    /// delivery of them is gone.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn of(run: &[Arc<Message>], account: &Account) -> Result<Charge, Refusal> {
+        let bytes = run.iter().map(|message| message.footprint()).sum();
+        Ok(Charge(Some(Arc::new(account.reserve(Kind::Messages, bytes)?))))
+    }
+
+    /// Whether anything is reserved.
+    pub fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+impl PartialEq for Charge {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Charge {}
+
+impl Message {
+    /// Whether nobody wants it any more.
+    pub fn is_expired(&self, now: Time) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+
+    /// Bytes that it takes.
+    pub fn size(&self) -> usize {
+        let properties = usize::try_from(self.properties.size().0).unwrap_or(usize::MAX);
+        self.topic.len().saturating_add(self.payload.len()).saturating_add(properties)
+    }
+
+    /// Bytes of memory that it takes, those of its allocations included.
+    pub fn footprint(&self) -> usize {
+        self.size() + FOOTPRINT + PAIR * self.properties.iter().count()
+    }
+}
+
+/// Subscription identifiers, of all subscriptions of one session that a message matches.
+pub type Ids = Option<Arc<[u32]>>;
+
+/// A message for one subscriber.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The message.
+    pub message: Arc<Message>,
+    /// The smaller one of the publisher's and the subscription's.
+    pub qos: u8,
+    /// What the subscriber is told of retaining.
+    pub retain: bool,
+    /// Which of its subscriptions it is for, where they have identifiers.
+    pub ids: Ids,
+    /// What is reserved for it.
+    pub charge: Charge,
+}

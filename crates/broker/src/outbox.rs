@@ -1,0 +1,369 @@
+//! What one subscriber still has to get: bounded, the most urgent first.
+//!
+//! A topic is in one class, and a class is a queue: what is published to a topic arrives in its order. Among
+//! the classes the earliest deadline goes first while it can be met; what is late waits until nothing is
+//! live. A full outbox drops what is least urgent: the oldest of the last class that is not more urgent than
+//! the new message, or the new one where all that waits is more urgent.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tidegate_types::account::{Account, Kind, Reservation};
+use tidegate_types::class::ClassId;
+use tidegate_types::limits::CLASSES_MAX;
+use tidegate_types::units::Time;
+
+use super::message::{Charge, Delivery, Message};
+use super::pending::Pending;
+use super::retained::{Found, Retained};
+use super::said::{Bounds, Drops, Next, Reason, Told};
+use super::window::Window;
+
+/// Bytes that a delivery costs beside its message.
+const OVERHEAD: usize = 64;
+/// Memory of a place in the outbox or the window, with what a collection has to spare.
+const PLACE: usize = 112;
+/// Places that are reserved at a time, and how many a subscriber has beside them, with its session.
+const PLACES: usize = 64;
+const PLACES_FREE: usize = 8;
+/// Memory of messages for which a subscriber that is here needs no reservation: it is among what its
+/// connection costs. Who keeps up with what comes never needs one.
+const FREE: usize = 16 * 1024;
+/// The part of what may wait from which it is much.
+const CROWDED_PART: usize = 2;
+/// Retained messages are read while no more than this waits, or than a part of what may.
+const REFILL: usize = 64 * 1024;
+const REFILL_PART: usize = 4;
+/// Memory of a message beside what it says.
+const MESSAGE: usize = 256;
+/// The part of its bounds that a window may take: the rest is for what waits.
+const WINDOW_PART: usize = 2;
+
+/// The messages of one session.
+#[derive(Debug)]
+pub struct Outbox {
+    bounds: Bounds,
+    /// By class.
+    waiting: Vec<VecDeque<Delivery>>,
+    count: usize,
+    bytes: usize,
+    window: Window,
+    is_connected: bool,
+    /// The subscriber found nothing, and wants to be told.
+    is_asleep: bool,
+    drops: Drops,
+    /// Retained messages that were asked for and are still to be read.
+    pending: Pending,
+    /// For places.
+    held: Reservation,
+}
+
+impl Outbox {
+    /// An empty one, of a subscriber that is away; what it holds is reserved of the account.
+    pub fn new(bounds: Bounds, account: &Account) -> Self {
+        Outbox {
+            bounds,
+            pending: Pending::default(),
+            held: account.empty(Kind::Messages),
+            waiting: Vec::new(),
+            count: 0,
+            bytes: 0,
+            window: Window::default(),
+            is_connected: false,
+            is_asleep: false,
+            drops: Drops::new(),
+        }
+    }
+
+    /// The subscriber is here, and takes so many unacknowledged publishes.
+    pub fn connect(&mut self, receive_maximum: u16) {
+        self.is_connected = true;
+        self.is_asleep = false;
+        self.window.connect(receive_maximum);
+    }
+
+    /// The subscriber is away: QoS 0 does not wait for it.
+    pub fn disconnect(&mut self) {
+        self.is_connected = false;
+        self.retain(Reason::Away, |delivery| delivery.qos > 0);
+        // What was among a connection's costs has none any more.
+        let account = self.held.account().clone();
+        let mut has_room = |delivery: &mut Delivery| {
+            if !delivery.charge.is_set() {
+                match Charge::of(std::slice::from_ref(&delivery.message), &account) {
+                    Ok(charge) => delivery.charge = charge,
+                    Err(_) => return false,
+                }
+            }
+            true
+        };
+        let is_held = self.window.deliveries().all(&mut has_room);
+        self.retain(Reason::Full, |delivery| is_held && has_room(delivery));
+    }
+
+    /// The subscriber is gone for good: nothing waits, and nothing will.
+    pub fn close(&mut self) {
+        self.is_connected = false;
+        self.bounds = Bounds { count: 0, bytes: 0 };
+        (self.waiting, self.count, self.bytes) = (Vec::new(), 0, 0);
+        (self.window, self.pending) = (Window::default(), Pending::default());
+        self.held.shrink(self.held.bytes());
+    }
+
+    /// Whether the subscriber is here.
+    pub fn is_connected(&self) -> bool {
+        self.is_connected
+    }
+
+    /// Puts a message behind the others of its class. True where the subscriber is to be told.
+    pub fn push(&mut self, mut delivery: Delivery) -> bool {
+        let class = delivery.message.class;
+        if delivery.qos == 0 && !self.is_connected {
+            self.drop_one(class, Reason::Away);
+            return false;
+        }
+        let cost = cost(&delivery);
+        while self.count >= self.bounds.count || self.held_bytes() + cost > self.bounds.bytes {
+            if !self.make_room(class) {
+                self.drop_one(class, Reason::Full);
+                return false;
+            }
+        }
+        if !self.has_memory(&mut delivery) {
+            self.drop_one(class, Reason::Full);
+            return false;
+        }
+        self.insert(delivery)
+    }
+
+    /// Whether what is pushed now needs a reservation of its own.
+    pub fn needs_charge(&self, run: &[Arc<Message>]) -> bool {
+        let more = || run.iter().map(|message| message.footprint()).sum::<usize>();
+        !self.is_connected || self.footprint() + more() > FREE
+    }
+
+    /// Whether there is memory for a delivery, which is reserved then.
+    fn has_memory(&mut self, delivery: &mut Delivery) -> bool {
+        let run = std::slice::from_ref(&delivery.message);
+        if !delivery.charge.is_set() && self.needs_charge(run) {
+            match Charge::of(run, self.held.account()) {
+                Ok(charge) => delivery.charge = charge,
+                Err(_) => return false,
+            }
+        }
+        let places = (self.count + self.window.len() + 1).saturating_sub(PLACES_FREE);
+        places * PLACE <= self.held.bytes() || self.held.grow(PLACES * PLACE).is_ok()
+    }
+
+    /// Gives back what is reserved for places that are empty again.
+    fn tidy(&mut self) {
+        let places = self.count + self.window.len();
+        if self.held.bytes() > 0 && (places == 0 || 8 * places * PLACE < self.held.bytes()) {
+            self.held.shrink(self.held.bytes() - 2 * places * PLACE);
+            self.waiting.iter_mut().for_each(|queue| queue.shrink_to(2 * places));
+        }
+    }
+
+    /// Memory that its messages take.
+    fn footprint(&self) -> usize {
+        self.held_bytes() + (self.count + self.window.len()) * MESSAGE
+    }
+
+    /// Bytes of what waits and of what is not acknowledged.
+    fn held_bytes(&self) -> usize {
+        self.bytes + self.window.bytes()
+    }
+
+    fn insert(&mut self, delivery: Delivery) -> bool {
+        let class = delivery.message.class.index().min(CLASSES_MAX - 1);
+        if self.waiting.len() <= class {
+            self.waiting.resize_with(class + 1, VecDeque::new);
+        }
+        self.count += 1;
+        self.bytes += cost(&delivery);
+        self.waiting[class].push_back(delivery);
+        std::mem::take(&mut self.is_asleep)
+    }
+
+    /// Drops the oldest message of the last class that is not more urgent than `class`.
+    fn make_room(&mut self, class: ClassId) -> bool {
+        let victim = (class.index()..self.waiting.len()).rev();
+        let Some(victim) = victim.into_iter().find(|&place| !self.waiting[place].is_empty()) else {
+            return false;
+        };
+        self.take(victim);
+        self.drop_one(ClassId(victim as u8), Reason::Full);
+        true
+    }
+
+    fn take(&mut self, class: usize) -> Option<Delivery> {
+        let delivery = self.waiting[class].pop_front()?;
+        self.count -= 1;
+        self.bytes -= cost(&delivery);
+        Some(delivery)
+    }
+
+    /// What goes now; `None` where there is nothing, or nothing that may go: then `push` tells when there
+    /// is, and an acknowledgement may make room.
+    pub fn next(&mut self, now: Time) -> Option<Next> {
+        if let Some(again) = self.window.again() {
+            return Some(again);
+        }
+        while let Some(class) = self.choose(now) {
+            let Some(delivery) = self.take(class) else { break };
+            if delivery.message.is_expired(now) {
+                self.drop_one(delivery.message.class, Reason::Expired);
+                continue;
+            }
+            let id = (delivery.qos > 0).then(|| self.window.begin(delivery.clone()));
+            self.tidy();
+            return Some(Next::Publish { delivery, id, again: false });
+        }
+        self.tidy();
+        self.is_asleep = self.is_connected;
+        None
+    }
+
+    /// The class whose turn it is.
+    fn choose(&self, now: Time) -> Option<usize> {
+        let is_over = self.window.bytes() > self.bounds.bytes / WINDOW_PART;
+        let has_room = self.window.has_room() && !is_over;
+        let heads = self.waiting.iter().enumerate();
+        let ready = heads.filter_map(|(class, queue)| Some((class, queue.front()?)));
+        let ready = ready.filter(|(_, head)| head.qos == 0 || has_room);
+        // The late ones come behind, by class.
+        let order = |(class, head): &(usize, &Delivery)| {
+            let deadline = head.message.deadline;
+            if deadline > now { (false, deadline, *class) } else { (true, Time::ZERO, *class) }
+        };
+        ready.min_by_key(order).map(|(class, _)| class)
+    }
+
+    /// Whether something may go. Where nothing may, `push` tells when there is.
+    pub fn has_ready(&mut self, now: Time) -> bool {
+        let has_ready = self.choose(now).is_some();
+        self.is_asleep = self.is_connected && !has_ready;
+        has_ready
+    }
+
+    /// A PUBACK.
+    pub fn acknowledged(&mut self, id: u16) -> Told {
+        // What it had reserved goes with the next look at what waits.
+        self.window.acknowledged(id, 1)
+    }
+
+    /// A PUBREC: the answer is a PUBREL, or none where the publish was refused.
+    pub fn received(&mut self, id: u16, is_taken: bool) -> Told {
+        if is_taken { self.window.received(id) } else { self.window.acknowledged(id, 2) }
+    }
+
+    /// A PUBCOMP.
+    pub fn completed(&mut self, id: u16) -> Told {
+        self.window.completed(id)
+    }
+
+    /// What `next` said cannot be sent: it is larger than the subscriber takes.
+    pub fn give_up(&mut self, delivery: &Delivery, id: Option<u16>) {
+        if let Some(id) = id {
+            self.window.acknowledged(id, delivery.qos);
+        }
+        self.drop_one(delivery.message.class, Reason::Oversize);
+    }
+
+    /// Forgets messages to whose topics the subscriber has no right any more.
+    pub fn forbid(&mut self, mut is_allowed: impl FnMut(&Delivery) -> bool) {
+        self.retain(Reason::Away, |delivery| is_allowed(delivery));
+    }
+
+    fn retain(&mut self, why: Reason, mut is_kept: impl FnMut(&mut Delivery) -> bool) {
+        for class in 0..self.waiting.len() {
+            let (mut gone, mut bytes) = (0, 0);
+            self.waiting[class].retain_mut(|delivery| {
+                let is_kept = is_kept(delivery);
+                if !is_kept {
+                    gone += 1;
+                    bytes += cost(delivery);
+                }
+                is_kept
+            });
+            self.count -= gone;
+            self.bytes -= bytes;
+            if gone > 0 {
+                *self.drops.entry((ClassId(class as u8), why)).or_default() += gone as u64;
+            }
+        }
+    }
+
+    fn drop_one(&mut self, class: ClassId, why: Reason) {
+        *self.drops.entry((class, why)).or_default() += 1;
+    }
+
+    /// What was dropped since this was asked last.
+    pub fn take_drops(&mut self) -> Drops {
+        if self.drops.is_empty() { Drops::new() } else { std::mem::take(&mut self.drops) }
+    }
+
+    /// Messages that wait.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes of those that wait.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether those that wait take a good part of what they may.
+    pub fn is_crowded(&self) -> bool {
+        self.bytes > self.bounds.bytes.saturating_sub(self.window.bytes()) / CROWDED_PART
+    }
+
+    /// Retained messages that are still to be read.
+    pub fn pending(&mut self) -> &mut Pending {
+        &mut self.pending
+    }
+
+    /// Puts what is retained behind what waits, as far as it is small: up to so many `steps` of reading.
+    /// True where there is more to read, and room for it.
+    pub fn refill(&mut self, now: Time, retained: &mut Retained, mut steps: usize) -> bool {
+        while self.has_appetite() {
+            match self.pending.next(now, retained, &mut steps) {
+                Found::Message(message) => {
+                    let mut delivery = self.pending.delivery(message);
+                    let class = delivery.message.class;
+                    if self.has_memory(&mut delivery) {
+                        self.insert(delivery);
+                    } else {
+                        self.drop_one(class, Reason::Full);
+                    }
+                }
+                Found::Later => return true,
+                Found::End => return false,
+            }
+        }
+        false
+    }
+
+    /// Whether there is something retained to read, and little that waits.
+    pub fn has_appetite(&self) -> bool {
+        let little = REFILL.min(self.bounds.bytes / REFILL_PART);
+        self.is_connected && !self.pending.is_empty() && self.bytes <= little
+    }
+
+    /// Messages that are sent and not acknowledged.
+    pub fn in_flight(&self) -> usize {
+        self.window.len()
+    }
+}
+
+fn cost(delivery: &Delivery) -> usize {
+    delivery.message.size() + OVERHEAD
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,293 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use tidegate_types::record::Properties;
+
+use super::Told::{Expected, Unknown, Wrong};
+use super::*;
+use crate::{Charge, Message};
+
+const MANY: Bounds = Bounds { count: 100, bytes: 1 << 20 };
+
+fn delivery(number: u32, class: u8, qos: u8, deadline: u64) -> Delivery {
+    let message = Message {
+        topic: Bytes::from_static(b"t"),
+        payload: Bytes::copy_from_slice(&number.to_be_bytes()),
+        properties: Properties::default(),
+        qos,
+        retain: false,
+        arrived: Time::ZERO,
+        expires: None,
+        class: ClassId(class),
+        deadline: Time::from_millis(deadline),
+        source_unix_ns: None,
+        meter: None,
+    };
+    Delivery {
+        message: Arc::new(message),
+        qos,
+        retain: false,
+        ids: None,
+        charge: Charge::default(),
+    }
+}
+
+fn outbox(bounds: Bounds) -> Outbox {
+    Outbox::new(bounds, &Account::new(1 << 30))
+}
+
+fn number(delivery: &Delivery) -> u32 {
+    u32::from_be_bytes(delivery.message.payload[..].try_into().unwrap())
+}
+
+/// Numbers of all that goes now, and their identifiers.
+fn sent(outbox: &mut Outbox, now: u64) -> Vec<(u32, Option<u16>, bool)> {
+    let next = || match outbox.next(Time::from_millis(now))? {
+        Next::Publish { delivery, id, again } => Some((number(&delivery), id, again)),
+        Next::Release(id) => Some((u32::MAX, Some(id), true)),
+    };
+    std::iter::from_fn(next).collect()
+}
+
+fn numbers(outbox: &mut Outbox, now: u64) -> Vec<u32> {
+    sent(outbox, now).into_iter().map(|(number, ..)| number).collect()
+}
+
+#[test]
+fn the_earliest_deadline_goes_first_and_the_late_wait() {
+    let mut outbox = outbox(MANY);
+    outbox.connect(10);
+    for (number, class, deadline) in [(1, 2, 1000), (2, 0, 50), (3, 1, 500), (4, 0, 60)] {
+        outbox.push(delivery(number, class, 0, deadline));
+    }
+    assert_eq!(numbers(&mut outbox, 0), [2, 4, 3, 1]);
+    for (number, class, deadline) in [(1, 2, 1000), (2, 0, 50), (3, 1, 80)] {
+        outbox.push(delivery(number, class, 0, deadline));
+    }
+    assert_eq!(numbers(&mut outbox, 100), [1, 2, 3], "what can be met goes first, then by class");
+}
+
+#[test]
+fn a_full_outbox_drops_what_is_least_urgent() {
+    let mut outbox = outbox(Bounds { count: 2, ..MANY });
+    outbox.connect(10);
+    outbox.push(delivery(1, 1, 0, 500));
+    outbox.push(delivery(2, 2, 0, 1000));
+    outbox.push(delivery(3, 0, 0, 50));
+    outbox.push(delivery(4, 2, 0, 1000));
+    outbox.push(delivery(5, 1, 0, 500));
+    assert_eq!(numbers(&mut outbox, 0), [3, 5]);
+    let drops = outbox.take_drops();
+    let full = |class| drops[&(ClassId(class), Reason::Full)];
+    assert_eq!((full(2), full(1), drops.len()), (2, 1, 2));
+    assert!(outbox.take_drops().is_empty());
+}
+
+#[test]
+fn nobody_waits_with_quality_zero_for_who_is_away() {
+    let mut outbox = outbox(MANY);
+    outbox.push(delivery(1, 0, 0, 50));
+    outbox.push(delivery(2, 0, 1, 50));
+    outbox.connect(10);
+    outbox.push(delivery(3, 0, 0, 50));
+    outbox.disconnect();
+    assert_eq!(outbox.take_drops()[&(ClassId(0), Reason::Away)], 2);
+    outbox.connect(10);
+    assert_eq!(numbers(&mut outbox, 0), [2]);
+}
+
+#[test]
+fn a_receive_maximum_holds_back_all_but_quality_zero() {
+    let mut outbox = outbox(MANY);
+    outbox.connect(1);
+    for number in 1..=2 {
+        outbox.push(delivery(number, 0, 1, 50));
+    }
+    outbox.push(delivery(3, 1, 0, 500));
+    assert_eq!(sent(&mut outbox, 0), [(1, Some(1), false), (3, None, false)]);
+    assert_eq!([2, 1, 1].map(|id| outbox.acknowledged(id)), [Unknown, Expected, Unknown]);
+    assert_eq!(sent(&mut outbox, 0), [(2, Some(2), false)]);
+}
+
+#[test]
+fn a_new_connection_gets_again_what_was_not_acknowledged() {
+    let mut outbox = outbox(MANY);
+    outbox.connect(10);
+    for number in 1..=3 {
+        outbox.push(delivery(number, 0, if number == 2 { 2 } else { 1 }, 50));
+    }
+    assert_eq!(numbers(&mut outbox, 0), [1, 2, 3]);
+    assert_eq!([2, 2].map(|id| outbox.received(id, true)), [Expected; 2], "it may come again");
+    let wrong = [outbox.received(1, true), outbox.completed(1), outbox.acknowledged(2)];
+    assert_eq!((wrong, outbox.completed(9)), ([Wrong; 3], Unknown));
+    outbox.disconnect();
+    outbox.push(delivery(4, 0, 1, 50));
+    outbox.connect(1);
+    assert_eq!(sent(&mut outbox, 0), [(1, Some(1), true), (u32::MAX, Some(2), true)]);
+    assert_eq!([outbox.completed(2), outbox.acknowledged(1)], [Expected; 2]);
+    assert_eq!(sent(&mut outbox, 0), [(3, Some(3), true)]);
+    assert_eq!(outbox.acknowledged(3), Expected);
+    assert_eq!(sent(&mut outbox, 0), [(4, Some(4), false)]);
+}
+
+#[test]
+fn what_is_refused_or_too_large_is_over() {
+    let mut outbox = outbox(MANY);
+    outbox.connect(1);
+    for number in 1..=3 {
+        outbox.push(delivery(number, 0, 2, 50));
+    }
+    assert_eq!(numbers(&mut outbox, 0), [1]);
+    assert_eq!((outbox.received(1, false), outbox.completed(1)), (Expected, Unknown));
+    let Some(Next::Publish { delivery, id, .. }) = outbox.next(Time::ZERO) else { panic!() };
+    outbox.give_up(&delivery, id);
+    assert_eq!(numbers(&mut outbox, 0), [3]);
+    assert_eq!(outbox.take_drops()[&(ClassId(0), Reason::Oversize)], 1);
+}
+
+#[test]
+fn what_is_expired_is_dropped_when_its_turn_comes() {
+    let mut outbox = outbox(MANY);
+    outbox.connect(10);
+    let mut expiring = delivery(1, 0, 1, 50);
+    Arc::make_mut(&mut expiring.message).expires = Some(Time::from_millis(20));
+    outbox.push(expiring);
+    assert!(outbox.next(Time::from_millis(20)).is_none());
+    assert_eq!(outbox.take_drops()[&(ClassId(0), Reason::Expired)], 1);
+}
+
+#[test]
+fn who_sleeps_is_told_once() {
+    let mut outbox = outbox(MANY);
+    outbox.connect(10);
+    assert!(!outbox.push(delivery(1, 0, 0, 50)), "it is awake");
+    assert_eq!(numbers(&mut outbox, 0), [1]);
+    assert!(outbox.push(delivery(2, 0, 0, 50)) && !outbox.push(delivery(3, 0, 0, 50)));
+    outbox.disconnect();
+    assert!(!outbox.push(delivery(4, 0, 1, 50)));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Push {
+        class: u8,
+        qos: u8,
+    },
+    Next,
+    /// Answers the oldest publish that waits for an answer.
+    Answer,
+    Reconnect,
+    Later(u16),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..3_u8, 0..3_u8).prop_map(|(class, qos)| Step::Push { class, qos }),
+        4 => Just(Step::Next),
+        3 => Just(Step::Answer),
+        1 => Just(Step::Reconnect),
+        1 => (1..400_u16).prop_map(Step::Later),
+    ]
+}
+
+/// A subscriber that takes what it is sent.
+#[derive(Default)]
+struct Model {
+    pushed: Vec<(u32, u8, u8)>,
+    /// Publishes that wait for an answer: identifier, QoS, whether it is received.
+    open: Vec<(u16, u8, bool)>,
+    /// Each number that came, and how often in different publishes.
+    got: Vec<u32>,
+    seen: BTreeSet<u32>,
+}
+
+impl Model {
+    fn take(&mut self, next: Next) {
+        match next {
+            Next::Release(id) => {
+                assert!(self.open.iter().any(|(open, _, received)| *open == id && *received));
+            }
+            Next::Publish { delivery, id, again } => {
+                let number = number(&delivery);
+                assert_eq!(self.seen.insert(number), !again, "only a repeated one comes twice");
+                if !again {
+                    self.got.push(number);
+                    let class = |of: u32| self.pushed[of as usize].1;
+                    let before = self.got.iter().rev().skip(1);
+                    let last = before.copied().find(|&other| class(other) == class(number));
+                    assert!(last.is_none_or(|last| last < number), "a class is in order");
+                }
+                match id {
+                    None => assert_eq!((delivery.qos, again), (0, false)),
+                    Some(id) if !again => self.open.push((id, delivery.qos, false)),
+                    Some(id) => assert!(self.open.contains(&(id, delivery.qos, false))),
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, outbox: &mut Outbox) {
+        if self.open.is_empty() {
+            return;
+        }
+        let (id, qos, received) = self.open.remove(0);
+        match (qos, received) {
+            (1, _) => assert_eq!(outbox.acknowledged(id), Expected),
+            (_, true) => assert_eq!(outbox.completed(id), Expected),
+            (_, false) => {
+                assert_eq!(outbox.received(id, true), Expected);
+                self.open.insert(0, (id, qos, true));
+            }
+        }
+    }
+}
+
+proptest! {
+    /// Whatever happens, bounds hold, nothing comes twice as new, each class is in order, and what was
+    /// pushed was sent, dropped with a reason, or still waits.
+    #[test]
+    fn an_outbox_keeps_its_promises(
+        steps in prop::collection::vec(step(), 1..200),
+        count in 1..6_usize,
+        receive_maximum in 1..4_u16,
+    ) {
+        let mut outbox = outbox(Bounds { count, bytes: 1 << 20 });
+        outbox.connect(receive_maximum);
+        let (mut model, mut now, mut drops) = (Model::default(), 0_u64, 0);
+        for step in steps {
+            match step {
+                Step::Push { class, qos } => {
+                    let number = model.pushed.len() as u32;
+                    model.pushed.push((number, class, qos));
+                    outbox.push(delivery(number, class, qos, now + 50 * u64::from(class + 1)));
+                }
+                Step::Next => {
+                    if let Some(next) = outbox.next(Time::from_millis(now)) {
+                        model.take(next);
+                    }
+                }
+                Step::Answer => model.answer(&mut outbox),
+                Step::Reconnect => {
+                    outbox.disconnect();
+                    outbox.connect(receive_maximum);
+                }
+                Step::Later(millis) => now += u64::from(millis),
+            }
+            drops += outbox.take_drops().values().sum::<u64>() as usize;
+            prop_assert!(outbox.len() <= count);
+            prop_assert!(outbox.in_flight() <= usize::from(receive_maximum));
+            prop_assert_eq!(model.pushed.len(), model.got.len() + drops + outbox.len());
+        }
+        // In the end all of it comes.
+        while !outbox.is_empty() || !model.open.is_empty() {
+            while let Some(next) = outbox.next(Time::from_millis(now)) {
+                model.take(next);
+            }
+            model.answer(&mut outbox);
+        }
+        prop_assert_eq!(outbox.in_flight(), 0);
+        prop_assert_eq!(outbox.bytes(), 0);
+    }
+}

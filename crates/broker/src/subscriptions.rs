@@ -1,0 +1,299 @@
+//! Who gets a message: a tree of topic levels with the subscriptions at its nodes.
+//!
+//! A subscription of a session is found by its filter and its group; a second one with the same replaces
+//! it (MQTT 5, 3.8.4-3). A message that matches several subscriptions of a session is delivered once to it,
+//! with the largest QoS and all identifiers (3.3.4-2 and 3.3.4-4); that of a shared subscription goes to one
+//! member of each group (4.8.2), beside what that session gets by its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_types::ids::SessionId;
+use tidegate_types::topic::Level;
+
+use super::children::Children;
+use super::message::Ids;
+use super::target::Subscription;
+
+/// What a subscription asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The largest QoS that it wants: 0, 1 or 2.
+    pub qos: u8,
+    /// Nothing that the same client published.
+    pub no_local: bool,
+    /// Tell whether the publisher wanted a message to be retained.
+    pub retain_as_published: bool,
+    /// Told with each message; never 0.
+    pub id: Option<u32>,
+}
+
+/// Memory of a subscription beside its text and its levels: its places in the tree, in the list of its session
+/// and among what is read for it.
+const SUBSCRIPTION: usize = 512;
+/// Memory of a group at its filter.
+const GROUP: usize = 512;
+/// Memory of a level: its node, and its text three times.
+const LEVEL: usize = 160;
+
+/// Memory that a subscription takes, as if it shared no level of the tree with any other.
+pub fn footprint(subscription: &Subscription) -> usize {
+    let group = subscription.group.as_ref().map_or(0, |group| GROUP + group.len());
+    let filter = &subscription.filter;
+    SUBSCRIPTION + group + filter.levels().count() * LEVEL + 6 * filter.as_str().len()
+}
+
+/// Somebody who gets a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Who.
+    pub session: SessionId,
+    /// The largest QoS.
+    pub qos: u8,
+    /// Whether to tell that the publisher wanted it to be retained.
+    pub retain_as_published: bool,
+    /// By which of its subscriptions.
+    pub ids: Ids,
+}
+
+/// All who get the messages of one topic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// All of these.
+    pub all: Vec<Target>,
+    /// One of each.
+    pub groups: Vec<Vec<Target>>,
+}
+
+impl Route {
+    /// Whether nobody gets them.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.groups.is_empty()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    session: SessionId,
+    options: Options,
+}
+
+/// The subscriptions of one filter.
+#[derive(Debug, Default)]
+struct Leaf {
+    own: Vec<Member>,
+    groups: BTreeMap<Arc<str>, Vec<Member>>,
+}
+
+impl Leaf {
+    fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.groups.is_empty()
+    }
+
+    fn put(&mut self, group: Option<&Arc<str>>, member: Member) {
+        let members = match group {
+            None => &mut self.own,
+            Some(name) => self.groups.entry(name.clone()).or_default(),
+        };
+        match members.iter_mut().find(|known| known.session == member.session) {
+            Some(known) => *known = member,
+            None => members.push(member),
+        }
+    }
+
+    fn remove(&mut self, group: Option<&Arc<str>>, session: SessionId) {
+        match group {
+            None => self.own.retain(|member| member.session != session),
+            Some(name) => {
+                let Some(members) = self.groups.get_mut(name) else { return };
+                members.retain(|member| member.session != session);
+                if members.is_empty() {
+                    self.groups.remove(name);
+                }
+            }
+        }
+    }
+}
+
+/// Filters that end at a node.
+#[derive(Debug, Default)]
+struct Leaves {
+    /// Here.
+    here: Leaf,
+    /// Here with `#`.
+    rest: Leaf,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    children: Children,
+    /// Below `+`.
+    any: Option<Box<Node>>,
+    leaves: Option<Box<Leaves>>,
+}
+
+impl Node {
+    fn is_empty(&self) -> bool {
+        self.children.is_empty() && self.any.is_none() && self.leaves.is_none()
+    }
+
+    /// The place of a filter, made where there is none.
+    fn leaf(&mut self, levels: &[Level<'_>]) -> &mut Leaf {
+        match levels.split_first() {
+            None => &mut self.leaves.get_or_insert_default().here,
+            Some((Level::Rest, _)) => &mut self.leaves.get_or_insert_default().rest,
+            Some((Level::One, below)) => self.any.get_or_insert_default().leaf(below),
+            Some((Level::Exact(level), below)) => self.children.get_or_insert(level).leaf(below),
+        }
+    }
+
+    /// Removes a subscription, and the nodes that only it needed.
+    fn remove(&mut self, levels: &[Level<'_>], group: Option<&Arc<str>>, session: SessionId) {
+        match levels.split_first() {
+            None | Some((Level::Rest, _)) => {
+                let Some(leaves) = &mut self.leaves else { return };
+                let is_here = levels.is_empty();
+                let leaf = if is_here { &mut leaves.here } else { &mut leaves.rest };
+                leaf.remove(group, session);
+                self.leaves.take_if(|leaves| leaves.here.is_empty() && leaves.rest.is_empty());
+            }
+            Some((Level::One, below)) => {
+                if let Some(any) = &mut self.any {
+                    any.remove(below, group, session);
+                    self.any.take_if(|any| any.is_empty());
+                }
+            }
+            Some((Level::Exact(level), below)) => {
+                if let Some(child) = self.children.find_mut(level) {
+                    child.remove(below, group, session);
+                    if child.is_empty() {
+                        self.children.remove(level);
+                    }
+                }
+            }
+        }
+    }
+
+    /// All leaves that match the levels; `is_open` where wildcards may match the first of them.
+    fn find<'a>(&'a self, levels: &[&str], is_open: bool, found: &mut Vec<&'a Leaf>) {
+        if let Some(leaves) =
+            self.leaves.as_ref().filter(|leaves| is_open && !leaves.rest.is_empty())
+        {
+            found.push(&leaves.rest);
+        }
+        let Some((level, below)) = levels.split_first() else {
+            return found.extend(self.leaves.as_ref().map(|leaves| &leaves.here));
+        };
+        if let Some(any) = self.any.as_ref().filter(|_| is_open) {
+            any.find(below, true, found);
+        }
+        if let Some(child) = self.children.find(level) {
+            child.find(below, true, found);
+        }
+    }
+}
+
+/// The subscriptions of all sessions.
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    root: Node,
+    by_session: BTreeMap<SessionId, BTreeMap<Subscription, Options>>,
+}
+
+impl Subscriptions {
+    /// Notes a subscription; false where it replaces one.
+    pub fn subscribe(
+        &mut self,
+        session: SessionId,
+        subscription: Subscription,
+        options: Options,
+    ) -> bool {
+        let levels: Vec<_> = subscription.filter.levels().collect();
+        let leaf = self.root.leaf(&levels);
+        leaf.put(subscription.group.as_ref(), Member { session, options });
+        let of_session = self.by_session.entry(session).or_default();
+        of_session.insert(subscription, options).is_none()
+    }
+
+    /// Ends a subscription; false where there was none.
+    pub fn unsubscribe(&mut self, session: SessionId, subscription: &Subscription) -> bool {
+        let Some(of_session) = self.by_session.get_mut(&session) else { return false };
+        if of_session.remove(subscription).is_none() {
+            return false;
+        }
+        if of_session.is_empty() {
+            self.by_session.remove(&session);
+        }
+        self.forget(session, subscription);
+        true
+    }
+
+    /// Ends all subscriptions of a session.
+    pub fn remove(&mut self, session: SessionId) {
+        let of_session = self.by_session.remove(&session).unwrap_or_default();
+        of_session.into_keys().for_each(|subscription| self.forget(session, &subscription));
+    }
+
+    fn forget(&mut self, session: SessionId, Subscription { group, filter }: &Subscription) {
+        let levels: Vec<_> = filter.levels().collect();
+        self.root.remove(&levels, group.as_ref(), session);
+    }
+
+    /// Whether a session has a subscription.
+    pub fn has(&self, session: SessionId, subscription: &Subscription) -> bool {
+        self.by_session.get(&session).is_some_and(|all| all.contains_key(subscription))
+    }
+
+    /// The subscriptions of a session.
+    pub fn of(&self, session: SessionId) -> impl Iterator<Item = (&Subscription, &Options)> {
+        self.by_session.get(&session).into_iter().flatten()
+    }
+
+    /// How many a session has.
+    pub fn count(&self, session: SessionId) -> usize {
+        self.by_session.get(&session).map_or(0, BTreeMap::len)
+    }
+
+    /// How many there are in all.
+    pub fn len(&self) -> usize {
+        self.by_session.values().map(BTreeMap::len).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_session.is_empty()
+    }
+
+    /// All who get what `publisher` publishes to a topic.
+    pub fn route(&self, topic: &str, publisher: Option<SessionId>) -> Route {
+        let levels: Vec<&str> = topic.split('/').collect();
+        let mut found = Vec::new();
+        self.root.find(&levels, !topic.starts_with('$'), &mut found);
+        let is_wanted =
+            |member: &&Member| !(member.options.no_local && publisher == Some(member.session));
+        let mut all: Vec<Member> =
+            found.iter().flat_map(|leaf| &leaf.own).filter(is_wanted).copied().collect();
+        all.sort_by_key(|member| member.session);
+        let same = |a: &Member, b: &Member| a.session == b.session;
+        let groups = found.iter().flat_map(|leaf| &leaf.groups);
+        let single = |member: &Member| target(std::slice::from_ref(member));
+        Route {
+            all: all.chunk_by(same).map(target).collect(),
+            groups: groups.map(|(_, members)| members.iter().map(single).collect()).collect(),
+        }
+    }
+}
+
+/// One target of the subscriptions of one session.
+fn target(members: &[Member]) -> Target {
+    let ids: Vec<u32> = members.iter().filter_map(|member| member.options.id).collect();
+    Target {
+        session: members[0].session,
+        qos: members.iter().map(|member| member.options.qos).max().unwrap_or(0),
+        retain_as_published: members.iter().any(|member| member.options.retain_as_published),
+        ids: (!ids.is_empty()).then(|| ids.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

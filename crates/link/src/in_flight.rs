@@ -1,0 +1,256 @@
+//! Packets of one path that are not acknowledged, and which of them are lost.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::time::Duration;
+
+use tidegate_types::units::{Size, Time};
+
+use super::begun::Part;
+use super::control::Mark;
+use super::packet::{Ack, Custody};
+
+/// A packet is lost when one that was sent so many after it has come (RFC 9002, 6.1.1): a single path
+/// hardly reorders.
+const PACKETS: u64 = 3;
+/// Packets that are remembered after they were given up, in case an acknowledgement comes all the same.
+const GIVEN_UP_MAX: usize = 4096;
+
+/// What a packet carries that must arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carried {
+    /// A part of a record.
+    Part(Part),
+    /// Who answers for a record.
+    Custody(u64, Custody),
+    /// A wider window.
+    Window,
+}
+
+/// What an acknowledgement or a time-out says about what was sent.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// It arrived.
+    pub(super) arrived: Vec<Carried>,
+    /// It must be sent again.
+    pub(super) failed: Vec<Carried>,
+    /// It was not answered in time, and may have been lost.
+    pub(super) overdue: Vec<Carried>,
+    /// The round trip of the path that says so.
+    pub(super) rtt: Duration,
+    /// When the newest packet was sent that arrived, and its arrival delay in seconds.
+    pub(super) measured: Option<(Time, f64)>,
+}
+
+/// A packet that was sent.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    /// When, and what the law must know.
+    pub(super) mark: Mark,
+    /// Its bytes.
+    pub(super) size: Size,
+    /// What it carries.
+    pub(super) carried: Vec<Carried>,
+    /// What it carries was given to another packet, and it counts no more.
+    is_given_up: bool,
+}
+
+impl Sent {
+    /// A packet that has just been sent.
+    pub(super) fn new(mark: Mark, size: Size, carried: Vec<Carried>) -> Self {
+        Sent { mark, size, carried, is_given_up: false }
+    }
+}
+
+/// The packets, by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    packets: BTreeMap<u64, Sent>,
+    bytes: Size,
+    given_up: usize,
+    largest_acked: Option<u64>,
+}
+
+impl InFlight {
+    /// Bytes that are under way, as far as is known.
+    pub(super) fn bytes(&self) -> Size {
+        self.bytes
+    }
+
+    /// Adds a packet.
+    pub(super) fn push(&mut self, psn: u64, sent: Sent) {
+        self.bytes += sent.size;
+        self.packets.insert(psn, sent);
+    }
+
+    fn remove(&mut self, psn: u64) -> Option<Sent> {
+        let sent = self.packets.remove(&psn)?;
+        if sent.is_given_up {
+            self.given_up -= 1;
+        } else {
+            self.bytes -= sent.size;
+        }
+        Some(sent)
+    }
+
+    /// Takes out the packets that came, oldest first.
+    pub(super) fn acked(&mut self, ack: &Ack) -> Vec<Sent> {
+        self.largest_acked = self.largest_acked.max(Some(ack.largest()));
+        let Some((&oldest, _)) = self.packets.first_key_value() else { return Vec::new() };
+        // The newest stand first; most of the others are known for long.
+        let news = ack.runs.iter().take_while(|run| *run.end() >= oldest).count();
+        let runs = ack.runs[..news].iter().rev().cloned();
+        let came: Vec<u64> =
+            runs.flat_map(|run| self.packets.range(run).map(|(&psn, _)| psn)).collect();
+        came.into_iter().filter_map(|psn| self.remove(psn)).collect()
+    }
+
+    /// Whether a packet is under way, given up or not.
+    pub(super) fn get(&self, psn: u64) -> Option<&Sent> {
+        self.packets.get(&psn)
+    }
+
+    /// Takes out the packets that are lost: one that went later has come, and either enough of them or
+    /// long enough ago.
+    pub(super) fn lost(&mut self, now: Time, patience: Duration) -> Vec<Sent> {
+        let Some(largest) = self.largest_acked else { return Vec::new() };
+        let is_lost = |(&psn, sent): (&u64, &Sent)| {
+            (psn + PACKETS <= largest || sent.mark.at() + patience <= now).then_some(psn)
+        };
+        let lost: Vec<u64> = self.packets.range(..largest).filter_map(is_lost).collect();
+        let sent = lost.into_iter().filter_map(|psn| self.remove(psn));
+        sent.filter(|sent| !sent.is_given_up).collect()
+    }
+
+    /// When `lost` may find another one.
+    pub(super) fn loss_timeout(&self, patience: Duration) -> Option<Time> {
+        let largest = self.largest_acked?;
+        self.packets.range(..largest).next().map(|(_, sent)| sent.mark.at() + patience)
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.len() == self.given_up
+    }
+
+    /// Numbers of packets that no later one has overtaken: only time can tell that they are lost.
+    fn tail(&self) -> (Bound<u64>, Bound<u64>) {
+        (self.largest_acked.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
+    }
+
+    /// When the oldest packet of the tail was sent that is not given up.
+    pub(super) fn oldest(&self) -> Option<Time> {
+        let mut counted = self.packets.range(self.tail()).filter(|(_, sent)| !sent.is_given_up);
+        counted.next().map(|(_, sent)| sent.mark.at())
+    }
+
+    /// Gives up the packets of the tail that were sent until `until`. Answers what they carried, and how many
+    /// there were.
+    pub(super) fn overdue(&mut self, until: Time) -> (Vec<Carried>, u32) {
+        let tail = self.tail();
+        let tail = self.packets.range_mut(tail).map(|(_, sent)| sent);
+        let old = tail.take_while(|sent| sent.mark.at() <= until);
+        let (mut carried, mut count) = (Vec::new(), 0);
+        for sent in old.filter(|sent| !sent.is_given_up) {
+            sent.is_given_up = true;
+            self.given_up += 1;
+            self.bytes -= sent.size;
+            count += 1;
+            carried.extend_from_slice(&sent.carried);
+        }
+        self.forget();
+        (carried, count)
+    }
+
+    /// Gives all packets up. Answers what they carried.
+    pub(super) fn give_up(&mut self) -> Vec<Carried> {
+        let mut carried = Vec::new();
+        for sent in self.packets.values_mut().filter(|sent| !sent.is_given_up) {
+            sent.is_given_up = true;
+            self.given_up += 1;
+            carried.extend_from_slice(&sent.carried);
+        }
+        self.bytes = Size::ZERO;
+        self.forget();
+        carried
+    }
+
+    fn forget(&mut self) {
+        // Those that are given up are the oldest ones, but for a few.
+        while self.given_up > GIVEN_UP_MAX
+            && let Some((&psn, _)) = self.packets.iter().find(|(_, sent)| sent.is_given_up)
+        {
+            self.remove(psn);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_capacity::LawName;
+
+    use super::*;
+    use crate::control::Control;
+
+    const PATIENCE: Duration = Duration::from_millis(112);
+
+    fn at(millis: u64) -> Time {
+        Time::from_millis(millis)
+    }
+
+    fn piece(dsn: u64) -> Carried {
+        Carried::Part(Part::piece(dsn))
+    }
+
+    /// Packets of 1000 bytes, one each millisecond from 1, each with the piece of its number.
+    fn sent(count: u64) -> InFlight {
+        let mut in_flight = InFlight::default();
+        let mut control = Control::new(LawName::Tide, None, None, None);
+        for psn in 0..count {
+            let size = Size(1000);
+            let mark = control.sent(at(1 + psn), size, in_flight.bytes(), false);
+            in_flight.push(psn, Sent::new(mark, size, vec![piece(psn)]));
+        }
+        in_flight
+    }
+
+    fn ack(in_flight: &mut InFlight, runs: &[(u64, u64)]) -> usize {
+        let runs = runs.iter().map(|&(start, end)| start..=end).collect();
+        in_flight.acked(&Ack { path: 0, received_at: 0, delay: 0, runs }).len()
+    }
+
+    fn lost(in_flight: &mut InFlight, now: Time) -> Vec<Carried> {
+        in_flight.lost(now, PATIENCE).into_iter().flat_map(|sent| sent.carried).collect()
+    }
+
+    #[test]
+    fn three_later_ones_or_a_later_one_and_time_make_a_packet_lost() {
+        let mut in_flight = sent(6);
+        assert_eq!(ack(&mut in_flight, &[(3, 4), (1, 1)]), 3);
+        assert_eq!(lost(&mut in_flight, at(10)), vec![piece(0)]);
+        assert_eq!(in_flight.loss_timeout(PATIENCE), Some(at(3) + PATIENCE));
+        assert_eq!(lost(&mut in_flight, at(3) + PATIENCE), vec![piece(2)]);
+        // Nothing that went after the last one has come.
+        assert_eq!(lost(&mut in_flight, at(9999)), vec![]);
+        assert_eq!((in_flight.oldest(), in_flight.bytes()), (Some(at(6)), Size(1000)));
+    }
+
+    #[test]
+    fn what_is_overdue_counts_no_more_and_may_come_all_the_same() {
+        let mut in_flight = sent(4);
+        let (carried, count) = in_flight.overdue(at(2));
+        assert_eq!((carried, count), (vec![piece(0), piece(1)], 2));
+        assert_eq!((in_flight.bytes(), in_flight.oldest()), (Size(2000), Some(at(3))));
+        assert_eq!(in_flight.overdue(at(2)).1, 0);
+        assert_eq!(ack(&mut in_flight, &[(0, 3)]), 4);
+        assert_eq!((in_flight.bytes(), in_flight.is_empty()), (Size::ZERO, true));
+    }
+
+    #[test]
+    fn of_what_was_given_up_only_so_much_is_remembered() {
+        let mut in_flight = sent(5000);
+        assert_eq!(in_flight.give_up().len(), 5000);
+        assert_eq!((in_flight.is_empty(), in_flight.packets.len()), (true, GIVEN_UP_MAX));
+        assert_eq!(ack(&mut in_flight, &[(0, 4999)]), GIVEN_UP_MAX);
+    }
+}

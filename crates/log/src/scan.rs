@@ -1,0 +1,230 @@
+//! From the bytes of a segment to its entries, past whatever is damaged.
+
+use tidegate_types::crc::crc32c;
+use tidegate_types::limits::LOG_ENTRY_MAX;
+
+use super::codec::{Malformed, Reader};
+use super::entry::{Entry, Footer};
+use super::header::Opened;
+
+/// Bytes of an entry before its body: checksum, length, sequence, kind.
+pub const FRAME: usize = 17;
+/// The kinds of entries that there are.
+const KINDS: std::ops::RangeInclusive<u8> = 1..=8;
+const FOOTER: u8 = 8;
+const FATES: [u8; 2] = [2, 4];
+/// Footers have a sequence of their own, beside that of the last entry: no nonce is used twice.
+pub(super) const FOOTER_BIT: u64 = 1 << 63;
+/// What ends a finished segment, after its footer: this, the footer's offset, a checksum.
+pub(super) const END_MAGIC: [u8; 8] = *b"tidefoot";
+/// Bytes of that end.
+pub const END: usize = 16;
+/// How many times the bytes at hand the search for an entry behind damage may sum up in all, so that
+/// hostile payloads cannot make recovery endless.
+const SEARCH_FACTOR: usize = 16;
+
+/// An entry whose checksum holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Where it begins, in bytes from the beginning of the segment.
+    pub offset: usize,
+    /// Its place in the log.
+    pub sequence: u64,
+    /// Its kind.
+    pub kind: u8,
+    /// The bytes that the checksum is not about: length, sequence and kind.
+    head: &'a [u8],
+    /// The body as it is stored.
+    body: &'a [u8],
+}
+
+impl Frame<'_> {
+    /// Where it ends, in bytes from the beginning of the segment.
+    pub fn end(&self) -> usize {
+        self.offset + FRAME + self.body.len()
+    }
+
+    /// Whether it is the last entry of a finished segment.
+    pub fn is_footer(&self) -> bool {
+        self.kind == FOOTER
+    }
+
+    /// Whether it may tell how records ended: it holds fates, or is a checkpoint.
+    pub fn is_about_fates(&self) -> bool {
+        FATES.contains(&self.kind)
+    }
+
+    /// Its sequence, without the bit that a footer has.
+    pub fn number(&self) -> u64 {
+        self.sequence & !FOOTER_BIT
+    }
+
+    /// The entry; `None` if its body does not open or is not of its kind, though its checksum holds:
+    /// damage that somebody made.
+    pub fn entry(&self, opened: &Opened) -> Option<Entry> {
+        let Some(key) = &opened.key else { return Entry::decode(self.kind, self.body).ok() };
+        let body = key.unseal(self.sequence, self.head, self.body)?;
+        Entry::decode(self.kind, &body).ok()
+    }
+}
+
+/// What a scan finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// An entry.
+    Frame(Frame<'a>),
+    /// Bytes that are no entry.
+    Damage {
+        /// Where they begin, in bytes from the beginning of the segment.
+        from: usize,
+        /// Where the next entry begins, or the room or the bytes end.
+        to: usize,
+        /// Whether no entry comes behind them.
+        is_tail: bool,
+    },
+}
+
+impl Found<'_> {
+    /// Where it ends, in bytes from the beginning of the segment; a footer with the end behind it.
+    pub fn end(&self) -> usize {
+        match self {
+            Found::Frame(frame) if frame.is_footer() => frame.end() + END,
+            Found::Frame(frame) => frame.end(),
+            Found::Damage { to, .. } => *to,
+        }
+    }
+}
+
+/// Reads the entries of a segment in order. It ends with the footer, or with the bytes, or where nothing
+/// but zeros is left: that is room into which nothing was written yet, for no entry begins with zeros
+/// up to its kind. A reader that has only a part of the segment looks at `left` and reads on: zeros may be a
+/// hole, and entries come behind it.
+#[derive(Clone, Debug)]
+pub struct Scanner<'a> {
+    salt: u32,
+    bytes: &'a [u8],
+    /// Place of the first of the bytes in the segment.
+    base: usize,
+    at: usize,
+    /// Sequence of the entry before, if it is known.
+    last: Option<u64>,
+    /// The entry behind the damage just told.
+    behind: Option<Frame<'a>>,
+    /// Bytes that the search may still sum up.
+    budget: usize,
+}
+
+impl<'a> Scanner<'a> {
+    /// Over a whole segment.
+    pub fn new(opened: &Opened, segment: &'a [u8]) -> Self {
+        let bytes = segment.get(opened.length..).unwrap_or_default();
+        Scanner { last: Some(0), ..Scanner::within(opened, opened.length, bytes) }
+    }
+
+    /// Over some bytes of a segment, of which the first stands at `base` and begins an entry.
+    pub fn within(opened: &Opened, base: usize, bytes: &'a [u8]) -> Self {
+        let budget = bytes.len().saturating_mul(SEARCH_FACTOR);
+        Scanner { salt: opened.salt, bytes, base, at: 0, last: None, behind: None, budget }
+    }
+
+    /// The same, behind an entry of a known sequence.
+    pub(super) fn resume(opened: &Opened, base: usize, bytes: &'a [u8], last: Option<u64>) -> Self {
+        Scanner { last, ..Scanner::within(opened, base, bytes) }
+    }
+
+    /// How many bytes, from the present place, the entry there claims to have: for a reader that has
+    /// only a part of the segment.
+    pub fn claimed(&self) -> Option<usize> {
+        let mut reader = Reader(self.bytes.get(self.at + 4..)?);
+        let length = reader.u32().ok()? as usize;
+        (length <= LOG_ENTRY_MAX).then_some(FRAME + length)
+    }
+
+    /// Bytes from the present place to the end.
+    pub fn left(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    /// The frame at a place, if there is one. `lost` bytes before it are no entry: so many sequences at
+    /// most can be missing.
+    fn frame_at(&mut self, at: usize, lost: usize) -> Option<Frame<'a>> {
+        let bytes = &self.bytes[at..];
+        let mut reader = Reader(bytes);
+        let crc = reader.u32().ok()?;
+        let length = reader.u32().ok()? as usize;
+        let sequence = reader.u64().ok()?;
+        let kind = reader.u8().ok()?;
+        let plain = sequence & !FOOTER_BIT;
+        let is_in_turn = self.last.is_none_or(|last| {
+            let most = last.saturating_add((lost / FRAME) as u64 + 1);
+            // The first entry of a segment may have any sequence.
+            last == 0 || if kind == FOOTER { plain >= last } else { plain > last && plain <= most }
+        });
+        if !KINDS.contains(&kind) || length > LOG_ENTRY_MAX || !is_in_turn {
+            return None;
+        }
+        let (head, rest) = bytes[4..].split_at(FRAME - 4);
+        let body = rest.get(..length)?;
+        if lost > 0 {
+            self.budget = self.budget.checked_sub(length)?;
+        }
+        if crc32c(self.salt, &bytes[4..FRAME + length]) != crc {
+            return None;
+        }
+        Some(Frame { offset: self.base + at, sequence, kind, head, body })
+    }
+}
+
+impl<'a> Iterator for Scanner<'a> {
+    type Item = Found<'a>;
+
+    fn next(&mut self) -> Option<Found<'a>> {
+        if self.at >= self.bytes.len() {
+            return None;
+        }
+        let frame = self.behind.take();
+        if let Some(frame) = frame.or_else(|| self.frame_at(self.at, 0)) {
+            self.last = Some(frame.sequence & !FOOTER_BIT);
+            self.at = match frame.kind {
+                // What stands behind a footer is the segment's end.
+                FOOTER => self.bytes.len(),
+                _ => frame.end() - self.base,
+            };
+            return Some(Found::Frame(frame));
+        }
+        let from = self.at;
+        let written = from + without_room(&self.bytes[from..]);
+        if written == from {
+            return None;
+        }
+        self.behind = (from + 1..written).find_map(|at| self.frame_at(at, at - from));
+        self.at = self.behind.map_or(written, |frame| frame.offset - self.base);
+        let (from, to) = (self.base + from, self.base + self.at);
+        Some(Found::Damage { from, to, is_tail: self.behind.is_none() })
+    }
+}
+
+/// How many bytes there are up to the last one that is not zero.
+fn without_room(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1)
+}
+
+/// Where the footer of a finished segment begins, by the segment's last bytes; `None` if it is not
+/// finished, or its end is damaged.
+pub fn find_footer(opened: &Opened, last: &[u8]) -> Option<usize> {
+    let (rest, crc) = last.last_chunk::<END>()?.split_last_chunk::<4>()?;
+    let offset = rest.strip_prefix(&END_MAGIC)?;
+    let is_whole = crc32c(opened.salt, rest) == u32::from_le_bytes(*crc);
+    let offset = Reader(offset).u32().map_err(|Malformed| ()).ok()?;
+    is_whole.then_some(offset as usize)
+}
+
+/// The footer of a finished segment, from the bytes that begin at its offset.
+pub fn read_footer(opened: &Opened, offset: usize, bytes: &[u8]) -> Option<Footer> {
+    let found = Scanner::within(opened, offset, bytes).next()?;
+    let Found::Frame(frame) = found else { return None };
+    match frame.entry(opened)? {
+        Entry::Footer(footer) => Some(footer),
+        _ => None,
+    }
+}

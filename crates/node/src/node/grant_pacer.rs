@@ -1,0 +1,134 @@
+//! What may go to a provider now: as fast as it granted, and no more than it answers for in time.
+//!
+//! The provider's own records go first, so what it lends may stop at any time. What is under way there is
+//! bounded by a time of the grant: it is a queue that nobody else could serve meanwhile. Its answers are
+//! the credits (`Lender` of the fleet, with the far end's confirmations as its words).
+
+use std::time::Duration;
+
+use tidegate_types::amount::Amount;
+use tidegate_types::units::{Size, Time};
+
+/// What a receiver may have in a provider's queue, as a time of the grant.
+const CREDIT: Duration = Duration::from_millis(250);
+/// What may go at once after a pause: a node is not asked more often.
+const BURST: Duration = Duration::from_millis(20);
+/// Beyond this an answer tells of a queue, not of a distance.
+const FAR_MAX: Duration = Duration::from_secs(1);
+
+/// The grants of one class by one provider, as their receiver uses them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GrantPacer {
+    amount: Amount,
+    until: Time,
+    paid_at: Time,
+    under_way: Size,
+    /// The shortest time to an answer so far: what it takes without any queue.
+    fastest: Option<Duration>,
+}
+
+impl GrantPacer {
+    /// Nothing is granted yet.
+    pub(super) fn new(now: Time) -> Self {
+        GrantPacer {
+            amount: Amount::ZERO,
+            until: now,
+            paid_at: now,
+            under_way: Size::ZERO,
+            fastest: None,
+        }
+    }
+
+    /// So much is granted until then, in place of what was.
+    pub(super) fn grant(&mut self, amount: Amount, until: Time) {
+        (self.amount, self.until) = (amount, until);
+    }
+
+    /// What is granted now.
+    pub(super) fn amount(&self, now: Time) -> Amount {
+        if self.until > now { self.amount } else { Amount::ZERO }
+    }
+
+    /// Whether nothing is granted and every record has its answer.
+    pub(super) fn is_over(&self, now: Time) -> bool {
+        self.amount(now).is_zero() && self.under_way == Size::ZERO
+    }
+
+    /// When the next record may go; `None` where only an answer or a grant helps. A record may overdraw
+    /// what may be under way, or a small grant would never carry a large one.
+    pub(super) fn next(&self, now: Time) -> Option<Time> {
+        let far = self.fastest.unwrap_or_default().min(FAR_MAX);
+        let most = self.amount(now).rate().in_span(CREDIT + far);
+        (self.under_way < most).then_some(self.paid_at)
+    }
+
+    /// A record goes.
+    pub(super) fn send(&mut self, now: Time, size: Size) {
+        self.under_way += size;
+        let cost = self.amount.rate().time_for(size);
+        self.paid_at = self.paid_at.max(now - BURST) + cost;
+    }
+
+    /// A record that went `took` ago has its answer.
+    pub(super) fn answered(&mut self, size: Size, took: Duration) {
+        self.under_way = self.under_way.saturating_sub(size);
+        self.fastest = Some(self.fastest.map_or(took, |fastest| fastest.min(took)));
+    }
+
+    /// Nothing of what is under way gets an answer any more.
+    pub(super) fn lost(&mut self) {
+        (self.under_way, self.fastest) = (Size::ZERO, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_millis(10_000);
+
+    fn granted(amount: u64) -> GrantPacer {
+        let mut way = GrantPacer::new(NOW);
+        way.grant(Amount(amount), NOW + Duration::from_secs(5));
+        way
+    }
+
+    #[test]
+    fn records_go_at_the_pace_of_the_grant() {
+        let mut way = granted(100_000);
+        let (mut now, mut sent) = (NOW, 0);
+        while now < NOW + Duration::from_secs(1) {
+            now = now.max(way.next(now).unwrap());
+            way.send(now, Size(1000));
+            way.answered(Size(1000), Duration::ZERO);
+            sent += 1;
+        }
+        assert!((100..=103).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn no_more_is_under_way_than_a_credit_and_the_distance() {
+        let mut way = granted(4000);
+        way.send(NOW, Size(900));
+        assert!(way.next(NOW).is_some());
+        way.send(NOW, Size(900));
+        assert_eq!(way.next(NOW), None, "1,000 bytes are a quarter of a second; it is overdrawn");
+        way.answered(Size(900), Duration::from_millis(250));
+        assert!(way.next(NOW).is_some());
+        way.send(NOW, Size(1000));
+        assert!(way.next(NOW).is_some(), "1,900 of 2,000: the distance is another quarter");
+        way.lost();
+        assert!(way.next(NOW).is_some() && !way.is_over(NOW));
+    }
+
+    #[test]
+    fn a_lease_that_is_over_carries_nothing() {
+        let mut way = granted(4000);
+        way.send(NOW, Size(10));
+        let later = NOW + Duration::from_secs(5);
+        assert_eq!((way.amount(later), way.next(later)), (Amount::ZERO, None));
+        assert!(!way.is_over(later), "an answer is to come");
+        way.answered(Size(10), Duration::ZERO);
+        assert!(way.is_over(later));
+    }
+}

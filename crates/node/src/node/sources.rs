@@ -1,0 +1,222 @@
+//! Connections of inputs: what they feed, and who waits for room.
+//!
+//! A connection whose next record does not fit *waits*: the driver is told not to read it, and what it
+//! had read already stays here in the order of reading. A waiting connection stands in two indices: by
+//! the room that it waits for, in the order in which it began, and by the end of its patience.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use tidegate_types::class::ClassId;
+use tidegate_types::limits::SOURCES_MAX;
+use tidegate_types::record::{Offered, SourceId, Token};
+use tidegate_types::units::Time;
+
+use super::streams::StreamKey;
+use crate::rules::RuleId;
+
+/// What a record finds too little of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Room {
+    /// The node's memory, as far as this class may fill it.
+    Memory(ClassId),
+    /// One of the bounds of its stream.
+    Stream(StreamKey),
+    /// The node's inbound limit: time gives it, and patience has no part in it.
+    Inbound,
+    /// The log.
+    Log,
+}
+
+/// A wait for room.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wait {
+    pub(super) room: Room,
+    /// Its place among those who wait for the same.
+    pub(super) ticket: u64,
+    /// When its patience ends.
+    pub(super) until: Time,
+}
+
+/// Who is to be told about an offer. The number of a connection is used again: an answer is given only
+/// in the life in which it was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReplyTo {
+    pub(super) source: SourceId,
+    pub(super) life: u64,
+    pub(super) token: Token,
+    /// Under which packet identifier the offer may come again (QoS 2).
+    pub(super) packet: Option<u16>,
+}
+
+/// One connection of an input.
+#[derive(Debug)]
+pub(super) struct SourceState {
+    pub(super) name: Arc<str>,
+    /// The class of a neighbour's records, if it brings these.
+    pub(super) relays: Option<ClassId>,
+    /// The rule of everything that it brings, where its driver said so.
+    pub(super) bound: Option<RuleId>,
+    life: u64,
+    /// The stream that it fed last, and all that it feeds.
+    last: Option<(RuleId, StreamKey)>,
+    pub(super) streams: Vec<(RuleId, StreamKey)>,
+    /// Set while it waits, which is rare.
+    held_up: Option<Box<HeldUp>>,
+}
+
+/// A connection that waits.
+#[derive(Debug, Default)]
+struct HeldUp {
+    /// Records in the order of reading; the first is the one that does not fit.
+    pending: VecDeque<Offered>,
+    wait: Option<Wait>,
+}
+
+impl SourceState {
+    /// The stream that it feeds under this rule, if it does already.
+    pub(super) fn stream(&mut self, rule: RuleId) -> Option<StreamKey> {
+        if self.last.is_none_or(|(last, _)| last != rule) {
+            self.last = self.streams.iter().copied().find(|(known, _)| *known == rule);
+        }
+        self.last.map(|(_, stream)| stream)
+    }
+
+    /// Which life of its number this is.
+    pub(super) fn life(&self) -> u64 {
+        self.life
+    }
+
+    /// The stream that its next record probably goes to.
+    pub(super) fn likely(&self) -> Option<StreamKey> {
+        self.last.map(|(_, stream)| stream)
+    }
+
+    /// Whether records of it are pending.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.held_up.is_some()
+    }
+
+    /// Records that wait for room, in the order of reading.
+    pub(super) fn pending(&mut self) -> &mut VecDeque<Offered> {
+        &mut self.held_up.get_or_insert_default().pending
+    }
+
+    /// The first of them; with the last one it is held up no more.
+    pub(super) fn next_pending(&mut self) -> Option<Offered> {
+        let next = self.held_up.as_mut()?.pending.pop_front();
+        if next.is_none() {
+            self.held_up = None;
+        }
+        next
+    }
+}
+
+/// All connections of a node.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    sources: Vec<Option<SourceState>>,
+    by_room: BTreeSet<(Room, u64, SourceId)>,
+    by_patience: BTreeSet<(Time, SourceId)>,
+    last_life: u64,
+    last_ticket: u64,
+}
+
+impl Sources {
+    /// A connection begins; false where its number is beyond the bound.
+    pub(super) fn open(
+        &mut self,
+        source: SourceId,
+        name: Arc<str>,
+        relays: Option<ClassId>,
+    ) -> bool {
+        let place = source.0 as usize;
+        if place >= SOURCES_MAX {
+            return false;
+        }
+        if self.sources.len() <= place {
+            self.sources.resize_with(place + 1, || None);
+        }
+        self.last_life += 1;
+        self.sources[place] = Some(SourceState {
+            name,
+            relays,
+            bound: None,
+            life: self.last_life,
+            last: None,
+            streams: Vec::new(),
+            held_up: None,
+        });
+        true
+    }
+
+    /// A connection ended: its state, if it was open.
+    pub(super) fn close(&mut self, source: SourceId) -> Option<SourceState> {
+        self.end_wait(source);
+        self.sources.get_mut(source.0 as usize)?.take()
+    }
+
+    pub(super) fn get(&self, source: SourceId) -> Option<&SourceState> {
+        self.sources.get(source.0 as usize)?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, source: SourceId) -> Option<&mut SourceState> {
+        self.sources.get_mut(source.0 as usize)?.as_mut()
+    }
+
+    /// Who to answer, for an offer of an open connection that carries a token.
+    pub(super) fn reply_to(
+        &self,
+        source: SourceId,
+        token: Option<Token>,
+        packet: Option<u16>,
+    ) -> Option<ReplyTo> {
+        let life = self.get(source)?.life;
+        token.map(|token| ReplyTo { source, life, token, packet })
+    }
+
+    /// Whether the connection that asked is still there.
+    pub(super) fn is_alive(&self, reply: &ReplyTo) -> bool {
+        self.get(reply.source).is_some_and(|state| state.life == reply.life)
+    }
+
+    /// The connection waits. A wait that goes on for the same room keeps its place and its patience.
+    pub(super) fn wait(&mut self, source: SourceId, room: Room, until: Time, old: Option<Wait>) {
+        let ticket = match old.filter(|old| old.room == room) {
+            Some(old) => old.ticket,
+            None => {
+                self.last_ticket += 1;
+                self.last_ticket
+            }
+        };
+        let Some(state) = self.get_mut(source) else { return };
+        state.held_up.get_or_insert_default().wait = Some(Wait { room, ticket, until });
+        self.by_room.insert((room, ticket, source));
+        self.by_patience.insert((until, source));
+    }
+
+    /// The connection waits no more; answers with the wait that it had.
+    pub(super) fn end_wait(&mut self, source: SourceId) -> Option<Wait> {
+        let wait = self.get_mut(source)?.held_up.as_mut()?.wait.take()?;
+        self.by_room.remove(&(wait.room, wait.ticket, source));
+        self.by_patience.remove(&(wait.until, source));
+        Some(wait)
+    }
+
+    /// Whoever waits longest for this room, and its ticket.
+    pub(super) fn first_waiting(&self, room: Room) -> Option<(u64, SourceId)> {
+        let rest = self.by_room.range((room, 0, SourceId(0))..);
+        let first = rest.take_while(|(other, ..)| *other == room).next();
+        first.map(|&(_, ticket, source)| (ticket, source))
+    }
+
+    /// Whether nobody waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.by_room.is_empty()
+    }
+
+    /// Whose patience ends first, and when.
+    pub(super) fn first_patience(&self) -> Option<(Time, SourceId)> {
+        self.by_patience.first().copied()
+    }
+}

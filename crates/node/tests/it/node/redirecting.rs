@@ -1,0 +1,305 @@
+//! A neighbour's uplink carries what ours does not; ours carries a neighbour's records after our own.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::sync::Arc;
+
+use tidegate_capacity::LawName;
+use tidegate_fleet::Amount;
+use tidegate_node::io::{Control, Event, OutputId, PathId, PathState, Refusal};
+use tidegate_node::options::{FleetSeat, NodeOptions, OptionsError};
+use tidegate_node::rules::{Rule, Rules};
+use tidegate_testing::Wire;
+use tidegate_types::class::{ClassId, ClassSpec, Classes, default_classes};
+use tidegate_types::record::{AcceptMode, DropReason, RefuseReason};
+use tidegate_types::units::{Rate, Ratio, Size};
+
+use crate::node::support::*;
+
+pub(crate) const PEER: OutputId = OutputId(1);
+const RELAYED: ClassId = ClassId(3);
+/// Bytes/s of our own uplink.
+const OWN: f64 = 100_000.0;
+
+fn fleet_classes() -> Classes {
+    let mut specs = default_classes();
+    specs.push(ClassSpec::new("relay", ms(2000)));
+    specs.iter_mut().for_each(|spec| spec.min_share = Ratio::ZERO);
+    Classes::new(specs).unwrap()
+}
+
+fn relay(of: ClassId) -> Rule {
+    Rule::relay(&fleet_classes(), of, RELAYED, OutputId(0))
+}
+
+/// Three streams to `cloud` over 100 kB/s, a neighbour on a line without end, rules of relayed records.
+pub(crate) fn fleet_options() -> NodeOptions {
+    let mut rules = rules();
+    rules.extend([LS, NM, LT].map(relay));
+    NodeOptions {
+        classes: fleet_classes(),
+        rules: Rules::new(rules).unwrap(),
+        uplinks: vec![
+            uplink(LawName::Known, Some(Rate::new(OWN))),
+            uplink(LawName::Unlimited, None),
+        ],
+        outputs: vec![output(0), output(1)],
+        fleet: Some(FleetSeat { output: OutputId(0), relayed: RELAYED }),
+        ..options(Vec::new())
+    }
+}
+
+pub(crate) fn grant(wire: &mut Wire, class: ClassId, amount: u64) {
+    let (peer, amount) = (PEER, Amount(amount));
+    wire.control(Control::Grant { peer, class, amount, lease: ms(5000) });
+}
+
+/// Bytes of a class that went by an output.
+fn bytes(wire: &Wire, output: OutputId, class: ClassId) -> u64 {
+    let path = PathId { output, lane: class.0 };
+    wire.history
+        .iter()
+        .filter(|cut| cut.path == path)
+        .map(|cut| cut.range.end - cut.range.start)
+        .sum()
+}
+
+/// So many records of 1,000 bytes a second of a class, for so long.
+fn load(wire: &mut Wire, key: &str, per_second: u64, millis: u64) {
+    for turn in 0..millis {
+        if turn * per_second / 1000 != (turn + 1) * per_second / 1000 {
+            wire.offer(key, 1000 - key.len());
+        }
+        wire.carry();
+        wire.advance(ms(1));
+    }
+}
+
+#[test]
+fn what_is_granted_goes_by_the_neighbour_at_its_pace() {
+    let mut wire = up(fleet_options());
+    load(&mut wire, "lt/a", 200, 2000);
+    assert_eq!(bytes(&wire, PEER, LT), 0, "nothing is granted");
+    let before = bytes(&wire, OutputId(0), LT);
+    grant(&mut wire, LT, 50_000);
+    load(&mut wire, "lt/a", 200, 4000);
+    let (by_peer, by_us) = (bytes(&wire, PEER, LT), bytes(&wire, OutputId(0), LT) - before);
+    assert!((195_000..=205_000).contains(&by_peer), "{by_peer}");
+    assert!(by_us >= 360_000, "our own uplink stays full: {by_us}");
+    let status = wire.node.status(wire.now);
+    assert_eq!(status.outputs[1].redirected, Size(by_peer));
+}
+
+#[test]
+fn what_the_uplink_carries_soon_stays_here() {
+    let mut wire = up(fleet_options());
+    [LS, NM, LT].into_iter().for_each(|class| grant(&mut wire, class, 50_000));
+    load(&mut wire, "lt/a", 80, 3000);
+    let redirected: u64 = [LS, NM, LT].iter().map(|&class| bytes(&wire, PEER, class)).sum();
+    assert_eq!(redirected, 0);
+}
+
+#[test]
+fn the_least_urgent_leaves_first_and_only_what_is_granted() {
+    let mut wire = up(fleet_options());
+    [NM, LT].into_iter().for_each(|class| grant(&mut wire, class, 500_000));
+    for _ in 0..1000 {
+        wire.offer("lt/a", 1000);
+        wire.offer("ls/a", 20);
+        wire.offer("nm/a", 40);
+        wire.carry();
+        wire.advance(ms(5));
+    }
+    assert!(bytes(&wire, PEER, LT) > 300_000, "{}", bytes(&wire, PEER, LT));
+    assert_eq!([LS, NM].map(|class| bytes(&wire, PEER, class)), [0, 0]);
+    let status = wire.node.status(wire.now);
+    assert_eq!(status.classes[0].counts.violated, 0);
+}
+
+#[test]
+fn a_lease_ends_by_itself_and_a_grant_by_nothing() {
+    let mut wire = up(fleet_options());
+    grant(&mut wire, LT, 50_000);
+    load(&mut wire, "lt/a", 300, 5100);
+    let at_end = bytes(&wire, PEER, LT);
+    assert!((240_000..=255_000).contains(&at_end), "five seconds of it: {at_end}");
+    load(&mut wire, "lt/a", 300, 1000);
+    assert_eq!(bytes(&wire, PEER, LT), at_end);
+    grant(&mut wire, LT, 50_000);
+    load(&mut wire, "lt/a", 300, 1000);
+    let again = bytes(&wire, PEER, LT);
+    assert!(again >= at_end + 45_000);
+    grant(&mut wire, LT, 0);
+    load(&mut wire, "lt/a", 300, 500);
+    assert_eq!(bytes(&wire, PEER, LT), again);
+}
+
+#[test]
+fn what_has_no_answer_holds_the_next_back() {
+    let mut wire = up(fleet_options());
+    grant(&mut wire, LT, 40_000);
+    (0..200).for_each(|_| wire.offer("lt/a", 996));
+    // Our own uplink goes on; the neighbour takes and says nothing.
+    for _ in 0..300 {
+        while wire.send() {}
+        wire.acknowledge(lane(LT), ms(1));
+        let own = wire.unconfirmed.iter().filter(|(_, path)| path.output != PEER);
+        let own: Vec<_> = own.map(|(id, _)| *id).collect();
+        wire.confirm(&own);
+        wire.advance(ms(1));
+    }
+    assert_eq!(bytes(&wire, PEER, LT), 10_000, "a quarter of a second of the grant");
+}
+
+#[test]
+fn a_lost_neighbour_gives_all_back_in_order_and_marked() {
+    let mut wire = up(fleet_options());
+    grant(&mut wire, LT, 40_000);
+    (0..100).for_each(|_| wire.offer("lt/a", 996));
+    wire.advance(ms(300));
+    let gone: Vec<_> = wire.history.iter().filter(|cut| cut.path.output == PEER).cloned().collect();
+    assert_eq!(gone.len(), 10);
+    wire.destination(PEER, false);
+    wire.run(ms(3000));
+    let marked: Vec<_> =
+        wire.history.iter().filter(|cut| cut.again && cut.range.start == 0).collect();
+    let ids = |cuts: &[tidegate_testing::Cut]| cuts.iter().map(|cut| cut.id).collect::<Vec<_>>();
+    let marked: Vec<_> = marked.into_iter().cloned().collect();
+    assert_eq!(ids(&marked), ids(&gone), "in their old order, before what came later");
+    assert!(marked.iter().all(|cut| cut.path == lane(LT)));
+    assert_eq!((wire.node.held(), wire.node.counts().confirmed), (0, 100));
+}
+
+#[test]
+fn a_record_that_a_neighbour_refuses_has_no_other_fate_here() {
+    let mut wire = up(fleet_options());
+    grant(&mut wire, LT, 40_000);
+    (0..100).for_each(|_| wire.offer("lt/a", 996));
+    let by_peer = |wire: &Wire| {
+        let open = wire.unconfirmed.iter().filter(|(_, path)| path.output == PEER);
+        open.map(|(id, _)| *id).collect::<Vec<_>>()
+    };
+    wire.advance(ms(100));
+    let refused = by_peer(&wire);
+    wire.refuse(&refused[..1], Refusal::Retry);
+    wire.refuse(&refused[1..2], Refusal::Final(DropReason::Oversize));
+    wire.run(ms(3000));
+    let counts = wire.node.counts();
+    assert_eq!((wire.node.held(), counts.confirmed, counts.dropped_all()), (0, 99, 1));
+}
+
+#[test]
+fn a_durable_record_is_forgotten_when_the_neighbour_has_the_answer() {
+    let mut options = fleet_options();
+    let mut rules: Vec<Rule> = options.rules.iter().map(|(_, rule)| rule.clone()).collect();
+    rules[2].accept = AcceptMode::Durable;
+    options.rules = Rules::new(rules).unwrap();
+    let mut wire = up(options);
+    grant(&mut wire, LT, 1_000_000);
+    (0..50).for_each(|_| wire.offer("lt/a", 996));
+    wire.sync();
+    assert!(wire.unconfirmed.iter().any(|(_, path)| path.output == PEER));
+    wire.run(ms(2000));
+    wire.sync();
+    assert_eq!((wire.node.held(), wire.node.counts().confirmed), (0, 50));
+}
+
+/// A neighbour's connection: number 1.
+pub(crate) fn neighbour(wire: &mut Wire, class: ClassId) {
+    let name: Arc<str> = "gate-9/4".into();
+    let source = tidegate_types::record::SourceId(1);
+    wire.control(Control::Open { source, name, relays: Some(class) });
+}
+
+pub(crate) fn offer_relayed(wire: &mut Wire, token: u64) {
+    let mut offered = tidegate_testing::offer(wire.now, 1, "any/key", 996);
+    offered.token = Some(tidegate_types::record::Token(token));
+    wire.handle(tidegate_node::io::Input::Arrived(vec![offered]));
+}
+
+#[test]
+fn a_neighbours_records_go_last_and_are_answered_when_the_far_end_has_them() {
+    let mut wire = up(fleet_options());
+    neighbour(&mut wire, LS);
+    (0..20).for_each(|_| wire.offer("lt/a", 996));
+    (0..5).for_each(|token| offer_relayed(&mut wire, token));
+    (0..20).for_each(|_| wire.offer("lt/a", 996));
+    wire.forget_history();
+    assert!(wire.answers.is_empty());
+    wire.run(ms(1000));
+    let keys: Vec<&str> = wire.history.iter().map(|cut| cut.key.as_str()).collect();
+    let first = keys.iter().position(|key| *key == "any/key").unwrap();
+    assert!(keys[first..].iter().all(|key| *key == "any/key"), "our own go first: {keys:?}");
+    let relayed = wire.answers.iter().filter(|(source, ..)| source.0 == 1);
+    assert!(relayed.clone().all(|(_, _, result)| result.is_ok()));
+    assert_eq!(relayed.count(), 5);
+}
+
+#[test]
+fn a_neighbours_records_count_as_nobodys_demand_and_go_no_further() {
+    let mut wire = up(fleet_options());
+    [LS, NM, LT].into_iter().for_each(|class| grant(&mut wire, class, 50_000));
+    neighbour(&mut wire, LT);
+    (0..100).for_each(|token| offer_relayed(&mut wire, token));
+    let measured = wire.node.measured(wire.now).unwrap();
+    assert_eq!(measured.demand, [Rate::ZERO; 3]);
+    wire.run(ms(2000));
+    assert!(wire.history.iter().all(|cut| cut.path.output != PEER), "one hop");
+    assert_eq!(wire.node.held(), 0);
+}
+
+#[test]
+fn what_an_agent_hears_is_gross() {
+    let mut wire = up(fleet_options());
+    grant(&mut wire, LT, 80_000);
+    load(&mut wire, "lt/a", 150, 4000);
+    let measured = wire.node.measured(wire.now).unwrap();
+    let lt = measured.demand[2].as_f64();
+    assert!((145_000.0..=175_000.0).contains(&lt), "150 kB/s come, 10 kB may wait: {lt}");
+    assert!((measured.output.as_f64() / OWN - 0.92).abs() < 0.1, "{:?}", measured.output);
+}
+
+#[test]
+fn an_idle_uplink_is_believed_to_carry_what_is_configured() {
+    let mut options = fleet_options();
+    options.uplinks[0] = uplink(LawName::Tide, Some(Rate::new(1e6)));
+    let mut wire = up(options);
+    let told = |wire: &mut Wire| wire.node.measured(wire.now).unwrap().capacity;
+    assert_eq!(told(&mut wire), Rate::new(1e6));
+    // It is asked for more than it carries: what it shows counts.
+    (0..500).for_each(|_| wire.offer("lt/a", 996));
+    assert!(told(&mut wire) < Rate::new(1e6), "{:?}", told(&mut wire));
+}
+
+#[test]
+fn new_rules_leave_a_neighbours_records_where_they_are() {
+    let mut wire = up(fleet_options());
+    neighbour(&mut wire, LT);
+    (0..20).for_each(|token| offer_relayed(&mut wire, token));
+    let mut all = fleet_options().rules.iter().map(|(_, rule)| rule.clone()).collect::<Vec<_>>();
+    let everything = Rule::catch_all(&fleet_classes(), vec![OutputId(0)]);
+    all.insert(0, Rule { class: LS, ..everything });
+    wire.control(Control::Rules(Arc::new(Rules::new(all).unwrap())));
+    let classes = wire.node.status(wire.now).classes;
+    assert_eq!(classes[0].backlog_records, 0);
+    assert!(classes[3].backlog_records > 10);
+}
+
+#[test]
+fn who_is_no_part_of_a_fleet_takes_part_in_none() {
+    let mut wire = up(options(rules()));
+    grant(&mut wire, LT, 1000);
+    assert!(matches!(wire.events[..], [Event::Unsupported(_)]), "{:?}", wire.events);
+    neighbour(&mut wire, LT);
+    offer_relayed(&mut wire, 1);
+    assert_eq!(wire.answers[0].2, Err(RefuseReason::NoRule));
+    assert_eq!(wire.node.measured(wire.now), None);
+    let wrong = FleetSeat { output: OutputId(0), relayed: LT };
+    let options = NodeOptions { fleet: Some(wrong), ..fleet_options() };
+    assert_eq!(options.check(), Err(OptionsError::NoSeat));
+    let mut wire = down(fleet_options());
+    grant(&mut wire, LT, 1000);
+    wire.path(lane(LT), PathState::Up);
+    (0..30).for_each(|_| wire.offer("lt/a", 996));
+    assert!(wire.history.iter().all(|cut| cut.path.output != PEER), "the neighbour is not there");
+}

@@ -1,0 +1,43 @@
+//! One FIFO for everything.
+//! Source: papers/janus.txt, §VII-A, the baseline "Native".
+//! Inputs: the oldest record of each class. Outputs: the class of the oldest. O(classes) a pick.
+//! Deviations: none.
+//! Limits: none.
+
+use tidegate_types::class::ClassId;
+use tidegate_types::units::{Size, Time};
+
+use super::{Choice, ClassView, Scheduler};
+use crate::queue::Timing;
+
+/// The oldest record goes, whatever it is.
+#[derive(Debug)]
+pub(super) struct Native;
+
+impl Scheduler for Native {
+    fn next(&mut self, _now: Time, views: &[ClassView]) -> Option<Choice> {
+        let oldest = |(place, view): (usize, &ClassView)| Some((view.live?.order, place));
+        let (_, place) = views.iter().enumerate().filter_map(oldest).min()?;
+        Some(Choice { class: ClassId(place as u8), timing: Timing::Live })
+    }
+
+    fn sent(&mut self, _now: Time, _choice: Choice, _bytes: Size, _views: &[ClassView]) {}
+
+    fn next_timeout(&self, _now: Time, _views: &[ClassView]) -> Option<Time> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Piece;
+
+    #[test]
+    fn the_oldest_goes_whatever_its_class() {
+        let view = |order| ClassView::new(Some(Piece { size: Size(1), order }), None);
+        let choice = Native.next(Time::ZERO, &[view(7), view(3), view(9)]).unwrap();
+        assert_eq!(choice.class, ClassId(1));
+        assert_eq!(Native.next(Time::ZERO, &[ClassView::default(); 3]), None);
+    }
+}

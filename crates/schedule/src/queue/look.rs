@@ -1,0 +1,92 @@
+//! What stands in the queues, for whoever only looks.
+
+use tidegate_types::class::ClassId;
+use tidegate_types::ids::OutputId;
+
+use super::{Backlog, DeliveryKey, Place, QueueKey, Queues, Timing};
+
+impl Queues {
+    /// What waits in a class for an output.
+    pub fn backlog(&self, class: ClassId, output: OutputId) -> Backlog {
+        let group = &self.groups[self.group_at(class, output)];
+        Backlog {
+            live_records: group.records[Timing::Live as usize],
+            late_records: group.records[Timing::Late as usize],
+            bytes: group.bytes,
+        }
+    }
+
+    /// What waits in one queue; zero for a stale handle.
+    pub fn backlog_of(&self, queue: QueueKey) -> Backlog {
+        let Some(queue) = self.queues.get(queue) else { return Backlog::default() };
+        let [live, late] = &queue.lists;
+        Backlog {
+            live_records: live.records,
+            late_records: late.records,
+            bytes: live.bytes + late.bytes,
+        }
+    }
+
+    /// How often the queue changed: what a script's view is compared with.
+    pub fn generation(&self, queue: QueueKey) -> Option<u64> {
+        self.queues.get(queue).map(|queue| queue.generation)
+    }
+
+    /// The oldest waiting delivery of a queue.
+    pub fn oldest(&self, queue: QueueKey) -> Option<DeliveryKey> {
+        let lists = &self.queues.get(queue)?.lists;
+        lists[Timing::Late as usize].front.or(lists[Timing::Live as usize].front)
+    }
+
+    /// All waiting deliveries of a queue, late ones first, each list from its front.
+    pub fn waiting(&self, queue: QueueKey) -> impl Iterator<Item = DeliveryKey> + '_ {
+        let lists = self.queues.get(queue).map(|queue| queue.lists).unwrap_or_default();
+        let fronts = [lists[Timing::Late as usize].front, lists[Timing::Live as usize].front];
+        fronts
+            .into_iter()
+            .flat_map(|front| std::iter::successors(front, |&key| self.deliveries[key].next))
+    }
+
+    /// The waiting delivery behind one of the same queue, or the first one; `None` at the end, and where
+    /// that one waits no more.
+    pub fn waiting_after(
+        &self,
+        queue: QueueKey,
+        before: Option<DeliveryKey>,
+    ) -> Option<DeliveryKey> {
+        let Some(before) = before else { return self.oldest(queue) };
+        let delivery = self.deliveries.get(before).filter(|delivery| delivery.queue == queue)?;
+        match delivery.place() {
+            Place::Waiting(Timing::Late) => {
+                delivery.next.or(self.queues.get(queue)?.lists[Timing::Live as usize].front)
+            }
+            Place::Waiting(Timing::Live) => delivery.next,
+            _ => None,
+        }
+    }
+
+    /// Grows whenever a queue is opened or closed.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// All queues, in the order of their handles.
+    pub fn queues(&self) -> impl Iterator<Item = QueueKey> + '_ {
+        self.queues.keys()
+    }
+
+    /// All deliveries, waiting or taken, in the order of their handles.
+    pub fn keys(&self) -> impl Iterator<Item = DeliveryKey> + '_ {
+        self.deliveries.keys()
+    }
+
+    /// How many deliveries are known.
+    pub fn len(&self) -> usize {
+        self.deliveries.len()
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.deliveries.is_empty()
+    }
+}

@@ -1,0 +1,538 @@
+//! The mutable queues: records wait here and nowhere else.
+//!
+//! One queue per (stream, destination). Queues of one class and one output form a *group*, which knows
+//! at any time the queue whose next record is the most urgent one. A queue has two lists: *live*
+//! records, and *late* ones past their deadline, so that an old backlog never overtakes fresh data.
+//! Insert, move and drop are O(1) in the list and O(log queues) in the group. Byte counts are exact.
+
+mod change;
+mod delivery;
+mod group;
+mod handle;
+mod list;
+mod look;
+mod pace;
+
+use std::collections::{BTreeSet, VecDeque};
+
+use slotmap::SlotMap;
+use tidegate_types::class::ClassId;
+use tidegate_types::ids::OutputId;
+use tidegate_types::ids::RuleId;
+use tidegate_types::units::{Size, Time};
+
+pub use self::delivery::{Delivery, Place, Progress, Timing};
+use self::group::{Group, Rank};
+pub use self::handle::{DeliveryKey, QueueKey, RecordKey};
+pub use self::list::{End, List};
+use self::pace::Pace;
+use crate::discipline::Discipline;
+
+/// What a queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSpec {
+    /// The rule of its stream.
+    pub rule: RuleId,
+    /// Class that serves it.
+    pub class: ClassId,
+    /// Where its records go.
+    pub output: OutputId,
+    /// The output of the rule that they would go to: another one where a script sent them elsewhere.
+    pub home: OutputId,
+    /// Which record goes next.
+    pub discipline: Discipline,
+    /// Nothing overtakes inside the queue, late records included.
+    pub strict_order: bool,
+}
+
+#[derive(Debug)]
+struct Queue {
+    spec: QueueSpec,
+    lists: [List; 2],
+    /// What the group's index holds for this queue: to be found again for removal.
+    ranked: [Option<Rank>; 2],
+    generation: u64,
+    pace: Pace,
+}
+
+impl Queue {
+    fn next_end(&self) -> End {
+        match self.spec.discipline {
+            Discipline::Fifo | Discipline::NewestOnly => End::Front,
+            Discipline::Lifo => End::Back,
+        }
+    }
+}
+
+/// How records of a class rank against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranking {
+    /// Earliest deadline first; past the deadline a record is late.
+    Deadline,
+    /// In the order of acceptance; nothing is ever late (one FIFO).
+    Arrival,
+}
+
+/// Where to move a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Before all others of its list.
+    Next,
+    /// After them.
+    Last,
+}
+
+/// Records and bytes that wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Before their deadline (or not yet found to be past it).
+    pub live_records: u64,
+    /// Past it.
+    pub late_records: u64,
+    /// Bytes of both.
+    pub bytes: Size,
+}
+
+/// All queues of a node.
+#[derive(Debug)]
+pub struct Queues {
+    ranking: Ranking,
+    outputs: usize,
+    deliveries: SlotMap<DeliveryKey, Delivery>,
+    queues: SlotMap<QueueKey, Queue>,
+    groups: Vec<Group>,
+    /// Queues that must wait for their own rate, by the time when they need not any more.
+    held: BTreeSet<(Time, QueueKey)>,
+    /// Heads that must be prepared before their queue can be picked from.
+    unready: Vec<DeliveryKey>,
+    /// How often a queue was opened or closed.
+    changes: u64,
+}
+
+impl Queues {
+    /// No queue yet, for so many classes and outputs.
+    pub fn new(ranking: Ranking, classes: usize, outputs: usize) -> Self {
+        let mut groups = Vec::new();
+        groups.resize_with(classes * outputs, Group::default);
+        let (deliveries, queues) = (SlotMap::with_key(), SlotMap::with_key());
+        let (held, unready) = (BTreeSet::new(), Vec::new());
+        Queues { ranking, outputs, deliveries, queues, groups, held, unready, changes: 0 }
+    }
+
+    fn group_at(&self, class: ClassId, output: OutputId) -> usize {
+        class.index() * self.outputs + usize::from(output.0)
+    }
+
+    /// A new, empty queue.
+    pub fn open(&mut self, spec: QueueSpec) -> QueueKey {
+        let (lists, pace) = (Default::default(), Pace::default());
+        let queue = Queue { spec, lists, ranked: [None; 2], generation: 0, pace };
+        self.changes += 1;
+        self.queues.insert(queue)
+    }
+
+    /// Forgets an empty queue. Panics if it holds records: forgetting one would be a loss.
+    pub fn close(&mut self, queue: QueueKey) {
+        self.set_rate(Time::ZERO, queue, None);
+        if let Some(gone) = self.queues.remove(queue) {
+            self.changes += 1;
+            assert!(gone.lists.iter().all(|list| list.records == 0), "a closed queue is empty");
+        }
+    }
+
+    /// Adds a delivery to its queue, as the newest.
+    pub fn insert(&mut self, delivery: Delivery) -> DeliveryKey {
+        let key = self.deliveries.insert(delivery);
+        self.link(key, Timing::Live, End::Back);
+        key
+    }
+
+    /// Adds a delivery whose time is past, or that was read back from disk: as the newest of the late
+    /// ones, unless its queue keeps strict order.
+    pub fn insert_late(&mut self, delivery: Delivery) -> DeliveryKey {
+        let is_strict = self.queues[delivery.queue].spec.strict_order;
+        let timing = match self.ranking {
+            Ranking::Deadline if !is_strict => Timing::Late,
+            _ => Timing::Live,
+        };
+        let key = self.deliveries.insert(delivery);
+        self.link(key, timing, End::Back);
+        key
+    }
+
+    /// The delivery, if the handle is not stale.
+    pub fn get(&self, key: DeliveryKey) -> Option<&Delivery> {
+        self.deliveries.get(key)
+    }
+
+    /// The delivery, for its progress to be changed; its size and place are changed by the queues only.
+    pub fn get_mut(&mut self, key: DeliveryKey) -> Option<&mut Delivery> {
+        self.deliveries.get_mut(key)
+    }
+
+    /// Its place among the records of its class: the smaller goes first.
+    pub fn rank_of(&self, delivery: &Delivery) -> (u64, u64) {
+        let first = match self.ranking {
+            Ranking::Deadline => delivery.deadline.as_nanos(),
+            Ranking::Arrival => delivery.order,
+        };
+        (first, delivery.order)
+    }
+
+    /// Takes a waiting delivery out of its list; it stays known until `forget`.
+    /// Answers false for a stale handle or one that does not wait.
+    pub fn take(&mut self, key: DeliveryKey) -> bool {
+        match self.deliveries.get(key).map(Delivery::place) {
+            Some(Place::Waiting(timing)) => {
+                self.unlink(key, timing);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Puts a taken delivery back as the next of its queue. Late ones stay late.
+    pub fn put_back(&mut self, key: DeliveryKey, now: Time) {
+        let delivery = &mut self.deliveries[key];
+        assert_eq!(delivery.place, Place::Taken, "only a taken delivery can be put back");
+        let queue = &self.queues[delivery.queue];
+        delivery.spec = queue.spec;
+        let delivery = &self.deliveries[key];
+        let is_late = self.is_past(delivery.deadline, now);
+        let timing = if is_late && !queue.spec.strict_order { Timing::Late } else { Timing::Live };
+        self.link(key, timing, queue.next_end());
+    }
+
+    /// Adds a taken delivery to the list of what its connection has sent and nobody confirmed, as the
+    /// newest.
+    pub fn await_fate(&mut self, list: &mut List, key: DeliveryKey) {
+        let delivery = &mut self.deliveries[key];
+        assert_eq!(delivery.place, Place::Taken, "only a taken delivery can be unconfirmed");
+        delivery.place = Place::Unconfirmed;
+        list.push(&mut self.deliveries, key, End::Back);
+    }
+
+    /// Takes an unconfirmed delivery off its connection's list; false if it is not unconfirmed.
+    pub fn take_unconfirmed(&mut self, list: &mut List, key: DeliveryKey) -> bool {
+        let Some(delivery) = self.deliveries.get_mut(key) else { return false };
+        if delivery.place != Place::Unconfirmed {
+            return false;
+        }
+        delivery.place = Place::Taken;
+        list.unlink(&mut self.deliveries, key);
+        true
+    }
+
+    /// Forgets a delivery, waiting or taken, and returns it; `None` for a stale handle.
+    pub fn forget(&mut self, key: DeliveryKey) -> Option<Delivery> {
+        match self.deliveries.get(key)?.place {
+            Place::Waiting(timing) => self.unlink(key, timing),
+            Place::Taken => {}
+            Place::Unconfirmed => unreachable!("it is taken off its connection's list first"),
+        }
+        self.deliveries.remove(key)
+    }
+
+    /// What a queue is.
+    pub fn spec(&self, queue: QueueKey) -> Option<QueueSpec> {
+        self.queues.get(queue).map(|queue| queue.spec)
+    }
+
+    /// Adds the heads that began to wait for preparation since the last call, each once.
+    pub fn take_unready(&mut self, to: &mut VecDeque<DeliveryKey>) {
+        to.extend(self.unready.drain(..));
+    }
+
+    /// The most urgent ready records of a class for an output: the live one and the late one. Live records
+    /// found past their deadline move to the late lists first.
+    pub fn heads(
+        &mut self,
+        class: ClassId,
+        output: OutputId,
+        now: Time,
+    ) -> [Option<DeliveryKey>; 2] {
+        let place = self.group_at(class, output);
+        if self.groups[place].records == [0, 0] {
+            return [None; 2];
+        }
+        let mut live = self.groups[place].first(Timing::Live);
+        while let Some(late) = live.filter(|rank| self.is_past(rank.deadline(), now)) {
+            self.turn_late(late.queue, place);
+            live = self.groups[place].first(Timing::Live);
+        }
+        let late = self.groups[place].first(Timing::Late);
+        let head = |(rank, timing): (Option<Rank>, Timing)| {
+            let queue = &self.queues[rank?.queue];
+            // A strict queue keeps all its records in the live list, wherever it is ranked.
+            let list = if queue.spec.strict_order { Timing::Live } else { timing };
+            queue.lists[list as usize].at(queue.next_end())
+        };
+        [(live, Timing::Live), (late, Timing::Late)].map(head)
+    }
+
+    /// Whether a record of this deadline is late.
+    fn is_past(&self, deadline: Time, now: Time) -> bool {
+        self.ranking == Ranking::Deadline && deadline < now
+    }
+
+    fn link(&mut self, key: DeliveryKey, timing: Timing, end: End) {
+        let queue = &mut self.queues[self.deliveries[key].queue];
+        queue.lists[timing as usize].push(&mut self.deliveries, key, end);
+        self.linked(key, timing);
+    }
+
+    /// Puts one behind a neighbour of its list, or at its front.
+    fn link_after(&mut self, key: DeliveryKey, timing: Timing, before: Option<DeliveryKey>) {
+        let list = &mut self.queues[self.deliveries[key].queue].lists[timing as usize];
+        match before {
+            Some(before) => list.push_after(&mut self.deliveries, key, before),
+            None => list.push(&mut self.deliveries, key, End::Front),
+        }
+        self.linked(key, timing);
+    }
+
+    /// Counts one that stands in its list now.
+    fn linked(&mut self, key: DeliveryKey, timing: Timing) {
+        let delivery = &mut self.deliveries[key];
+        delivery.place = Place::Waiting(timing);
+        let (queue_key, size) = (delivery.queue, delivery.size);
+        let queue = &mut self.queues[queue_key];
+        queue.generation += 1;
+        let spec = queue.spec;
+        let place = self.group_at(spec.class, spec.output);
+        self.groups[place].records[timing as usize] += 1;
+        self.groups[place].bytes += size;
+        self.rank(queue_key);
+    }
+
+    fn unlink(&mut self, key: DeliveryKey, timing: Timing) {
+        let queue_key = self.deliveries[key].queue;
+        let queue = &mut self.queues[queue_key];
+        queue.lists[timing as usize].unlink(&mut self.deliveries, key);
+        queue.generation += 1;
+        let spec = queue.spec;
+        self.deliveries[key].place = Place::Taken;
+        let place = self.group_at(spec.class, spec.output);
+        self.groups[place].records[timing as usize] -= 1;
+        self.groups[place].bytes -= self.deliveries[key].size;
+        self.rank(queue_key);
+    }
+
+    /// Brings the group's index in step with the heads of a queue's lists.
+    fn rank(&mut self, queue_key: QueueKey) {
+        let queue = &self.queues[queue_key];
+        let end = queue.next_end();
+        let mut wanted = [None; 2];
+        for timing in [Timing::Live, Timing::Late] {
+            let Some(head) = queue.lists[timing as usize].at(end) else { continue };
+            let delivery = &self.deliveries[head];
+            if !delivery.ready {
+                if !delivery.is_asked {
+                    self.unready.push(head);
+                    self.deliveries[head].is_asked = true;
+                }
+                continue;
+            }
+            let (first, order) = self.rank_of(delivery);
+            // A strict queue that was found late stays so until its head is in time again.
+            let was_late = queue.ranked[Timing::Late as usize];
+            let stays_late =
+                queue.spec.strict_order && was_late.is_some_and(|rank| rank.first >= first);
+            let rank = Rank { first, order, queue: queue_key };
+            wanted[if stays_late { Timing::Late } else { timing } as usize] = Some(rank);
+        }
+        if queue.pace.is_held() {
+            wanted = [None; 2];
+        }
+        let (spec, ranked) = (queue.spec, queue.ranked);
+        if ranked != wanted {
+            let place = self.group_at(spec.class, spec.output);
+            self.groups[place].replace(ranked, wanted);
+            self.queues[queue_key].ranked = wanted;
+        }
+    }
+
+    /// The next live record of this queue is past its deadline.
+    fn turn_late(&mut self, queue_key: QueueKey, group: usize) {
+        let queue = &self.queues[queue_key];
+        if queue.spec.strict_order {
+            let [live, _] = queue.ranked;
+            self.groups[group].replace(queue.ranked, [None, live]);
+            self.queues[queue_key].ranked = [None, live];
+            return;
+        }
+        // Where the newest goes first and is late, all are: the oldest moves first, so that the late
+        // list too is in order of arrival.
+        let front = queue.lists[Timing::Live as usize].front.expect("a ranked queue has a head");
+        self.unlink(front, Timing::Live);
+        self.link(front, Timing::Late, End::Back);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLASS: ClassId = ClassId(0);
+    const OUTPUT: OutputId = OutputId(0);
+
+    fn spec(discipline: Discipline, strict_order: bool) -> QueueSpec {
+        QueueSpec {
+            rule: RuleId(0),
+            class: CLASS,
+            output: OUTPUT,
+            home: OUTPUT,
+            discipline,
+            strict_order,
+        }
+    }
+
+    struct Bench {
+        queues: Queues,
+        order: u64,
+    }
+
+    impl Bench {
+        fn new(ranking: Ranking) -> Self {
+            Bench { queues: Queues::new(ranking, 1, 1), order: 0 }
+        }
+
+        fn open(&mut self, discipline: Discipline, strict_order: bool) -> QueueKey {
+            self.queues.open(spec(discipline, strict_order))
+        }
+
+        fn insert(&mut self, queue: QueueKey, deadline_ms: u64) -> DeliveryKey {
+            self.order += 1;
+            let queue = (queue, self.queues.queues[queue].spec);
+            let delivery = Delivery::new(RecordKey::default(), queue, Size(10), self.order);
+            let deadline = Time::from_millis(deadline_ms);
+            self.queues.insert(Delivery { deadline, ..delivery })
+        }
+
+        fn head(&mut self, timing: Timing, now_ms: u64) -> Option<DeliveryKey> {
+            self.queues.heads(CLASS, OUTPUT, Time::from_millis(now_ms))[timing as usize]
+        }
+
+        fn drain(&mut self, timing: Timing, now_ms: u64) -> Vec<DeliveryKey> {
+            std::iter::from_fn(|| {
+                let head = self.head(timing, now_ms)?;
+                self.queues.forget(head);
+                Some(head)
+            })
+            .collect()
+        }
+    }
+
+    #[test]
+    fn earliest_deadline_first_across_queues_and_fifo_inside() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let (a, b) = (bench.open(Discipline::Fifo, false), bench.open(Discipline::Fifo, false));
+        let a1 = bench.insert(a, 30);
+        let b1 = bench.insert(b, 20);
+        let a2 = bench.insert(a, 10); // behind a1, whatever its deadline
+        let b2 = bench.insert(b, 40);
+        assert_eq!(bench.drain(Timing::Live, 0), [b1, a1, a2, b2]);
+        assert!(bench.queues.is_empty());
+    }
+
+    #[test]
+    fn by_arrival_everything_is_one_fifo_and_nothing_is_late() {
+        let mut bench = Bench::new(Ranking::Arrival);
+        let (a, b) = (bench.open(Discipline::Fifo, false), bench.open(Discipline::Fifo, false));
+        let all = [bench.insert(a, 30), bench.insert(b, 20), bench.insert(a, 10)];
+        assert_eq!(bench.head(Timing::Late, 99), None);
+        assert_eq!(bench.drain(Timing::Live, 99), all);
+    }
+
+    #[test]
+    fn past_the_deadline_a_record_waits_among_the_late() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let queue = bench.open(Discipline::Fifo, false);
+        let (old, older) = (bench.insert(queue, 10), bench.insert(queue, 20));
+        let fresh = bench.insert(queue, 100);
+        assert_eq!(bench.head(Timing::Live, 50), Some(fresh));
+        assert_eq!(bench.queues.backlog(CLASS, OUTPUT).late_records, 2);
+        assert_eq!(bench.drain(Timing::Late, 50), [old, older]);
+    }
+
+    #[test]
+    fn the_newest_goes_first_where_asked() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let queue = bench.open(Discipline::Lifo, false);
+        let [a, b, c] = [10, 20, 30].map(|deadline| bench.insert(queue, deadline));
+        assert_eq!(bench.head(Timing::Live, 25), Some(c));
+        // Once the newest is late, all are, and the late list is newest first as well.
+        assert_eq!(bench.head(Timing::Live, 40), None);
+        assert_eq!(bench.drain(Timing::Late, 40), [c, b, a]);
+    }
+
+    #[test]
+    fn in_strict_order_nothing_overtakes_a_late_record() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let queue = bench.open(Discipline::Fifo, true);
+        let [late, fresh] = [10, 100].map(|deadline| bench.insert(queue, deadline));
+        assert_eq!(bench.head(Timing::Live, 50), None);
+        assert_eq!(bench.head(Timing::Late, 50), Some(late));
+        bench.queues.forget(late);
+        assert_eq!(bench.head(Timing::Live, 50), Some(fresh));
+    }
+
+    #[test]
+    fn a_taken_record_comes_back_as_the_next() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let queue = bench.open(Discipline::Fifo, false);
+        let [first, second] = [50, 60].map(|deadline| bench.insert(queue, deadline));
+        assert!(bench.queues.take(first));
+        assert!(!bench.queues.take(first), "it does not wait any more");
+        assert_eq!(bench.head(Timing::Live, 0), Some(second));
+        bench.queues.put_back(first, Time::ZERO);
+        assert_eq!(bench.head(Timing::Live, 0), Some(first));
+    }
+
+    #[test]
+    fn an_unready_head_holds_only_its_own_queue() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let (a, b) = (bench.open(Discipline::Fifo, false), bench.open(Discipline::Fifo, false));
+        let queue = (a, spec(Discipline::Fifo, false));
+        let delivery = Delivery::new(RecordKey::default(), queue, Size(5), 0);
+        let deadline = Time::from_millis(1);
+        let frame = bench.queues.insert(Delivery { ready: false, deadline, ..delivery });
+        let ready = bench.insert(b, 50);
+        let mut unready = VecDeque::new();
+        bench.queues.take_unready(&mut unready);
+        assert_eq!(unready, [frame]);
+        assert_eq!(bench.head(Timing::Live, 0), Some(ready));
+        bench.queues.resize(frame, Size(7));
+        assert_eq!(bench.head(Timing::Live, 0), Some(frame));
+        assert_eq!(bench.queues.backlog(CLASS, OUTPUT).bytes, Size(17));
+    }
+
+    #[test]
+    fn what_is_unconfirmed_stands_in_the_order_of_sending() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let queue = bench.open(Discipline::Fifo, false);
+        let all = [50, 60, 70].map(|deadline| bench.insert(queue, deadline));
+        let mut list = List::default();
+        for key in all {
+            assert!(!bench.queues.take_unconfirmed(&mut list, key), "it waits");
+            bench.queues.take(key);
+            bench.queues.await_fate(&mut list, key);
+        }
+        assert!(bench.queues.take_unconfirmed(&mut list, all[1]));
+        assert!(!bench.queues.take_unconfirmed(&mut list, all[1]), "once");
+        assert_eq!((list.at(End::Front), list.at(End::Back)), (Some(all[0]), Some(all[2])));
+        assert_eq!((list.records(), bench.queues.backlog_of(queue)), (2, Backlog::default()));
+    }
+
+    #[test]
+    fn stale_handles_are_harmless() {
+        let mut bench = Bench::new(Ranking::Deadline);
+        let queue = bench.open(Discipline::Fifo, false);
+        let gone = bench.insert(queue, 10);
+        assert!(bench.queues.forget(gone).is_some());
+        assert!(bench.queues.forget(gone).is_none());
+        assert!(!bench.queues.take(gone) && !bench.queues.move_to(gone, Turn::Next));
+        bench.queues.resize(gone, Size(1));
+        assert_eq!(bench.queues.backlog_of(queue), Backlog::default());
+    }
+}

@@ -1,0 +1,68 @@
+//! What the keys of operators remember, gathered to go along with the topics that they belong to.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use tidegate_types::units::Time;
+
+use super::{Loader, Malformed, MemoryError, VERSION};
+
+/// Bytes of a bundle: half of what may wait for a member of a group, so that nothing else must give way.
+pub const BUNDLE_MAX: usize = 4 << 20;
+
+/// What one key of one operator remembers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The operator's name.
+    pub operator: Arc<str>,
+    /// A number that is the same for operators that do the same.
+    pub definition: u64,
+    /// The key.
+    pub key: Bytes,
+    /// What [`super::Work::save`] gave.
+    pub memory: Bytes,
+}
+
+impl Kept {
+    /// Bytes that it takes in a bundle.
+    pub fn size(&self) -> usize {
+        8 + 3 * 4 + self.operator.len() + self.key.len() + self.memory.len()
+    }
+}
+
+/// All of them, one behind the other.
+pub fn pack(all: &[Kept]) -> Bytes {
+    let mut to = BytesMut::with_capacity(1 + all.iter().map(Kept::size).sum::<usize>());
+    to.put_u8(VERSION);
+    for kept in all {
+        to.put_u64_le(kept.definition);
+        for bytes in [kept.operator.as_bytes(), &kept.key, &kept.memory] {
+            to.put_u32_le(bytes.len() as u32);
+            to.put_slice(bytes);
+        }
+    }
+    to.freeze()
+}
+
+/// What [`pack`] has gathered.
+///
+/// # Errors
+/// It is of another version, too large or damaged.
+pub fn unpack(bytes: &Bytes) -> Result<Vec<Kept>, MemoryError> {
+    let mut from = Loader::new(Time::ZERO, bytes);
+    let [version] = from.take()?;
+    if version != VERSION {
+        return Err(MemoryError::Version(version));
+    }
+    if bytes.len() > BUNDLE_MAX {
+        return Err(MemoryError::Large);
+    }
+    let mut all = Vec::new();
+    while !from.is_empty() {
+        let definition = from.number()?;
+        let operator = from.text().map_err(|_| Malformed("operator"))?.into();
+        let [key, memory] = [from.bytes()?, from.bytes()?].map(|part| bytes.slice_ref(part));
+        all.push(Kept { operator, definition, key, memory });
+    }
+    Ok(all)
+}

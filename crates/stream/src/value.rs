@@ -1,0 +1,230 @@
+//! A record under way through operators: its payload, or the row that was read from it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_types::units::Time;
+
+use super::chain::Run;
+use super::csv::CsvFormat;
+use super::{json, senml};
+
+/// One field of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Any finite number.
+    Number(f64),
+    /// A text. One that reads as a number counts as one where a number is wanted: many sources quote theirs.
+    Text(Arc<str>),
+    /// True or false.
+    Flag(bool),
+}
+
+impl Value {
+    /// The number that it is or reads as; `None` for anything else, and for what is not finite.
+    pub fn number(&self) -> Option<f64> {
+        let number = match self {
+            Value::Number(number) => *number,
+            Value::Text(text) => text.trim().parse().ok()?,
+            Value::Flag(_) => return None,
+        };
+        number.is_finite().then_some(number)
+    }
+
+    /// As text: whole numbers without a fraction.
+    pub fn text(&self) -> Arc<str> {
+        match self {
+            Value::Number(number) => number.to_string().into(),
+            Value::Text(text) => text.clone(),
+            Value::Flag(flag) => flag.to_string().into(),
+        }
+    }
+}
+
+/// Fields by name, in the order in which they came.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row(Vec<(Arc<str>, Value)>);
+
+impl Row {
+    /// The field of this name.
+    pub fn find(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(known, _)| **known == *name).map(|(_, value)| value)
+    }
+
+    /// The number in the field of this name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn number(&self, name: &str) -> Result<f64, Fault> {
+        self.find(name).ok_or(Fault::Field)?.number().ok_or(Fault::Number)
+    }
+
+    /// Puts a field in the place of one of the same name, or at the end.
+    pub fn set(&mut self, name: Arc<str>, value: Value) {
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = value,
+            None => self.0.push((name, value)),
+        }
+    }
+
+    /// Takes a field out.
+    pub fn remove(&mut self, name: &str) -> Option<Value> {
+        let place = self.0.iter().position(|(known, _)| **known == *name)?;
+        Some(self.0.remove(place).1)
+    }
+
+    /// Every field.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Value)> {
+        self.0.iter().map(|(name, value)| (name, value))
+    }
+}
+
+impl FromIterator<(Arc<str>, Value)> for Row {
+    /// Of two fields with one name the later one holds.
+    fn from_iter<T: IntoIterator<Item = (Arc<str>, Value)>>(fields: T) -> Self {
+        let mut row = Row::default();
+        fields.into_iter().for_each(|(name, value)| row.set(name, value));
+        row
+    }
+}
+
+/// What an item has.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Bytes that nobody has read, or that are written already.
+    Payload(Bytes),
+    /// Fields.
+    Row(Row),
+}
+
+/// A record under way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// When the node had read it; what was made of it keeps that.
+    pub at: Time,
+    /// What it has.
+    pub content: Content,
+}
+
+impl Item {
+    /// Its row, for a change.
+    ///
+    /// # Errors
+    /// Nobody has read its payload.
+    pub fn row_mut(&mut self) -> Result<&mut Row, Fault> {
+        match &mut self.content {
+            Content::Row(row) => Ok(row),
+            Content::Payload(_) => Err(Fault::Unread),
+        }
+    }
+
+    /// Its bytes: a row is written as JSON.
+    pub fn into_payload(self) -> Bytes {
+        match self.content {
+            Content::Payload(bytes) => bytes,
+            Content::Row(row) => json::write(&row).into(),
+        }
+    }
+}
+
+/// Why a step could not do its work. The record then ends there, and is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Fault {
+    /// The payload is not what it should be.
+    #[error("the payload cannot be read")]
+    Parse,
+    /// There is no such field.
+    #[error("a field is missing")]
+    Field,
+    /// A field is not a finite number.
+    #[error("a field is no number")]
+    Number,
+    /// A step wants fields, and there is only a payload.
+    #[error("nobody has read the payload")]
+    Unread,
+    /// A bound of the step.
+    #[error("more than the step holds")]
+    Bound,
+    /// A script failed.
+    #[error("the script failed")]
+    Script,
+    /// An external process gave no answer, or is not there.
+    #[error("the process did not answer")]
+    Process,
+    /// A mistake of ours.
+    #[error("the step panicked")]
+    Panic,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Fault; 8] = [
+        Fault::Parse,
+        Fault::Field,
+        Fault::Number,
+        Fault::Unread,
+        Fault::Bound,
+        Fault::Script,
+        Fault::Process,
+        Fault::Panic,
+    ];
+
+    /// In metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::Parse => "parse",
+            Fault::Field => "field",
+            Fault::Number => "number",
+            Fault::Unread => "unread",
+            Fault::Bound => "bound",
+            Fault::Script => "script",
+            Fault::Process => "process",
+            Fault::Panic => "panic",
+        }
+    }
+}
+
+/// How rows stand in a payload.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Format {
+    /// One object, or a list of them.
+    Json,
+    /// RFC 8428, and the older form with `e`.
+    Senml,
+    /// Lines with separators.
+    Csv(CsvFormat),
+}
+
+/// Reads payloads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parse(pub Format);
+
+impl Run for Parse {
+    fn run(&mut self, item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+        let Content::Payload(payload) = &item.content else { return Err(Fault::Parse) };
+        let rows = match &self.0 {
+            Format::Json => json::read(payload)?,
+            Format::Senml => senml::read(payload)?,
+            Format::Csv(format) => format.read(payload)?,
+        };
+        out.extend(rows.into_iter().map(|row| Item { at: item.at, content: Content::Row(row) }));
+        Ok(())
+    }
+}
+
+/// Writes rows as payloads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write(pub Format);
+
+impl Run for Write {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+        let row = item.row_mut()?;
+        let text = match &self.0 {
+            Format::Json => json::write(row),
+            Format::Senml => senml::write(row),
+            Format::Csv(format) => format.write(row),
+        };
+        out.push(Item { at: item.at, content: Content::Payload(text.into()) });
+        Ok(())
+    }
+}

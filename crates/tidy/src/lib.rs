@@ -1,0 +1,1 @@
+//! Holds the repository to its conventions: see `tests/it/tidy.rs`.

@@ -1,0 +1,62 @@
+//! Holds the repository to its conventions, under plain `cargo test`.
+//!
+//! Each rule is a function from files to problems, with a test beside it that it bites. The lists of
+//! exceptions are ratchets: they record what is, and a number in them may fall, never rise.
+
+mod code;
+mod files;
+mod manifests;
+mod packages;
+mod promises;
+mod text;
+
+use self::files::{File, repository};
+
+/// A rule: what is wrong with these files, one line each.
+type Rule = fn(&[File]) -> Vec<String>;
+
+const RULES: &[(&str, Rule)] = &[
+    ("files are short", |files| code::file_sizes(files, code::OVERSIZED)),
+    ("algorithms say where they come from", code::algorithm_headers),
+    ("unwrap is rare", |files| code::unwraps_are_rare(files, code::UNWRAPS_PER_KLOC)),
+    ("unsafe code stays in its file", code::unsafe_stays_in_its_file),
+    ("rooms use what is below them", manifests::arrows_lead_down),
+    ("rooms are read in an afternoon", manifests::rooms_are_small),
+    ("rooms know no clock, socket or file", manifests::rooms_have_the_same_bans),
+    ("crates inherit the lints", manifests::crates_inherit_lints),
+    ("every clippy.toml repeats the shared keys", manifests::clippy_keys_agree),
+    ("banned crates stay out", manifests::banned_crates_stay_out),
+    ("reminders name an issue", text::reminders_name_an_issue),
+    ("files serve on every machine", text::files_are_portable),
+    ("metrics are documented", text::metrics_are_documented),
+    ("documents name files that exist", text::documents_name_real_files),
+    ("promises name tests that exist", promises::attacks_have_tests),
+];
+
+#[test]
+fn the_repository_is_tidy() {
+    let files = repository();
+    assert!(files.iter().any(|file| file.path == "Cargo.toml"), "the repository was not found");
+    let problems: Vec<String> = RULES
+        .iter()
+        .flat_map(|(name, rule)| {
+            rule(&files).into_iter().map(move |line| format!("{name}: {line}"))
+        })
+        .collect();
+    assert!(problems.is_empty(), "{} problems\n{}", problems.len(), problems.join("\n"));
+}
+
+#[test]
+fn report_what_the_ratchets_measure() {
+    let files = repository();
+    for (name, limit) in code::UNWRAPS_PER_KLOC {
+        let (found, lines) = code::unwraps(&files, name);
+        println!("{name}: {found} unwrap or expect in {lines} lines (at most {limit} in 1000)");
+    }
+    let product = files.iter().filter(|file| file.is_rust() && !file.is_test());
+    let mut sizes: Vec<_> = product.map(|file| (file.product_lines().len(), &file.path)).collect();
+    sizes.sort();
+    for (lines, path) in sizes.iter().rev().take(5) {
+        println!("{path}: {lines} lines");
+    }
+}

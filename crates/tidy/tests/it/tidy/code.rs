@@ -1,0 +1,209 @@
+//! Rules about Rust files: their size, their header, and calls that should be rare.
+
+use crate::tidy::files::{File, code_of, has_word, text_of};
+
+/// Non-test lines at which a file must be split, whatever it holds.
+const LINES_MAX: usize = 600;
+/// Above this a file needs a place in `OVERSIZED`.
+const LINES_REVIEW: usize = 400;
+/// Files above `LINES_REVIEW`, and the non-test lines that they may have: `SLACK` above what they
+/// have, at most.
+pub(crate) const OVERSIZED: &[(&str, usize)] = &[];
+const SLACK: usize = 20;
+/// Calls of `unwrap` and `expect` outside tests, for a thousand lines of a crate; a number may only fall.
+pub(crate) const UNWRAPS_PER_KLOC: &[(&str, f64)] =
+    &[("crates", 3.0), ("tidegate", 3.0), ("lab", 3.0)];
+/// The files that may hold the word, each for one system call that no crate offers as a safe one.
+const UNSAFE_FILES: &[&str] = &["lab/src/net/tun.rs", "tidegate/src/output/tcp_info.rs"];
+/// Files, and folders (with a slash), that hold algorithms.
+const ALGORITHMS: &[&str] = &[
+    "crates/schedule/src/allocate.rs",
+    "crates/capacity/src/",
+    "crates/schedule/src/estimate.rs",
+    "crates/fleet/src/match/",
+    "crates/frames/src/",
+    "crates/link/src/predict/",
+    "crates/link/src/schedule/",
+    "crates/evaluation/src/optimum/",
+    "crates/capacity/src/pace.rs",
+    "crates/cluster/src/place/",
+    "crates/schedule/src/",
+];
+/// What in these folders is composition or a helper.
+const NO_ALGORITHMS: &[&str] = &[
+    "acked.rs",
+    "capped.rs",
+    "doubt.rs",
+    "judge.rs",
+    "lib.rs",
+    "max_rate.rs",
+    "mod.rs",
+    "round_trip.rs",
+    "series.rs",
+    "standing.rs",
+    "tests.rs",
+    "trial.rs",
+    "uplink.rs",
+    "windowed.rs",
+];
+
+pub(crate) fn file_sizes(files: &[File], oversized: &[(&str, usize)]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for file in files.iter().filter(|file| file.is_rust() && !file.is_test()) {
+        let lines = file.product_lines().len();
+        let recorded = oversized.iter().find(|(path, _)| *path == file.path).map(|(_, size)| *size);
+        let problem = match recorded {
+            _ if lines > LINES_MAX => {
+                format!("has {lines} lines, {LINES_MAX} is the end: split it")
+            }
+            None if lines > LINES_REVIEW => {
+                format!("has {lines} lines, more than {LINES_REVIEW}: split it")
+            }
+            Some(size) if lines > size => format!("grew to {lines} lines from {size}: split it"),
+            Some(size) if lines <= LINES_REVIEW => {
+                format!("fell to {lines} lines from {size}: take it off OVERSIZED")
+            }
+            Some(size) if lines + SLACK < size => {
+                format!("fell to {lines} lines from {size}: record that in OVERSIZED")
+            }
+            _ => continue,
+        };
+        problems.push(format!("{} {problem}", file.path));
+    }
+    let gone = |path: &str| files.iter().all(|file| file.path != path);
+    let missing = oversized.iter().filter(|(path, _)| gone(path));
+    problems.extend(missing.map(|(path, _)| format!("{path} is gone: take it off OVERSIZED")));
+    problems
+}
+
+pub(crate) fn algorithm_headers(files: &[File]) -> Vec<String> {
+    const OPENINGS: [&str; 4] = ["Source: ", "Inputs: ", "Deviations: ", "Limits: "];
+    let book = text_of(files, "docs/ALGORITHMS.md");
+    let is_algorithm = |file: &&File| {
+        let covers = |place: &&str| {
+            file.path == **place || place.ends_with('/') && file.path.starts_with(*place)
+        };
+        file.is_rust() && ALGORITHMS.iter().any(covers) && !NO_ALGORITHMS.contains(&file.name())
+    };
+    let mut problems = Vec::new();
+    for file in files.iter().filter(is_algorithm) {
+        let header = file.text.lines().map_while(|line| line.strip_prefix("//!"));
+        let header: Vec<&str> = header.map(str::trim_start).collect();
+        let place = |opening: &&str| header.iter().position(|line| line.starts_with(opening));
+        let places: Vec<Option<usize>> = OPENINGS.iter().map(place).collect();
+        if places[0].is_none_or(|at| at == 0) || !places.is_sorted() || places.contains(&None) {
+            let names = OPENINGS.concat();
+            let path = &file.path;
+            problems
+                .push(format!("{path}: its header needs a sentence, then {names}in this order"));
+        }
+        if !book.contains(&format!("`{}`", file.path)) {
+            problems.push(format!("{} has no entry in docs/ALGORITHMS.md", file.path));
+        }
+    }
+    problems
+}
+
+pub(crate) fn unsafe_stays_in_its_file(files: &[File]) -> Vec<String> {
+    let elsewhere =
+        files.iter().filter(|file| file.is_rust() && !UNSAFE_FILES.contains(&&*file.path));
+    let mut problems = Vec::new();
+    for file in elsewhere {
+        let at = file.text.lines().position(|line| has_word(&code_of(line), "unsafe"));
+        problems.extend(at.map(|at| format!("{}:{}: not the place for it", file.path, at + 1)));
+    }
+    problems
+}
+
+/// Calls of `unwrap` and `expect`, and lines, outside the tests of a crate.
+pub(crate) fn unwraps(files: &[File], name: &str) -> (usize, usize) {
+    let folder = format!("{name}/");
+    let product = files.iter().filter(|file| {
+        file.path.starts_with(&folder)
+            && file.path.contains("/src/")
+            && file.is_rust()
+            && !file.is_test()
+    });
+    let calls = |line: &&str| {
+        let code = code_of(line);
+        code.matches(".unwrap()").count() + code.matches(".expect(").count()
+    };
+    product.fold((0, 0), |(found, total), file| {
+        let lines = file.product_lines();
+        (found + lines.iter().map(calls).sum::<usize>(), total + lines.len())
+    })
+}
+
+/// A crate of less than a thousand lines counts as one of a thousand.
+pub(crate) fn unwraps_are_rare(files: &[File], limits: &[(&str, f64)]) -> Vec<String> {
+    let problem = |(name, limit): &(&str, f64)| {
+        let (found, lines) = unwraps(files, name);
+        (found as f64 * 1000.0 > limit * lines.max(1000) as f64)
+            .then(|| format!("{name} has {found} in {lines} lines, at most {limit} in 1000"))
+    };
+    limits.iter().filter_map(problem).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_files_are_found_and_the_ratchet_only_falls() {
+        let size = |lines: usize| [File::new("crates/log/src/a.rs", &"x\n".repeat(lines))];
+        let check = |lines, oversized: &[(&str, usize)]| file_sizes(&size(lines), oversized).len();
+        assert_eq!([check(400, &[]), check(401, &[]), check(601, &[])], [0, 1, 1]);
+        let recorded = |size| [("crates/log/src/a.rs", size)];
+        assert_eq!([check(450, &recorded(450)), check(451, &recorded(450))], [0, 1]);
+        assert_eq!([check(601, &recorded(650)), check(429, &recorded(450))], [1, 1]);
+        assert_eq!([check(400, &recorded(410)), check(1, &[("crates/log/src/b.rs", 450)])], [1, 1]);
+        let tests = [File::new("crates/log/tests/a.rs", &"x\n".repeat(900))];
+        assert!(file_sizes(&tests, &[]).is_empty());
+    }
+
+    #[test]
+    fn an_algorithm_without_its_header_or_entry_is_found() {
+        let header = "//! Paces.\n//! Source: own.\n//! Inputs: x.\n//! Deviations: none.\n//! Limits: none.";
+        let book = || File::new("docs/ALGORITHMS.md", "| 1 | `crates/capacity/src/pace.rs` |");
+        let check = |text: &str| {
+            algorithm_headers(&[File::new("crates/capacity/src/pace.rs", text), book()]).len()
+        };
+        assert_eq!(check(header), 0);
+        assert_eq!(check(&header.replace("Limits", "Bounds")), 1);
+        assert_eq!(
+            check("//! Source: own.\n//! Inputs: x.\n//! Deviations: none.\n//! Limits: none."),
+            1
+        );
+        assert_eq!(
+            check(
+                "//! Paces.\n//! Inputs: x.\n//! Source: own.\n//! Deviations: n.\n//! Limits: n."
+            ),
+            1
+        );
+        let unlisted = [File::new("crates/capacity/src/tide.rs", header), book()];
+        assert_eq!(algorithm_headers(&unlisted).len(), 1);
+        let helper = [File::new("crates/capacity/src/windowed.rs", "//! A maximum.")];
+        assert!(algorithm_headers(&helper).is_empty());
+    }
+
+    #[test]
+    fn unsafe_code_is_found() {
+        let check = |path, text| unsafe_stays_in_its_file(&[File::new(path, text)]).len();
+        assert_eq!(check("crates/log/src/a.rs", "let x = unsafe { y };"), 1);
+        assert_eq!(
+            check("crates/log/src/a.rs", "#![forbid(unsafe_code)] // unsafe\nlet x = \"unsafe\";"),
+            0
+        );
+        assert_eq!(check(UNSAFE_FILES[0], "unsafe { y }"), 0);
+    }
+
+    #[test]
+    fn unwraps_are_counted_outside_tests() {
+        let text =
+            "a.unwrap();\nb.expect(\"c\");\n#[expect(x)]\n#[cfg(test)]\nmod tests {\nd.unwrap();";
+        let files = [File::new("crates/log/src/a.rs", text)];
+        assert_eq!(unwraps(&files, "crates"), (2, 3));
+        assert_eq!(unwraps_are_rare(&files, &[("crates", 2.0)]).len(), 0);
+        assert_eq!(unwraps_are_rare(&files, &[("crates", 1.9)]).len(), 1);
+    }
+}

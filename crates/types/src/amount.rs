@@ -1,0 +1,81 @@
+//! Rates that are shared out among nodes: whole numbers, so that nothing is lost by rounding.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+
+use crate::units::Rate;
+
+/// A rate in whole bytes/s: sums and differences are exact, so no crumbs are granted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Amount(pub u64);
+
+impl Amount {
+    /// Nothing.
+    pub const ZERO: Amount = Amount(0);
+
+    /// The largest whole amount within `rate`.
+    pub fn of(rate: Rate) -> Self {
+        Amount(rate.as_f64() as u64)
+    }
+
+    /// The same as a [`Rate`].
+    pub fn rate(self) -> Rate {
+        Rate::new(self.0 as f64)
+    }
+
+    /// Whether it is nothing.
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    /// `self - other`, or nothing.
+    pub const fn saturating_sub(self, other: Amount) -> Amount {
+        Amount(self.0.saturating_sub(other.0))
+    }
+
+    /// The amount times a factor >= 0, rounded down.
+    pub fn times(self, factor: f64) -> Amount {
+        Amount::of(self.rate().times(factor))
+    }
+}
+
+impl Add for Amount {
+    type Output = Amount;
+    fn add(self, other: Amount) -> Amount {
+        Amount(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Amount {
+    fn add_assign(&mut self, other: Amount) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Amount {
+    type Output = Amount;
+    /// Panics in every build on underflow: a negative amount is an accounting mistake of ours.
+    fn sub(self, other: Amount) -> Amount {
+        Amount(self.0.checked_sub(other.0).expect("amounts never go below zero"))
+    }
+}
+
+impl SubAssign for Amount {
+    fn sub_assign(&mut self, other: Amount) {
+        *self = *self - other;
+    }
+}
+
+impl Sum for Amount {
+    fn sum<I: Iterator<Item = Amount>>(amounts: I) -> Amount {
+        amounts.fold(Amount::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for Amount {
+    /// Network notation, as in configuration: `2.00 Mbit/s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.rate().fmt(f)
+    }
+}

@@ -1,0 +1,240 @@
+//! MQTT topic filters: parsing and matching (MQTT 5.0, section 4.7).
+
+use crate::limits::TOPIC_LEVELS_MAX;
+
+/// A checked topic filter.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Filter {
+    /// Its levels are read from it: kept one by one they would take many times as much.
+    text: Box<str>,
+}
+
+/// One level of a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level<'a> {
+    /// A level of exactly this text.
+    Exact(&'a str),
+    /// `+`.
+    One,
+    /// `#`, always the last one.
+    Rest,
+}
+
+impl<'a> Level<'a> {
+    /// A level of a filter that is checked.
+    fn of(part: &'a str) -> Self {
+        match part {
+            "#" => Level::Rest,
+            "+" => Level::One,
+            exact => Level::Exact(exact),
+        }
+    }
+}
+
+/// Why a text is no topic filter.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FilterError {
+    /// Nothing.
+    #[error("a topic filter is not empty")]
+    Empty,
+    /// `#` before the end, or beside other characters.
+    #[error("in {0:?}, # must be the whole last level, as in a/b/#")]
+    Rest(String),
+    /// `+` beside other characters.
+    #[error("in {0:?}, + must be a whole level, as in a/+/b")]
+    One(String),
+    /// A NUL character.
+    #[error("{0:?} has a NUL character")]
+    Nul(String),
+    /// More than `TOPIC_LEVELS_MAX`.
+    #[error("more than {TOPIC_LEVELS_MAX} levels")]
+    TooDeep,
+}
+
+impl Filter {
+    /// Parses a filter such as `factory/+/plc/#`.
+    ///
+    /// # Errors
+    /// See [`FilterError`].
+    pub fn new(text: &str) -> Result<Self, FilterError> {
+        if text.is_empty() {
+            return Err(FilterError::Empty);
+        }
+        if text.contains('\0') {
+            return Err(FilterError::Nul(text.into()));
+        }
+        let parts: Vec<&str> = text.split('/').take(TOPIC_LEVELS_MAX + 1).collect();
+        if parts.len() > TOPIC_LEVELS_MAX {
+            return Err(FilterError::TooDeep);
+        }
+        let last = parts.len() - 1;
+        for (place, part) in parts.iter().enumerate() {
+            match *part {
+                "#" if place == last => {}
+                "+" => {}
+                part if part.contains('#') => return Err(FilterError::Rest(text.into())),
+                part if part.contains('+') => return Err(FilterError::One(text.into())),
+                _ => {}
+            }
+        }
+        Ok(Filter { text: text.into() })
+    }
+
+    /// Whether the filter covers this topic. Topics that begin with `$` are covered only by filters
+    /// that begin with the same level.
+    pub fn matches(&self, topic: &str) -> bool {
+        if topic.starts_with('$') && self.is_wild() {
+            return false;
+        }
+        let mut parts = topic.split('/');
+        for level in self.levels() {
+            match (level, parts.next()) {
+                (Level::Rest, _) => return true,
+                (Level::One, Some(_)) => {}
+                (Level::Exact(exact), Some(part)) if exact == part => {}
+                _ => return false,
+            }
+        }
+        parts.next().is_none()
+    }
+
+    /// Whether every topic that `other` covers is covered by this one too.
+    pub fn covers(&self, other: &Filter) -> bool {
+        if self.is_wild() && other.text.starts_with('$') {
+            return false;
+        }
+        let mut theirs = other.levels();
+        for level in self.levels() {
+            match (level, theirs.next()) {
+                (Level::Rest, _) => return true,
+                (Level::One, Some(Level::Exact(_) | Level::One)) => {}
+                (Level::Exact(exact), Some(Level::Exact(part))) if exact == part => {}
+                _ => return false,
+            }
+        }
+        theirs.next().is_none()
+    }
+
+    /// Whether there is a topic that this one and `other` both cover.
+    pub fn overlaps(&self, other: &Filter) -> bool {
+        if self.is_wild() && other.text.starts_with('$')
+            || other.is_wild() && self.text.starts_with('$')
+        {
+            return false;
+        }
+        let (mut ours, mut theirs) = (self.levels(), other.levels());
+        loop {
+            match (ours.next(), theirs.next()) {
+                (Some(Level::Rest), _) | (_, Some(Level::Rest)) | (None, None) => return true,
+                (Some(Level::Exact(ours)), Some(Level::Exact(theirs))) if ours != theirs => {
+                    return false;
+                }
+                (Some(_), Some(_)) => {}
+                _ => return false,
+            }
+        }
+    }
+
+    /// Its levels, at least one.
+    pub fn levels(&self) -> impl Iterator<Item = Level<'_>> {
+        self.text.split('/').map(Level::of)
+    }
+
+    /// Whether its first level is a wildcard.
+    fn is_wild(&self) -> bool {
+        !matches!(self.levels().next(), Some(Level::Exact(_)))
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Whether `text` can be published to: not empty, no wildcard, no NUL.
+pub fn is_topic(text: &str) -> bool {
+    !text.is_empty() && !text.contains(['+', '#', '\0'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_of_the_standard() {
+        // MQTT 5.0, 4.7.1.2 and 4.7.1.3 (non-normative comments)
+        let cases = [
+            ("sport/tennis/player1/#", "sport/tennis/player1", true),
+            ("sport/tennis/player1/#", "sport/tennis/player1/score/wimbledon", true),
+            ("sport/#", "sport", true),
+            ("#", "a/b/c", true),
+            ("sport/tennis/+", "sport/tennis/player1", true),
+            ("sport/tennis/+", "sport/tennis/player1/ranking", false),
+            ("sport/+", "sport", false),
+            ("sport/+", "sport/", true),
+            ("+/+", "/finance", true),
+            ("/+", "/finance", true),
+            ("+", "/finance", false),
+            ("#", "$SYS/uptime", false),
+            ("+/uptime", "$SYS/uptime", false),
+            ("$SYS/#", "$SYS/uptime", true),
+            ("ACCOUNTS", "Accounts", false),
+        ];
+        for (filter, topic, expected) in cases {
+            assert_eq!(Filter::new(filter).unwrap().matches(topic), expected, "{filter} {topic}");
+        }
+    }
+
+    #[test]
+    fn a_filter_covers_what_is_within_it() {
+        let covers = |ours: &str, theirs: &str| {
+            Filter::new(ours).unwrap().covers(&Filter::new(theirs).unwrap())
+        };
+        for (ours, theirs) in
+            [("#", "a/+/b"), ("a/#", "a/#"), ("a/#", "a"), ("a/+", "a/b"), ("+/b", "+/b")]
+        {
+            assert!(covers(ours, theirs), "{ours} {theirs}");
+        }
+        for (ours, theirs) in [
+            ("a/#", "#"),
+            ("a/+", "a/#"),
+            ("a/b", "a/+"),
+            ("#", "$SYS/#"),
+            ("+", "a/b"),
+            ("a", "+"),
+        ] {
+            assert!(!covers(ours, theirs), "{ours} {theirs}");
+        }
+    }
+
+    #[test]
+    fn filters_overlap_where_a_topic_is_in_both() {
+        let overlap = |one: &str, two: &str| {
+            let (one, two) = (Filter::new(one).unwrap(), Filter::new(two).unwrap());
+            assert_eq!(one.overlaps(&two), two.overlaps(&one), "{one:?} {two:?}");
+            one.overlaps(&two)
+        };
+        for (one, two) in [("a/+", "+/b"), ("#", "a"), ("a/#", "a"), ("a/#", "a/b/+"), ("a", "a")] {
+            assert!(overlap(one, two), "{one} {two}");
+        }
+        for (one, two) in [("a/+", "b/+"), ("a", "a/b"), ("#", "$SYS/a"), ("a/+", "a/b/c")] {
+            assert!(!overlap(one, two), "{one} {two}");
+        }
+    }
+
+    #[test]
+    fn what_the_standard_forbids_is_named() {
+        let error = |text: &str| Filter::new(text).unwrap_err();
+        assert_eq!(error(""), FilterError::Empty);
+        assert_eq!(error("sport/tennis#"), FilterError::Rest("sport/tennis#".into()));
+        assert_eq!(error("sport/#/ranking"), FilterError::Rest("sport/#/ranking".into()));
+        assert_eq!(error("sport+"), FilterError::One("sport+".into()));
+        assert_eq!(error("a\0"), FilterError::Nul("a\0".into()));
+        assert_eq!(error(&"a/".repeat(200)), FilterError::TooDeep);
+    }
+
+    #[test]
+    fn topics_have_no_wildcards() {
+        assert!(is_topic("a/b") && !is_topic("a/+") && !is_topic("#") && !is_topic(""));
+    }
+}
