@@ -56,6 +56,7 @@ struct Score {
     sender: String,
     /// How much of the recording was played.
     seconds: u64,
+    /// Of alarms, milliseconds.
     p50: f64,
     p99: f64,
     /// Bytes on the link over what it could carry, headers included.

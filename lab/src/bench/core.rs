@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::Args;
-use tidegate_core::capacity::LawName;
-use tidegate_core::class::{Classes, default_classes};
-use tidegate_core::io::{
+use tidegate_capacity::LawName;
+use tidegate_node::io::{
     Control, Destination, Input, Output, OutputId, PathId, PathState, UplinkId,
 };
 use tidegate_node::node::Node;

@@ -68,6 +68,7 @@ pub(super) struct Load {
     pub(super) name: String,
     /// Of each message, on a processor.
     pub(super) cost: Duration,
+    /// Messages a second.
     pub(super) rate: f64,
     pub(super) arrivals: Arrivals,
     pub(super) subscribers: usize,

@@ -87,6 +87,7 @@ impl Recording {
         last * self.0.len() as f64 / (self.0.len() - 1) as f64
     }
 
+    /// Records a second.
     pub(crate) fn rate(&self) -> f64 {
         self.0.len() as f64 / self.length()
     }

@@ -47,7 +47,9 @@ pub(crate) enum Packet {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Version {
+    /// MQTT 3.1.1.
     V311,
+    /// MQTT 5.
     #[default]
     V5,
 }

@@ -127,6 +127,7 @@ impl Drop for Pump {
     }
 }
 
+/// A packet's bytes.
 struct Buffer {
     length: usize,
     bytes: Box<[u8; PACKET_MAX]>,

@@ -9,6 +9,7 @@ use crate::net::NetError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     Tidegate,
+    /// The MQTT broker.
     Mosquitto,
     /// Another one, in Go.
     Mochi,

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 use clap::Parser;
-use tidegate_core::capacity::LawName;
-use tidegate_core::schedule::SchedulerName;
+use tidegate_capacity::LawName;
+use tidegate_schedule::SchedulerName;
 
 use super::adapt::{hls, yahoo};
 use super::catalogue::RIVALS;

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use tidegate_core::schedule::SchedulerName;
-use tidegate_core::units::Time;
+use tidegate_schedule::SchedulerName;
+use tidegate_types::units::Time;
 
 use super::catalogue;
 use super::command::Options;

@@ -19,6 +19,7 @@ impl Random {
         Random(random)
     }
 
+    /// In [0, 1).
     pub(crate) fn share(&mut self) -> f64 {
         self.0.rand_float()
     }

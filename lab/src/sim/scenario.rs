@@ -36,6 +36,7 @@ pub(super) struct NodeSpec {
     pub(super) scheduler: SchedulerName,
     /// Its law of capacity.
     pub(super) law: LawName,
+    /// A configured rate.
     pub(super) rate: Option<Speed>,
     /// What a record that it sends costs its only processor; nothing else costs anything.
     pub(super) cost: Span,

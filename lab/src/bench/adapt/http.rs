@@ -98,6 +98,7 @@ impl Message {
     }
 }
 
+/// So many bytes.
 async fn exactly(
     stream: &mut TcpStream,
     buffer: &mut BytesMut,

@@ -133,6 +133,7 @@ const SHAPES: [Shape; 3] = [
 struct Turn {
     /// Deliveries for a second of CPU.
     per_second: f64,
+    /// Milliseconds.
     p99: f64,
     /// Part of the deliveries that came.
     arrived: f64,

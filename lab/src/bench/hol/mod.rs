@@ -75,6 +75,7 @@ const BULK: Load = Load { name: "bulk", size: 20_000, per_second: 20, is_urgent:
 #[derive(Clone, Copy, Debug)]
 struct Load {
     name: &'static str,
+    /// Payload bytes.
     size: usize,
     per_second: u32,
     is_urgent: bool,

@@ -20,6 +20,7 @@ pub(super) struct Record {
 }
 
 impl Record {
+    /// Its bytes.
     pub(super) fn write(&self, to: &mut Vec<u8>) {
         let end = to.len() + self.size as usize;
         to.extend(self.size.to_le_bytes());

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Kind {
     /// Whether the kernel may use several paths.
     pub(crate) multipath: bool,
+    /// `bbr` or `cubic`.
     pub(crate) congestion: String,
     /// Bytes of the receiver's buffer; the system's own if left out.
     pub(crate) buffer: Option<usize>,

@@ -148,6 +148,7 @@ fn head_of(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
 }
 
+/// What `content-length` says.
 fn length_of(head: &[u8]) -> Option<usize> {
     let head = std::str::from_utf8(head).ok()?;
     let line = head.lines().find_map(|line| {

@@ -157,6 +157,7 @@ fn rows(
 /// What one measurement says.
 #[derive(Clone, Copy, Debug)]
 struct Run {
+    /// Records a second.
     rate: f64,
     /// Bytes that the disk wrote for each byte of payload.
     written: f64,

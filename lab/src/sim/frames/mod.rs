@@ -26,6 +26,7 @@ pub(super) fn step(traces: bool) -> anyhow::Result<Findings> {
     Ok(step::run(&tidegate::frames::load_ladder(None, false)?.ladder, traces))
 }
 
+/// Frames a second.
 const RATES: [usize; 2] = [5, 15];
 /// What the feed-forward controller must reach of the oracle's frames in time, and of its accuracy.
 const TARGETS: (f64, f64) = (0.93, 0.86);

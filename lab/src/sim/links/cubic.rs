@@ -8,6 +8,7 @@ use tidegate_types::units::Time;
 const C: f64 = 0.4;
 /// What a loss leaves of the window.
 const BETA: f64 = 0.7;
+/// RFC 6928.
 const START: f64 = 10.0;
 const LEAST: f64 = 2.0;
 

@@ -11,6 +11,7 @@ use super::scene::{LIGHT, PATHS, PATIENT, world};
 use super::table::{NONE, Table, Target};
 use crate::report::Findings;
 
+/// Media, in Mbit/s.
 const MEDIA: f64 = 16.0;
 /// What a gap may be beyond a probe time-out and a way, in ms.
 const ALLOWANCE: f64 = 50.0;

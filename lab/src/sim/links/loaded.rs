@@ -31,6 +31,7 @@ const FAST: f64 = 90.0;
 pub(super) struct Promise {
     pub(super) loss: [f64; 3],
     pub(super) goodput: f64,
+    /// Seconds to `FAST`.
     pub(super) start: Option<Target>,
     /// Longest time without a delivery, seconds.
     pub(super) stall: Option<Target>,

@@ -14,6 +14,7 @@ pub(super) enum Parcel {
         /// The end that it goes to.
         to: usize,
         path: usize,
+        /// Its bytes.
         packet: Vec<u8>,
     },
     /// A packet of a neighbour, by its number.

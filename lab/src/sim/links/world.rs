@@ -40,6 +40,7 @@ pub(super) struct Came {
     pub(super) at: Time,
     /// Since it was offered.
     pub(super) latency: Duration,
+    /// Its bytes.
     pub(super) size: usize,
     /// What the load called it.
     pub(super) kind: u8,
@@ -61,6 +62,7 @@ struct Owed {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     pub(super) stream: u64,
+    /// Its bytes.
     pub(super) size: usize,
     /// How long it may take.
     pub(super) bound: Duration,
@@ -74,6 +76,7 @@ pub(super) struct World {
     pub(super) now: Time,
     /// Records that came, in that order.
     pub(super) came: Vec<Came>,
+    /// Bytes of them.
     pub(super) bytes: u64,
     /// Those whose arrival the first end knows of: when, and how long that took.
     pub(super) known: Vec<(Time, Duration)>,

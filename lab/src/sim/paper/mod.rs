@@ -34,6 +34,7 @@ const SMALL: u64 = 65;
 pub(in crate::sim) struct Network {
     pub(in crate::sim) name: &'static str,
     megabits: f64,
+    /// One way, milliseconds.
     delay: u64,
 }
 
@@ -58,6 +59,7 @@ pub(in crate::sim) enum Limit {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::sim) struct Case {
     pub(in crate::sim) network: Network,
+    /// Records/s of `lt`.
     pub(in crate::sim) bulk: f64,
     pub(in crate::sim) limit: Limit,
     /// What comes from then on counts, seconds.
@@ -198,6 +200,7 @@ impl Case {
 /// What a class got.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::sim) struct ClassMeasured {
+    /// Records/s that came.
     pub(in crate::sim) records: f64,
     /// Seconds from arrival at the node to the far end, of those that came.
     pub(in crate::sim) mean: f64,

@@ -21,6 +21,7 @@ use crate::sim::parallel;
 /// In the order of the tables.
 const SCHEDULERS: [SchedulerName; 4] = SchedulerName::ALL;
 const CLASSES: [&str; 3] = ["ls", "nm", "lt"];
+/// Records/s of `lt`.
 const BULK: [f64; 5] = [1000.0, 2000.0, 3000.0, 4000.0, 5000.0];
 /// Of Tables IV and V.
 const MOST: f64 = 5000.0;
@@ -43,6 +44,7 @@ const SCHEMES: [(&str, Option<SchedulerName>); 3] = [
 struct Mode {
     name: &'static str,
     what: &'static str,
+    /// As [`NETWORKS`].
     limits: [Limit; 3],
     warm_up: u64,
 }
@@ -81,6 +83,7 @@ impl Cell {
         (mean, (square / (count - 1.0).max(1.0)).sqrt())
     }
 
+    /// Seconds.
     fn latency(&self, class: usize) -> (f64, f64) {
         self.stat(|run| run.classes[class].mean)
     }

@@ -42,6 +42,7 @@ impl Estimate {
         self.0.iter_mut().for_each(|average| average.sample(seconds, bytes * 8.0 / seconds));
     }
 
+    /// Bits a second.
     pub(super) fn bits(&self) -> f64 {
         match self.0[0].weight > 0.0 {
             true => self.0[0].value().min(self.0[1].value()),

@@ -161,6 +161,7 @@ pub(crate) fn run(data: &Path, options: &Options) -> anyhow::Result<Findings> {
 struct Row {
     name: String,
     lowest: Watched,
+    /// As `Chooser::ALL`.
     watched: Vec<Watched>,
     /// Seconds that nobody can avoid who begins when the player does.
     bound: f64,

@@ -46,6 +46,7 @@ pub(super) struct Network {
 }
 
 impl Network {
+    /// One way, seconds.
     pub(super) fn delay(&self) -> f64 {
         self.delay_ms as f64 / 1e3
     }

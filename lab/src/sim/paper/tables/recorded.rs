@@ -10,6 +10,7 @@ use crate::sim::traces::{self, DELAY, QUEUE, Trace};
 
 const UPLINKS: [&str; 3] =
     ["ATT-LTE-driving.up", "TMobile-UMTS-driving.up", "Verizon-LTE-short.up"];
+/// Records/s of `lt`.
 const BULK: [f64; 3] = [1000.0, 3000.0, 5000.0];
 /// What comes with the most `lt`, over the mean of the link.
 const DEMAND: f64 = 2.0;

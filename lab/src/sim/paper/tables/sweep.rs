@@ -3,7 +3,7 @@
 
 use super::{BULK, Case, Cell, Limit, NETWORKS, SCHEDULERS, SMALL, by_case, run, spread};
 use crate::report::{Figure, figure};
-use tidegate_core::schedule::SchedulerName;
+use tidegate_schedule::SchedulerName;
 
 /// What comes over what the link carries.
 const DEMANDS: [f64; 5] = [0.5, 1.0, 1.5, 2.0, 3.0];
