@@ -135,11 +135,6 @@ pub(crate) fn obstacle(name: &str) -> Option<String> {
     needs.into_iter().find_map(|need| need.missing(Path::new("")))
 }
 
-/// The same with the folder of data.
-pub(crate) fn obstacle_with(name: &str, data: &Path) -> Option<String> {
-    needs(name).into_iter().find_map(|need| need.missing(data))
-}
-
 /// Every command with its sentence, in the order of `--help`.
 fn commands() -> Vec<(String, String)> {
     let mut all = Vec::new();
@@ -248,7 +243,7 @@ mod tests {
 
     #[test]
     fn data_that_is_not_there_is_named() {
-        let told = obstacle_with("sim lte-traces", Path::new("no/such"));
+        let told = needs("sim lte-traces")[0].missing(Path::new("no/such"));
         assert_eq!(told.as_deref(), Some("needs no/such/net/mahimahi, not found (--data)"));
         assert_eq!((obstacle("sim lte-traces"), obstacle("bench core")), (None, None));
     }

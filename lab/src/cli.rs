@@ -205,7 +205,8 @@ impl Command {
             }
             Command::Verify(options) => {
                 let folder = archive.folder.clone();
-                tokio::task::spawn_blocking(move || verify::run(&options, &folder)).await??
+                let work = move || verify::run(&options, &folder);
+                return tokio::task::spawn_blocking(work).await?;
             }
             Command::List { data } => {
                 print(&catalogue::list(archive, &data)?);

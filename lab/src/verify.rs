@@ -13,6 +13,7 @@ use serde::Deserialize;
 use crate::net::scratch::Scratch;
 use crate::progress::Progress;
 use crate::report::{Archive, Figure, Findings, Kept, Target, figure};
+use crate::say;
 
 const FILE: &str = include_str!("../verify.toml");
 
@@ -87,8 +88,9 @@ enum Outcome {
     Nothing(String),
 }
 
-/// Runs them, one after the other; results of each are kept in the archive as if it had been run by itself.
-pub(crate) fn run(options: &Options, results: &Path) -> anyhow::Result<Findings> {
+/// Runs them, one after the other; results of each are kept in the archive as if it had been run by itself. `None` where
+/// they were only listed.
+pub(crate) fn run(options: &Options, results: &Path) -> anyhow::Result<Option<Findings>> {
     let entries = read()?;
     let is_wanted = |entry: &&Entry| {
         let words = entry.words(options.short);
@@ -97,8 +99,8 @@ pub(crate) fn run(options: &Options, results: &Path) -> anyhow::Result<Findings>
     let entries: Vec<&Entry> = entries.iter().filter(is_wanted).collect();
     ensure!(!entries.is_empty(), "no command of `lab verify` contains {:?}", options.only);
     if options.list {
-        let lines = entries.iter().map(|entry| format!("lab {}", entry.words(options.short)));
-        return Ok(lines.collect::<Vec<_>>().into());
+        entries.iter().for_each(|entry| say(&format!("lab {}", entry.words(options.short))));
+        return Ok(None);
     }
     let progress = Progress::new("verify", entries.len());
     let mut table = Table::default();
@@ -114,7 +116,7 @@ pub(crate) fn run(options: &Options, results: &Path) -> anyhow::Result<Findings>
             table.found.broken.extend(kept.summary.broken.iter().map(told));
         }
     }
-    Ok(table.end())
+    Ok(Some(table.end()))
 }
 
 fn read() -> anyhow::Result<Vec<Entry>> {

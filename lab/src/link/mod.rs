@@ -102,9 +102,19 @@ pub enum Cause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<T> {
     /// It is there.
-    Arrived { at: Time, item: T },
+    Arrived {
+        /// Since when.
+        at: Time,
+        /// The packet.
+        item: T,
+    },
     /// It will never be.
-    Lost { cause: Cause, item: T },
+    Lost {
+        /// Why.
+        cause: Cause,
+        /// The packet.
+        item: T,
+    },
 }
 
 /// What has happened so far. `offered` is `arrived`, lost and what is under way.

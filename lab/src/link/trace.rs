@@ -16,6 +16,7 @@ pub enum TraceError {
         line: usize,
         /// What it should be.
         expected: &'static str,
+        /// What it is.
         text: String,
     },
     /// All numbers, but no recording.

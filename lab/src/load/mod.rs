@@ -26,16 +26,15 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::link::{ReceiveRecords, SendRecords};
-pub(crate) use arrivals::{Arrivals, Recording, Share};
+pub(crate) use arrivals::{Arrivals, Share};
 pub(crate) use book::{Account, Book};
-pub(crate) use consume::{Arrival, Consume, Delivery, Source};
+pub(crate) use consume::{Arrival, Consume, Source};
 pub(crate) use forward::Forward;
 pub(crate) use insist::Insist;
 pub(crate) use nats::Ask;
 pub(crate) use publish::{
     Acked, DUE_PROPERTY, Payload, Publish, SEQ_PROPERTY, STREAM_PROPERTY, Stream,
 };
-pub(crate) use sequence::{Coming, Sequence};
 pub(crate) use tally::Tally;
 
 /// The hidden command of the lab's program that does a job.

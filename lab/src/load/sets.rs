@@ -135,7 +135,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::Recording;
+    use crate::load::arrivals::Recording;
 
     #[test]
     fn a_generated_set_has_the_sizes_of_the_real_one() {

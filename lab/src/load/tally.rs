@@ -109,11 +109,6 @@ impl Tally {
         Duration::from_nanos(self.latencies.value_at_quantile(part))
     }
 
-    /// Mean latency; zero where nothing came.
-    pub(crate) fn mean(&self) -> Duration {
-        Duration::from_nanos(self.latencies.mean() as u64)
-    }
-
     /// The slowest records, slowest first: latency, and when they were due in nanoseconds since 1970.
     pub(crate) fn slowest(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         self.slowest.iter().map(|(latency, due_ns)| (Duration::from_nanos(*latency), *due_ns))

@@ -125,15 +125,6 @@ impl Link {
         run("tc", &[&place[..], &bucket].concat()).map(drop)
     }
 
-    /// Bytes and packets that a side has sent over the link, headers included.
-    pub(crate) fn sent(&self, side: Side) -> Result<(u64, u64), NetError> {
-        let text = self.host(side).ip(&["-s", "link", "show", "dev", CARD])?;
-        let numbers = text.lines().skip_while(|line| !line.trim().starts_with("TX:")).nth(1);
-        let mut numbers = numbers.unwrap_or_default().split_whitespace();
-        let mut next = || numbers.next().and_then(|word| word.parse().ok()).unwrap_or(0);
-        Ok((next(), next()))
-    }
-
     /// Cuts the link, or joins it again.
     pub(crate) fn set_up(&self, is_up: bool) -> Result<(), NetError> {
         let state = if is_up { "up" } else { "down" };

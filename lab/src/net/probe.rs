@@ -13,8 +13,6 @@ use super::urgent::urgent;
 
 /// Bytes of IP and UDP headers that the link carries as well.
 pub(crate) const HEADERS: usize = 28;
-/// Bytes of the number and the two times.
-pub(crate) const PAYLOAD_MIN: usize = 24;
 /// For sockets that receive: what comes while the receiver waits for a processor.
 const RECEIVE_BUFFER: usize = 8 << 20;
 /// How often a thread that waits looks whether it should stop.
@@ -26,7 +24,7 @@ pub(crate) struct Stream {
     /// Of the sending host.
     pub(crate) socket: UdpSocket,
     pub(crate) to: SocketAddr,
-    /// Bytes of each datagram without headers; at least [`PAYLOAD_MIN`].
+    /// Bytes of each datagram without headers; at least 24, its number and two times.
     pub(crate) payload: usize,
     /// From one to the next.
     pub(crate) interval: Duration,

@@ -56,6 +56,7 @@ pub enum ChangeSpec {
     Delay(Span),
     /// The link's jitter and propagation.
     Jitter {
+        /// Propagation.
         delay: Span,
         /// Up to so much more.
         jitter: Span,

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 pub(crate) use consumer::{Consumer, Subscription};
-pub(crate) use publisher::{Confirm, Confirms, Publisher, publisher};
+pub(crate) use publisher::{Confirms, Publisher, publisher};
 
 /// Frame types (AMQP 0-9-1, 2.3.5).
 const METHOD: u8 = 1;
