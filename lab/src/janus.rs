@@ -9,17 +9,15 @@ use anyhow::ensure;
 use clap::Args;
 use tidegate_schedule::SchedulerName;
 
+use crate::bench::median;
 use crate::play;
 use crate::progress::Progress;
 use crate::query::Judged;
-use crate::report::{Findings, figure};
+use crate::report::{Figure, Findings, figure};
 use crate::sim::{self, Span};
 use crate::world::{self, Delivered, Records, Violated, World};
 
-/// The world.
 const FILE: &str = include_str!("../worlds/janus-4g.toml");
-/// What stands in its node for the scheduler.
-const SCHEDULER: &str = "scheduler = \"tidegate\"";
 /// In the order of the table: the paper's baseline first, ours last.
 const SCHEDULERS: [SchedulerName; 4] = SchedulerName::ALL;
 /// What the paper calls its schemes, and the means of `ls`, `nm` and `lt` in its Table IV, in seconds.
@@ -40,16 +38,16 @@ const TARGET: (f64, f64) = (100.0, 0.95);
 
 /// What to run with real processes.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// How long the load is on; 30 s if left out
     #[arg(long)]
-    pub seconds: Option<u64>,
+    pub(crate) seconds: Option<u64>,
     /// Runs of each scheduler, in turn: the table has medians and the spread
     #[arg(long, default_value_t = 1)]
-    pub runs: usize,
+    pub(crate) runs: usize,
     /// Only this scheduler (may be given again): native, janus-paper, janus, tidegate
     #[arg(long)]
-    pub only: Vec<SchedulerName>,
+    pub(crate) only: Vec<SchedulerName>,
 }
 
 /// What a node showed.
@@ -64,17 +62,13 @@ struct Showed {
 /// The world with a scheduler, for so many seconds; without them, the file's own.
 fn world(scheduler: SchedulerName, seconds: Option<u64>) -> anyhow::Result<World> {
     ensure!(seconds != Some(0), "it takes at least a second");
-    let own = format!("scheduler = \"{}\"", scheduler.name());
-    let mut world = World::parse(&FILE.replacen(SCHEDULER, &own, 1))?;
+    let mut world = World::varied(FILE, &[("scheduler", scheduler.name())])?;
     world.length = seconds.map(Span::seconds).or(world.length);
     Ok(world)
 }
 
 /// `lab sim janus-4g`: lines to print, and broken promises.
-///
-/// # Errors
-/// None that this world can have.
-pub fn virtually(seed: u64, runs: u64) -> anyhow::Result<Findings> {
+pub(crate) fn virtually(seed: u64, runs: u64) -> anyhow::Result<Findings> {
     let mut rows = Vec::new();
     let mut broken = Vec::new();
     for scheduler in SCHEDULERS {
@@ -88,15 +82,12 @@ pub fn virtually(seed: u64, runs: u64) -> anyhow::Result<Findings> {
             broken.extend(played.broken.into_iter().chain(wrong).map(named));
         }
     }
-    let lines = report(&world(SchedulerName::Tidegate, None)?, &rows);
-    Ok(Findings { lines, broken, ..Findings::default() })
+    let found = report(&world(SchedulerName::Tidegate, None)?, &rows);
+    Ok(Findings { broken, ..found })
 }
 
 /// `lab bench janus-4g`: real nodes in turn, each with a broker of its own.
-///
-/// # Errors
-/// It cannot be brought up.
-pub async fn really(options: &Options, say: fn(&str)) -> anyhow::Result<Findings> {
+pub(crate) async fn really(options: &Options, say: fn(&str)) -> anyhow::Result<Findings> {
     let Options { seconds, runs, ref only } = *options;
     let is_wanted = |one: &SchedulerName| only.is_empty() || only.contains(one);
     let wanted: Vec<SchedulerName> = SCHEDULERS.into_iter().filter(is_wanted).collect();
@@ -117,8 +108,8 @@ pub async fn really(options: &Options, say: fn(&str)) -> anyhow::Result<Findings
     }
     drop(progress);
     rows.sort_by_key(|row| SCHEDULERS.iter().position(|one| *one == row.scheduler));
-    let lines = report(&world(SchedulerName::Tidegate, seconds)?, &rows);
-    Ok(Findings { lines, broken, ..Findings::default() })
+    let found = report(&world(SchedulerName::Tidegate, seconds)?, &rows);
+    Ok(Findings { broken, ..found })
 }
 
 /// What a class showed in a run.
@@ -172,7 +163,7 @@ impl Row {
     /// The median of each number; answers of all runs together.
     fn median(rows: &[Row]) -> Option<Row> {
         let first = rows.first()?;
-        let of = |value: &dyn Fn(&Row) -> f64| middle(rows.iter().map(value).collect());
+        let of = |value: &dyn Fn(&Row) -> f64| median(rows.iter().map(value).collect());
         let class = |place: usize| {
             let own = |value: fn(&Class) -> f64| of(&|row| value(&row.classes[place]));
             let late: Option<Vec<u64>> = rows.iter().map(|row| row.classes[place].late).collect();
@@ -204,7 +195,7 @@ impl Row {
         line + &format!("{:>9.0}{:>7.3}{:>6.0}", self.throughput, self.share, self.bytes)
     }
 
-    fn figures(&self) -> Vec<String> {
+    fn figures(&self) -> Vec<Figure> {
         let own = self.scheduler.name().replace('-', "_");
         let name = |what: &str| format!("janus_4g_{own}_{what}");
         let mut figures = Vec::new();
@@ -225,11 +216,6 @@ impl Row {
     }
 }
 
-fn middle(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 /// Mean and standard deviation of each number over the runs.
 fn spread(rows: &[Row]) -> String {
     let of = |value: &dyn Fn(&Row) -> f64, digits: usize| {
@@ -248,7 +234,7 @@ fn spread(rows: &[Row]) -> String {
 
 /// The table, the paper's numbers beside it, whether the targets are kept, and the figures. `all`: the runs,
 /// scheduler by scheduler.
-fn report(world: &World, all: &[Row]) -> Vec<String> {
+fn report(world: &World, all: &[Row]) -> Findings {
     let groups: Vec<&[Row]> = all.chunk_by(|a, b| a.scheduler == b.scheduler).collect();
     let rows: Vec<Row> = groups.iter().filter_map(|group| Row::median(group)).collect();
     let runs = groups.first().map_or(0, |group| group.len());
@@ -289,8 +275,8 @@ fn report(world: &World, all: &[Row]) -> Vec<String> {
         lines.extend(CLASSES.into_iter().zip(&row.classes).map(line));
     }
     lines.extend(verdict(&rows, delay));
-    lines.extend(rows.iter().flat_map(Row::figures));
-    lines
+    let figures: Vec<Figure> = rows.iter().flat_map(Row::figures).collect();
+    (lines, figures).into()
 }
 
 /// Whether ours keeps the targets, one line each.
@@ -351,7 +337,7 @@ mod tests {
         let native = Row { scheduler: SchedulerName::Native, throughput: 9e9, ..row.clone() };
         let text = verdict(&[late.clone(), native], 50.0).join("\n");
         assert_eq!(text.matches("MISSES").count(), 3, "{text}");
-        let text = report(&world, &[row.clone(), row, late]).join("\n");
+        let text = report(&world, &[row.clone(), row, late]).printed().join("\n");
         assert!(text.contains("median of 3 runs") && text.contains("ls: 6 of 6 windows"), "{text}");
         assert!(text.contains("FIGURE janus_4g_tidegate_ls_late 7 records"), "{text}");
     }

@@ -1,17 +1,26 @@
 //! Evaluates Tidegate: load, links in network namespaces, rivals on the same wires.
 
-pub mod bench;
+mod bench;
+mod catalogue;
 pub mod cli;
-pub mod demo;
-pub mod janus;
+mod compare;
+mod demo;
+mod janus;
 pub mod link;
-pub mod load;
-pub mod net;
-pub mod play;
-pub mod progress;
+mod load;
+mod net;
+mod play;
+mod progress;
 pub mod query;
-pub mod recorded;
+mod recorded;
 pub mod report;
-pub mod rig;
+mod rig;
 pub mod sim;
+mod verify;
 pub mod world;
+
+/// Says a line to people.
+#[expect(clippy::print_stdout, reason = "a command for people")]
+fn say(line: &str) {
+    println!("{line}");
+}

@@ -2,11 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use tidegate_lab::cli::Cli;
-
 fn main() -> ExitCode {
-    match Cli::parse().run() {
+    match tidegate_lab::cli::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("lab: {error:#}");

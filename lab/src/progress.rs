@@ -14,7 +14,7 @@ const WIDTH: usize = 24;
 
 /// A bar while it lives. It goes to the error stream: what is printed is for other programs too.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     state: Arc<Mutex<State>>,
     stop: mpsc::Sender<()>,
     painter: Option<JoinHandle<()>>,
@@ -35,7 +35,7 @@ struct State {
 
 impl Progress {
     /// Of something with so many steps; 0 where nobody knows how many there are.
-    pub fn new(name: &str, steps: usize) -> Progress {
+    pub(crate) fn new(name: &str, steps: usize) -> Progress {
         let now = Instant::now();
         let state = Arc::new(Mutex::new(State {
             name: name.into(),
@@ -61,7 +61,7 @@ impl Progress {
     }
 
     /// The next step begins, which should take so long, if that is known.
-    pub fn step(&self, what: &str, expected: Option<Duration>) {
+    pub(crate) fn step(&self, what: &str, expected: Option<Duration>) {
         let mut state = lock(&self.state);
         state.done += 1.0;
         (state.step, state.expected) = (what.into(), expected);

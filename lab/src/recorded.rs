@@ -9,67 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::play;
 use crate::progress::Progress;
-use crate::report::{Findings, figure};
+use crate::report::{Figure, Findings, figure};
 use crate::sim::{self, Span};
 use crate::world::World;
 
 /// The world: as `lab sim lte-traces` has it, with a real node and a real broker.
-const WORLD: &str = r#"
-name = "lte-traces"
-length = "120s"
-drain = "20s"
-hosts = ["edge", "cloud"]
-[[link]]
-name = "lte"
-ends = ["edge", "cloud"]
-uplink = { trace = "TRACE", delay = "30ms", queue = "4MB" }
-downlink = { rate = "100mbit", delay = "30ms" }
-[[process]]
-name = "broker"
-host = "cloud"
-broker = "rabbitmq"
-[[process]]
-name = "gate"
-host = "edge"
-tidegate = '''
-[node]
-name = "gate"
-scheduler = "SCHEDULER"
-[limits]
-memory = "512MiB"
-[[input]]
-mqtt = { listen = "{edge}:1883" }
-[[stream]]
-topics = ["site/alarm"]
-latency = "50ms"
-[[stream]]
-topics = ["site/bulk"]
-latency = "1s"
-memory = "400MiB"
-[[output]]
-name = "cloud"
-rate = "auto"
-law = "LAW"
-unconfirmed_max = 4096
-amqp = { url = "amqp://{cloud}:5672", exchange = "amq.topic", user = "tidegate", password_env = "BROKER_PASSWORD" }
-'''
-[[source]]
-name = "alarm"
-from = "edge"
-to = "gate"
-at = "broker"
-topic = "site/alarm"
-per-second = 20
-size = "200B"
-[[source]]
-name = "bulk"
-from = "edge"
-to = "gate"
-at = "broker"
-topic = "site/bulk"
-per-second = 1
-size = "5KB"
-"#;
+const WORLD: &str = include_str!("../worlds/lte-traces.toml");
 /// Bulk over the mean of the link.
 const DEMAND: f64 = 2.2;
 /// Who takes part: the name, the node's scheduler, its law.
@@ -80,24 +25,23 @@ const SENDERS: [(&str, &str, &str); 3] =
 const DRAIN: Duration = Duration::from_secs(20);
 const UP: Duration = Duration::from_secs(15);
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Folder of the recordings, above net/mahimahi
     #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// How much of each recording is played
     #[arg(long, default_value_t = 120)]
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// Only recordings whose name contains this
     #[arg(long, default_value = "")]
-    pub only: String,
+    pub(crate) only: String,
     /// Only this sender (may be given again): native, bbr, tide
     #[arg(long, value_parser = sender)]
-    pub sender: Vec<&'static str>,
+    pub(crate) sender: Vec<&'static str>,
     /// Adds the scores to this file, and shows all that are in it: so the whole can be run in parts
     #[arg(long, value_name = "FILE")]
-    pub scores: Option<PathBuf>,
+    pub(crate) scores: Option<PathBuf>,
 }
 
 fn sender(name: &str) -> Result<&'static str, String> {
@@ -146,7 +90,7 @@ impl Scores {
         std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))
     }
 
-    fn lines(&self) -> Vec<String> {
+    fn findings(&self) -> Findings {
         let mut lines = vec![format!(
             "{:<28} {:>5} {:<8} {:>10} {:>10} {:>7} {:>8}",
             "recording", "s", "sender", "p50 ms", "p99 ms", "share", "of bbr"
@@ -154,8 +98,8 @@ impl Scores {
         for one in self.0.chunk_by(|a, b| a.recording == b.recording) {
             lines.extend(rows(one));
         }
-        lines.extend(self.0.iter().flat_map(named));
-        lines
+        let figures: Vec<Figure> = self.0.iter().flat_map(named).collect();
+        (lines, figures).into()
     }
 }
 
@@ -165,9 +109,8 @@ fn world(
     mean: f64,
     length: Duration,
 ) -> anyhow::Result<World> {
-    let text = WORLD.replacen("TRACE", &file.display().to_string(), 1);
-    let text = text.replacen("SCHEDULER", scheduler, 1).replacen("LAW", law, 1);
-    let mut world = World::parse(&text)?;
+    let mut world = World::varied(WORLD, &[("scheduler", scheduler), ("law", law)])?;
+    world.link[0].uplink.trace = Some(file.display().to_string());
     world.length = Some(Span(length));
     let bulk = &mut world.source[1];
     bulk.per_second = DEMAND * mean / bulk.size.range().0.0 as f64;
@@ -178,7 +121,7 @@ fn world(
 ///
 /// # Errors
 /// A file that is no recording, or a world that cannot be brought up.
-pub async fn run(options: &Options, say: fn(&str)) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: &Options, say: fn(&str)) -> anyhow::Result<Findings> {
     let Some(mut links) = sim::recorded_links(&options.data)? else {
         return Ok(vec![sim::no_recorded_links(&options.data)].into());
     };
@@ -222,7 +165,7 @@ pub async fn run(options: &Options, say: fn(&str)) -> anyhow::Result<Findings> {
         }
     }
     drop(progress);
-    Ok(scores.lines().into())
+    Ok(scores.findings())
 }
 
 /// A row for each sender on one recording, and how tide stands to BBR.
@@ -250,7 +193,7 @@ fn rows(scores: &[Score]) -> Vec<String> {
     lines
 }
 
-fn named(score: &Score) -> [String; 3] {
+fn named(score: &Score) -> [Figure; 3] {
     let plain = score.recording.to_lowercase().replace(['-', '.'], "_");
     let name = |what: &str| format!("lte_real_{plain}_{}_{what}", score.sender);
     [
@@ -299,7 +242,7 @@ mod tests {
         }
         let scores = Scores::read(Some(&file)).unwrap();
         assert_eq!(scores.0.len(), 3, "{scores:?}");
-        let text = scores.lines().join("\n");
+        let text = scores.findings().printed().join("\n");
         assert!(text.contains("0.950") && text.contains("tide keeps 0.9"), "{text}");
         assert_eq!(text.matches("FIGURE").count(), 9);
         assert_eq!(text.matches("keeps").count(), 1, "the other recording has no BBR yet");

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::Args;
 use tokio::time::{Instant, timeout};
 
 use crate::link::{Change, Options as LinkOptions, Profile, Service};
@@ -25,6 +26,7 @@ use crate::report::{Axis, Curve, Findings, Mark, Plot, figure};
 use crate::rig::brokers::{self, lab};
 use crate::rig::versions::Program;
 use crate::rig::{self, CONNECT};
+use crate::sim::Amount;
 
 /// The link, each way.
 const BITS_PER_SECOND: u64 = 40_000_000;
@@ -42,7 +44,6 @@ const OLD_PER_SECOND: u32 = 4_000;
 const LIVE: (usize, f64) = (200, 20.0);
 /// Live bulk: 160 % of the link.
 const BULK: (usize, f64) = (16_000, 500.0);
-/// Bounds on residence.
 const STREAMS: &str = "[[stream]]\ntopics = [\"live\"]\nlatency = \"50ms\"\n\
                        [[stream]]\ntopics = [\"#\"]\nlatency = \"5s\"\n";
 /// How long answers and records may take that are due at the end of the load.
@@ -50,20 +51,21 @@ const LATE: Duration = Duration::from_secs(5);
 /// Time for all of the backlog over the fast link, by the gibibyte.
 const DRAIN: Duration = Duration::from_secs(120);
 
-/// What to run.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Bytes of payload in the log.
-    pub bytes: u64,
-    /// For how long live records are measured, in seconds.
-    pub seconds: u32,
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Options {
+    /// Payload in the log
+    #[arg(long, default_value = "1GiB")]
+    pub(crate) size: Amount,
+    /// For how long live records are measured, in seconds
+    #[arg(long, default_value_t = 30)]
+    pub(crate) seconds: u32,
 }
 
 /// Runs it and returns what was found; an acknowledged record that does not arrive breaks the run.
 ///
 /// # Errors
 /// Links cannot be emulated here, or a program is missing or does not work.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     let progress = Progress::new("backlog", 3);
     let expected = Some(Duration::from_secs(u64::from(options.seconds) + 20));
@@ -117,7 +119,7 @@ impl Ground {
         let log = format!(
             "{STREAMS}[log]\ndirectory = \"{}\"\nbound = \"{}MiB\"\n",
             self.scratch.path().join("log").display(),
-            1024 + 2 * (options.bytes >> 20)
+            1024 + 2 * (options.size.0 >> 20)
         );
         rig::start_tidegate(&self.link, &self.scratch, "tidegate", &log)
     }
@@ -187,7 +189,7 @@ async fn after_a_kill(options: Options) -> anyhow::Result<Outcome> {
 
     ground.change(Change::Service(Service::Rate(Profile::constant(FAST))))?;
     let accepted = book.account("").accepted;
-    let patience = DRAIN * (1 + (options.bytes >> 30) as u32);
+    let patience = DRAIN * (1 + (options.size.0 >> 30) as u32);
     book.keep(&mut ground.consumer, Instant::now() + patience, accepted).await?;
     let [_, memory] = usage::resident_kib(id)?;
     let (lost, duplicates) = (book.account("").lost, book.duplicates());
@@ -207,14 +209,14 @@ async fn fill(ground: &Ground, options: Options, book: &mut Book) -> anyhow::Res
             name: format!("old.{place}"),
             size: OLD_SIZE,
             per_second: OLD_PER_SECOND / FILLERS as u32,
-            records: options.bytes / OLD_SIZE as u64 / FILLERS,
+            records: options.size.0 / OLD_SIZE as u64 / FILLERS,
         };
         let mut command = lab(&ground.link, Side::Edge)?;
         Job::Insist(insist).add_to(&mut command);
         fillers.push(Process::start("filler", command)?);
     }
     // A disk of 10 MB/s is slow.
-    let patience = CONNECT + Duration::from_secs(options.bytes / 10_000_000);
+    let patience = CONNECT + Duration::from_secs(options.size.0 / 10_000_000);
     for mut filler in fillers {
         let line = timeout(patience, filler.line()).await.context("the log fills too slowly")?;
         let line = line.with_context(|| format!("a filler ended:\n{}", filler.last_lines()))?;
@@ -230,7 +232,7 @@ fn findings(options: Options, [alone, busy]: [Tally; 2], late: &Outcome) -> Find
     let mut lines =
         vec![format!("{:<8}{:>10}{:>12}{:>12}{:>12}", "live", "arrived", "p50", "p99", "slowest")];
     let mut figures = vec![
-        figure("backlog_bytes", options.bytes as f64, "B"),
+        figure("backlog_bytes", options.size.0 as f64, "B"),
         figure("backlog_ready", ms(late.ready), "ms"),
         figure("backlog_first_live", ms(late.first), "ms"),
         figure("backlog_read_until_ready", late.read as f64 / f64::from(1 << 20), "MiB"),
@@ -252,7 +254,6 @@ fn findings(options: Options, [alone, busy]: [Tally; 2], late: &Outcome) -> Find
     figures.push(figure("backlog_accepted", late.accepted as f64, "records"));
     figures.push(figure("backlog_duplicates", late.duplicates as f64, "records"));
     figures.push(figure("backlog_lost_accepted", late.lost as f64, "records"));
-    lines.append(&mut figures);
     let curves = all.map(|(name, tally)| Curve::new(name, Mark::Line, tally.distribution()));
     let plot = Plot {
         title: "Live records: alone, beside live bulk, beside the backlog".into(),
@@ -265,5 +266,6 @@ fn findings(options: Options, [alone, busy]: [Tally; 2], late: &Outcome) -> Find
         .into_iter()
         .collect();
     let versions = Program::all_with_versions(&[Program::Tidegate, Program::RabbitMq]);
-    Findings { lines, plots: vec![plot], versions: versions.into_iter().collect(), broken }
+    let versions = versions.into_iter().collect();
+    Findings { lines, figures, plots: vec![plot], versions, broken }
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use clap::Args;
 use tidegate_capacity::LawName;
 use tidegate_node::io::{
     Control, Destination, Input, Output, OutputId, PathId, PathState, UplinkId,
@@ -17,10 +18,10 @@ use tidegate_types::class::{Classes, default_classes};
 use tidegate_types::record::{DeliveryId, Offered, Properties, SourceId, Token};
 use tidegate_types::units::{Size, Time};
 
-use super::figure;
 use crate::net::NetError;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
+use crate::report::{Findings, figure};
 
 /// Connections, each with a queue of its own.
 const SOURCES: u32 = 10_000;
@@ -32,12 +33,17 @@ const STANDING: usize = 10_000;
 /// Records that are sent and unconfirmed at any time.
 const UNCONFIRMED: usize = 1_024;
 
-/// Runs it for each batch size and returns the lines to print: the median, the least and the most of
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// Records in one input (may be given again)
+    #[arg(long, default_values_t = [1, 64])]
+    pub(crate) batch: Vec<usize>,
+}
+
+/// Runs it for each batch size and returns figures: the median, the least and the most of
 /// several runs, in turn.
-///
-/// # Errors
-/// Processors cannot be kept awake.
-pub fn run(batches: &[usize]) -> Result<Vec<String>, NetError> {
+pub(crate) fn run(options: &Options) -> Result<Findings, NetError> {
+    let batches = &options.batch;
     let _awake = Spinners::start()?;
     let progress = Progress::new("core", RUNS * batches.len());
     let mut runs = vec![Vec::new(); batches.len()];
@@ -47,15 +53,15 @@ pub fn run(batches: &[usize]) -> Result<Vec<String>, NetError> {
             runs.push(Bench::new().run(*batch));
         }
     }
-    let mut lines = Vec::new();
+    let mut figures = Vec::new();
     for (batch, mut runs) in batches.iter().zip(runs) {
         runs.sort_by(f64::total_cmp);
-        lines.push(figure(&format!("core_batch_{batch}"), runs[RUNS / 2].round(), "ns"));
-        lines.push(figure(&format!("core_batch_{batch}_least"), runs[0].round(), "ns"));
-        lines.push(figure(&format!("core_batch_{batch}_most"), runs[RUNS - 1].round(), "ns"));
+        figures.push(figure(&format!("core_batch_{batch}"), runs[RUNS / 2].round(), "ns"));
+        figures.push(figure(&format!("core_batch_{batch}_least"), runs[0].round(), "ns"));
+        figures.push(figure(&format!("core_batch_{batch}_most"), runs[RUNS - 1].round(), "ns"));
     }
-    lines.push(figure("core_queues", SOURCES.into(), "queues"));
-    Ok(lines)
+    figures.push(figure("core_queues", SOURCES.into(), "queues"));
+    Ok((Vec::new(), figures).into())
 }
 
 /// Time that this thread spent on a processor, so that neighbours on the machine count little; where the

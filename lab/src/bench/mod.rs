@@ -1,39 +1,34 @@
 //! Benchmarks on real sockets: contestants on the same wires, in the same run.
 
-pub mod adapt;
-pub mod backlog;
-pub mod broker;
-pub mod contestants;
-pub mod core;
-pub mod fleet;
-pub mod frames;
-pub mod hol;
-pub mod hostile;
-pub mod ingest;
-pub mod kill9;
-pub mod link;
-pub mod load;
-pub mod model;
-pub mod moves;
-pub mod orchestrator;
-pub mod overhead;
-pub mod placelive;
-pub mod powercut;
-pub mod rungs;
-pub mod sensitivity;
-pub mod sidecar;
+pub(crate) mod adapt;
+pub(crate) mod backlog;
+pub(crate) mod broker;
+pub(crate) mod contestants;
+pub(crate) mod core;
+pub(crate) mod fleet;
+pub(crate) mod frames;
+pub(crate) mod hol;
+pub(crate) mod hostile;
+pub(crate) mod ingest;
+pub(crate) mod kill9;
+pub(crate) mod link;
+pub(crate) mod load;
+pub(crate) mod model;
+pub(crate) mod moves;
+pub(crate) mod orchestrator;
+pub(crate) mod overhead;
+pub(crate) mod placelive;
+pub(crate) mod powercut;
+pub(crate) mod rungs;
+pub(crate) mod sensitivity;
+pub(crate) mod sidecar;
 #[cfg(feature = "stores")]
-pub mod spool;
+pub(crate) mod spool;
 mod topics;
-pub mod world;
-
-pub use crate::report::figure;
+pub(crate) mod world;
 
 /// Ends with an error when the process is told to end, so that what is running can clean up.
-///
-/// # Errors
-/// Always, in the end.
-pub async fn interrupted() -> anyhow::Result<()> {
+pub(crate) async fn interrupted() -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;

@@ -12,49 +12,48 @@ use clap::Args;
 use tidegate::calibrate::broker::{self, Rig, design};
 use tidegate_cluster::place::model::{By, Case, Learned, Measurement, Scheduler, Verdict, judge};
 
-use super::figure;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
+use crate::report::{Figure, Findings, figure};
 
 /// Of configurations that are held out: none of calibration's.
 const HELD_OUT: u64 = 7_000_000_000;
 /// Every so many of them run twice.
 const TWICE: usize = 3;
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// How long calibration takes, in seconds
     #[arg(long, default_value_t = 300)]
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// Configurations that are held out; a third of them run twice
     #[arg(long, default_value_t = 60)]
-    pub configurations: usize,
+    pub(crate) configurations: usize,
     /// How long each of these is under load, in seconds
     #[arg(long, default_value_t = 4.0)]
-    pub each: f64,
+    pub(crate) each: f64,
     /// A thread for each topic in place of the pool
     #[arg(long)]
-    pub threads: bool,
+    pub(crate) threads: bool,
     /// Of configurations and arrivals
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Python with scikit-learn, for the models that are trained
     #[arg(long, default_value = "target/python/bin/python")]
-    pub python: PathBuf,
+    pub(crate) python: PathBuf,
     /// Where measurements and models are kept
     #[arg(long, default_value = "target/model")]
-    pub out: PathBuf,
+    pub(crate) out: PathBuf,
     /// Measure nothing: judge what is in --out by now
     #[arg(long)]
-    pub again: bool,
+    pub(crate) again: bool,
 }
 
-/// Runs the benchmark; returns its table and figures as lines.
+/// Runs the benchmark; returns what was found.
 ///
 /// # Errors
 /// A process that does not start, a connection that breaks, or a file that cannot be written.
-pub fn run(options: &Options, tidegate: &Path) -> anyhow::Result<Vec<String>> {
+pub(crate) fn run(options: &Options, tidegate: &Path) -> anyhow::Result<Findings> {
     let of = |name: &str| options.out.join(name);
     let (calibration, held_out) = (of("calibration.jsonl"), of("held-out.jsonl"));
     let mut disturbed = 0;
@@ -106,8 +105,7 @@ pub fn run(options: &Options, tidegate: &Path) -> anyhow::Result<Vec<String>> {
         lines.push(row("the same run twice", &verdict));
         figures.extend(told("twice", &verdict));
     }
-    lines.append(&mut figures);
-    Ok(lines)
+    Ok((lines, figures).into())
 }
 
 /// Returns how many runs were made again.
@@ -188,7 +186,7 @@ fn row(name: &str, verdict: &Verdict) -> String {
     )
 }
 
-fn told(name: &str, verdict: &Verdict) -> [String; 3] {
+fn told(name: &str, verdict: &Verdict) -> [Figure; 3] {
     let name = name.replace(", ", "_").replace(' ', "_");
     [
         figure(&format!("model_{name}_r2"), verdict.r2, "r2"),

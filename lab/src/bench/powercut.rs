@@ -13,16 +13,15 @@ use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 use tokio::time::{Instant, sleep};
 
-use super::figure;
 use crate::load::mqtt::Version;
 use crate::load::{Account, Book, Consume, Insist, Job, Source};
-use crate::net::NetError;
+use crate::net;
 use crate::net::namespace::{Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
-use crate::report::Findings;
+use crate::report::{Findings, figure};
 use crate::rig::brokers::{self, MQTT_PORT, lab};
 use crate::rig::{self, CONNECT};
 
@@ -39,7 +38,7 @@ const LIVES: std::ops::Range<u32> = 1500..4000;
 
 /// Where the node's records go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// The node's own files, on the disk that is cut.
     Sink,
     /// Mosquitto in the cloud.
@@ -48,9 +47,8 @@ pub enum Output {
     Amqp,
 }
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Where records go (may be given again); all of them if left out
     #[arg(long, value_enum)]
     only: Vec<Output>,
@@ -69,7 +67,7 @@ pub struct Options {
 ///
 /// # Errors
 /// Something cannot be started, or no file system can be mounted.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let mut found = Findings::default();
     found.lines.push(format!(
         "{:<6}{:>6}{:>10}{:>10}{:>8}{:>12}",
@@ -79,19 +77,15 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     let all = [Output::Sink, Output::Mqtt, Output::Amqp];
     let outputs = if options.only.is_empty() { all.to_vec() } else { options.only.clone() };
     let progress = Progress::new("power-cut", outputs.len());
-    let mut figures = Vec::new();
     for output in outputs {
         let name = output.name();
         progress.step(name, Some(options.load() + DRAIN / 4));
         let outcome = match one(output, &options).await {
             Ok(outcome) => outcome,
-            Err(error) => match error.downcast_ref::<NetError>() {
-                Some(missing @ NetError::Missing { .. }) => {
-                    found.lines.push(format!("skipped: {name}: {missing}"));
-                    continue;
-                }
-                _ => return Err(error.context(name)),
-            },
+            Err(error) => {
+                found.lines.push(net::skipped(name, error)?);
+                continue;
+            }
         };
         let Outcome { accepted, arrived, lost, duplicates } = outcome;
         if lost > 0 {
@@ -101,10 +95,17 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
         found.lines.push(format!(
             "{name:<6}{cuts:>6}{accepted:>10}{arrived:>10}{lost:>8}{duplicates:>12}"
         ));
-        figures.push(figure(&format!("power_cut_{name}_lost_accepted"), lost as f64, "records"));
-        figures.push(figure(&format!("power_cut_{name}_accepted"), accepted as f64, "records"));
+        found.figures.push(figure(
+            &format!("power_cut_{name}_lost_accepted"),
+            lost as f64,
+            "records",
+        ));
+        found.figures.push(figure(
+            &format!("power_cut_{name}_accepted"),
+            accepted as f64,
+            "records",
+        ));
     }
-    found.lines.append(&mut figures);
     Ok(found)
 }
 

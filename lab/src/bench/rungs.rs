@@ -17,8 +17,8 @@ use tidegate::frames::{Shrunk, Written, shrink};
 use tidegate_frames::Rung;
 use tidegate_frames::jpeg::Head;
 
-use crate::bench::{figure, median};
-use crate::report::Findings;
+use crate::bench::median;
+use crate::report::{Findings, figure};
 use crate::rig;
 
 /// Accuracies at which bytes are compared.
@@ -35,21 +35,20 @@ const DETECTORS: [&str; 2] = ["coco_rep/yolox_nano.onnx", "FastestDet.onnx"];
 const EIGHTHS: [u8; 5] = [8, 6, 4, 3, 2];
 const SCRIPT: &str = "lab/detect/paper.py";
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Folder whose `vision` has frames and detectors
     #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// Python with the package's `onnx` extra (scripts/python.sh installs one)
     #[arg(long, value_name = "PROGRAM", default_value = "target/python/bin/python")]
-    pub python: PathBuf,
+    pub(crate) python: PathBuf,
     /// Where frames and measurements are; the paper's side is measured once, for it takes minutes
     #[arg(long, value_name = "FOLDER", default_value = "target/frames-ladder")]
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// Only what rungs cost
     #[arg(long)]
-    pub only_cost: bool,
+    pub(crate) only_cost: bool,
 }
 
 /// What the paper's knobs came to.
@@ -70,10 +69,7 @@ struct Setting {
 }
 
 /// Runs it and returns what was found.
-///
-/// # Errors
-/// A program that is there does not work.
-pub fn run(options: &Options) -> anyhow::Result<Findings> {
+pub(crate) fn run(options: &Options) -> anyhow::Result<Findings> {
     let vision = options.data.join("vision");
     for (needed, cure) in
         [(&vision, "frames and detectors"), (&options.python, "scripts/python.sh")]
@@ -142,7 +138,7 @@ fn compare(
             best.setting
         ));
         let percent = (accuracy * 100.0).round();
-        found.lines.push(figure(&format!("frames_ladder_{name}_{percent}_ratio"), ratio, "1"));
+        found.figures.push(figure(&format!("frames_ladder_{name}_{percent}_ratio"), ratio, "1"));
         if ratio > RATIO_MAX {
             found.broken.push(format!(
                 "{name}, accuracy {accuracy}: {ratio:.3} of the paper's bytes, {RATIO_MAX} promised"
@@ -178,8 +174,8 @@ fn cost(file: &Path, found: &mut Findings) -> anyhow::Result<()> {
         }
     }
     found.lines.push("  what is small enough goes as it is: 0 ms".into());
-    found.lines.push(figure("frames_ladder_cost_any", most.0, "ms"));
-    found.lines.push(figure("frames_ladder_cost_half", most.1, "ms"));
+    found.figures.push(figure("frames_ladder_cost_any", most.0, "ms"));
+    found.figures.push(figure("frames_ladder_cost_half", most.1, "ms"));
     Ok(())
 }
 
@@ -211,7 +207,7 @@ fn looking(
         let Shrunk { width, height, .. } = shrunk;
         found.lines.push(format!("  {width} x {height}: {ms:.1}"));
         let name = model.file_stem().unwrap_or_default().display();
-        found.lines.push(figure(&format!("frames_ladder_{name}_{width}_wide"), ms, "ms"));
+        found.figures.push(figure(&format!("frames_ladder_{name}_{width}_wide"), ms, "ms"));
     }
     Ok(())
 }

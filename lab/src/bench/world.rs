@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use super::figure;
 use crate::play::{self, Played};
-use crate::report::Findings;
+use crate::report::{Findings, figure};
 use crate::sim;
 use crate::world::{self, Records, World};
 
@@ -12,26 +11,23 @@ use crate::world::{self, Records, World};
 const AGREES: f64 = 0.25;
 
 /// Plays the world of a file; answers with what it found, and with the checks that do not hold.
-///
-/// # Errors
-/// No world, or it cannot be brought up.
-pub async fn run(file: &Path, say: fn(&str)) -> anyhow::Result<Findings> {
+pub(crate) async fn run(file: &Path, say: fn(&str)) -> anyhow::Result<Findings> {
     let (world, folder) = World::read(file)?;
     let before = load_average();
     let played = play::play(&world, &folder, None, say).await?;
-    let mut lines = Vec::new();
+    let mut found = Findings { broken: played.broken.clone(), ..Findings::default() };
     if !world.source.is_empty() {
         match sim::play(&world, &folder, None) {
             Ok(virtually) => {
                 let load = before.max(load_average());
-                lines.extend(beside(&world, &played, &virtually, load));
+                found.add(beside(&world, &played, &virtually, load));
             }
-            Err(error) => lines.push(format!("not in virtual time: {error:#}")),
+            Err(error) => found.lines.push(format!("not in virtual time: {error:#}")),
         }
-        lines.extend(world::figures(&world, &played.records));
+        found.figures.extend(world::figures(&world, &played.records));
     }
-    lines.extend(played.figures);
-    Ok(Findings { lines, broken: played.broken, ..Findings::default() })
+    found.figures.extend(played.figures);
+    Ok(found)
 }
 
 /// Processes that want a processor, over the last minute.
@@ -41,7 +37,7 @@ fn load_average() -> f64 {
 }
 
 /// Median and p99 of each source, real and virtual, and where they disagree what is known of why.
-fn beside(world: &World, played: &Played, virtually: &sim::Played, load: f64) -> Vec<String> {
+fn beside(world: &World, played: &Played, virtually: &sim::Played, load: f64) -> Findings {
     let mut lines = vec![format!(
         "{:<16} {:>12} {:>12} {:>8} {:>12} {:>12} {:>8}",
         "source", "p50 real", "virtual", "ratio", "p99 real", "virtual", "ratio"
@@ -89,8 +85,7 @@ fn beside(world: &World, played: &Played, virtually: &sim::Played, load: f64) ->
         ));
         lines.extend(why(played, load));
     }
-    lines.extend(figures);
-    lines
+    (lines, figures).into()
 }
 
 /// What virtual time does not have, with how much of it there was.
@@ -135,7 +130,7 @@ mod tests {
                 carried: ("lte".into(), 1.9),
                 ..sim::Played::default()
             };
-            beside(&world, &played, &virtually, 3.5).join("\n")
+            beside(&world, &played, &virtually, 3.5).printed().join("\n")
         };
         assert!(lines(110).contains("agree within 25 %"), "{}", lines(110));
         let text = lines(130);

@@ -1,59 +1,28 @@
 //! The command line of the benchmarks.
 
-use std::path::{Path, PathBuf};
-#[cfg(feature = "stores")]
-use std::time::Duration;
+use std::path::Path;
 
 use anyhow::ensure;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
-use super::adapt::Adapt;
-use super::frames::Frames;
-use super::{is_skipped, on_links, say};
-use crate::bench::contestants::Contestant;
-#[cfg(feature = "stores")]
-use crate::bench::spool;
+use super::{spool, until_interrupted};
 use crate::bench::{
-    backlog, broker, core, fleet, hol, hostile, ingest, kill9, link, load, model, moves,
-    orchestrator, overhead, placelive, powercut, sensitivity, sidecar, world,
+    adapt, backlog, broker, core, fleet, frames, hol, hostile, ingest, kill9, link, load, model,
+    moves, orchestrator, overhead, placelive, powercut, rungs, sensitivity, sidecar, world,
 };
 use crate::janus;
-use crate::net::wire;
 use crate::recorded;
 use crate::report::Findings;
 use crate::rig::{self, versions::Program};
-use crate::sim::Amount;
+use crate::say;
+use crate::sim::adapt::hls;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Bench {
     /// Alarms beside bulk over 2 Mbit/s at 160 % load: Tidegate, its FIFO, and its rivals
-    Hol {
-        /// How long the load is on
-        #[arg(long, default_value_t = 30)]
-        seconds: u32,
-        /// How long to wait afterwards for what still waits, in seconds
-        #[arg(long, default_value_t = 60)]
-        drain: u32,
-        /// Runs of each, in turn; figures are medians
-        #[arg(long, default_value_t = 1)]
-        runs: u32,
-        /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge,
-        /// mosquitto-forwarder, nats-leaf, nats-stream, zenoh
-        #[arg(long, value_parser = contestant)]
-        only: Vec<Contestant>,
-    },
+    Hol(hol::Options),
     /// CPU per accepted record and memory per connection, beside Mosquitto
-    Ingest {
-        /// Records of each run
-        #[arg(long)]
-        records: Option<u64>,
-        /// Runs of each, in turn; figures are medians
-        #[arg(long)]
-        runs: Option<usize>,
-        /// Idle connections
-        #[arg(long)]
-        connections: Option<usize>,
-    },
+    Ingest(ingest::Options),
     /// Publish and subscribe at one process: deliveries for a second of CPU, p99, beside Mosquitto, Mochi and NanoMQ
     Broker(broker::Options),
     /// Latency against subscribers, rate, cost and neighbours, pool and thread per topic (topic placement, Fig. 1)
@@ -71,54 +40,43 @@ pub(super) enum Bench {
     /// Strangers push against a node of default limits: memory, others' waits and losses, beside a served client
     Hostile(hostile::Options),
     /// A node that was killed with a large backlog in its log: when do live records go, and how fast?
-    Backlog {
-        /// Payload in the log
-        #[arg(long, default_value = "1GiB")]
-        size: Amount,
-        /// For how long live records are measured
-        #[arg(long, default_value_t = 30)]
-        seconds: u32,
-    },
+    Backlog(backlog::Options),
     /// Three unequal paths with 10, 10 and 5 % loss: Tidegate's link, kernel MPTCP, single-path TCP
-    LinkH(LinkOptions),
+    LinkH(link::Options),
     /// The same paths with a tenth of the loss
-    LinkL(LinkOptions),
+    LinkL(link::Options),
     /// The same paths and receive windows of 128, 256 and 512 KiB
-    LinkBuffer(LinkOptions),
+    LinkBuffer(link::Options),
     /// The shortest of the paths dies and returns
-    LinkDeath(LinkOptions),
+    LinkDeath(link::Options),
     /// Thousands of MQTT publishers, arrivals even, random or recorded, through a node to any destination
     Load(load::Options),
     /// CPU and memory of each component at the edge, at given rates, beside Mosquitto's
     Overhead(overhead::Options),
     /// An HTTP sidecar beside Envoy: latency and CPU of a request, with queues and a script
     Sidecar(sidecar::Options),
-    #[command(flatten)]
-    Adapt(Adapt),
-    #[command(flatten)]
-    Frames(Frames),
+    /// BumbleBee's three scripts as printed, in the node, in the HTTP sidecar and behind Envoy: do they do what the paper says?
+    AdaptPaper,
+    /// Detection of vehicles over an uplink that breaks and that is too slow: stock scripts in the HTTP sidecar
+    AdaptTraffic(adapt::traffic::Options),
+    /// A live stream once in a real browser (hls.js), over an uplink that falls: by itself and with a script
+    AdaptBrowser(adapt::browser::Options),
+    /// What other traffic of a node and of a proxy waits more while a script means harm
+    AdaptHostile(adapt::hostile::Options),
+    /// The Yahoo streaming benchmark's events in a burst, before a worker that cannot do them all: load is shed
+    AdaptYahoo(adapt::yahoo::Options),
+    /// A live stream over recorded paths: stalls and resolution with a player's own choice and with scripts
+    AdaptHls(hls::Options),
+    /// Bytes of frames at equal accuracy, beside the Mez paper's five knobs on PNG; what making a rung costs
+    FramesLadder(rungs::Options),
+    /// A camera's channel falls from 40 to 4 Mbit/s and rises: how long until frames are in time again?
+    FramesStep(frames::step::Options),
+    /// A frame of a megabyte through one node to one and to eight subscribers, beside NATS
+    FramesHop(frames::hop::Options),
+    /// One to five cameras on one wireless channel, one to eight subscribers of each, beside NATS
+    FramesNodes(frames::nodes::Options),
     /// Durable records a second, beside embedded stores and a plain file (cargo feature `stores`)
-    Spool {
-        /// A folder on the disk that is meant
-        #[arg(long)]
-        directory: Option<PathBuf>,
-        /// One measurement of this contestant in this process, as the benchmark itself starts it
-        #[cfg(feature = "stores")]
-        #[arg(long, hide = true, requires = "directory")]
-        only: Option<spool::Contestant>,
-        /// Records of a commit (may be given again)
-        #[arg(long, default_values_t = [1, 64, 256])]
-        group: Vec<usize>,
-        /// Seconds of each measurement
-        #[arg(long, default_value_t = 0.3)]
-        seconds: f64,
-        /// Measurements of each, in turn
-        #[arg(long, default_value_t = 11)]
-        runs: usize,
-    },
-    /// A world with real processes, beside the same file in virtual time: lab bench FILE.toml
-    #[command(external_subcommand)]
-    World(Vec<String>),
+    Spool(spool::Options),
     /// The paper's busy node on its 4G link, the link being the limit: each scheduler in turn, real processes
     #[command(name = "janus-4g")]
     Janus4g(janus::Options),
@@ -131,180 +89,98 @@ pub(super) enum Bench {
     /// What an orchestrator costs that leads a thousand nodes with mutual TLS
     Orchestrator(orchestrator::Options),
     /// Nanoseconds per record through a node with 10,000 queues
-    Core {
-        /// Records in one input (may be given again)
-        #[arg(long, default_values_t = [1, 64])]
-        batch: Vec<usize>,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(super) struct LinkOptions {
-    /// How long each load is on
-    #[arg(long, default_value_t = 25)]
-    seconds: u32,
-    /// Runs of each, in turn; figures are medians
-    #[arg(long, default_value_t = 1)]
-    runs: u32,
-    /// tidegate, mptcp-bbr, mptcp-cubic, tcp-bbr or tcp-cubic (may be given again); all of them if left out
-    #[arg(long, value_parser = carrier)]
-    only: Vec<link::Contestant>,
-}
-
-impl LinkOptions {
-    async fn run(self, scenario: link::Scenario) -> anyhow::Result<Option<Findings>> {
-        let LinkOptions { seconds, runs, only } = self;
-        let contestants = if only.is_empty() { link::Contestant::ALL.to_vec() } else { only };
-        on_tuns(link::run(link::Options { scenario, contestants, seconds, runs })).await
-    }
-}
-
-fn carrier(name: &str) -> Result<link::Contestant, String> {
-    let found = link::Contestant::ALL.into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no contestant is called {name}"))
-}
-
-fn contestant(name: &str) -> Result<Contestant, String> {
-    let found = hol::contestants().into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("no contestant is called {name}"))
+    Core(core::Options),
+    /// A world with real processes, beside the same file in virtual time: lab bench FILE.toml
+    #[command(external_subcommand)]
+    World(Vec<String>),
 }
 
 impl Bench {
+    /// Runs it; `None` where it was for itself.
     pub(super) async fn run(self) -> anyhow::Result<Option<Findings>> {
-        match self {
-            Bench::Hol { seconds, drain, runs, only } => {
-                let contestants = if only.is_empty() { hol::contestants() } else { only };
-                on_links(hol::run(hol::Options { contestants, seconds, drain, runs })).await
+        use link::Scenario::{Buffer, Death, Heavy, Light};
+        let found = match self {
+            Bench::Hol(options) => until_interrupted(hol::run(options)).await?,
+            Bench::Ingest(options) => {
+                const PROGRAMS: [Program; 3] =
+                    [Program::Tidegate, Program::Mosquitto, Program::Nats];
+                blocking(&PROGRAMS, move |tidegate| ingest::run(&options, tidegate)).await?
             }
-            Bench::Ingest { records, runs, connections } => {
-                accepting(records, runs, connections).await
+            Bench::Broker(options) => {
+                const PROGRAMS: [Program; 2] = [Program::Tidegate, Program::Mosquitto];
+                blocking(&PROGRAMS, move |tidegate| broker::run(&options, tidegate)).await?
             }
-            Bench::Broker(options) => subscribing(options).await,
             Bench::Sensitivity(options) => {
-                blocking(move |tidegate| sensitivity::run(&options, tidegate)).await
+                blocking(&OURS, move |tidegate| sensitivity::run(&options, tidegate)).await?
             }
-            Bench::PlaceLive(options) => planned(options).await,
-            Bench::Model(options) => blocking(move |tidegate| model::run(&options, tidegate)).await,
-            Bench::Move(options) => blocking(move |tidegate| moves::run(&options, tidegate)).await,
-            Bench::Kill9(options) => on_links(kill9::run(options)).await,
-            Bench::PowerCut(options) => on_links(powercut::run(options)).await,
-            Bench::Hostile(options) => Ok(Some(hostile::run(options).await?)),
-            Bench::Backlog { size, seconds } => {
-                on_tuns(backlog::run(backlog::Options { bytes: size.0, seconds })).await
+            Bench::PlaceLive(options) => {
+                blocking(&OURS, move |tidegate| placelive::run(&options, tidegate)).await?
             }
-            Bench::LinkH(options) => options.run(link::Scenario::Heavy).await,
-            Bench::LinkL(options) => options.run(link::Scenario::Light).await,
-            Bench::LinkBuffer(options) => options.run(link::Scenario::Buffer).await,
-            Bench::LinkDeath(options) => options.run(link::Scenario::Death).await,
-            Bench::Load(options) => on_links(load::run(options)).await,
-            Bench::Overhead(options) => on_links(overhead::run(options)).await,
-            Bench::Sidecar(options) => Ok(Some(sidecar::run(options).await?)),
-            Bench::Adapt(case) => case.run().await,
-            #[cfg(feature = "stores")]
-            Bench::Spool { directory: Some(folder), only: Some(only), group, seconds, .. } => {
-                let time = Duration::from_secs_f64(seconds);
-                say(&spool::one(only, group[0], time, &folder).await?);
-                Ok(None)
+            Bench::Model(options) => {
+                blocking(&OURS, move |tidegate| model::run(&options, tidegate)).await?
             }
-            #[cfg(feature = "stores")]
-            Bench::Spool { directory, group, seconds, runs, .. } => {
-                let time = Duration::from_secs_f64(seconds);
-                let options = spool::Options { directory, groups: group, time, runs };
-                Ok(Some(spool::run(&options).await?.into()))
+            Bench::Move(options) => {
+                blocking(&OURS, move |tidegate| moves::run(&options, tidegate)).await?
             }
-            #[cfg(not(feature = "stores"))]
-            Bench::Spool { .. } => {
-                anyhow::bail!(
-                    "built without the stores: cargo run --features stores -p tidegate-lab"
-                );
+            Bench::Kill9(options) => until_interrupted(kill9::run(options)).await?,
+            Bench::PowerCut(options) => until_interrupted(powercut::run(options)).await?,
+            Bench::Hostile(options) => hostile::run(options).await?,
+            Bench::Backlog(options) => until_interrupted(backlog::run(options)).await?,
+            Bench::LinkH(options) => until_interrupted(link::run(Heavy, options)).await?,
+            Bench::LinkL(options) => until_interrupted(link::run(Light, options)).await?,
+            Bench::LinkBuffer(options) => until_interrupted(link::run(Buffer, options)).await?,
+            Bench::LinkDeath(options) => until_interrupted(link::run(Death, options)).await?,
+            Bench::Load(options) => until_interrupted(load::run(options)).await?,
+            Bench::Overhead(options) => until_interrupted(overhead::run(options)).await?,
+            Bench::Sidecar(options) => sidecar::run(options).await?,
+            Bench::AdaptPaper => adapt::paper::run().await?,
+            Bench::AdaptTraffic(options) => adapt::traffic::run(options).await?,
+            Bench::AdaptBrowser(options) => adapt::browser::run(options).await?,
+            Bench::AdaptHostile(options) => adapt::hostile::run(options).await?,
+            Bench::AdaptYahoo(options) => adapt::yahoo::run(options).await?,
+            Bench::AdaptHls(options) => {
+                tokio::task::spawn_blocking(move || hls::run(&options.data, &options)).await??
             }
-            Bench::World(words) => play(&words).await,
-            Bench::Janus4g(options) => on_wires(janus::really(&options, say)).await,
-            Bench::LteTraces(options) => on_wires(recorded::run(&options, say)).await,
-            Bench::Fleet(options) => on_wires(fleet::run(options, say)).await,
-            Bench::FleetFaults(options) => on_wires(fleet::faults(options, say)).await,
-            Bench::Orchestrator(options) => Ok(Some(orchestrator::run(options).await?)),
-            Bench::Frames(case) => case.run().await,
-            Bench::Core { batch } => blocking(move |_| core::run(&batch)).await,
-        }
+            Bench::FramesLadder(options) => {
+                tokio::task::spawn_blocking(move || rungs::run(&options)).await??
+            }
+            Bench::FramesStep(options) => until_interrupted(frames::step::run(options)).await?,
+            Bench::FramesHop(options) => frames::hop::run(options).await?,
+            Bench::FramesNodes(options) => until_interrupted(frames::nodes::run(options)).await?,
+            Bench::Spool(options) => return spool::run(options).await,
+            Bench::Janus4g(options) => janus::really(&options, say).await?,
+            Bench::LteTraces(options) => recorded::run(&options, say).await?,
+            Bench::Fleet(options) => fleet::run(options, say).await?,
+            Bench::FleetFaults(options) => fleet::faults(options, say).await?,
+            Bench::Orchestrator(options) => orchestrator::run(options).await?,
+            Bench::Core(options) => {
+                tokio::task::spawn_blocking(move || core::run(&options)).await??
+            }
+            Bench::World(words) => play(&words).await?,
+        };
+        Ok(Some(found))
     }
 }
 
-/// Brokers with subscribers.
-async fn subscribing(options: broker::Options) -> anyhow::Result<Option<Findings>> {
-    let tidegate = rig::tidegate_program()?;
-    let work = move || broker::run(&options, &tidegate);
-    let found = tokio::task::spawn_blocking(work).await??;
-    let programs = [Program::Tidegate, Program::Mosquitto];
-    let versions = Program::all_with_versions(&programs).into_iter().collect();
-    Ok(Some(Findings { versions, ..found.into() }))
-}
+const OURS: [Program; 1] = [Program::Tidegate];
 
-/// Runs what waits on threads of its own.
-async fn blocking<F, E>(
-    work: impl FnOnce(&Path) -> Result<F, E> + Send + 'static,
-) -> anyhow::Result<Option<Findings>>
-where
-    F: Into<Findings> + Send + 'static,
-    E: Into<anyhow::Error> + Send + 'static,
-{
+/// Runs what waits on threads of its own, with the versions of the programs that take part.
+async fn blocking<E: Into<anyhow::Error> + Send + 'static>(
+    programs: &[Program],
+    work: impl FnOnce(&Path) -> Result<Findings, E> + Send + 'static,
+) -> anyhow::Result<Findings> {
     let tidegate = rig::tidegate_program()?;
     let found = tokio::task::spawn_blocking(move || work(&tidegate)).await?.map_err(Into::into)?;
-    let versions = Program::all_with_versions(&[Program::Tidegate]).into_iter().collect();
-    Ok(Some(Findings { versions, ..found.into() }))
-}
-
-async fn planned(options: placelive::Options) -> anyhow::Result<Option<Findings>> {
-    let tidegate = rig::tidegate_program()?;
-    let work = move || placelive::run(&options, &tidegate);
-    let (lines, broken) = tokio::task::spawn_blocking(work).await??;
-    let versions = Program::all_with_versions(&[Program::Tidegate]).into_iter().collect();
-    Ok(Some(Findings { versions, broken, ..lines.into() }))
+    let versions = Program::all_with_versions(programs).into_iter().collect();
+    Ok(Findings { versions, ..found })
 }
 
 /// Plays the file that the words name.
-async fn play(words: &[String]) -> anyhow::Result<Option<Findings>> {
+async fn play(words: &[String]) -> anyhow::Result<Findings> {
     let [file] = words else { anyhow::bail!("one FILE.toml, and no options: {words:?}") };
     ensure!(
         file.ends_with(".toml"),
         "no benchmark is called {file}: see `lab bench --help`, or give a FILE.toml"
     );
-    on_wires(world::run(Path::new(file), say)).await
-}
-
-/// Runs what needs both kinds of links, unless they cannot be made here; a signal ends it and cleans up.
-pub(super) async fn on_tuns<F: Into<Findings>>(
-    run: impl Future<Output = anyhow::Result<F>>,
-) -> anyhow::Result<Option<Findings>> {
-    if is_skipped(wire::probe()) {
-        return Ok(None);
-    }
-    on_links(run).await
-}
-
-/// Runs what needs emulated links, unless they cannot be made here.
-pub(super) async fn on_wires(
-    run: impl Future<Output = anyhow::Result<Findings>>,
-) -> anyhow::Result<Option<Findings>> {
-    if is_skipped(wire::probe()) {
-        return Ok(None);
-    }
-    Ok(Some(run.await?))
-}
-
-/// What accepting costs.
-async fn accepting(
-    records: Option<u64>,
-    runs: Option<usize>,
-    connections: Option<usize>,
-) -> anyhow::Result<Option<Findings>> {
-    let mut options = ingest::Options::new(rig::tidegate_program()?);
-    options.records = records.unwrap_or(options.records);
-    options.runs = runs.unwrap_or(options.runs);
-    options.connections = connections.unwrap_or(options.connections);
-    let found = tokio::task::spawn_blocking(move || ingest::run(&options)).await??;
-    let versions =
-        Program::all_with_versions(&[Program::Tidegate, Program::Mosquitto, Program::Nats]);
-    let versions = versions.into_iter().collect();
-    Ok(Some(Findings { versions, ..found.into() }))
+    world::run(Path::new(file), say).await
 }

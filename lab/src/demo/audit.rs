@@ -40,9 +40,6 @@ impl Audit {
     }
 
     /// Takes a record that came. `end_ns` is the end of the load.
-    ///
-    /// # Errors
-    /// It says nothing about its place in the stream.
     pub(super) fn take(&mut self, arrival: &Arrival, end_ns: u64) -> anyhow::Result<()> {
         let seq: u64 = number(arrival, SEQ_PROPERTY)?;
         let due_ns = number(arrival, DUE_PROPERTY)?;

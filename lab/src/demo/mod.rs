@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use clap::Args;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
-use crate::bench::figure;
 use crate::load::sets::{self, Set};
 use crate::load::stamp::wall_ns;
 use crate::load::{Acked, Arrival, Consume, Job, Payload, Publish, Stream};
@@ -17,6 +17,7 @@ use crate::net::namespace::{Limit, Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
+use crate::report::{Findings, figure};
 use crate::rig;
 use crate::rig::brokers::{self, lab};
 use audit::{Audit, stream_of};
@@ -39,22 +40,24 @@ const LAST_WORDS: &str = "stopped: ";
 const STREAMS: &str = "[[stream]]\ntopics = [\"plant/valve\"]\nclass = \"ls\"\n\
     [[stream]]\ntopics = [\"city/#\"]\nclass = \"lt\"\nstrict_order = true\n";
 
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Folder of the real sensor data.
-    pub data: PathBuf,
-    /// How long the load is on, in seconds.
-    pub seconds: u32,
-    /// How long to wait afterwards for what still waits, in seconds.
-    pub drain: u32,
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// Folder of the sensor data; where it is absent, rows of the same sizes are generated
+    #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
+    pub(crate) data: PathBuf,
+    /// How long the load is on
+    #[arg(long, default_value_t = 30)]
+    pub(crate) seconds: u32,
+    /// How long to wait afterwards for what still waits, in seconds
+    #[arg(long, default_value_t = 60)]
+    pub(crate) drain: u32,
 }
 
-/// Runs the demo, telling how it goes, and returns the lines to print at the end, figures last.
+/// Runs the demo, telling how it goes, and returns what was found.
 ///
 /// # Errors
 /// Something cannot be started, or a record is not what, where or as often as it should be.
-pub async fn run(options: Options) -> anyhow::Result<Vec<String>> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let sets = sets::load(&options.data)?;
     let rates = rates(&sets);
     introduce(&sets, &rates, &options);
@@ -206,8 +209,8 @@ impl Fates {
 }
 
 /// The figures; an error if any promise is broken.
-fn verdict(audits: &[Audit], fates: Fates, seconds: f64) -> anyhow::Result<Vec<String>> {
-    let mut lines = vec![format!("the node's own account: {fates:?}")];
+fn verdict(audits: &[Audit], fates: Fates, seconds: f64) -> anyhow::Result<Findings> {
+    let mut found = Findings::from(vec![format!("the node's own account: {fates:?}")]);
     let sum = |value: &dyn Fn(&Audit) -> u64| audits.iter().map(value).sum::<u64>();
     let accepted = sum(&|audit| audit.acked.as_ref().map_or(0, |acked| acked.accepted));
     let counts = [
@@ -223,12 +226,12 @@ fn verdict(audits: &[Audit], fates: Fates, seconds: f64) -> anyhow::Result<Vec<S
     ];
     for audit in audits {
         let ms = |part| audit.tally.quantile(part).as_secs_f64() * 1000.0;
-        lines.push(figure(&format!("demo_{}_p50", audit.set.name), ms(0.5), "ms"));
-        lines.push(figure(&format!("demo_{}_p99", audit.set.name), ms(0.99), "ms"));
+        found.figures.push(figure(&format!("demo_{}_p50", audit.set.name), ms(0.5), "ms"));
+        found.figures.push(figure(&format!("demo_{}_p99", audit.set.name), ms(0.99), "ms"));
         let rate = audit.tally.in_time as f64 / seconds;
-        lines.push(figure(&format!("demo_{}_rate", audit.set.name), rate, "records/s"));
+        found.figures.push(figure(&format!("demo_{}_rate", audit.set.name), rate, "records/s"));
     }
-    lines.extend(
+    found.figures.extend(
         counts.map(|(name, value)| figure(&format!("demo_{name}"), value as f64, "records")),
     );
     let told = audits.iter().flat_map(|audit| audit.told().iter().cloned());
@@ -238,8 +241,8 @@ fn verdict(audits: &[Audit], fates: Fates, seconds: f64) -> anyhow::Result<Vec<S
     let wrong: Vec<String> = wrong.collect();
     let broken = ["mistakes", "duplicates", "out_of_order", "refused_and_came", "lost_accepted"];
     let is_broken = counts.iter().any(|(name, value)| broken.contains(name) && *value > 0);
-    ensure!(wrong.is_empty() && !is_broken, "{}\n{}", lines.join("\n"), wrong.join("\n"));
-    Ok(lines)
+    ensure!(wrong.is_empty() && !is_broken, "{}\n{}", found.printed().join("\n"), wrong.join("\n"));
+    Ok(found)
 }
 
 #[cfg(test)]

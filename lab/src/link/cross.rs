@@ -45,16 +45,13 @@ impl Cross {
     }
 }
 
-/// One that sends.
 #[derive(Clone, Copy, Debug)]
 struct Source {
-    /// Its next packet.
     next: Time,
     /// When it falls silent.
     until: Time,
 }
 
-/// All that send.
 #[derive(Clone, Debug)]
 pub(crate) struct Sources {
     cross: Cross,

@@ -54,7 +54,6 @@ pub(super) struct Queue<T> {
     average: Average,
 }
 
-/// What RED remembers.
 #[derive(Clone, Copy, Debug)]
 struct Average {
     bytes: f64,

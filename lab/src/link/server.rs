@@ -36,7 +36,6 @@ struct Job {
     ends: Option<Time>,
 }
 
-/// The wire.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     service: Service,

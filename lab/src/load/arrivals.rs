@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Which process the arrivals of a stream follow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Arrivals {
+pub(crate) enum Arrivals {
     /// At equal distances; the publishers of a stream take turns.
     #[default]
     Constant,
@@ -22,24 +22,23 @@ pub enum Arrivals {
 
 /// One of the publishers that share a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Share {
+pub(crate) struct Share {
     /// Records a second of all publishers together.
-    pub per_second: f64,
+    pub(crate) per_second: f64,
     /// Which of them this is, from 0.
-    pub place: u32,
+    pub(crate) place: u32,
     /// How many there are.
-    pub publishers: u32,
+    pub(crate) publishers: u32,
     /// Of what is random.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// Times at which the records of one publisher are due, since the start of the load; without end, but for
 /// a rate of 0.
 #[derive(Clone, Debug)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     kind: Kind,
     share: Share,
-    /// Records so far.
     count: u64,
 }
 
@@ -52,14 +51,14 @@ enum Kind {
 
 /// Offsets of a recording, in seconds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recording(Vec<f64>);
+pub(crate) struct Recording(Vec<f64>);
 
 impl Recording {
     /// Reads a file of offsets.
     ///
     /// # Errors
     /// It cannot be read, has less than two lines, or a line that is none.
-    pub fn read(file: &Path) -> anyhow::Result<Recording> {
+    pub(crate) fn read(file: &Path) -> anyhow::Result<Recording> {
         let reading = || format!("reading {}", file.display());
         let text = std::fs::read_to_string(file).with_context(reading)?;
         let offsets: Result<Vec<f64>, _> = text.lines().map(str::parse).collect();
@@ -70,7 +69,7 @@ impl Recording {
     ///
     /// # Errors
     /// They are not so, or no time passes in them.
-    pub fn new(offsets: Vec<f64>) -> anyhow::Result<Recording> {
+    pub(crate) fn new(offsets: Vec<f64>) -> anyhow::Result<Recording> {
         ensure!(
             offsets.first() == Some(&0.0) && offsets.is_sorted(),
             "times that fall, or do not start at 0"
@@ -89,17 +88,14 @@ impl Recording {
     }
 
     /// Records a second.
-    pub fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.0.len() as f64 / self.length()
     }
 }
 
 impl Arrivals {
     /// The schedule of one publisher.
-    ///
-    /// # Errors
-    /// A recording that cannot be read.
-    pub fn schedule(&self, share: Share) -> anyhow::Result<Schedule> {
+    pub(crate) fn schedule(&self, share: Share) -> anyhow::Result<Schedule> {
         let kind = match self {
             Arrivals::Constant => Kind::Constant,
             Arrivals::Poisson => {

@@ -13,7 +13,7 @@ use crate::query::{Answer, Judged};
 
 /// Both sides of every stream, by group: the streams `alarm.0`, `alarm.1` are of the group `alarm`.
 #[derive(Clone, Debug)]
-pub struct Book {
+pub(crate) struct Book {
     load: Duration,
     /// When the load began, in nanoseconds since 1970, once a publisher has said so.
     began_ns: Option<u64>,
@@ -26,31 +26,29 @@ pub struct Book {
 
 /// What became of a group of streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub(crate) struct Account {
     /// Handed to a connection.
-    pub sent: u64,
-    /// Acknowledged as accepted.
-    pub accepted: u64,
-    /// Acknowledged as refused.
-    pub refused: u64,
+    pub(crate) sent: u64,
+    pub(crate) accepted: u64,
+    pub(crate) refused: u64,
     /// Never answered: nobody knows.
-    pub unanswered: u64,
+    pub(crate) unanswered: u64,
     /// Accepted and not received.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Refused and received all the same.
-    pub refused_and_came: u64,
+    pub(crate) refused_and_came: u64,
 }
 
 impl Book {
     /// An empty book of a load of this length.
-    pub fn new(load: Duration) -> Book {
+    pub(crate) fn new(load: Duration) -> Book {
         let (acked, tallies) = (BTreeMap::new(), BTreeMap::new());
         let answers = Vec::new();
         Book { load, began_ns: None, acked, tallies, answers, accepted: 0, got: 0 }
     }
 
     /// When the load began, in nanoseconds since 1970; 0 while no publisher has said so.
-    pub fn began_ns(&self) -> u64 {
+    pub(crate) fn began_ns(&self) -> u64 {
         self.began_ns.unwrap_or(0)
     }
 
@@ -61,10 +59,7 @@ impl Book {
     }
 
     /// Takes a line of a consumer: what came.
-    ///
-    /// # Errors
-    /// Not such a line.
-    pub fn take(&mut self, line: &str) -> anyhow::Result<()> {
+    pub(crate) fn take(&mut self, line: &str) -> anyhow::Result<()> {
         if line == READY {
             return Ok(());
         }
@@ -89,10 +84,7 @@ impl Book {
     }
 
     /// Takes a line of a publisher: when it began, or when it has ended, what it was promised.
-    ///
-    /// # Errors
-    /// Not such a line.
-    pub fn promise(&mut self, line: &str) -> anyhow::Result<()> {
+    pub(crate) fn promise(&mut self, line: &str) -> anyhow::Result<()> {
         if let Some(began) = line.strip_prefix(BEGAN) {
             let began = began.trim().parse().with_context(|| format!("a publisher says {line}"))?;
             self.began_ns = self.began_ns.or(Some(began));
@@ -106,27 +98,27 @@ impl Book {
     }
 
     /// Whether everything came that publishers were promised so far.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.got >= self.accepted && self.account("").lost == 0
     }
 
     /// Different records that came.
-    pub fn got(&self) -> u64 {
+    pub(crate) fn got(&self) -> u64 {
         self.got
     }
 
     /// Copies after the first.
-    pub fn duplicates(&self) -> u64 {
+    pub(crate) fn duplicates(&self) -> u64 {
         self.tallies.values().map(|tally| tally.duplicates).sum()
     }
 
     /// What came of a group; `None` where nothing did.
-    pub fn tally(&self, group: &str) -> Option<&Tally> {
+    pub(crate) fn tally(&self, group: &str) -> Option<&Tally> {
         self.tallies.get(group)
     }
 
     /// What became of a group's streams; of all for an empty name.
-    pub fn account(&self, group: &str) -> Account {
+    pub(crate) fn account(&self, group: &str) -> Account {
         let mut sum = Account::default();
         let of_group = |name: &str| group.is_empty() || Stamp::group_of(name) == group;
         for (name, acked) in self.acked.iter().filter(|(name, _)| of_group(name)) {
@@ -149,7 +141,7 @@ impl Book {
     }
 
     /// What the query at the far end showed of a group's streams.
-    pub fn judged(&self, group: &str) -> Judged {
+    pub(crate) fn judged(&self, group: &str) -> Judged {
         let mut judged = Judged::default();
         for (name, acked) in self.acked.iter().filter(|(name, _)| Stamp::group_of(name) == group) {
             judged.add(&acked.sums, self.answers.iter().filter(|answer| answer.stream == *name));
@@ -158,10 +150,7 @@ impl Book {
     }
 
     /// Keeps the book until so many different records came, or the time is over.
-    ///
-    /// # Errors
-    /// The consumer ended, or says what is no record.
-    pub async fn keep(
+    pub(crate) async fn keep(
         &mut self,
         consumer: &mut Process,
         until: Instant,
@@ -177,10 +166,7 @@ impl Book {
     }
 
     /// Keeps the book while something else goes on; returns what that returns.
-    ///
-    /// # Errors
-    /// That of the other, or as [`Book::keep`].
-    pub async fn during<T>(
+    pub(crate) async fn during<T>(
         &mut self,
         consumer: &mut Process,
         other: impl Future<Output = anyhow::Result<T>>,
@@ -196,10 +182,7 @@ impl Book {
 
     /// Keeps the book until the publisher has ended and everything accepted has come, or the time is over:
     /// that is a result, not a failure. Without a consumer nothing is to come.
-    ///
-    /// # Errors
-    /// As [`Book::keep`].
-    pub async fn follow(
+    pub(crate) async fn follow(
         &mut self,
         publisher: &mut Process,
         mut consumer: Option<&mut Process>,

@@ -23,79 +23,61 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// each record that comes: its stamp and the time of its arrival. Where records carry values it runs the query
 /// of [`crate::query`], and prints a line for each answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Consume {
+pub(crate) struct Consume {
     /// Where records come from.
-    pub from: Source,
+    pub(crate) from: Source,
     /// Come back after every break, to what the broker has kept meanwhile.
-    pub is_lasting: bool,
+    pub(crate) is_lasting: bool,
     /// Print every record as an [`Arrival`], not only its stamp and time.
-    pub is_whole: bool,
+    pub(crate) is_whole: bool,
 }
 
 /// Where records come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Source {
+pub(crate) enum Source {
     /// A subscription at an MQTT broker, QoS 1.
-    Mqtt {
-        /// The broker.
-        address: SocketAddr,
-        /// Topic filter.
-        filter: String,
-        /// Which MQTT.
-        version: Version,
-    },
+    Mqtt { address: SocketAddr, filter: String, version: Version },
     /// A queue at an AMQP broker.
     Amqp {
-        /// The broker.
         address: SocketAddr,
         /// User, with the same word as password.
         user: String,
         /// Topic exchange to bind to.
         exchange: String,
-        /// Binding key.
         key: String,
         /// A durable queue of this name; else one that goes with the connection.
         queue: Option<String>,
     },
     /// A subscription at a NATS server. With an answer wanted, as JetStream does, it is given.
-    Nats {
-        /// The server.
-        address: SocketAddr,
-        /// Subject.
-        subject: String,
-    },
+    Nats { address: SocketAddr, subject: String },
     /// The files of an embedded sink.
-    Sink {
-        /// Their folder.
-        folder: PathBuf,
-    },
+    Sink { folder: PathBuf },
 }
 
 /// A record as a broker delivers it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Delivery {
+pub(crate) struct Delivery {
     /// Under which it is acknowledged.
-    pub tag: u64,
+    pub(crate) tag: u64,
     /// Texts beside the payload.
-    pub headers: BTreeMap<String, String>,
-    /// What was published.
-    pub payload: Bytes,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) payload: Bytes,
 }
 
 /// A record that came, as a consumer of whole records prints it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arrival {
+pub(crate) struct Arrival {
     /// Texts beside the payload.
-    pub headers: BTreeMap<String, String>,
+    pub(crate) headers: BTreeMap<String, String>,
     /// The payload as text.
-    pub payload: String,
+    pub(crate) payload: String,
     /// When it came, in nanoseconds since the Unix epoch.
-    pub received_ns: u64,
+    pub(crate) received_ns: u64,
 }
 
 impl Consume {
     /// Prints stamps until the connection ends.
-    pub fn once(from: Source) -> Consume {
+    pub(crate) fn once(from: Source) -> Consume {
         Consume { from, is_lasting: false, is_whole: false }
     }
 
@@ -139,7 +121,6 @@ impl Consume {
     }
 }
 
-/// By stream.
 type Queries = BTreeMap<String, Query>;
 
 /// The windows that are complete by a record, if it carries a value.

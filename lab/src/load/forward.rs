@@ -13,17 +13,14 @@ use super::{READY, say};
 
 /// From where to where.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Forward {
-    /// The MQTT broker.
-    pub from: SocketAddr,
-    /// What of it.
-    pub filter: String,
-    /// RabbitMQ.
-    pub to: SocketAddr,
+pub(crate) struct Forward {
+    pub(crate) from: SocketAddr,
+    pub(crate) filter: String,
+    pub(crate) to: SocketAddr,
     /// Its user, with the same word as password.
-    pub user: String,
+    pub(crate) user: String,
     /// The exchange there; slashes of a topic become dots of a key.
-    pub exchange: String,
+    pub(crate) exchange: String,
 }
 
 impl Forward {

@@ -23,19 +23,16 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A stream that is published whatever happens to the contestant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Insist {
+pub(crate) struct Insist {
     /// Where the contestant listens, when it does.
-    pub address: SocketAddr,
-    /// Which MQTT.
-    pub version: Version,
+    pub(crate) address: SocketAddr,
+    pub(crate) version: Version,
     /// Name in stamps, and topic.
-    pub name: String,
-    /// Payload bytes.
-    pub size: usize,
+    pub(crate) name: String,
+    pub(crate) size: usize,
     /// Records a second, open loop while the connection stands.
-    pub per_second: u32,
-    /// Records in all.
-    pub records: u64,
+    pub(crate) per_second: u32,
+    pub(crate) records: u64,
 }
 
 /// What is published, and what of it is not acknowledged.
@@ -52,9 +49,6 @@ impl Insist {
     }
 
     /// Publishes until everything is acknowledged, and prints one [`Acked`].
-    ///
-    /// # Errors
-    /// Nobody listens for ten seconds.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let mut state = State { job: self, next: 0, open: BTreeSet::new(), accepted: 0 };
         while !state.is_done() {

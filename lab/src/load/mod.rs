@@ -3,20 +3,20 @@
 //! A job is one argument of JSON after the hidden command [`COMMAND`]; what a client has to tell it
 //! prints, one line each. So the same client runs in any network namespace.
 
-pub mod amqp;
+pub(crate) mod amqp;
 mod arrivals;
 mod book;
 mod consume;
 mod forward;
 mod insist;
-pub mod mqtt;
-pub mod nats;
+pub(crate) mod mqtt;
+pub(crate) mod nats;
 mod publish;
-pub mod raw;
+pub(crate) mod raw;
 mod sequence;
-pub mod sets;
+pub(crate) mod sets;
 mod sink;
-pub mod stamp;
+pub(crate) mod stamp;
 mod tally;
 
 use std::net::SocketAddr;
@@ -26,26 +26,27 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::link::{ReceiveRecords, SendRecords};
-pub use arrivals::{Arrivals, Recording, Share};
-pub use book::{Account, Book};
-pub use consume::{Arrival, Consume, Delivery, Source};
-pub use forward::Forward;
-pub use insist::Insist;
-pub use nats::Ask;
-pub use publish::{Acked, DUE_PROPERTY, Payload, Publish, SEQ_PROPERTY, STREAM_PROPERTY, Stream};
-pub use sequence::{Coming, Sequence};
-pub use tally::Tally;
+pub(crate) use arrivals::{Arrivals, Share};
+pub(crate) use book::{Account, Book};
+pub(crate) use consume::{Arrival, Consume, Source};
+pub(crate) use forward::Forward;
+pub(crate) use insist::Insist;
+pub(crate) use nats::Ask;
+pub(crate) use publish::{
+    Acked, DUE_PROPERTY, Payload, Publish, SEQ_PROPERTY, STREAM_PROPERTY, Stream,
+};
+pub(crate) use tally::Tally;
 
 /// The hidden command of the lab's program that does a job.
-pub const COMMAND: &str = "client";
+pub(crate) const COMMAND: &str = "client";
 /// What a consumer prints when everything published from now on will reach it.
-pub const READY: &str = "ready";
+pub(crate) const READY: &str = "ready";
 /// How a publisher's line begins that says when its load began, in nanoseconds since 1970.
-pub const BEGAN: &str = "began ";
+pub(crate) const BEGAN: &str = "began ";
 
 /// What a client process is for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Job {
+pub(crate) enum Job {
     /// Publish streams over MQTT, open loop.
     Publish(Publish),
     /// Publish a stream over MQTT whatever happens.
@@ -60,13 +61,12 @@ pub enum Job {
     Status(String),
     /// Send records of the link's benchmarks.
     SendRecords(SendRecords),
-    /// Receive them.
     ReceiveRecords(ReceiveRecords),
 }
 
 impl Job {
     /// Adds what makes the lab's program do this job.
-    pub fn add_to(&self, command: &mut Command) {
+    pub(crate) fn add_to(&self, command: &mut Command) {
         let text = serde_json::to_string(self).expect("a job has only plain values");
         command.arg(COMMAND).arg(text);
     }
@@ -75,7 +75,7 @@ impl Job {
     ///
     /// # Errors
     /// Not a job, or a broker that cannot be reached or says no.
-    pub async fn run(text: &str) -> anyhow::Result<()> {
+    pub(crate) async fn run(text: &str) -> anyhow::Result<()> {
         let job = serde_json::from_str(text).with_context(|| format!("no job: {text}"))?;
         match job {
             Job::Publish(job) => job.run().await,

@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-pub use self::welcome::welcome;
+pub(crate) use self::welcome::welcome;
 
 const SESSION_EXPIRY: u8 = 0x11;
 const USER_PROPERTY: u8 = 0x26;
@@ -23,16 +23,14 @@ const FAILURE: u8 = 0x80;
 
 /// A packet from a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Packet {
+pub(crate) enum Packet {
     /// A record, and the id under which QoS 1 wants it acknowledged.
     Publish {
         /// Where it was published to.
         topic: String,
         /// User properties, which only MQTT 5 has.
         properties: Vec<(String, String)>,
-        /// Its payload.
         payload: Bytes,
-        /// For [`Writer::acknowledge`].
         id: Option<u16>,
     },
     /// Our record is accepted, or not.
@@ -44,13 +42,11 @@ pub enum Packet {
     },
     /// Our subscription is there.
     Subscribed,
-    /// Anything else.
     Other(u8),
 }
 
-/// Which MQTT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Version {
+pub(crate) enum Version {
     /// MQTT 3.1.1.
     V311,
     /// MQTT 5.
@@ -60,18 +56,16 @@ pub enum Version {
 
 /// What a CONNECT says. No keepalive.
 #[derive(Clone, Copy, Debug)]
-pub struct Hello<'a> {
-    /// Client id.
-    pub client: &'a str,
-    /// Which MQTT.
-    pub version: Version,
+pub(crate) struct Hello<'a> {
+    pub(crate) client: &'a str,
+    pub(crate) version: Version,
     /// Whether the broker keeps the session over breaks.
-    pub is_lasting: bool,
+    pub(crate) is_lasting: bool,
 }
 
 impl<'a> Hello<'a> {
     /// MQTT 5, with a session that ends with the connection.
-    pub fn new(client: &'a str) -> Self {
+    pub(crate) fn new(client: &'a str) -> Self {
         Hello { client, version: Version::V5, is_lasting: false }
     }
 
@@ -96,10 +90,10 @@ impl<'a> Hello<'a> {
 
 /// Says CONNECT and waits for the answer. Returns both halves and how many QoS 1 records may be
 /// unacknowledged at once.
-///
-/// # Errors
-/// The broker refuses, or does not know this version.
-pub async fn hello(socket: TcpStream, hello: Hello<'_>) -> anyhow::Result<(Reader, Writer, u16)> {
+pub(crate) async fn hello(
+    socket: TcpStream,
+    hello: Hello<'_>,
+) -> anyhow::Result<(Reader, Writer, u16)> {
     let (version, (read, write)) = (hello.version, socket.into_split());
     let mut reader =
         Reader { socket: read, buffer: BytesMut::new(), version, early: VecDeque::new() };
@@ -115,19 +109,15 @@ pub async fn hello(socket: TcpStream, hello: Hello<'_>) -> anyhow::Result<(Reade
     Ok((reader, writer, maximum))
 }
 
-/// The sending half.
 #[derive(Debug)]
-pub struct Writer {
+pub(crate) struct Writer {
     socket: OwnedWriteHalf,
     version: Version,
 }
 
 impl Writer {
     /// Sends a record at QoS 1 with user properties, which only MQTT 5 has.
-    ///
-    /// # Errors
-    /// The connection is gone.
-    pub async fn publish(
+    pub(crate) async fn publish(
         &mut self,
         topic: &str,
         id: u16,
@@ -152,10 +142,7 @@ impl Writer {
     }
 
     /// Subscribes at QoS 1; [`Packet::Subscribed`] answers.
-    ///
-    /// # Errors
-    /// The connection is gone.
-    pub async fn subscribe(&mut self, filter: &str) -> std::io::Result<()> {
+    pub(crate) async fn subscribe(&mut self, filter: &str) -> std::io::Result<()> {
         let mut body = BytesMut::new();
         body.put_u16(1);
         if self.version == Version::V5 {
@@ -166,19 +153,11 @@ impl Writer {
         self.send(0x82, &body).await
     }
 
-    /// Acknowledges a record.
-    ///
-    /// # Errors
-    /// The connection is gone.
-    pub async fn acknowledge(&mut self, id: u16) -> std::io::Result<()> {
+    pub(crate) async fn acknowledge(&mut self, id: u16) -> std::io::Result<()> {
         self.send(0x40, &id.to_be_bytes()).await
     }
 
-    /// Says goodbye.
-    ///
-    /// # Errors
-    /// The connection is gone.
-    pub async fn goodbye(&mut self) -> std::io::Result<()> {
+    pub(crate) async fn goodbye(&mut self) -> std::io::Result<()> {
         self.send(0xe0, &[]).await
     }
 
@@ -191,9 +170,8 @@ impl Writer {
     }
 }
 
-/// The receiving half.
 #[derive(Debug)]
-pub struct Reader {
+pub(crate) struct Reader {
     socket: OwnedReadHalf,
     buffer: BytesMut,
     version: Version,
@@ -203,10 +181,7 @@ pub struct Reader {
 
 impl Reader {
     /// The next packet; `None` at the end of the connection.
-    ///
-    /// # Errors
-    /// The connection broke, or the packet is malformed.
-    pub async fn packet(&mut self) -> anyhow::Result<Option<Packet>> {
+    pub(crate) async fn packet(&mut self) -> anyhow::Result<Option<Packet>> {
         if let Some(early) = self.early.pop_front() {
             return Ok(Some(early));
         }
@@ -216,10 +191,7 @@ impl Reader {
 
     /// Waits until the subscription stands. Records of a session that the broker kept may come before
     /// that: they wait to be read.
-    ///
-    /// # Errors
-    /// The broker refuses, or ends the connection.
-    pub async fn wait_for_subscription(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn wait_for_subscription(&mut self) -> anyhow::Result<()> {
         let mut early = Vec::new();
         loop {
             match self.packet().await?.context("closed instead of SUBACK")? {

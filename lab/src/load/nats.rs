@@ -12,17 +12,15 @@ use tokio::net::TcpStream;
 
 /// Longest line of the protocol that we take: INFO is the longest.
 const LINE_MAX: usize = 64 * 1024;
-/// Read at once.
 const READ: usize = 64 * 1024;
 /// Where answers to our requests go.
 const INBOX: &str = "_INBOX.lab";
 
 /// A connection. Messages come without their headers: we do not ask for any.
 #[derive(Debug)]
-pub struct Client<S = TcpStream> {
+pub(crate) struct Client<S = TcpStream> {
     socket: S,
     buffer: BytesMut,
-    /// Subscriptions so far.
     subscriptions: u32,
 }
 
@@ -37,20 +35,18 @@ enum Event {
 
 /// A message of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub(crate) struct Message {
     /// Where an acknowledgement goes, if one is wanted.
-    pub reply: Option<String>,
-    /// What was published.
-    pub payload: Bytes,
+    pub(crate) reply: Option<String>,
+    pub(crate) payload: Bytes,
 }
 
 /// Requests that set something up, one after the other; each answer must hold no error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ask {
-    /// The server.
-    pub address: SocketAddr,
+pub(crate) struct Ask {
+    pub(crate) address: SocketAddr,
     /// Subject and body of each.
-    pub requests: Vec<(String, serde_json::Value)>,
+    pub(crate) requests: Vec<(String, serde_json::Value)>,
 }
 
 impl Ask {
@@ -73,11 +69,7 @@ impl Ask {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
-    /// Says hello.
-    ///
-    /// # Errors
-    /// The server is no NATS, or refuses.
-    pub async fn connect(socket: S) -> anyhow::Result<Client<S>> {
+    pub(crate) async fn connect(socket: S) -> anyhow::Result<Client<S>> {
         let mut client = Client { socket, buffer: BytesMut::new(), subscriptions: 0 };
         client
             .write("CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":false}\r\n")
@@ -87,20 +79,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// Subscribes to a subject; when this returns the server knows.
-    ///
-    /// # Errors
-    /// The connection is gone.
-    pub async fn subscribe(&mut self, subject: &str) -> anyhow::Result<()> {
+    pub(crate) async fn subscribe(&mut self, subject: &str) -> anyhow::Result<()> {
         self.subscriptions += 1;
         self.write(&format!("SUB {subject} {}\r\n", self.subscriptions)).await?;
         self.settle().await
     }
 
     /// Publishes a message, in parts; returns when it is written.
-    ///
-    /// # Errors
-    /// The connection is gone.
-    pub async fn publish(&mut self, subject: &str, parts: &[&[u8]]) -> anyhow::Result<()> {
+    pub(crate) async fn publish(&mut self, subject: &str, parts: &[&[u8]]) -> anyhow::Result<()> {
         let size: usize = parts.iter().map(|part| part.len()).sum();
         self.write(&format!("PUB {subject} {size}\r\n")).await?;
         for part in parts.iter().chain([&&b"\r\n"[..]]) {
@@ -110,10 +96,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// The next message of any subscription; `None` at the end of the connection.
-    ///
-    /// # Errors
-    /// The connection broke, or the server says an error.
-    pub async fn next(&mut self) -> anyhow::Result<Option<Message>> {
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<Message>> {
         loop {
             match self.event().await? {
                 None => return Ok(None),
@@ -127,10 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// Acknowledges a message of JetStream.
-    ///
-    /// # Errors
-    /// The connection is gone.
-    pub async fn acknowledge(&mut self, reply: &str) -> anyhow::Result<()> {
+    pub(crate) async fn acknowledge(&mut self, reply: &str) -> anyhow::Result<()> {
         self.write(&format!("PUB {reply} 4\r\n+ACK\r\n")).await
     }
 
@@ -148,7 +128,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     ///
     /// # Errors
     /// The connection is gone, or the server says an error.
-    pub async fn settle(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn settle(&mut self) -> anyhow::Result<()> {
         self.write("PING\r\n").await?;
         loop {
             match self.event().await?.context("the server closed the connection")? {

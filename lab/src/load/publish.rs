@@ -20,11 +20,11 @@ use super::{BEGAN, say};
 use crate::query::{self, Sums};
 
 /// Name of the user property with the time at which a record was due, in nanoseconds since 1970.
-pub const DUE_PROPERTY: &str = "source-time-ns";
+pub(crate) const DUE_PROPERTY: &str = "source-time-ns";
 /// Name of the user property with the publisher's name of the stream.
-pub const STREAM_PROPERTY: &str = "lab-stream";
+pub(crate) const STREAM_PROPERTY: &str = "lab-stream";
 /// Name of the user property with the record's place in the stream, from 0.
-pub const SEQ_PROPERTY: &str = "lab-seq";
+pub(crate) const SEQ_PROPERTY: &str = "lab-seq";
 /// Reason codes from here on are refusals.
 const FAILURE: u8 = 0x80;
 /// Packet ids, from 1.
@@ -32,44 +32,43 @@ const IDS: u64 = u16::MAX as u64;
 
 /// Streams, published from one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Publish {
+pub(crate) struct Publish {
     /// Where the contestant listens.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Which MQTT it speaks.
-    pub version: Version,
-    /// What to publish.
-    pub streams: Vec<Stream>,
+    pub(crate) version: Version,
+    pub(crate) streams: Vec<Stream>,
     /// For how long, in seconds.
-    pub seconds: u32,
+    pub(crate) seconds: u32,
     /// How long to wait afterwards for the last acknowledgements, in seconds.
-    pub patience: u32,
+    pub(crate) patience: u32,
     /// Of what is random.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// Records at one rate, from one publisher or from many: then each has a name with a number behind a dot,
 /// a topic with a level more, and counts by itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stream {
+pub(crate) struct Stream {
     /// Name in stamps and figures.
-    pub name: String,
+    pub(crate) name: String,
     /// Topic that it is published to.
-    pub topic: String,
+    pub(crate) topic: String,
     /// What is in them.
-    pub payload: Payload,
+    pub(crate) payload: Payload,
     /// Records a second, of all its publishers together.
-    pub per_second: f64,
+    pub(crate) per_second: f64,
     /// Publishers; at least one.
-    pub publishers: u32,
+    pub(crate) publishers: u32,
     /// When records are due.
-    pub arrivals: Arrivals,
+    pub(crate) arrivals: Arrivals,
     /// For contestants whose publishers say themselves what is urgent.
-    pub is_urgent: bool,
+    pub(crate) is_urgent: bool,
 }
 
 /// What the records of a stream carry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Payload {
+pub(crate) enum Payload {
     /// A [`Stamp`], filled up to so many bytes.
     Stamped(usize),
     /// The same with a value in each, and the generator's own sums at the end: for [`crate::query`].
@@ -88,21 +87,20 @@ impl Default for Payload {
 
 /// What a publisher prints of a stream at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Acked {
-    /// Its stream.
-    pub name: String,
+pub(crate) struct Acked {
+    pub(crate) name: String,
     /// Records handed to the connection.
-    pub sent: u64,
+    pub(crate) sent: u64,
     /// Of these, acknowledged as accepted.
-    pub accepted: u64,
+    pub(crate) accepted: u64,
     /// Of these, acknowledged as refused: their places in the stream.
-    pub refused: Vec<u64>,
+    pub(crate) refused: Vec<u64>,
     /// Of these, not answered at all: their places in the stream.
     #[serde(default)]
-    pub unanswered: Vec<u64>,
+    pub(crate) unanswered: Vec<u64>,
     /// Sums of the values of what was sent, in windows of time; empty where records carry none.
     #[serde(default, skip_serializing_if = "Sums::is_empty")]
-    pub sums: Sums,
+    pub(crate) sums: Sums,
 }
 
 impl Default for Publish {
@@ -121,9 +119,6 @@ impl Default for Publish {
 
 impl Publish {
     /// Publishes and prints one [`Acked`] for each publisher.
-    ///
-    /// # Errors
-    /// The contestant cannot be reached or ends a connection.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let mut publishers = Vec::new();
         for stream in &self.streams {

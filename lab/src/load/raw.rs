@@ -8,7 +8,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A CONNECT with a clean session and no keepalive.
-pub fn connect_packet(client_id: &str) -> Vec<u8> {
+pub(crate) fn connect_packet(client_id: &str) -> Vec<u8> {
     connect_with(0x02, client_id)
 }
 
@@ -21,7 +21,7 @@ fn connect_with(flags: u8, client_id: &str) -> Vec<u8> {
 }
 
 /// A PUBLISH; `id` is there for QoS 1.
-pub fn publish_packet(topic: &str, id: Option<u16>, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn publish_packet(topic: &str, id: Option<u16>, payload: &[u8]) -> Vec<u8> {
     let mut body = Vec::with_capacity(topic.len() + payload.len() + 4);
     push_text(&mut body, topic);
     if let Some(id) = id {
@@ -32,7 +32,7 @@ pub fn publish_packet(topic: &str, id: Option<u16>, payload: &[u8]) -> Vec<u8> {
 }
 
 /// A SUBSCRIBE to one filter.
-pub fn subscribe_packet(filter: &str, qos: u8) -> Vec<u8> {
+pub(crate) fn subscribe_packet(filter: &str, qos: u8) -> Vec<u8> {
     let mut body = vec![0, 1];
     push_text(&mut body, filter);
     body.push(qos);
@@ -64,14 +64,14 @@ pub(crate) fn packet(first: u8, body: &[u8]) -> Vec<u8> {
 
 /// Splits a byte stream into packets: (first byte, body).
 #[derive(Debug, Default)]
-pub struct Splitter {
+pub(crate) struct Splitter {
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl Splitter {
     /// Adds what was read.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         if self.start > 0 {
             self.bytes.drain(..self.start);
             self.start = 0;
@@ -80,7 +80,7 @@ impl Splitter {
     }
 
     /// The next whole packet.
-    pub fn take(&mut self) -> Option<(u8, &[u8])> {
+    pub(crate) fn take(&mut self) -> Option<(u8, &[u8])> {
         let bytes = &self.bytes[self.start..];
         let first = *bytes.first()?;
         let (mut length, mut shift, mut place) = (0usize, 0, 1);
@@ -103,18 +103,16 @@ impl Splitter {
 }
 
 /// Opens a connection and logs in.
-///
-/// # Errors
-/// No connection, or a CONNACK that refuses.
-pub fn log_in(address: SocketAddr, client_id: &str) -> io::Result<TcpStream> {
+pub(crate) fn log_in(address: SocketAddr, client_id: &str) -> io::Result<TcpStream> {
     connect(address, client_id, &connect_packet(client_id))
 }
 
 /// Subscribes a client whose session lasts, with QoS 1, and goes away: what it would get is kept for it.
-///
-/// # Errors
-/// As [`log_in`].
-pub fn subscribe_for_later(address: SocketAddr, client_id: &str, filter: &str) -> io::Result<()> {
+pub(crate) fn subscribe_for_later(
+    address: SocketAddr,
+    client_id: &str,
+    filter: &str,
+) -> io::Result<()> {
     let mut stream = connect(address, client_id, &connect_with(0, client_id))?;
     stream.write_all(&subscribe_packet(filter, 1))?;
     let (mut splitter, mut buffer) = (Splitter::default(), [0; 64]);
@@ -140,7 +138,7 @@ fn connect(address: SocketAddr, client_id: &str, hello: &[u8]) -> io::Result<Tcp
 ///
 /// # Errors
 /// The connection breaks, or an answer takes longer than a minute.
-pub fn saturate(
+pub(crate) fn saturate(
     stream: &mut TcpStream,
     topic: &str,
     qos: u8,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Places from 0, kept as ranges without a gap: a stream that comes in order takes the room of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sequence {
+pub(crate) struct Sequence {
     /// First place of a range, and the place after its last one.
     ranges: BTreeMap<u64, u64>,
     newest: Option<u64>,
@@ -13,7 +13,7 @@ pub struct Sequence {
 
 /// How a record came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coming {
+pub(crate) enum Coming {
     /// After all that came before it have lower places.
     InOrder,
     /// After one of a higher place.
@@ -24,7 +24,7 @@ pub enum Coming {
 
 impl Sequence {
     /// Takes the record of a place.
-    pub fn take(&mut self, place: u64) -> Coming {
+    pub(crate) fn take(&mut self, place: u64) -> Coming {
         let before = self.ranges.range(..=place).next_back().map(|(first, end)| (*first, *end));
         if before.is_some_and(|(_, end)| place < end) {
             return Coming::Again;
@@ -39,12 +39,12 @@ impl Sequence {
     }
 
     /// Whether the record of a place has come.
-    pub fn has(&self, place: u64) -> bool {
+    pub(crate) fn has(&self, place: u64) -> bool {
         self.ranges.range(..=place).next_back().is_some_and(|(_, end)| place < *end)
     }
 
     /// Different records that came.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 }

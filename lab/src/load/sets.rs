@@ -7,17 +7,16 @@ use anyhow::{Context, ensure};
 
 /// Rows of one kind of sensor, published by one client.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Set {
+pub(crate) struct Set {
     /// Name of the client, of the stream and of the last level of the topic.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Name of the class that should carry it.
-    pub class: &'static str,
-    /// One payload each.
-    pub rows: Vec<String>,
+    pub(crate) class: &'static str,
+    pub(crate) rows: Vec<String>,
     /// When each came, in seconds since the first.
-    pub times: Vec<f64>,
+    pub(crate) times: Vec<f64>,
     /// Whether the rows are real.
-    pub is_real: bool,
+    pub(crate) is_real: bool,
 }
 
 /// Where rows come from, and what they are like.
@@ -36,7 +35,6 @@ struct Source {
     burst: (usize, f64),
 }
 
-/// The alarms first.
 const SOURCES: [Source; 3] = [
     // Factory: eight values a second of a water circulation; the first line names them.
     Source {
@@ -94,7 +92,7 @@ fn of_day(line: &str) -> Option<f64> {
 ///
 /// # Errors
 /// A file is there and cannot be read, or has no rows.
-pub fn load(folder: &Path) -> anyhow::Result<Vec<Set>> {
+pub(crate) fn load(folder: &Path) -> anyhow::Result<Vec<Set>> {
     SOURCES.iter().map(|source| source.load(folder)).collect()
 }
 
@@ -137,7 +135,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::Recording;
+    use crate::load::arrivals::Recording;
 
     #[test]
     fn a_generated_set_has_the_sizes_of_the_real_one() {

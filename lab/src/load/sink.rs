@@ -17,7 +17,6 @@ use super::consume::Delivery;
 
 /// Between two looks: what comes in between seems so much later.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Read at once.
 const CHUNK: usize = 256 * 1024;
 
 /// The reader of a sink's folder.

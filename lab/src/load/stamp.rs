@@ -17,38 +17,38 @@ const VALUES: u64 = 10_000;
 
 /// The head of a payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub(crate) struct Stamp {
     /// Its stream; no spaces.
-    pub stream: String,
+    pub(crate) stream: String,
     /// Its place in the stream, from 0.
-    pub seq: u64,
+    pub(crate) seq: u64,
     /// When it was due to be sent, in nanoseconds since the Unix epoch: a client that is late counts
     /// against the contestant that made it wait.
-    pub due_ns: u64,
+    pub(crate) due_ns: u64,
 }
 
 impl Stamp {
     /// A payload of `size` bytes; more if the stamp does not fit. It is filled with text in which nothing
     /// repeats: a contestant that compresses would else carry next to nothing.
-    pub fn payload(&self, size: usize) -> Vec<u8> {
+    pub(crate) fn payload(&self, size: usize) -> Vec<u8> {
         self.filled(format!("{} {} {} ", self.stream, self.seq, self.due_ns), size)
     }
 
     /// The same with a value in it.
-    pub fn measured(&self, value: i64, size: usize) -> Vec<u8> {
+    pub(crate) fn measured(&self, value: i64, size: usize) -> Vec<u8> {
         let Stamp { stream, seq, due_ns } = self;
         self.filled(format!("{stream} {seq} {due_ns} {VALUE}{value} "), size)
     }
 
     /// What the sensor of this stream shows for this record: anything below 10,000.
-    pub fn value(&self) -> i64 {
+    pub(crate) fn value(&self) -> i64 {
         let name = self.stream.bytes().fold(0, |all, byte| all * 31 + u128::from(byte));
         let mut random = oorandom::Rand64::new(name << 64 | u128::from(self.seq));
         random.rand_range(0..VALUES) as i64
     }
 
     /// The value in a payload; `None` where there is none.
-    pub fn value_in(payload: &[u8]) -> Option<i64> {
+    pub(crate) fn value_in(payload: &[u8]) -> Option<i64> {
         let word = payload.split(|byte| *byte == b' ').nth(3)?;
         std::str::from_utf8(word).ok()?.strip_prefix(VALUE)?.parse().ok()
     }
@@ -66,20 +66,17 @@ impl Stamp {
     }
 
     /// The group of its stream.
-    pub fn group(&self) -> &str {
+    pub(crate) fn group(&self) -> &str {
         Stamp::group_of(&self.stream)
     }
 
     /// The group of a stream by its name: of `alarm.17`, the eighteenth publisher's, it is `alarm`.
-    pub fn group_of(stream: &str) -> &str {
+    pub(crate) fn group_of(stream: &str) -> &str {
         stream.split_once('.').map_or(stream, |(group, _)| group)
     }
 
     /// Reads the head of a payload.
-    ///
-    /// # Errors
-    /// Not a payload of ours.
-    pub fn read(payload: &[u8]) -> anyhow::Result<Stamp> {
+    pub(crate) fn read(payload: &[u8]) -> anyhow::Result<Stamp> {
         const HEAD_MAX: usize = 128;
         let head = String::from_utf8_lossy(&payload[..payload.len().min(HEAD_MAX)]);
         head.parse()
@@ -101,7 +98,7 @@ impl FromStr for Stamp {
 }
 
 /// Nanoseconds since the Unix epoch: the one clock of all processes of a benchmark.
-pub fn wall_ns() -> u64 {
+pub(crate) fn wall_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

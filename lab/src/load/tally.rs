@@ -17,7 +17,7 @@ const SLOWEST: usize = 5;
 
 /// The receiver's book of one group of streams: bounded memory, however much comes.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// From due to received, in nanoseconds, of each record's first copy.
     latencies: Histogram<u64>,
     /// When records were due and how late they came, in nanoseconds: of each few, the slowest.
@@ -27,11 +27,11 @@ pub struct Tally {
     slowest: Vec<(u64, u64)>,
     streams: BTreeMap<String, Sequence>,
     /// Copies after the first.
-    pub duplicates: u64,
+    pub(crate) duplicates: u64,
     /// Records that came after a later one of the stream.
-    pub out_of_order: u64,
+    pub(crate) out_of_order: u64,
     /// Records that came while the load was on.
-    pub in_time: u64,
+    pub(crate) in_time: u64,
 }
 
 impl Default for Tally {
@@ -51,7 +51,7 @@ impl Default for Tally {
 
 impl Tally {
     /// Takes a record; says whether it is the first copy. `end_ns` is the end of the load.
-    pub fn take(&mut self, stamp: &Stamp, received_ns: u64, end_ns: u64) -> bool {
+    pub(crate) fn take(&mut self, stamp: &Stamp, received_ns: u64, end_ns: u64) -> bool {
         // Looked up first: a key is made once a stream, not once a record.
         let coming = match self.streams.get_mut(&stamp.stream) {
             Some(stream) => stream.take(stamp.seq),
@@ -95,33 +95,27 @@ impl Tally {
         }
     }
 
-    /// Different records received.
-    pub fn got(&self) -> u64 {
+    pub(crate) fn got(&self) -> u64 {
         self.latencies.len()
     }
 
     /// What has come of a stream; nothing where it is unknown.
-    pub fn stream(&self, name: &str) -> Option<&Sequence> {
+    pub(crate) fn stream(&self, name: &str) -> Option<&Sequence> {
         self.streams.get(name)
     }
 
     /// The latency that this part (0..=1) of the received records keeps; zero where there are none.
-    pub fn quantile(&self, part: f64) -> Duration {
+    pub(crate) fn quantile(&self, part: f64) -> Duration {
         Duration::from_nanos(self.latencies.value_at_quantile(part))
     }
 
-    /// Mean latency; zero where nothing came.
-    pub fn mean(&self) -> Duration {
-        Duration::from_nanos(self.latencies.mean() as u64)
-    }
-
     /// The slowest records, slowest first: latency, and when they were due in nanoseconds since 1970.
-    pub fn slowest(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+    pub(crate) fn slowest(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         self.slowest.iter().map(|(latency, due_ns)| (Duration::from_nanos(*latency), *due_ns))
     }
 
     /// Latencies in milliseconds, and the part of the records that is not slower: a distribution.
-    pub fn distribution(&self) -> Vec<(f64, f64)> {
+    pub(crate) fn distribution(&self) -> Vec<(f64, f64)> {
         let (all, mut so_far) = (self.got() as f64, 0.0);
         let steps = self.latencies.iter_recorded().map(|step| {
             so_far += step.count_since_last_iteration() as f64;
@@ -132,14 +126,14 @@ impl Tally {
 
     /// When records were due, in nanoseconds since 1970, and how many milliseconds late they came; of
     /// many records, the slowest of each few. In the order in which they were due.
-    pub fn series(&self) -> Vec<(u64, f64)> {
+    pub(crate) fn series(&self) -> Vec<(u64, f64)> {
         let mut points = self.points.clone();
         points.sort_unstable();
         points.into_iter().map(|(due_ns, latency)| (due_ns, latency as f64 / 1e6)).collect()
     }
 
     /// Adds what another run tallied, but for its streams and its series.
-    pub fn add_latencies(&mut self, other: &Tally) {
+    pub(crate) fn add_latencies(&mut self, other: &Tally) {
         // Both grow by themselves.
         let _ = self.latencies.add(&other.latencies);
     }

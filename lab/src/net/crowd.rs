@@ -41,17 +41,14 @@ struct Flows {
 
 /// All connections of a world. Dropping it ends them.
 #[derive(Debug)]
-pub struct Crowd {
+pub(crate) struct Crowd {
     flows: Vec<Flows>,
     stop: Arc<AtomicBool>,
 }
 
 impl Crowd {
     /// Connects what the links of a world say, and begins to send.
-    ///
-    /// # Errors
-    /// A connection cannot be made.
-    pub fn start(world: &World, stage: &Stage) -> anyhow::Result<Crowd> {
+    pub(crate) fn start(world: &World, stage: &Stage) -> anyhow::Result<Crowd> {
         let mut crowd = Crowd { flows: Vec::new(), stop: Arc::default() };
         for link in &world.link {
             let addresses = stage.wire(&link.name)?.addresses();
@@ -71,7 +68,7 @@ impl Crowd {
     }
 
     /// Stops, and answers with the bytes that have arrived, for each way that has such traffic.
-    pub fn finish(mut self) -> Vec<(String, u64)> {
+    pub(crate) fn finish(mut self) -> Vec<(String, u64)> {
         self.stop.store(true, Ordering::Relaxed);
         let flows = std::mem::take(&mut self.flows);
         let ended = flows.into_iter().map(|flows| {
@@ -177,6 +174,6 @@ fn sink(streams: &[TcpStream], bytes: &AtomicU64, stop: &AtomicBool) {
 }
 
 /// Mbit/s of so many bytes.
-pub fn megabits(bytes: u64, span: Duration) -> f64 {
+pub(crate) fn megabits(bytes: u64, span: Duration) -> f64 {
     bytes as f64 * 8.0 / 1e6 / span.as_secs_f64().max(1e-9)
 }

@@ -20,16 +20,13 @@ const NAMESPACES: &str = "/run/netns";
 
 /// The namespace. Dropping it ends every process in it and removes it.
 #[derive(Debug)]
-pub struct Host {
+pub(crate) struct Host {
     namespace: String,
 }
 
 impl Host {
     /// Makes a namespace. `run` is of [`next_run`].
-    ///
-    /// # Errors
-    /// Not permitted here, or `ip` is missing.
-    pub fn new(run_number: u32, name: &str) -> Result<Host, NetError> {
+    pub(crate) fn new(run_number: u32, name: &str) -> Result<Host, NetError> {
         let namespace = format!("{PREFIX}{}-{run_number}-{name}", std::process::id());
         run("ip", &["netns", "add", &namespace])?;
         let host = Host { namespace };
@@ -38,64 +35,45 @@ impl Host {
     }
 
     /// What `ip` calls it.
-    pub fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
 
     /// Runs `ip` for it.
-    ///
-    /// # Errors
-    /// What `ip` says.
-    pub fn ip(&self, words: &[&str]) -> Result<String, NetError> {
+    pub(crate) fn ip(&self, words: &[&str]) -> Result<String, NetError> {
         run("ip", &[&["-n", self.namespace()], words].concat())
     }
 
     /// A command that will run on it; its process is the program itself, not `ip`.
-    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace]).arg(program.as_ref());
         command
     }
 
     /// Makes a socket that is the host's, bound to one of its addresses.
-    ///
-    /// # Errors
-    /// Not permitted, or not an address of this host.
-    pub fn udp(&self, address: SocketAddrV4) -> Result<UdpSocket, NetError> {
+    pub(crate) fn udp(&self, address: SocketAddrV4) -> Result<UdpSocket, NetError> {
         // A socket belongs to where the thread was that made it, and stays there.
         self.inside("bind a socket", || UdpSocket::bind(address))
     }
 
     /// Makes a listener that is the host's, at one of its addresses.
-    ///
-    /// # Errors
-    /// Not permitted, or not an address of this host.
-    pub fn listen(&self, address: SocketAddrV4) -> Result<TcpListener, NetError> {
+    pub(crate) fn listen(&self, address: SocketAddrV4) -> Result<TcpListener, NetError> {
         self.inside("listen", || TcpListener::bind(address))
     }
 
-    /// Connects from it.
-    ///
-    /// # Errors
-    /// Not permitted, or nobody listens there.
-    pub fn connect(&self, to: SocketAddrV4) -> Result<TcpStream, NetError> {
+    pub(crate) fn connect(&self, to: SocketAddrV4) -> Result<TcpStream, NetError> {
         self.inside("connect", || TcpStream::connect(to))
     }
 
     /// Lets it pass on packets that are not for it.
-    ///
-    /// # Errors
-    /// Not permitted.
-    pub fn forward(&self) -> Result<(), NetError> {
+    pub(crate) fn forward(&self) -> Result<(), NetError> {
         // This folder shows the namespace of the thread that looks.
         self.inside("forward packets", || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"))
     }
 
     /// Segments that its TCP has sent so far, and how many of them again.
-    ///
-    /// # Errors
-    /// Not permitted.
-    pub fn segments(&self) -> Result<(u64, u64), NetError> {
+    pub(crate) fn segments(&self) -> Result<(u64, u64), NetError> {
         let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
         Ok(segments(&self.inside("read counters", read)?))
     }
@@ -105,7 +83,7 @@ impl Host {
     ///
     /// # Errors
     /// The system has no thread, or the namespace cannot be opened.
-    pub fn thread(&self, work: impl FnOnce() + Send + 'static) -> Result<(), NetError> {
+    pub(crate) fn thread(&self, work: impl FnOnce() + Send + 'static) -> Result<(), NetError> {
         let failed = format!("could not enter the namespace {}", self.namespace);
         let io = |source| NetError::Io { doing: failed.clone(), source };
         let file = File::open(Path::new(NAMESPACES).join(&self.namespace)).map_err(io)?;
@@ -165,16 +143,13 @@ fn segments(table: &str) -> (u64, u64) {
 }
 
 /// Worlds of one process are numbered, so that tests can run beside each other.
-pub fn next_run() -> u32 {
+pub(crate) fn next_run() -> u32 {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     RUNS.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Removes the namespaces of lab processes that are no more.
-///
-/// # Errors
-/// `ip` is missing or does not answer.
-pub fn remove_stale() -> Result<(), NetError> {
+pub(crate) fn remove_stale() -> Result<(), NetError> {
     remove_of(|id| !is_alive(id))
 }
 

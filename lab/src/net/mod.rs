@@ -3,32 +3,31 @@
 //! It works by the programs `ip`, `tc` and `chrt`, and by TUN devices between which `pump` emulates a link.
 //! Everything that is made is removed on drop, and what a killed run left behind by the next run.
 
-pub mod crowd;
-pub mod host;
-pub mod namespace;
-pub mod probe;
-pub mod process;
-pub mod pump;
-pub mod scratch;
-pub mod selftest;
-pub mod senders;
-pub mod spinner;
-pub mod stage;
-pub mod tun;
-pub mod urgent;
-pub mod usage;
-pub mod watch;
-pub mod wire;
+pub(crate) mod crowd;
+pub(crate) mod host;
+pub(crate) mod namespace;
+pub(crate) mod probe;
+pub(crate) mod process;
+pub(crate) mod pump;
+pub(crate) mod scratch;
+pub(crate) mod selftest;
+pub(crate) mod senders;
+pub(crate) mod spinner;
+pub(crate) mod stage;
+pub(crate) mod tun;
+pub(crate) mod urgent;
+pub(crate) mod usage;
+pub(crate) mod watch;
+pub(crate) mod wire;
 
 use std::process::{Command, Stdio};
 
 /// Why something below the lab did not work.
 #[derive(Debug, thiserror::Error)]
-pub enum NetError {
+pub(crate) enum NetError {
     /// A program that is not installed.
     #[error("needs {program}, not found (package {package})")]
     Missing {
-        /// Its name.
         program: &'static str,
         /// The Debian package that has it.
         package: &'static str,
@@ -38,13 +37,11 @@ pub enum NetError {
     Refused {
         /// As it was called.
         command: String,
-        /// Its last words.
         said: String,
     },
     /// A process that did not do in time what it was started for.
     #[error("{name} {how} {expected:?}; its last lines:\n{said}")]
     Silent {
-        /// Which process.
         name: String,
         /// Whether it ended or took too long.
         how: String,
@@ -56,19 +53,22 @@ pub enum NetError {
     /// The system could not start or read a process, or write a file.
     #[error("{doing}")]
     Io {
-        /// What was tried.
         doing: String,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },
 }
 
+/// The line `skipped: NAME: needs ..` where the program of a contestant is missing.
+pub(crate) fn skipped(name: &'static str, error: anyhow::Error) -> anyhow::Result<String> {
+    match error.downcast_ref::<NetError>() {
+        Some(missing @ NetError::Missing { .. }) => Ok(format!("skipped: {name}: {missing}")),
+        _ => Err(error.context(name)),
+    }
+}
+
 /// Runs a program to its end and returns what it printed.
-///
-/// # Errors
-/// The program is missing, or ends with a failure.
-pub fn run(program: &'static str, arguments: &[&str]) -> Result<String, NetError> {
+pub(crate) fn run(program: &'static str, arguments: &[&str]) -> Result<String, NetError> {
     let command = || format!("{program} {}", arguments.join(" "));
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let output = output.map_err(|source| match source.kind() {

@@ -15,7 +15,7 @@ const CARD: &str = "uplink";
 
 /// A side of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     /// Where records are made.
     Edge,
     /// Where they are used.
@@ -23,8 +23,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Both.
-    pub const ALL: [Side; 2] = [Side::Edge, Side::Cloud];
+    pub(crate) const ALL: [Side; 2] = [Side::Edge, Side::Cloud];
 
     fn name(self) -> &'static str {
         match self {
@@ -34,7 +33,7 @@ impl Side {
     }
 
     /// Its address on the link; the namespaces are private, so it can always be the same.
-    pub fn address(self) -> Ipv4Addr {
+    pub(crate) fn address(self) -> Ipv4Addr {
         match self {
             Side::Edge => Ipv4Addr::new(10, 211, 0, 1),
             Side::Cloud => Ipv4Addr::new(10, 211, 0, 2),
@@ -44,24 +43,23 @@ impl Side {
 
 /// A token bucket at one side's egress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
-    /// Bits a second.
-    pub bits_per_second: u64,
+pub(crate) struct Limit {
+    pub(crate) bits_per_second: u64,
     /// Bytes that may go at once.
-    pub burst: u32,
+    pub(crate) burst: u32,
     /// Longest time that a packet may wait in the buffer; the next ones are dropped.
-    pub latency_ms: u32,
+    pub(crate) latency_ms: u32,
 }
 
 impl Limit {
     /// 2 Mbit/s with the small bucket and the 100 ms of buffer that every measurement here uses.
-    pub const TWO_MEGABIT: Limit =
+    pub(crate) const TWO_MEGABIT: Limit =
         Limit { bits_per_second: 2_000_000, burst: 8 * 1024, latency_ms: 100 };
 }
 
 /// The two hosts. Dropping it ends every process on them and removes them.
 #[derive(Debug)]
-pub struct Link {
+pub(crate) struct Link {
     // In this order: a link ends before its hosts.
     wire: Option<Wire>,
     edge: Host,
@@ -70,10 +68,7 @@ pub struct Link {
 
 impl Link {
     /// Removes what dead runs left, then makes two hosts and the link between them, unlimited.
-    ///
-    /// # Errors
-    /// Not permitted here, or `ip` is missing.
-    pub fn new() -> Result<Link, NetError> {
+    pub(crate) fn new() -> Result<Link, NetError> {
         let link = Link::hosts()?;
         let [edge, cloud] = Side::ALL.map(|side| link.host(side).namespace());
         let ends = ["link", "add", CARD, "netns", edge, "type", "veth"];
@@ -92,7 +87,7 @@ impl Link {
     ///
     /// # Errors
     /// Not permitted here, `ip` is missing, or there are no TUN devices.
-    pub fn emulated(options: [Options; 2], seed: u64) -> Result<Link, NetError> {
+    pub(crate) fn emulated(options: [Options; 2], seed: u64) -> Result<Link, NetError> {
         let mut link = Link::hosts()?;
         let ends = [&link.edge, &link.cloud];
         link.wire = Some(Wire::between(ends, CARD, Side::ALL.map(Side::address), options, seed)?);
@@ -107,15 +102,12 @@ impl Link {
     }
 
     /// The emulated link; `None` where it is the kernel's.
-    pub fn wire(&self) -> Option<&Wire> {
+    pub(crate) fn wire(&self) -> Option<&Wire> {
         self.wire.as_ref()
     }
 
     /// Whether links can be made here.
-    ///
-    /// # Errors
-    /// Why not, for a line that says `skipped: ...`.
-    pub fn probe() -> Result<(), NetError> {
+    pub(crate) fn probe() -> Result<(), NetError> {
         Link::new()?.limit(Side::Edge, Limit::TWO_MEGABIT)
     }
 
@@ -123,7 +115,7 @@ impl Link {
     ///
     /// # Errors
     /// The kernel has no token bucket (`tbf`), or `tc` is missing.
-    pub fn limit(&self, side: Side, limit: Limit) -> Result<(), NetError> {
+    pub(crate) fn limit(&self, side: Side, limit: Limit) -> Result<(), NetError> {
         let rate = format!("{}bit", limit.bits_per_second);
         let burst = format!("{}b", limit.burst);
         let latency = format!("{}ms", limit.latency_ms);
@@ -133,32 +125,14 @@ impl Link {
         run("tc", &[&place[..], &bucket].concat()).map(drop)
     }
 
-    /// Bytes and packets that a side has sent over the link, headers included.
-    ///
-    /// # Errors
-    /// `ip` does not know.
-    pub fn sent(&self, side: Side) -> Result<(u64, u64), NetError> {
-        let text = self.host(side).ip(&["-s", "link", "show", "dev", CARD])?;
-        let numbers = text.lines().skip_while(|line| !line.trim().starts_with("TX:")).nth(1);
-        let mut numbers = numbers.unwrap_or_default().split_whitespace();
-        let mut next = || numbers.next().and_then(|word| word.parse().ok()).unwrap_or(0);
-        Ok((next(), next()))
-    }
-
     /// Cuts the link, or joins it again.
-    ///
-    /// # Errors
-    /// `ip` cannot.
-    pub fn set_up(&self, is_up: bool) -> Result<(), NetError> {
+    pub(crate) fn set_up(&self, is_up: bool) -> Result<(), NetError> {
         let state = if is_up { "up" } else { "down" };
         self.edge.ip(&["link", "set", CARD, state]).map(drop)
     }
 
     /// Kills the processes of a side whose program is called `name`, and waits until they are gone.
-    ///
-    /// # Errors
-    /// `ip` does not know them.
-    pub async fn kill(&self, side: Side, name: &str) -> Result<(), NetError> {
+    pub(crate) async fn kill(&self, side: Side, name: &str) -> Result<(), NetError> {
         loop {
             // A process that is dead and not yet waited for is in no namespace any more.
             let processes = run("ip", &["netns", "pids", self.host(side).namespace()])?;
@@ -177,7 +151,7 @@ impl Link {
     }
 
     /// A command that will run inside a side; its process is the program itself, not `ip`.
-    pub fn command(&self, side: Side, program: impl AsRef<Path>) -> Command {
+    pub(crate) fn command(&self, side: Side, program: impl AsRef<Path>) -> Command {
         self.host(side).command(program)
     }
 
@@ -185,7 +159,11 @@ impl Link {
     ///
     /// # Errors
     /// The system has no thread, or the namespace cannot be entered.
-    pub fn thread(&self, side: Side, work: impl FnOnce() + Send + 'static) -> Result<(), NetError> {
+    pub(crate) fn thread(
+        &self,
+        side: Side,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<(), NetError> {
         self.host(side).thread(work)
     }
 

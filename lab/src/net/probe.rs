@@ -12,9 +12,7 @@ use super::NetError;
 use super::urgent::urgent;
 
 /// Bytes of IP and UDP headers that the link carries as well.
-pub const HEADERS: usize = 28;
-/// Bytes of the number and the two times.
-pub const PAYLOAD_MIN: usize = 24;
+pub(crate) const HEADERS: usize = 28;
 /// For sockets that receive: what comes while the receiver waits for a processor.
 const RECEIVE_BUFFER: usize = 8 << 20;
 /// How often a thread that waits looks whether it should stop.
@@ -22,37 +20,36 @@ pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// What one source sends.
 #[derive(Debug)]
-pub struct Stream {
+pub(crate) struct Stream {
     /// Of the sending host.
-    pub socket: UdpSocket,
-    /// Where to.
-    pub to: SocketAddr,
-    /// Bytes of each datagram without headers; at least [`PAYLOAD_MIN`].
-    pub payload: usize,
+    pub(crate) socket: UdpSocket,
+    pub(crate) to: SocketAddr,
+    /// Bytes of each datagram without headers; at least 24, its number and two times.
+    pub(crate) payload: usize,
     /// From one to the next.
-    pub interval: Duration,
+    pub(crate) interval: Duration,
     /// From the start of all to the first.
-    pub offset: Duration,
+    pub(crate) offset: Duration,
     /// From the start of all to the end of this one.
-    pub until: Duration,
+    pub(crate) until: Duration,
 }
 
 /// One datagram that came, with times in nanoseconds since the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub(crate) struct Arrival {
     /// Its number, from 0.
-    pub seq: u64,
+    pub(crate) seq: u64,
     /// When it was due to be sent.
-    pub due: u64,
+    pub(crate) due: u64,
     /// When it was sent.
-    pub sent: u64,
+    pub(crate) sent: u64,
     /// When it was received.
-    pub received: u64,
+    pub(crate) received: u64,
 }
 
 /// Sends all streams from `origin` on, in this thread, until they or `stop` end it; answers with the
 /// times at which each datagram was handed over, in nanoseconds since `origin`, stream by stream.
-pub fn send(streams: &[Stream], origin: Instant, stop: &AtomicBool) -> Vec<Vec<u64>> {
+pub(crate) fn send(streams: &[Stream], origin: Instant, stop: &AtomicBool) -> Vec<Vec<u64>> {
     urgent();
     let mut sent = vec![Vec::new(); streams.len()];
     let mut buffer = vec![0; streams.iter().map(|stream| stream.payload).max().unwrap_or(0)];
@@ -97,10 +94,7 @@ pub(super) fn wait_until(due: Duration, origin: Instant, stop: &AtomicBool) -> b
 
 /// Receives on all sockets until `until` (since `origin`) or `stop`, in this thread; what came on each, in
 /// order.
-///
-/// # Errors
-/// A socket cannot be set up.
-pub fn receive(
+pub(crate) fn receive(
     sockets: &[UdpSocket],
     origin: Instant,
     until: Duration,

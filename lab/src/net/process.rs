@@ -17,7 +17,7 @@ const LINES_MAX: usize = 1024;
 
 /// A running program. Dropping it kills it.
 #[derive(Debug)]
-pub struct Process {
+pub(crate) struct Process {
     name: String,
     child: Child,
     lines: mpsc::Receiver<String>,
@@ -26,10 +26,7 @@ pub struct Process {
 
 impl Process {
     /// Starts it without input; output and errors are read as one stream of lines.
-    ///
-    /// # Errors
-    /// It cannot be started.
-    pub fn start(name: &str, command: std::process::Command) -> Result<Process, NetError> {
+    pub(crate) fn start(name: &str, command: std::process::Command) -> Result<Process, NetError> {
         let mut command = Command::from(command);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let doing = || format!("could not start {name}");
@@ -45,22 +42,18 @@ impl Process {
         Ok(Process { name: name.into(), child, lines, last: VecDeque::new() })
     }
 
-    /// Its id.
-    pub fn id(&self) -> Option<u32> {
+    pub(crate) fn id(&self) -> Option<u32> {
         self.child.id()
     }
 
     /// Asks it to end, as `kill` does.
-    ///
-    /// # Errors
-    /// It has ended already.
-    pub fn terminate(&self) -> Result<(), NetError> {
+    pub(crate) fn terminate(&self) -> Result<(), NetError> {
         let id = self.id().unwrap_or_default().to_string();
         super::run("kill", &["-TERM", &id]).map(drop)
     }
 
     /// Its next line; `None` when it has closed its outputs. Cancel-safe.
-    pub async fn line(&mut self) -> Option<String> {
+    pub(crate) async fn line(&mut self) -> Option<String> {
         let line = self.lines.recv().await?;
         self.last.truncate(LAST_LINES - 1);
         self.last.push_front(line.clone());
@@ -68,10 +61,11 @@ impl Process {
     }
 
     /// Waits for a line that contains `expected` and returns it.
-    ///
-    /// # Errors
-    /// It ended, or the time is over.
-    pub async fn says(&mut self, expected: &str, within: Duration) -> Result<String, NetError> {
+    pub(crate) async fn says(
+        &mut self,
+        expected: &str,
+        within: Duration,
+    ) -> Result<String, NetError> {
         let search = async {
             loop {
                 match self.line().await {
@@ -95,13 +89,13 @@ impl Process {
     }
 
     /// What it said last, oldest first.
-    pub fn last_lines(&self) -> String {
+    pub(crate) fn last_lines(&self) -> String {
         self.last.iter().rev().map(|line| format!("    {line}\n")).collect()
     }
 
     /// Reads and forgets its lines from now on, so that it never waits for a reader. Dropping the
     /// answer kills it, as dropping the process would.
-    pub fn quietly(mut self) -> Quiet {
+    pub(crate) fn quietly(mut self) -> Quiet {
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             let read = async { while self.line().await.is_some() {} };
@@ -120,14 +114,14 @@ impl Process {
 
 /// A process that nobody listens to. Dropping it kills it.
 #[derive(Debug)]
-pub struct Quiet {
+pub(crate) struct Quiet {
     stop: Option<oneshot::Sender<()>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Quiet {
     /// Kills it; when this returns it is gone, and with it all that it held.
-    pub async fn kill(mut self) {
+    pub(crate) async fn kill(mut self) {
         // A task that has ended by itself hears nothing.
         let _ = self.stop.take().map(|stop| stop.send(()));
         let _ = (&mut self.task).await;

@@ -25,27 +25,25 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// A way of a link, seen from its first end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub(crate) enum Way {
     /// From the first end to the second.
     Uplink,
-    /// Back.
     Downlink,
 }
 
 impl Way {
-    /// Both.
-    pub const ALL: [Way; 2] = [Way::Uplink, Way::Downlink];
+    pub(crate) const ALL: [Way; 2] = [Way::Uplink, Way::Downlink];
 }
 
 /// What a way has done so far.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub(crate) struct Report {
     /// What the model says.
-    pub counts: Counts,
+    pub(crate) counts: Counts,
     /// Packets that were due and that the host did not take: a fault of the emulator, not of the link.
-    pub refused: u64,
+    pub(crate) refused: u64,
     /// How late packets were written, in nanoseconds after their time.
-    pub lateness: Histogram<u64>,
+    pub(crate) lateness: Histogram<u64>,
 }
 
 /// What the thread is asked for.
@@ -58,7 +56,7 @@ enum Order {
 
 /// The thread. Dropping it stops it and with it the link.
 #[derive(Debug)]
-pub struct Pump {
+pub(crate) struct Pump {
     orders: Sender<Order>,
     /// Ends the thread's wait.
     wake: Arc<OwnedFd>,
@@ -70,7 +68,11 @@ impl Pump {
     ///
     /// # Errors
     /// The system has no thread or no file for it.
-    pub fn start(ends: [Tun; 2], options: [Options; 2], seed: u64) -> Result<Pump, NetError> {
+    pub(crate) fn start(
+        ends: [Tun; 2],
+        options: [Options; 2],
+        seed: u64,
+    ) -> Result<Pump, NetError> {
         let io = |source| NetError::Io { doing: "could not start a link".into(), source };
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
         let wake = Arc::new(wake.map_err(|error| io(error.into()))?);
@@ -96,12 +98,12 @@ impl Pump {
     }
 
     /// Changes a way from now on.
-    pub fn change(&self, way: Way, change: Change) {
+    pub(crate) fn change(&self, way: Way, change: Change) {
         self.order(Order::Change(way, change));
     }
 
     /// What a way has done so far; `None` if the thread has ended, which only a mistake of ours can do.
-    pub fn report(&self, way: Way) -> Option<Report> {
+    pub(crate) fn report(&self, way: Way) -> Option<Report> {
         let (sender, report) = mpsc::channel();
         self.order(Order::Report(way, sender));
         report.recv().ok()

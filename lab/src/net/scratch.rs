@@ -10,14 +10,11 @@ const PREFIX: &str = "tidegate-lab-";
 
 /// The folder. Dropping it removes it with all that is in it.
 #[derive(Debug)]
-pub struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     /// Makes a folder that only this user can read, after removing what dead runs left.
-    ///
-    /// # Errors
-    /// The system's folder for temporary files cannot be written.
-    pub fn new() -> Result<Scratch, NetError> {
+    pub(crate) fn new() -> Result<Scratch, NetError> {
         use std::os::unix::fs::DirBuilderExt;
         static FOLDERS: AtomicU32 = AtomicU32::new(0);
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
@@ -29,16 +26,12 @@ impl Scratch {
         Ok(Scratch(path))
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
     /// Writes a file in it and returns its path.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn file(&self, name: &str, text: &str) -> Result<PathBuf, NetError> {
+    pub(crate) fn file(&self, name: &str, text: &str) -> Result<PathBuf, NetError> {
         let path = self.0.join(name);
         let doing = || format!("could not write {}", path.display());
         let written = std::fs::write(&path, text);

@@ -16,8 +16,8 @@ use super::probe::{self, Arrival, HEADERS, Stream};
 use super::pump::{Report, Way};
 use super::spinner::Spinners;
 use super::wire::Wire;
-use crate::bench::figure;
 use crate::link::{Direction, Options, Outcome};
+use crate::report::{Figure, Findings, figure};
 
 /// Of each link, in Mbit/s.
 const RATE: u64 = 120;
@@ -66,29 +66,25 @@ struct Measured {
 ///
 /// # Errors
 /// Links cannot be made here, or they are less exact than promised.
-pub async fn run(seconds: u32, say: fn(&str)) -> anyhow::Result<Vec<String>> {
+pub(crate) async fn run(seconds: u32, say: fn(&str)) -> anyhow::Result<Findings> {
     let stop = StopOnDrop::default();
     let stopped = Arc::clone(&stop.0);
     let measured = tokio::task::spawn_blocking(move || {
         let _awake = Spinners::start()?;
         let length = Duration::from_secs(seconds.max(1).into());
-        let (mut lines, mut broken) = (Vec::new(), Vec::new());
+        let mut found = Findings::default();
         say(&heading());
         for load in &LOADS {
             let measured = measure(*load, length, &stopped)?;
             ensure!(!stopped.load(Ordering::Relaxed), "interrupted");
             say(&row(load, &measured));
-            lines.extend(figures(load, &measured));
-            broken.extend(promises(load, &measured));
+            found.figures.extend(figures(load, &measured));
+            let less = |what| format!("less exact than promised: {what}");
+            found.broken.extend(promises(load, &measured).into_iter().map(less));
         }
-        anyhow::Ok((lines, broken))
+        anyhow::Ok(found)
     });
-    let (lines, broken) = measured.await??;
-    if !broken.is_empty() {
-        lines.iter().for_each(|line| say(line));
-        anyhow::bail!("less exact than promised: {}", broken.join("; "));
-    }
-    Ok(lines)
+    measured.await?
 }
 
 /// Who drops the future ends the threads as well.
@@ -258,7 +254,7 @@ fn row(load: &Load, measured: &Measured) -> String {
     )
 }
 
-fn figures(load: &Load, measured: &Measured) -> Vec<String> {
+fn figures(load: &Load, measured: &Measured) -> Vec<Figure> {
     let name = |what: &str| format!("net_selftest_{}_{what}", load.name);
     let slowest = measured.rates.iter().copied().fold(f64::MAX, f64::min);
     vec![

@@ -21,7 +21,7 @@ type Received = Result<Vec<Vec<Arrival>>, NetError>;
 
 /// The threads. Dropping it stops them.
 #[derive(Debug)]
-pub struct Senders {
+pub(crate) struct Senders {
     names: Vec<String>,
     stop: Arc<AtomicBool>,
     sender: Option<JoinHandle<Vec<Vec<u64>>>>,
@@ -30,10 +30,7 @@ pub struct Senders {
 
 impl Senders {
     /// Starts to send what a world's loads say, from now on.
-    ///
-    /// # Errors
-    /// A socket cannot be made.
-    pub fn start(world: &World, stage: &Stage) -> anyhow::Result<Senders> {
+    pub(crate) fn start(world: &World, stage: &Stage) -> anyhow::Result<Senders> {
         let (mut streams, mut sockets, mut last) = (Vec::new(), Vec::new(), Duration::ZERO);
         for (load, port) in world.load.iter().zip(PORT..) {
             let link = world.link(&load.link).context("a load's link")?;
@@ -69,10 +66,7 @@ impl Senders {
     }
 
     /// Stops, and answers what became of each load.
-    ///
-    /// # Errors
-    /// A socket could not be set up.
-    pub fn finish(mut self) -> anyhow::Result<BTreeMap<String, Fate>> {
+    pub(crate) fn finish(mut self) -> anyhow::Result<BTreeMap<String, Fate>> {
         self.stop.store(true, Ordering::Relaxed);
         let panicked = |_| anyhow!("a thread of the loads panicked");
         let sent = self.sender.take().map_or(Ok(Vec::new()), JoinHandle::join).map_err(panicked)?;

@@ -8,18 +8,15 @@ use std::process::{Child, Command, Stdio};
 use super::NetError;
 
 /// The hidden command of the lab's program that [`spin`]s.
-pub const COMMAND: &str = "spin";
+pub(crate) const COMMAND: &str = "spin";
 
 /// The running spinners. Dropping it ends them.
 #[derive(Debug)]
-pub struct Spinners(Vec<Child>);
+pub(crate) struct Spinners(Vec<Child>);
 
 impl Spinners {
     /// Starts one for each CPU.
-    ///
-    /// # Errors
-    /// `chrt` is missing.
-    pub fn start() -> Result<Spinners, NetError> {
+    pub(crate) fn start() -> Result<Spinners, NetError> {
         let own =
             |source| NetError::Io { doing: "could not find the lab's program".into(), source };
         let program = std::env::current_exe().map_err(own)?;
@@ -48,7 +45,7 @@ impl Drop for Spinners {
 
 /// Spins until the process that started it, `parent`, is gone: a killed benchmark must not leave it behind.
 /// It is told who that is: by the time it looks, another one may have inherited it.
-pub fn spin(parent: u32) {
+pub(crate) fn spin(parent: u32) {
     /// Some tens of milliseconds between looks.
     const ROUNDS: u64 = 1 << 26;
     while std::os::unix::process::parent_id() == parent {

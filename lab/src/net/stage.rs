@@ -14,7 +14,7 @@ use crate::world::{World, fill};
 
 /// The hosts and links. Dropping it ends what runs there and removes them.
 #[derive(Debug)]
-pub struct Stage {
+pub(crate) struct Stage {
     // In this order: a link ends before its hosts.
     wires: BTreeMap<String, Wire>,
     hosts: BTreeMap<String, Host>,
@@ -26,7 +26,7 @@ impl Stage {
     ///
     /// # Errors
     /// Not permitted here, a program is missing, a trace cannot be read.
-    pub fn new(world: &World, folder: &Path) -> anyhow::Result<Stage> {
+    pub(crate) fn new(world: &World, folder: &Path) -> anyhow::Result<Stage> {
         ensure!(world.link.len() <= LINKS_MAX, "a world has at most {LINKS_MAX} links");
         host::remove_stale()?;
         let run = host::next_run();
@@ -61,7 +61,7 @@ impl Stage {
     ///
     /// # Errors
     /// A trace cannot be read, or a link is not there.
-    pub fn begin(&self, world: &World, folder: &Path) -> anyhow::Result<()> {
+    pub(crate) fn begin(&self, world: &World, folder: &Path) -> anyhow::Result<()> {
         for link in &world.link {
             let ways = [link.uplink.options(folder)?, link.back().options(folder)?];
             for (way, options) in Way::ALL.into_iter().zip(ways) {
@@ -71,44 +71,30 @@ impl Stage {
         Ok(())
     }
 
-    /// A host.
-    ///
-    /// # Errors
-    /// There is none of this name.
-    pub fn host(&self, name: &str) -> anyhow::Result<&Host> {
+    pub(crate) fn host(&self, name: &str) -> anyhow::Result<&Host> {
         self.hosts.get(name).with_context(|| format!("no host {name:?}"))
     }
 
-    /// A link.
-    ///
-    /// # Errors
-    /// There is none of this name.
-    pub fn wire(&self, name: &str) -> anyhow::Result<&Wire> {
+    pub(crate) fn wire(&self, name: &str) -> anyhow::Result<&Wire> {
         self.wires.get(name).with_context(|| format!("no link {name:?}"))
     }
 
     /// A text with addresses filled in.
-    ///
-    /// # Errors
-    /// An address of nothing.
-    pub fn fill(&self, text: &str) -> anyhow::Result<String> {
+    pub(crate) fn fill(&self, text: &str) -> anyhow::Result<String> {
         fill(text, &self.addresses)
     }
 
-    /// A host's address.
-    ///
-    /// # Errors
-    /// No such host, or one without a link.
-    pub fn address(&self, host: &str) -> anyhow::Result<Ipv4Addr> {
+    pub(crate) fn address(&self, host: &str) -> anyhow::Result<Ipv4Addr> {
         let address = self.addresses.get(host).copied();
         address.with_context(|| format!("host {host:?} has no address: it has no link"))
     }
 
     /// A command that will run on a host, addresses filled in.
-    ///
-    /// # Errors
-    /// No such host, or an address of nothing.
-    pub fn command(&self, host: &str, words: &[String]) -> anyhow::Result<std::process::Command> {
+    pub(crate) fn command(
+        &self,
+        host: &str,
+        words: &[String],
+    ) -> anyhow::Result<std::process::Command> {
         let filled = words.iter().map(|word| self.fill(word));
         let filled = filled.collect::<anyhow::Result<Vec<String>>>()?;
         let (program, arguments) = filled.split_first().context("needs a command")?;

@@ -18,11 +18,10 @@ use super::{NetError, run};
 /// than this process ever waits for a processor.
 const BACKLOG: &str = "10000";
 /// The largest packet of the link, the usual one of the internet.
-pub const PACKET_MAX: usize = 1500;
+pub(crate) const PACKET_MAX: usize = 1500;
 
-/// The device.
 #[derive(Debug)]
-pub struct Tun(File);
+pub(crate) struct Tun(File);
 
 /// `struct ifreq`: a name and, in the first bytes of the rest, flags.
 #[repr(C)]
@@ -34,10 +33,7 @@ struct Request {
 
 impl Tun {
     /// Makes a device and moves it to a host, where it has this name and is still down.
-    ///
-    /// # Errors
-    /// Not permitted, or the kernel has no TUN.
-    pub fn new(host: &Host, name: &str) -> Result<Tun, NetError> {
+    pub(crate) fn new(host: &Host, name: &str) -> Result<Tun, NetError> {
         let io = |source| NetError::Io { doing: "could not make a TUN device".into(), source };
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
@@ -52,10 +48,7 @@ impl Tun {
     }
 
     /// Reads the next packet, or `WouldBlock`.
-    ///
-    /// # Errors
-    /// The device is down or gone.
-    pub fn read(&self, packet: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read(&self, packet: &mut [u8]) -> io::Result<usize> {
         (&self.0).read(packet)
     }
 
@@ -63,7 +56,7 @@ impl Tun {
     ///
     /// # Errors
     /// The device is down, or the host has no room.
-    pub fn write(&self, packet: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&self, packet: &[u8]) -> io::Result<()> {
         (&self.0).write(packet).map(drop)
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// There is no such process, or the kernel does not count.
-pub fn on_processor(process: u32) -> io::Result<Duration> {
+pub(crate) fn on_processor(process: u32) -> io::Result<Duration> {
     let mut nanos = 0u64;
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {
         // A thread that ends in between counts as if it had before.
@@ -21,10 +21,7 @@ pub fn on_processor(process: u32) -> io::Result<Duration> {
 }
 
 /// Resident memory of a process, in KiB: now, and the most it ever had.
-///
-/// # Errors
-/// There is no such process.
-pub fn resident_kib(process: u32) -> io::Result<[u64; 2]> {
+pub(crate) fn resident_kib(process: u32) -> io::Result<[u64; 2]> {
     let text = fs::read_to_string(format!("/proc/{process}/status"))?;
     let field = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(name));
@@ -39,7 +36,7 @@ pub fn resident_kib(process: u32) -> io::Result<[u64; 2]> {
 ///
 /// # Errors
 /// There is no such process, or the kernel does not count.
-pub fn read_bytes(process: u32) -> io::Result<u64> {
+pub(crate) fn read_bytes(process: u32) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/io"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("rchar:"));
     let bytes = line.and_then(|word| word.trim().parse().ok());
@@ -48,7 +45,7 @@ pub fn read_bytes(process: u32) -> io::Result<u64> {
 
 /// Raises the limit of open files as far as it goes, for this process and those that it starts: a load has
 /// thousands of connections. Where it cannot be raised, what needs more says so itself.
-pub fn raise_open_files() {
+pub(crate) fn raise_open_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

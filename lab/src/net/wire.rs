@@ -10,11 +10,11 @@ use super::tun::Tun;
 use crate::link::{Change, Options};
 
 /// Links that one world can have: each has a network of its own below 10.212.
-pub const LINKS_MAX: usize = 255;
+pub(crate) const LINKS_MAX: usize = 255;
 
 /// The link. Dropping it removes it from its hosts.
 #[derive(Debug)]
-pub struct Wire {
+pub(crate) struct Wire {
     pump: Pump,
     addresses: [Ipv4Addr; 2],
 }
@@ -25,7 +25,7 @@ impl Wire {
     ///
     /// # Errors
     /// No TUN devices here, or a name that the system refuses.
-    pub fn new(
+    pub(crate) fn new(
         ends: [&Host; 2],
         name: &str,
         index: usize,
@@ -39,7 +39,7 @@ impl Wire {
     ///
     /// # Errors
     /// No TUN devices here, or a name that the system refuses.
-    pub fn between(
+    pub(crate) fn between(
         ends: [&Host; 2],
         name: &str,
         addresses: [Ipv4Addr; 2],
@@ -56,26 +56,23 @@ impl Wire {
     }
 
     /// The addresses of its two ends.
-    pub fn addresses(&self) -> [Ipv4Addr; 2] {
+    pub(crate) fn addresses(&self) -> [Ipv4Addr; 2] {
         self.addresses
     }
 
     /// Changes a way from now on.
-    pub fn change(&self, way: Way, change: Change) {
+    pub(crate) fn change(&self, way: Way, change: Change) {
         self.pump.change(way, change);
     }
 
     /// What a way has done so far; `None` if its thread has ended, which only a mistake of ours can do.
-    pub fn report(&self, way: Way) -> Option<Report> {
+    pub(crate) fn report(&self, way: Way) -> Option<Report> {
         self.pump.report(way)
     }
 }
 
 /// Whether links can be emulated here.
-///
-/// # Errors
-/// Why not, for a line that says `skipped: ...`.
-pub fn probe() -> Result<(), NetError> {
+pub(crate) fn probe() -> Result<(), NetError> {
     host::remove_stale()?;
     let run = host::next_run();
     let [first, second] = [Host::new(run, "first")?, Host::new(run, "second")?];
@@ -86,7 +83,7 @@ pub fn probe() -> Result<(), NetError> {
 /// The addresses of a link's ends. The hosts are private, so they can always be the same.
 ///
 /// Panics if `index` is not below [`LINKS_MAX`].
-pub fn addresses(index: usize) -> [Ipv4Addr; 2] {
+pub(crate) fn addresses(index: usize) -> [Ipv4Addr; 2] {
     assert!(index < LINKS_MAX, "a world has at most {LINKS_MAX} links");
     [1, 2].map(|end| Ipv4Addr::new(10, 212, index as u8, end))
 }

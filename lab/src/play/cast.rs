@@ -42,9 +42,6 @@ impl Drop for Running {
 
 impl Cast {
     /// Nobody yet, and what they will say.
-    ///
-    /// # Errors
-    /// There is no folder for their files.
     pub(super) fn new() -> anyhow::Result<(Cast, mpsc::Receiver<String>)> {
         let (lines, receiver) = mpsc::channel(LINES_MAX);
         Ok((Cast { running: BTreeMap::new(), lines, scratch: Scratch::new()? }, receiver))

@@ -14,12 +14,13 @@ use tokio::time::{Instant, sleep_until};
 
 use self::cast::Cast;
 use self::records::Book;
-use crate::bench::{figure, interrupted};
+use crate::bench::interrupted;
 use crate::net::crowd::{self, Crowd};
 use crate::net::pump::Way;
 use crate::net::senders::Senders;
 use crate::net::spinner::Spinners;
 use crate::net::stage::Stage;
+use crate::report::{Figure, figure};
 use crate::world::{self, Fate, Program, Records, Target, Violated, World};
 
 /// Publishers begin somewhat after their world, and so they end: what they offered is heard within this.
@@ -29,35 +30,34 @@ const NEVER: Duration = Duration::from_secs(1 << 30);
 
 /// A program in the foreground: where it runs, and its words. The world ends with it.
 #[derive(Clone, Debug)]
-pub struct Foreground {
-    /// The host.
-    pub host: String,
+pub(crate) struct Foreground {
+    pub(crate) host: String,
     /// The program and its arguments, with addresses as in a world.
-    pub words: Vec<String>,
+    pub(crate) words: Vec<String>,
 }
 
 /// What a world showed.
 #[derive(Debug, Default)]
-pub struct Played {
-    /// Lines `FIGURE ..` of its loads.
-    pub figures: Vec<String>,
+pub(crate) struct Played {
+    /// Figures of its loads.
+    pub(crate) figures: Vec<Figure>,
     /// What became of the records of its sources.
-    pub records: Records,
+    pub(crate) records: Records,
     /// How many missed their bound at their node, by `[[stream]]`.
-    pub violated: Violated,
+    pub(crate) violated: Violated,
     /// How late the emulator was by its own clock, the worst p99 of all ways.
-    pub late: Duration,
+    pub(crate) late: Duration,
     /// Mbit/s that each link carried on each way (uplink, downlink) until the world's end, before what
     /// was still under way; headers included.
-    pub carried: BTreeMap<String, [f64; 2]>,
+    pub(crate) carried: BTreeMap<String, [f64; 2]>,
     /// Packets that the queues of its links refused.
-    pub refused: u64,
+    pub(crate) refused: u64,
     /// Segments that TCP sent on all hosts, and how many of them again.
-    pub segments: (u64, u64),
+    pub(crate) segments: (u64, u64),
     /// What processes said while it was watched, and when: the first lines of many.
-    pub said: Vec<(Duration, String)>,
+    pub(crate) said: Vec<(Duration, String)>,
     /// What does not hold.
-    pub broken: Vec<String>,
+    pub(crate) broken: Vec<String>,
 }
 
 /// Lines of processes that are kept.
@@ -69,7 +69,7 @@ const SAID_MAX: usize = 10_000;
 /// # Errors
 /// It cannot be brought up, the program in the foreground fails, or a signal ended what has an end of its
 /// own.
-pub async fn play(
+pub(crate) async fn play(
     world: &World,
     folder: &Path,
     foreground: Option<Foreground>,
@@ -302,7 +302,7 @@ fn report_links(
 }
 
 /// What became of each load, as a table, and the figures.
-fn report_loads(world: &World, fates: &BTreeMap<String, Fate>, say: fn(&str)) -> Vec<String> {
+fn report_loads(world: &World, fates: &BTreeMap<String, Fate>, say: fn(&str)) -> Vec<Figure> {
     let mut figures = Vec::new();
     if world.load.is_empty() {
         return figures;

@@ -32,7 +32,6 @@ pub(super) struct Book {
 #[derive(Debug, Default)]
 struct Shared {
     pages: Mutex<Pages>,
-    /// Somebody wrote something.
     turned: Notify,
 }
 
@@ -96,7 +95,6 @@ impl Book {
         Ok(())
     }
 
-    /// Begins to publish.
     pub(super) fn begin(&mut self, world: &World, stage: &Stage) -> anyhow::Result<()> {
         self.shared.pages().begun_ns = wall_ns();
         for source in &world.source {
@@ -132,9 +130,6 @@ impl Book {
 
     /// Waits until all publishers are done and all that was accepted has come; from `drained` on only for the
     /// publishers, or nobody would know what they offered.
-    ///
-    /// # Errors
-    /// A publisher or a consumer failed.
     pub(super) async fn complete(&mut self, drained: Instant) -> anyhow::Result<()> {
         loop {
             let is_late = Instant::now() >= drained;

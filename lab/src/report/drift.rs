@@ -79,14 +79,10 @@ fn drift(history: &[Summary], command: &str) -> Option<Drift> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Figure, Machine};
+    use crate::report::{Machine, figure};
 
     fn run(command: &str, cpus: usize, values: &[(&str, f64)]) -> Summary {
-        let figure = |(name, value): &(&str, f64)| Figure {
-            name: (*name).into(),
-            value: *value,
-            unit: "ms".into(),
-        };
+        let figure = |(name, value): &(&str, f64)| figure(name, *value, "ms");
         Summary {
             command: command.into(),
             machine: Machine { cpus, ..Machine::default() },

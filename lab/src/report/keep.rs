@@ -79,9 +79,9 @@ impl Run {
         let Run { mut summary, began } = self;
         summary.took_seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
         summary.versions.clone_from(&findings.versions);
-        summary.figures = findings.figures();
+        summary.figures.clone_from(&findings.figures);
         summary.broken.clone_from(&findings.broken);
-        Kept { summary, text: findings.text(), plots: findings.plots.clone() }
+        Kept { summary, text: findings.lines.clone(), plots: findings.plots.clone() }
     }
 }
 
@@ -253,7 +253,7 @@ mod tests {
             folder: scratch.path().join("results"),
             history: history.then(|| scratch.path().join("history.jsonl")),
         };
-        let findings = Findings::from(vec!["a table".into(), figure("a_p99", 1.5, "ms")]);
+        let findings = Findings::from((vec!["a table".into()], vec![figure("a_p99", 1.5, "ms")]));
         let kept = Run::begin(&words("bench hol")).end(&findings);
         assert!(archive(true).all().unwrap().is_empty(), "nothing is kept yet");
         archive(false).keep(&kept).unwrap();

@@ -1,7 +1,8 @@
 //! What runs found, kept: as JSON under `target/results`, a line a run in `bench/history.jsonl`, a page
 //! with tables and plots.
 //!
-//! Lines `FIGURE <name> <value> <unit>` are what a run says of itself; everything here is made of them.
+//! A run answers with [`Findings`]: lines for people, and figures with unit and target. They are printed as
+//! `FIGURE <name> <value> <unit>`, and never read from that.
 
 mod drift;
 mod keep;
@@ -10,8 +11,10 @@ mod page;
 mod plot;
 mod scale;
 mod svg;
+mod verdict;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +22,7 @@ pub use keep::{Archive, HISTORY, Kept, Run, Summary};
 pub use machine::{Build, Machine};
 pub use page::{PageOptions, page};
 pub use plot::{Axis, Curve, Mark, Plot};
-
-/// How a line begins that holds a figure.
-const FIGURE: &str = "FIGURE ";
+pub(crate) use verdict::Verdict;
 
 /// One number that a run found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,19 +33,62 @@ pub struct Figure {
     pub value: f64,
     /// Its unit: `ms`, `records`; `1` for a share.
     pub unit: String,
+    /// What it should be, where somebody says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
 }
 
-/// A figure as a line, as every `lab` command prints them at its end.
-pub fn figure(name: &str, value: f64, unit: &str) -> String {
-    format!("{FIGURE}{name} {} {unit}", (value * 1000.0).round() / 1000.0)
+/// What a figure should be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// This or less.
+    AtMost(f64),
+    /// This or more.
+    AtLeast(f64),
+    /// More than this.
+    MoreThan(f64),
 }
 
-impl Figure {
-    /// Reads a line of [`figure`]; `None` for any other line.
-    pub fn read(line: &str) -> Option<Figure> {
-        let mut words = line.strip_prefix(FIGURE)?.split(' ');
-        let (name, value, unit) = (words.next()?, words.next()?, words.next()?);
-        Some(Figure { name: name.into(), value: value.parse().ok()?, unit: unit.into() })
+impl Target {
+    /// Whether a value keeps it; what is no number keeps nothing.
+    pub fn holds(self, value: f64) -> bool {
+        match self {
+            Target::AtMost(most) => value <= most,
+            Target::AtLeast(least) => value >= least,
+            Target::MoreThan(less) => value > less,
+        }
+    }
+
+    /// The number in it.
+    pub fn bound(self) -> f64 {
+        match self {
+            Target::AtMost(bound) | Target::AtLeast(bound) | Target::MoreThan(bound) => bound,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self {
+            Target::AtMost(_) => "at most",
+            Target::AtLeast(_) => "at least",
+            Target::MoreThan(_) => "more than",
+        };
+        write!(f, "{word} {}", self.bound())
+    }
+}
+
+/// A figure without a target, in thousandths.
+pub fn figure(name: &str, value: f64, unit: &str) -> Figure {
+    let value = (value * 1000.0).round() / 1000.0;
+    Figure { name: name.into(), value, unit: unit.into(), target: None }
+}
+
+/// As every `lab` command prints it at its end.
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FIGURE {} {} {}", self.name, self.value, self.unit)
     }
 }
 
@@ -57,8 +101,10 @@ pub fn versions_text(versions: &BTreeMap<String, String>) -> String {
 /// All that a run found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
-    /// Lines for people, figures last.
+    /// Lines for people: tables, remarks.
     pub lines: Vec<String>,
+    /// Numbers with their names.
+    pub figures: Vec<Figure>,
     /// What a number cannot say.
     pub plots: Vec<Plot>,
     /// Which version of each program took part.
@@ -73,15 +119,31 @@ impl From<Vec<String>> for Findings {
     }
 }
 
+impl From<(Vec<String>, Vec<Figure>)> for Findings {
+    fn from((lines, figures): (Vec<String>, Vec<Figure>)) -> Findings {
+        Findings { lines, figures, ..Findings::default() }
+    }
+}
+
 impl Findings {
-    /// The figures among the lines.
-    pub fn figures(&self) -> Vec<Figure> {
-        self.lines.iter().filter_map(|line| Figure::read(line)).collect()
+    /// What another part of the run found, behind this.
+    pub fn add(&mut self, other: impl Into<Findings>) {
+        let other = other.into();
+        self.lines.extend(other.lines);
+        self.figures.extend(other.figures);
+        self.plots.extend(other.plots);
+        self.versions.extend(other.versions);
+        self.broken.extend(other.broken);
     }
 
-    /// The other lines: tables, remarks.
-    pub fn text(&self) -> Vec<String> {
-        self.lines.iter().filter(|line| Figure::read(line).is_none()).cloned().collect()
+    /// What is printed: the lines, then the figures.
+    pub fn printed(&self) -> Vec<String> {
+        self.lines.iter().cloned().chain(self.figures.iter().map(Figure::to_string)).collect()
+    }
+
+    /// The value of a figure, by its name.
+    pub fn value(&self, name: &str) -> Option<f64> {
+        self.figures.iter().find(|figure| figure.name == name).map(|figure| figure.value)
     }
 }
 
@@ -90,13 +152,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_one_line_and_are_read_back() {
-        assert_eq!(figure("alarm_p99", 12.34567, "ms"), "FIGURE alarm_p99 12.346 ms");
-        assert_eq!(figure("lost_accepted", 0.0, "records"), "FIGURE lost_accepted 0 records");
-        let findings = Findings::from(vec!["a table".into(), figure("a", 1.5, "ms")]);
-        let expected = Figure { name: "a".into(), value: 1.5, unit: "ms".into() };
-        assert_eq!(findings.figures(), [expected]);
-        assert_eq!(findings.text(), ["a table"]);
-        assert_eq!(Figure::read("FIGURE a much ms"), None);
+    fn figures_are_printed_in_one_line_each_behind_the_text() {
+        assert_eq!(figure("alarm_p99", 12.34567, "ms").to_string(), "FIGURE alarm_p99 12.346 ms");
+        let lost = figure("lost_accepted", 0.0, "records");
+        assert_eq!(lost.to_string(), "FIGURE lost_accepted 0 records");
+        let mut findings = Findings::from(vec!["a table".into()]);
+        findings.add((vec!["a remark".into()], vec![lost]));
+        assert_eq!(findings.printed(), ["a table", "a remark", "FIGURE lost_accepted 0 records"]);
+        assert_eq!((findings.value("lost_accepted"), findings.value("lost")), (Some(0.0), None));
+    }
+
+    #[test]
+    fn what_is_no_number_keeps_no_target() {
+        assert!(Target::AtMost(1.0).holds(1.0) && !Target::MoreThan(1.0).holds(1.0));
+        assert!(!Target::AtLeast(0.0).holds(f64::NAN) && !Target::AtMost(0.0).holds(f64::NAN));
+        assert_eq!(Target::AtLeast(0.95).to_string(), "at least 0.95");
     }
 }

@@ -124,10 +124,10 @@ pub(super) fn name(command: &str) -> String {
 mod tests {
     use super::*;
     use crate::net::scratch::Scratch;
-    use crate::report::{Axis, Curve, Figure, Machine, Plot, Summary};
+    use crate::report::{Axis, Curve, Machine, Plot, Summary, figure};
 
     fn kept(command: &str, started: &str, value: f64) -> Kept {
-        let figures = vec![Figure { name: "a_p99".into(), value, unit: "ms".into() }];
+        let figures = vec![figure("a_p99", value, "ms")];
         let plot = Plot {
             title: "latency".into(),
             x: Axis::log("latency", "ms"),

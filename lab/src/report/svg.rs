@@ -25,7 +25,6 @@ const STYLES: [(&str, &str); 7] = [
     ("#e69f00", "3 5"),
 ];
 
-/// Draws it.
 pub(super) fn draw(plot: &Plot) -> String {
     let points = || plot.curves.iter().flat_map(|curve| curve.points.iter().copied());
     let x = Scale::new(&plot.x, points().map(|(x, _)| x));

@@ -10,17 +10,16 @@ use crate::net::scratch::Scratch;
 use crate::rig::versions::Program;
 
 /// MQTT's port; the namespaces are private, so it is free.
-pub const MQTT_PORT: u16 = 1883;
-/// AMQP's port.
-pub const AMQP_PORT: u16 = 5672;
+pub(crate) const MQTT_PORT: u16 = 1883;
+pub(crate) const AMQP_PORT: u16 = 5672;
 /// User and password of the private RabbitMQ.
-pub const USER: &str = "tidegate";
+pub(crate) const USER: &str = "tidegate";
 
 /// How long a broker may take to start: RabbitMQ's virtual machine is slow to boot on a busy machine.
 const START: Duration = Duration::from_secs(90);
 
 /// Starts Mosquitto with this configuration and waits until it serves.
-pub async fn mosquitto(
+pub(crate) async fn mosquitto(
     link: &Link,
     side: Side,
     scratch: &Scratch,
@@ -36,10 +35,7 @@ pub async fn mosquitto(
 }
 
 /// Starts NATS with this configuration and waits until it serves.
-///
-/// # Errors
-/// It is not installed, or does not start.
-pub async fn nats(
+pub(crate) async fn nats(
     link: &Link,
     side: Side,
     scratch: &Scratch,
@@ -56,7 +52,7 @@ pub async fn nats(
 
 /// Starts RabbitMQ at the cloud side and waits until it serves. Its user is [`USER`], with the same
 /// word as password: it is reachable from inside the namespaces only.
-pub async fn rabbitmq(link: &Link, scratch: &Scratch) -> Result<Process, NetError> {
+pub(crate) async fn rabbitmq(link: &Link, scratch: &Scratch) -> Result<Process, NetError> {
     let mut command = link.command(Side::Cloud, Program::RabbitMq.path()?);
     set_up_rabbitmq(&mut command, "", scratch)?;
     let mut process = Process::start("rabbitmq", command)?;
@@ -65,13 +61,10 @@ pub async fn rabbitmq(link: &Link, scratch: &Scratch) -> Result<Process, NetErro
 }
 
 /// What RabbitMQ says when it serves.
-pub const RABBITMQ_READY: &str = "Server startup complete";
+pub(crate) const RABBITMQ_READY: &str = "Server startup complete";
 
 /// Gives RabbitMQ folders of its own, [`USER`], and these lines at the end of its configuration.
-///
-/// # Errors
-/// A file cannot be written.
-pub fn set_up_rabbitmq(
+pub(crate) fn set_up_rabbitmq(
     command: &mut Command,
     settings: &str,
     scratch: &Scratch,
@@ -97,7 +90,7 @@ pub fn set_up_rabbitmq(
 }
 
 /// The lab's own program inside a side, for a client's job.
-pub fn lab(link: &Link, side: Side) -> Result<Command, NetError> {
+pub(crate) fn lab(link: &Link, side: Side) -> Result<Command, NetError> {
     let own = std::env::current_exe();
     let doing = || "could not find the lab's program".to_owned();
     let program = own.map_err(|source| NetError::Io { doing: doing(), source })?;

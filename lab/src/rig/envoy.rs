@@ -33,9 +33,6 @@ pub(crate) async fn start(
 }
 
 /// Starts an Envoy with this configuration, without an access log.
-///
-/// # Errors
-/// It is not installed, or does not start.
 pub(crate) async fn with_file(file: &Path) -> anyhow::Result<Process> {
     let mut command = Command::new(Program::Envoy.path()?);
     command.args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "info", "-c"]);

@@ -1,8 +1,8 @@
 //! Real processes on both sides of a link: the product, brokers, clients.
 
-pub mod brokers;
+pub(crate) mod brokers;
 pub(crate) mod envoy;
-pub mod versions;
+pub(crate) mod versions;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,18 +17,18 @@ use crate::net::scratch::Scratch;
 use brokers::{AMQP_PORT, MQTT_PORT, USER, lab};
 
 /// Time for a process to reach the far side.
-pub const CONNECT: Duration = Duration::from_secs(30);
+pub(crate) const CONNECT: Duration = Duration::from_secs(30);
 
 /// Where publishers find whoever stands at the edge.
-pub fn edge_listener() -> SocketAddr {
+pub(crate) fn edge_listener() -> SocketAddr {
     (Side::Edge.address(), MQTT_PORT).into()
 }
 
 /// The exchange of the private RabbitMQ that everybody publishes to.
-pub const EXCHANGE: &str = "amq.topic";
+pub(crate) const EXCHANGE: &str = "amq.topic";
 
 /// Everything that comes to the private RabbitMQ, in a queue that goes with its consumer.
-pub fn everything() -> Source {
+pub(crate) fn everything() -> Source {
     Source::Amqp {
         address: (Side::Cloud.address(), AMQP_PORT).into(),
         user: USER.into(),
@@ -39,7 +39,7 @@ pub fn everything() -> Source {
 }
 
 /// The same in a durable queue.
-pub fn durable(queue: &str) -> Source {
+pub(crate) fn durable(queue: &str) -> Source {
     match everything() {
         Source::Amqp { address, user, exchange, key, .. } => {
             Source::Amqp { address, user, exchange, key, queue: Some(queue.into()) }
@@ -52,7 +52,7 @@ pub fn durable(queue: &str) -> Source {
 ///
 /// # Errors
 /// It cannot be started, or does not reach its broker.
-pub async fn client(link: &Link, job: Job) -> anyhow::Result<Process> {
+pub(crate) async fn client(link: &Link, job: Job) -> anyhow::Result<Process> {
     client_at(link, Side::Cloud, job).await
 }
 
@@ -60,7 +60,7 @@ pub async fn client(link: &Link, job: Job) -> anyhow::Result<Process> {
 ///
 /// # Errors
 /// It cannot be started, or does not reach its broker.
-pub async fn client_at(link: &Link, side: Side, job: Job) -> anyhow::Result<Process> {
+pub(crate) async fn client_at(link: &Link, side: Side, job: Job) -> anyhow::Result<Process> {
     let mut command = lab(link, side)?;
     job.add_to(&mut command);
     let mut process = Process::start("client", command)?;
@@ -73,7 +73,7 @@ pub async fn client_at(link: &Link, side: Side, job: Job) -> anyhow::Result<Proc
 ///
 /// # Errors
 /// It is not built, does not accept its configuration, or does not reach RabbitMQ.
-pub async fn tidegate(
+pub(crate) async fn tidegate(
     link: &Link,
     scratch: &Scratch,
     scheduler: &str,
@@ -85,10 +85,7 @@ pub async fn tidegate(
 }
 
 /// The same, without waiting for anything.
-///
-/// # Errors
-/// It is not built.
-pub fn start_tidegate(
+pub(crate) fn start_tidegate(
     link: &Link,
     scratch: &Scratch,
     scheduler: &str,
@@ -100,10 +97,7 @@ pub fn start_tidegate(
 }
 
 /// Keys of an `[[output]]` to the private RabbitMQ.
-///
-/// # Errors
-/// The file with its password cannot be written.
-pub fn to_rabbitmq(scratch: &Scratch) -> anyhow::Result<String> {
+pub(crate) fn to_rabbitmq(scratch: &Scratch) -> anyhow::Result<String> {
     let (cloud, password) = (Side::Cloud.address(), scratch.file("password", USER)?);
     Ok(format!(
         "rate = \"auto\"\n\
@@ -114,10 +108,7 @@ pub fn to_rabbitmq(scratch: &Scratch) -> anyhow::Result<String> {
 }
 
 /// Starts Tidegate at the edge side with an MQTT listener and these tables, and waits for nothing.
-///
-/// # Errors
-/// It is not built.
-pub fn start_node(
+pub(crate) fn start_node(
     link: &Link,
     scratch: &Scratch,
     scheduler: &str,
@@ -135,10 +126,7 @@ pub fn start_node(
 }
 
 /// The product's program: the variable `TIDEGATE`, or the one that was built beside the lab's.
-///
-/// # Errors
-/// Neither is there.
-pub fn tidegate_program() -> anyhow::Result<PathBuf> {
+pub(crate) fn tidegate_program() -> anyhow::Result<PathBuf> {
     let given = std::env::var_os("TIDEGATE").map(PathBuf::from);
     let beside = || Some(std::env::current_exe().ok()?.with_file_name("tidegate"));
     let found = given.or_else(beside).filter(|path| path.is_file());

@@ -7,16 +7,13 @@ use crate::net::NetError;
 
 /// A program that takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program {
-    /// The product.
+pub(crate) enum Program {
     Tidegate,
     /// The MQTT broker.
     Mosquitto,
     /// Another one, in Go.
     Mochi,
-    /// The AMQP broker.
     RabbitMq,
-    /// The NATS server.
     Nats,
     /// zenoh, as the package for Python has it.
     Zenoh,
@@ -30,8 +27,7 @@ const PLACES: [&str; 4] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/u
 const RABBITMQ: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
 impl Program {
-    /// As in tables.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Program::Tidegate => "tidegate",
             Program::Mosquitto => "mosquitto",
@@ -44,10 +40,7 @@ impl Program {
     }
 
     /// Its executable: in the folder of rivals that `scripts/rivals.sh` fills, or the system's.
-    ///
-    /// # Errors
-    /// It is not installed.
-    pub fn path(self) -> Result<PathBuf, NetError> {
+    pub(crate) fn path(self) -> Result<PathBuf, NetError> {
         let missing = |package| NetError::Missing { program: self.name(), package };
         let own = rivals();
         match self {
@@ -79,12 +72,12 @@ impl Program {
     }
 
     /// Names and versions of some, as a result has them.
-    pub fn all_with_versions(programs: &[Program]) -> Vec<(String, String)> {
+    pub(crate) fn all_with_versions(programs: &[Program]) -> Vec<(String, String)> {
         programs.iter().map(|program| (program.name().to_owned(), program.version())).collect()
     }
 
     /// What it says of itself; "unknown" where it does not.
-    pub fn version(self) -> String {
+    pub(crate) fn version(self) -> String {
         let Ok(path) = self.path() else { return "missing".into() };
         let said = match self {
             Program::Tidegate => said(&path, &["--version"]),

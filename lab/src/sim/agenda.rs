@@ -9,7 +9,6 @@ use tidegate_types::units::Time;
 /// Something that is going to happen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Event {
-    /// A source offers.
     Offer(usize),
     /// Something comes out of the uplink.
     Uplink,

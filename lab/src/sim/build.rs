@@ -15,9 +15,6 @@ const MEMORY: Size = Size::from_mib(16 * 1024);
 const BACKLOG: Size = Size::from_mib(4);
 
 /// The node of a scenario: its own, or the default classes, one output without framing, a rule for each load.
-///
-/// # Errors
-/// A load whose key is no topic filter.
 pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
     if let Some(options) = &scenario.node.options {
         return Ok((**options).clone());

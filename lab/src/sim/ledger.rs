@@ -14,7 +14,6 @@ use crate::query::{Answer, Judged, Query, Sums};
 /// Width of a bin of the throughput.
 const BIN: Duration = Duration::from_millis(100);
 
-/// One load's records.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     /// Each record that is at the far end, in the order of arrival there.
@@ -34,11 +33,9 @@ pub(super) struct Received {
     pub(super) arrived: Time,
     /// From then to the far end.
     pub(super) took: Duration,
-    /// Its payload.
     pub(super) payload: u64,
     /// Its place in its stream, from 1.
     pub(super) seq: u64,
-    /// What it carries.
     pub(super) value: i64,
 }
 

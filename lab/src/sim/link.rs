@@ -3,7 +3,6 @@
 /// What crosses the uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// Whose it is.
     pub(super) flow: usize,
     /// Which life of that connection.
     pub(super) epoch: u32,
@@ -11,14 +10,12 @@ pub(super) struct Packet {
     pub(super) number: u64,
     /// Its place in the connection's order of sending: a packet sent again has a new one.
     pub(super) sent: u64,
-    /// Its payload.
     pub(super) bytes: u64,
 }
 
 /// What comes back: that everything up to some reply is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
-    /// Whose it is.
     pub(super) flow: usize,
     /// Which life of that connection.
     pub(super) epoch: u32,

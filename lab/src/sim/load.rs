@@ -18,7 +18,6 @@ const BACKLOG_BATCH: usize = 4;
 const PAYLOADS: u64 = 16;
 const PAYLOAD_MAX: usize = 1 << 20;
 
-/// One source.
 #[derive(Debug)]
 pub(super) struct Load {
     spec: LoadSpec,

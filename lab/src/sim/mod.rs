@@ -16,6 +16,7 @@ mod ledger;
 mod link;
 mod links;
 mod load;
+mod nodes;
 mod optimum;
 mod paper;
 mod parallel;
@@ -29,7 +30,7 @@ mod seeds;
 mod traces;
 mod world;
 
-pub use self::command::{Options, run};
+pub use self::command::{Options, SCENARIOS, Scenario, run};
 pub use self::file::{Played, play};
 pub(crate) use self::fleet::{Point, four_g};
 pub use self::quantity::{Amount, QuantityError, Span, Speed};

@@ -6,13 +6,14 @@ use tidegate_evaluation::optimum::random::{self, Pressure};
 use tidegate_schedule::SchedulerName;
 
 use super::random::Random;
-use crate::bench::{figure, median};
+use crate::bench::median;
+use crate::report::{Findings, figure};
 
 /// Random instances of each kind, and undivided.
 const INSTANCES: usize = 1000;
 
 /// The lines to print.
-pub(super) fn run(seed: u64) -> Vec<String> {
+pub(super) fn run(seed: u64) -> Findings {
     let mut lines = vec![format!(
         "{:<8}{:<22}{:>8}{:>9}{:>9}{:>9}{:>8}",
         "load", "scheduler", "part", "near", "median", "starves", "ls late"
@@ -53,6 +54,5 @@ pub(super) fn run(seed: u64) -> Vec<String> {
             figures.push(figure(&figure_of("near"), score.near(), "1"));
         }
     }
-    lines.extend(figures);
-    lines
+    (lines, figures).into()
 }

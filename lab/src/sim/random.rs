@@ -29,7 +29,6 @@ impl Random {
         probability > 0.0 && self.share() < probability
     }
 
-    /// In [from, to].
     pub(crate) fn between(&mut self, from: u64, to: u64) -> u64 {
         if from >= to { from } else { self.0.rand_range(from..to + 1) }
     }
@@ -44,7 +43,6 @@ impl Random {
         Duration::from_secs_f64(-(1.0 - self.share()).ln() / per_second)
     }
 
-    /// One of these.
     pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.between(0, of.len() as u64 - 1) as usize]
     }

@@ -17,9 +17,7 @@ pub(super) struct Scenario {
     pub(super) length: Span,
     /// How long the node may go on afterwards to deliver what it holds.
     pub(super) drain: Span,
-    /// The node.
     pub(super) node: NodeSpec,
-    /// Its connections.
     pub(super) connection: ConnectionSpec,
     /// The link that all share.
     pub(super) link: LinkSpec,
@@ -33,10 +31,8 @@ pub(super) struct Scenario {
     pub(super) phase: Vec<Phase>,
 }
 
-/// The node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeSpec {
-    /// Its scheduler.
     pub(super) scheduler: SchedulerName,
     /// Its law of capacity.
     pub(super) law: LawName,
@@ -145,7 +141,6 @@ impl LinkSpec {
 /// What one source offers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LoadSpec {
-    /// Its name.
     pub(super) name: String,
     /// Key of its records.
     pub(super) key: String,
@@ -153,15 +148,12 @@ pub(super) struct LoadSpec {
     pub(super) latency: Span,
     /// Payload, from and to (evenly distributed).
     pub(super) size: (Amount, Amount),
-    /// When records come.
     pub(super) arrivals: Arrivals,
-    /// First record.
     pub(super) from: Span,
     /// Last record; without it the end of the run.
     pub(super) until: Option<Span>,
 }
 
-/// When records come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Arrivals {
     /// So many a second, evenly.
@@ -175,9 +167,7 @@ pub(super) enum Arrivals {
 /// Somebody else on the link.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FlowSpec {
-    /// What it does.
     pub(super) kind: FlowKind,
-    /// From when.
     pub(super) from: Span,
     /// Until when; without it the end of the run.
     pub(super) until: Option<Span>,
@@ -186,18 +176,14 @@ pub(super) struct FlowSpec {
 /// What a competing flow does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FlowKind {
-    /// A constant rate.
     Constant(Speed),
     /// A loss-based flow without end.
     Reno,
 }
 
-/// Something that happens.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
-    /// When.
     pub(super) at: Span,
-    /// What.
     pub(super) change: Change,
 }
 
@@ -206,7 +192,6 @@ pub(super) struct Step {
 pub(super) enum Change {
     /// Something of the link, on each way (uplink, downlink) or one.
     Link([bool; 2], link::Change),
-    /// All connections break.
     Down,
     /// They are there again.
     Up,
@@ -235,9 +220,7 @@ impl Change {
 pub(super) struct Phase {
     /// Label in the table.
     pub(super) name: String,
-    /// From when.
     pub(super) from: Span,
-    /// Until when.
     pub(super) until: Span,
     /// The link's rate in it, for shares; without it what the link began with.
     pub(super) rate: Option<Speed>,

@@ -49,7 +49,6 @@ impl Outcome {
     }
 }
 
-/// The world.
 #[derive(Debug)]
 pub(super) struct World<'s> {
     scenario: &'s Scenario,
@@ -82,9 +81,6 @@ pub(super) struct World<'s> {
 
 impl<'s> World<'s> {
     /// A world at its beginning.
-    ///
-    /// # Errors
-    /// A scenario that names what does not exist.
     pub(super) fn new(scenario: &'s Scenario, seed: u64) -> anyhow::Result<Self> {
         let random = |part| Random::new(seed, part);
         let options = build::options(scenario)?;

@@ -11,7 +11,7 @@ mod process;
 mod report;
 mod source;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
@@ -43,6 +43,9 @@ pub struct World {
     /// Of everything random: the same seed, the same losses of the same packets.
     #[serde(default)]
     pub seed: u64,
+    /// What can be varied: `{NAME}` in the words, configurations and settings of processes stands for the value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, String>,
     /// The hosts, by name.
     pub hosts: Vec<String>,
     /// What joins them.
@@ -90,9 +93,35 @@ impl World {
     /// # Errors
     /// Not TOML, a field that is unknown or missing, a name of nothing, and what cannot be.
     pub fn parse(text: &str) -> anyhow::Result<World> {
-        let world: World = toml::from_str(text)?;
+        World::varied(text, &[])
+    }
+
+    /// The same world with other values of these names.
+    ///
+    /// # Errors
+    /// As [`World::parse`], and a name that the world has no value of.
+    pub fn varied(text: &str, given: &[(&str, &str)]) -> anyhow::Result<World> {
+        let mut world: World = toml::from_str(text)?;
+        for (name, value) in given {
+            let known: Vec<&String> = world.values.keys().collect();
+            ensure!(world.values.contains_key(*name), "no value {name:?}, only {known:?}");
+            world.values.insert((*name).into(), (*value).into());
+        }
+        world.settle();
         world.validate()?;
         Ok(world)
+    }
+
+    /// Puts the values in their places.
+    fn settle(&mut self) {
+        for process in &mut self.process {
+            let texts = [&mut process.tidegate, &mut process.settings].into_iter().flatten();
+            for text in texts.chain(&mut process.command) {
+                for (name, value) in &self.values {
+                    *text = text.replace(&format!("{{{name}}}"), value);
+                }
+            }
+        }
     }
 
     /// Reads the file of a world; answers with the folder from which on its traces are named.
@@ -207,6 +236,18 @@ mod tests {
         let names: Vec<String> =
             examples.map(|text| World::parse(text.unwrap()).unwrap().name).collect();
         assert_eq!(names, ["slow", "van"]);
+    }
+
+    #[test]
+    fn a_world_is_varied_by_the_values_that_it_names() {
+        let text = "name = \"w\"\nhosts = [\"a\"]\nvalues = { law = \"tide\" }\n\
+                    [[process]]\nname = \"p\"\nhost = \"a\"\ncommand = [\"run\", \"{law}\", \"{a}\"]\n";
+        let words =
+            |given: &[(&str, &str)]| World::varied(text, given).unwrap().process[0].command.clone();
+        assert_eq!(words(&[]), ["run", "tide", "{a}"], "addresses come later");
+        assert_eq!(words(&[("law", "bbr")])[1], "bbr");
+        let error = World::varied(text, &[("lore", "bbr")]).unwrap_err().to_string();
+        assert_eq!(error, "no value \"lore\", only [\"law\"]");
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Fate, Phase, Source, World};
-use crate::bench::figure;
 use crate::query::Judged;
+use crate::report::{Figure, figure};
 use crate::sim::Span;
 
 /// A record that arrived.
@@ -152,7 +152,7 @@ pub fn table(world: &World, records: &Records) -> Vec<String> {
 }
 
 /// The figures of a world's sources: the same names, whoever played it.
-pub fn figures(world: &World, records: &Records) -> Vec<String> {
+pub fn figures(world: &World, records: &Records) -> Vec<Figure> {
     let mut figures = Vec::new();
     for Row { source, phase, p50, p99, goodput } in rows(world, records) {
         let phase = phase.map_or_else(String::new, |phase| format!("_{}", phase.name));
@@ -215,8 +215,8 @@ mod tests {
         let bulk = Delivered { came: vec![came(0, 90)], ..whole };
         let records: Records = [("alarm".to_owned(), alarm), ("bulk".to_owned(), bulk)].into();
         let figures = figures(&world, &records);
-        assert!(figures.contains(&"FIGURE hol_alarm_p50 60 ms".into()), "{figures:#?}");
-        assert!(figures.contains(&"FIGURE hol_lost_accepted 1 records".into()), "{figures:#?}");
+        assert!(figures.contains(&figure("hol_alarm_p50", 60.0, "ms")), "{figures:#?}");
+        assert!(figures.contains(&figure("hol_lost_accepted", 1.0, "records")), "{figures:#?}");
         assert_eq!(table(&world, &records).len(), 3);
         let mut asked = records.clone();
         let total = Sum { count: 2, sum: 10 };

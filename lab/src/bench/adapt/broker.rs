@@ -29,9 +29,6 @@ pub(super) struct Came {
 pub(super) type Handler = Arc<dyn Fn(Came) -> Instant + Send + Sync>;
 
 /// Takes records of whoever connects, at most `maximum` of each connection at once, until the set ends.
-///
-/// # Errors
-/// The socket cannot be used.
 pub(super) fn serve(
     listener: TcpListener,
     tasks: &mut JoinSet<()>,

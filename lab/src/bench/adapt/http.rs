@@ -10,7 +10,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// Longest head.
 const HEAD_MAX: usize = 64 * 1024;
 
 /// A request or an answer.
@@ -150,13 +149,9 @@ pub(super) async fn ask(stream: &mut TcpStream, request: &Message) -> io::Result
     answer.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
-/// What answers requests.
 pub(super) type Handler = Arc<dyn Fn(Message) -> Message + Send + Sync>;
 
 /// Answers whoever connects, until the set ends.
-///
-/// # Errors
-/// The socket cannot be used.
 pub(super) fn serve(
     listener: TcpListener,
     tasks: &mut JoinSet<()>,

@@ -18,10 +18,11 @@ use tidegate_testbed::free_address;
 
 use self::subscriber::Subscriber;
 use super::ingest::server::Server;
-use super::{figure, median};
+use super::median;
 use crate::load::raw;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
+use crate::report::{Figure, Findings, figure};
 use crate::rig::versions::Program;
 
 /// Payload of every message.
@@ -29,21 +30,20 @@ const PAYLOAD: usize = 64;
 /// Between two looks of a paced publisher at the clock.
 const TICK: Duration = Duration::from_micros(500);
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Deliveries of each measurement of cost
     #[arg(long, default_value_t = 400_000)]
-    pub deliveries: u64,
+    pub(crate) deliveries: u64,
     /// Deliveries a second while delay is measured
     #[arg(long, default_value_t = 4_000)]
-    pub rate: u64,
+    pub(crate) rate: u64,
     /// How long delay is measured, in seconds
     #[arg(long, default_value_t = 3)]
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// Rounds; in each one everybody has a turn
     #[arg(long, default_value_t = 3)]
-    pub runs: usize,
+    pub(crate) runs: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,11 +139,11 @@ struct Turn {
     arrived: f64,
 }
 
-/// Runs the benchmark; returns its table and figures as lines.
+/// Runs the benchmark; returns what was found.
 ///
 /// # Errors
 /// A process that does not start or a connection that breaks.
-pub fn run(options: &Options, tidegate: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
     let mut contestants = vec![Contestant::Tidegate, Contestant::Mosquitto];
     let others = [
@@ -174,8 +174,7 @@ pub fn run(options: &Options, tidegate: &Path) -> io::Result<Vec<String>> {
             tell(shape, qos, &contestants, &turns, &mut lines, &mut figures);
         }
     }
-    lines.append(&mut figures);
-    Ok(lines)
+    Ok((lines, figures).into())
 }
 
 fn is_installed(program: &str) -> bool {
@@ -190,7 +189,7 @@ fn tell(
     contestants: &[Contestant],
     turns: &[Vec<Turn>],
     lines: &mut Vec<String>,
-    figures: &mut Vec<String>,
+    figures: &mut Vec<Figure>,
 ) {
     let shape = format!("{}_qos{qos}", shape.name);
     lines.push(format!("{shape:<18}{:>14}{:>10}{:>9}", "per CPU s", "p99 ms", "arrived"));

@@ -15,11 +15,11 @@ use crate::net::scratch::Scratch;
 use crate::rig::brokers::lab;
 use crate::rig::versions::Program;
 
-pub use node::{Destination, NodeRig};
+pub(crate) use node::{Destination, NodeRig};
 
 /// A way from clients at the edge to a consumer in the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Contestant {
+pub(crate) enum Contestant {
     /// MQTT clients -> Tidegate -> link -> a broker -> consumer.
     Tidegate(NodeRig),
     /// MQTT clients -> Mosquitto, and nobody subscribes.
@@ -39,7 +39,7 @@ pub enum Contestant {
 
 impl Contestant {
     /// As on the command line and in figures.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Contestant::Tidegate(rig) => rig.name,
             Contestant::MosquittoAlone => "mosquitto-alone",
@@ -52,12 +52,12 @@ impl Contestant {
     }
 
     /// Whether it is somebody else's.
-    pub fn is_rival(&self) -> bool {
+    pub(crate) fn is_rival(&self) -> bool {
         !matches!(self, Contestant::Tidegate(_))
     }
 
     /// The programs that it is made of, by name, with their versions.
-    pub fn versions(&self) -> Vec<(String, String)> {
+    pub(crate) fn versions(&self) -> Vec<(String, String)> {
         use Program::{Mosquitto, Nats, RabbitMq, Tidegate, Zenoh};
         Program::all_with_versions(match self {
             Contestant::Tidegate(rig) => match rig.to {

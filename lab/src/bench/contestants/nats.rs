@@ -16,7 +16,6 @@ use crate::rig::{self, CONNECT};
 const PORT: u16 = 4222;
 const LEAF_PORT: u16 = 7422;
 
-/// Both servers, joined.
 async fn servers(link: &Link, scratch: &Scratch) -> anyhow::Result<[Process; 2]> {
     let [edge, cloud] = Side::ALL.map(Side::address);
     let folder = |side: &str| scratch.path().join(format!("jetstream-{side}"));

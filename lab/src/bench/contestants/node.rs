@@ -13,22 +13,20 @@ use super::{Component, Entrance, Rig};
 
 /// A node and what is behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeRig {
-    /// In figures.
-    pub name: &'static str,
+pub(crate) struct NodeRig {
+    pub(crate) name: &'static str,
     /// As in its configuration.
-    pub scheduler: &'static str,
+    pub(crate) scheduler: &'static str,
     /// Whether records are safe on disk before they are acknowledged.
-    pub has_log: bool,
-    /// Where records go.
-    pub to: Destination,
+    pub(crate) has_log: bool,
+    pub(crate) to: Destination,
     /// `[[stream]]` tables of its configuration.
-    pub streams: &'static str,
+    pub(crate) streams: &'static str,
 }
 
 /// Where a node sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Destination {
+pub(crate) enum Destination {
     /// RabbitMQ in the cloud, AMQP.
     RabbitMq,
     /// Mosquitto in the cloud, MQTT.
@@ -40,12 +38,11 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// All of them.
-    pub const ALL: [Destination; 4] =
+    pub(crate) const ALL: [Destination; 4] =
         [Destination::RabbitMq, Destination::Mosquitto, Destination::Files, Destination::Nothing];
 
     /// As on the command line.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Destination::RabbitMq => "rabbitmq",
             Destination::Mosquitto => "mosquitto",

@@ -27,33 +27,29 @@ const NEAR: f64 = 0.15;
 /// A take-over takes at most this, seconds.
 const TAKE_OVER: f64 = 3.0;
 
-/// What to run.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// How long is measured, after 10 s of warm-up
     #[arg(long, default_value_t = 60)]
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// Of arrivals and links
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// What to run where things fail.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct FaultOptions {
+pub(crate) struct FaultOptions {
     /// Of links
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Records a second of the busy node's bulk: more than its uplink carries, less than all do
     #[arg(long, default_value_t = 3500)]
-    pub bulk: u32,
+    pub(crate) bulk: u32,
 }
 
 /// Runs the fleet and the same nodes alone, and tells both beside the simulation.
-///
-/// # Errors
-/// It cannot be brought up.
-pub async fn run(options: Options, say: fn(&str)) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options, say: fn(&str)) -> anyhow::Result<Findings> {
     let Options { seconds, seed } = options;
     let progress = Progress::new("fleet", 3);
     progress.step("in virtual time", None);
@@ -80,12 +76,7 @@ pub async fn run(options: Options, say: fn(&str)) -> anyhow::Result<Findings> {
         really.push(point(&records, Duration::from_secs(length)));
     }
     drop(progress);
-    Ok(Findings {
-        lines: compared(&[really[0], really[1]], &virtually),
-        versions: versions(),
-        broken,
-        ..Findings::default()
-    })
+    Ok(Findings { versions: versions(), broken, ..compared(&[really[0], really[1]], &virtually) })
 }
 
 fn versions() -> std::collections::BTreeMap<String, String> {
@@ -114,7 +105,7 @@ fn since(one: &Delivered, from: Duration) -> Delivered {
 }
 
 /// Nodes alone and as a fleet, real and in virtual time.
-fn compared(really: &[Point; 2], virtually: &[Point; 2]) -> Vec<String> {
+fn compared(really: &[Point; 2], virtually: &[Point; 2]) -> Findings {
     let mut lines = vec![
         "4G: 18 Mbit/s and 50 ms each; the busy node gets 30 ls, 300 nm, 5,000 lt records/s of 844 bytes".into(),
         format!(
@@ -148,8 +139,7 @@ fn compared(really: &[Point; 2], virtually: &[Point; 2]) -> Vec<String> {
     };
     lines.push(near("the fleet's throughput", really[1].all, virtually[1].all));
     lines.push(near("what the fleet gains", gain(really), gain(virtually)));
-    lines.extend(figures);
-    lines
+    (lines, figures).into()
 }
 
 /// What fails, and when: seconds, what, what happens. The leader dies first; then a lender with others' records
@@ -169,10 +159,7 @@ const FAULTS: [(u64, &str, &str, &str); 10] = [
 ];
 
 /// Runs the fleet through its faults.
-///
-/// # Errors
-/// It cannot be brought up.
-pub async fn faults(options: FaultOptions, say: fn(&str)) -> anyhow::Result<Findings> {
+pub(crate) async fn faults(options: FaultOptions, say: fn(&str)) -> anyhow::Result<Findings> {
     const LENGTH: u64 = 95;
     let mut more = String::new();
     for (at, kind, name, change) in FAULTS {
@@ -192,14 +179,12 @@ pub async fn faults(options: FaultOptions, say: fn(&str)) -> anyhow::Result<Find
     let played = play::play(&world, Path::new(""), None, say).await?;
     let mut found = Findings { versions: versions(), ..Findings::default() };
     found.broken.extend(played.broken.iter().cloned());
-    let (lines, broken) = told(&played);
-    found.lines.extend(lines);
-    found.broken.extend(broken);
+    found.add(told(&played));
     Ok(found)
 }
 
 /// What a run with faults showed, and what is broken.
-fn told(played: &Played) -> (Vec<String>, Vec<String>) {
+fn told(played: &Played) -> Findings {
     let (mut lines, mut broken, mut figures) = (Vec::new(), Vec::new(), Vec::new());
     match take_over(&played.said, FAULTS[0].0) {
         Some((led, found)) => {
@@ -227,8 +212,7 @@ fn told(played: &Played) -> (Vec<String>, Vec<String>) {
     figures.push(figure("fleet_faults_accepted", accepted as f64, "records"));
     figures.push(figure("fleet_faults_lost", lost as f64, "records"));
     figures.push(figure("fleet_faults_twice", twice as f64, "records"));
-    lines.extend(figures);
-    (lines, broken)
+    Findings { lines, figures, broken, ..Findings::default() }
 }
 
 /// Seconds from the kill until another orchestrator leads, and until the last of the nodes has found it.
@@ -291,8 +275,9 @@ mod tests {
     #[test]
     fn what_is_far_from_the_simulation_is_named() {
         let point = |all| Point { all, p99: [0.1; 3], lender_p99: 0.06 };
-        let lines = compared(&[point(3000.0), point(4000.0)], &[point(3000.0), point(5600.0)]);
-        assert_eq!(lines.iter().filter(|line| line.starts_with("MISSES")).count(), 2, "{lines:#?}");
-        assert!(lines.contains(&"FIGURE fleet_fleet_all_over_simulated 0.714 1".to_owned()));
+        let found = compared(&[point(3000.0), point(4000.0)], &[point(3000.0), point(5600.0)]);
+        let missed = found.lines.iter().filter(|line| line.starts_with("MISSES"));
+        assert_eq!(missed.count(), 2, "{found:#?}");
+        assert_eq!(found.value("fleet_fleet_all_over_simulated"), Some(0.714));
     }
 }

@@ -29,7 +29,6 @@ const DAYS: u64 = 1;
 /// What differs from world to world.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Its label.
     pub(super) name: &'static str,
     /// Whether the nodes are a fleet.
     pub(super) is_fleet: bool,

@@ -54,9 +54,7 @@ pub(super) async fn sleep_until(at_ns: u64) {
 pub(super) struct Schedule {
     /// The first one, by [`now_ns`].
     pub(super) first_ns: u64,
-    /// Between two.
     pub(super) period_ns: u64,
-    /// How many.
     pub(super) count: u64,
 }
 
@@ -81,11 +79,9 @@ pub(super) struct Came {
     pub(super) at_ns: u64,
     /// How old it was when it left its node.
     pub(super) age_ns: u64,
-    /// Of the JPEG.
     pub(super) bytes: u64,
     /// Eighths of the source's width, and quality; 0: the source itself.
     pub(super) rung: (u32, u32),
-    /// By the ladder.
     pub(super) accuracy: f64,
 }
 

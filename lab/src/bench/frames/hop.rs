@@ -23,13 +23,12 @@ use super::nodes::Who;
 use super::rig::{Keys, camera};
 use super::rival::{self, PAYLOAD_MAX, Place};
 use super::score::{Fate, Score};
-use crate::bench::figure;
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::usage::on_processor;
 use crate::progress::Progress;
-use crate::report::Findings;
+use crate::report::{Figure, Findings, figure};
 use crate::rig::versions::Program;
 use crate::rig::{CONNECT, tidegate_program};
 
@@ -43,18 +42,17 @@ const DRAIN_NS: u64 = SECOND_NS / 2;
 /// The bound that subscribers ask for: nothing is given up for it.
 const BOUND_MS: u32 = 10_000;
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// How long each turn is counted, in seconds
     #[arg(long, default_value_t = 5)]
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// Turns of each, interleaved
     #[arg(long, default_value_t = 3)]
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// Bytes of a frame, at least
     #[arg(long, default_value_t = 1_000_000)]
-    pub bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 /// Who, and to how many.
@@ -64,7 +62,7 @@ type Turn = (usize, Who);
 ///
 /// # Errors
 /// NATS is not installed, or a process or client fails.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     let scratch = Scratch::new()?;
     let film = Arc::new(Film::of_size(options.bytes));
@@ -88,9 +86,11 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     }
     drop(progress);
     let mut lines = vec![format!("frames: {}, {:.0} bytes", film.source, film.mean())];
-    lines.extend(report(&scores));
+    let (rows, figures) = report(&scores);
+    lines.extend(rows);
     let versions = Program::all_with_versions(&[Program::Tidegate, Program::Nats]);
-    Ok(Findings { lines, versions: versions.into_iter().collect(), ..Findings::default() })
+    let versions = versions.into_iter().collect();
+    Ok(Findings { lines, figures, versions, ..Findings::default() })
 }
 
 /// Both servers, and how to reach them.
@@ -197,7 +197,7 @@ impl Stage {
     }
 }
 
-fn report(scores: &BTreeMap<Turn, (Score, Duration)>) -> Vec<String> {
+fn report(scores: &BTreeMap<Turn, (Score, Duration)>) -> (Vec<String>, Vec<Figure>) {
     let mut lines = vec![format!(
         "{:<10} {:>11} {:>9} {:>9} {:>9} {:>9} {:>14}",
         "", "subscribers", "p50 ms", "p95 ms", "p99 ms", "came", "CPU ms a frame"
@@ -234,6 +234,5 @@ fn report(scores: &BTreeMap<Turn, (Score, Duration)>) -> Vec<String> {
         figures.push(figure(&name("p50"), ratio(0.5), "1"));
         figures.push(figure(&name("p95"), ratio(0.95), "1"));
     }
-    lines.extend(figures);
-    lines
+    (lines, figures)
 }

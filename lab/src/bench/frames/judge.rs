@@ -14,17 +14,16 @@ use tidegate_frames::jpeg::Head;
 
 use super::film::Film;
 
-/// Who judges.
 #[derive(Clone, Debug, Args)]
 // It stands beside options of the same name, and groups are named by their types.
 #[group(skip)]
-pub struct Options {
+pub(crate) struct Options {
     /// A detector (FILE.onnx) that looks at what arrived, between the turns; without one accuracy is only the ladder's
     #[arg(long, value_name = "MODEL")]
-    pub detector: Option<PathBuf>,
+    pub(crate) detector: Option<PathBuf>,
     /// Python with the package's `onnx` extra, for the detector (scripts/python.sh installs one)
     #[arg(long, value_name = "PROGRAM", default_value = "target/python/bin/python")]
-    pub python: PathBuf,
+    pub(crate) python: PathBuf,
 }
 
 /// A detector, and what it said.
@@ -47,7 +46,6 @@ impl Judge {
         Ok(Some(Judge { detector, film, truths: BTreeMap::new(), known: BTreeMap::new() }))
     }
 
-    /// In words.
     pub(super) fn name(&self) -> String {
         self.detector.name()
     }

@@ -5,13 +5,13 @@
 
 mod client;
 mod film;
-pub mod hop;
+pub(crate) mod hop;
 mod judge;
-pub mod nodes;
+pub(crate) mod nodes;
 mod rig;
 mod rival;
 mod score;
-pub mod step;
+pub(crate) mod step;
 mod table;
 
 /// What every subscriber asks for: from capture to arrival.

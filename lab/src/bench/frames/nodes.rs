@@ -55,42 +55,41 @@ const PHASE: f64 = 0.37;
 const DRAIN: Duration = Duration::from_secs(10);
 const NATS_PORT: u16 = 4222;
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Folder of the clips, above vision/clips; a picture is made where it is absent
     #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// The clip, below vision/clips
     #[arg(long, value_name = "FILE", default_value = CLIP)]
-    pub clip: String,
+    pub(crate) clip: String,
     /// Who looks at what came
     #[command(flatten)]
-    pub judge: judge::Options,
+    pub(crate) judge: judge::Options,
     /// A ladder for the cameras, from `tidegate calibrate frames`; the generic one if left out
     #[arg(long, value_name = "FILE")]
-    pub ladder: Option<PathBuf>,
+    pub(crate) ladder: Option<PathBuf>,
     /// How long each turn is counted, in seconds
     #[arg(long, default_value_t = 10)]
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// Turns of each, interleaved
     #[arg(long, default_value_t = 2)]
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// Numbers of cameras, with one subscriber each
     #[arg(long, value_name = "COUNT", value_delimiter = ',', default_values_t = [1, 2, 3, 4, 5])]
-    pub cameras: Vec<usize>,
+    pub(crate) cameras: Vec<usize>,
     /// Numbers of subscribers of each of five cameras
     #[arg(long, value_name = "COUNT", value_delimiter = ',', default_values_t = [2, 4, 8])]
-    pub subscribers: Vec<usize>,
+    pub(crate) subscribers: Vec<usize>,
     /// Mbit/s of the channel with one station
     #[arg(long, default_value_t = 100.0)]
-    pub megabits: f64,
+    pub(crate) megabits: f64,
     /// What each further station wastes of what a station has
     #[arg(long, default_value_t = 0.36)]
-    pub contention: f64,
+    pub(crate) contention: f64,
     /// Accuracy that subscribers ask for; what fits goes where it cannot be kept
     #[arg(long, default_value_t = 0.97)]
-    pub accuracy: f64,
+    pub(crate) accuracy: f64,
 }
 
 /// Who carries the frames.
@@ -129,7 +128,7 @@ impl Options {
 ///
 /// # Errors
 /// Links cannot be made here, NATS is not installed, or a process or client fails.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let counts = 1..=CAMERAS;
     ensure!(options.cameras.iter().all(|one| counts.contains(one)), "1 to {CAMERAS} cameras");
     ensure!(options.subscribers.iter().all(|one| *one > 0), "at least one subscriber");
@@ -168,9 +167,11 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
             judge.name()
         )
     }));
-    lines.extend(table::lines(&scores, &film)?);
-    let versions = Program::all_with_versions(&[Program::Tidegate, Program::Nats]);
-    Ok(Findings { lines, versions: versions.into_iter().collect(), ..Findings::default() })
+    let mut found = Findings::from(lines);
+    found.add(table::findings(&scores, &film)?);
+    found.versions =
+        Program::all_with_versions(&[Program::Tidegate, Program::Nats]).into_iter().collect();
+    Ok(found)
 }
 
 /// The channel and all that stands at its ends.
@@ -201,7 +202,6 @@ impl Stage {
         Ok(Stage { rig, _nats: nats, link, options })
     }
 
-    /// Plays a turn.
     async fn play(&self, turn: Turn, film: &Arc<Film>) -> anyhow::Result<Played> {
         let seconds = self.options.seconds;
         let wire = self.link.wire().context("the link is emulated")?;

@@ -116,7 +116,6 @@ impl Rig {
         Ok(Seat { address, tls: self.keys.client("client")? })
     }
 
-    /// Where applications subscribe.
     pub(super) fn server_seat(&self) -> anyhow::Result<Seat> {
         let address = SocketAddr::from((Side::Cloud.address(), FRAMES_PORT));
         Ok(Seat { address, tls: self.keys.client("client")? })

@@ -53,7 +53,6 @@ pub(super) struct Score {
 }
 
 impl Score {
-    /// Adds frames.
     pub(super) fn add(&mut self, fates: &[Fate], bound: Duration) {
         for fate in fates {
             self.taken += 1;

@@ -22,7 +22,7 @@ use super::client::{self, Schedule, Watching, all_ready, now_ns, ns_of, on, slee
 use super::film::{CLIP, Film};
 use super::rig::{Rig, camera};
 use super::score::{Fate, Score, returned, settled};
-use crate::bench::{figure, median};
+use crate::bench::median;
 use crate::link::{Change, Options as Way, Profile, Service};
 use crate::net::namespace::{Link, Side};
 use crate::net::pump;
@@ -30,7 +30,7 @@ use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::watch::Watch;
 use crate::progress::Progress;
-use crate::report::Findings;
+use crate::report::{Figure, Findings, figure};
 use crate::rig::versions::Program;
 
 /// Bits a second, high and low.
@@ -49,21 +49,20 @@ const STILL_NS: u64 = 15_000_000;
 /// How long before a fall or a rise, and after it, no standstill may be.
 const CALM_NS: (u64, u64) = (SECOND_NS / 2, 2 * SECOND_NS);
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Folder of the clips, above vision/clips; a picture is made where it is absent
     #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// How long the channel stays low, and high, in seconds
     #[arg(long, default_value_t = 6)]
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// How often it falls and rises, at each rate of frames; figures are medians
     #[arg(long, default_value_t = 6)]
-    pub steps: u64,
+    pub(crate) steps: u64,
     /// Accuracy that the subscriber asks for; what fits goes where it cannot be kept
     #[arg(long, default_value_t = 0.9)]
-    pub accuracy: f64,
+    pub(crate) accuracy: f64,
 }
 
 /// What one rate of frames showed.
@@ -89,7 +88,7 @@ impl Outcome {
 ///
 /// # Errors
 /// Links cannot be made here, or a process or client fails.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     let scratch = Scratch::new()?;
     let film = Arc::new(Film::load(&options.data, CLIP, scratch.path()));
@@ -108,9 +107,8 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
     }
     drop(progress);
     lines.extend(rows);
-    lines.extend(figures);
     let versions = Program::all_with_versions(&[Program::Tidegate]).into_iter().collect();
-    Ok(Findings { lines, versions, ..Findings::default() })
+    Ok(Findings { lines, figures, versions, ..Findings::default() })
 }
 
 async fn play(options: &Options, per_second: u64, film: &Arc<Film>) -> anyhow::Result<Outcome> {
@@ -167,7 +165,7 @@ fn report(
     target: f64,
     outcome: &Outcome,
     rows: &mut Vec<String>,
-    figures: &mut Vec<String>,
+    figures: &mut Vec<Figure>,
 ) -> anyhow::Result<()> {
     let bound = Duration::from_millis(BOUND_MS.into());
     let ladder = tidegate::frames::load_ladder(None, false)?.ladder;

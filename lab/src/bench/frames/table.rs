@@ -9,7 +9,7 @@ use tidegate_frames::jpeg::Head;
 use super::film::Film;
 use super::nodes::{Turn, Who};
 use super::score::Score;
-use crate::bench::figure;
+use crate::report::{Figure, Findings, figure};
 
 /// The paper's growth of unmodified frames from one camera to five.
 const GROWTH: [f64; 2] = [5.6, 8.4];
@@ -20,7 +20,6 @@ const LOSS: f64 = 0.03;
 const SAMPLE: usize = 8;
 
 impl Who {
-    /// As in figures.
     pub(super) fn name(self) -> &'static str {
         match self {
             Who::Tidegate => "tidegate",
@@ -30,7 +29,7 @@ impl Who {
 }
 
 /// Tables, what is kept, and figures.
-pub(super) fn lines(scores: &BTreeMap<Turn, Score>, film: &Film) -> anyhow::Result<Vec<String>> {
+pub(super) fn findings(scores: &BTreeMap<Turn, Score>, film: &Film) -> anyhow::Result<Findings> {
     let mut lines = vec![format!(
         "{:<10} {:>7} {:>11} {:>9} {:>9} {:>9} {:>8} {:>9} {:>6} {:>8}",
         "",
@@ -73,11 +72,10 @@ pub(super) fn lines(scores: &BTreeMap<Turn, Score>, film: &Film) -> anyhow::Resu
     }
     lines.extend(kept(scores, &mut figures));
     lines.extend(breakdown(scores, film, &mut figures)?);
-    lines.extend(figures);
-    Ok(lines)
+    Ok((lines, figures).into())
 }
 
-fn kept(scores: &BTreeMap<Turn, Score>, figures: &mut Vec<String>) -> Vec<String> {
+fn kept(scores: &BTreeMap<Turn, Score>, figures: &mut Vec<Figure>) -> Vec<String> {
     let of = |who, cameras| scores.get(&Turn { who, cameras, subscribers: 1 });
     let p95 = |who, cameras| of(who, cameras).map_or(f64::NAN, |score| score.quantile(0.95));
     let growth = |who| p95(who, 5) / p95(who, 1);
@@ -115,7 +113,7 @@ fn kept(scores: &BTreeMap<Turn, Score>, figures: &mut Vec<String>) -> Vec<String
 fn breakdown(
     scores: &BTreeMap<Turn, Score>,
     film: &Film,
-    figures: &mut Vec<String>,
+    figures: &mut Vec<Figure>,
 ) -> anyhow::Result<Vec<String>> {
     let mut lines = vec![format!(
         "{:<26} {:>10} {:>10} {:>10} {:>10}",

@@ -11,35 +11,40 @@ use tokio::time::Instant;
 
 use self::verdict::Outcomes;
 use super::contestants::{Contestant, Destination, NodeRig};
+use clap::Args;
+
 use crate::load::{Book, Payload, Publish, Stream};
-use crate::net::NetError;
+use crate::net;
 use crate::net::namespace::{Limit, Link, Side};
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
 use crate::report::Findings;
 
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Who, in this order; several runs are interleaved.
-    pub contestants: Vec<Contestant>,
-    /// How long the load is on, in seconds.
-    pub seconds: u32,
-    /// How long to wait afterwards for what still waits, in seconds.
-    pub drain: u32,
-    /// How often each contestant runs; figures are medians.
-    pub runs: u32,
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// How long the load is on
+    #[arg(long, default_value_t = 30)]
+    pub(crate) seconds: u32,
+    /// How long to wait afterwards for what still waits, in seconds
+    #[arg(long, default_value_t = 60)]
+    pub(crate) drain: u32,
+    /// Runs of each, in turn; figures are medians
+    #[arg(long, default_value_t = 1)]
+    pub(crate) runs: u32,
+    /// Only this contestant (may be given again): tidegate, tidegate-native, mosquitto-bridge,
+    /// mosquitto-forwarder, nats-leaf, nats-stream, zenoh
+    #[arg(long, value_parser = contestant)]
+    pub(crate) only: Vec<Contestant>,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Options { contestants: contestants(), seconds: 30, drain: 60, runs: 1 }
-    }
+fn contestant(name: &str) -> Result<Contestant, String> {
+    let found = contestants().into_iter().find(|one| one.name() == name);
+    found.ok_or_else(|| format!("no contestant is called {name}"))
 }
 
 /// Who can take part.
-pub fn contestants() -> Vec<Contestant> {
+pub(crate) fn contestants() -> Vec<Contestant> {
     let node = |name, scheduler| {
         let to = Destination::RabbitMq;
         Contestant::Tidegate(NodeRig { name, scheduler, has_log: false, to, streams: STREAMS })
@@ -62,7 +67,6 @@ const OURS: &str = "tidegate";
 const STREAMS: &str = "[[stream]]\ntopics = [\"plant/alarm\"]\nlatency = \"50ms\"\n\
                        [[stream]]\ntopics = [\"plant/bulk\"]\nlatency = \"1s\"\n";
 
-/// Small and rare.
 const ALARM: Load = Load { name: "alarm", size: 200, per_second: 5, is_urgent: true };
 /// 160 % of the link by itself.
 const BULK: Load = Load { name: "bulk", size: 20_000, per_second: 20, is_urgent: false };
@@ -103,31 +107,27 @@ struct Outcome {
 /// # Errors
 /// Links cannot be made here, or a contestant that is there does not work. A contestant whose program is
 /// missing is left out and says so.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     let mut skipped = Vec::new();
     let mut outcomes = Outcomes::new();
     let runs = options.runs.max(1);
-    let progress = Progress::new("hol", options.contestants.len() * runs as usize);
+    let contestants = if options.only.is_empty() { contestants() } else { options.only.clone() };
+    let progress = Progress::new("hol", contestants.len() * runs as usize);
     let expected = Duration::from_secs((options.seconds + options.seconds / 2).into());
     for run in 1..=runs {
-        for contestant in &options.contestants {
+        for contestant in &contestants {
             let name = contestant.name();
             progress.step(&format!("{name}, run {run} of {runs}"), Some(expected));
             match run_one(contestant, &options).await {
                 Ok(outcome) => outcomes.entry(name).or_default().push(outcome),
-                Err(error) => match error.downcast_ref::<NetError>() {
-                    Some(missing @ NetError::Missing { .. }) => {
-                        skipped.push(format!("skipped: {name}: {missing}"));
-                    }
-                    _ => return Err(error.context(name)),
-                },
+                Err(error) => skipped.push(net::skipped(name, error)?),
             }
         }
     }
     drop(progress);
     skipped.dedup();
-    let mut found = verdict::findings(&options.contestants, &outcomes);
+    let mut found = verdict::findings(&contestants, &outcomes);
     found.lines.splice(0..0, skipped);
     Ok(found)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{ALARM, BULK, Contestant, OURS, Outcome};
 use crate::load::{Account, Tally};
-use crate::report::{Axis, Curve, Findings, Mark, Plot, figure};
+use crate::report::{Axis, Curve, Figure, Findings, Mark, Plot, Target, figure};
 
 /// The target: alarm p99 of Tidegate in milliseconds, and as a part of the best rival's that loses nothing.
 const P99_MAX: f64 = 250.0;
@@ -31,17 +31,17 @@ pub(super) fn findings(contestants: &[Contestant], outcomes: &Outcomes) -> Findi
             found.lines.extend(windows(outcome).map(|line| format!("{name}: {line}")));
         }
     }
-    let target = target(&took_part, outcomes);
-    found.lines.extend(target.iter().filter(|line| !line.starts_with("FIGURE")).cloned());
+    let (line, beside_rivals) = target(&took_part, outcomes).unzip();
+    found.lines.extend(line);
     for contestant in &took_part {
         let name = contestant.name();
-        found.lines.extend(figures(name, &outcomes[name]));
+        found.figures.extend(figures(name, &outcomes[name]));
         found.versions.extend(contestant.versions());
         if !contestant.is_rival() {
             found.broken.extend(broken(name, &outcomes[name]));
         }
     }
-    found.lines.extend(target.into_iter().filter(|line| line.starts_with("FIGURE")));
+    found.figures.extend(beside_rivals.into_iter().flatten());
     found.plots = plots(&took_part, outcomes);
     found
 }
@@ -65,7 +65,7 @@ fn broken(name: &str, outcomes: &[Outcome]) -> Vec<String> {
 }
 
 /// The best rival that loses nothing in any run, and how Tidegate stands beside it.
-fn target(took_part: &[&Contestant], outcomes: &Outcomes) -> Vec<String> {
+fn target(took_part: &[&Contestant], outcomes: &Outcomes) -> Option<(String, [Figure; 2])> {
     let p99 = |one: &Contestant| median(&outcomes[one.name()], &|run| ms(&alarm(run), 0.99));
     let keeps_all = |one: &&Contestant| {
         outcomes[one.name()].iter().all(|outcome| outcome.book.account("").lost == 0)
@@ -73,19 +73,18 @@ fn target(took_part: &[&Contestant], outcomes: &Outcomes) -> Vec<String> {
     let rivals = took_part.iter().copied().filter(|one| one.is_rival()).filter(keeps_all);
     let best = rivals.min_by(|a, b| p99(a).total_cmp(&p99(b)));
     let ours = took_part.iter().copied().find(|one| one.name() == OURS);
-    let (Some(best), Some(ours)) = (best, ours) else { return Vec::new() };
+    let (best, ours) = (best?, ours?);
     let (best_p99, p99) = (p99(best), p99(ours));
     let part = p99 / best_p99;
     let verdict = if p99 <= P99_MAX && part <= PART_MAX { "kept" } else { "MISSED" };
-    vec![
-        format!(
-            "target {verdict}: alarm p99 {p99:.0} ms (at most {P99_MAX:.0}), {part:.4} of {}'s \
-             {best_p99:.0} ms (at most {PART_MAX}), the best rival that loses nothing",
-            best.name()
-        ),
-        figure("hol_best_rival_alarm_p99", best_p99, "ms"),
-        figure("hol_alarm_p99_of_best_rival", part, "1"),
-    ]
+    let line = format!(
+        "target {verdict}: alarm p99 {p99:.0} ms (at most {P99_MAX:.0}), {part:.4} of {}'s \
+         {best_p99:.0} ms (at most {PART_MAX}), the best rival that loses nothing",
+        best.name()
+    );
+    let part = figure("hol_alarm_p99_of_best_rival", part, "1");
+    let part = Figure { target: Some(Target::AtMost(PART_MAX)), ..part };
+    Some((line, [figure("hol_best_rival_alarm_p99", best_p99, "ms"), part]))
 }
 
 fn row(name: &str, outcomes: &[Outcome]) -> String {
@@ -123,7 +122,7 @@ fn slowest(outcome: &Outcome) -> String {
 }
 
 /// Every figure of a contestant: the median of its runs.
-fn figures(name: &str, outcomes: &[Outcome]) -> Vec<String> {
+fn figures(name: &str, outcomes: &[Outcome]) -> Vec<Figure> {
     let name = name.replace('-', "_");
     let mut lines = Vec::new();
     let mut add = |what: &str, unit: &str, value: &dyn Fn(&Outcome) -> f64| {
@@ -199,9 +198,7 @@ fn ms(tally: &Tally, part: f64) -> f64 {
 }
 
 fn median(outcomes: &[Outcome], value: &dyn Fn(&Outcome) -> f64) -> f64 {
-    let mut values: Vec<f64> = outcomes.iter().map(value).collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    crate::bench::median(outcomes.iter().map(value).collect())
 }
 
 #[cfg(test)]
@@ -225,8 +222,9 @@ mod tests {
         Outcome { book, link_bytes: 2000.0 }
     }
 
-    fn has(lines: &[String], line: &str) {
-        assert!(lines.iter().any(|other| other == line), "{line} is not in {lines:#?}");
+    fn has(figures: &[Figure], line: &str) {
+        let is_there = figures.iter().any(|figure| figure.to_string() == line);
+        assert!(is_there, "{line} is not in {figures:#?}");
     }
 
     #[test]
@@ -249,7 +247,7 @@ mod tests {
         .into();
         let found = findings(&super::super::contestants(), &outcomes);
         assert_eq!(found.broken, [""; 0], "a rival's loss is a finding");
-        has(&found.lines, "FIGURE hol_alarm_p99_of_best_rival 0.05 1");
+        has(&found.figures, "FIGURE hol_alarm_p99_of_best_rival 0.05 1");
         assert!(found.lines.iter().any(|line| line.starts_with("target kept: alarm p99 20 ms")));
         assert_eq!(found.plots[0].curves.len(), 4);
     }

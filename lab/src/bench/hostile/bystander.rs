@@ -61,7 +61,6 @@ pub(super) struct Watching {
 }
 
 impl Bystander {
-    /// Between two questions.
     fn period(self) -> Duration {
         Duration::from_millis(match self {
             Bystander::Publish(_) => 10,

@@ -42,23 +42,22 @@ const QUIET: Duration = Duration::from_secs(2);
 /// Between two questions to the status page.
 const HEALTH: Duration = Duration::from_millis(100);
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Attacks by their names; all of them if left out
-    pub attacks: Vec<String>,
+    pub(crate) attacks: Vec<String>,
     /// A few seconds each, with less of everything
     #[arg(long)]
-    pub short: bool,
+    pub(crate) short: bool,
     /// Judge bytes, refusals, progress and loss, and no times: for a machine that others use too
     #[arg(long)]
-    pub untimed: bool,
+    pub(crate) untimed: bool,
     /// The program that is attacked; the one of this build if left out
     #[arg(long, value_name = "FILE")]
-    pub program: Option<PathBuf>,
+    pub(crate) program: Option<PathBuf>,
     /// Only tell the attacks and the promises that they are on
     #[arg(long)]
-    pub list: bool,
+    pub(crate) list: bool,
 }
 
 /// What an attack knows and tells.
@@ -169,7 +168,6 @@ fn ask_health(to: SocketAddr, stop: Arc<AtomicBool>) -> JoinHandle<Vec<f64>> {
     })
 }
 
-/// Runs one attack.
 fn play(
     attack: &Attack,
     program: &Path,
@@ -220,7 +218,7 @@ fn play(
 ///
 /// # Errors
 /// The program does not start, or no attack has this name.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     for name in &options.attacks {
         let is_known = ATTACKS.iter().any(|attack| attack.name == name);
         ensure!(is_known, "no attack is called {name}: see `lab bench hostile --list`");

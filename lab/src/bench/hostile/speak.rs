@@ -15,21 +15,17 @@ const WINDOW: usize = 128;
 /// Session expiry: a day.
 const DAY: u32 = 86_400;
 
-/// Who connects.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hello<'a> {
-    /// Its client id.
     pub(super) id: &'a str,
     /// Whether its session is to outlive the connection.
     pub(super) stays: bool,
     /// Topic and payload of its will.
     pub(super) will: Option<(&'a str, &'a [u8])>,
-    /// Name and password.
     pub(super) user: Option<(&'a str, &'a str)>,
 }
 
 impl Hello<'_> {
-    /// The CONNECT.
     pub(super) fn packet(self) -> Vec<u8> {
         let mut body = b"\x00\x04MQTT\x05".to_vec();
         let flags = if self.stays { 0 } else { 0x02 }

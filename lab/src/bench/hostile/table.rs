@@ -43,7 +43,6 @@ const fn attack(
 
 const SMALL: Bystander = Bystander::Publish(64);
 
-/// All of them.
 pub(super) const ATTACKS: &[Attack] = &[
     attack("subscribe-80k", MEMORY, Setup::Node, SMALL, memory::subscribe_80k),
     attack("subscribe-200k", MEMORY, Setup::Node, SMALL, memory::subscribe_200k),
@@ -93,7 +92,6 @@ pub(super) struct Row {
     pub(super) ended: Option<String>,
 }
 
-/// The table's head.
 pub(super) fn head() -> String {
     format!(
         "{:<20}{:>14}{:>16}{:>18}{:>7}{:>12}{:>7}{:>7}{:>10}{:>6}",

@@ -41,14 +41,11 @@ pub(super) enum Setup {
     Proxy,
 }
 
-/// Where it listens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
-    /// The status page.
     pub(super) http: SocketAddr,
     /// MQTT, or the proxy.
     pub(super) front: SocketAddr,
-    /// The group.
     pub(super) group: SocketAddr,
 }
 

@@ -12,13 +12,12 @@ use super::server::Server;
 use super::{Options, PAYLOAD, PUBLISHERS, median};
 use crate::load::raw;
 use crate::progress::Progress;
-use crate::report::figure;
+use crate::report::{Figure, figure};
 use crate::rig::versions::Program;
 
 /// Topics of one level: NATS has topics of its own below others.
 const FILTER: &str = "+";
 
-/// Who keeps records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeper {
     Tidegate,
@@ -128,7 +127,10 @@ fn measure(keeper: Keeper, options: &Options) -> io::Result<(f64, f64)> {
 }
 
 /// Measures all of them in turn; lines and figures.
-pub(super) fn run(options: &Options, progress: &Progress) -> io::Result<[Vec<String>; 2]> {
+pub(super) fn run(
+    options: &Options,
+    progress: &Progress,
+) -> io::Result<(Vec<String>, Vec<Figure>)> {
     let mut runs = Keeper::ALL.map(|_| Vec::new());
     let mut lines = vec![format!(
         "kept for later, QoS 1: {:<20}{:>12}{:>10}  an acknowledgement means",
@@ -155,5 +157,5 @@ pub(super) fn run(options: &Options, progress: &Progress) -> io::Result<[Vec<Str
         figures.push(figure(&format!("ingest_kept_{name}_cpu"), cpu, "us"));
     }
     lines.append(&mut missing);
-    Ok([lines, figures])
+    Ok((lines, figures))
 }

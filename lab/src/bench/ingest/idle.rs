@@ -21,7 +21,6 @@ use crate::net::scratch::Scratch;
 /// Resident memory of a process, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
-    /// Without a connection.
     pub(super) alone: f64,
     /// More for each connection.
     pub(super) each: f64,
@@ -63,13 +62,11 @@ impl Keys {
     }
 }
 
-/// Connections without TLS.
 pub(super) fn plain(contestant: Contestant, options: &Options) -> io::Result<Held> {
     let server = Server::start(contestant, Work::Discard, free_address(), &options.tidegate, None)?;
     hold(&server, options.connections, |name| raw::log_in(server.address, name))
 }
 
-/// Connections with TLS.
 pub(super) fn over_tls(contestant: Contestant, options: &Options) -> io::Result<Held> {
     let keys = Keys::new(&options.tidegate)?;
     let trust = keys.trust()?;

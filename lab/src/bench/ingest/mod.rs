@@ -9,47 +9,46 @@ pub(super) mod idle;
 pub(super) mod server;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
+
+use clap::Args;
 
 use self::consumer::Consumer;
 use self::idle::Held;
 use self::server::{Contestant, Server, Work};
-use super::{figure, median};
+use super::median;
 use crate::load::raw;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
+use crate::report::{Findings, figure};
 
-/// Publishing connections.
 const PUBLISHERS: u64 = 4;
 /// Payload of every record.
 const PAYLOAD: [u8; 64] = [b'x'; 64];
 
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The `tidegate` binary.
-    pub tidegate: PathBuf,
-    /// Records of one measurement.
-    pub records: u64,
-    /// Measurements of each contestant.
-    pub runs: usize,
-    /// Idle connections for the memory figure; 0 leaves it out.
-    pub connections: usize,
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// Records of each run
+    #[arg(long, default_value_t = 200_000)]
+    pub(crate) records: u64,
+    /// Runs of each, in turn; figures are medians
+    #[arg(long, default_value_t = 3)]
+    pub(crate) runs: usize,
+    /// Idle connections for the memory of each; 0 leaves it out
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) connections: usize,
+    /// The program `tidegate`
+    #[arg(skip)]
+    pub(crate) tidegate: PathBuf,
 }
 
-impl Options {
-    /// The usual run: 200,000 records, three times, and 10,000 idle connections.
-    pub fn new(tidegate: PathBuf) -> Self {
-        Options { tidegate, records: 200_000, runs: 3, connections: 10_000 }
-    }
-}
-
-/// Runs the benchmark; returns its table and figures as lines.
+/// Runs the benchmark; returns what was found.
 ///
 /// # Errors
 /// A process that does not start or a connection that breaks.
-pub fn run(options: &Options) -> io::Result<Vec<String>> {
+pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
+    let options = &Options { tidegate: tidegate.into(), ..options.clone() };
     let _awake = Spinners::start().map_err(io::Error::other)?;
     let steps = (4 * Contestant::ALL.len() + durable::Keeper::ALL.len()) * options.runs;
     let progress = Progress::new("ingest", steps + if options.connections > 0 { 2 } else { 0 });
@@ -70,7 +69,7 @@ pub fn run(options: &Options) -> io::Result<Vec<String>> {
             figures.push(figure(&format!("ingest_{name}_ratio"), ratio, "of_mosquitto"));
         }
     }
-    let [mut kept, mut kept_figures] = durable::run(options, &progress)?;
+    let (mut kept, mut kept_figures) = durable::run(options, &progress)?;
     lines.append(&mut kept);
     figures.append(&mut kept_figures);
     if options.connections > 0 {
@@ -87,8 +86,7 @@ pub fn run(options: &Options) -> io::Result<Vec<String>> {
             figures.push(figure(&format!("resident_connection_tls_{name}"), over_tls, "B"));
         }
     }
-    lines.append(&mut figures);
-    Ok(lines)
+    Ok((lines, figures).into())
 }
 
 /// Median CPU and least part arrived of each contestant, in turn.

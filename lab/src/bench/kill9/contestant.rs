@@ -15,7 +15,7 @@ use crate::rig::{self, CONNECT, brokers};
 
 /// A program at the edge that promises to keep what it acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Contestant {
+pub(crate) enum Contestant {
     /// Tidegate with a log -> link -> RabbitMQ, a durable queue, an acknowledging consumer.
     Tidegate,
     /// Mosquitto that writes its database down each second -> its bridge,
@@ -26,12 +26,11 @@ pub enum Contestant {
 }
 
 impl Contestant {
-    /// All of them.
-    pub const ALL: [Contestant; 3] =
+    pub(crate) const ALL: [Contestant; 3] =
         [Contestant::Tidegate, Contestant::Mosquitto, Contestant::Nats];
 
     /// Its name in figures and on the command line.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Contestant::Tidegate => "tidegate",
             Contestant::Mosquitto => "mosquitto",

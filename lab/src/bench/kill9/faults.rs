@@ -27,7 +27,6 @@ pub(super) fn expected(options: &Options) -> Duration {
 pub(super) struct Survivors {
     /// The contestant's last life.
     pub(super) contestant: Quiet,
-    /// The cloud's broker.
     pub(super) cloud: Option<Quiet>,
     /// From each start to the first publish that could be taken.
     pub(super) starts: Vec<Duration>,

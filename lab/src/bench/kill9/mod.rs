@@ -13,17 +13,16 @@ use anyhow::Context;
 use clap::Args;
 use tokio::time::Instant;
 
-pub use self::contestant::Contestant;
+pub(crate) use self::contestant::Contestant;
 use self::faults::Survivors;
-use super::figure;
 use crate::load::{Account, Book, Insist, Job};
-use crate::net::NetError;
+use crate::net;
 use crate::net::namespace::{Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
-use crate::report::Findings;
+use crate::report::{Figure, Findings, figure};
 use crate::rig;
 use crate::rig::brokers::lab;
 
@@ -34,38 +33,34 @@ const SIZE: usize = 256;
 /// Time for what still waits after the last acknowledgement.
 const DRAIN: Duration = Duration::from_secs(60);
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// tidegate, mosquitto or nats (may be given again); all of them if left out
     #[arg(long, value_enum)]
-    pub only: Vec<Contestant>,
+    pub(crate) only: Vec<Contestant>,
     /// How often the contestant is killed
     #[arg(long, default_value_t = 40)]
-    pub kills: u32,
+    pub(crate) kills: u32,
     /// How often the broker in the cloud is killed and started again
     #[arg(long, default_value_t = 4)]
-    pub restarts: u32,
+    pub(crate) restarts: u32,
     /// How often the link is cut for 3 s
     #[arg(long, default_value_t = 2)]
-    pub cuts: u32,
+    pub(crate) cuts: u32,
     /// Records a second, all publishers together
     #[arg(long, default_value_t = 2000)]
-    pub per_second: u32,
+    pub(crate) per_second: u32,
     /// Records in all
     #[arg(long, default_value_t = 100_000)]
-    pub records: u64,
+    pub(crate) records: u64,
     /// Of the times of the kills
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// Runs it and returns what was found; a record that Tidegate acknowledged and that did not arrive breaks the
 /// run.
-///
-/// # Errors
-/// Something cannot be started.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let mut table = vec![format!(
         "{:<11}{:>6}{:>10}{:>10}{:>10}{:>8}{:>12}{:>12}",
         "", "kills", "sent", "accepted", "arrived", "lost", "duplicates", "start p50"
@@ -90,16 +85,10 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
                 table.push(result.row(contestant, &options));
                 figures.extend(result.figures(contestant));
             }
-            Err(error) => match error.downcast_ref::<NetError>() {
-                Some(missing @ NetError::Missing { .. }) => {
-                    table.push(format!("skipped: {}: {missing}", contestant.name()));
-                }
-                _ => return Err(error.context(contestant.name())),
-            },
+            Err(error) => table.push(net::skipped(contestant.name(), error)?),
         }
     }
-    table.append(&mut figures);
-    found.lines = table;
+    (found.lines, found.figures) = (table, figures);
     Ok(found)
 }
 
@@ -190,7 +179,7 @@ impl Outcome {
         )
     }
 
-    fn figures(&self, contestant: Contestant) -> Vec<String> {
+    fn figures(&self, contestant: Contestant) -> Vec<Figure> {
         let name = |what: &str| format!("kill9_{}_{what}", contestant.name());
         let records = |what: &str, value: u64| figure(&name(what), value as f64, "records");
         vec![

@@ -30,7 +30,7 @@ const LEAD: Duration = Duration::from_secs(1);
 
 /// A way from a sender at the edge to a receiver in the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Contestant {
+pub(crate) enum Contestant {
     /// MQTT clients -> Tidegate -> link by all paths -> Tidegate -> MQTT.
     Tidegate,
     /// One connection of the kernel's MPTCP with BBR.
@@ -44,8 +44,7 @@ pub enum Contestant {
 }
 
 impl Contestant {
-    /// All of them.
-    pub const ALL: [Contestant; 5] = [
+    pub(crate) const ALL: [Contestant; 5] = [
         Contestant::Tidegate,
         Contestant::MptcpBbr,
         Contestant::MptcpCubic,
@@ -54,7 +53,7 @@ impl Contestant {
     ];
 
     /// As on the command line.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Contestant::Tidegate => "tidegate",
             Contestant::MptcpBbr => "mptcp-bbr",

@@ -15,19 +15,21 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::Args;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::figure;
+use super::median;
 use crate::link::Change;
 use crate::net::pump::Way;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::stage::Stage;
+use crate::report::{Figure, Findings, figure};
 use crate::world::World;
 
-pub use contestants::Contestant;
-pub use receive::{ReceiveRecords, Seen};
-pub use send::{SendRecords, Sent};
+pub(crate) use contestants::Contestant;
+pub(crate) use receive::{ReceiveRecords, Seen};
+pub(crate) use send::{SendRecords, Sent};
 
 use contestants::Rig;
 
@@ -35,18 +37,15 @@ use contestants::Rig;
 const PATHS: [&str; 3] = ["a", "b", "c"];
 /// Megabits, milliseconds one way, and bytes of the queue of each.
 const WAYS: [(u64, u64, u64); 3] = [(40, 70, 500), (40, 90, 500), (80, 130, 1000)];
-/// Streams of media.
 const STREAMS: u32 = 64;
-/// Largest record.
 const MOST: u32 = 64_000;
 /// Goodput that a start is timed to, in Mbit/s.
 const FAST: f64 = 90.0;
 /// How long what is under way may still take.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scenario {
+pub(crate) enum Scenario {
     /// Heavy loss: bulk, and media at 40 Mbit/s, with time and with a bound of 200 ms.
     Heavy,
     /// Light loss: the same without a bound.
@@ -57,17 +56,22 @@ pub enum Scenario {
     Death,
 }
 
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// What.
-    pub scenario: Scenario,
-    /// Who, in this order; several runs are interleaved.
-    pub contestants: Vec<Contestant>,
-    /// How long each load is on, in seconds.
-    pub seconds: u32,
-    /// How often each runs; figures are medians.
-    pub runs: u32,
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// How long each load is on
+    #[arg(long, default_value_t = 25)]
+    pub(crate) seconds: u32,
+    /// Runs of each, in turn; figures are medians
+    #[arg(long, default_value_t = 1)]
+    pub(crate) runs: u32,
+    /// tidegate, mptcp-bbr, mptcp-cubic, tcp-bbr or tcp-cubic (may be given again); all of them if left out
+    #[arg(long, value_parser = carrier)]
+    pub(crate) only: Vec<Contestant>,
+}
+
+fn carrier(name: &str) -> Result<Contestant, String> {
+    let found = Contestant::ALL.into_iter().find(|one| one.name() == name);
+    found.ok_or_else(|| format!("no contestant is called {name}"))
 }
 
 /// One load on the paths.
@@ -156,21 +160,23 @@ struct Outcome {
     seconds: f64,
 }
 
-/// Runs the contestants and returns the lines to print, the figures last.
+/// Runs the contestants and returns what was found.
 ///
 /// # Errors
 /// Links cannot be made here. A contestant that cannot run is left out and says so.
-pub async fn run(options: Options) -> anyhow::Result<Vec<String>> {
+pub(crate) async fn run(scenario: Scenario, options: Options) -> anyhow::Result<Findings> {
+    let all = Contestant::ALL.to_vec();
+    let contestants = if options.only.is_empty() { all } else { options.only };
     let _awake = Spinners::start()?;
-    let mut lines = Vec::new();
+    let mut found = Findings::default();
     let mut outcomes: BTreeMap<(usize, Contestant), Vec<Outcome>> = BTreeMap::new();
-    let loads = options.scenario.loads(options.seconds);
+    let loads = scenario.loads(options.seconds);
     for _ in 0..options.runs.max(1) {
         for (place, load) in loads.iter().enumerate() {
-            for &contestant in &options.contestants {
+            for &contestant in &contestants {
                 match run_one(contestant, load).await {
                     Ok(outcome) => outcomes.entry((place, contestant)).or_default().push(outcome),
-                    Err(error) => lines.push(format!(
+                    Err(error) => found.lines.push(format!(
                         "skipped: {} {}: {error:#}",
                         contestant.name(),
                         load.name
@@ -180,10 +186,10 @@ pub async fn run(options: Options) -> anyhow::Result<Vec<String>> {
         }
     }
     for ((place, contestant), outcomes) in &outcomes {
-        let name = format!("{}_{}", options.scenario.name(), loads[*place].name);
-        lines.extend(figures(&name, *contestant, outcomes));
+        let name = format!("{}_{}", scenario.name(), loads[*place].name);
+        found.figures.extend(figures(&name, *contestant, outcomes));
     }
-    Ok(lines)
+    Ok(found)
 }
 
 fn world(load: &Load) -> anyhow::Result<World> {
@@ -291,13 +297,12 @@ fn time_to(outcome: &Outcome, wanted: f64) -> f64 {
 }
 
 /// Every figure of a contestant: the median of its runs.
-fn figures(name: &str, contestant: Contestant, outcomes: &[Outcome]) -> Vec<String> {
+fn figures(name: &str, contestant: Contestant, outcomes: &[Outcome]) -> Vec<Figure> {
     let name = format!("{name}_{}", contestant.name().replace('-', "_"));
     let mut lines = Vec::new();
     let mut add = |what: &str, unit: &str, value: &dyn Fn(&Outcome) -> f64| {
-        let mut values: Vec<f64> = outcomes.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        lines.push(figure(&format!("{name}_{what}"), values[values.len() / 2], unit));
+        let value = median(outcomes.iter().map(value).collect());
+        lines.push(figure(&format!("{name}_{what}"), value, unit));
     };
     add("goodput", "Mbit/s", &|outcome| mean(&megabits(outcome)));
     add("steady_goodput", "Mbit/s", &|outcome| {
@@ -346,7 +351,9 @@ mod tests {
         outcome.seen.bytes = 12_500_000;
         outcome.cpu = 0.5;
         let lines = figures("link_h_bulk", Contestant::MptcpBbr, &[outcome]);
-        let has = |line: &str| assert!(lines.iter().any(|other| other == line), "{lines:#?}");
+        let has = |line: &str| {
+            assert!(lines.iter().any(|other| other.to_string() == line), "{lines:#?}");
+        };
         has("FIGURE link_h_bulk_mptcp_bbr_cpu_per_100_mbit 0.5 s");
         has("FIGURE link_h_bulk_mptcp_bbr_time_to_90 0.8 s");
         has("FIGURE link_h_bulk_mptcp_bbr_steady_goodput 91.667 Mbit/s");

@@ -25,35 +25,31 @@ const LATENCY_MAX_US: u64 = 600_000_000;
 
 /// Where records come, and what counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReceiveRecords {
-    /// Where to listen.
-    pub at: SocketAddrV4,
+pub(crate) struct ReceiveRecords {
+    pub(crate) at: SocketAddrV4,
     /// How; as an MQTT 5 broker if left out.
-    pub kind: Option<Kind>,
+    pub(crate) kind: Option<Kind>,
     /// Latencies of records that were due at least so long after the first one count, in seconds.
-    pub settled: f64,
+    pub(crate) settled: f64,
 }
 
 /// What has come so far: a line each time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
-    /// Records, each once.
-    pub records: u64,
-    /// Their bytes.
-    pub bytes: u64,
+pub(crate) struct Seen {
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
     /// Records that came again.
-    pub duplicates: u64,
+    pub(crate) duplicates: u64,
     /// Records that came after a later one of their stream.
-    pub disordered: u64,
+    pub(crate) disordered: u64,
     /// Bytes of each tenth of a second since the first record was due.
-    pub bins: Vec<u64>,
+    pub(crate) bins: Vec<u64>,
     /// Latency in milliseconds of settled records: median, 99 of 100, slowest.
-    pub latency_ms: [f64; 3],
+    pub(crate) latency_ms: [f64; 3],
     /// Longest time between two records, in milliseconds.
-    pub gap_ms: f64,
+    pub(crate) gap_ms: f64,
 }
 
-/// The book.
 struct Book {
     job: ReceiveRecords,
     seen: Seen,
@@ -112,11 +108,8 @@ impl Book {
 
 impl ReceiveRecords {
     /// Does it, until it is ended.
-    ///
-    /// # Errors
-    /// It cannot listen.
     #[expect(clippy::print_stdout, reason = "the result of a job")]
-    pub fn run(&self) -> anyhow::Result<()> {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
         let listener = match &self.kind {
             Some(kind) => socket::listen(kind, self.at)?,
             None => TcpListener::bind(self.at)?,

@@ -10,7 +10,6 @@ const SIZES: (f64, f64) = (1000.0, 64_000.0);
 /// The head of a record; the rest is filling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Its stream.
     pub(super) stream: u32,
     /// Bytes of all of it.
     pub(super) size: u32,
@@ -53,7 +52,6 @@ pub(super) struct Records {
     random: Rand64,
     streams: u32,
     sent: u64,
-    /// Largest size.
     most: f64,
 }
 
@@ -64,7 +62,6 @@ impl Records {
         Records { random: Rand64::new(seed.into()), streams, sent: 0, most }
     }
 
-    /// The next one.
     pub(super) fn next(&mut self, due_ns: u64) -> Record {
         let (least, most) = (SIZES.0, self.most);
         let size = least * (most / least).powf(self.random.rand_float());

@@ -14,32 +14,26 @@ use crate::load::stamp::wall_ns;
 
 /// What is sent, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SendRecords {
-    /// Whom to.
-    pub to: SocketAddrV4,
+pub(crate) struct SendRecords {
+    pub(crate) to: SocketAddrV4,
     /// How; over MQTT if left out, each stream by a client of its own.
-    pub kind: Option<Kind>,
+    pub(crate) kind: Option<Kind>,
     /// Payload bits a second, each record when it is due; as fast as it goes if left out.
-    pub rate: Option<f64>,
+    pub(crate) rate: Option<f64>,
     /// When it begins, nanoseconds since the Unix epoch.
-    pub begin_ns: u64,
+    pub(crate) begin_ns: u64,
     /// How long it lasts, in seconds.
-    pub seconds: f64,
-    /// Streams.
-    pub streams: u32,
-    /// Largest record.
-    pub most: u32,
-    /// Of the sizes.
-    pub seed: u64,
+    pub(crate) seconds: f64,
+    pub(crate) streams: u32,
+    pub(crate) most: u32,
+    pub(crate) seed: u64,
 }
 
 /// What was sent: one line when all is over.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sent {
-    /// Records.
-    pub records: u64,
-    /// Their bytes.
-    pub bytes: u64,
+pub(crate) struct Sent {
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Where a stream's records go.
@@ -49,12 +43,8 @@ enum To {
 }
 
 impl SendRecords {
-    /// Does it.
-    ///
-    /// # Errors
-    /// Nobody takes the records.
     #[expect(clippy::print_stdout, reason = "the result of a job")]
-    pub fn run(&self) -> anyhow::Result<()> {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
         let mut to = self.connect()?;
         let mut records = Records::new(self.streams, self.most, self.seed);
         let mut sent = Sent::default();

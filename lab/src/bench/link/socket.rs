@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 /// How a rival's connection is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Kind {
+pub(crate) struct Kind {
     /// Whether the kernel may use several paths.
-    pub multipath: bool,
+    pub(crate) multipath: bool,
     /// `bbr` or `cubic`.
-    pub congestion: String,
+    pub(crate) congestion: String,
     /// Bytes of the receiver's buffer; the system's own if left out.
-    pub buffer: Option<usize>,
+    pub(crate) buffer: Option<usize>,
 }
 
 /// A socket of this kind that is not connected.
@@ -31,10 +31,6 @@ fn socket(kind: &Kind) -> io::Result<std::os::fd::OwnedFd> {
     Ok(socket)
 }
 
-/// Connects.
-///
-/// # Errors
-/// The kernel has no such kind, or nobody listens.
 pub(super) fn connect(kind: &Kind, to: SocketAddrV4) -> io::Result<TcpStream> {
     let socket = socket(kind)?;
     rustix::net::connect(&socket, &SocketAddr::from(to))?;

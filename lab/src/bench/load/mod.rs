@@ -22,39 +22,38 @@ const STREAMS: &str = "[[stream]]\ntopics = [\"load/valve/#\", \"load/valve\"]\n
                        strict_order = true\n\
                        [[stream]]\ntopics = [\"#\"]\nclass = \"lt\"\nstrict_order = true\n";
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Where the node sends: rabbitmq, mosquitto, files
     #[arg(long, default_value = "rabbitmq", value_parser = destination)]
-    pub to: Destination,
+    pub(crate) to: Destination,
     /// Publishers, each with a connection of its own
     #[arg(long, default_value_t = 1000)]
-    pub publishers: u32,
+    pub(crate) publishers: u32,
     /// Records a second, of all publishers together
     #[arg(long, default_value_t = 1000.0)]
-    pub per_second: f64,
+    pub(crate) per_second: f64,
     /// When records are due: constant, poisson, or recorded (real sensor data, its bursts kept)
     #[arg(long, default_value = "poisson", value_parser = kind)]
-    pub arrivals: Kind,
+    pub(crate) arrivals: Kind,
     /// Payload bytes; of recorded data its own
     #[arg(long, default_value_t = 256)]
-    pub size: usize,
+    pub(crate) size: usize,
     /// Megabits a second of the link; as fast as the machine without
     #[arg(long)]
-    pub megabits: Option<f64>,
+    pub(crate) megabits: Option<f64>,
     /// How long the load is on
     #[arg(long, default_value_t = 20)]
-    pub seconds: u32,
+    pub(crate) seconds: u32,
     /// How long to wait afterwards for what still waits, in seconds
     #[arg(long, default_value_t = 60)]
-    pub drain: u32,
+    pub(crate) drain: u32,
     /// Folder of the sensor data; where it is absent, rows of the same sizes are generated
     #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// Of what is random
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 fn destination(name: &str) -> Result<Destination, String> {
@@ -69,7 +68,7 @@ fn kind(name: &str) -> Result<Kind, String> {
 
 /// Arrivals, and what arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Generated records at equal distances.
     Constant,
     /// Generated records at random.
@@ -79,11 +78,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::Constant, Kind::Poisson, Kind::Recorded];
+    pub(crate) const ALL: [Kind; 3] = [Kind::Constant, Kind::Poisson, Kind::Recorded];
 
     /// As on the command line.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Constant => "constant",
             Kind::Poisson => "poisson",
@@ -96,7 +94,7 @@ impl Kind {
 ///
 /// # Errors
 /// Links cannot be made here, or something does not start.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     ensure!(options.to != Destination::Nothing, "a load that goes nowhere cannot be verified");
     let (_awake, link, scratch) = (Spinners::start()?, Link::new()?, Scratch::new()?);
     if let Some(megabits) = options.megabits {
@@ -223,7 +221,7 @@ fn findings(book: &Book, groups: &[String], load: Duration) -> Findings {
             }
         }
     }
-    found.lines.append(&mut figures);
+    found.figures = figures;
     found.plots = plots(book, groups);
     found
 }
@@ -303,7 +301,7 @@ mod tests {
                 "even: 1 records that came out of order",
             ]
         );
-        assert!(found.lines.contains(&"FIGURE load_even_arrived 3 records".to_owned()));
+        assert!(found.value("load_even_arrived") == Some(3.0));
         assert_eq!(found.plots[0].curves[0].points.last().unwrap().1, 1.0);
     }
 }

@@ -26,7 +26,6 @@ const SERVER_REFERENCE: u8 = 0x1C;
 pub(super) struct Arrival {
     pub(super) publisher: u64,
     pub(super) number: u64,
-    /// Since the origin.
     pub(super) at: Duration,
 }
 

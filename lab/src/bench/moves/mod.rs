@@ -20,10 +20,11 @@ use tidegate_testbed::free_address;
 
 use self::client::{Arrival, Publisher, Subscriber, Version};
 use super::ingest::server::Server;
-use super::{figure, median};
+use super::median;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
+use crate::report::{Findings, figure};
 
 /// Before the first move and after the last one.
 const AROUND: Duration = Duration::from_secs(1);
@@ -35,28 +36,27 @@ const NODES: [&str; 2] = ["edge-1", "edge-2"];
 const SUBSCRIBERS: [(usize, &str); 4] =
     [(0, "bench/raw"), (1, "bench/raw"), (0, "bench/done"), (1, "bench/done")];
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Records a second, of both publishers together
     #[arg(long, default_value_t = 1000)]
-    pub per_second: u32,
+    pub(crate) per_second: u32,
     /// Moves, one a second
     #[arg(long, default_value_t = 20)]
-    pub moves: u32,
+    pub(crate) moves: u32,
     /// Time on a processor that the operator takes for a record, in microseconds
     #[arg(long, default_value_t = 100)]
-    pub cost_us: u32,
+    pub(crate) cost_us: u32,
     /// Whether the node writes a log and acknowledges what is in it
     #[arg(long)]
-    pub durable: bool,
+    pub(crate) durable: bool,
 }
 
-/// Runs the benchmark; returns its table and figures as lines.
+/// Runs the benchmark; returns what was found.
 ///
 /// # Errors
 /// A process that does not start or a connection that breaks.
-pub fn run(options: &Options, tidegate: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
     let scratch = Scratch::new().map_err(io::Error::other)?;
     let mut addresses = Vec::new();
@@ -178,7 +178,7 @@ fn report(
     books: &[Vec<Arrival>],
     moves: &[(Duration, Duration)],
     followed: u64,
-) -> Vec<String> {
+) -> Findings {
     let mut lines = vec![format!(
         "{} records by 2 publishers at {}/s, {} moves, {} us a record, {}; MQTT 5 followed {followed} references",
         counts.iter().sum::<u64>(),
@@ -226,8 +226,7 @@ fn report(
         "goal: 0 lost, 0 repeated, in order, pause of at most 200 ms: {}",
         if is_met { "met" } else { "missed" }
     ));
-    lines.append(&mut figures);
-    lines
+    (lines, figures).into()
 }
 
 #[cfg(test)]

@@ -35,11 +35,8 @@ const APART: Duration = Duration::from_millis(3);
 pub(super) struct Counts {
     /// Nodes that have a leader.
     pub(super) attending: AtomicU64,
-    /// Beats sent.
     pub(super) beats: AtomicU64,
-    /// Directives heard.
     pub(super) directives: AtomicU64,
-    /// Grants that began.
     pub(super) granted: AtomicU64,
 }
 

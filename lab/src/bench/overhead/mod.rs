@@ -12,13 +12,13 @@ use tokio::time::{Instant, sleep};
 use super::contestants::{Contestant, Destination, NodeRig};
 use crate::bench::median;
 use crate::load::{Account, Book, Payload, Publish, Stream};
-use crate::net::NetError;
+use crate::net;
 use crate::net::namespace::Link;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::usage::{on_processor, resident_kib};
 use crate::progress::Progress;
-use crate::report::{Findings, figure};
+use crate::report::{Figure, Findings, figure};
 
 /// Connections that the records come over.
 const PUBLISHERS: u32 = 100;
@@ -27,25 +27,24 @@ const KEEPS_UP: f64 = 0.95;
 /// From the load's begin until counting begins: buffers have their size then.
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Records a second (may be given again)
     #[arg(long = "rate", default_values_t = [1000, 5000])]
-    pub rates: Vec<u32>,
+    pub(crate) rates: Vec<u32>,
     /// Payload bytes
     #[arg(long, default_value_t = 256)]
-    pub size: usize,
+    pub(crate) size: usize,
     /// How long is counted, in seconds
     #[arg(long, default_value_t = 10)]
-    pub seconds: u32,
+    pub(crate) seconds: u32,
     /// Runs of each, in turn; figures are medians
     #[arg(long, default_value_t = 1)]
-    pub runs: u32,
+    pub(crate) runs: u32,
     /// Only this one (may be given again): tidegate-accepts, tidegate-sends, tidegate-keeps-and-sends,
     /// mosquitto-alone, mosquitto-bridge, mosquitto-forwarder
     #[arg(long, value_parser = contestant)]
-    pub only: Vec<Contestant>,
+    pub(crate) only: Vec<Contestant>,
 }
 
 fn contestant(name: &str) -> Result<Contestant, String> {
@@ -74,7 +73,6 @@ struct Run {
     lost: u64,
 }
 
-/// Who is measured.
 fn contestants() -> Vec<Contestant> {
     let node = |name, to, has_log| {
         Contestant::Tidegate(NodeRig { name, scheduler: "tidegate", has_log, to, streams: "" })
@@ -93,7 +91,7 @@ fn contestants() -> Vec<Contestant> {
 ///
 /// # Errors
 /// Links cannot be made here, or a contestant that is there does not work.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     let contestants = if options.only.is_empty() { contestants() } else { options.only.clone() };
     let runs = options.runs.max(1);
@@ -108,7 +106,6 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
         "{:>9} {:<26}{:<14}{:>10}{:>14}{:>12}{:>12}",
         "records/s", "", "component", "CPU", "a record", "resident", "at most"
     ));
-    let mut figures = Vec::new();
     for &rate in &options.rates {
         let mut all: Vec<Vec<Run>> = vec![Vec::new(); contestants.len()];
         for _ in 0..runs {
@@ -125,23 +122,15 @@ pub async fn run(options: Options) -> anyhow::Result<Findings> {
                         }
                         all.push(run);
                     }
-                    Err(error) => match error.downcast_ref::<NetError>() {
-                        Some(missing @ NetError::Missing { .. }) => {
-                            found.lines.push(format!("skipped: {name}: {missing}"));
-                        }
-                        _ => return Err(error.context(name)),
-                    },
+                    Err(error) => found.lines.push(net::skipped(name, error)?),
                 }
             }
         }
         for (contestant, runs) in contestants.iter().zip(&all).filter(|(_, runs)| !runs.is_empty())
         {
-            let (lines, some) = told(contestant.name(), rate, runs);
-            found.lines.extend(lines);
-            figures.extend(some);
+            found.add(told(contestant.name(), rate, runs));
         }
     }
-    found.lines.append(&mut figures);
     Ok(found)
 }
 
@@ -199,7 +188,7 @@ async fn count(components: &[(&'static str, u32)], counted: Duration) -> anyhow:
 }
 
 /// A line and the figures of each component, and of all together where there are several.
-fn told(name: &str, rate: u32, runs: &[Run]) -> (Vec<String>, Vec<String>) {
+fn told(name: &str, rate: u32, runs: &[Run]) -> (Vec<String>, Vec<Figure>) {
     let (mut lines, mut figures) = (Vec::new(), Vec::new());
     let mut add = |component: &str, of: &dyn Fn(&[Used]) -> [f64; 3]| {
         let values: Vec<[f64; 3]> = runs.iter().map(|run| of(&run.used)).collect();
@@ -266,7 +255,8 @@ mod tests {
             "FIGURE overhead_mosquitto_forwarder_together_1000_cpu 5 %",
             "FIGURE overhead_mosquitto_forwarder_together_1000_resident_most 18 MiB",
         ] {
-            assert!(figures.iter().any(|line| line == expected), "{expected}: {figures:#?}");
+            let is_there = figures.iter().any(|figure| figure.to_string() == expected);
+            assert!(is_there, "{expected}: {figures:#?}");
         }
     }
 }

@@ -19,6 +19,8 @@ use super::topics::{self, Answer, Load, Mode, Setup};
 use crate::load::Arrivals;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
+use crate::report::Findings;
+use crate::rig::versions::Program;
 
 /// Topics over their bounds that a plan may have: the promise.
 const MISSED_MAX: f64 = 0.02;
@@ -29,7 +31,7 @@ const TRIES: u32 = 4;
 
 /// Bounds on the 90th percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Bounds {
+pub(crate) enum Bounds {
     /// 100 ms for all
     Equal,
     /// 30, 100 and 300 ms
@@ -45,36 +47,35 @@ impl Bounds {
     }
 }
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Topics to be placed
     #[arg(long, default_value_t = 24)]
-    pub topics: usize,
+    pub(crate) topics: usize,
     /// How long each node runs, in seconds
     #[arg(long, default_value_t = 6.0)]
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Of topics and arrivals
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Bounds of the topics
     #[arg(long, value_enum, default_value_t = Bounds::Mixed)]
-    pub bounds: Bounds,
+    pub(crate) bounds: Bounds,
     /// Run the plans for every k' of the paper's Fig. 4, not only those for 1 and 6
     #[arg(long)]
-    pub sweep: bool,
+    pub(crate) sweep: bool,
     /// Part of the processor that the node really gets
     #[arg(long, default_value_t = 0.92)]
-    pub cores: f64,
+    pub(crate) cores: f64,
     /// Measured over predicted 90th percentiles
     #[arg(long, default_value_t = 1.15)]
-    pub bias: f64,
+    pub(crate) bias: f64,
     /// How much longer a record takes for every other topic on the node, as a part of its work
     #[arg(long, default_value_t = 0.005)]
-    pub contention: f64,
+    pub(crate) contention: f64,
     /// Part of each bound that plans keep free
     #[arg(long, default_value_t = 0.15)]
-    pub margin: f64,
+    pub(crate) margin: f64,
 }
 
 impl Options {
@@ -137,11 +138,11 @@ struct Bench<'a> {
     progress: Progress,
 }
 
-/// Plans, runs and counts. The lines to print, and what was broken.
+/// Plans, runs and counts. Returns what was found.
 ///
 /// # Errors
 /// A process that does not start, a connection that breaks, or a machine with one processor.
-pub fn run(options: &Options, tidegate: &Path) -> io::Result<(Vec<String>, Vec<String>)> {
+pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
     let topics = plans::draw(options);
     let planned = plans::all(&topics, options);
@@ -195,7 +196,7 @@ pub fn run(options: &Options, tidegate: &Path) -> io::Result<(Vec<String>, Vec<S
     verdict.say(format!(
         "{repeated} runs repeated: more than {share} % of theirs lived while a processor stood still"
     ));
-    Ok(verdict.parts())
+    Ok(verdict.findings(&[Program::Tidegate]))
 }
 
 /// A method's name in figures.

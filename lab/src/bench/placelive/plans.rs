@@ -34,7 +34,6 @@ pub(super) struct Planned {
     pub(super) mode: Mode,
 }
 
-/// The topics.
 pub(super) fn draw(options: &Options) -> Vec<Topic> {
     let mut random = Random::new(options.seed, 91);
     let mut one = || {

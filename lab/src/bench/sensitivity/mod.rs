@@ -15,11 +15,12 @@ use std::time::Duration;
 use clap::Args;
 
 use self::turn::{Point, Turn, measure};
+use super::median;
 use super::topics::Mode;
-use super::{figure, median};
 use crate::load::Arrivals;
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
+use crate::report::{Figure, Findings, figure};
 
 /// What a record of the foreground costs.
 const COSTS_MS: [u64; 2] = [2, 4];
@@ -36,18 +37,17 @@ const STEPS: u32 = 5;
 /// Bound on p90 by which the largest rate is judged. The paper's is 1 s, for records that cost ten times as much.
 const BOUND_MS: f64 = 100.0;
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// How long each point is measured, in seconds
     #[arg(long, default_value_t = 1.0)]
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Rounds; in each one both modes have a turn at each point, and medians are printed
     #[arg(long, default_value_t = 1)]
-    pub runs: usize,
+    pub(crate) runs: usize,
     /// Of random arrivals
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 struct Bench<'a> {
@@ -55,14 +55,14 @@ struct Bench<'a> {
     tidegate: &'a Path,
     progress: Progress,
     lines: Vec<String>,
-    figures: Vec<String>,
+    figures: Vec<Figure>,
 }
 
-/// Runs the benchmark; returns its table and figures as lines.
+/// Runs the benchmark; returns what was found.
 ///
 /// # Errors
 /// A process that does not start or a connection that breaks.
-pub fn run(options: &Options, tidegate: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn run(options: &Options, tidegate: &Path) -> io::Result<Findings> {
     let _awake = Spinners::start().map_err(io::Error::other)?;
     let rates = COSTS_MS.len() * RATES.len() * 2;
     let points = COSTS_MS.len() * SUBSCRIBERS.len() + BACKGROUNDS.len() + rates;
@@ -79,9 +79,7 @@ pub fn run(options: &Options, tidegate: &Path) -> io::Result<Vec<String>> {
     bench.neighbours()?;
     bench.rates()?;
     bench.largest_rates()?;
-    let Bench { mut lines, mut figures, .. } = bench;
-    lines.append(&mut figures);
-    Ok(lines)
+    Ok((bench.lines, bench.figures).into())
 }
 
 impl Bench<'_> {

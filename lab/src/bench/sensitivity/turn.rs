@@ -53,7 +53,6 @@ fn loads(point: &Point) -> Vec<Load> {
     std::iter::once(front).chain(back).collect()
 }
 
-/// Measures a point.
 pub(super) fn measure(point: &Point, mode: Mode, tidegate: &Path) -> io::Result<Turn> {
     let setup = Setup { tidegate, mode, seed: point.seed, time: point.time, is_alone: false };
     let mut answer = topics::measure(&loads(point), &setup)?;

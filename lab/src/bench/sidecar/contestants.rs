@@ -18,7 +18,6 @@ const START: Duration = Duration::from_secs(30);
 /// One way to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contestant {
-    /// None between.
     Direct,
     /// Envoy with one worker.
     Envoy,
@@ -28,7 +27,6 @@ pub(super) enum Contestant {
     EnvoyScript,
     /// Our proxy, whose messages never wait.
     Off,
-    /// With queues.
     Queue,
     /// With queues, and a script that looks at all that waits, for each request.
     Script,
@@ -67,9 +65,6 @@ impl Contestant {
     }
 
     /// Starts it in front of `server`; answers with where it listens, and its processes.
-    ///
-    /// # Errors
-    /// It is not there, or does not start.
     pub(super) async fn start(
         self,
         scratch: &Scratch,

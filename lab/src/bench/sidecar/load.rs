@@ -16,12 +16,9 @@ use crate::load::{Arrivals, Share};
 /// Bytes of an answer's body: the page that the first measurement used.
 pub(in crate::bench) const BODY: usize = 612;
 
-/// What to send.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct Load {
-    /// To whom.
     pub(in crate::bench) to: SocketAddr,
-    /// Connections.
     pub(in crate::bench) connections: u32,
     /// Requests a second, over all connections.
     pub(in crate::bench) per_second: f64,

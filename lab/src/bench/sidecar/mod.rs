@@ -33,21 +33,20 @@ const LATENCY_MAX: f64 = 0.8;
 /// CPU of a request, likewise.
 const CPU_MAX: f64 = 0.7;
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Connections (may be given again)
     #[arg(long = "connections", default_values_t = [100, 1000])]
-    pub connections: Vec<u32>,
+    pub(crate) connections: Vec<u32>,
     /// Requests a second, over all connections
     #[arg(long, default_value_t = 500)]
-    pub rate: u32,
+    pub(crate) rate: u32,
     /// How long is counted, in seconds
     #[arg(long, default_value_t = 10)]
-    pub seconds: u32,
+    pub(crate) seconds: u32,
     /// Rounds; in each one everybody has a turn
     #[arg(long, default_value_t = 5)]
-    pub runs: u32,
+    pub(crate) runs: u32,
 }
 
 /// What came of one turn.
@@ -61,10 +60,7 @@ struct Turn {
 }
 
 /// Runs it and returns what was found.
-///
-/// # Errors
-/// A contestant that is there does not work.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     raise_open_files();
     let runs = options.runs.max(1);
@@ -188,7 +184,7 @@ fn tell(connections: u32, contestants: &[Contestant], turns: &[Vec<Turn>], found
         }
         figures.push(figure(&format!("sidecar_{name}_{connections}_cpu"), cpu, "1"));
     }
-    found.lines.extend(figures);
+    found.figures.extend(figures);
 }
 
 #[cfg(test)]
@@ -208,7 +204,7 @@ mod tests {
             "FIGURE sidecar_script_over_envoy_100_p90 0.5 1",
             "FIGURE sidecar_script_over_envoy_100_cpu 0.25 1",
         ] {
-            assert!(found.lines.iter().any(|line| line == wanted), "{wanted}: {:#?}", found.lines);
+            assert!(found.printed().iter().any(|line| line == wanted), "{wanted}: {found:#?}");
         }
     }
 }

@@ -15,11 +15,12 @@ use anyhow::Context;
 use clap::ValueEnum;
 
 use self::disk::Written;
-use super::{figure, median};
+use super::median;
 use crate::net::scratch::Scratch;
 use crate::net::spinner::Spinners;
 use crate::net::usage::resident_kib;
 use crate::progress::Progress;
+use crate::report::{Figure, Findings, figure};
 
 /// Payload of every record.
 const SIZE: usize = 256;
@@ -27,22 +28,19 @@ const SIZE: usize = 256;
 /// one gathers.
 const AHEAD: u64 = 2;
 
-/// What to run.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Where the files go: on the disk that is meant, so not on a tmpfs.
-    pub directory: Option<PathBuf>,
-    /// Group commits.
-    pub groups: Vec<usize>,
-    /// Each measurement's length.
-    pub time: Duration,
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) groups: Vec<usize>,
+    pub(crate) time: Duration,
     /// Measurements of each, in turn.
-    pub runs: usize,
+    pub(crate) runs: usize,
 }
 
 /// A way to make records safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Contestant {
+pub(crate) enum Contestant {
     /// The log alone, sealed: what the stores beside it are.
     Log,
     /// A whole node: records are offered, sealed, committed, acknowledged, delivered to a sink that
@@ -76,22 +74,19 @@ impl Contestant {
 }
 
 /// Runs the benchmark; returns its table and figures.
-///
-/// # Errors
-/// The disk or a store says no.
-pub async fn run(options: &Options) -> anyhow::Result<Vec<String>> {
+pub(crate) async fn run(options: &Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     let scratch = Scratch::new()?;
     let root = options.directory.clone().unwrap_or_else(|| scratch.path().to_owned());
     let root = root.join(format!("tidegate-spool-{}", std::process::id()));
     let result = measure(options, &root).await;
     let cleared = std::fs::remove_dir_all(&root);
-    let lines = result?;
+    let found = result?;
     cleared.with_context(|| format!("removing {}", root.display()))?;
-    Ok(lines)
+    Ok(found)
 }
 
-async fn measure(options: &Options, root: &Path) -> anyhow::Result<Vec<String>> {
+async fn measure(options: &Options, root: &Path) -> anyhow::Result<Findings> {
     std::fs::create_dir_all(root)?;
     let mut table = vec![format!(
         "durable records of {SIZE} B a second, each measurement in a process of its own; ratios to the plain\n\
@@ -135,8 +130,7 @@ async fn measure(options: &Options, root: &Path) -> anyhow::Result<Vec<String>> 
         }
         rows(Contestant::Plain, group, &itself, &mut table, &mut figures);
     }
-    table.append(&mut figures);
-    Ok(table)
+    Ok((table, figures).into())
 }
 
 /// A line and figures of a contestant, from its measurements, each behind one of the plain file.
@@ -145,7 +139,7 @@ fn rows(
     group: usize,
     pairs: &[[Run; 2]],
     table: &mut Vec<String>,
-    figures: &mut Vec<String>,
+    figures: &mut Vec<Figure>,
 ) {
     let of = |field: fn(&[Run; 2]) -> f64| median(pairs.iter().map(field).collect());
     let (name, rate) = (contestant.name(), of(|[_, own]| own.rate));
@@ -195,10 +189,7 @@ async fn apart(
 }
 
 /// One measurement in this process: records a second, and the most memory that it ever had, in MiB.
-///
-/// # Errors
-/// The disk or a store says no.
-pub async fn one(
+pub(crate) async fn one(
     contestant: Contestant,
     group: usize,
     time: Duration,

@@ -21,7 +21,6 @@ impl Payloads {
         Payloads { bytes: bytes.into() }
     }
 
-    /// Of one record.
     pub(super) fn of(&self, number: u64) -> Bytes {
         self.of_group(number, 1)
     }

@@ -27,7 +27,7 @@ const PREFETCH: u16 = 1000;
 
 /// A subscription: everything that an exchange gets under a binding key.
 #[derive(Debug)]
-pub struct Consumer {
+pub(crate) struct Consumer {
     reader: Reader,
     writer: Writer,
     is_durable: bool,
@@ -35,26 +35,22 @@ pub struct Consumer {
 
 /// Whose eyes, and on what.
 #[derive(Clone, Copy, Debug)]
-pub struct Subscription<'a> {
-    /// User.
-    pub user: &'a str,
-    /// Password.
-    pub password: &'a str,
-    /// Topic exchange.
-    pub exchange: &'a str,
-    /// Binding key.
-    pub key: &'a str,
+pub(crate) struct Subscription<'a> {
+    pub(crate) user: &'a str,
+    pub(crate) password: &'a str,
+    pub(crate) exchange: &'a str,
+    pub(crate) key: &'a str,
     /// A durable queue of this name, whose deliveries are acknowledged; else one that goes with the
     /// connection.
-    pub queue: Option<&'a str>,
+    pub(crate) queue: Option<&'a str>,
 }
 
 impl Consumer {
     /// Logs in, declares the queue, binds it and consumes it.
-    ///
-    /// # Errors
-    /// The broker says no.
-    pub async fn subscribe(socket: TcpStream, what: Subscription<'_>) -> anyhow::Result<Consumer> {
+    pub(crate) async fn subscribe(
+        socket: TcpStream,
+        what: Subscription<'_>,
+    ) -> anyhow::Result<Consumer> {
         let (mut reader, mut writer) = open(socket, what.user, what.password).await?;
         let is_durable = what.queue.is_some();
         // Durable, or exclusive and deleted with its last consumer.
@@ -84,7 +80,7 @@ impl Consumer {
     ///
     /// # Errors
     /// The connection broke, or the broker ends it with a reason.
-    pub async fn next(&mut self) -> anyhow::Result<Option<Delivery>> {
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<Delivery>> {
         let Some((kind, frame)) = self.reader.frame().await? else { return Ok(None) };
         let (method, mut arguments) = split_method(kind, frame)?;
         if method != DELIVER {
@@ -111,10 +107,7 @@ impl Consumer {
     }
 
     /// The delivery is in good hands; the queue forgets it, if it is a durable one.
-    ///
-    /// # Errors
-    /// The connection is gone.
-    pub async fn acknowledge(&mut self, tag: u64) -> anyhow::Result<()> {
+    pub(crate) async fn acknowledge(&mut self, tag: u64) -> anyhow::Result<()> {
         if !self.is_durable {
             return Ok(());
         }

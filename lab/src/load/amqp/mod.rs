@@ -11,8 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-pub use consumer::{Consumer, Subscription};
-pub use publisher::{Confirm, Confirms, Publisher, publisher};
+pub(crate) use consumer::{Consumer, Subscription};
+pub(crate) use publisher::{Confirms, Publisher, publisher};
 
 /// Frame types (AMQP 0-9-1, 2.3.5).
 const METHOD: u8 = 1;
@@ -37,9 +37,6 @@ const CHANNEL_OPEN: Method = (20, 10);
 const CHANNEL_OPEN_OK: Method = (20, 11);
 
 /// Logs in and opens the channel.
-///
-/// # Errors
-/// The broker says no.
 async fn open(socket: TcpStream, user: &str, password: &str) -> anyhow::Result<(Reader, Writer)> {
     let (read, write) = socket.into_split();
     let mut reader = Reader { socket: read, buffer: BytesMut::new() };
@@ -61,7 +58,6 @@ async fn open(socket: TcpStream, user: &str, password: &str) -> anyhow::Result<(
     Ok((reader, writer))
 }
 
-/// The sending half.
 #[derive(Debug)]
 struct Writer {
     socket: OwnedWriteHalf,
@@ -75,7 +71,6 @@ impl Writer {
     }
 }
 
-/// The receiving half.
 #[derive(Debug)]
 struct Reader {
     socket: OwnedReadHalf,
@@ -152,7 +147,6 @@ impl Arguments {
         self
     }
 
-    /// An empty table.
     fn table(mut self) -> Self {
         self.0.put_u32(0);
         self

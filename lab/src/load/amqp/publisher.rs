@@ -21,35 +21,30 @@ const PERSISTENT: u8 = 2;
 /// What a frame takes beside its body.
 const FRAME_OVERHEAD: usize = 8;
 
-/// The sending half.
 #[derive(Debug)]
-pub struct Publisher {
+pub(crate) struct Publisher {
     writer: Writer,
     exchange: String,
 }
 
 /// The half on which confirms come.
 #[derive(Debug)]
-pub struct Confirms {
+pub(crate) struct Confirms {
     reader: Reader,
 }
 
 /// The broker has taken, or will not take, the record of a tag: the n-th published, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Confirm {
-    /// Of which record.
-    pub tag: u64,
+pub(crate) struct Confirm {
+    pub(crate) tag: u64,
     /// Of all older ones too.
-    pub is_multiple: bool,
+    pub(crate) is_multiple: bool,
     /// Whether it is taken.
-    pub is_taken: bool,
+    pub(crate) is_taken: bool,
 }
 
 /// Logs in and asks for confirms.
-///
-/// # Errors
-/// The broker says no.
-pub async fn publisher(
+pub(crate) async fn publisher(
     socket: TcpStream,
     (user, password): (&str, &str),
     exchange: &str,
@@ -62,10 +57,7 @@ pub async fn publisher(
 
 impl Publisher {
     /// Sends a record; its [`Confirm`] follows.
-    ///
-    /// # Errors
-    /// The connection is gone.
-    pub async fn publish(&mut self, key: &str, payload: &[u8]) -> std::io::Result<()> {
+    pub(crate) async fn publish(&mut self, key: &str, payload: &[u8]) -> std::io::Result<()> {
         let mut frames = BytesMut::with_capacity(payload.len() + 256);
         let arguments = Arguments::default().number(0).short(&self.exchange).short(key).bits(0);
         put_method(&mut frames, CHANNEL, PUBLISH, &arguments);
@@ -85,10 +77,7 @@ impl Publisher {
 
 impl Confirms {
     /// The next one; `None` at the end of the connection.
-    ///
-    /// # Errors
-    /// The connection broke, or the broker says something else.
-    pub async fn next(&mut self) -> anyhow::Result<Option<Confirm>> {
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<Confirm>> {
         let Some((kind, frame)) = self.reader.frame().await? else { return Ok(None) };
         let (method, mut arguments) = split_method(kind, frame)?;
         anyhow::ensure!(

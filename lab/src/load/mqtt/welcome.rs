@@ -10,10 +10,7 @@ use super::{RECEIVE_MAXIMUM, Reader, Version, Writer};
 
 /// Takes a client's CONNECT and says that it is welcome, and how many QoS 1 records of it may be
 /// unacknowledged at once, which only MQTT 5 can say.
-///
-/// # Errors
-/// It says something else, or goes away.
-pub async fn welcome(socket: TcpStream, maximum: u16) -> anyhow::Result<(Reader, Writer)> {
+pub(crate) async fn welcome(socket: TcpStream, maximum: u16) -> anyhow::Result<(Reader, Writer)> {
     let (read, write) = socket.into_split();
     let (buffer, early) = (BytesMut::new(), VecDeque::new());
     let mut reader = Reader { socket: read, buffer, version: Version::V5, early };
@@ -32,11 +29,7 @@ pub async fn welcome(socket: TcpStream, maximum: u16) -> anyhow::Result<(Reader,
 }
 
 impl Writer {
-    /// Answers a ping.
-    ///
-    /// # Errors
-    /// The connection is gone.
-    pub async fn pong(&mut self) -> std::io::Result<()> {
+    pub(crate) async fn pong(&mut self) -> std::io::Result<()> {
         self.send(0xd0, &[]).await
     }
 }

@@ -46,7 +46,6 @@ pub(super) struct Went {
 }
 
 impl Went {
-    /// Its payload.
     pub(super) fn payload(&self) -> Bytes {
         self.record.payload.clone()
     }
@@ -73,9 +72,6 @@ pub(super) fn spec(name: &str, text: &str, parameters: &[(&str, Parameter)]) -> 
 
 impl Stage {
     /// A node whose streams all have this script, or none. Outputs take so many unconfirmed records each.
-    ///
-    /// # Errors
-    /// The script cannot be used.
     pub(super) fn new(
         script: Option<ScriptSpec>,
         streams: &[Stream],
@@ -139,7 +135,6 @@ impl Stage {
         self.handle(Input::Confirmed { destination, ids: vec![id] });
     }
 
-    /// Time passes.
     pub(super) fn advance(&mut self, until: Time) {
         while let Some(at) = self.next().filter(|at| *at <= until) {
             self.now = self.now.max(at);

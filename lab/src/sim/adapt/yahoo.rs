@@ -11,8 +11,8 @@ use tidegate_types::record::DeliveryId;
 use tidegate_types::units::Time;
 
 use super::stage::{Stage, Stream, UNIX_NS, spec};
-use crate::bench::adapt::Verdict;
 use crate::bench::adapt::yahoo::{CAPACITY, Events, Plan, Score, Worker, tell};
+use crate::report::{Findings, Verdict};
 use crate::sim::parallel;
 
 const SHED: &str = include_str!("../../../../tidegate/lua/shed.luau");
@@ -25,12 +25,9 @@ const BASE: f64 = 200.0;
 const HELD: usize = 4;
 
 /// The lines to print, and what was broken.
-///
-/// # Errors
-/// Data that is none.
-pub(super) fn run(data: &Path) -> anyhow::Result<(Vec<String>, Vec<String>)> {
+pub(in crate::sim) fn run(data: &Path) -> anyhow::Result<Findings> {
     let Some(events) = Events::read(data)? else {
-        return Ok((vec![Events::absent(data)], Vec::new()));
+        return Ok(vec![Events::absent(data)].into());
     };
     let plan = Plan { base: BASE, seconds: SECONDS };
     let mut verdict = Verdict::new("sim_adapt_yahoo");
@@ -48,10 +45,9 @@ pub(super) fn run(data: &Path) -> anyhow::Result<(Vec<String>, Vec<String>)> {
     });
     let rows = played.into_iter().collect::<anyhow::Result<Vec<(&str, Score)>>>()?;
     tell(&rows, &mut verdict);
-    Ok(verdict.parts())
+    Ok(verdict.findings(&[]))
 }
 
-/// One run.
 fn play(plan: &Plan, events: &Events, script: Option<ScriptSpec>) -> anyhow::Result<Score> {
     let stream = Stream { name: "ad-events", side: Side::Request, to: 0 };
     let mut stage = Stage::new(script, &[stream], &[("worker", HELD)])?;

@@ -8,7 +8,7 @@ use tidegate_types::units::Ratio;
 
 use super::fluid::{Fluid, STEP, Uplinks};
 use super::tally::Tally;
-use crate::bench::figure;
+use crate::report::{Findings, figure};
 use crate::sim::random::Random;
 
 const NODES: usize = 50;
@@ -110,7 +110,7 @@ fn policies() -> Vec<(&'static str, FleetOptions)> {
 }
 
 /// The lines to print.
-pub(in crate::sim) fn run(seed: u64) -> Vec<String> {
+pub(in crate::sim) fn run(seed: u64) -> Findings {
     let mut lines = vec![
         format!("{NODES} nodes, loads switch every {SWITCH} s, {NOISE} noise; served over what"),
         "one uplink of all would carry; waits of redirected bytes at the provider, s".into(),
@@ -133,11 +133,9 @@ pub(in crate::sim) fn run(seed: u64) -> Vec<String> {
             figures.push(figure("damping_new_grants", tally.new_grants(), "per_node_s"));
         }
     }
-    let (told, of_shared) = shared(seed);
-    lines.extend(told);
-    lines.extend(figures);
-    lines.extend(of_shared);
-    lines
+    let mut found = Findings::from((lines, figures));
+    found.add(shared(seed));
+    found
 }
 
 fn row(name: &str, outcome: &Outcome) -> String {
@@ -157,7 +155,7 @@ fn row(name: &str, outcome: &Outcome) -> String {
 }
 
 /// Four nodes behind one uplink: one wants twice what it carries, the others a twentieth each.
-fn shared(seed: u64) -> (Vec<String>, Vec<String>) {
+fn shared(seed: u64) -> Findings {
     let mut random = Random::new(seed, 10);
     let options = FleetOptions::default();
     let capacities = [CAPACITY; 4];
@@ -192,18 +190,12 @@ fn shared(seed: u64) -> (Vec<String>, Vec<String>) {
         figure("damping_shared_redirected", end * 100.0, "percent_of_the_uplink_from_30_s"),
         figure("damping_shared_last", last as f64, "s"),
     ];
-    (lines, figures)
+    (lines, figures).into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn value(lines: &[String], name: &str) -> f64 {
-        let head = format!("FIGURE {name} ");
-        let line = lines.iter().find_map(|line| line.strip_prefix(&head)).expect("it is printed");
-        line.split(' ').next().expect("a number").parse().expect("a number")
-    }
 
     #[test]
     fn grants_rest_and_little_is_lost() {
@@ -217,8 +209,8 @@ mod tests {
     #[test]
     fn neighbours_behind_one_uplink_end_without_redirection() {
         for seed in [1, 2, 3] {
-            let (lines, figures) = shared(seed);
-            assert!(value(&figures, "damping_shared_redirected") <= 0.0, "{lines:?}");
+            let found = shared(seed);
+            assert_eq!(found.value("damping_shared_redirected"), Some(0.0), "{found:?}");
         }
     }
 }

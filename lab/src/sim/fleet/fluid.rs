@@ -17,7 +17,6 @@ use tidegate_types::units::{Rate, Size, Time};
 
 use super::tally::Tally;
 
-/// One step.
 pub(super) const STEP: Duration = Duration::from_millis(10);
 /// Steps between two measurements.
 const MEASURE: u64 = 10;
@@ -107,7 +106,6 @@ pub(super) struct FluidNode {
     busy: f64,
 }
 
-/// Something under way.
 #[derive(Debug)]
 enum Mail {
     ToOrchestrator(OrchestratorInput),
@@ -125,7 +123,6 @@ pub(super) enum Uplinks {
     Shared(f64),
 }
 
-/// The world.
 #[derive(Debug)]
 pub(super) struct Fluid {
     pub(super) nodes: Vec<FluidNode>,

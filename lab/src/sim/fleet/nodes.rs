@@ -23,7 +23,6 @@ pub(in crate::sim) const LAN: Duration = Duration::from_millis(5);
 /// One way between a node and the orchestrator.
 const DELAY: Duration = Duration::from_millis(75);
 
-/// Something under way.
 #[derive(Debug)]
 enum Mail {
     ToOrchestrator(OrchestratorInput),
@@ -41,7 +40,6 @@ struct Member<'s> {
     told: BTreeSet<(OutputId, ClassId)>,
 }
 
-/// The fleet.
 pub(in crate::sim) struct Nodes<'s> {
     members: Vec<Member<'s>>,
     orchestrator: Orchestrator,
@@ -64,9 +62,6 @@ fn peer_by(at: usize, output: OutputId) -> usize {
 impl<'s> Nodes<'s> {
     /// Every node reaches every other one; each one's options have an output for each of them. Without
     /// options everybody is alone.
-    ///
-    /// # Errors
-    /// A scenario that names what does not exist.
     pub(in crate::sim) fn new(
         scenarios: &'s [Scenario],
         options: Option<&FleetOptions>,

@@ -18,7 +18,6 @@ const OVERLOAD: (f64, f64) = (1.1, 12.0);
 /// What an uplink carries, bytes/s: from a modem of the third generation to fibre.
 const CAPACITY: (f64, f64) = (1e5, 2.5e7);
 
-/// Who reaches whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Everybody reaches the sixteen nearest.
@@ -32,15 +31,12 @@ pub(super) enum Shape {
 pub(super) struct Kind {
     pub(super) nodes: usize,
     pub(super) shape: Shape,
-    /// Shortage over spare.
     pub(super) load: f64,
     /// What each class has of a node's demand, most urgent first.
     pub(super) mix: [f64; 3],
 }
 
-/// Most is bulk.
 pub(super) const BULKY: [f64; 3] = [0.1, 0.25, 0.65];
-/// Most is urgent.
 pub(super) const URGENT: [f64; 3] = [0.6, 0.25, 0.15];
 
 /// A fleet at one time.

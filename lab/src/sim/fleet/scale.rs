@@ -9,7 +9,7 @@ use tidegate_fleet::{MatchingAudit, MatchingName, Redirection};
 
 use super::random::{BULKY, Fleet, Kind, Shape, URGENT};
 use super::traffic;
-use crate::bench::figure;
+use crate::report::{Figure, Findings, figure};
 use crate::sim::random::Random;
 
 /// Nodes of a fleet, and how many fleets of that size.
@@ -86,7 +86,7 @@ fn part(of: u64, whole: u64) -> f64 {
 }
 
 /// The lines to print, and what a matching was not allowed to do.
-pub(in crate::sim) fn run(seed: u64) -> (Vec<String>, Vec<String>) {
+pub(in crate::sim) fn run(seed: u64) -> Findings {
     let (mut lines, mut figures, mut broken) = (Vec::new(), Vec::new(), Vec::new());
     lines.push(
         "volume of each class, and the throughput of Eq. 15, as a part of the optimum's;".into(),
@@ -104,10 +104,9 @@ pub(in crate::sim) fn run(seed: u64) -> (Vec<String>, Vec<String>) {
             }
         }
     }
-    let (told, more) = traffic::run(SIZES.into_iter().map(|(nodes, _)| nodes), seed);
-    lines.extend(told);
-    lines.extend(figures.into_iter().chain(more));
-    (lines, broken)
+    let mut found = Findings { lines, figures, broken, ..Findings::default() };
+    found.add(traffic::run(SIZES.into_iter().map(|(nodes, _)| nodes), seed));
+    found
 }
 
 /// Every matching on the same fleets.
@@ -171,7 +170,7 @@ fn table(nodes: usize, fleets: usize, named: Named, scores: &[Score]) -> Vec<Str
     lines
 }
 
-fn figures_of(nodes: usize, scores: &[Score]) -> Vec<String> {
+fn figures_of(nodes: usize, scores: &[Score]) -> Vec<Figure> {
     let best = best(scores);
     let mut figures = Vec::new();
     for (score, matching) in scores.iter().zip(MatchingName::ALL) {

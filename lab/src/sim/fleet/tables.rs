@@ -2,7 +2,7 @@
 //! Source: papers/janus.txt, §VII (Fig. 5, 6 and 7, Tables IV and V).
 //!
 //! One busy node and three idle ones. The paper's loads have no sizes, and no one size fits its tables: so
-//! there are two modes, never in one table (`docs/LAB.md`).
+//! there are two modes, never in one table (`docs/LAB-FIGURES.md`).
 
 mod case;
 mod measure;
@@ -16,7 +16,7 @@ use tidegate_schedule::SchedulerName;
 
 use self::case::{Case, Mode, System, networks};
 use self::measure::Measured;
-use crate::bench::figure;
+use crate::report::{Figure, Findings, figure};
 
 /// `lt` records/s of the grid.
 const RATES: [f64; 3] = [1000.0, 3000.0, 5000.0];
@@ -32,15 +32,9 @@ const RECORDED: [&str; 4] = [
     "Verizon-LTE-short.up",
 ];
 
-/// Lines to print, and broken promises.
-pub(in crate::sim) type Report = (Vec<String>, Vec<String>);
-
 /// All of it; `recorded` is a folder of recorded uplinks.
-///
-/// # Errors
-/// A case that cannot be built.
-pub(in crate::sim) fn run(seed: u64, recorded: &Path) -> anyhow::Result<Report> {
-    let mut lines = Vec::new();
+pub(in crate::sim) fn run(seed: u64, recorded: &Path) -> anyhow::Result<Findings> {
+    let (mut lines, mut told) = (Vec::new(), Vec::new());
     let mut broken = Vec::new();
     for mode in [Mode::Paper, Mode::Link] {
         for network in networks() {
@@ -48,7 +42,7 @@ pub(in crate::sim) fn run(seed: u64, recorded: &Path) -> anyhow::Result<Report> 
             lines.extend(table(&rows));
             broken.extend(rows.iter().flat_map(|(_, measured)| measured.broken.clone()));
             if network.name == "4G" {
-                lines.extend(figures(&rows));
+                told.extend(figures(&rows));
             }
         }
     }
@@ -63,7 +57,7 @@ pub(in crate::sim) fn run(seed: u64, recorded: &Path) -> anyhow::Result<Report> 
             recorded.display()
         )),
     }
-    Ok((lines, broken))
+    Ok(Findings { lines, figures: told, broken, ..Findings::default() })
 }
 
 /// A point of the tables, for a comparison with real nodes. Latencies are seconds.
@@ -78,9 +72,6 @@ pub(crate) struct Point {
 }
 
 /// Link mode at 4G and 5,000 `lt` records/s, each node alone and as a fleet.
-///
-/// # Errors
-/// A case that cannot be built.
 pub(crate) fn four_g(seconds: f64, seed: u64) -> anyhow::Result<[Point; 2]> {
     let [_, network, _] = networks();
     let point = |system| {
@@ -179,7 +170,7 @@ fn table(rows: &[Row]) -> Vec<String> {
 }
 
 /// What the issue asks for, at 4G.
-fn figures(rows: &[Row]) -> Vec<String> {
+fn figures(rows: &[Row]) -> Vec<Figure> {
     let find = |rate: f64, system: System| {
         let found = rows.iter().find(|(case, _)| case.rate == rate && case.system == system);
         found.map(|(case, measured)| (case, measured))

@@ -10,7 +10,7 @@ use tidegate_types::demand::Measured;
 use tidegate_types::units::{Rate, Time};
 
 use super::random::{BULKY, Fleet, Kind, Shape};
-use crate::bench::figure;
+use crate::report::{Findings, figure};
 use crate::sim::random::Random;
 
 /// Time between two measurements of a node, which is also one way to the orchestrator.
@@ -121,7 +121,7 @@ fn play(nodes: usize, random: &mut Random) -> Traffic {
 }
 
 /// The lines to print.
-pub(super) fn run(sizes: impl Iterator<Item = usize>, seed: u64) -> (Vec<String>, Vec<String>) {
+pub(super) fn run(sizes: impl Iterator<Item = usize>, seed: u64) -> Findings {
     let mut lines = vec![
         String::new(),
         "at the orchestrator: loads switch every 15 s on average, with noise; a second of it, and"
@@ -148,7 +148,7 @@ pub(super) fn run(sizes: impl Iterator<Item = usize>, seed: u64) -> (Vec<String>
         figures.push(figure(&format!("scale_{nodes}_messages"), messages, "a_second"));
         figures.push(figure(&format!("scale_{nodes}_bytes"), traffic.bytes, "bytes_a_second"));
     }
-    (lines, figures)
+    (lines, figures).into()
 }
 
 #[cfg(test)]

@@ -18,14 +18,11 @@ use self::channel::Channel;
 use self::oracle::oracle;
 use self::play::{Camera, Habit, Score, Sender, play};
 use self::recordings::{Group, SECONDS};
-use crate::bench::figure;
+use crate::report::{Figure, Findings, figure};
 use crate::sim::parallel;
 
 /// `lab sim frames-step`, with the ladder that the program brings.
-///
-/// # Errors
-/// None at present.
-pub(super) fn step(traces: bool) -> anyhow::Result<Vec<String>> {
+pub(super) fn step(traces: bool) -> anyhow::Result<Findings> {
     Ok(step::run(&tidegate::frames::load_ladder(None, false)?.ladder, traces))
 }
 
@@ -48,11 +45,10 @@ struct Row {
 }
 
 /// The lines to print.
-///
-/// # Errors
-/// A recording or a ladder that is none.
-pub(super) fn run(data: &Path, seed: u64) -> anyhow::Result<Vec<String>> {
-    let Some(ladder) = recordings::ladder(data)? else { return Ok(vec![recordings::absent(data)]) };
+pub(super) fn run(data: &Path, seed: u64) -> anyhow::Result<Findings> {
+    let Some(ladder) = recordings::ladder(data)? else {
+        return Ok(vec![recordings::absent(data)].into());
+    };
     let tuning = recordings::groups(data, 0)?;
     let judged = recordings::groups(data, 1)?;
     let count = |groups: &[Group]| groups.iter().map(|group| group.channels.len()).sum::<usize>();
@@ -72,8 +68,7 @@ pub(super) fn run(data: &Path, seed: u64) -> anyhow::Result<Vec<String>> {
         lines.extend(print(&judged, &rows));
         figures.extend(verdict(&rows, fps, &mut lines));
     }
-    lines.extend(figures);
-    Ok(lines)
+    Ok((lines, figures).into())
 }
 
 /// The gains that bring the PI controller most accuracy in time.
@@ -165,7 +160,7 @@ fn print(groups: &[Group], rows: &[Row]) -> Vec<String> {
 }
 
 /// What ours is beside the oracle and beside the best of the others.
-fn verdict(rows: &[Row], fps: usize, lines: &mut Vec<String>) -> Vec<String> {
+fn verdict(rows: &[Row], fps: usize, lines: &mut Vec<String>) -> Vec<Figure> {
     let [best, others @ .., ours] = rows else { return Vec::new() };
     let hits = ours.all.hits / best.all.hits;
     let effective = ours.all.effective / best.all.effective;
@@ -219,7 +214,7 @@ mod tests {
 
     #[test]
     fn absent_recordings_are_told() {
-        let lines = run(Path::new("no/such"), 1).unwrap();
+        let lines = run(Path::new("no/such"), 1).unwrap().lines;
         assert!(lines[0].starts_with("skipped: needs no/such/vision"), "{lines:?}");
     }
 }

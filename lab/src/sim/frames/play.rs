@@ -118,7 +118,6 @@ struct Run<'a> {
     sum: f64,
 }
 
-/// Plays a channel.
 pub(super) fn play(channel: &Channel, camera: &Camera<'_>, sender: &Sender) -> Score {
     let latency = Duration::from_millis(BOUND_MS as u64);
     let target = Target { latency, accuracy: 0.0, policy: Policy::Degrade };

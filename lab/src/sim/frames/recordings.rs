@@ -44,9 +44,6 @@ pub(super) fn absent(data: &Path) -> String {
 }
 
 /// The measured rungs that keep their colours; `None` where they are not there.
-///
-/// # Errors
-/// A file that is none.
 pub(super) fn ladder(data: &Path) -> anyhow::Result<Option<Ladder>> {
     let path = data.join(LADDER);
     if !path.is_file() {
@@ -75,9 +72,6 @@ fn parse(text: &str) -> anyhow::Result<Ladder> {
 }
 
 /// Every other recording of each group, from this one on, and the step.
-///
-/// # Errors
-/// A recording that is none.
 pub(super) fn groups(data: &Path, from: usize) -> anyhow::Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     for (name, folder, prefix, every) in FOLDERS {
@@ -130,7 +124,6 @@ pub(super) mod tests {
     const TEXT: &str = r#"[[2000, 0.70, [0.25, "gray", 1, "jpg", 12]], [8000, 0.90, [0.375, "bgr", 1, "jpg", 30]],
         [25000, 0.96, [0.75, "bgr", 1, "jpg", 30]], [76000, 0.99, [1, "bgr", 1, "jpg", 75]]]"#;
 
-    /// Three rungs.
     pub(in crate::sim::frames) fn ladder() -> Ladder {
         parse(TEXT).unwrap()
     }

@@ -14,8 +14,9 @@ use tidegate_link::{Event, Link, LinkOptions, Outgoing, PathOptions};
 use tidegate_types::record::Fate;
 use tidegate_types::units::{Size, Time};
 
-use crate::bench::{figure, median};
+use crate::bench::median;
 use crate::link::{Direction, Options as Way, Outcome, Profile, Service};
+use crate::report::{Findings, figure};
 
 /// Bits a second, high and low, and how long each stays.
 const RATES: (u64, u64) = (40_000_000, 4_000_000);
@@ -30,7 +31,6 @@ const QUEUE: u64 = 256_000;
 const OVERHEAD: u64 = 60;
 /// From capture to arrival.
 const BOUND: Duration = Duration::from_millis(100);
-/// Encoding a frame.
 const ENCODE: Duration = Duration::from_millis(12);
 /// Bytes of a piece of a frame.
 const PIECE: u64 = 8192;
@@ -71,7 +71,6 @@ struct Piece {
     expires: Time,
 }
 
-/// The world.
 struct World {
     now: Time,
     ends: [Link; 2],
@@ -88,7 +87,7 @@ struct World {
 }
 
 /// Runs it; answers the lines to print. `traces`: whether each frame after a fall has a line.
-pub(super) fn run(ladder: &Ladder, traces: bool) -> Vec<String> {
+pub(super) fn run(ladder: &Ladder, traces: bool) -> Findings {
     let mut lines = vec![format!(
         "{:<10} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9}",
         "frames/s", "settled", "worst", "up", "worst", "p95", "in time"
@@ -124,8 +123,7 @@ pub(super) fn run(ladder: &Ladder, traces: bool) -> Vec<String> {
         figures.push(figure(&name("up"), median(up), "ms"));
         figures.push(figure(&name("in_time"), in_time, "1"));
     }
-    lines.extend(figures);
-    lines
+    (lines, figures).into()
 }
 
 fn ms(took: Option<Duration>) -> f64 {
@@ -395,7 +393,7 @@ mod tests {
     #[test]
     fn a_fall_and_a_rise_are_over_in_time() {
         let ladder = tidegate::frames::load_ladder(None, false).unwrap().ladder;
-        let lines = run(&ladder, true);
+        let lines = run(&ladder, true).lines;
         let missed = lines.iter().filter(|line| line.contains("MISSED")).count();
         assert_eq!(missed, 0, "{}", lines.join("\n"));
     }

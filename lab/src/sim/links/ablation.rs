@@ -9,7 +9,7 @@ use tidegate_link::schedule::ScheduleName;
 use super::loaded::{latency, media_on};
 use super::scene::{HEAVY, LIGHT, PATIENT, crossed};
 use super::statistics::Estimate;
-use crate::bench::figure;
+use crate::report::{Figure, Findings, figure};
 use crate::sim::parallel;
 
 /// Loads in Mbit/s: a quarter and half of the sum.
@@ -72,7 +72,7 @@ fn table(
     case: Case,
     all: &[(String, LinkOptions)],
     seeds: &Range<u64>,
-    figures: &mut Vec<String>,
+    figures: &mut Vec<Figure>,
 ) -> Vec<String> {
     let Case { name, megabits, cross, .. } = case;
     let mut lines = vec![
@@ -97,8 +97,7 @@ fn table(
     lines
 }
 
-/// Runs the scenario.
-pub(super) fn run(seeds: &Range<u64>) -> Vec<String> {
+pub(in crate::sim) fn run(seeds: &Range<u64>) -> Findings {
     let (mut lines, mut figures) = (Vec::new(), Vec::new());
     let options = |schedule| LinkOptions { schedule, ..LinkOptions::new(1, 1) };
     let of_schedule = |schedule: ScheduleName| (schedule.name().to_owned(), options(schedule));
@@ -118,8 +117,7 @@ pub(super) fn run(seeds: &Range<u64>) -> Vec<String> {
         let case = Case { name, loss, megabits: LOADS[0], cross: CROSS };
         lines.extend(table(case, &predictors.concat(), seeds, &mut figures));
     }
-    lines.append(&mut figures);
-    lines
+    (lines, figures).into()
 }
 
 const HEAD: &str = "                       p50 ms           p99 ms           p99 beyond       disordered/MB    beyond           goodput          bytes";

@@ -10,13 +10,13 @@ use super::load::Load;
 use super::scene::{HEAVY, NONE, PATIENT, RTT_MIN, world};
 use super::statistics::mean;
 use super::table::{Table, Target};
+use crate::report::Findings;
 
 const KIBS: [u64; 3] = [128, 256, 512];
 /// Virtual time, and how much of it counts.
 const SPAN: (u64, usize) = (12, 9);
 
-/// Runs the scenario.
-pub(super) fn run(seeds: Range<u64>) -> Vec<String> {
+pub(in crate::sim) fn run(seeds: Range<u64>) -> Findings {
     let mut table = Table::default();
     let cases =
         [("64 streams, no loss", 64, NONE, 0.9), ("one stream, heavy loss", 1, HEAVY, 0.45)];
@@ -38,5 +38,5 @@ pub(super) fn run(seeds: Range<u64>) -> Vec<String> {
             }
         }
     }
-    table.lines("link_buffer")
+    table.findings("link_buffer")
 }

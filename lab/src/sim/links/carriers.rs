@@ -15,7 +15,7 @@ use super::recorded::{self, CARRIERS, FOLDER, STEP, Window};
 use super::statistics::{bootstrap, percentile};
 use super::way::{Recording, Way};
 use super::world::{Job, Route, World};
-use crate::bench::figure;
+use crate::report::{Findings, figure};
 use crate::sim::random::Random;
 
 /// Steps at the beginning of a window in which the link learns its paths: two seconds.
@@ -139,12 +139,14 @@ fn copies(records: &[&(f64, f64)]) -> f64 {
 }
 
 /// Plays all policies on both trips; answers with the lines to print.
-pub(super) fn run(seeds: Range<u64>) -> anyhow::Result<Vec<String>> {
-    let folder = Path::new(FOLDER);
+pub(in crate::sim) fn run(data: &Path, seeds: Range<u64>) -> anyhow::Result<Findings> {
+    let folder = &data.join(FOLDER);
     if !folder.is_dir() {
         return Ok(vec![format!(
-            "skipped: needs {FOLDER} (pings of three carriers at once), not found"
-        )]);
+            "skipped: needs {} (pings of three carriers at once), not found",
+            folder.display()
+        )]
+        .into());
     }
     let mut lines = Vec::new();
     let mut chosen: Option<(f64, Policy)> = None;
@@ -172,24 +174,24 @@ pub(super) fn run(seeds: Range<u64>) -> anyhow::Result<Vec<String>> {
     }
     let Some((_, policy)) = chosen else {
         lines.push("no policy reaches the targets on trip 2".into());
-        return Ok(lines);
+        return Ok(lines.into());
     };
     let groups = records(&policy, &recorded::windows(folder, "trip3")?, &seeds);
     let all: Vec<&(f64, f64)> = groups.iter().flatten().collect();
     lines.push(format!("chosen on trip 2, reported on trip 3: {}", policy.name));
-    lines.push(figure("carriers_p50", latency(50.0)(&all), "ms"));
-    lines.push(figure("carriers_p99", latency(99.0)(&all), "ms"));
-    lines.push(figure("carriers_p99_9", latency(99.9)(&all), "ms"));
+    let mut figures = vec![figure("carriers_p50", latency(50.0)(&all), "ms")];
+    figures.push(figure("carriers_p99", latency(99.0)(&all), "ms"));
+    figures.push(figure("carriers_p99_9", latency(99.9)(&all), "ms"));
     let (low, high) = bootstrap(&groups, 1, latency(99.9));
-    lines.push(figure("carriers_p99_9_low", low, "ms"));
-    lines.push(figure("carriers_p99_9_high", high, "ms"));
-    lines.push(figure(
+    figures.push(figure("carriers_p99_9_low", low, "ms"));
+    figures.push(figure("carriers_p99_9_high", high, "ms"));
+    figures.push(figure(
         "carriers_lost",
         all.iter().filter(|(seconds, _)| seconds.is_infinite()).count() as f64,
         "records",
     ));
-    lines.push(figure("carriers_copies", copies(&all), "%"));
-    Ok(lines)
+    figures.push(figure("carriers_copies", copies(&all), "%"));
+    Ok((lines, figures).into())
 }
 
 const HEAD: &str = "policy              p50 ms   p99 ms [95 %]           p99.9 ms [95 %]         > 200 ms %  lost %  copies % [95 %]";

@@ -10,7 +10,6 @@ const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 /// RFC 6928.
 const START: f64 = 10.0;
-/// Two packets.
 const LEAST: f64 = 2.0;
 
 /// The window, in packets.

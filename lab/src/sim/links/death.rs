@@ -8,7 +8,8 @@ use tidegate_link::{LinkOptions, PathState};
 use super::load::Load;
 use super::loaded::longest_gap;
 use super::scene::{LIGHT, PATHS, PATIENT, world};
-use super::table::{Table, Target};
+use super::table::{NONE, Table, Target};
+use crate::report::Findings;
 
 /// Media, in Mbit/s.
 const MEDIA: f64 = 16.0;
@@ -21,8 +22,7 @@ fn probe_timeout(delay: f64) -> f64 {
     2.0 * delay * 9.0 / 8.0 + 5.0
 }
 
-/// Runs the scenario.
-pub(super) fn run(seeds: Range<u64>) -> Vec<String> {
+pub(in crate::sim) fn run(seeds: Range<u64>) -> Findings {
     let mut table = Table::default();
     for (path, name) in ["A", "B", "C"].into_iter().enumerate() {
         let others = PATHS.iter().enumerate().filter(|(other, _)| *other != path);
@@ -39,25 +39,30 @@ pub(super) fn run(seeds: Range<u64>) -> Vec<String> {
             world.kill(path, false);
             load.media(&mut world, MEDIA, Duration::from_secs(4));
             world.run_for(Duration::from_secs(3));
-            let mut add = |what: &str, unit, target, value| {
+            let mut add = |what: &str, unit, target: Option<Target>, value| {
                 table.add(&format!("{name} dies: {what}"), unit, target, value);
             };
-            add("longest gap", "ms", Target::AtMost(most), longest_gap(&world, died, back) * 1e3);
+            add(
+                "longest gap",
+                "ms",
+                Some(Target::AtMost(most)),
+                longest_gap(&world, died, back) * 1e3,
+            );
             let slowest = world.came.iter().filter(|came| came.at >= died).map(|came| came.latency);
             let slowest = slowest.max().unwrap_or_default().as_secs_f64() * 1e3;
-            add("slowest record", "ms", Target::None, slowest);
+            add("slowest record", "ms", NONE, slowest);
             let turn = |state| {
                 let turn = world.turns.iter().find(|(_, on, is)| *on == path && *is == state);
                 turn.map_or(f64::INFINITY, |(at, ..)| at.since(died).as_secs_f64() * 1e3)
             };
-            add("known to be dead after", "ms", Target::None, turn(PathState::Dead));
+            add("known to be dead after", "ms", NONE, turn(PathState::Dead));
             let again = turn(PathState::Up) - back.since(died).as_secs_f64() * 1e3;
-            add("in use after its return", "ms", Target::None, again);
+            add("in use after its return", "ms", NONE, again);
             // That none came twice is checked by the world at every step.
-            add("records lost", "1", Target::AtMost(0.0), world.missing() as f64);
+            add("records lost", "1", Some(Target::AtMost(0.0)), world.missing() as f64);
         }
     }
-    table.lines("link_death")
+    table.findings("link_death")
 }
 
 #[cfg(test)]
@@ -66,7 +71,7 @@ mod tests {
 
     #[test]
     fn every_path_may_die_and_return_and_nothing_is_lost() {
-        let lines = run(7..8);
+        let lines = run(7..8).lines;
         let met = |what: &str| {
             let rows = lines.iter().filter(|line| line.contains(what));
             rows.filter(|line| line.ends_with(": met")).count()

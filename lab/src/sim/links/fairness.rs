@@ -8,10 +8,11 @@ use tidegate_link::LinkOptions;
 use super::load::Load;
 use super::neighbour::Neighbour;
 use super::scene::PATIENT;
-use super::table::{Table, Target};
+use super::table::{NONE, Table, Target};
 use super::way::Way;
 use super::world::{Route, World};
 use crate::link::Options;
+use crate::report::Findings;
 
 /// The bottleneck: Mbit/s, and the round trip of all that goes through it in ms.
 const BOTTLENECK: (u64, u64) = (50, 40);
@@ -22,7 +23,6 @@ const SPAN: (u64, u64) = (20, 40);
 /// What the neighbour should have at least of the share that each of two has.
 const LEAST: f64 = 0.5;
 
-/// Which neighbour.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Cubic,
@@ -64,8 +64,7 @@ fn play(options: &LinkOptions, paths: usize, kind: Kind, seed: u64) -> (f64, f64
     (megabits(world.bytes - bytes), megabits(world.neighbours[0].delivered() - theirs))
 }
 
-/// Runs the scenario.
-pub(super) fn run(seeds: Range<u64>) -> Vec<String> {
+pub(in crate::sim) fn run(seeds: Range<u64>) -> Findings {
     let mut table = Table::default();
     let fair = BOTTLENECK.0 as f64 / 2.0;
     for (decreases_on_loss, spares_shared) in [(false, false), (false, true), (true, false)] {
@@ -81,14 +80,14 @@ pub(super) fn run(seeds: Range<u64>) -> Vec<String> {
                         (false, false) => "",
                     };
                     let name = format!("{paths} paths beside {name}{coupled}");
-                    table.add(&format!("{name}: ours"), "Mbit/s", Target::None, ours);
+                    table.add(&format!("{name}: ours"), "Mbit/s", NONE, ours);
                     let share = theirs / fair;
                     table.add(&format!("{name}: theirs"), "of half", Target::AtLeast(LEAST), share);
                 }
             }
         }
     }
-    table.lines("link_fairness")
+    table.findings("link_fairness")
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use tidegate_types::units::Time;
 use super::load::{ALARM, Load};
 use super::scene::{PATIENT, URGENT, payload, world};
 use super::statistics::{mean, percentile};
-use super::table::{Table, Target};
+use super::table::{NONE, Table, Target};
 use super::world::World;
+use crate::report::Findings;
 
 /// How goodput is looked at.
 const PART: Duration = Duration::from_millis(250);
@@ -31,13 +32,13 @@ pub(super) struct Promise {
     pub(super) loss: [f64; 3],
     pub(super) goodput: f64,
     /// Seconds to `FAST`.
-    pub(super) start: Target,
+    pub(super) start: Option<Target>,
     /// Longest time without a delivery, seconds.
-    pub(super) stall: Target,
+    pub(super) stall: Option<Target>,
     /// p50 and p99 of media, ms.
     pub(super) media: (f64, f64),
     /// p99 of media that is guarded, ms, and bytes on the wire for each of a record.
-    pub(super) guarded: (Target, Target),
+    pub(super) guarded: (Option<Target>, Option<Target>),
 }
 
 /// Seconds since the start of the longest time without a delivery between then and the end.
@@ -59,8 +60,7 @@ pub(super) fn latency(world: &World, since: Time, percent: f64) -> f64 {
     percentile(&all, percent)
 }
 
-/// Runs the scenario.
-pub(super) fn run(prefix: &str, promise: &Promise, seeds: Range<u64>) -> Vec<String> {
+pub(super) fn run(prefix: &str, promise: &Promise, seeds: Range<u64>) -> Findings {
     let mut table = Table::default();
     for seed in seeds {
         bulk(&mut table, promise, seed);
@@ -68,28 +68,27 @@ pub(super) fn run(prefix: &str, promise: &Promise, seeds: Range<u64>) -> Vec<Str
         let (p50, p99) = (Target::AtMost(promise.media.0), Target::AtMost(promise.media.1));
         for (name, megabits) in [("8 Mbit/s", 8.0), ("40 Mbit/s", 40.0)] {
             let (world, since, cost) = media(&patient, promise.loss, megabits, PATIENT, seed);
-            let (p50, p99) =
-                if megabits < 40.0 { (Target::None, Target::None) } else { (p50, p99) };
+            let (p50, p99) = if megabits < 40.0 { (NONE, NONE) } else { (Some(p50), Some(p99)) };
             table.add(&format!("media {name} p50"), "ms", p50, latency(&world, since, 50.0));
             table.add(&format!("media {name} p99"), "ms", p99, latency(&world, since, 99.0));
-            table.add(&format!("media {name} bytes"), "1", Target::None, cost);
+            table.add(&format!("media {name} bytes"), "1", NONE, cost);
         }
         for guard in GuardName::ALL {
             let options = LinkOptions { guard, ..LinkOptions::new(1, 1) };
             let (world, since, cost) = media(&options, promise.loss, 40.0, URGENT, seed);
             let is_meant = guard == GuardName::Code;
-            let target = |target| if is_meant { target } else { Target::None };
+            let target = |target| if is_meant { target } else { NONE };
             let name = format!("media 40 Mbit/s bound 200 ms guard {}", guard.name());
-            table.add(&format!("{name} p50"), "ms", Target::None, latency(&world, since, 50.0));
+            table.add(&format!("{name} p50"), "ms", NONE, latency(&world, since, 50.0));
             let p99 = latency(&world, since, 99.0);
             table.add(&format!("{name} p99"), "ms", target(promise.guarded.0), p99);
             table.add(&format!("{name} bytes"), "1", target(promise.guarded.1), cost);
         }
         let (p50, p99) = alarms(promise.loss, seed);
-        table.add("alarms beside 110 Mbit/s p50", "ms", Target::None, p50);
+        table.add("alarms beside 110 Mbit/s p50", "ms", NONE, p50);
         table.add("alarms beside 110 Mbit/s p99", "ms", Target::AtMost(ALARM_BOUND), p99);
     }
-    table.lines(prefix)
+    table.findings(prefix)
 }
 
 /// p50 and p99 of alarms on paths that are full of records with time.
@@ -117,7 +116,7 @@ fn bulk(table: &mut Table, promise: &Promise, seed: u64) {
     let fast = fast.map_or(f64::INFINITY, |place| place as f64 * PART.as_secs_f64());
     let settled = from + Duration::from_secs(1);
     table.add("goodput after 5 s", "Mbit/s", Target::AtLeast(promise.goodput), steady);
-    table.add("goodput part of the sum", "1", Target::None, steady / payload(promise.loss));
+    table.add("goodput part of the sum", "1", NONE, steady / payload(promise.loss));
     table.add("90 Mbit/s after", "s", promise.start, fast);
     table.add("longest stall", "s", promise.stall, longest_gap(&world, settled, world.now));
 }

@@ -46,7 +46,6 @@ pub(super) struct Neighbour {
     pacer: Pacer,
     next: u64,
     flight: BTreeMap<u64, Sent>,
-    /// Acknowledgements under way.
     acks: VecDeque<(Time, u64)>,
     /// Bytes acknowledged, and since when it has been so many.
     delivered: Size,

@@ -13,7 +13,7 @@ use tidegate_types::units::Size;
 use super::load::Load;
 use super::scene::{HEAVY, PATIENT, crossed};
 use super::statistics::{Estimate, mean, percentile};
-use crate::bench::figure;
+use crate::report::{Figure, Findings, figure};
 use crate::sim::parallel;
 
 /// Who is compared: the paper's three and our form of its scheduler.
@@ -103,7 +103,7 @@ type Rows = Vec<(String, Vec<Vec<f64>>)>;
 #[derive(Clone, Debug, Default)]
 struct Tables {
     lines: Vec<String>,
-    figures: Vec<String>,
+    figures: Vec<Figure>,
 }
 
 impl Tables {
@@ -160,8 +160,7 @@ fn percentiles(cells: &[Cell], of: impl Fn(&Played) -> &[f64]) -> Rows {
     each.concat()
 }
 
-/// Runs the scenario.
-pub(super) fn run(seeds: &Range<u64>) -> Vec<String> {
+pub(in crate::sim) fn run(seeds: &Range<u64>) -> Findings {
     let mut tables = Tables::default();
     tables.lines.push(format!("Table 1, bulk of 64 streams, {} seeds", seeds.clone().count()));
     let fixed = cells(vec![Case::new("Table 1".into())], seeds);
@@ -195,7 +194,7 @@ pub(super) fn run(seeds: &Range<u64>) -> Vec<String> {
     });
     let rates = rows(&cells(crossed.into(), seeds), |played| mean(&played.rates));
     tables.add("Cross traffic: throughput", "cross", "Mbit/s", rates);
-    [tables.lines, tables.figures].concat()
+    (tables.lines, tables.figures).into()
 }
 
 #[cfg(test)]

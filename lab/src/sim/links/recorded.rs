@@ -12,8 +12,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 /// The folder, from the root of the repository.
-pub(super) const FOLDER: &str = "../shared/data/net/pam2025_3carrier_ping";
-/// The carriers.
+pub(super) const FOLDER: &str = "net/pam2025_3carrier_ping";
 pub(super) const CARRIERS: [&str; 3] = ["atnt", "tmobile", "verizon"];
 /// Time between two pings.
 pub(super) const STEP: Duration = Duration::from_millis(200);

@@ -15,7 +15,6 @@ pub(super) const PATHS: [(u64, u64, u64); 3] = [(40, 70, 500), (40, 90, 500), (8
 pub(super) const HEAVY: [f64; 3] = [0.1, 0.1, 0.05];
 /// A tenth of that.
 pub(super) const LIGHT: [f64; 3] = [0.01, 0.01, 0.005];
-/// None.
 pub(super) const NONE: [f64; 3] = [0.0; 3];
 /// Shortest round trip of all paths, in seconds.
 pub(super) const RTT_MIN: f64 = 0.140;

@@ -39,7 +39,6 @@ impl Estimate {
         Estimate { mean, half }
     }
 
-    /// For a table.
     pub(super) fn text(self, digits: usize) -> String {
         let Estimate { mean, half } = self;
         if half.is_nan() {

@@ -1,26 +1,11 @@
 //! What was measured over seeds, beside what was promised.
 
 use super::statistics::Estimate;
-use crate::bench::figure;
+pub(super) use crate::report::Target;
+use crate::report::{Figure, Findings, figure};
 
-/// What a figure should be.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Target {
-    AtLeast(f64),
-    AtMost(f64),
-    None,
-}
-
-impl Target {
-    fn text(self, mean: f64) -> String {
-        let verdict = |is_met| if is_met { "met" } else { "missed" };
-        match self {
-            Target::AtLeast(least) => format!(">= {least}: {}", verdict(mean >= least)),
-            Target::AtMost(most) => format!("<= {most}: {}", verdict(mean <= most)),
-            Target::None => String::new(),
-        }
-    }
-}
+/// The target of what has none.
+pub(super) const NONE: Option<Target> = None;
 
 /// One figure of each seed.
 #[derive(Clone, Debug)]
@@ -29,7 +14,7 @@ pub(super) struct Measure {
     name: String,
     unit: &'static str,
     runs: Vec<f64>,
-    target: Target,
+    target: Option<Target>,
 }
 
 /// Some measures in one table.
@@ -40,18 +25,24 @@ pub(super) struct Table {
 
 impl Table {
     /// Adds the figure of one seed to the measure of this name.
-    pub(super) fn add(&mut self, name: &str, unit: &'static str, target: Target, value: f64) {
+    pub(super) fn add(
+        &mut self,
+        name: &str,
+        unit: &'static str,
+        target: impl Into<Option<Target>>,
+        value: f64,
+    ) {
         match self.measures.iter_mut().find(|measure| measure.name == name) {
             Some(measure) => measure.runs.push(value),
             None => {
-                let runs = vec![value];
+                let (runs, target) = (vec![value], target.into());
                 self.measures.push(Measure { name: name.into(), unit, runs, target });
             }
         }
     }
 
-    /// The table (mean and its 95 % interval, the extremes, the target), and a line of each figure for machines.
-    pub(super) fn lines(&self, prefix: &str) -> Vec<String> {
+    /// The table (mean and its 95 % interval, the extremes, the target), and the figures, which are the means.
+    pub(super) fn findings(&self, prefix: &str) -> Findings {
         let mut lines = vec![format!(
             "{:46} {:>8}  {:>18}  {:>19}  target",
             "", "unit", "mean and 95 %", "least .. most"
@@ -66,16 +57,22 @@ impl Table {
                 "{name:46} {unit:>8}  {:>18}  {:>19}  {}",
                 estimate.text(digits),
                 format!("{least:.digits$} .. {most:.digits$}"),
-                target.text(estimate.mean)
+                target.map_or_else(String::new, |target| verdict(target, estimate.mean))
             ));
             let words = name.split(|char: char| !char.is_ascii_alphanumeric());
             let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
             let machine = format!("{prefix}_{}", words.join("_").to_lowercase());
-            figures.push(figure(&machine, estimate.mean, unit));
+            let figure = figure(&machine, estimate.mean, unit);
+            figures.push(Figure { target: *target, ..figure });
         }
-        lines.append(&mut figures);
-        lines
+        (lines, figures).into()
     }
+}
+
+fn verdict(target: Target, mean: f64) -> String {
+    let sign = if matches!(target, Target::AtMost(_)) { "<=" } else { ">=" };
+    let word = if target.holds(mean) { "met" } else { "missed" };
+    format!("{sign} {}: {word}", target.bound())
 }
 
 #[cfg(test)]
@@ -89,12 +86,13 @@ mod tests {
             table.add("goodput, H", "Mbit/s", Target::AtLeast(105.0), value);
         }
         table.add("p99", "ms", Target::AtMost(5.0), 6.0);
-        let lines = table.lines("link_h");
+        let found = table.findings("link_h");
+        let lines = &found.lines;
         assert!(lines[1].contains("105.0 ± ") && lines[1].contains("100.0 .. 110.0"), "{lines:?}");
         assert!(
             lines[1].ends_with(">= 105: met") && lines[2].ends_with("<= 5: missed"),
             "{lines:?}"
         );
-        assert!(lines[3].starts_with("FIGURE link_h_goodput_h 105"), "{lines:?}");
+        assert_eq!(found.value("link_h_goodput_h"), Some(105.0), "{found:?}");
     }
 }

@@ -13,24 +13,17 @@ pub(super) enum Parcel {
     Link {
         /// The end that it goes to.
         to: usize,
-        /// The path.
         path: usize,
         /// Its bytes.
         packet: Vec<u8>,
     },
     /// A packet of a neighbour, by its number.
-    Neighbour {
-        /// Whose.
-        flow: usize,
-        /// Its number.
-        number: u64,
-    },
+    Neighbour { flow: usize, number: u64 },
 }
 
 /// Recorded times from one end to the other and back, evenly spaced; `None` was never answered.
 #[derive(Clone, Debug)]
 pub(super) struct Recording {
-    /// The round trips.
     pub(super) trips: Vec<Option<Duration>>,
     /// Time between two of them.
     pub(super) step: Duration,
@@ -47,14 +40,12 @@ impl Recording {
     }
 }
 
-/// A way.
 #[derive(Debug)]
 pub(super) enum Way {
     /// A queue, a rate, losses: the model of `crate::link`.
     Emulated(Box<Direction<Parcel>>),
     /// Half of a recorded round trip; what was never answered is lost on the way there.
     Recorded {
-        /// The recording.
         recording: Recording,
         /// Whether it loses what was never answered.
         loses: bool,
@@ -66,12 +57,10 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// An emulated way.
     pub(super) fn emulated(options: Options, seed: u64) -> Self {
         Way::Emulated(Box::new(Direction::new(options, seed)))
     }
 
-    /// A recorded way.
     pub(super) fn recorded(recording: Recording, loses: bool) -> Self {
         let last = Duration::from_millis(50);
         Way::Recorded { recording, loses, flight: Vec::new(), last }

@@ -31,14 +31,12 @@ const SKEW: Duration = Duration::from_secs(5000);
 pub(super) struct Route {
     /// The way: paths may share one.
     pub(super) way: usize,
-    /// Propagation beyond it.
     pub(super) beyond: Duration,
 }
 
 /// A record that came.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Came {
-    /// When.
     pub(super) at: Time,
     /// Since it was offered.
     pub(super) latency: Duration,
@@ -63,7 +61,6 @@ struct Owed {
 /// A record to be carried.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
-    /// Its stream.
     pub(super) stream: u64,
     /// Its bytes.
     pub(super) size: usize,
@@ -73,12 +70,9 @@ pub(super) struct Job {
     pub(super) kind: u8,
 }
 
-/// The world.
 #[derive(Debug)]
 pub(super) struct World {
-    /// Both ends.
     pub(super) ends: [Link; 2],
-    /// The virtual clock.
     pub(super) now: Time,
     /// Records that came, in that order.
     pub(super) came: Vec<Came>,
@@ -326,7 +320,6 @@ impl World {
         }
     }
 
-    /// Runs until then.
     pub(super) fn run_until(&mut self, end: Time) {
         self.pump();
         let mut stalls = 0;

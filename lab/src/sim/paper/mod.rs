@@ -38,7 +38,6 @@ pub(in crate::sim) struct Network {
     delay: u64,
 }
 
-/// Table III.
 pub(in crate::sim) const NETWORKS: [Network; 3] = [
     Network { name: "WiFi", megabits: 200.0, delay: 5 },
     Network { name: "4G", megabits: 18.0, delay: 50 },
@@ -139,10 +138,6 @@ impl Case {
         base.with_scheduler(scheduler)
     }
 
-    /// One run.
-    ///
-    /// # Errors
-    /// None that a case of ours can have.
     pub(in crate::sim) fn run(
         &self,
         scheduler: SchedulerName,
@@ -152,9 +147,6 @@ impl Case {
     }
 
     /// One run over an uplink of another kind.
-    ///
-    /// # Errors
-    /// None that a case of ours can have.
     pub(in crate::sim) fn run_over(
         &self,
         uplink: &link::Options,

@@ -3,7 +3,7 @@
 use tidegate_schedule::SchedulerName;
 
 use super::{Case, ClassMeasured, Limit, Measured, evaluation, mismatch};
-use crate::bench::figure;
+use crate::report::{Figure, Findings, figure};
 use crate::sim::parallel;
 
 /// In the order of the tables.
@@ -16,14 +16,7 @@ const EQUAL: f64 = 0.002;
 /// A case, and what each scheduler made of it.
 type Row = (Case, Vec<Measured>);
 
-/// Lines to print, accepted records without a fate, broken promises.
-pub(in crate::sim) type Report = (Vec<String>, i128, Vec<String>);
-
-/// `lab sim node-janus`.
-///
-/// # Errors
-/// A case that cannot be built.
-pub(in crate::sim) fn node_janus(seed: u64) -> anyhow::Result<Report> {
+pub(in crate::sim) fn node_janus(seed: u64) -> anyhow::Result<Findings> {
     let rows = run(&evaluation(), seed)?;
     let mut lines = vec![
         "mean / p99 in ms from arrival at the node to the far end, of what came within 30 s;"
@@ -34,35 +27,32 @@ pub(in crate::sim) fn node_janus(seed: u64) -> anyhow::Result<Report> {
     for row in &rows {
         lines.extend(table(row));
     }
-    lines.extend(table_iv(&rows));
+    let mut told = table_iv(&rows);
     for (place, scheduler) in SCHEDULERS.into_iter().enumerate() {
-        lines.extend(figures(&rows, place, scheduler));
+        told.extend(figures(&rows, place, scheduler));
     }
-    lines.extend(against_janus(&rows));
-    Ok(with_audit(lines, &rows))
+    told.extend(against_janus(&rows));
+    Ok(with_audit(lines, told, &rows))
 }
 
-/// `lab sim mismatch`.
-///
-/// # Errors
-/// A case that cannot be built.
-pub(in crate::sim) fn fig_2(seed: u64) -> anyhow::Result<Report> {
+pub(in crate::sim) fn fig_2(seed: u64) -> anyhow::Result<Findings> {
     let rows = run(&mismatch(), seed)?;
     let mut lines = vec![heading()];
     for row in &rows {
         lines.extend(table(row));
     }
+    let mut told = Vec::new();
     for (case, all) in &rows {
         let came: f64 = case.bulk + super::URGENT.iter().sum::<f64>();
         for (scheduler, measured) in SCHEDULERS.into_iter().zip(all) {
             let left: f64 = measured.classes.iter().map(|class| class.records).sum();
             let name = format!("{}_lt_{}", plain(scheduler), case.bulk);
-            lines.push(figure(&format!("mismatch_{name}_in_over_out"), came / left, "1"));
+            told.push(figure(&format!("mismatch_{name}_in_over_out"), came / left, "1"));
             let mean = measured.classes[0].mean * 1e3;
-            lines.push(figure(&format!("mismatch_{name}_ls_mean"), mean, "ms"));
+            told.push(figure(&format!("mismatch_{name}_ls_mean"), mean, "ms"));
         }
     }
-    Ok(with_audit(lines, &rows))
+    Ok(with_audit(lines, told, &rows))
 }
 
 /// Runs every case with every scheduler.
@@ -74,16 +64,17 @@ fn run(cases: &[Case], seed: u64) -> anyhow::Result<Vec<Row>> {
     parallel::map(cases, work).into_iter().collect()
 }
 
-fn with_audit(mut lines: Vec<String>, rows: &[Row]) -> Report {
+fn with_audit(lines: Vec<String>, mut figures: Vec<Figure>, rows: &[Row]) -> Findings {
     let all = || rows.iter().flat_map(|(case, all)| all.iter().map(move |one| (case, one)));
-    let lost = all().map(|(_, measured)| measured.lost).sum();
+    let lost: i128 = all().map(|(_, measured)| measured.lost).sum();
     let told = |(case, measured): (&Case, &Measured)| {
         let label = case.label();
         let told = measured.broken.iter().map(move |what| format!("broken in {label}: {what}"));
         told.collect::<Vec<_>>()
     };
-    lines.push(figure("lost_accepted", lost as f64, "records"));
-    (lines, lost, all().flat_map(told).collect())
+    figures.push(figure("lost_accepted", lost as f64, "records"));
+    let broken = all().flat_map(told).collect();
+    Findings { lines, figures, broken, ..Findings::default() }
 }
 
 fn heading() -> String {
@@ -124,7 +115,7 @@ fn table((case, all): &Row) -> Vec<String> {
 }
 
 /// The paper's Table IV has 5,000 `lt` records/s; on its links C/D was about a half.
-fn table_iv(rows: &[Row]) -> Vec<String> {
+fn table_iv(rows: &[Row]) -> Vec<Figure> {
     let is_of_table = |case: &Case| case.bulk == 5000.0 && case.limit == Limit::Link(2.0);
     let mut lines = Vec::new();
     for (case, all) in rows.iter().filter(|(case, _)| is_of_table(case)) {
@@ -145,7 +136,7 @@ fn plain(scheduler: SchedulerName) -> String {
 
 /// Over all cases: late `ls` records, and the smallest part of the link that was in use in an overload of
 /// the link.
-fn figures(rows: &[Row], place: usize, scheduler: SchedulerName) -> Vec<String> {
+fn figures(rows: &[Row], place: usize, scheduler: SchedulerName) -> Vec<Figure> {
     let late: u64 = rows.iter().map(|(_, all)| all[place].classes[0].violated).sum();
     let overloaded = rows
         .iter()
@@ -161,7 +152,7 @@ fn figures(rows: &[Row], place: usize, scheduler: SchedulerName) -> Vec<String> 
 /// The largest ratio of our mean latency to that of `janus` over all cases; means that are within
 /// [`EQUAL`] count as equal. Beside it the smallest ratio of records that came: a mean over what came
 /// must not look good because much did not.
-fn against_janus(rows: &[Row]) -> Vec<String> {
+fn against_janus(rows: &[Row]) -> Vec<Figure> {
     let at = |name| SCHEDULERS.iter().position(|one| *one == name).expect("it is in the table");
     let (ours, theirs) = (at(SchedulerName::Tidegate), at(SchedulerName::Janus));
     let mut lines = Vec::new();

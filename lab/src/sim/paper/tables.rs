@@ -14,14 +14,12 @@ use std::path::Path;
 
 use tidegate_schedule::SchedulerName;
 
-use super::report::Report;
 use super::{Case, ClassMeasured, Limit, Measured, NETWORKS, SMALL};
-use crate::bench::figure;
+use crate::report::{Figure, Findings, figure};
 use crate::sim::parallel;
 
 /// In the order of the tables.
 const SCHEDULERS: [SchedulerName; 4] = SchedulerName::ALL;
-/// The classes.
 const CLASSES: [&str; 3] = ["ls", "nm", "lt"];
 /// Records/s of `lt`.
 const BULK: [f64; 5] = [1000.0, 2000.0, 3000.0, 4000.0, 5000.0];
@@ -121,8 +119,8 @@ fn spread((mean, deviation): (f64, f64), digits: usize) -> String {
 ///
 /// # Errors
 /// A case that cannot be built, or a recording that is none.
-pub(in crate::sim) fn tables(data: &Path, seed: u64, runs: u64) -> anyhow::Result<Report> {
-    let mut lines = Vec::new();
+pub(in crate::sim) fn tables(data: &Path, seed: u64, runs: u64) -> anyhow::Result<Findings> {
+    let (mut lines, mut told) = (Vec::new(), Vec::new());
     let mut all = Vec::new();
     for mode in MODES {
         let cells =
@@ -131,24 +129,27 @@ pub(in crate::sim) fn tables(data: &Path, seed: u64, runs: u64) -> anyhow::Resul
             "{} mode: {}; {runs} runs, mean ± standard deviation",
             mode.name, mode.what
         ));
-        lines.extend(mode_lines(&mode, &cells));
+        lines.extend(mode_lines(&cells));
+        told.extend(cells.iter().flat_map(|cell| figures(mode.name, cell)));
         all.extend(cells);
     }
     let swept = sweep::sweep(seed, runs)?;
     lines.extend(swept.lines);
+    told.extend(swept.figures);
     all.extend(swept.cells);
     let (recorded, cells) = recorded::fig_7(data, seed, runs)?;
     lines.extend(recorded);
+    told.extend(cells.iter().flat_map(|cell| figures("recorded", cell)));
     all.extend(cells);
     let measured = || all.iter().flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)));
-    let lost = measured().map(|(_, run)| run.lost).sum();
+    let lost: i128 = measured().map(|(_, run)| run.lost).sum();
     let named = |(cell, run): (&Cell, &Measured)| {
         let case = format!("{} under {}", cell.case.label(), cell.scheduler.name());
         run.broken.iter().map(|what| format!("broken in {case}: {what}")).collect::<Vec<_>>()
     };
     let broken = measured().flat_map(named).chain(swept.broken).collect();
-    lines.push(figure("lost_accepted", lost as f64, "records"));
-    Ok((lines, lost, broken))
+    told.push(figure("lost_accepted", lost as f64, "records"));
+    Ok(Findings { lines, figures: told, broken, ..Findings::default() })
 }
 
 fn cases(mode: &Mode) -> Vec<Case> {
@@ -172,7 +173,7 @@ fn run(
     parallel::map(&pairs.collect::<Vec<_>>(), cell).into_iter().collect()
 }
 
-fn mode_lines(mode: &Mode, cells: &[Cell]) -> Vec<String> {
+fn mode_lines(cells: &[Cell]) -> Vec<String> {
     let mut lines =
         by_rate("Fig. 5: mean latency of ls, s", cells, |cell| spread(cell.latency(0), 3));
     lines.push("  the paper: at 5,000 lt native is about 20 times QM-Only on 4G and WiFi, 10.2 times on 3G".into());
@@ -201,7 +202,6 @@ fn mode_lines(mode: &Mode, cells: &[Cell]) -> Vec<String> {
             |class| format!("{} ({:.0})", spread(cell.answer(class), 2), cell.answered(class));
         row(cell.case.network.name, cell, show)
     }));
-    lines.extend(cells.iter().flat_map(|cell| figures(mode.name, cell)));
     lines
 }
 
@@ -232,7 +232,6 @@ fn row(network: &str, cell: &Cell, show: impl Fn(usize) -> String) -> String {
     format!("  {network:<6}{:<26}{columns}", cell.scheduler.name())
 }
 
-/// The paper's rows.
 fn theirs(network: &str, schemes: &[[f64; 3]; 3], digits: usize) -> Vec<String> {
     let line = |((name, ours), values): (&(&str, Option<SchedulerName>), &[f64; 3])| {
         let is = ours.map_or("redirecting".into(), |ours| format!("here {}", ours.name()));
@@ -242,7 +241,7 @@ fn theirs(network: &str, schemes: &[[f64; 3]; 3], digits: usize) -> Vec<String> 
     SCHEMES.iter().zip(schemes).map(line).collect()
 }
 
-fn figures(mode: &str, cell: &Cell) -> Vec<String> {
+fn figures(mode: &str, cell: &Cell) -> Vec<Figure> {
     let Case { network, bulk, .. } = cell.case;
     let plain = network.name.to_lowercase().replace(['-', '.'], "_");
     let scheduler = cell.scheduler.name().replace('-', "_");

@@ -4,7 +4,7 @@ use tidegate_cluster::place::{Feasible, Machines, Plan, repair};
 
 use super::topics::{DRIFTING, KINDS, MACHINE};
 use super::{ffd, problem};
-use crate::bench::figure;
+use crate::report::{Findings, figure};
 use crate::sim::random::Random;
 
 const TOPICS: usize = 300;
@@ -15,7 +15,7 @@ const FACTOR: std::ops::Range<f64> = 0.6..1.5;
 /// Moves that an epoch may cost.
 const MOVES_MAX: usize = 60;
 
-pub(super) fn run(seed: u64) -> (Vec<String>, Vec<String>) {
+pub(super) fn run(seed: u64) -> Findings {
     let kind = KINDS.into_iter().find(|kind| kind.name == DRIFTING).expect("it is a kind");
     let mut random = Random::new(seed, 77);
     let mut topics = kind.draw(TOPICS, &mut random);
@@ -59,7 +59,7 @@ pub(super) fn run(seed: u64) -> (Vec<String>, Vec<String>) {
         figure("place_drift_nodes_of_anew", each(nodes) / each(nodes_anew).max(1e-9), "1"),
         figure("place_drift_broken", broken as f64, "nodes"),
     ];
-    (lines, figures)
+    (lines, figures).into()
 }
 
 /// Topics that change their node, nodes being named so that as few as possible do: each new node takes the name

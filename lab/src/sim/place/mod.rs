@@ -11,7 +11,7 @@ use tidegate_cluster::place::{Feasible, Machines, Physics, Plan, Problem, Topic}
 use tidegate_cluster::place::{first_fit, hybrid, improve, largest_set, lower_bound, pairs};
 
 use self::topics::{KINDS, Kind, MACHINE, REPORTED};
-use crate::bench::figure;
+use crate::report::{Figure, Findings, figure};
 use crate::sim::random::Random;
 
 /// Topics of the small problems, as in the paper's Fig. 3; each is drawn several times.
@@ -78,7 +78,7 @@ impl Score {
 }
 
 /// The lines to print, and what a plan was not allowed to do.
-pub(in crate::sim) fn run(seed: u64) -> (Vec<String>, Vec<String>) {
+pub(in crate::sim) fn run(seed: u64) -> Findings {
     let (mut lines, mut figures, mut broken) = (Vec::new(), Vec::new(), Vec::new());
     for kind in KINDS {
         lines.push(String::new());
@@ -96,10 +96,9 @@ pub(in crate::sim) fn run(seed: u64) -> (Vec<String>, Vec<String>) {
     lines.push(
         "nodes and milliseconds of one plan, means of the draws; bound: no plan needs fewer (dual weights)".into(),
     );
-    let (told, more) = drift::run(seed);
-    lines.extend(told);
-    lines.extend(figures.into_iter().chain(more));
-    (lines, broken)
+    let mut found = Findings { lines, figures, broken, ..Findings::default() };
+    found.add(drift::run(seed));
+    found
 }
 
 /// All heuristics on the same draws.
@@ -155,7 +154,7 @@ fn problem<'a>(topics: &'a [Topic], machines: &'a Machines, together_max: usize)
     Problem { topics, machines, model: &Physics, together_max, margin: 0.0 }
 }
 
-fn figures_of(kind: &str, count: usize, scores: &[Score]) -> Vec<String> {
+fn figures_of(kind: &str, count: usize, scores: &[Score]) -> Vec<Figure> {
     let mut figures = Vec::new();
     let ffd = scores[0].mean_nodes();
     for (score, (name, _)) in scores.iter().zip(HEURISTICS) {

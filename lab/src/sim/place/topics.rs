@@ -65,7 +65,6 @@ pub(super) const KINDS: [Kind; 4] = [
 ];
 
 impl Kind {
-    /// So many topics.
     pub(super) fn draw(&self, count: usize, random: &mut Random) -> Vec<Topic> {
         let mut nth = |many: usize| ((random.share() * many as f64) as usize).min(many - 1);
         let mut kinds = Vec::new();

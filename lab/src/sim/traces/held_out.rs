@@ -7,8 +7,9 @@ use anyhow::Context;
 use tidegate_capacity::LawName;
 
 use super::{LENGTH_MAX, Score, Sender, Trace, keeps};
-use crate::bench::{figure, median};
+use crate::bench::median;
 use crate::link::trace;
+use crate::report::{Findings, figure};
 use crate::sim::parallel;
 
 /// A folder of tables of seconds and Mbit/s, of which every so many-th file is played, from one on. The
@@ -22,7 +23,7 @@ const SHORTEST: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// A file that is no recording, or a broken promise.
-pub(in crate::sim) fn run(data: &Path, seed: u64, law: LawName) -> anyhow::Result<Vec<String>> {
+pub(in crate::sim) fn run(data: &Path, seed: u64, law: LawName) -> anyhow::Result<Findings> {
     let mut lines = Vec::new();
     let mut figures = Vec::new();
     for (folder, every, from) in FOLDERS {
@@ -62,8 +63,7 @@ pub(in crate::sim) fn run(data: &Path, seed: u64, law: LawName) -> anyhow::Resul
         figures.push(figure(&name("p50_of_bbr"), of(|[a, b]| a.p50 / b.p50), "1"));
         figures.push(figure(&name("p99_of_bbr"), of(|[a, b]| a.p99 / b.p99), "1"));
     }
-    lines.extend(figures);
-    Ok(lines)
+    Ok((lines, figures).into())
 }
 
 fn tables(folder: &Path, every: usize, from: usize) -> anyhow::Result<Vec<Trace>> {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_is_absent_is_told() {
-        let lines = run(Path::new("no/such"), 1, LawName::Tide).unwrap();
+        let lines = run(Path::new("no/such"), 1, LawName::Tide).unwrap().lines;
         assert_eq!(lines.len(), 2);
         assert!(lines[0].starts_with("skipped: needs no/such/net/norway_hsdpa"), "{lines:?}");
     }

@@ -22,12 +22,11 @@ use super::scenario::{
 };
 use super::world::World;
 use super::{parallel, report};
-use crate::bench::figure;
 use crate::link::{Options, Service, trace};
+use crate::report::{Findings, figure};
 
 /// Where the recordings are, inside the folder of data.
 pub(crate) const FOLDER: &str = "net/mahimahi";
-/// Propagation, one way.
 pub(super) const DELAY: Duration = Duration::from_millis(30);
 /// A modem's buffer: deep.
 pub(super) const QUEUE: u64 = 4_000_000;
@@ -42,17 +41,14 @@ const BULK: (f64, u64) = (2.2, 5000);
 /// What our share of the link must be of BBR's.
 const SHARE_OF_BBR: f64 = 0.9;
 
-/// A recording.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
-    /// As its file.
     pub(crate) name: String,
     pub(crate) service: Service,
     /// How much of it is played.
     pub(crate) length: Duration,
 }
 
-/// Who sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sender {
     /// Priority inside the modem.
@@ -77,9 +73,6 @@ pub(super) struct Score {
 
 impl Trace {
     /// A recording in mahimahi's form.
-    ///
-    /// # Errors
-    /// The text is none.
     pub(super) fn new(name: &str, text: &str) -> anyhow::Result<Self> {
         let service = trace::parse(text).with_context(|| format!("trace {name}"))?;
         let last = text.lines().rev().find_map(|line| line.trim().parse::<u64>().ok());
@@ -127,9 +120,6 @@ impl Trace {
     }
 
     /// What a sender makes of it.
-    ///
-    /// # Errors
-    /// A promise that the node broke.
     pub(super) fn play(&self, sender: Sender, seed: u64) -> anyhow::Result<Score> {
         let scenario = match sender {
             Sender::Oracle => return Ok(reference::oracle(self)),
@@ -210,12 +200,9 @@ pub(crate) fn absent(data: &Path) -> String {
 }
 
 /// Plays all recordings with all senders; answers with the lines to print.
-///
-/// # Errors
-/// A recording that is none, or a broken promise.
-pub(super) fn run(data: &Path, seed: u64, laws: &[LawName]) -> anyhow::Result<Vec<String>> {
+pub(super) fn run(data: &Path, seed: u64, laws: &[LawName]) -> anyhow::Result<Findings> {
     let Some(traces) = traces(data)? else {
-        return Ok(vec![absent(data)]);
+        return Ok(vec![absent(data)].into());
     };
     let others = [Sender::Oracle, Sender::Known, Sender::Native, Sender::Law(LawName::Bbr)];
     let own = laws.iter().filter(|law| **law != LawName::Bbr && **law != LawName::Known);
@@ -254,8 +241,7 @@ pub(super) fn run(data: &Path, seed: u64, laws: &[LawName]) -> anyhow::Result<Ve
             ));
         }
     }
-    lines.extend(figures);
-    Ok(lines)
+    Ok((lines, figures).into())
 }
 
 #[cfg(test)]
@@ -290,7 +276,7 @@ mod tests {
 
     #[test]
     fn absent_recordings_are_told() {
-        let lines = run(Path::new("no/such/folder"), 1, &[LawName::Tide]).unwrap();
+        let lines = run(Path::new("no/such/folder"), 1, &[LawName::Tide]).unwrap().lines;
         assert!(lines[0].starts_with("skipped: needs no/such/folder/net/mahimahi"), "{lines:?}");
     }
 }

@@ -16,7 +16,6 @@ use super::{Outcome, World};
 /// A record that goes to another node.
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct Handed {
-    /// By which output.
     pub(in crate::sim) output: OutputId,
     pub(in crate::sim) id: DeliveryId,
     pub(in crate::sim) class: ClassId,
@@ -125,7 +124,6 @@ impl World<'_> {
         std::mem::take(&mut self.peers.answered)
     }
 
-    /// What happened here.
     pub(in crate::sim) fn end(self) -> Outcome {
         self.outcome(None)
     }

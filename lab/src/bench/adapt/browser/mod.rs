@@ -17,15 +17,14 @@ use crate::report::{Archive, Findings};
 use crate::rig::versions::Program;
 use crate::sim::adapt::hls::HLS;
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// hls.js and the film (scripts/film.sh makes them); browser in cargo's target folder otherwise
     #[arg(long, value_name = "FOLDER")]
-    pub film: Option<PathBuf>,
+    pub(crate) film: Option<PathBuf>,
     /// How long it is watched, in seconds
     #[arg(long, default_value_t = 90)]
-    pub seconds: u32,
+    pub(crate) seconds: u32,
 }
 
 /// What the page tells.
@@ -41,10 +40,7 @@ struct Seen {
 }
 
 /// Runs it and returns what was found.
-///
-/// # Errors
-/// A program that is there does not work.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let folder = options.film.unwrap_or_else(|| {
         let results = Archive::folder_of_target();
         results.parent().map_or_else(|| "browser".into(), |target| target.join("browser"))

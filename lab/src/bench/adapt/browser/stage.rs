@@ -43,7 +43,6 @@ const START: Duration = Duration::from_secs(30);
 /// For a browser to start, and to tell.
 const SLACK: Duration = Duration::from_secs(60);
 
-/// What is installed.
 #[derive(Clone, Debug)]
 pub(super) struct Browser {
     chromium: PathBuf,
@@ -51,10 +50,6 @@ pub(super) struct Browser {
 }
 
 impl Browser {
-    /// Looks for it.
-    ///
-    /// # Errors
-    /// What is missing, and how to get it.
     pub(super) fn find(folder: &Path) -> Result<Browser, String> {
         let cure = "scripts/film.sh";
         there(&folder.join("film/240/0.ts"), cure)?;

@@ -25,24 +25,23 @@ const STRAY: u64 = 50;
 /// Every so many calls one means harm: fewer would not hurt, more would switch the script off.
 const EVERY: u32 = 12;
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Records and requests a second of other traffic
     #[arg(long, default_value_t = 500)]
-    pub per_second: u32,
+    pub(crate) per_second: u32,
     /// Records and requests a second that the script sees
     #[arg(long, default_value_t = 300)]
-    pub harm: u32,
+    pub(crate) harm: u32,
     /// Seconds of a turn
     #[arg(long, default_value_t = 4)]
-    pub seconds: u32,
+    pub(crate) seconds: u32,
     /// Rounds; in each one the harmless and the hostile script have a turn
     #[arg(long, default_value_t = 3)]
-    pub runs: u32,
+    pub(crate) runs: u32,
     /// Only rows whose name has this, as in "node gigantic payload" (may be given again)
     #[arg(long)]
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
 }
 
 impl Options {
@@ -53,10 +52,7 @@ impl Options {
 }
 
 /// Runs it and returns what was found.
-///
-/// # Errors
-/// A place does not start.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let _awake = Spinners::start()?;
     let mut verdict = Verdict::new("adapt_hostile");
     verdict.say(format!(

@@ -75,7 +75,6 @@ impl Turn {
 /// When each of other traffic was sent and came.
 type Book = Arc<Mutex<Vec<(Instant, Instant)>>>;
 
-/// Plays it.
 pub(super) async fn play(place: Place, script: &str, options: &Options) -> anyhow::Result<Turn> {
     let (scratch, book, mut far) = (Scratch::new()?, Book::default(), JoinSet::new());
     let watch = Watch::start();

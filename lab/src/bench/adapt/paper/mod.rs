@@ -22,7 +22,6 @@ const FIND_RESOLUTION: &str =
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trial {
     /// Fig. 3 without a cloud: the edge gets it.
@@ -134,10 +133,7 @@ async fn shed(running: &mut Running) -> anyhow::Result<bool> {
 }
 
 /// Runs it and returns what was found.
-///
-/// # Errors
-/// A place does not start.
-pub async fn run() -> anyhow::Result<Findings> {
+pub(crate) async fn run() -> anyhow::Result<Findings> {
     let mut verdict = Verdict::new("adapt_paper");
     let names: String = Trial::ALL.iter().map(|trial| format!("{:>12}", trial.name())).collect();
     verdict.say(format!("{:<12}{names}", ""));

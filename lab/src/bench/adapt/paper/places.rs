@@ -95,7 +95,6 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts it.
     pub(super) async fn start(place: Place, setup: &Setup) -> anyhow::Result<Running> {
         let (log, mut far) = (Log::default(), JoinSet::new());
         let mut ends = Vec::new();

@@ -27,9 +27,6 @@ pub(super) struct Seen {
 
 impl Clip {
     /// Reads a folder; `None` where there is none.
-    ///
-    /// # Errors
-    /// A file is missing, or says nonsense.
     pub(super) fn read(folder: &Path) -> anyhow::Result<Option<Clip>> {
         let file = folder.join("detections.json");
         let Ok(text) = std::fs::read_to_string(&file) else { return Ok(None) };

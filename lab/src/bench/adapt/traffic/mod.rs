@@ -36,22 +36,18 @@ const GROWN: f64 = 10.0;
 /// Latency beside that of sending everything at full resolution: the promise.
 const LATENCY_MAX: f64 = 0.5;
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Frames and detections (scripts/detections.sh makes them); adapt/traffic in cargo's target folder otherwise
     #[arg(long, value_name = "FOLDER")]
-    pub clip: Option<PathBuf>,
+    pub(crate) clip: Option<PathBuf>,
     /// How long frames are sent over the slow uplink, in seconds: three times the clip
     #[arg(long, default_value_t = 90.0)]
-    pub seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 /// Runs it and returns what was found.
-///
-/// # Errors
-/// A program that is there does not work.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let folder = options.clip.unwrap_or_else(|| super::target_folder().join("traffic"));
     let Some(clip) = Clip::read(&folder)? else {
         let line = format!(

@@ -23,7 +23,6 @@ use crate::rig;
 pub(super) const DELAY: Duration = Duration::from_millis(20);
 /// Bytes of the uplink's queue.
 const QUEUE: u64 = 256 * 1024;
-/// The way back.
 const BACK: u64 = 100_000_000;
 const CLOUD_PORT: u16 = 8000;
 const EDGE_PORT: u16 = 8001;

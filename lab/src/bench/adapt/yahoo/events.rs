@@ -30,9 +30,6 @@ pub(crate) struct Events {
 
 impl Events {
     /// Reads them; `None` where they are not.
-    ///
-    /// # Errors
-    /// A file that holds something else.
     pub(crate) fn read(data: &Path) -> anyhow::Result<Option<Events>> {
         let read = |name: &str| std::fs::read_to_string(data.join(name));
         let (Ok(events), Ok(campaigns)) = (read(EVENTS), read(CAMPAIGNS)) else { return Ok(None) };
@@ -48,8 +45,6 @@ impl Events {
         )
     }
 
-    /// # Errors
-    /// A line without its time, or no line.
     pub(crate) fn parse(events: &str, campaigns: &str) -> anyhow::Result<Events> {
         let shape = |line: &str| {
             let (before, rest) = line.split_once(TIME)?;
@@ -75,7 +70,6 @@ impl Events {
         [&shape.before, &*unix_ms.to_string(), &shape.after].concat().into()
     }
 
-    /// Whether it counts.
     pub(crate) fn is_view(&self, number: u64) -> bool {
         self.shapes[number as usize % self.shapes.len()].is_view
     }

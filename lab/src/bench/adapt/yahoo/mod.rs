@@ -47,25 +47,21 @@ const BEHIND: Duration = Duration::from_millis(100);
 const START: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(120);
 
-/// What to run.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Folder of the events
     #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// Events a second; twice as many in the burst
     #[arg(long, default_value_t = 4000)]
-    pub per_second: u32,
+    pub(crate) per_second: u32,
     /// Seconds of warm-up, before, in and after the burst
     #[arg(long, value_delimiter = ',', default_values_t = [5.0, 10.0, 60.0, 60.0])]
-    pub seconds: Vec<f64>,
+    pub(crate) seconds: Vec<f64>,
 }
 
 /// Runs it and returns what was found.
-///
-/// # Errors
-/// The node does not work, or events are none.
-pub async fn run(options: Options) -> anyhow::Result<Findings> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<Findings> {
     let Some(events) = Events::read(&options.data)? else {
         return Ok(vec![Events::absent(&options.data)].into());
     };

@@ -68,7 +68,6 @@ impl Score {
 const DROPPED_IN_BURST: f64 = 0.29;
 const DROPPED_AFTER: f64 = 0.06;
 const RATIOS: [f64; 2] = [23.0, 1.378];
-/// Ours.
 const COUNTED: f64 = 0.7;
 const STEADY_WITHIN: f64 = 10.0;
 

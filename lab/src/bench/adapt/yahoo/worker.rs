@@ -40,9 +40,6 @@ impl Worker {
     }
 
     /// An event comes, and will be done with at this time: milliseconds since 1970.
-    ///
-    /// # Errors
-    /// It is none.
     pub(crate) fn take(&mut self, payload: &[u8], done_ms: f64) -> anyhow::Result<()> {
         let Event { ad_id, event_type, event_time } = serde_json::from_slice(payload)?;
         let made_ms: u64 = event_time.parse().context("event_time")?;

@@ -20,9 +20,6 @@ pub(super) struct Ladder {
 
 impl Ladder {
     /// Reads them; `None` where they are not.
-    ///
-    /// # Errors
-    /// A file that is none.
     pub(super) fn read(data: &Path) -> anyhow::Result<Option<Ladder>> {
         let mut sizes = Vec::new();
         for rung in 0..RUNGS.len() {

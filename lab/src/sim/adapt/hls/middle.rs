@@ -30,15 +30,10 @@ pub(super) struct Middle {
 }
 
 impl Middle {
-    /// Nobody.
     pub(super) fn none() -> Middle {
         Middle { stage: None, under_way: None, path: String::new(), begun: 0, rate: None }
     }
 
-    /// A script.
-    ///
-    /// # Errors
-    /// It cannot be used.
     pub(super) fn with(script: ScriptSpec) -> anyhow::Result<Middle> {
         let streams = [
             Stream { name: "video", side: Side::Request, to: 0 },
@@ -50,9 +45,6 @@ impl Middle {
     }
 
     /// A request for a chunk; answers with the quality that the server is asked for.
-    ///
-    /// # Errors
-    /// What goes is no request for a chunk.
     pub(super) fn ask(&mut self, now: usize, rung: usize, chunk: u64) -> anyhow::Result<usize> {
         self.advance(now);
         let Some(stage) = &mut self.stage else { return Ok(rung) };
@@ -71,9 +63,6 @@ impl Middle {
     }
 
     /// The first byte of an answer is here.
-    ///
-    /// # Errors
-    /// The answer does not pass.
     pub(super) fn head(&mut self, now: usize, bytes: u64) -> anyhow::Result<()> {
         self.begun = now;
         self.advance(now);
@@ -95,17 +84,12 @@ impl Middle {
         }
     }
 
-    /// Time passes.
     pub(super) fn advance(&mut self, now: usize) {
         if let Some(stage) = &mut self.stage {
             stage.advance(Time::from_millis(now as u64 + BEFORE_MS));
         }
     }
 
-    /// It is over.
-    ///
-    /// # Errors
-    /// A call of the script failed.
     pub(super) fn end(&self) -> anyhow::Result<()> {
         let failure = self.stage.as_ref().and_then(|stage| stage.failure());
         failure.map_or(Ok(()), |failure| Err(anyhow::anyhow!("the script fails: {failure}")))

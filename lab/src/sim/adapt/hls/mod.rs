@@ -25,6 +25,7 @@ use super::stage::spec;
 use crate::bench::adapt::Verdict;
 use crate::bench::median;
 use crate::link::{Profile, Service, trace};
+use crate::report::Findings;
 use crate::sim::frames::channel::Channel;
 use crate::sim::parallel;
 
@@ -59,6 +60,9 @@ const PAPER: [(&str, f64, f64); 2] = [("sudden", 13.0, 9.0), ("gradual", 11.0, 5
 /// What to play, and how.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Options {
+    /// Folder of sizes of chunks and of recordings
+    #[arg(long, value_name = "FOLDER", default_value = "../shared/data")]
+    pub(crate) data: PathBuf,
     /// Play the recordings that are for tuning instead of those to be reported
     #[arg(long)]
     pub(crate) tuning: bool,
@@ -72,7 +76,6 @@ fn parameter(text: &str) -> Result<(String, f64), String> {
     Ok((name.to_owned(), value.parse().map_err(|_| format!("{value:?} is no number"))?))
 }
 
-/// Who chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chooser {
     Player,
@@ -126,13 +129,10 @@ fn script(name: &str, text: &str, helper: &str, set: &[(String, f64)]) -> Script
 }
 
 /// The lines to print, and what was broken.
-///
-/// # Errors
-/// Data that is none, or a script that fails.
-pub(crate) fn run(data: &Path, options: &Options) -> anyhow::Result<(Vec<String>, Vec<String>)> {
+pub(crate) fn run(data: &Path, options: &Options) -> anyhow::Result<Findings> {
     let files = recordings(&data.join(RECORDINGS))?;
     let Some(ladder) = Ladder::read(data)?.filter(|_| !files.is_empty()) else {
-        return Ok((vec![Ladder::absent(data)], Vec::new()));
+        return Ok(vec![Ladder::absent(data)].into());
     };
     let mut verdict = Verdict::new("adapt_hls");
     let first = usize::from(!options.tuning);
@@ -154,7 +154,7 @@ pub(crate) fn run(data: &Path, options: &Options) -> anyhow::Result<(Vec<String>
         verdict.figure(&format!("{name}_drop_player"), watched[0].stalled, "s");
         verdict.at_most(&format!("{name}_drop_stalled"), watched[2].stalled, with, "s");
     }
-    Ok(verdict.parts())
+    Ok(verdict.findings(&[]))
 }
 
 /// One recording and who watched it.
@@ -330,7 +330,8 @@ mod tests {
 
     #[test]
     fn absent_recordings_are_told() {
-        let (lines, broken) = run(Path::new("no/such"), &Options::default()).unwrap();
+        let Findings { lines, broken, .. } =
+            run(Path::new("no/such"), &Options::default()).unwrap();
         assert!(lines[0].starts_with("skipped: needs no/such/video_sizes"), "{lines:?}");
         assert!(broken.is_empty());
     }

@@ -33,7 +33,6 @@ pub(super) fn is_there_at(chunk: u64) -> usize {
     ((chunk + 1) as f64 * CHUNK_MS - THERE as f64 * CHUNK_MS).max(0.0) as usize
 }
 
-/// What somebody saw.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watched {
     /// Seconds without a picture after the first.
@@ -109,9 +108,6 @@ impl<'a> Player<'a> {
     }
 
     /// Watches for so long.
-    ///
-    /// # Errors
-    /// The script between fails.
     pub(super) fn watch(mut self, millis: usize) -> anyhow::Result<Watched> {
         self.load(0, 0, true)?;
         for now in (STEP_MS..=millis).step_by(STEP_MS) {

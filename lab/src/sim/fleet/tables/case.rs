@@ -79,7 +79,6 @@ impl Mode {
     }
 }
 
-/// Who decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum System {
     /// Every node for itself, by its scheduler: the paper's QM-Only, but for Native.
@@ -119,7 +118,6 @@ impl System {
 /// Recorded uplinks, the busy node's first.
 pub(super) type Traces = Arc<Vec<Service>>;
 
-/// One run.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) mode: Mode,
@@ -133,9 +131,6 @@ pub(super) struct Case {
 }
 
 /// Reads recorded uplinks; `None` where one is not there.
-///
-/// # Errors
-/// A recording that is none.
 pub(super) fn recorded(folder: &Path) -> anyhow::Result<Option<Traces>> {
     let mut all = Vec::new();
     for name in super::RECORDED {
@@ -168,7 +163,6 @@ pub(super) fn name_of(at: usize) -> String {
 }
 
 impl Case {
-    /// Above the table.
     pub(super) fn heading(&self) -> String {
         let Network { name, megabits, delay_ms, .. } = self.network;
         let what = match (self.mode, &self.traces) {
@@ -199,10 +193,6 @@ impl Case {
         }
     }
 
-    /// Runs it.
-    ///
-    /// # Errors
-    /// None that a case of ours can have.
     pub(super) fn run(&self, seed: u64) -> anyhow::Result<Measured> {
         let warm_up = if self.mode == Mode::Paper { 0.0 } else { WARM_UP };
         let length = Duration::from_secs_f64(warm_up + self.length);

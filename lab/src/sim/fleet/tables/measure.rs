@@ -21,7 +21,6 @@ pub(in crate::sim) struct ClassMeasured {
     pub(in crate::sim) late: f64,
 }
 
-/// A run.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sim) struct Measured {
     pub(in crate::sim) classes: [ClassMeasured; 3],

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::super::{Case, Limit, Network, SMALL, URGENT};
-use super::{Cell, by_rate, figures, run, spread};
+use super::{Cell, by_rate, run, spread};
 use crate::link::Options;
 use crate::sim::traces::{self, DELAY, QUEUE, Trace};
 
-/// Uplinks.
 const UPLINKS: [&str; 3] =
     ["ATT-LTE-driving.up", "TMobile-UMTS-driving.up", "Verizon-LTE-short.up"];
 /// Records/s of `lt`.
@@ -54,7 +53,6 @@ pub(super) fn fig_7(data: &Path, seed: u64, runs: u64) -> anyhow::Result<(Vec<St
     lines.push(
         "  the paper: JANUS with redirection has 1.56 times native, 1.7 times QM-Only".into(),
     );
-    lines.extend(cells.iter().flat_map(|cell| figures("recorded", cell)));
     Ok((lines, cells))
 }
 

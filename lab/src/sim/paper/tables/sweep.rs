@@ -2,7 +2,7 @@
 //! 5,000 `lt` records a second; and whether each cell can be true.
 
 use super::{BULK, Case, Cell, Limit, NETWORKS, SCHEDULERS, SMALL, by_case, run, spread};
-use crate::bench::figure;
+use crate::report::{Figure, figure};
 use tidegate_schedule::SchedulerName;
 
 /// What comes over what the link carries.
@@ -18,14 +18,12 @@ const SHARE_MAX: f64 = 1.002;
 /// Tables, figures, the cells, and what cannot be true of them.
 pub(super) struct Swept {
     pub(super) lines: Vec<String>,
+    pub(super) figures: Vec<Figure>,
     pub(super) cells: Vec<Cell>,
     pub(super) broken: Vec<String>,
 }
 
 /// Plays all of them.
-///
-/// # Errors
-/// None that a case of ours can have.
 pub(super) fn sweep(seed: u64, runs: u64) -> anyhow::Result<Swept> {
     let cells = run(&cases(), |case, scheduler, seed| case.run(scheduler, seed), seed, runs)?;
     let mut lines = vec![format!(
@@ -44,9 +42,7 @@ pub(super) fn sweep(seed: u64, runs: u64) -> anyhow::Result<Swept> {
     lines.extend(by_case("ls late at the node, % of what was sent", &cells, &name, |cell| {
         spread(cell.late(0), 1)
     }));
-    for scheduler in SCHEDULERS {
-        lines.extend(figures(&cells, scheduler));
-    }
+    let figures = SCHEDULERS.iter().flat_map(|&name| figures(&cells, name)).collect();
     let broken = implausible(&cells);
     lines.insert(1, match &broken[..] {
         [] => format!(
@@ -56,7 +52,7 @@ pub(super) fn sweep(seed: u64, runs: u64) -> anyhow::Result<Swept> {
         ),
         _ => format!("{} findings say that something is wrong", broken.len()),
     });
-    Ok(Swept { lines, cells, broken })
+    Ok(Swept { lines, figures, cells, broken })
 }
 
 fn cases() -> Vec<Case> {
@@ -70,7 +66,7 @@ fn cases() -> Vec<Case> {
     NETWORKS.into_iter().flat_map(of).flatten().collect()
 }
 
-fn figures(cells: &[Cell], scheduler: SchedulerName) -> Vec<String> {
+fn figures(cells: &[Cell], scheduler: SchedulerName) -> Vec<Figure> {
     let own = || cells.iter().filter(|cell| cell.scheduler == scheduler);
     let name = |what: &str| format!("janus_sweep_{}_{what}", scheduler.name().replace('-', "_"));
     let overloaded = own().filter(|cell| cell.case.is_overload());
