@@ -199,8 +199,8 @@ impl Neighbour {
                     delivered: self.delivered,
                     newly: Size(PACKET),
                     in_flight,
-                    app_limited: false,
                     lost: Size(lost.len() as u64 * PACKET),
+                    app_limited: false,
                 },
             ),
         }
