@@ -88,6 +88,19 @@ enum Outcome {
     Nothing(String),
 }
 
+impl Kept {
+    /// What the run left out, in its own words.
+    fn skipped(&self) -> Option<&str> {
+        self.text.iter().map(String::as_str).find(|line| line.starts_with("skipped: "))
+    }
+
+    /// Whether a figure is absent because the run left something out.
+    fn lacks(&self, name: &str) -> bool {
+        let is_there = self.summary.figures.iter().any(|figure| figure.name == name);
+        !is_there && self.skipped().is_some()
+    }
+}
+
 /// Runs them, one after the other; results of each are kept in the archive as if it had been run by itself. `None` where
 /// they were only listed.
 pub(crate) fn run(options: &Options, results: &Path) -> anyhow::Result<Option<Findings>> {
@@ -132,11 +145,7 @@ fn play(words: &str, results: &Path) -> anyhow::Result<Outcome> {
     let archive = Archive { folder, history: None };
     if let Some(kept) = archive.all()?.into_iter().next() {
         Archive { folder: results.into(), history: None }.keep(&kept)?;
-        let skipped = kept.text.iter().find(|line| line.starts_with("skipped: "));
-        return Ok(match skipped.filter(|_| kept.summary.figures.is_empty()) {
-            Some(why) => Outcome::Nothing(why.clone()),
-            None => Outcome::Found(Box::new(kept)),
-        });
+        return Ok(Outcome::Found(Box::new(kept)));
     }
     let (said, error) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -159,6 +168,10 @@ impl Table {
         let target = promise.target()?;
         let wanted = format!("{target} {}", promise.unit);
         let (value, verdict) = match outcome {
+            Outcome::Found(kept) if kept.lacks(&promise.name) => {
+                self.skipped += 1;
+                ("-".into(), kept.skipped().unwrap_or_default().into())
+            }
             Outcome::Found(kept) => {
                 let own = kept.summary.figures.iter().find(|figure| figure.name == promise.name);
                 let value = own.map_or(f64::NAN, |figure| figure.value);
@@ -255,8 +268,10 @@ mod tests {
         table.add(promise, "a", &Outcome::Found(Box::new(kept(300.0)))).unwrap();
         table.add(promise, "a", &Outcome::Nothing("skipped: needs root".into())).unwrap();
         table.add(promise, "a", &Outcome::Nothing("failed: no".into())).unwrap();
+        let alone = Kept { text: vec!["skipped: envoy: needs it".into()], ..Kept::default() };
+        table.add(promise, "a", &Outcome::Found(Box::new(alone))).unwrap();
         let found = table.end();
-        assert_eq!(found.lines[5], "4 promises: 1 met, 2 missed, 1 skipped");
+        assert_eq!(found.lines[6], "5 promises: 1 met, 2 missed, 2 skipped");
         assert_eq!((found.broken.len(), found.figures.len()), (2, 2), "{found:#?}");
         assert!(found.lines[3].ends_with("skipped: needs root"), "{:#?}", found.lines);
     }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
 use crate::load::sets::{self, Set};
 use crate::load::stamp::wall_ns;
-use crate::load::{Acked, Arrival, Consume, Job, Payload, Publish, Stream};
+use crate::load::{Acked, Arrival, BEGAN, Consume, Job, Payload, Publish, Stream};
 use crate::net::namespace::{Limit, Link, Side};
 use crate::net::process::Process;
 use crate::net::scratch::Scratch;
@@ -153,6 +153,7 @@ async fn keep(
         };
         tokio::select! {
             line = publisher.line(), if publishing => match line {
+                Some(line) if line.starts_with(BEGAN) => {}
                 Some(line) => {
                     let acked: Acked = serde_json::from_str(&line)
                         .with_context(|| format!("the publisher says {line}"))?;

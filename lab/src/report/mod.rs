@@ -29,13 +29,18 @@ pub(crate) use verdict::Verdict;
 pub struct Figure {
     /// Its name: `hol_tidegate_alarm_p99`.
     pub name: String,
-    /// Its value.
+    /// Its value; what is no number is `null` in JSON.
+    #[serde(deserialize_with = "number")]
     pub value: f64,
     /// Its unit: `ms`, `records`; `1` for a share.
     pub unit: String,
     /// What it should be, where somebody says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
+}
+
+fn number<'d, D: serde::Deserializer<'d>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 /// What a figure should be.
@@ -160,6 +165,12 @@ mod tests {
         findings.add((vec!["a remark".into()], vec![lost]));
         assert_eq!(findings.printed(), ["a table", "a remark", "FIGURE lost_accepted 0 records"]);
         assert_eq!((findings.value("lost_accepted"), findings.value("lost")), (Some(0.0), None));
+    }
+
+    #[test]
+    fn what_is_no_number_is_kept_and_read_again() {
+        let text = serde_json::to_string(&figure("never", f64::NAN, "ms")).unwrap();
+        assert!(serde_json::from_str::<Figure>(&text).unwrap().value.is_nan(), "{text}");
     }
 
     #[test]

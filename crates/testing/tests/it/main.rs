@@ -1,5 +1,7 @@
 //! The node with its log and its neighbours, and through crashes at every step.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod crash;
 mod lent;
 mod logged;
