@@ -4,9 +4,11 @@
 //! exceptions are ratchets: they record what is, and a number in them may fall, never rise.
 
 mod code;
+mod documents;
 mod files;
 mod manifests;
 mod packages;
+mod plot;
 mod promises;
 mod text;
 
@@ -30,6 +32,8 @@ const RULES: &[(&str, Rule)] = &[
     ("files serve on every machine", text::files_are_portable),
     ("metrics are documented", text::metrics_are_documented),
     ("documents name files that exist", text::documents_name_real_files),
+    ("links lead somewhere", documents::links_lead_somewhere),
+    ("blocks of documents parse", documents::blocks_parse),
     ("promises name tests that exist", promises::attacks_have_tests),
 ];
 
@@ -59,4 +63,6 @@ fn report_what_the_ratchets_measure() {
     for (lines, path) in sizes.iter().rev().take(5) {
         println!("{path}: {lines} lines");
     }
+    let documents::Looked { links, anchors, blocks } = documents::looked(&files);
+    println!("documents: {links} links, {anchors} to a heading, {blocks} blocks of TOML and JSON");
 }
