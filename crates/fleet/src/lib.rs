@@ -20,7 +20,6 @@ mod election;
 mod grants;
 mod history;
 mod ledger;
-#[path = "match/mod.rs"]
 mod matching;
 mod members;
 mod message;

@@ -3,6 +3,7 @@
 //! Each rule is a function from files to problems, with a test beside it that it bites. The lists of
 //! exceptions are ratchets: they record what is, and a number in them may fall, never rise.
 
+mod circles;
 mod code;
 mod documents;
 mod files;
@@ -25,6 +26,9 @@ const RULES: &[(&str, Rule)] = &[
     ("rooms use what is below them", manifests::arrows_lead_down),
     ("rooms are read in an afternoon", manifests::rooms_are_small),
     ("rooms know no clock, socket or file", manifests::rooms_have_the_same_bans),
+    ("files of a room make no circle", |files| {
+        circles::files_make_no_circle(files, circles::NOT_YET)
+    }),
     ("crates inherit the lints", manifests::crates_inherit_lints),
     ("every clippy.toml repeats the shared keys", manifests::clippy_keys_agree),
     ("banned crates stay out", manifests::banned_crates_stay_out),

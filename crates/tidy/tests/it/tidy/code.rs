@@ -20,7 +20,7 @@ const ALGORITHMS: &[&str] = &[
     "crates/schedule/src/allocate.rs",
     "crates/capacity/src/",
     "crates/schedule/src/estimate.rs",
-    "crates/fleet/src/match/",
+    "crates/fleet/src/matching/",
     "crates/frames/src/",
     "crates/link/src/predict/",
     "crates/link/src/schedule/",
