@@ -56,7 +56,6 @@ impl Default for Progress {
 
 impl Progress {
     /// Whether the last byte was handed to the wire.
-    #[inline]
     pub fn is_handed(&self) -> bool {
         self.handed_at < Time::FAR
     }
@@ -113,7 +112,6 @@ impl Delivery {
     }
 
     /// Where it is.
-    #[inline]
     pub fn place(&self) -> Place {
         self.place
     }

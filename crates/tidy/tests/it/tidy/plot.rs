@@ -8,6 +8,7 @@ use std::{env, fs, process};
 const TABLE: &str = "docs/BENCHMARKS.md";
 
 /// Whether the plot agrees with `table`; `None`, saying so, where there is no Python.
+#[expect(clippy::print_stdout, reason = "it says what it skips")]
 fn agrees(table: &Path) -> Option<bool> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let mut check = Command::new("python3");
