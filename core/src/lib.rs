@@ -29,6 +29,7 @@ pub mod random;
 pub mod record;
 pub mod rules;
 pub mod schedule;
+pub mod shares;
 pub mod status;
 pub mod topic;
 pub mod turns;

@@ -7,7 +7,7 @@ use super::{OutputId, QueueId, SessionId};
 use crate::class::ClassId;
 use crate::fleet::Amount;
 use crate::log::SessionPosition;
-use crate::record::{DeliveryId, SourceId};
+use crate::record::{DeliveryId, Owner, Quota, SourceId};
 use crate::rules::{RuleId, Rules};
 use crate::units::Rate;
 
@@ -31,6 +31,15 @@ pub enum Control {
         source: SourceId,
         /// The rule.
         rule: RuleId,
+    },
+    /// All that comes by a connection is on somebody's account from now on. Without this it is on nobody's.
+    Charge {
+        /// The connection, which is open.
+        source: SourceId,
+        /// Who pays.
+        owner: Owner,
+        /// What he may have.
+        quota: Quota,
     },
     /// A connection of an input ended.
     Close(SourceId),

@@ -160,6 +160,8 @@ impl Node {
             Some(Room::Stream(key))
         } else if is_durable && !self.store.as_ref().is_some_and(|log| log.has_room(size, ahead)) {
             Some(Room::Log)
+        } else if is_durable {
+            self.lacks_log_share(key, size)
         } else {
             None
         }
@@ -204,8 +206,8 @@ impl Node {
     /// other streams fill the memory or too much is under way, none is dropped and it is refused.
     fn replace_oldest(&mut self, now: Time, offered: Offered, stream: StreamKey, room: Room) {
         let size = size_of(&offered);
-        if room == Room::Log {
-            self.drop_segments(now, stream, size);
+        if matches!(room, Room::Log | Room::Share(_)) {
+            self.drop_segments(now, stream, size, room);
         }
         let droppable = self.waiting_bytes(stream).min(self.streams.get(stream).bytes);
         if self.lacks(stream, size, droppable).is_none() {
@@ -282,21 +284,24 @@ impl Node {
         if is_free { held.size } else { Size::ZERO }
     }
 
-    /// The stream that this connection feeds under this rule; `None` when the table is full.
+    /// The stream that this connection feeds under this rule; `None` when the table is full, or its owner's
+    /// share of it.
     fn stream_of(&mut self, source: SourceId, rule: RuleId) -> Option<StreamKey> {
         let state = self.sources.get_mut(source)?;
         if let Some(stream) = state.stream(rule) {
             return Some(stream);
         }
-        let name = state.name.clone();
-        let stream = match self.streams.attach(rule, &name) {
+        let (name, owner) = (state.name.clone(), state.owner);
+        let known = self.streams.find(rule, &name);
+        let is_news = known.is_none_or(|stream| self.streams.is_idle(stream));
+        if is_news && !self.has_stream_share(owner) {
+            return None;
+        }
+        let stream = match known {
             Some(stream) => stream,
-            None => {
-                let stream = self.create_stream(rule, name)?;
-                self.streams.get_mut(stream).opens += 1;
-                stream
-            }
+            None => self.create_stream(rule, name)?,
         };
+        self.streams.attach(stream, owner);
         self.sources.get_mut(source)?.streams.push((rule, stream));
         Some(stream)
     }

@@ -45,6 +45,7 @@ impl Node {
             Output::SessionReady(other) | Output::Released(other, _) => *other != source,
             _ => true,
         });
+        self.owners.leave(state.owner);
         while state.next_pending().is_some() {
             self.tally.refused(None);
         }
@@ -127,6 +128,9 @@ impl Node {
         if room == Room::Log {
             self.full_for_log.insert(key);
         }
+        if let Room::Share(owner) = room {
+            self.full_for_share.insert((owner, key));
+        }
         let full = &mut self.full_streams[usize::from(rule.0)];
         *full += 1;
         if *full == 1 {
@@ -143,6 +147,9 @@ impl Node {
         }
         if room == Room::Log {
             self.full_for_log.remove(&key);
+        }
+        if let Room::Share(owner) = room {
+            self.full_for_share.remove(&(owner, key));
         }
         self.streams.note_idle(key);
         let full = &mut self.full_streams[usize::from(rule.0)];
@@ -170,11 +177,29 @@ impl Node {
             self.made_log_room();
             self.serve_room(now, Room::Log);
         }
+        if self.store.as_mut().is_some_and(|store| store.take_freed()) {
+            self.serve_shares(now);
+        }
         while let Some((until, source)) = self.sources.first_patience() {
             if until > now {
                 break;
             }
             self.retry(now, source, true);
+        }
+    }
+
+    /// The log holds less: owners that have room in their shares again go on.
+    fn serve_shares(&mut self, now: Time) {
+        let full: Vec<_> = self.full_for_share.iter().copied().collect();
+        for (owner, key) in full {
+            if self.has_much_share(owner) {
+                self.no_longer_full(key);
+            }
+        }
+        for owner in self.sources.owners_waiting() {
+            if self.has_much_share(owner) {
+                self.serve_room(now, Room::Share(owner));
+            }
         }
     }
 

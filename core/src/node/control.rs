@@ -15,6 +15,7 @@ impl Node {
                     state.bound = Some(rule);
                 }
             }
+            Control::Charge { source, owner, quota } => self.charge(source, owner, quota),
             Control::Close(source) => self.close_source(now, source),
             Control::Withdraw(id) => self.give_up(now, id.into()),
             Control::Session { source, lasts, is_new } => self.begin_session(source, lasts, is_new),

@@ -60,8 +60,9 @@ impl Node {
         let taken = self.take_packet(reply);
         let entry = self.logged_record(stream, seq, &record, destinations, taken);
         let Some(store) = &mut self.store else { return };
-        let number = store.push(entry, Unappended::Held { record: key, size, reply, taken });
-        let stream = self.streams.get(stream).id;
+        let (stream, owner) = (self.streams.get(stream).id, self.streams.get(stream).owner);
+        let unappended = Unappended::Held { record: key, size, reply, taken };
+        let number = store.push_record(stream, owner, entry, unappended);
         let logged = Logged { stream, seq, segment: store.segment(), number };
         if let Some(owed) = &mut self.held[key].owed {
             owed.logged = Some(logged);
@@ -88,7 +89,8 @@ impl Node {
         let Some(store) = &mut self.store else { return };
         let (id, segment, rule) = (self.streams.get(stream).id, store.segment(), rule_id);
         let left = Left { stream, id, seq, destinations, again, segment, size, rule, reply, taken };
-        store.push(entry, Unappended::Left(left.into()));
+        let owner = self.streams.get(stream).owner;
+        store.push_record(id, owner, entry, Unappended::Left(left.into()));
         self.backlog.deliveries += u64::from(destinations.count());
     }
 
@@ -219,7 +221,7 @@ impl Node {
         let run = Run { first: logged.seq, last: logged.seq, destinations };
         store.note_fate(now, logged.stream, run, (fate, by));
         if owed.legs.is_empty() {
-            store.settle(logged.segment, 1);
+            store.settle(logged.segment, logged.stream, 1);
         }
     }
 
@@ -285,7 +287,7 @@ impl Node {
                     let owed = self.held.get_mut(record).and_then(|held| held.owed.as_mut());
                     let logged = owed.and_then(|owed| owed.logged.take());
                     if let Some(logged) = logged {
-                        store.settle(logged.segment, 1);
+                        store.settle(logged.segment, logged.stream, 1);
                     }
                     // One that has its fates already needs no log.
                     let is_held = self.held.contains_key(record);
@@ -295,7 +297,7 @@ impl Node {
                     self.answer(reply, if is_held { Err(reason) } else { Ok(()) });
                 }
                 Some(Unappended::Left(left)) => {
-                    store.settle(left.segment, 1);
+                    store.settle(left.segment, left.id, 1);
                     self.sessions.untake(left.taken);
                     self.answer(left.reply, Err(reason));
                     let count = u64::from(left.destinations.count());

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::admit::queue_spec;
 use super::backlog::Next;
 use super::durable::{Leg, Logged, bit_of};
+use super::sources::Room;
 use super::streams::StreamKey;
 use super::{Held, Node, Owed};
 use crate::class::ClassId;
@@ -310,7 +311,7 @@ impl Node {
         let deliveries = run.records() * u64::from(run.destinations.count());
         if let Some(store) = &mut self.store {
             store.note_fate(now, id, run, (Fate::Dropped(reason), None));
-            store.settle(segment, run.records());
+            store.settle(segment, id, run.records());
         }
         self.backlog.deliveries -= deliveries;
         self.tally.dropped(self.streams.get(stream).rule, deliveries, reason);
@@ -347,13 +348,17 @@ impl Node {
         self.drop_left(now, id, segment, 1, DropReason::Full)
     }
 
-    /// Drops what a stream alone still holds of the oldest segments, until so much of the log is free.
-    /// Where that cannot help, it drops nothing.
-    pub(super) fn drop_segments(&mut self, now: Time, stream: StreamKey, wanted: Size) {
+    /// Drops what a stream alone still holds of the oldest segments, until so much of the log, or of its
+    /// owner's share, is free. Where that cannot help, it drops nothing.
+    pub(super) fn drop_segments(&mut self, now: Time, stream: StreamKey, wanted: Size, room: Room) {
         let Some(store) = &self.store else { return };
         let chunks = self.backlog.chunks_of(stream);
         let alone = chunks.filter_map(|(id, segment, records, _)| {
-            Some((segment, id, store.goes_with(segment, records)?))
+            let bytes = match room {
+                Room::Share(_) => store.parts.goes_with(segment, id, records)?,
+                _ => store.goes_with(segment, records)?,
+            };
+            Some((segment, id, bytes))
         });
         let mut alone: Vec<_> = alone.collect();
         alone.sort();

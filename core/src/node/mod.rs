@@ -19,6 +19,7 @@ mod fetch;
 mod forward;
 mod ingest;
 mod leave;
+mod owners;
 mod prepare;
 mod reallocate;
 mod redirect;
@@ -43,6 +44,7 @@ use self::adapted::Adapted;
 use self::backlog::Backlog;
 use self::durable::{Leg, Logged};
 use self::forward::OutputState;
+use self::owners::{OwnerKey, Owners};
 use self::redirect::Redirect;
 use self::sessions::Sessions;
 use self::sources::{ReplyTo, Sources};
@@ -120,6 +122,7 @@ pub struct Node {
     store: Option<Box<Store>>,
     backlog: Backlog,
     sources: Sources,
+    owners: Owners,
     sessions: Sessions,
     /// Streams that lost a record since somebody waits.
     freed: Vec<StreamKey>,
@@ -127,6 +130,8 @@ pub struct Node {
     full_for_memory: BTreeSet<(ClassId, StreamKey)>,
     /// Streams that are full for want of room in the log.
     full_for_log: BTreeSet<StreamKey>,
+    /// Streams that are full because their owner has too much of the log.
+    full_for_share: BTreeSet<(OwnerKey, StreamKey)>,
     /// How many streams of each rule are full.
     full_streams: Vec<u64>,
     streams: Streams,
@@ -203,10 +208,12 @@ impl Node {
             backlog: Backlog::default(),
             outputs,
             sources: Sources::default(),
+            owners: Owners::default(),
             sessions: Sessions::default(),
             freed: Vec::new(),
             full_for_memory: BTreeSet::new(),
             full_for_log: BTreeSet::new(),
+            full_for_share: BTreeSet::new(),
             full_streams: vec![0; options.rules.len()],
             streams: Streams::default(),
             held: SlotMap::with_key(),

@@ -21,7 +21,7 @@ use super::sources::ReplyTo;
 use super::unappended::Unappended;
 use crate::io::Output;
 use crate::limits::{LOG_PACKETS_MAX, LOG_SESSIONS_MAX};
-use crate::log::{Entry, Released, SessionState, WallTime};
+use crate::log::{Entry, Released, SessionOwner, SessionState, WallTime};
 use crate::record::{Offered, SourceId};
 use crate::units::Time;
 
@@ -56,6 +56,7 @@ pub(super) struct Who {
 #[derive(Debug)]
 struct Known {
     client: Arc<str>,
+    owner: SessionOwner,
     lasts: Duration,
     ends: Option<WallTime>,
     /// Whether the log's last word is that its client is away.
@@ -70,10 +71,11 @@ struct Known {
 
 impl Known {
     fn state(&self) -> SessionState {
-        let Known { client, lasts, ends, packets, .. } = self;
+        let Known { client, owner, lasts, ends, packets, .. } = self;
         let taken = packets.iter().filter(|(_, is_released)| !**is_released);
         let packets = taken.map(|(&packet, _)| packet).collect();
-        SessionState { client: client.clone(), lasts: *lasts, ends: *ends, packets }
+        let (client, owner) = (client.clone(), owner.clone());
+        SessionState { client, owner, lasts: *lasts, ends: *ends, packets }
     }
 }
 
@@ -124,13 +126,14 @@ impl Sessions {
     }
 
     fn open(&mut self, state: SessionState) -> SessionKey {
-        let SessionState { client, lasts, ends, packets } = state;
+        let SessionState { client, owner, lasts, ends, packets } = state;
         self.packets += packets.len();
         let is_away_in_log = ends.is_some();
         let packets = packets.into_iter().map(|packet| (packet, false)).collect();
         let name = client.clone();
         let (is_doubtful, is_over) = (false, false);
-        let known = Known { client, lasts, ends, is_away_in_log, is_doubtful, is_over, packets };
+        let known =
+            Known { client, owner, lasts, ends, is_away_in_log, is_doubtful, is_over, packets };
         let key = self.known.insert(known);
         self.names.insert(name, key);
         key
@@ -193,9 +196,10 @@ impl Node {
         if is_new || is_over || lasts.is_zero() {
             return self.end_session(key, Some(who));
         }
+        let owner = self.owner_of_session(source);
         let known = &mut self.sessions.known[key];
-        let is_news = known.lasts != lasts || known.is_away_in_log;
-        (known.lasts, known.ends, known.is_away_in_log) = (lasts, None, false);
+        let is_news = known.lasts != lasts || known.is_away_in_log || known.owner != owner;
+        (known.owner, known.lasts, known.ends, known.is_away_in_log) = (owner, lasts, None, false);
         let state = known.state();
         if is_news && self.takes_entries() {
             self.write_of_session(Entry::Session(state), Unappended::Other);
@@ -314,13 +318,15 @@ impl Node {
         let session = match known {
             Some(key) if !self.sessions.known[key].is_over => key,
             known => {
-                let state = SessionState { lasts, ..SessionState::over(client) };
+                let owner = self.owner_of_session(source);
+                let state = SessionState { owner, lasts, ..SessionState::over(client) };
                 self.write_of_session(Entry::Session(state.clone()), Unappended::Other);
                 match known {
                     // What waits for its end still finds it.
                     Some(key) => {
                         let known = &mut self.sessions.known[key];
                         (known.lasts, known.ends, known.is_over) = (lasts, None, false);
+                        known.owner = state.owner;
                         key
                     }
                     None => self.sessions.open(state),

@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::owners::OwnerKey;
 use super::streams::StreamKey;
 use crate::class::ClassId;
 use crate::limits::SOURCES_MAX;
@@ -25,6 +26,8 @@ pub(super) enum Room {
     Inbound,
     /// The log.
     Log,
+    /// What its owner may have of the log.
+    Share(OwnerKey),
 }
 
 /// A wait for room.
@@ -56,6 +59,8 @@ pub(super) struct SourceState {
     pub(super) relays: Option<ClassId>,
     /// The rule of everything that it brings, where its driver said so.
     pub(super) bound: Option<RuleId>,
+    /// On whose account it is, where its driver said so.
+    pub(super) owner: Option<OwnerKey>,
     life: u64,
     /// The stream that it fed last, and all that it feeds.
     last: Option<(RuleId, StreamKey)>,
@@ -141,6 +146,7 @@ impl Sources {
             name,
             relays,
             bound: None,
+            owner: None,
             life: self.last_life,
             last: None,
             streams: Vec::new(),
@@ -207,6 +213,20 @@ impl Sources {
         let rest = self.by_room.range((room, 0, SourceId(0))..);
         let first = rest.take_while(|(other, ..)| *other == room).next();
         first.map(|&(_, ticket, source)| (ticket, source))
+    }
+
+    /// Owners for whose share of the log somebody waits.
+    pub(super) fn owners_waiting(&self) -> Vec<OwnerKey> {
+        // It is the last kind of room.
+        let mut owners: Vec<OwnerKey> = self
+            .by_room
+            .range((Room::Log, u64::MAX, SourceId(u32::MAX))..)
+            .filter_map(
+                |(room, ..)| if let Room::Share(owner) = room { Some(*owner) } else { None },
+            )
+            .collect();
+        owners.dedup();
+        owners
     }
 
     /// Whether nobody waits.

@@ -2,9 +2,12 @@
 //!
 //! A plain state machine beside the queues; `durable.rs` joins the two.
 
+mod parts;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use self::parts::Parts;
 use super::sessions::Promise;
 use super::unappended::Unappended;
 use crate::io::Append;
@@ -41,6 +44,9 @@ pub(super) struct Store {
     unappended_bytes: Size,
     segments: BTreeMap<SegmentId, Segment>,
     bytes: Size,
+    /// Whose they are.
+    pub(super) parts: Parts,
+    has_freed: bool,
     last_segment: SegmentId,
     /// The first one that this process began, or will: times of earlier ones are of another clock.
     pub(super) own_since: SegmentId,
@@ -81,6 +87,8 @@ impl Store {
             unappended_bytes: Size::ZERO,
             segments: recovery.segments.iter().map(segment).collect(),
             bytes: recovery.segments.values().map(|&bytes| of_entries(bytes)).sum(),
+            parts: Parts::default(),
+            has_freed: false,
             last_segment: SegmentId(next.0 - 1),
             own_since: next,
             must_begin: true,
@@ -134,7 +142,7 @@ impl Store {
 
     /// Whether a record finds room in the log, of which `ahead` bytes at most may be on their way.
     pub(super) fn has_room(&self, size: Size, ahead: Size) -> bool {
-        let records = self.options.bound.0 / 8 * 7;
+        let records = self.bound_of_records().0;
         let is_little =
             self.unappended_bytes == Size::ZERO || self.unappended_bytes + size <= ahead;
         is_little && self.unappended.len() < UNAPPENDED_MAX && self.bytes.0 + size.0 <= records
@@ -268,20 +276,11 @@ impl Store {
         self.segments.entry(segment).or_default().live += records;
     }
 
-    /// Records of a segment have all their fates. It goes with them, if nothing else needs it.
-    pub(super) fn settle(&mut self, segment: SegmentId, records: u64) {
-        if let Some(state) = self.segments.get_mut(&segment) {
-            state.live -= records;
-            if state.live == 0 && self.begun.is_some_and(|begun| segment < begun) {
-                self.release(segment);
-            }
-        }
-    }
-
     fn release(&mut self, segment: SegmentId) {
         if let Some(gone) = self.segments.remove(&segment) {
             self.bytes -= gone.bytes;
             self.releases.push(segment);
+            self.has_freed = true;
         }
     }
 

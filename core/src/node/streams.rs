@@ -6,12 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use slotmap::{SlotMap, new_key_type};
 
+use super::owners::OwnerKey;
 use super::sources::Room;
 use crate::io::OutputId;
 use crate::limits::STREAMS_MAX;
 use crate::queue::{DeliveryKey, QueueKey, RecordKey};
 use crate::record::StreamId;
 use crate::rules::RuleId;
+use crate::shares::Shares;
 use crate::units::Size;
 
 new_key_type! {
@@ -48,6 +50,8 @@ pub(super) struct Stream {
     pub(super) full_for: Option<Room>,
     /// For `newest-only`: the newest record of each key, and its deliveries.
     pub(super) newest: Option<Box<Newest>>,
+    /// On whose account it is, while it is not idle.
+    pub(super) owner: Option<OwnerKey>,
     /// Connections that feed it.
     pub(super) opens: u32,
     /// Its place among the idle ones, if it is idle.
@@ -101,18 +105,36 @@ pub(super) struct Streams {
     idle: BTreeMap<u64, StreamKey>,
     last_idle: u64,
     last_id: u64,
+    shares: Shares<OwnerKey>,
 }
 
 impl Streams {
-    /// The stream of this name under this rule, if it is known; its feeder count goes up.
-    pub(super) fn attach(&mut self, rule: RuleId, name: &Arc<str>) -> Option<StreamKey> {
-        let key = *self.names.get(&(rule, name.clone()))?;
+    /// A stream is fed by one more. Where it was on nobody's account, it is on the feeder's until it is idle.
+    pub(super) fn attach(&mut self, key: StreamKey, owner: Option<OwnerKey>) {
         let stream = &mut self.streams[key];
         stream.opens += 1;
         if let Some(place) = stream.idle_since.take() {
             self.idle.remove(&place);
         }
-        Some(key)
+        if let (None, Some(owner)) = (stream.owner, owner) {
+            stream.owner = Some(owner);
+            self.shares.add(&owner, 1);
+        }
+    }
+
+    /// Whether a stream may make place for another.
+    pub(super) fn is_idle(&self, key: StreamKey) -> bool {
+        self.streams[key].idle_since.is_some()
+    }
+
+    /// Streams that may not.
+    pub(super) fn in_use(&self) -> usize {
+        self.streams.len() - self.idle.len()
+    }
+
+    /// Which of them are on whose account.
+    pub(super) fn shares(&self) -> &Shares<OwnerKey> {
+        &self.shares
     }
 
     /// The stream of this name under this rule, if it is known.
@@ -173,6 +195,7 @@ impl Streams {
             bytes: Size::ZERO,
             full_for: None,
             newest: None,
+            owner: None,
             opens: 0,
             idle_since: None,
         });
@@ -194,6 +217,9 @@ impl Streams {
             self.last_idle += 1;
             stream.idle_since = Some(self.last_idle);
             self.idle.insert(self.last_idle, key);
+            if let Some(owner) = stream.owner.take() {
+                self.shares.subtract(&owner, 1);
+            }
         }
     }
 

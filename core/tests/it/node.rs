@@ -12,6 +12,7 @@ mod granting;
 mod limiting;
 mod logging;
 mod marking;
+mod owning;
 mod patient;
 mod preparing;
 mod redirecting;
