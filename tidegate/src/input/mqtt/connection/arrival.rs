@@ -3,12 +3,14 @@
 use std::io;
 use std::net::IpAddr;
 
-use tidegate_core::record::RefuseReason;
+use tidegate_core::record::{Owner, RefuseReason};
 
 use super::{Connection, failed};
+use crate::access::Quota;
 use crate::input::mqtt::clients::Taken;
 use crate::input::mqtt::listener::{Arrival, Shared};
 use crate::input::mqtt::session::{End, Step};
+use crate::port::{Source, Stopping};
 use crate::tls;
 
 impl Connection<'_> {
@@ -20,11 +22,16 @@ impl Connection<'_> {
         let certificate = self.stream.peer_certificate().map(AsRef::as_ref);
         match options.access.login(self.session.take_claim(), certificate, self.peer).await {
             Ok(grants) => {
+                self.quota = options.quotas.of(grants.user());
                 if let Some(user) = grants.user() {
                     self.account = intake.hub().account_of(user);
                 }
                 self.publisher.charge_to(&self.account);
                 self.grants = grants;
+                if self.quota.session_expiry.is_some_and(|most| self.session.restrict_expiry(most))
+                {
+                    intake.counts().over_quota("session-expiry");
+                }
             }
             Err(denied) => {
                 intake.counts().denied(denied.name());
@@ -40,7 +47,17 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Tells the client that its id is not for it.
+    /// Says on whose account all that comes by the connection is.
+    pub(super) async fn charge(&self, source: &Source) -> Result<(), Stopping> {
+        let Quota { streams, log, .. } = self.quota;
+        let owner = match self.grants.user() {
+            Some(user) => Owner::User(user.into()),
+            None => Owner::Address(payer(None, self.peer).into()),
+        };
+        source.charge(owner, tidegate_core::record::Quota { streams, log }).await
+    }
+
+    /// Tells the client that its id is not for it, or that its user has too many connections.
     pub(super) async fn refuse_client(&mut self, taken: Taken) -> End {
         let end = match taken {
             Taken::Reserved => End::Reserved,
@@ -48,8 +65,16 @@ impl Connection<'_> {
                 self.shared.intake.counts().denied("session");
                 End::Foreign
             }
+            Taken::Share => {
+                self.shared.intake.counts().denied("quota");
+                self.shared.intake.counts().over_quota("connections");
+                End::TooManyOfUser
+            }
         };
-        self.session.refuse_client(&mut self.effects.out);
+        match taken {
+            Taken::Share => self.session.refuse_quota(&mut self.effects.out),
+            _ => self.session.refuse_client(&mut self.effects.out),
+        }
         self.finish(&end, &mut None).await;
         end
     }
@@ -104,9 +129,12 @@ fn untrusted(error: io::Error) -> End {
     }
 }
 
-/// The name of an account of clients of which only the address is known. An IPv6 client can have any address
-/// of its /64.
-pub(super) fn address(peer: IpAddr) -> String {
+/// The name of the account of a user, or of clients of which only the address is known. An IPv6 client can have
+/// any address of its /64.
+pub(super) fn payer(user: Option<&str>, peer: IpAddr) -> String {
+    if let Some(user) = user {
+        return user.to_owned();
+    }
     match peer.to_canonical() {
         IpAddr::V4(address) => format!("at {address}"),
         IpAddr::V6(address) => format!("at {:x}", address.to_bits() >> 64),
