@@ -1,6 +1,6 @@
 //! From configuration to a node: every value converted, every input and output joined to the drive.
 //!
-//! With `parts`, the only file that knows both the configuration's words and the options of core and the
+//! With `parts`, the only file that knows both the configuration's words and the options of the node and the
 //! drivers.
 
 mod streams;

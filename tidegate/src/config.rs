@@ -1,7 +1,7 @@
 //! The configuration: one tree of typed values, exactly the tables and keys of the file.
 //!
 //! The tree says what the file says and nothing else; [`read`] makes it from text and finds every
-//! mistake, `crate::wire_up` converts it into what core and the drivers want. A section that is left
+//! mistake, `crate::wire_up` converts it into what the node and the drivers want. A section that is left
 //! out has a default that works, so an empty file is a node on loopback (see [`Config::completed`]).
 //! Every key is explained in `docs/reference.toml`, which `reference` generates.
 

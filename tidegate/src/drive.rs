@@ -1,6 +1,6 @@
-//! The one loop that joins core to tokio: it owns the node, feeds it what arrives, and does what it says.
+//! The one loop that joins the node to tokio: it owns the node, feeds it what arrives, and does what it says.
 //!
-//! Everything that decides is in core; everything that waits for the world is in inputs and outputs.
+//! Everything that decides is in the crates below; everything that waits for the world is in inputs and outputs.
 
 pub(crate) mod adapting;
 mod ear;

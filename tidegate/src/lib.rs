@@ -1,4 +1,4 @@
-//! The runtime of Tidegate: inputs, outputs and the loop that joins them to core.
+//! The runtime of Tidegate: inputs, outputs and the loop that joins them to the node.
 
 pub mod access;
 pub mod assemble;

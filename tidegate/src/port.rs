@@ -23,7 +23,7 @@ use crate::input::counts::InputCounts;
 use crate::link::Links;
 use crate::script::Script;
 
-/// The process's monotonic clock, as core counts it.
+/// The process's monotonic clock, as the node counts it.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(Instant);
 
@@ -52,7 +52,7 @@ pub struct Stopping;
 /// What reaches the loop. Bounded: an input that offers faster than the node takes waits here.
 #[derive(Debug)]
 pub enum Arrival {
-    /// Any core input, stamped by the loop when it takes it.
+    /// Any input of the node, stamped by the loop when it takes it.
     Input(Input),
     /// A connection begins: the loop chooses its number.
     Open {

@@ -1,5 +1,5 @@
 //! What tests of a node share: a driver that checks every step, and random operations with a model that
-//! knows what must hold after each. A crate of its own, so that core is compiled once: as it is shipped.
+//! knows what must hold after each. A crate of its own, so that each room is compiled once: as it is shipped.
 
 mod cut;
 mod disk;

@@ -71,7 +71,7 @@ impl FromStr for Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u32);
 
-/// The driver's own number for an acceptance that a sender waits for; opaque to core.
+/// The driver's own number for an acceptance that a sender waits for; opaque to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 

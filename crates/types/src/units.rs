@@ -1,4 +1,4 @@
-//! The units of every quantity that core decides on: time, size, rate and ratio.
+//! The units of every quantity that is decided on: time, size, rate and ratio.
 
 use std::fmt;
 use std::iter::Sum;

@@ -1,6 +1,6 @@
 //! The fleet: the orchestrator's service, and a node's part in it.
 //!
-//! All decisions are core's (`tidegate_fleet`). Here is what joins them to the world: `wire` is what
+//! All decisions are made in `tidegate_fleet`. Here is what joins them to the world: `wire` is what
 //! is said, `orchestrate` the service, `attend` a node's streams to them, `member` the task that holds a
 //! node's agent, `find` the links to neighbours that the leader names, `ask` what people ask, `explain` why things went where they went.
 

@@ -1,7 +1,7 @@
 //! `tidegate log` and `tidegate explain`: looking into a log, also while its node runs.
 //!
 //! Nothing here writes into a log, takes its lock, or needs more memory than its largest segment. What
-//! a segment holds and how a record ended are pure functions in core's `log`; here are the files and the
+//! a segment holds and how a record ended are pure functions in the `log` crate; here are the files and the
 //! words.
 
 mod explain;

@@ -1,4 +1,4 @@
-//! One life of a link: core's state machine, its connections, and the clock.
+//! One life of a link: the `link` crate's state machine, its connections, and the clock.
 
 use std::time::{Duration, Instant};
 

@@ -3,10 +3,10 @@
 //!
 //! The end that has an output dials, the end that has an input listens. A path is one QUIC connection
 //! whose datagrams carry one packet each, or, where UDP is blocked, one TLS connection over TCP
-//! (docs/decisions/0023). What is sent when, by which path and again, core decides; here nothing is paced
+//! (docs/decisions/0023). What is sent when, by which path and again, the `link` crate decides; here nothing is paced
 //! and nothing is repeated.
 //!
-//! A datagram is a packet of core and, behind it, one byte: the number of the path at the dialing end,
+//! A datagram is a packet of the link and, behind it, one byte: the number of the path at the dialing end,
 //! by which both ends call it. So a connection needs no greeting: the packet's head says which life of
 //! which link it belongs to.
 
@@ -28,7 +28,7 @@ pub use self::letters::Letters;
 const PROTOCOL: &[u8] = b"tidegate-link/1";
 /// The same between ends that read the letters that come with records.
 const PROTOCOL_LETTERS: &[u8] = b"tidegate-link/1+letters";
-/// Largest packet of core: with its path's number, QUIC's framing and the headers of UDP and IPv6 it fits
+/// Largest packet of a link: with its path's number, QUIC's framing and the headers of UDP and IPv6 it fits
 /// into the 1280 bytes that every IPv6 path carries, so that no path must be asked how much it carries.
 pub(crate) const PACKET_MAX: usize = 1160;
 /// Packets that may wait for the task of a link: a few milliseconds at full speed.

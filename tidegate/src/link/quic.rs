@@ -1,6 +1,6 @@
 //! QUIC as a link uses it: encryption, both ends' certificates, and datagrams; nothing else of it decides.
 //!
-//! Its congestion control lets everything pass, for core paces each path; it finds no path's MTU, for every
+//! Its congestion control lets everything pass, for the link paces each path; it finds no path's MTU, for every
 //! path carries our packets; and its acknowledgements, which nobody waits for, are few.
 
 use std::any::Any;
@@ -28,7 +28,7 @@ const MTU: u16 = 1200;
 const IDLE: Duration = Duration::from_secs(20);
 /// An idle connection says a word this often: NATs forget after 30 s, and two words may be lost.
 const KEEPALIVE: Duration = Duration::from_secs(6);
-/// QUIC acknowledges so many packets at once, or after this time: core has its own acknowledgements.
+/// QUIC acknowledges so many packets at once, or after this time: the link has its own acknowledgements.
 const ACKED_PACKETS: u32 = 64;
 const ACK_DELAY: Duration = Duration::from_millis(250);
 /// Datagrams that wait for the task of a path or of the socket; beyond, the oldest go.

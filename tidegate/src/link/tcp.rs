@@ -1,7 +1,7 @@
 //! The fallback where UDP is blocked: packets over TLS over TCP, each behind two bytes of length.
 //!
 //! What TCP does not take at once waits in a short queue, and beyond it is lost, as at the interface of a
-//! router: core sees the delay, and sends no more than the connection carries.
+//! router: the link sees the delay, and sends no more than the connection carries.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Turns the kernel's byte counts of a connection into the samples that core wants.
+//! Turns the kernel's byte counts of a connection into the samples that the rate controller wants.
 
 use std::collections::VecDeque;
 use std::time::Duration;

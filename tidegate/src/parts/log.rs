@@ -29,7 +29,7 @@ pub async fn open_log(config: &Config) -> anyhow::Result<Option<Log>> {
     Ok(Some(Log { opened, options }))
 }
 
-/// What core is to know of the log, if there is one.
+/// What the node is to know of the log, if there is one.
 pub(crate) fn log_options(log: &LogConfig, boot: u64) -> Option<LogOptions> {
     log.directory.as_ref().map(|_| LogOptions {
         boot,

@@ -1,6 +1,6 @@
 //! The spool: the files of the log.
 //!
-//! The node decides what is written, read back and deleted; core's `log` turns it into bytes. Here are
+//! The node decides what is written, read back and deleted; the `log` crate turns it into bytes. Here are
 //! the folder, its lock, and threads, so that nobody else waits for the disk: `encode` makes bytes of
 //! entries, `write` commits in groups all that is there (`pending` stands between them), `read` fetches a
 //! backlog, and none ever waits for another.

@@ -18,7 +18,7 @@ use self::life::{Faults, Life, Scope};
 const SEEDS: u64 = 100;
 
 fn seeds() -> u64 {
-    #[expect(clippy::disallowed_methods, reason = "a test's own setting, no part of core")]
+    #[expect(clippy::disallowed_methods, reason = "a test's own setting, no part of a room")]
     let wanted = std::env::var("TIDEGATE_SEEDS").ok();
     wanted.and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS)
 }

@@ -1,4 +1,4 @@
-//! Joins core's election to etcd: what the candidate asks is asked in tasks of its own, so that nothing that
+//! Joins the election to etcd: what the candidate asks is asked in tasks of its own, so that nothing that
 //! etcd is slow with delays the hub.
 
 use std::sync::Arc;

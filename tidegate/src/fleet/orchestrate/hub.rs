@@ -1,4 +1,4 @@
-//! The task that owns core's orchestrator: beats in, directives out, answers for people.
+//! The task that owns the orchestrator's state machine: beats in, directives out, answers for people.
 //!
 //! Where there are several orchestrators it also owns the candidate for the lead, so that the lease is looked
 //! at before anything else is done: a process that slept does not speak for the past.

@@ -1,6 +1,6 @@
 //! `tidegate orchestrate`: the leader of a fleet as a service, or one of several that may lead.
 //!
-//! `hub` owns core's orchestrator in one task; `service` is what gRPC calls. Of several, `candidate` stands for
+//! `hub` owns the orchestrator's state machine in one task; `service` is what gRPC calls. Of several, `candidate` stands for
 //! election at etcd, and `follow` hears from the leader what no node knows. `site` is what metrics are read from. Nothing is stored: grants live in
 //! the nodes, and a new leader hears from them what they hold.
 

@@ -118,7 +118,7 @@ fn what_is_still_owed() {
 
 #[test]
 #[ignore = "writes the golden files of a new version: run once, by hand"]
-#[expect(clippy::disallowed_methods, reason = "not part of core")]
+#[expect(clippy::disallowed_methods, reason = "no part of the room")]
 fn write_golden_files() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/log/golden");
     std::fs::create_dir_all(folder).unwrap();

@@ -142,7 +142,9 @@ mod tests {
             documents_name_real_files(&[code, File::new("README.md", text)]).len()
         };
         assert_eq!(
-            check("`crates/capacity/src/pace.rs`, `crates/capacity/src/`, `lab sim`, `core::node`"),
+            check(
+                "`crates/capacity/src/pace.rs`, `crates/capacity/src/`, `lab sim`, `types::units`"
+            ),
             0
         );
         assert_eq!(check("`crates/gone.rs` and `crates/gone/`"), 2);

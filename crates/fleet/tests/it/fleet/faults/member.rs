@@ -1,4 +1,4 @@
-//! What a world needs of its nodes, be they models of custody or whole nodes of core.
+//! What a world needs of its nodes, be they models of custody or whole nodes.
 
 use std::collections::VecDeque;
 

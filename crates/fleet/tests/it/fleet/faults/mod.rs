@@ -47,7 +47,7 @@ fn play_all<N: Member>(seeds: std::ops::Range<u64>) -> [u64; 5] {
 const SEEDS: u64 = 200;
 
 fn seeds() -> u64 {
-    #[expect(clippy::disallowed_methods, reason = "a test's own setting, no part of core")]
+    #[expect(clippy::disallowed_methods, reason = "a test's own setting, no part of the room")]
     let wanted = std::env::var("TIDEGATE_SEEDS").ok();
     wanted.and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS)
 }

@@ -1,4 +1,4 @@
-//! A whole node of core in a world: its queues, its log on a disk in memory, redirection and custody as they
+//! A whole node in a world: its queues, its log on a disk in memory, redirection and custody as they
 //! are shipped. What stands for the runtime here does what `tidegate` does, and decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
