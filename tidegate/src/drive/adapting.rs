@@ -241,15 +241,17 @@ mod tests {
             }
             runs
         };
+        let mut before = 0;
         for _ in 0..8 {
             seat.handle(now, Input::Arrived(vec![record()]));
             adapting.go_on(adapting.ended);
-            assert!(work(&mut adapting, &mut seat) <= 2, "2 ms are two calls of a millisecond");
+            before = work(&mut adapting, &mut seat);
+            assert!((1..=2).contains(&before), "2 ms are two calls of a millisecond: {before}");
         }
-        // Others were heard meanwhile.
+        // Others were heard meanwhile. A call that was interrupted may have used all of a turn.
         adapting.go_on(adapting.ended + Duration::from_secs(1));
         let later = work(&mut adapting, &mut seat);
-        assert!((3..=4).contains(&later), "{later}");
+        assert!((before + 1..=before + 2).contains(&later), "{later} after {before}");
     }
 
     /// Takes everything and tells the payloads.
