@@ -1,4 +1,4 @@
-"""The parameters of a machine from what was measured on it; as `crates/cluster/src/place/model/fit.rs`, by another search."""
+"""Finds the parameters of a machine from measurements; `crates/cluster/src/place/model/fit.rs` uses another search."""
 
 from __future__ import annotations
 

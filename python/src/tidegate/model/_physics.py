@@ -1,4 +1,4 @@
-"""The physics of a broker, as `crates/cluster/src/place/model/broker.rs` and `shape.rs` have them; a test compares both."""
+"""The physics of a broker; `broker.rs` and `shape.rs` in `crates/cluster/src/place/model/` agree, by a test."""
 
 from __future__ import annotations
 
