@@ -22,11 +22,13 @@ pub struct Pacer {
 
 impl Pacer {
     /// When the next piece may go; in the past where it may go now. Without a pace, at once.
+    #[inline]
     pub fn next_free(&self, now: Time, pace: Rate) -> Time {
         if pace.is_zero() { now } else { self.paid_at }
     }
 
     /// A piece goes now, whether it was free or not: an urgent one puts the pacer in debt.
+    #[inline]
     pub fn spend(&mut self, now: Time, pace: Rate, piece: Size) {
         if !pace.is_zero() {
             let cost = pace.time_for(piece);

@@ -89,16 +89,19 @@ impl Uplink {
     }
 
     /// Bytes below the scheduler.
+    #[inline]
     pub fn in_flight(&self) -> Size {
         self.paths.iter().map(|path| path.picked + path.below).sum()
     }
 
     /// Bytes picked for a path and not yet reported as handed over.
+    #[inline]
     pub fn picked(&self, path: usize) -> Size {
         self.paths[path].picked
     }
 
     /// The size of one cut at the present rate.
+    #[inline]
     pub fn cut(&self) -> Size {
         // Where there is no network below, there is no wire that a large cut could hold up.
         if self.is_local { CUT_MAX } else { cut_size(self.law.rate()) }
@@ -107,6 +110,7 @@ impl Uplink {
     /// The rate at which bytes may be handed over; zero where nothing but the window holds them back. At
     /// least a packet a round trip, whatever an estimate fell to in a silence or began with: at 20 byte/s a
     /// pacer holds a packet for a minute, and nothing teaches the law better.
+    #[inline]
     pub fn pace(&self) -> Rate {
         let pace = self.law.pace();
         if pace.is_zero() {
@@ -136,6 +140,7 @@ impl Uplink {
 
     /// When the pacer lets the next piece go; `None` where the window is closed, for then only an
     /// acknowledgement helps.
+    #[inline]
     pub fn next_free(&self, now: Time, piece: Size) -> Option<Time> {
         let in_flight = self.in_flight();
         let is_open = in_flight == Size::ZERO || in_flight + piece <= self.law.window();
@@ -156,6 +161,7 @@ impl Uplink {
 
     /// What was picked was read back from a backlog, or was not. While most is, the law keeps no queue below,
     /// which a live record would meet: nobody waits for a backlog.
+    #[inline]
     pub fn picked_of(&mut self, is_backlog: bool, piece: Size) {
         let weight = (piece.as_f64() / BACKLOG_BYTES).min(1.0);
         self.backlog_part += (f64::from(u8::from(is_backlog)) - self.backlog_part) * weight;
@@ -163,11 +169,13 @@ impl Uplink {
     }
 
     /// Whether most of what was picked lately was read back from a backlog.
+    #[inline]
     pub fn is_patient(&self) -> bool {
         self.backlog_part > 0.5
     }
 
     /// The driver handed a piece to the path as so many bytes.
+    #[inline]
     pub fn handed(&mut self, path: usize, piece: Size, bytes: Size) {
         let path = &mut self.paths[path];
         path.picked = path.picked.saturating_sub(piece);
@@ -207,6 +215,7 @@ impl Uplink {
     }
 
     /// What is below has found its own capacity.
+    #[inline]
     pub fn told(&mut self, rate: Rate) {
         self.law.told(rate);
         self.observed = Some(rate);
@@ -214,12 +223,14 @@ impl Uplink {
 
     /// Bytes/s that it could carry, for whoever adapts to it: what was seen below where no law finds it,
     /// and without end where nothing was seen yet.
+    #[inline]
     pub fn observed(&self) -> Rate {
         if self.is_local { self.observed.unwrap_or(Rate::new(f64::MAX)) } else { self.capacity() }
     }
 
     /// There is nothing to send. Where there is room below, what is in flight measures us and not the
     /// uplink.
+    #[inline]
     pub fn idle(&mut self) {
         let in_flight = self.in_flight();
         if in_flight + CUT_MIN <= self.law.window() {
@@ -228,11 +239,13 @@ impl Uplink {
     }
 
     /// A path went down: nothing of it is below any more.
+    #[inline]
     pub fn path_down(&mut self, path: usize) {
         self.paths[path] = PathBytes::default();
     }
 
     /// Time passes.
+    #[inline]
     pub fn tick(&mut self, now: Time) {
         if self.law.next_timeout().is_some_and(|at| at <= now) {
             self.law.tick(now);
@@ -240,30 +253,36 @@ impl Uplink {
     }
 
     /// When `tick` must be called next.
+    #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
         self.law.next_timeout()
     }
 
     /// The estimated capacity; zero while unknown.
+    #[inline]
     pub fn capacity(&self) -> Rate {
         self.law.rate()
     }
 
     /// Bytes that may be below the scheduler.
+    #[inline]
     pub fn window(&self) -> Size {
         self.law.window()
     }
 
     /// The smallest round trip seen on the present path.
+    #[inline]
     pub fn min_rtt(&self) -> Option<Duration> {
         self.law.min_rtt()
     }
 
     /// The newest round trip.
+    #[inline]
     pub fn rtt(&self) -> Option<Duration> {
         self.rtt
     }
 
+    #[inline]
     fn remember(&mut self, now: Time) {
         self.history.push_back((now, self.delivered));
         let is_old = |&(at, _): &(Time, Size)| at + HISTORY < now;
@@ -273,6 +292,7 @@ impl Uplink {
     }
 
     /// The last point of the history at or before `time`.
+    #[inline]
     fn delivered_at(&self, time: Time) -> (Time, Size) {
         match self.history.partition_point(|&(at, _)| at <= time) {
             0 => self.history.front().map_or((time, Size::ZERO), |&(_, bytes)| (time, bytes)),

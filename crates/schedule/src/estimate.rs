@@ -31,6 +31,7 @@ pub struct Meter {
 
 impl Meter {
     /// Counts one record of so many bytes.
+    #[inline]
     pub fn count(&mut self, now: Time, size: Size) {
         self.roll(now);
         self.total += size;
@@ -39,17 +40,20 @@ impl Meter {
     }
 
     /// Bytes counted, ever.
+    #[inline]
     pub fn total(&self) -> Size {
         self.total
     }
 
     /// Bytes/s at `now`.
+    #[inline]
     pub fn rate(&mut self, now: Time) -> Rate {
         self.roll(now);
         self.rate
     }
 
     /// Records/s at `now`.
+    #[inline]
     pub fn records_per_second(&mut self, now: Time) -> f64 {
         self.roll(now);
         self.records_per_second
@@ -85,12 +89,14 @@ pub struct ProcessingDelay(f64);
 
 impl ProcessingDelay {
     /// Takes a measured delay: from reading to queueing, or from picking to the wire, of a small record.
+    #[inline]
     pub fn measure(&mut self, delay: Duration) {
         const SMOOTHING: f64 = 1.0 / 64.0;
         self.0 += (delay.as_secs_f64() - self.0) * SMOOTHING;
     }
 
     /// The average.
+    #[inline]
     pub fn get(&self) -> Duration {
         Duration::from_secs_f64(self.0)
     }

@@ -15,26 +15,31 @@ impl Amount {
     pub const ZERO: Amount = Amount(0);
 
     /// The largest whole amount within `rate`.
+    #[inline]
     pub fn of(rate: Rate) -> Self {
         Amount(rate.as_f64() as u64)
     }
 
     /// The same as a [`Rate`].
+    #[inline]
     pub fn rate(self) -> Rate {
         Rate::new(self.0 as f64)
     }
 
     /// Whether it is nothing.
+    #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
     /// `self - other`, or nothing.
+    #[inline]
     pub const fn saturating_sub(self, other: Amount) -> Amount {
         Amount(self.0.saturating_sub(other.0))
     }
 
     /// The amount times a factor >= 0, rounded down.
+    #[inline]
     pub fn times(self, factor: f64) -> Amount {
         Amount::of(self.rate().times(factor))
     }
@@ -42,12 +47,14 @@ impl Amount {
 
 impl Add for Amount {
     type Output = Amount;
+    #[inline]
     fn add(self, other: Amount) -> Amount {
         Amount(self.0 + other.0)
     }
 }
 
 impl AddAssign for Amount {
+    #[inline]
     fn add_assign(&mut self, other: Amount) {
         self.0 += other.0;
     }
@@ -56,18 +63,21 @@ impl AddAssign for Amount {
 impl Sub for Amount {
     type Output = Amount;
     /// Panics in every build on underflow: a negative amount is an accounting mistake of ours.
+    #[inline]
     fn sub(self, other: Amount) -> Amount {
         Amount(self.0.checked_sub(other.0).expect("amounts never go below zero"))
     }
 }
 
 impl SubAssign for Amount {
+    #[inline]
     fn sub_assign(&mut self, other: Amount) {
         *self = *self - other;
     }
 }
 
 impl Sum for Amount {
+    #[inline]
     fn sum<I: Iterator<Item = Amount>>(amounts: I) -> Amount {
         amounts.fold(Amount::ZERO, Add::add)
     }

@@ -12,6 +12,7 @@ pub struct ClassId(pub u8);
 
 impl ClassId {
     /// As an index.
+    #[inline]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -105,22 +106,26 @@ impl Classes {
 
     /// The most urgent class whose latency is at least `bound`; a bound beyond all belongs to the last.
     /// The record keeps its own deadline, so a tighter bound goes first inside its class.
+    #[inline]
     pub fn for_latency(&self, bound: Duration) -> ClassId {
         let place = self.0.iter().position(|spec| bound <= spec.latency);
         ClassId(place.unwrap_or(self.0.len() - 1) as u8)
     }
 
     /// The class called `name`.
+    #[inline]
     pub fn by_name(&self, name: &str) -> Option<ClassId> {
         self.0.iter().position(|spec| &*spec.name == name).map(|place| ClassId(place as u8))
     }
 
     /// The class's specification.
+    #[inline]
     pub fn spec(&self, class: ClassId) -> &ClassSpec {
         &self.0[class.index()]
     }
 
     /// Most urgent first.
+    #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (ClassId, &ClassSpec)> {
         self.0.iter().enumerate().map(|(place, spec)| (ClassId(place as u8), spec))
     }

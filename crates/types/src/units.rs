@@ -19,31 +19,37 @@ impl Time {
     pub const FAR: Time = Time(u64::MAX);
 
     /// The time `nanos` nanoseconds after the origin.
+    #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Time(nanos)
     }
 
     /// The time `millis` milliseconds after the origin.
+    #[inline]
     pub const fn from_millis(millis: u64) -> Self {
         Time(millis * 1_000_000)
     }
 
     /// The time `seconds` (>= 0) after the origin.
+    #[inline]
     pub fn from_secs_f64(seconds: f64) -> Self {
         Time((seconds * 1e9) as u64)
     }
 
     /// Nanoseconds since the origin.
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
     /// Seconds since the origin.
+    #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
     /// The duration from `earlier` to `self`; zero where `earlier` is later.
+    #[inline]
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -52,12 +58,14 @@ impl Time {
 impl Add<Duration> for Time {
     type Output = Time;
     /// Saturates at [`Time::FAR`].
+    #[inline]
     fn add(self, span: Duration) -> Time {
         Time(self.0.saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
     }
 }
 
 impl AddAssign<Duration> for Time {
+    #[inline]
     fn add_assign(&mut self, span: Duration) {
         *self = *self + span;
     }
@@ -66,6 +74,7 @@ impl AddAssign<Duration> for Time {
 impl Sub<Duration> for Time {
     type Output = Time;
     /// Saturates at [`Time::ZERO`].
+    #[inline]
     fn sub(self, span: Duration) -> Time {
         Time(self.0.saturating_sub(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
     }
@@ -80,21 +89,25 @@ impl Size {
     pub const ZERO: Size = Size(0);
 
     /// `kib` KiB.
+    #[inline]
     pub const fn from_kib(kib: u64) -> Self {
         Size(kib * 1024)
     }
 
     /// `mib` MiB.
+    #[inline]
     pub const fn from_mib(mib: u64) -> Self {
         Size(mib * 1024 * 1024)
     }
 
     /// `self - other`, or zero.
+    #[inline]
     pub const fn saturating_sub(self, other: Size) -> Size {
         Size(self.0.saturating_sub(other.0))
     }
 
     /// As a float, for rates.
+    #[inline]
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }
@@ -102,12 +115,14 @@ impl Size {
 
 impl Add for Size {
     type Output = Size;
+    #[inline]
     fn add(self, other: Size) -> Size {
         Size(self.0 + other.0)
     }
 }
 
 impl AddAssign for Size {
+    #[inline]
     fn add_assign(&mut self, other: Size) {
         self.0 += other.0;
     }
@@ -116,18 +131,21 @@ impl AddAssign for Size {
 impl Sub for Size {
     type Output = Size;
     /// Panics in every build on underflow: a negative size is an accounting mistake of ours.
+    #[inline]
     fn sub(self, other: Size) -> Size {
         Size(self.0.checked_sub(other.0).expect("sizes never go below zero"))
     }
 }
 
 impl SubAssign for Size {
+    #[inline]
     fn sub_assign(&mut self, other: Size) {
         *self = *self - other;
     }
 }
 
 impl Sum for Size {
+    #[inline]
     fn sum<I: Iterator<Item = Size>>(sizes: I) -> Size {
         sizes.fold(Size::ZERO, Add::add)
     }
@@ -148,51 +166,61 @@ impl Rate {
     }
 
     /// A rate from network notation, in bits per second.
+    #[inline]
     pub fn from_bits(bits_per_second: f64) -> Self {
         Rate::new(bits_per_second / 8.0)
     }
 
     /// `size` each `span`; zero where `span` is zero.
+    #[inline]
     pub fn of(size: Size, span: Duration) -> Self {
         if span.is_zero() { Rate::ZERO } else { Rate::new(size.as_f64() / span.as_secs_f64()) }
     }
 
     /// Bytes per second.
+    #[inline]
     pub fn as_f64(self) -> f64 {
         self.0
     }
 
     /// Bits per second.
+    #[inline]
     pub fn as_bits(self) -> f64 {
         self.0 * 8.0
     }
 
     /// Whether the rate is zero.
+    #[inline]
     pub fn is_zero(self) -> bool {
         self.0 <= 0.0
     }
 
     /// The rate times a factor >= 0.
+    #[inline]
     pub fn times(self, factor: f64) -> Rate {
         Rate::new(self.0 * factor)
     }
 
     /// The smaller of two rates.
+    #[inline]
     pub fn min(self, other: Rate) -> Rate {
         Rate(self.0.min(other.0))
     }
 
     /// The larger of two rates.
+    #[inline]
     pub fn max(self, other: Rate) -> Rate {
         Rate(self.0.max(other.0))
     }
 
     /// How much passes in `span`.
+    #[inline]
     pub fn in_span(self, span: Duration) -> Size {
         Size((self.0 * span.as_secs_f64()) as u64)
     }
 
     /// How long `size` takes; an hour at most, so that a zero rate still gives a usable time.
+    #[inline]
     pub fn time_for(self, size: Size) -> Duration {
         const LONGEST: f64 = 3600.0;
         if self.is_zero() {
@@ -204,6 +232,7 @@ impl Rate {
 
 impl Add for Rate {
     type Output = Rate;
+    #[inline]
     fn add(self, other: Rate) -> Rate {
         Rate(self.0 + other.0)
     }
@@ -212,12 +241,14 @@ impl Add for Rate {
 impl Sub for Rate {
     type Output = Rate;
     /// Saturates at zero.
+    #[inline]
     fn sub(self, other: Rate) -> Rate {
         Rate((self.0 - other.0).max(0.0))
     }
 }
 
 impl Sum for Rate {
+    #[inline]
     fn sum<I: Iterator<Item = Rate>>(rates: I) -> Rate {
         rates.fold(Rate::ZERO, Add::add)
     }
@@ -252,6 +283,7 @@ impl Ratio {
     }
 
     /// The share as a float.
+    #[inline]
     pub fn as_f64(self) -> f64 {
         self.0
     }

@@ -56,6 +56,7 @@ impl Default for Progress {
 
 impl Progress {
     /// Whether the last byte was handed to the wire.
+    #[inline]
     pub fn is_handed(&self) -> bool {
         self.handed_at < Time::FAR
     }
@@ -112,6 +113,7 @@ impl Delivery {
     }
 
     /// Where it is.
+    #[inline]
     pub fn place(&self) -> Place {
         self.place
     }

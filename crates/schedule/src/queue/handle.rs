@@ -14,24 +14,28 @@ new_key_type! {
 }
 
 impl From<QueueKey> for QueueId {
+    #[inline]
     fn from(key: QueueKey) -> Self {
         QueueId(key.data().as_ffi())
     }
 }
 
 impl From<QueueId> for QueueKey {
+    #[inline]
     fn from(id: QueueId) -> Self {
         KeyData::from_ffi(id.0).into()
     }
 }
 
 impl From<DeliveryKey> for DeliveryId {
+    #[inline]
     fn from(key: DeliveryKey) -> Self {
         DeliveryId(key.data().as_ffi())
     }
 }
 
 impl From<DeliveryId> for DeliveryKey {
+    #[inline]
     fn from(id: DeliveryId) -> Self {
         KeyData::from_ffi(id.0).into()
     }

@@ -82,11 +82,13 @@ impl List {
     }
 
     /// How many there are.
+    #[inline]
     pub fn records(&self) -> u64 {
         self.records
     }
 
     /// The one at an end.
+    #[inline]
     pub fn at(&self, end: End) -> Option<DeliveryKey> {
         match end {
             End::Front => self.front,

@@ -9,6 +9,7 @@ use super::{Backlog, DeliveryKey, Place, QueueKey, Queues, Timing};
 
 impl Queues {
     /// What waits in a class for an output.
+    #[inline]
     pub fn backlog(&self, class: ClassId, output: OutputId) -> Backlog {
         let group = &self.groups[self.group_at(class, output)];
         Backlog {
@@ -31,6 +32,7 @@ impl Queues {
     }
 
     /// Whether a delivery waits in this queue.
+    #[inline]
     pub fn is_waiting_in(&self, queue: QueueKey, key: DeliveryKey) -> bool {
         self.deliveries.get(key).is_some_and(|delivery| {
             delivery.queue == queue && matches!(delivery.place(), Place::Waiting(_))
@@ -49,12 +51,14 @@ impl Queues {
     }
 
     /// The oldest waiting delivery of a queue.
+    #[inline]
     pub fn oldest(&self, queue: QueueKey) -> Option<DeliveryKey> {
         let lists = &self.queues.get(queue)?.lists;
         lists[Timing::Late as usize].front.or(lists[Timing::Live as usize].front)
     }
 
     /// All waiting deliveries of a queue, late ones first, each list from its front.
+    #[inline]
     pub fn waiting(&self, queue: QueueKey) -> impl Iterator<Item = DeliveryKey> + '_ {
         let lists = self.queues.get(queue).map(|queue| queue.lists).unwrap_or_default();
         let fronts = [lists[Timing::Late as usize].front, lists[Timing::Live as usize].front];
@@ -82,26 +86,31 @@ impl Queues {
     }
 
     /// Grows whenever a queue is opened or closed.
+    #[inline]
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
     /// All queues, in the order of their handles.
+    #[inline]
     pub fn queues(&self) -> impl Iterator<Item = QueueKey> + '_ {
         self.queues.keys()
     }
 
     /// All deliveries, waiting or taken, in the order of their handles.
+    #[inline]
     pub fn keys(&self) -> impl Iterator<Item = DeliveryKey> + '_ {
         self.deliveries.keys()
     }
 
     /// How many deliveries are known.
+    #[inline]
     pub fn len(&self) -> usize {
         self.deliveries.len()
     }
 
     /// Whether nothing is held.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.deliveries.is_empty()
     }
