@@ -126,7 +126,7 @@ struct Leaves {
 
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    children: Children,
+    children: Children<Node>,
     /// Below `+`.
     any: Option<Box<Node>>,
     leaves: Option<Box<Leaves>>,

@@ -1,7 +1,7 @@
 //! What a node may say of itself at most: a lender that claims more than any uplink has would be given everybody's
 //! records, and sums of such claims would have no number.
 
-use super::message::Beat;
+use super::message::{Beat, Held};
 use super::{Amount, NodeId};
 
 /// Why a beat is not believed.
@@ -18,18 +18,24 @@ pub enum FalseClaim {
     Lent(Amount),
 }
 
-/// Whether a beat is within what an uplink of this fleet can have, and the sums of what it lends with it.
-///
-/// # Errors
-/// What is too much.
-pub(super) fn check(beat: &Beat, most: Amount) -> Result<(), FalseClaim> {
+impl Beat {
+    /// Whether all that it says can be true where an uplink has at most `most`, the sums of what it lends included.
+    ///
+    /// # Errors
+    /// What cannot.
+    pub fn check(&self, most: Amount) -> Result<(), FalseClaim> {
+        check(self, most)
+    }
+}
+
+fn check(beat: &Beat, most: Amount) -> Result<(), FalseClaim> {
     if beat.tuple.capacity > most {
         return Err(FalseClaim::Capacity(beat.tuple.capacity));
     }
     if beat.output > most {
         return Err(FalseClaim::Output(beat.output));
     }
-    let lent = |node: NodeId, amount: fn(&super::Held) -> Amount| {
+    let lent = |node: NodeId, amount: fn(&Held) -> Amount| {
         let its = beat.held.iter().filter(|held| held.grant.provider == node);
         Amount(its.fold(0, |sum: u64, held| sum.saturating_add(amount(held).0)))
     };
@@ -55,7 +61,7 @@ pub(super) fn within(demand: &mut [Amount], most: Amount) {
 mod tests {
     use tidegate_types::class::ClassId;
 
-    use super::super::{Fence, Grant, Held, Token, Tuple};
+    use super::super::{Fence, Grant, Token, Tuple};
     use super::*;
 
     const MOST: Amount = Amount(1000);

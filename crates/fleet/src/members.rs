@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use tidegate_types::units::Time;
 
 use super::message::{Beat, Fence, Reach};
-use super::pairs::Pairs;
 use super::{Amount, CANDIDATES_MAX, Candidates, NODES_MAX, NodeId, Peer, Tuple};
 
 /// A node that has said something to this leader.
@@ -179,8 +178,12 @@ impl Members {
         self.is_reshaped = true;
     }
 
-    /// Rows of candidates, made anew where somebody came, left or reaches others.
-    pub(super) fn refresh(&mut self, now: Time, pairs: &Pairs) {
+    /// Makes the rows of candidates anew where somebody came, left or reaches others. `open_to` says of a receiver
+    /// which providers it may be matched with.
+    pub(super) fn refresh<MayTry: Fn(NodeId) -> bool>(
+        &mut self,
+        open_to: impl Fn(NodeId) -> MayTry,
+    ) {
         if std::mem::take(&mut self.is_stale) {
             self.find_places();
         } else if !self.is_reshaped {
@@ -192,7 +195,7 @@ impl Members {
         for member in &self.rows {
             row.clear();
             if let Some(Member { node, peers, .. }) = member {
-                let may_try = pairs.open_to(now, *node);
+                let may_try = open_to(*node);
                 let is_open = |(node, _): &&(NodeId, Peer)| may_try(*node);
                 row.extend(peers.iter().filter(is_open).map(|(_, peer)| *peer));
             }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{Amount, FalseClaim, Grant, NodeId, Tuple, ceiling};
+use super::{Amount, Grant, NodeId, Tuple};
 
 /// The order of directives: of a later leader, or a later one of the same leader. What is not above the
 /// newest that was obeyed comes from the past or from a deposed leader.
@@ -101,14 +101,6 @@ impl Grant {
 }
 
 impl Beat {
-    /// Whether all that it says can be true where an uplink has at most `most`.
-    ///
-    /// # Errors
-    /// What cannot.
-    pub fn check(&self, most: Amount) -> Result<(), FalseClaim> {
-        ceiling::check(self, most)
-    }
-
     /// Bytes of it as a protocol buffer, without what carries it.
     pub fn encoded_size(&self) -> usize {
         let head = [self.node.0, self.incarnation, self.number, self.heard.revision];

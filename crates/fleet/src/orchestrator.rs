@@ -270,7 +270,7 @@ impl Orchestrator {
         let round = (revision, self.round.number + 1);
         self.ledger.silence(now, &self.options);
         self.judge(now);
-        self.ledger.members.refresh(now, &self.pairs);
+        self.ledger.members.refresh(|receiver| self.pairs.open_to(now, receiver));
         let problem = self.ledger.problem(&self.options);
         let wanted = problem.wanted().iter().copied().sum();
         let redirections = sticky::solve(self.options.matching, &problem, round.1);

@@ -2,7 +2,7 @@
 //! window of bytes.
 //!
 //! The window counts what has come, and a little for each record. That no set of half records stops each other is
-//! the sender's part (`crates/link/src/outbox/half.rs`). Order needs no table of streams: each record names the one
+//! the sender's part (`crates/link/src/outbox/partial.rs`). Order needs no table of streams: each record names the one
 //! that must be delivered before it.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -6,11 +6,13 @@ use tidegate_types::record::{Fate, Identity, Origin, Properties, StreamId};
 use tidegate_types::units::{Size, Time};
 
 use super::codec::{Count, Malformed, Reader, Sink};
+use super::destinations::Destinations;
 use super::entry::{
-    CARRIED, Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Footer, IndexPoint,
-    LoggedRecord, StreamName, StreamPart, StreamState, WallTime, fate_code, fate_of,
+    CARRIED, Checkpoint, Chunk, Entry, FateRun, Fated, Footer, IndexPoint, LoggedRecord,
+    StreamName, StreamPart, StreamState, fate_code, fate_of,
 };
 use super::session::{Released, SessionPosition, SessionState};
+use super::wall::WallTime;
 use super::{Run, SegmentId};
 
 /// Flags of a record: which of its optional values are there.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use tidegate_types::record::{Fate, StreamId};
 
-use super::entry::{Checkpoint, Destinations, Entry, FateRun};
+use super::destinations::Destinations;
+use super::entry::{Checkpoint, Entry, FateRun};
 use super::header::Header;
 use super::{Run, Runs};
 

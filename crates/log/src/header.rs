@@ -6,12 +6,10 @@ use tidegate_types::crc::crc32c;
 
 use super::codec::{Malformed, Reader, Sink};
 use super::seal::{Key, Keys, SegmentKey, TAG_LENGTH};
-use super::{Defect, SegmentId};
+use super::{Defect, SegmentId, VERSION};
 
 /// What every segment begins with.
 pub const MAGIC: [u8; 8] = *b"tidegate";
-/// The version that this code writes; it reads no other yet.
-pub const VERSION: u16 = 1;
 /// Feature bit: bodies of entries are sealed.
 pub const SEALED: u16 = 1;
 /// Feature bit: the header is there twice, so that no single block of a disk takes a segment with it.

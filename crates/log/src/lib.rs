@@ -25,7 +25,9 @@
 mod body;
 mod codec;
 mod damage;
+mod destinations;
 mod entry;
+mod error;
 mod fates;
 mod fetch;
 mod header;
@@ -37,21 +39,23 @@ mod room;
 mod runs;
 mod scan;
 mod seal;
+mod segment;
 mod session;
 mod survey;
 mod walk;
+mod wall;
 mod writer;
 
-use std::fmt;
-
 pub use self::damage::{Damage, Verdict};
+pub use self::destinations::Destinations;
 pub use self::entry::{
-    Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Footer, IndexPoint, LoggedRecord,
-    StreamName, StreamPart, StreamState, WallTime,
+    Checkpoint, Chunk, Entry, FateRun, Fated, Footer, IndexPoint, LoggedRecord, StreamName,
+    StreamPart, StreamState,
 };
+pub use self::error::{Defect, LogError};
 pub use self::fates::{Ending, Fates};
 pub use self::fetch::{Fetched, Window, fetch};
-pub use self::header::{COPY_AT, HEADER_MAX, Header, MAGIC, Opened, SEALED, TWICE, VERSION};
+pub use self::header::{COPY_AT, HEADER_MAX, Header, MAGIC, Opened, SEALED, TWICE};
 pub use self::life::{Delivery, End, Life};
 pub use self::order::{Append, Fetch};
 pub use self::recover::{Part, RecoveredStream, Recovery, begins_with_checkpoint, recover};
@@ -59,65 +63,9 @@ pub use self::room::room;
 pub use self::runs::{Run, Runs, Taken};
 pub use self::scan::{END, FRAME, Found, Frame, Scanner, find_footer, read_footer};
 pub use self::seal::{Key, Keys, TAG_LENGTH};
+pub use self::segment::{SegmentId, VERSION};
 pub use self::session::{Released, SessionPosition, SessionState, Sessions};
 pub use self::survey::Survey;
 pub use self::walk::{Place, Walked, walk};
+pub use self::wall::WallTime;
 pub use self::writer::{LogName, Write, WriteError, Writer};
-
-/// A segment's number: rising, and never given twice in the life of a log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SegmentId(pub u32);
-
-impl fmt::Display for SegmentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "segment {}", self.0)
-    }
-}
-
-/// What is wrong with the head of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Defect {
-    /// Its bytes are not what was written, or not all of them are there.
-    #[error("its header is damaged")]
-    Damaged,
-    /// A later version of this software wrote it.
-    #[error(
-        "it is of version {version} with features {features:#x}, and this software reads \
-         version {VERSION}: use the newer software, or another folder"
-    )]
-    Newer {
-        /// Its version.
-        version: u16,
-        /// Its feature bits.
-        features: u16,
-    },
-    /// It is sealed, and no key is configured.
-    #[error("it is encrypted and no key is configured")]
-    NoKey,
-    /// It is sealed with none of the keys.
-    #[error("it is encrypted with another key than the configured ones")]
-    WrongKey,
-}
-
-/// Why a log must not be used. Nothing was changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LogError {
-    /// A segment that this process must not touch.
-    #[error("{segment} cannot be used")]
-    Unusable {
-        /// Which one.
-        segment: SegmentId,
-        /// Why.
-        source: Defect,
-    },
-    /// Segments of two logs in one folder.
-    #[error("{segment} belongs to another log: {found}, not {expected}")]
-    Foreign {
-        /// Which one.
-        segment: SegmentId,
-        /// Whose it is: node and incarnation.
-        found: String,
-        /// Whose the others are.
-        expected: String,
-    },
-}

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use tidegate_types::record::{Fate, StreamId};
 
 use super::SegmentId;
-use super::entry::{Checkpoint, Destinations, Entry, FateRun, Fated, LoggedRecord, WallTime};
+use super::destinations::Destinations;
+use super::entry::{Checkpoint, Entry, FateRun, Fated, LoggedRecord};
 use super::header::Header;
+use super::wall::WallTime;
 
 /// A record and what became of it.
 #[derive(Clone, Debug, PartialEq)]

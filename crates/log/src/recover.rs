@@ -14,9 +14,8 @@ use tidegate_types::record::StreamId;
 use tidegate_types::units::Size;
 
 use super::damage::{Damage, Verdict};
-use super::entry::{
-    Checkpoint, Chunk, Destinations, Entry, FateRun, LoggedRecord, StreamName, StreamState,
-};
+use super::destinations::Destinations;
+use super::entry::{Checkpoint, Chunk, Entry, FateRun, LoggedRecord, StreamName, StreamState};
 use super::header::{Header, Opened};
 use super::scan::{Found, Frame, Scanner};
 use super::seal::Keys;

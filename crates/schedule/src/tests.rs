@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tidegate_types::class::{ClassSpec, default_classes};
-use tidegate_types::units::Ratio;
+use tidegate_types::class::{ClassSpec, Classes, default_classes};
+use tidegate_types::units::{Rate, Ratio, Size, Time};
 
 use super::*;
 use crate::estimate::Meter;
+use crate::scheduler::interval;
 
 /// Every record's size.
 const RECORD: Size = Size(1000);

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tidegate_types::class::ClassId;
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::{Choice, ClassView};
 use crate::queue::Timing;
+use crate::scheduler::{Choice, ClassView};
 
 /// A bucket this empty is full enough: times are whole nanoseconds, levels are not.
 const TOLERANCE: f64 = 0.5;

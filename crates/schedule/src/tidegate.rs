@@ -9,8 +9,8 @@
 use tidegate_types::class::{ClassId, Classes};
 use tidegate_types::units::{Rate, Ratio, Size, Time};
 
-use super::{Choice, ClassView, Piece, Scheduler};
 use crate::queue::Timing;
+use crate::scheduler::{Choice, ClassView, Piece, Scheduler};
 
 /// Bound on what a class can save up or owe, in bytes: a quarter of a second of 2 Mbit/s.
 const CREDIT_MAX: f64 = 64.0 * 1024.0;

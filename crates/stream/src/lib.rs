@@ -13,6 +13,7 @@ mod bloom;
 mod by;
 mod chain;
 mod csv;
+mod format;
 mod interpolate;
 mod join;
 mod json;
@@ -34,6 +35,7 @@ pub use self::bloom::{Bloom, Filter as BloomFilter, Repeats};
 pub use self::by::KEYS_MAX;
 pub use self::chain::{Chain, Run, Step, Work};
 pub use self::csv::{CsvFormat, Table};
+pub use self::format::{Format, Parse, Write};
 pub use self::interpolate::Interpolate;
 pub use self::join::{Annotate, Join};
 pub use self::json::{read as read_json, write as write_json};
@@ -45,7 +47,7 @@ pub use self::range::Range;
 pub use self::regression::Regression;
 pub use self::target::{Key, TargetError, Template};
 pub use self::tree::{Tree, TreeError};
-pub use self::value::{Content, Fault, Format, Item, Parse, Row, Value, Write};
+pub use self::value::{Content, Fault, Item, Row, Value};
 pub use self::window::{Aggregate, Extent, Window};
 
 /// Rows that one record may become, at any step.

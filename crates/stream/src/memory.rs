@@ -1,11 +1,12 @@
 //! What operators remember, as bytes: a node that takes over a topic goes on with it.
 //!
-//! What works on one key is written by [`Work::save`] and read by [`Chain::load`]: a version, then for each step how
+//! What works on one key is written by [`crate::Work::save`] and read by [`crate::Chain::load`]: a version, then for each step how
 //! many bytes it has, and those, in which numbers are little-endian. A time is written as how long ago it was, for no
 //! two nodes have one clock. Bytes come from another node: [`Loader`] and the steps check all that they read, so that a
 //! step never holds more than it would have come to by itself. `bundle` is what several keys remember.
 
 pub mod bundle;
+mod chain;
 #[cfg(test)]
 mod tests;
 
@@ -13,10 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tidegate_types::units::Time;
-
-use super::chain::{Chain, Work};
 
 /// The version of these forms.
 pub const VERSION: u8 = 1;
@@ -214,52 +212,4 @@ pub(super) fn finite(number: f64) -> Result<f64, MemoryError> {
 /// An error where something is not so.
 pub(super) fn must(is_so: bool, what: &'static str) -> Result<(), MemoryError> {
     if is_so { Ok(()) } else { Err(Malformed(what)) }
-}
-
-impl Work {
-    /// What it remembers, in at most `most` bytes; `None` where no step remembers anything.
-    ///
-    /// # Errors
-    /// It is too large, or a script's function did not save.
-    pub fn save(&self, now: Time, most: usize) -> Result<Option<Bytes>, MemoryError> {
-        let mut to = Saver { now, bytes: vec![VERSION], most, error: None };
-        let mut is_empty = true;
-        to.count(self.runs().len());
-        for run in self.runs() {
-            let at = to.bytes.len();
-            to.count(0);
-            let begin = to.bytes.len();
-            run.save(&mut to);
-            if let Some(error) = to.error {
-                return Err(error);
-            }
-            let length = to.bytes.len() - begin;
-            is_empty &= length == 0;
-            to.bytes[at..begin].copy_from_slice(&(length as u32).to_le_bytes());
-        }
-        Ok((!is_empty).then(|| to.bytes.into()))
-    }
-}
-
-impl Chain {
-    /// What works on one key, with what another one of the same steps has saved.
-    ///
-    /// # Errors
-    /// It was no chain of such steps.
-    pub fn load(&self, now: Time, bytes: &[u8]) -> Result<Work, MemoryError> {
-        let mut from = Loader::new(now, bytes);
-        let [version] = from.take()?;
-        if version != VERSION {
-            return Err(MemoryError::Version(version));
-        }
-        let mut work = self.start();
-        must(from.count(usize::MAX)? == work.runs().len(), "steps")?;
-        for run in work.runs_mut() {
-            let mut its = Loader::new(now, from.bytes()?);
-            run.load(&mut its)?;
-            its.end()?;
-        }
-        from.end()?;
-        Ok(work)
-    }
 }

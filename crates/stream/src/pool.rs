@@ -14,17 +14,10 @@ use bytes::Bytes;
 use tidegate_types::units::Time;
 
 use self::lane::{Job, Lane};
+pub use self::lane::{LaneId, OperatorId};
 
 /// Weight of a record in the time that an operator's records take.
 const GAIN: f64 = 0.1;
-
-/// Number of an operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OperatorId(pub u32);
-
-/// Number of a lane: the records of one operator and key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LaneId(pub u64);
 
 /// Who goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,10 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidegate_types::units::Time;
 
-use super::chain::Run;
-use super::csv::CsvFormat;
-use super::{json, senml};
-
 /// One field of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -117,14 +113,6 @@ impl Item {
             Content::Payload(_) => Err(Fault::Unread),
         }
     }
-
-    /// Its bytes: a row is written as JSON.
-    pub fn into_payload(self) -> Bytes {
-        match self.content {
-            Content::Payload(bytes) => bytes,
-            Content::Row(row) => json::write(&row).into(),
-        }
-    }
 }
 
 /// Why a step could not do its work. The record then ends there, and is counted.
@@ -181,50 +169,5 @@ impl Fault {
             Fault::Process => "process",
             Fault::Panic => "panic",
         }
-    }
-}
-
-/// How rows stand in a payload.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Format {
-    /// One object, or a list of them.
-    Json,
-    /// RFC 8428, and the older form with `e`.
-    Senml,
-    /// Lines with separators.
-    Csv(CsvFormat),
-}
-
-/// Reads payloads.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Parse(pub Format);
-
-impl Run for Parse {
-    fn run(&mut self, item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
-        let Content::Payload(payload) = &item.content else { return Err(Fault::Parse) };
-        let rows = match &self.0 {
-            Format::Json => json::read(payload)?,
-            Format::Senml => senml::read(payload)?,
-            Format::Csv(format) => format.read(payload)?,
-        };
-        out.extend(rows.into_iter().map(|row| Item { at: item.at, content: Content::Row(row) }));
-        Ok(())
-    }
-}
-
-/// Writes rows as payloads.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Write(pub Format);
-
-impl Run for Write {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
-        let row = item.row_mut()?;
-        let text = match &self.0 {
-            Format::Json => json::write(row),
-            Format::Senml => senml::write(row),
-            Format::Csv(format) => format.write(row),
-        };
-        out.push(Item { at: item.at, content: Content::Payload(text.into()) });
-        Ok(())
     }
 }

@@ -114,3 +114,8 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_node_is_small() {
+    assert!(size_of::<Node>() <= 48, "{}", size_of::<Node>());
+}

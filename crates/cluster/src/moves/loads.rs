@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::Owner;
+use super::error::FrameError;
 use super::times::Times;
-use super::wire::FrameError;
 
 /// The version of these bytes.
 const VERSION: u8 = 1;

@@ -15,6 +15,7 @@
 //!   owner, in order, when all of it was answered.
 //! * `merge`: a member shows what an owner makes of an epoch when the epochs before it have ended.
 
+mod error;
 mod forward;
 mod group;
 pub mod loads;

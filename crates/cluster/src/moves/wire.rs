@@ -6,11 +6,10 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes, BytesMut};
 use tidegate_types::record::{DropReason, RefuseReason};
 
+pub use super::error::{FrameError, VERSION};
 use super::loads::Loads;
 use super::{Member, Message, Owner, UnitId, Verdict};
 
-/// The version of these frames.
-pub const VERSION: u8 = 1;
 /// Bytes of the longest frame, its length aside: a record of the largest size, and what is around it.
 pub const FRAME_MAX: usize = 264 << 20;
 /// Bytes of the longest frame of who has not proven to be a member, or has nothing long to say: first words, answers
@@ -74,24 +73,6 @@ pub enum Frame {
         /// Whether it may own again.
         is_over: bool,
     },
-}
-
-/// The bytes are no frame of this version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FrameError {
-    /// Another version wrote them.
-    #[error(
-        "the other node speaks version {0} of groups and this one {VERSION}: update the older one"
-    )]
-    Version(u8),
-    /// Another version wrote what it tells of its loads.
-    #[error(
-        "the other node tells its loads in version {0}, which is unknown here: update this one"
-    )]
-    Loads(u8),
-    /// They are nothing that a member writes.
-    #[error("the other end is no member of a group: malformed {0}")]
-    Malformed(&'static str),
 }
 
 use FrameError::Malformed;

@@ -4,7 +4,8 @@
 //! Deviations: the variance counts a thousandth more, which keeps the equations solvable.
 //! Limits: `ORDER`.
 
-use super::{Predictor, Series};
+use super::predictor::Predictor;
+use super::series::Series;
 
 /// Values that the next one follows from.
 const ORDER: usize = 5;

@@ -4,14 +4,16 @@
 //! Deviations: none.
 //! Limits: none.
 
+use super::ar::Ar;
+use super::chaos::Chaos;
+use super::ewma::Ewma;
 use super::judge::Judge;
-use super::{Predictor, PredictorName, Series};
+use super::last::Last;
+use super::predictor::Predictor;
+use super::series::Series;
 
 /// Another one must be better by so much to be chosen.
 const BETTER: f64 = 0.9;
-/// Those that are tried.
-const CANDIDATES: [PredictorName; 4] =
-    [PredictorName::Last, PredictorName::Ewma, PredictorName::Ar, PredictorName::Chaos];
 
 /// The rule.
 #[derive(Debug)]
@@ -22,8 +24,10 @@ pub(super) struct Auto {
 
 impl Default for Auto {
     fn default() -> Self {
-        let candidate = |name: PredictorName| (name.build(), Judge::default());
-        Auto { candidates: CANDIDATES.map(candidate).into(), chosen: 0 }
+        let all: [Box<dyn Predictor>; 4] =
+            [Box::new(Last), Box::new(Ewma), Box::new(Ar), Box::new(Chaos::default())];
+        let candidates = all.map(|predictor| (predictor, Judge::default()));
+        Auto { candidates: candidates.into(), chosen: 0 }
     }
 }
 
@@ -50,6 +54,11 @@ impl Predictor for Auto {
 mod tests {
     use super::super::tests::{logistic, noise};
     use super::*;
+    use crate::predict::PredictorName;
+
+    /// In the order of the candidates.
+    const NAMES: [PredictorName; 4] =
+        [PredictorName::Last, PredictorName::Ewma, PredictorName::Ar, PredictorName::Chaos];
 
     #[test]
     fn it_changes_its_mind_with_the_errors() {
@@ -59,7 +68,7 @@ mod tests {
                 series.push(from + place as u64, value);
                 auto.predict(&series, 1);
             }
-            CANDIDATES[auto.chosen]
+            NAMES[auto.chosen]
         };
         assert_eq!(feed(0, &[0.05; 100]), PredictorName::Last);
         assert_eq!(feed(100, &logistic(900)), PredictorName::Chaos);

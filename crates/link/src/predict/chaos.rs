@@ -6,7 +6,8 @@
 //! Limits: `DIMENSION_MAX`, `NEIGHBOURS`.
 
 use super::judge::Judge;
-use super::{Predictor, Series};
+use super::predictor::Predictor;
+use super::series::Series;
 
 /// Largest dimension m of the phase space; τ is 1.
 const DIMENSION_MAX: usize = 5;

@@ -4,7 +4,8 @@
 //! Deviations: none that shows: of values older than `SPAN` a thousandth would be left.
 //! Limits: `SPAN`.
 
-use super::{Predictor, Series};
+use super::predictor::Predictor;
+use super::series::Series;
 
 /// γ.
 const WEIGHT: f64 = 0.125;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::Series;
+use super::series::Series;
 
 /// Weight of a new error: about the last second counts.
 const WEIGHT: f64 = 1.0 / 64.0;

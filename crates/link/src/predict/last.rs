@@ -4,7 +4,8 @@
 //! Deviations: none.
 //! Limits: none.
 
-use super::{Predictor, Series};
+use super::predictor::Predictor;
+use super::series::Series;
 
 /// The rule.
 #[derive(Debug)]

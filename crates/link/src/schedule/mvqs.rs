@@ -5,7 +5,7 @@
 //! a time (docs/algorithms-link.md#mvqs).
 //! Limits: none.
 
-use super::{Choice, PathView, Scheduler, place_of_least};
+use crate::schedule::scheduler::{Choice, PathView, Scheduler, place_of_least};
 
 /// Loss at which a path is as good as none.
 const LOSS_MAX: f64 = 0.9;

@@ -16,9 +16,9 @@ use tidegate_types::units::{Rate, Size, Time};
 
 use super::janus_paper::equation_22;
 use crate::allocate::{Demand, allocate};
+use crate::scheduler::{Choice, ClassLoad, ClassView, Scheduler, UplinkLoad, interval};
 use crate::shares::{Shares, Shortage, Spare};
 use crate::throttle::Throttle;
-use crate::{Choice, ClassLoad, ClassView, Scheduler, UplinkLoad, interval};
 
 /// Time over which a shortage is averaged: a backlog that is gone sooner is nobody else's concern.
 const SHORTAGE_PERIOD: Duration = Duration::from_secs(1);

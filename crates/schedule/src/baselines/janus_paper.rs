@@ -18,9 +18,9 @@ use tidegate_types::units::{Rate, Size, Time};
 
 use crate::allocate::wanted_rate;
 use crate::estimate::queue_delay;
+use crate::scheduler::{Choice, ClassLoad, ClassView, Scheduler, UplinkLoad, interval};
 use crate::shares::{Shares, Shortage, Spare};
 use crate::throttle::Throttle;
-use crate::{Choice, ClassLoad, ClassView, Scheduler, UplinkLoad, interval};
 
 /// Bandwidth that clears what waits, and what will have gathered by the end of the interval, within the
 /// bound. JANUS Eq. 22: (s + (Λ - V) t) / δ + V.

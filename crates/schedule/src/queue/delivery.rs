@@ -2,7 +2,8 @@
 
 use tidegate_types::units::{Size, Time};
 
-use super::{DeliveryKey, QueueKey, QueueSpec, RecordKey};
+use super::handle::{DeliveryKey, QueueKey, RecordKey};
+use super::spec::QueueSpec;
 
 /// Which of a queue's two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,6 +3,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use bytes::Bytes;
+
 use super::bundle::{BUNDLE_MAX, Kept, pack, unpack};
 use super::*;
 use crate::*;

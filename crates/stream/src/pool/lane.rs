@@ -10,7 +10,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_types::units::Time;
 
-use super::OperatorId;
+/// Number of an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperatorId(pub u32);
+
+/// Number of a lane: the records of one operator and key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneId(pub u64);
 
 #[derive(Debug)]
 pub(super) struct Job<T> {

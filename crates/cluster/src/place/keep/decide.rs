@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use tidegate_types::units::Time;
 
-use super::mend::Miss;
 use super::{Keeper, LATE, Node, Options, Reason, Remark, Round, Stay, Step, Topic, Unit};
 use crate::place::repair::Work;
 use crate::place::{Feasible, Machine, Machines, Model, Problem, TopicId, fits_alone, help};
@@ -25,6 +24,22 @@ const MISSED: f64 = 1.01;
 /// With what part of its processors a node is looked at again until the model says so, and how often.
 const FEWER: f64 = 0.95;
 const FEWER_MAX: usize = 100;
+
+/// A bound that is missed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Miss {
+    /// Measured part that was late, where that is too much.
+    pub(super) late: Option<f64>,
+    /// Measured, seconds.
+    pub(super) p90: Option<f64>,
+    pub(super) bound: f64,
+}
+
+impl Miss {
+    pub(super) fn weight(&self) -> f64 {
+        self.late.unwrap_or(0.0)
+    }
+}
 
 /// A round's table: nodes and units by their places.
 pub(super) struct Table<'k> {

@@ -7,26 +7,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::decide::Table;
+use super::decide::{Miss, Table};
 use super::{LATE, Reason, Remark, Stay};
 use crate::place::repair::Work;
 use crate::place::{Feasible, TopicId, fits_alone, help};
-
-/// A bound that is missed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Miss {
-    /// Measured part that was late, where that is too much.
-    pub(super) late: Option<f64>,
-    /// Measured, seconds.
-    pub(super) p90: Option<f64>,
-    pub(super) bound: f64,
-}
-
-impl Miss {
-    fn weight(&self) -> f64 {
-        self.late.unwrap_or(0.0)
-    }
-}
 
 impl Table<'_> {
     /// See the file's header.

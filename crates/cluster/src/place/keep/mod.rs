@@ -11,8 +11,10 @@
 
 mod bias;
 mod decide;
+mod learn;
 mod mend;
 mod observe;
+mod seen;
 mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +25,7 @@ use tidegate_types::units::Time;
 
 pub use self::bias::BIAS;
 use self::bias::Bias;
-use self::observe::Seen;
+use self::seen::Seen;
 pub use self::told::{Reason, Remark, Stay};
 use super::{Machine, Model, Topic};
 use crate::moves::Owner;

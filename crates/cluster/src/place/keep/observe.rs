@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tidegate_types::units::Time;
 
+use super::seen::Seen;
 use super::{Keeper, Topic, Unit};
 use crate::moves::loads::{Counts, Loads, UnitLoad};
 use crate::moves::times::Times;
@@ -23,22 +24,6 @@ const GAIN: f64 = 0.5;
 
 /// More records worked on than came, by this factor: a node works off what has waited.
 const BEHIND: f64 = 1.03;
-
-/// What happened to a unit between two rounds.
-#[derive(Clone, Debug)]
-pub(super) struct Seen {
-    /// Its load then.
-    pub(super) topic: Topic,
-    /// Records that came, and that were worked on.
-    pub(super) records: u64,
-    pub(super) worked: u64,
-    /// 90th percentile until subscribers had the result, seconds; to the end of its work where few had any.
-    pub(super) p90: Option<f64>,
-    /// Part that was later than the bounds.
-    pub(super) late: Option<f64>,
-    /// The same of work alone: subscribers that do not take their results make it no worse.
-    pub(super) work_late: Option<f64>,
-}
 
 impl Keeper {
     /// Takes the answers of a round.

@@ -2,6 +2,7 @@
 //! models, as one file. Python trains them (`python/README.md`); this reads and asks them.
 
 mod broker;
+mod error;
 mod fit;
 mod measurement;
 mod paper;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use self::broker::{Foreseen, foresee};
 pub use self::broker::{Parameters, Scheduler};
+pub use self::error::{ModelError, VERSION};
 pub use self::fit::{fit, usual};
 pub use self::measurement::{MeasuredTopic, Measurement};
 pub use self::paper::{Layer, Network, Paper, Polynomial};
@@ -23,42 +25,6 @@ pub use self::trees::{Residual, Tree};
 pub use self::verdict::{Case, Verdict, judge};
 use super::physics::LOAD_MAX;
 use super::{Machine, Model, Topic};
-
-/// Of the format of models and measurements.
-pub const VERSION: u32 = 1;
-
-/// What a file of a model, or of measurements, has wrong.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ModelError {
-    /// No JSON, or not of this shape.
-    #[error("no latency model: {0}")]
-    Shape(String),
-    /// Another version.
-    #[error(
-        "version {0}, and this program reads {VERSION}: train it again, or take a newer program"
-    )]
-    Version(u64),
-    /// A parameter that cannot be.
-    #[error("machine: {0} is {1}, which cannot be")]
-    Parameter(&'static str, String),
-    /// The trees.
-    #[error("residual: {0}")]
-    Residual(String),
-    /// A network of the paper, by its number of topics.
-    #[error("paper: the layers of the network for {0} topics do not fit together")]
-    Network(usize),
-    /// A model that the file has not.
-    #[error("the file has no model {0}: it was not trained with it")]
-    Missing(&'static str),
-    /// A line of measurements.
-    #[error("line {number}: {what}")]
-    Line {
-        /// Which one, from 1.
-        number: usize,
-        /// What it has wrong.
-        what: String,
-    },
-}
 
 /// A latency model with all that it was trained for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tidegate_types::units::Time;
 
-use crate::schedule::{Choice, PathView, Scheduler};
+use crate::schedule::scheduler::{Choice, PathView, Scheduler};
 
 /// λ at first, and its bounds.
 const LAMBDA: (f64, f64, f64) = (1.2, 1.0, 1.3);

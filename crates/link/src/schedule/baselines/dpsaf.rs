@@ -7,7 +7,7 @@
 //! Deviations: the text was not at hand, hence `-like`; no correction by SACK (docs/algorithms-link.md#dpsaf).
 //! Limits: `ROUNDS_MAX`.
 
-use crate::schedule::{Choice, PathView, Scheduler, place_of_least};
+use crate::schedule::scheduler::{Choice, PathView, Scheduler, place_of_least};
 
 /// Rounds that are counted one by one: further ahead than a virtual queue is long.
 const ROUNDS_MAX: u32 = 32;

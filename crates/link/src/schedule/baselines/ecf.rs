@@ -7,7 +7,7 @@
 //! Deviations: none.
 //! Limits: none.
 
-use crate::schedule::{Choice, Scheduler};
+use crate::schedule::scheduler::{Choice, Scheduler};
 
 /// β: how much longer it goes on waiting once it waits.
 const HYSTERESIS: f64 = 0.25;

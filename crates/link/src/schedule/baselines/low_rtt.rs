@@ -4,7 +4,7 @@
 //! Deviations: where no path has room, the least round trip (docs/algorithms-link.md#low-rtt).
 //! Limits: none.
 
-use crate::schedule::{Choice, Scheduler, place_of_least};
+use crate::schedule::scheduler::{Choice, Scheduler, place_of_least};
 
 /// The rule.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //! Limits: none.
 
 use crate::failure::printed_factor;
-use crate::schedule::{Choice, PathView, Scheduler, place_of_least};
+use crate::schedule::scheduler::{Choice, PathView, Scheduler, place_of_least};
 
 /// The rule.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //! (docs/algorithms-link.md#redundant).
 //! Limits: none.
 
-use crate::schedule::{Choice, Scheduler, place_of_least};
+use crate::schedule::scheduler::{Choice, Scheduler, place_of_least};
 
 /// The rule.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 //! Deviations: none.
 //! Limits: none.
 
-use crate::schedule::{Choice, Scheduler};
+use crate::schedule::scheduler::{Choice, Scheduler};
 
 /// The rule.
 #[derive(Debug, Default)]

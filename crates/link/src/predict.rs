@@ -6,19 +6,13 @@ mod chaos;
 mod ewma;
 mod judge;
 mod last;
+mod predictor;
 mod series;
 
-use std::fmt;
 use std::str::FromStr;
 
+pub use self::predictor::Predictor;
 pub use self::series::Series;
-
-/// A rule that predicts.
-pub trait Predictor: fmt::Debug + Send {
-    /// The value so many cells after the newest of the series, which is not empty; `cells` is at least 1.
-    /// Called once after each new cell, so that it can judge what it said before.
-    fn predict(&mut self, series: &Series, cells: usize) -> f64;
-}
 
 /// The predictors, by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,15 +3,16 @@
 //! Records wait by deadline, and begin when the peer has room for all of them, but for one, which may begin in
 //! part. Within a stream none overtakes another, whatever its deadline.
 
-mod back;
-mod half;
 mod hedge;
+mod numbers;
+mod partial;
+mod rollback;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_types::units::{Size, Time};
 
-use self::back::Spare;
+use self::numbers::Spare;
 use super::begun::{Beginning, Begun, Part, Protection};
 use super::packet::{Custody, PIECE_MIN, Window};
 use super::reassembly::{RECORD_COST, cost};

@@ -5,10 +5,10 @@ use std::time::Duration;
 use tidegate_types::units::{Size, Time};
 
 use super::Link;
-use super::in_flight::Carried;
-use super::options::PathState;
-use super::packet::{ACK_MAX, FATE_MAX, Frame, Head, PIECE_HEAD_MAX, PING_MAX};
-use super::path::Path;
+use crate::in_flight::Carried;
+use crate::options::PathState;
+use crate::packet::{ACK_MAX, FATE_MAX, Frame, Head, PIECE_HEAD_MAX, PING_MAX};
+use crate::path::Path;
 
 /// The peer is told of its window again when it has grown by so much of it.
 const WINDOW_STEP: u64 = 32;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tidegate_types::units::{Size, Time};
 
-use super::Link;
-use super::begun::Part;
-use super::guard::arrival;
-use super::outbox::PartKey;
-use super::path::Path;
-use super::schedule::{Choice, PathView};
+use super::{Link, Scratch};
+use crate::begun::Part;
+use crate::guard::arrival;
+use crate::outbox::PartKey;
+use crate::path::Path;
+use crate::schedule::{Choice, PathView};
 
 /// What waits for a path beyond the difference in length to the longest one: enough that no timer makes
 /// a path idle.
@@ -21,15 +21,6 @@ const QUEUE_MAX: f64 = 0.5;
 /// Seconds from now until then, less than zero if that is past.
 fn left(now: Time, then: Time) -> f64 {
     then.since(now).as_secs_f64() - now.since(then).as_secs_f64()
-}
-
-/// Lists that are filled again for each part: no part asks for memory.
-#[derive(Debug, Default)]
-pub(super) struct Scratch {
-    open: Vec<PathView>,
-    full: Vec<PathView>,
-    candidates: Vec<PathView>,
-    chosen: Vec<usize>,
 }
 
 impl Link {

@@ -1,0 +1,321 @@
+//! The rate controllers by name, and how one is built for an uplink. A new one is a file of its own and a line in
+//! each of these lists.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use tidegate_types::units::Rate;
+
+use crate::controller::Law;
+use crate::{baselines, capped, known, tide, told, unlimited};
+
+/// A capacity that several outputs share.
+#[derive(Clone, Debug)]
+pub struct UplinkOptions {
+    /// Label in metrics and messages.
+    pub name: Arc<str>,
+    /// How its capacity is found.
+    pub law: LawName,
+    /// A configured rate: never more than this. The law `known` needs it.
+    pub cap: Option<Rate>,
+    /// A rate remembered from an earlier run, to start from.
+    pub remembered: Option<Rate>,
+}
+
+/// The laws, by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LawName {
+    /// Ours.
+    #[default]
+    Tide,
+    /// BBR.
+    Bbr,
+    /// Copa.
+    Copa,
+    /// LEDBAT.
+    Ledbat,
+    /// 92 % of the configured rate.
+    Known,
+    /// No network below: a fixed window, no pace.
+    Unlimited,
+    /// What is below measures itself: the law of a link, and of nothing else.
+    Told,
+}
+
+impl LawName {
+    /// Every law that can be chosen.
+    pub const ALL: [LawName; 6] = [
+        LawName::Tide,
+        LawName::Bbr,
+        LawName::Copa,
+        LawName::Ledbat,
+        LawName::Known,
+        LawName::Unlimited,
+    ];
+
+    /// As in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            LawName::Tide => "tide",
+            LawName::Bbr => "bbr",
+            LawName::Copa => "copa",
+            LawName::Ledbat => "ledbat",
+            LawName::Known => "known",
+            LawName::Unlimited => "unlimited",
+            LawName::Told => "told",
+        }
+    }
+}
+
+impl FromStr for LawName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = LawName::ALL.into_iter().find(|law| law.name() == text);
+        found.ok_or_else(|| {
+            let names = LawName::ALL.map(LawName::name).join(", ");
+            format!("no law of capacity is called {text:?}: there are {names}")
+        })
+    }
+}
+
+/// The law of these options for an uplink. A configured rate caps every law; `known`, without one, knows
+/// of nothing and sends nothing but one piece at a time (`NodeOptions::check` refuses it).
+pub fn build(options: &UplinkOptions) -> Box<dyn Law> {
+    let remembered = options.remembered;
+    let law: Box<dyn Law> = match options.law {
+        LawName::Tide => Box::new(tide::Tide::new(remembered)),
+        LawName::Bbr => Box::new(baselines::bbr::Bbr::new(remembered)),
+        LawName::Copa => Box::new(baselines::copa::Copa::new(remembered)),
+        LawName::Ledbat => Box::new(baselines::ledbat::Ledbat::new(remembered)),
+        LawName::Known => Box::new(known::Known::new(options.cap.unwrap_or_default())),
+        LawName::Unlimited => Box::new(unlimited::Unlimited),
+        LawName::Told => Box::new(told::Told::default()),
+    };
+    match options.cap {
+        Some(cap) => Box::new(capped::Capped::new(law, cap)),
+        None => law,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tidegate_types::units::{Size, Time};
+
+    use super::*;
+    use crate::trial::{Feedback, Trial};
+
+    const POLLED: Feedback = Feedback::Polled(Duration::from_millis(5));
+    const HELD: Feedback =
+        Feedback::Held { held: Duration::from_millis(40), period: Duration::from_millis(100) };
+    /// Megabits and propagation in milliseconds, one way, of the links that the laws must find.
+    const LINKS: [(f64, u64); 8] = [
+        (2.0, 50),
+        (18.0, 50),
+        (0.78, 100),
+        (200.0, 5),
+        (5.0, 20),
+        (50.0, 30),
+        (0.5, 80),
+        (1.0, 150),
+    ];
+
+    fn seconds<T>(steps: &[(u64, T)], unit: impl Fn(&T) -> Rate) -> Vec<(Time, Rate)> {
+        steps.iter().map(|(at, value)| (Time::from_millis(at * 1000), unit(value))).collect()
+    }
+
+    #[test]
+    fn names_are_those_of_the_configuration() {
+        for law in LawName::ALL {
+            assert_eq!(law.name().parse(), Ok(law));
+        }
+        let error = "tied".parse::<LawName>().unwrap_err();
+        assert!(error.contains("\"tied\"") && error.contains("tide, bbr"), "{error}");
+    }
+
+    #[test]
+    fn tide_fills_any_link_and_alarms_hardly_wait() {
+        for (megabits, delay) in LINKS {
+            for feedback in [Feedback::Each, POLLED] {
+                let mut trial = Trial::fixed(LawName::Tide, megabits, delay);
+                trial.feedback = feedback;
+                let outcome = trial.run();
+                let wait = |from| outcome.quantile(0.99, from, 20.0) - delay as f64;
+                let steady = outcome.share(megabits, 3.0, 20.0);
+                let case = format!("{megabits} Mbit/s {delay} ms {feedback:?}");
+                // With the start, and without.
+                assert!(wait(0.0) <= 110.0, "{case}: alarms wait {:.0} ms", wait(0.0));
+                assert!(wait(3.0) <= 100.0, "{case}: alarms wait {:.0} ms", wait(3.0));
+                assert!(steady >= 0.98, "{case}: share {steady:.3}");
+                assert!((outcome.rate.as_bits() / megabits / 1e6 - 1.0).abs() < 0.05, "{case}");
+            }
+        }
+    }
+
+    #[test]
+    fn beside_a_backlog_live_records_meet_no_queue() {
+        for (megabits, delay) in [(40.0, 20), (18.0, 50), (200.0, 5), (10.0, 50)] {
+            for feedback in [Feedback::Each, POLLED] {
+                let mut trial = Trial::fixed(LawName::Tide, megabits, delay);
+                (trial.feedback, trial.is_backlog) = (feedback, true);
+                trial.length = Duration::from_secs(60);
+                let outcome = trial.run();
+                let over = |part| outcome.quantile(part, 2.0, 60.0) / delay as f64;
+                let share = outcome.share(megabits, 2.0, 60.0);
+                let case = format!("{megabits} Mbit/s {delay} ms {feedback:?}");
+                assert!(over(0.5) <= 1.12, "{case}: p50 {:.3} of an idle link's", over(0.5));
+                assert!(over(0.9) <= 1.2, "{case}: p90 {:.3} of an idle link's", over(0.9));
+                assert!(over(0.99) <= 1.25, "{case}: p99 {:.3} of an idle link's", over(0.99));
+                assert!(share >= 0.9, "{case}: share {share:.3}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_backlog_follows_the_rate_and_the_path() {
+        for feedback in [Feedback::Each, POLLED] {
+            let mut trial = Trial::fixed(LawName::Tide, 8.0, 50);
+            (trial.feedback, trial.is_backlog) = (feedback, true);
+            let steps = [(0, 8e6), (30, 2e6), (60, 8e6)];
+            trial.rates = seconds(&steps, |&bits| Rate::from_bits(bits));
+            let millis = Duration::from_millis;
+            trial.delays = vec![(Time::ZERO, millis(50)), (Time::from_millis(90_000), millis(80))];
+            trial.length = Duration::from_secs(130);
+            let outcome = trial.run();
+            let share = |megabits, from, to| outcome.share(megabits, from, to);
+            let shares = [share(8.0, 3.0, 30.0), share(2.0, 33.0, 60.0), share(8.0, 75.0, 90.0)];
+            assert!(shares.iter().all(|&share| share >= 0.88), "{feedback:?}: {shares:?}");
+            assert!(share(8.0, 105.0, 130.0) >= 0.88, "{feedback:?}: a longer path");
+        }
+    }
+
+    #[test]
+    fn tide_bears_held_acknowledgements() {
+        for (megabits, delay) in [(2.0, 50), (18.0, 50), (0.78, 100), (1.0, 150)] {
+            let mut trial = Trial::fixed(LawName::Tide, megabits, delay);
+            trial.feedback = HELD;
+            let outcome = trial.run();
+            let p99 = outcome.quantile(0.99, 0.0, 20.0) - delay as f64;
+            let steady = outcome.share(megabits, 3.0, 20.0);
+            assert!(p99 <= 170.0 && steady >= 0.95, "{megabits} {delay}: {p99:.0} {steady:.3}");
+        }
+    }
+
+    #[test]
+    fn tide_follows_steps_of_the_rate() {
+        for (feedback, queue) in [(Feedback::Each, 0.025), (POLLED, 0.03)] {
+            let mut trial = Trial::fixed(LawName::Tide, 8.0, 50);
+            trial.feedback = feedback;
+            let steps = [(0, 8e6), (18, 1e6), (38, 8e6)];
+            trial.rates = seconds(&steps, |&bits| Rate::from_bits(bits));
+            trial.length = Duration::from_secs(58);
+            let outcome = trial.run();
+            let worst = outcome.quantile(1.0, 18.0, 19.5);
+            assert!(worst <= 8.0 * (100.0 + queue * 1e3) + 150.0, "{feedback:?}: {worst:.0} ms");
+            for (from, to) in [(0.0, 18.0), (19.5, 38.0), (38.0, 58.0)] {
+                let p99 = outcome.quantile(0.99, from, to);
+                assert!(p99 <= 150.0, "{feedback:?} from {from} s: {p99:.0} ms");
+            }
+            let shares = [outcome.share(1.0, 21.0, 38.0), outcome.share(8.0, 41.0, 58.0)];
+            assert!(shares.iter().all(|&share| share >= 0.95), "{feedback:?}: {shares:?}");
+        }
+    }
+
+    #[test]
+    fn tide_notices_that_the_path_became_longer_or_shorter() {
+        for (before, after) in [(30, 80), (50, 65), (5, 12), (12, 5), (2, 200), (200, 2)] {
+            let mut trial = Trial::fixed(LawName::Tide, 8.0, 50);
+            let millis = Duration::from_millis;
+            trial.delays =
+                vec![(Time::ZERO, millis(before)), (Time::from_millis(20_000), millis(after))];
+            trial.length = Duration::from_secs(40);
+            let outcome = trial.run();
+            let share = outcome.share(8.0, 25.0, 40.0);
+            let p99 = outcome.quantile(0.99, 25.0, 40.0) - after as f64;
+            assert!(share >= 0.97, "{before} -> {after} ms: share {share:.3}");
+            assert!(p99 <= 100.0, "{before} -> {after} ms: alarms wait {p99:.0} ms");
+        }
+    }
+
+    #[test]
+    fn tide_fills_a_link_that_serves_in_lumps() {
+        // As a modem that gets a turn now and then: within half a round trip there is often none.
+        for period in [50, 70, 90, 120] {
+            let mut trial = Trial::fixed(LawName::Tide, 10.0, 30);
+            let period = Duration::from_millis(period);
+            trial.served = Some((period / 10, period));
+            trial.length = Duration::from_secs(60);
+            let outcome = trial.run();
+            let share = outcome.share(1.0, 5.0, 60.0);
+            let p99 = outcome.quantile(0.99, 5.0, 60.0);
+            assert!(share >= 0.9 && p99 <= 350.0, "{period:?}: share {share:.3}, {p99:.0} ms");
+        }
+    }
+
+    #[test]
+    fn tide_takes_a_nearly_silent_link_for_no_longer_path() {
+        // Alarms alone are more than 5 to 30 kbit/s carry: their backlog fills what is drained for a look.
+        for silent in [0.005, 0.03] {
+            for after in [0.3, 8.0] {
+                let mut trial = Trial::fixed(LawName::Tide, 8.0, 50);
+                let steps = [(0, 8.0), (10, silent), (20, after)];
+                trial.rates = seconds(&steps, |&megabits| Rate::from_bits(megabits * 1e6));
+                trial.length = Duration::from_secs(50);
+                let outcome = trial.run();
+                let share = outcome.share(after, 30.0, 50.0);
+                let wait = outcome.quantile(0.99, 30.0, 50.0) - 50.0;
+                let case = format!("{silent} and {after} Mbit/s: {share:.3}, {wait:.0} ms");
+                assert!(share >= 0.98 && wait <= 100.0, "{case}");
+                assert!(
+                    outcome.min_rtt < Duration::from_millis(110),
+                    "{case}: {:?}",
+                    outcome.min_rtt
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rivals_fill_a_plain_link() {
+        for law in [LawName::Bbr, LawName::Copa, LawName::Ledbat] {
+            let outcome = Trial::fixed(law, 2.0, 50).run();
+            let share = outcome.share(2.0, 3.0, 20.0);
+            assert!(share >= 0.95, "{}: share {share:.3}", law.name());
+        }
+    }
+
+    #[test]
+    fn a_known_rate_is_used_to_92_percent() {
+        let mut trial = Trial::fixed(LawName::Known, 2.0, 50);
+        trial.cap = Some(Rate::from_bits(2e6));
+        let outcome = trial.run();
+        let share = outcome.share(2.0, 3.0, 20.0);
+        assert!((0.90..0.93).contains(&share), "{share:.3}");
+        assert!(outcome.quantile(0.99, 0.0, 20.0) <= 65.0);
+    }
+
+    #[test]
+    fn a_configured_rate_caps_every_law() {
+        for law in [LawName::Tide, LawName::Bbr, LawName::Copa, LawName::Ledbat] {
+            let mut trial = Trial::fixed(law, 8.0, 50);
+            trial.cap = Some(Rate::from_bits(2e6));
+            let outcome = trial.run();
+            let share = outcome.share(2.0, 1.0, 20.0);
+            assert!(outcome.rate <= Rate::from_bits(2e6), "{}: {}", law.name(), outcome.rate);
+            assert!((0.9..=1.03).contains(&share), "{}: share {share:.3}", law.name());
+        }
+    }
+
+    #[test]
+    fn without_proof_the_rate_is_forgotten_but_not_below_a_fresh_start() {
+        let mut law = tide::Tide::new(Some(Rate::from_bits(1e9)));
+        for _ in 0..100 {
+            let now = law.next_timeout().expect("a rate without proof");
+            law.tick(now);
+        }
+        assert_eq!(law.rate(), Rate::new(146_000.0));
+        assert!(law.window() >= Size(14_600));
+    }
+}
