@@ -114,7 +114,7 @@ pub fn frames(data: &[u8]) {
             accuracy_low: 0.5,
             cost: std::time::Duration::ZERO,
         };
-        let _ = tidegate::frames::shrink(data, &head, &rung);
+        let _ = tidegate::services::cameras::shrink(data, &head, &rung);
     }
     if let Ok(piece) = Piece::decode(data.to_vec().into()) {
         assert_eq!(piece.encode(), data);
@@ -133,7 +133,7 @@ pub fn config(data: &[u8]) {
     let shown = reading.render("node.toml", text);
     assert_eq!(shown.is_empty(), errors + warnings == 0);
     if errors == 0 {
-        let options = tidegate::assemble::node_options(&reading.config, 1, 1);
+        let options = tidegate::assembly::node_options(&reading.config, 1, 1);
         options.expect("a file without an error makes a node");
     }
 }

@@ -33,17 +33,17 @@ pub fn mirror_messages(data: &[u8]) {
 
 /// What nodes and orchestrators say.
 pub fn fleet_messages(data: &[u8]) {
-    tidegate::fleet::fuzz::exercise(data);
+    tidegate::services::fleet::fuzz::exercise(data);
 }
 
 /// What etcd answers.
 pub fn etcd_replies(data: &[u8]) {
-    tidegate::fleet::fuzz::exercise_etcd(data);
+    tidegate::services::fleet::fuzz::exercise_etcd(data);
 }
 
 /// What cameras and their subscribers say; what is taken says the same again.
 pub fn frames_messages(data: &[u8]) {
-    use tidegate::frames::wire::{
+    use tidegate::services::cameras::wire::{
         CameraInfoReply, ConnectRequest, FrameMessage, PublishRequest, RegisterReply,
         RegisterRequest, SubscribeReply, SubscribeRequest,
     };
@@ -65,12 +65,12 @@ pub fn frames_messages(data: &[u8]) {
 
 /// What Envoy says of heads.
 pub fn ext_proc(data: &[u8]) {
-    tidegate::proxy::envoy::exercise(data);
+    tidegate::services::proxy::envoy::exercise(data);
 }
 
 /// A certificate.
 pub fn certificates(data: &[u8]) {
-    let Ok(read) = tidegate::tls::Certificate::read(data) else { return };
+    let Ok(read) = tidegate::support::tls::Certificate::read(data) else { return };
     // A name and two times are in it.
     assert!(read.common_name.is_none_or(|name| name.len() < data.len()));
 }
@@ -78,7 +78,7 @@ pub fn certificates(data: &[u8]) {
 /// A file of users: every line that is taken is a name, and a mistake has a place.
 pub fn users_file(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    match tidegate::access::users::Users::parse(text) {
+    match tidegate::support::access::users::Users::parse(text) {
         Ok(users) => assert!(users.names().all(|name| text.contains(name))),
         Err((line, _)) => assert!((1..=text.lines().count()).contains(&line)),
     }
@@ -86,13 +86,13 @@ pub fn users_file(data: &[u8]) {
 
 /// A file of who owns which topics.
 pub fn group_state(data: &[u8]) {
-    tidegate::group::exercise_state(data);
+    tidegate::services::cluster::exercise_state(data);
 }
 
 /// Configurations, with a line `---` between them: a node is made by the first and gets the streams of the others while
 /// it works. Every record has its place all the time.
 pub fn reload(data: &[u8]) {
-    use tidegate::assemble::node_options;
+    use tidegate::assembly::node_options;
     use tidegate::config::{Config, read};
     use tidegate_node::io::{Control, Input};
     use tidegate_testing::{Wire, offer};

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tidegate::input::mqtt::{self, MqttOptions};
-use tidegate::port::{Arrival, Clock, Intake, Notice};
+use tidegate::node::contract::{Arrival, Clock, Intake, Notice};
 use tidegate_node::io::Input;
 use tidegate_types::record::SourceId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

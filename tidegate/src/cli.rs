@@ -1,15 +1,20 @@
 //! The command line: what can be asked for, and the help that teaches it.
 
 pub mod calibrate;
+pub mod demo;
 mod dispatch;
 pub mod envoy;
+pub mod envoy_config;
 pub mod fleet;
 pub mod log;
 pub mod moves;
 pub mod place;
 pub mod plan;
 pub mod proxy;
+pub mod screen;
 pub mod script;
+pub mod secrets;
+pub mod top;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,8 +34,8 @@ use self::proxy::ProxyArguments;
 use self::script::ScriptCommand;
 use crate::config::Scheduler;
 use crate::config::units::{BitRate, Period, Quantity};
-use crate::logs::{Filter, Format};
-use crate::tls::Role;
+use crate::observe::logs::{Filter, Format};
+use crate::support::tls::Role;
 
 /// Carries streams of records from the edge, the urgent record first.
 #[derive(Debug, Parser)]

@@ -1,42 +1,28 @@
-//! The runtime of Tidegate: inputs, outputs and the loop that joins them to the node.
+//! The `tidegate` program: rooms for what touches the world outside, around the decisions of the crates.
+//!
+//! The rooms, from the top down. A room should use those below it only:
+//!
+//! | room | what it holds |
+//! |---|---|
+//! | `cli` | the commands, a file for each |
+//! | `assembly` | from a configuration to a node that runs: what stands behind each key, start, reload, stop |
+//! | `observe` | what people and machines see: status, metrics, the HTTP server, logs, the service manager |
+//! | `services` | what a node does beside carrying records: fleet, cluster, operators, cameras, proxy, standby |
+//! | `input`, `output` | where records come from, and where they go: a folder for each kind |
+//! | `link` | the transport between nodes, below its input and its output |
+//! | `node` | the driver contract, the event loop that owns the node, the log store, the local broker |
+//! | `config` | the configuration: its keys, what they may say, the reference |
+//! | `script` | the Luau machine of adaptation scripts |
+//! | `support` | what any room may use: TLS, access, time, files, limits on connections |
 
-pub mod access;
-pub mod assemble;
-pub mod broker;
-pub mod calendar;
-pub mod calibrate;
-pub mod cgroup;
+pub mod assembly;
 pub mod cli;
 pub mod config;
-pub mod demo;
-pub mod disk;
-pub mod drive;
-pub mod fleet;
-pub mod frames;
-pub mod group;
-pub mod http;
 pub mod input;
-pub mod inspect;
 pub mod link;
-pub mod logs;
-pub mod metrics;
-pub mod mirror;
-pub mod operators;
+pub mod node;
+pub mod observe;
 pub mod output;
-pub mod parts;
-pub mod place;
-mod places;
-pub mod plan;
-pub mod port;
-pub mod proxy;
-pub mod reload;
-pub mod run;
-pub mod screen;
 pub mod script;
-pub mod secrets;
-pub mod spool;
-pub mod status;
-pub mod systemd;
-pub mod tls;
-pub mod top;
-pub mod turns;
+pub mod services;
+pub mod support;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
 use prost::Message as _;
-use tidegate::fleet::node_id;
-use tidegate::fleet::wire::{
+use tidegate::services::cameras::wire::{
+    FrameMessage, PolicyMessage, PublishRequest, ReplyKind, SubscribeReply, SubscribeRequest,
+};
+use tidegate::services::fleet::node_id;
+use tidegate::services::fleet::wire::{
     ApartMessage, BeatMessage, Description, DigestMessage, DirectiveMessage, DrainRequest,
     FenceMessage, GivenMessage, GrantMessage, MemberMessage, PeersMessage, ReachMessage,
-};
-use tidegate::frames::wire::{
-    FrameMessage, PolicyMessage, PublishRequest, ReplyKind, SubscribeReply, SubscribeRequest,
 };
 use tidegate_cluster::moves::loads::{Counts, Loads, UnitLoad};
 use tidegate_cluster::moves::wire::Frame;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use tidegate::calibrate::broker::{self, Rig, design};
+use tidegate::cli::calibrate::broker::{self, Rig, design};
 use tidegate_cluster::place::model::{By, Case, Learned, Measurement, Scheduler, Verdict, judge};
 
 use crate::net::spinner::Spinners;

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use clap::Args;
 use serde::Deserialize;
-use tidegate::calibrate::costs;
-use tidegate::calibrate::detector::open;
-use tidegate::frames::{Shrunk, Written, shrink};
+use tidegate::cli::calibrate::costs;
+use tidegate::cli::calibrate::detector::open;
+use tidegate::services::cameras::{Shrunk, Written, shrink};
 use tidegate_frames::Rung;
 use tidegate_frames::jpeg::Head;
 

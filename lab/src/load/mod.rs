@@ -84,7 +84,7 @@ impl Job {
             Job::Forward(job) => job.run().await,
             Job::Ask(job) => job.run().await,
             Job::Status(address) => {
-                let view = tidegate::top::fetch(&address).await?;
+                let view = tidegate::cli::top::fetch(&address).await?;
                 say(&serde_json::to_string(&view)?);
                 Ok(())
             }

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail, ensure};
-use tidegate::assemble;
+use tidegate::assembly;
 use tidegate::config::{self, Config, OutputKind, Url};
 use tidegate_node::options::NodeOptions;
 
@@ -148,7 +148,7 @@ fn configuration(node: &Process, addresses: &BTreeMap<String, Ipv4Addr>) -> anyh
 }
 
 fn node_spec(config: &Config) -> anyhow::Result<NodeSpec> {
-    let mut options: NodeOptions = assemble::node_options(config, 1, 1)?;
+    let mut options: NodeOptions = assembly::node_options(config, 1, 1)?;
     ensure!(options.log.is_none(), "the node has a log, and virtual time no disk: {ONLY}");
     // Decides nothing: a name in identities.
     options.name = "edge".into();

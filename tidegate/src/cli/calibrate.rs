@@ -1,160 +1,353 @@
-//! The command line of `tidegate calibrate`.
+//! `tidegate calibrate`: what a camera's frames cost and what is still found on them, what a channel takes for them
+//! (docs/CAMERAS.md), and how long a broker's records take.
+//!
+//! The encoding is that of a node. The detector is a program of its own (docs/decisions/0066).
 
-use std::path::PathBuf;
+mod arguments;
+pub mod broker;
+mod channel;
+pub mod detector;
+mod pictures;
 
-use clap::{Args, Subcommand};
-use tidegate_cluster::place::model::Scheduler;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
 
-/// What can be calibrated.
-#[derive(Clone, Debug, Subcommand)]
-pub enum CalibrateCommand {
-    /// Measure a ladder: the bytes of frames at each scale and quality, and what a detector still finds on them
-    #[command(after_help = FRAMES_HELP)]
-    Frames(FramesArguments),
-    /// Measure a channel: how long frames of each size take by a node's link to its edge server
-    #[command(after_help = CHANNEL_HELP)]
-    Channel(ChannelArguments),
-    /// Measure this machine as a broker: how long records take beside others, for `tidegate plan --model`
-    #[command(after_help = BROKER_HELP)]
-    Broker(BrokerArguments),
-}
+use anyhow::{Context, ensure};
+use tidegate_frames::calibrate::{Agreement, Measured, Sample, front, measure};
+use tidegate_frames::jpeg::Head;
+use tidegate_frames::{RUNGS_MAX, Rung};
 
-/// Arguments of `calibrate channel`.
-#[derive(Clone, Debug, Args)]
-pub struct ChannelArguments {
-    /// Configuration of the camera node, which may be running
-    #[arg(value_name = "FILE")]
-    pub config: PathBuf,
-    /// The link, by the name of its `[[output]]`; that of `[frames] to` if left out
-    #[arg(long, value_name = "NAME")]
-    pub output: Option<String>,
-    /// Bytes of probes
-    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_values_t = [2000, 4000, 8000, 16_000, 32_000, 64_000], value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub sizes: Vec<u32>,
-    /// Probes of each size
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
-    pub probes: u32,
-    /// The measured line, for `channel` of `[frames]`; printed if left out
-    #[arg(short, long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-}
+pub use self::arguments::{
+    BrokerArguments, CALIBRATE_HELP, CalibrateCommand, ChannelArguments, FramesArguments,
+};
+pub use self::channel::site;
+use self::detector::{Detector, open};
+pub(crate) use self::pictures::jpegs;
+use crate::script::vm::thread_time;
+use crate::services::cameras::{Shrunk, Written, WrittenRung, shrink};
 
-/// Arguments of `calibrate broker`.
-#[derive(Clone, Debug, Args)]
-pub struct BrokerArguments {
-    /// The machine's model
-    #[arg(short, long, value_name = "FILE.json")]
-    pub out: PathBuf,
-    /// How long it may take, in seconds
-    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(15..=600))]
-    pub seconds: u32,
-    /// What was measured, as JSON lines, for `python -m tidegate.model train` [default: FILE.jsonl]
-    #[arg(long, value_name = "FILE.jsonl")]
-    pub measurements: Option<PathBuf>,
-    /// How records find a thread, as `pool` of `[node]`: edf, fifo or thread-per-topic
-    #[arg(long, value_name = "NAME", default_value = "edf", value_parser = pool)]
-    pub pool: Scheduler,
-    /// Of the configurations: another one measures others
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-}
+/// Widths and heights that are tried, eighths.
+const SCALES: [u8; 5] = [8, 6, 4, 3, 2];
+/// Qualities that are tried at each.
+const QUALITIES: [u8; 7] = [85, 75, 60, 45, 30, 20, 12];
+/// Of the draws for intervals.
+const SEED: u64 = 1;
 
-fn pool(name: &str) -> Result<Scheduler, String> {
-    match name {
-        "edf" => Ok(Scheduler::Edf),
-        "fifo" => Ok(Scheduler::Fifo),
-        "thread-per-topic" => Ok(Scheduler::ThreadPerTopic),
-        _ => Err("there are edf, fifo and thread-per-topic".into()),
+/// Does what the command line asks for.
+///
+/// # Errors
+/// The pictures, the detector or the file cannot be used.
+pub fn calibrate(command: &CalibrateCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        CalibrateCommand::Frames(arguments) => frames(arguments),
+        CalibrateCommand::Channel(arguments) => {
+            channel::channel(arguments)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        CalibrateCommand::Broker(arguments) => broker::broker(arguments),
     }
 }
 
-/// Arguments of `calibrate frames`.
-#[derive(Clone, Debug, Args)]
-pub struct FramesArguments {
-    /// Pictures of the camera: a folder of JPEGs, or a clip (which ffmpeg reads)
-    #[arg(value_name = "CLIP|FOLDER")]
-    pub pictures: PathBuf,
-    /// Who finds things: FILE.onnx, python:MODULE:CALLABLE, or labels:FILE
-    #[arg(long, value_name = "DETECTOR")]
-    pub detector: String,
-    /// The ladder, for `ladder` of a `[[camera]]`; printed if left out
-    #[arg(short, long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Pictures to measure with, evenly spaced over all
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=10_000))]
-    pub frames: u32,
-    /// Also rungs without colour; a camera takes them with `gray = true`
-    #[arg(long)]
-    pub gray: bool,
-    /// Boxes are the same only if the detector gives them the same label
-    #[arg(long)]
-    pub by_label: bool,
-    /// Write every picture as it is measured into this folder, for a detector elsewhere
-    #[arg(long, value_name = "FOLDER")]
-    pub export: Option<PathBuf>,
-    /// Python for FILE.onnx and python:
-    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
-    pub python: PathBuf,
+/// A way to encode frames.
+type Way = (u8, u8, bool);
+
+fn ways(gray: bool) -> Vec<Way> {
+    let colours: &[bool] = if gray { &[false, true] } else { &[false] };
+    let mut all = Vec::new();
+    for &is_gray in colours {
+        for eighths in SCALES {
+            all.extend(QUALITIES.map(|quality| (eighths, quality, is_gray)));
+        }
+    }
+    all
 }
 
-/// Help of `tidegate calibrate`.
-pub const CALIBRATE_HELP: &str = "\
-Examples:
-  tidegate calibrate frames gate.mp4 --detector yolox_nano.onnx --out gate.json
-  tidegate calibrate frames shots/ --detector python:counting.model:find --out gate.json
-  tidegate calibrate channel node.toml --out channel.json
-  tidegate calibrate broker --out edge.json
+/// Its name among exported images.
+fn name((eighths, quality, is_gray): Way) -> String {
+    format!("{eighths}-{quality}{}", if is_gray { "-gray" } else { "" })
+}
 
-What a ladder is and what it is for: docs/CAMERAS.md. What a broker's model is for: docs/PLACEMENT.md.";
+fn rung((eighths, quality, is_gray): Way) -> Rung {
+    let cost = Duration::ZERO;
+    Rung { eighths, quality, is_gray, bytes: 1.0, accuracy: 0.0, accuracy_low: 0.0, cost }
+}
 
-const BROKER_HELP: &str = "\
-A node is started again and again as a process of its own, on loopback, each time with other operators: one to ten
-topics that need a known time on a processor for each record. Publishers send at random and wait for
-nobody; subscribers note how long each record took. The machine's parameters are those with which the
-broker's physics are nearest to the 90th percentiles of all topics. Nothing else should run meanwhile:
-what else wants processors is measured as if it always did. Ctrl-C ends it and keeps what was measured.
+fn frames(arguments: &FramesArguments) -> anyhow::Result<ExitCode> {
+    let is_measured = arguments.detector != "none";
+    ensure!(
+        is_measured || arguments.export.is_some(),
+        "--detector none measures nothing: give --export FOLDER, or a detector"
+    );
+    // Who it is comes first: a detector that cannot start should not be found out after a minute of video.
+    let mut detector = match is_measured {
+        true => {
+            Some(open(&arguments.detector, Command::new(&arguments.python), arguments.by_label)?)
+        }
+        false => None,
+    };
+    let pictures = pictures::read(&arguments.pictures, arguments.frames as usize)?;
+    let mut table = Table::new(arguments.gray);
+    for (at, jpeg) in pictures.iter().enumerate() {
+        let within = || format!("picture {} of {}", at + 1, arguments.pictures.display());
+        table.add(at, jpeg, detector.as_mut(), arguments.export.as_deref()).with_context(within)?;
+        let boxes = table.boxes;
+        say(&format!("{} of {} pictures, {boxes} boxes", at + 1, pictures.len()), false);
+    }
+    say("", true);
+    let Some(detector) = detector else {
+        let folder = arguments.export.as_deref().unwrap_or(Path::new("."));
+        print(&format!("{} pictures are in {}", pictures.len(), folder.display()));
+        return Ok(ExitCode::SUCCESS);
+    };
+    ensure!(
+        table.boxes > 0,
+        "the detector found nothing on any of {} pictures: nothing can be measured with them",
+        pictures.len()
+    );
+    let written = table.written(arguments, &*detector);
+    let text = written.text()?;
+    match &arguments.out {
+        Some(file) => std::fs::write(file, text).with_context(|| file.display().to_string())?,
+        None => io::stdout().write_all(text.as_bytes())?,
+    }
+    tell(&written, arguments.out.as_deref());
+    Ok(ExitCode::SUCCESS)
+}
 
-Examples:
-  tidegate calibrate broker --out edge.json
-  tidegate calibrate broker --seconds 600 --out edge.json
-  tidegate plan topics.toml --model edge.json
-  python -m tidegate.model train edge.jsonl --out edge.json";
+/// Processor time of making each rung of a picture, without gray ones: the median of so many times.
+///
+/// # Errors
+/// It is no picture.
+///
+/// # Panics
+/// `times` is 0.
+pub fn costs(jpeg: &[u8], times: usize) -> anyhow::Result<Vec<(Rung, Duration)>> {
+    assert!(times > 0, "a cost is measured");
+    let head = Head::read(jpeg)?;
+    let mut costs = Vec::new();
+    for rung in ways(false).into_iter().map(rung) {
+        let mut taken = Vec::with_capacity(times);
+        for _ in 0..times {
+            let before = thread_time();
+            shrink(jpeg, &head, &rung)?;
+            taken.push(Duration::from_nanos(thread_time() - before));
+        }
+        taken.sort();
+        costs.push((rung, taken[times / 2]));
+    }
+    Ok(costs)
+}
 
-const CHANNEL_HELP: &str = "\
-Probes go as frames do: in pieces, by a link of their own beside the node's, with its certificate. The
-edge server answers for each piece and throws it away. Sizes take turns, one probe at a time. Through the
-latencies goes a line (least squares): so many milliseconds for no bytes, and so many bytes a second, each
-with its 95 % interval. The cautious ends are where a camera's controller begins before it has seen a frame.
+/// Samples of each way.
+struct Table {
+    samples: BTreeMap<Way, Vec<Sample>>,
+    ways: Vec<Way>,
+    /// Pictures with a box, and boxes on them.
+    frames: u64,
+    boxes: u64,
+}
 
-Examples:
-  tidegate calibrate channel node.toml --out channel.json
-  tidegate calibrate channel node.toml --output edge --sizes 1000,10000,100000 --probes 30
+impl Table {
+    fn new(gray: bool) -> Self {
+        Table { samples: BTreeMap::new(), ways: ways(gray), frames: 0, boxes: 0 }
+    }
 
-Then: [frames] channel = \"channel.json\"";
+    fn add(
+        &mut self,
+        at: usize,
+        jpeg: &[u8],
+        mut detector: Option<&mut Box<dyn Detector>>,
+        export: Option<&Path>,
+    ) -> anyhow::Result<()> {
+        let head = Head::read(jpeg)?;
+        let keep = |name: &str, jpeg: &[u8]| keep(export, at, name, jpeg);
+        keep("source", jpeg)?;
+        let truth = match &mut detector {
+            Some(detector) => detector.find(&image(at, "source"), jpeg)?,
+            None => Vec::new(),
+        };
+        if detector.is_some() && truth.is_empty() {
+            return Ok(());
+        }
+        for &way in &self.ways {
+            let before = thread_time();
+            let Shrunk { jpeg, width, height } = shrink(jpeg, &head, &rung(way))?;
+            let cost = Duration::from_nanos(thread_time() - before);
+            keep(&name(way), &jpeg)?;
+            let Some(detector) = &mut detector else { continue };
+            let (wide, high) = (
+                f64::from(head.width) / f64::from(width),
+                f64::from(head.height) / f64::from(height),
+            );
+            let found = detector.find(&image(at, &name(way)), &jpeg)?;
+            let found: Vec<_> = found.into_iter().map(|found| found.scaled(wide, high)).collect();
+            let agreement = Agreement::of(&truth, &found);
+            let sample = Sample { agreement, bytes: jpeg.len() as u64, cost };
+            self.samples.entry(way).or_default().push(sample);
+        }
+        self.frames += 1;
+        self.boxes += truth.len() as u64;
+        Ok(())
+    }
 
-const FRAMES_HELP: &str = "\
-Each picture is encoded at 5 scales and 7 qualities by the node's own codec, so the bytes are those
-that a node will send. The detector looks at the picture and at each of the others; accuracy is the F1
-of the boxes (those that overlap by half are the same) against those on the picture itself, so it says
-how much the encoding costs, not how good the detector is. Pictures without a box are left out. What
-another setting beats in both bytes and accuracy is left out of the ladder. The 95 % intervals are of
-1000 draws of pictures: with fewer than about 100 boxes they are wide, so take more pictures.
+    fn written(&self, arguments: &FramesArguments, detector: &dyn Detector) -> Written {
+        let all = self.samples.iter().map(|(&way, samples)| measure(&rung(way), samples, SEED));
+        let mut rungs = front(all.collect());
+        // The smallest ones are of the least use.
+        rungs.drain(..rungs.len().saturating_sub(RUNGS_MAX));
+        let measured = format!(
+            "{} frames with {} boxes of {}; {}, IoU 0.5",
+            self.frames,
+            self.boxes,
+            arguments.pictures.file_name().unwrap_or_default().display(),
+            detector.name(),
+        );
+        let mut written = Written::new(measured, rungs.iter().map(WrittenRung::from).collect());
+        written.detector = Some(detector.hash());
+        written
+    }
+}
 
-Detectors:
-  FILE.onnx              a model with outputs like YOLOX, YOLOv8 or FastestDet, by onnxruntime
-  python:MODULE:CALLABLE called with rows x columns x 3 (blue, green, red); answers a list of
-                         (left, top, width, height) or (left, top, width, height, label), in pixels
-  labels:FILE            what a detector elsewhere found: JSON lines like
-                         {\"image\": \"0000/8-75\", \"boxes\": [[10, 20, 30, 40, \"person\"]]}
-                         for the images that --export FOLDER writes, 0000/source.jpg among them
+fn image(at: usize, name: &str) -> String {
+    format!("{at:04}/{name}")
+}
 
-The first two run in Python beside this program: pip install tidegate[onnx], or only tidegate for a
-callable. --detector none --export FOLDER writes the pictures and measures nothing.
+fn keep(export: Option<&Path>, at: usize, name: &str, jpeg: &[u8]) -> anyhow::Result<()> {
+    let Some(folder) = export else { return Ok(()) };
+    let file = folder.join(format!("{}.jpg", image(at, name)));
+    let parent = file.parent().unwrap_or(folder);
+    std::fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
+    std::fs::write(&file, jpeg).with_context(|| file.display().to_string())
+}
 
-Examples:
-  tidegate calibrate frames gate.mp4 --detector yolox_nano.onnx --out gate.json
-  tidegate calibrate frames shots/ --detector python:counting.model:find --frames 300 --out gate.json
-  tidegate calibrate frames shots/ --detector none --export measured/
-  tidegate calibrate frames shots/ --detector labels:found.jsonl --out gate.json
+impl From<&Measured> for WrittenRung {
+    fn from(measured: &Measured) -> Self {
+        let rung = measured.rung;
+        let short = |accuracy: f64| (accuracy * 1e4).round() / 1e4;
+        WrittenRung {
+            eighths: rung.eighths,
+            quality: rung.quality,
+            gray: rung.is_gray,
+            bytes: rung.bytes.round(),
+            accuracy: short(rung.accuracy),
+            accuracy_low: short(rung.accuracy_low),
+            cost_us: u64::try_from(rung.cost.as_micros()).unwrap_or(u64::MAX),
+            accuracy_high: Some(short(measured.accuracy_high)),
+            bytes_quantiles: Some(measured.bytes_quantiles.map(f64::round)),
+        }
+    }
+}
 
-Then: [[camera]] name = \"gate\", ladder = \"gate.json\"";
+/// A table for people, on standard error: the ladder may go to standard output.
+fn tell(written: &Written, out: Option<&Path>) {
+    print("scale  quality      kB   (10 - 90 %)  accuracy  (95 %)          ms");
+    for rung in &written.rungs {
+        let [low, _, high] = rung.bytes_quantiles.unwrap_or([rung.bytes; 3]);
+        print(&format!(
+            " {}/8   {:>4}{:<5} {:>7.1}  {:>5.1} - {:<6.1} {:.3}   ({:.3} - {:.3})  {:>5.1}",
+            rung.eighths,
+            rung.quality,
+            if rung.gray { " gray" } else { "" },
+            rung.bytes / 1e3,
+            low / 1e3,
+            high / 1e3,
+            rung.accuracy,
+            rung.accuracy_low,
+            rung.accuracy_high.unwrap_or(rung.accuracy),
+            rung.cost_us as f64 / 1e3,
+        ));
+    }
+    print(&written.measured);
+    if let Some(file) = out {
+        print(&format!("[[camera]] ladder = \"{}\"", file.display()));
+    }
+}
+
+/// How far it is, in one line that is written over where people look on.
+fn say(line: &str, is_last: bool) {
+    let mut out = io::stderr();
+    if io::IsTerminal::is_terminal(&out) {
+        let end = if is_last { "\r" } else { "" };
+        // Nobody who cannot hear has to be told.
+        let _ = write!(out, "\r\x1b[K{line}{end}").and_then(|()| out.flush());
+    }
+}
+
+fn print(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_has_a_name_of_its_own() {
+        let mut names: Vec<String> = ways(true).into_iter().map(name).collect();
+        assert_eq!((names.len(), &*names[1], &*names[35]), (70, "8-75", "8-85-gray"));
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 70);
+    }
+
+    /// What a detector elsewhere would have found on what was exported: two things, one of them lost below
+    /// quality 45.
+    fn answers(folder: &Path) -> String {
+        let mut lines = String::new();
+        for at in 0..2 {
+            let names = ways(false).into_iter().map(|way| (name(way), way.0, way.1));
+            for (name, eighths, quality) in names.chain([("source".into(), 8, 100)]) {
+                let part = f64::from(eighths) / 8.0;
+                let image = format!("{at:04}/{name}");
+                assert!(folder.join(format!("{image}.jpg")).exists(), "{image}");
+                let mut boxes = vec![[8.0, 8.0, 16.0, 16.0].map(|side| side * part)];
+                if quality >= 45 {
+                    boxes.push([40.0, 8.0, 16.0, 16.0].map(|side| side * part));
+                }
+                lines += &serde_json::json!({"image": image, "boxes": boxes}).to_string();
+                lines.push('\n');
+            }
+        }
+        lines
+    }
+
+    #[test]
+    fn a_ladder_is_measured_with_a_detector_elsewhere() {
+        let folder =
+            std::env::temp_dir().join(format!("tidegate-calibrate-{}", std::process::id()));
+        let of = |name: &str| folder.join(name);
+        std::fs::create_dir_all(of("shots")).unwrap();
+        for at in 0..2 {
+            let jpeg = crate::services::cameras::test_picture(64 + 16 * at, 48, 95);
+            std::fs::write(of("shots").join(format!("{at}.jpg")), jpeg).unwrap();
+        }
+        let mut arguments = FramesArguments {
+            pictures: of("shots"),
+            detector: "none".into(),
+            out: None,
+            frames: 10,
+            gray: false,
+            by_label: false,
+            export: Some(of("all")),
+            python: "python3".into(),
+        };
+        frames(&arguments).unwrap();
+        std::fs::write(of("found.jsonl"), answers(&of("all"))).unwrap();
+        arguments.detector = format!("labels:{}", of("found.jsonl").display());
+        (arguments.out, arguments.export) = (Some(of("ladder.json")), None);
+        frames(&arguments).unwrap();
+        let ladder =
+            crate::services::cameras::load_ladder(arguments.out.as_deref(), false).unwrap();
+        let rungs = ladder.ladder.rungs();
+        assert!(!ladder.is_generic && rungs.len() == 2, "{rungs:?}");
+        assert!((rungs[0].accuracy - 2.0 / 3.0).abs() < 1e-3 && rungs[0].eighths == 2);
+        assert!((rungs[1].accuracy - 1.0).abs() < 1e-12 && rungs[1].quality == 45);
+        std::fs::write(of("found.jsonl"), "").unwrap();
+        let error = format!("{:#}", frames(&arguments).unwrap_err());
+        assert!(error.contains("has no line for image \"0000/source\""), "{error}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

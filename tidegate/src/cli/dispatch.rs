@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 
 use super::{Cli, Command};
+use crate::assembly::run;
+use crate::cli::{calibrate, demo, envoy_config, fleet, log, place, plan, script, secrets, top};
 use crate::config::reference;
-use crate::fleet::ask;
-use crate::script::tools;
-use crate::{calibrate, demo, inspect, logs, place, plan, proxy, run, secrets, top};
+use crate::observe::logs;
+use crate::services::proxy;
 
 /// Runs a command to its end and answers with the exit code of the process. The runtime's `block_on` stands here and not
 /// in `main`: a future is compiled where it is polled, and the small program would be the second to compile everything.
@@ -30,18 +31,18 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(arguments) => wait(many, run::run(arguments.config.as_deref())),
         Command::Demo(arguments) => wait(many, demo::demo(&arguments)),
         Command::Top(arguments) => wait(many, top::top(&arguments)),
-        Command::Log { command } => inspect::log(&command),
-        Command::Explain(arguments) => inspect::explain(&arguments),
+        Command::Log { command } => log::log(&command),
+        Command::Explain(arguments) => log::explain(&arguments),
         Command::Orchestrate(arguments) => wait(gathering, run::orchestrate(&arguments)),
         Command::Plan(arguments) => plan::plan(&arguments),
         Command::Move(arguments) => wait(many, run::move_topics(&arguments)),
         Command::Place(arguments) => wait(many, place::place(&arguments)),
         Command::Drain(arguments) => wait(many, place::drain(&arguments)),
-        Command::Fleet(arguments) => wait(many, ask::fleet(&arguments)),
+        Command::Fleet(arguments) => wait(many, fleet::fleet(&arguments)),
         Command::Proxy(arguments) => proxy::run::proxy(&arguments),
         Command::ExtProc(arguments) => proxy::run::ext_proc(&arguments),
-        Command::EnvoyConfig(arguments) => proxy::envoy::advice::envoy_config(&arguments),
-        Command::Script { command } => tools::script(&command),
+        Command::EnvoyConfig(arguments) => envoy_config::envoy_config(&arguments),
+        Command::Script { command } => script::script(&command),
         Command::Calibrate { command } => calibrate::calibrate(&command),
         Command::User { command } => secrets::user(&command),
         Command::Keys { command } => secrets::keys(&command),

@@ -1,109 +1,231 @@
-//! The commands of a fleet.
+//! `tidegate fleet`: what people ask an orchestrator.
 
-use std::path::PathBuf;
+mod arguments;
+mod explain;
 
-use clap::{Args, Subcommand};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
 
-use super::log::LogPlace;
+use anyhow::{Context, bail};
+use tidegate_fleet::NodeId;
+use tidegate_types::units::Rate;
+use tonic::Request;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic_prost::ProstCodec;
 
-/// Arguments of `orchestrate`.
-#[derive(Clone, Debug, Args)]
-pub struct OrchestrateArguments {
-    /// Its configuration
-    #[arg(short, long, value_name = "FILE")]
-    pub config: PathBuf,
-    /// Only tell whether the configuration is right
-    #[arg(long)]
-    pub check: bool,
+pub use self::arguments::{
+    ExplainFleetArguments, FleetArguments, FleetCommand, OrchestrateArguments,
+};
+pub(super) use self::arguments::{FLEET_HELP, ORCHESTRATE_HELP};
+use crate::services::fleet::FleetTls;
+use crate::services::fleet::attend::told;
+use crate::services::fleet::wire::{
+    DESCRIBE, DRAIN, DescribeRequest, Description, DrainReply, DrainRequest, GrantMessage,
+    LEADER_KEY,
+};
+
+/// How often one may name another as the leader: a lead changes hands while it is asked for, not for ever.
+const REDIRECTIONS_MAX: usize = 3;
+
+/// Asks and prints.
+///
+/// # Errors
+/// Nobody answers, or refuses.
+pub async fn fleet(arguments: &FleetArguments) -> anyhow::Result<ExitCode> {
+    let tls = FleetTls {
+        ca: arguments.ca.clone(),
+        certificate: arguments.certificate.clone(),
+        key: arguments.key.clone(),
+    };
+    let text = match &arguments.command {
+        FleetCommand::Status => status(&describe(&tls, &arguments.at, None).await?),
+        FleetCommand::Grants => grants(&describe(&tls, &arguments.at, None).await?),
+        FleetCommand::Explain(asked) => explain::run(asked, &tls, &arguments.at).await?,
+        FleetCommand::Drain { node, undo } => {
+            drain(&tls, &arguments.at, node, !undo).await?;
+            format!(
+                "{node} {}\n",
+                if *undo { "takes part again" } else { "lends nothing any more" }
+            )
+        }
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
 }
 
-pub(super) const ORCHESTRATE_HELP: &str = "\
-A file for it:
-  [orchestrator]
-  listen = [\"0.0.0.0:7400\", \"[::]:7400\"]
-  ca = \"/etc/tidegate/pki/ca.pem\"
-  certificate = \"/etc/tidegate/pki/orchestrator.pem\"
-  key = \"/etc/tidegate/pki/orchestrator.key\"
-  operators = [\"ops\"]          # who may drain nodes; default: certificates with --role operator
-  nodes = [\"gate-1\", \"gate-2\"] # who may attend; default: every certificate that may be a node
-  roles = \"optional\"           # \"required\": certificates without a role may do nothing
-  uplink_max = \"10gbit\"        # who claims more of its uplink is not believed
-  classes = 3                  # those of every node
-  matching = \"augment\"         # how shortage meets spare bandwidth
-  http = \"127.0.0.1:7401\"      # /metrics, /healthz and /readyz; nowhere if left out
-  http_hosts = [\"orch-1.example\"] # names by which they are asked for, beside addresses and the machine's own
-
-Nothing is stored: a new process hears from the nodes what they hold. Without one, nodes go on
-alone. SIGINT or SIGTERM stops it.
-
-Several of them, so that one may fail (an odd number of etcd's members, one beside each, say):
-  advertise = \"orch-1.example:7400\"                   # of this one; a name in its certificate
-  etcd = [\"https://etcd-1.example:2379\", \"https://etcd-2.example:2379\", ...]
-  fleet = \"default\"                                 # fleets of one etcd have different names
-
-One leads, by a key in etcd with a lease of 2 s; the others stand by and follow it within 3 s. Name
-all of them in each node's [fleet] orchestrators. etcd shows and gets certificates of the same
-authority.";
-
-/// Arguments of `fleet`.
-#[derive(Clone, Debug, Args)]
-pub struct FleetArguments {
-    /// The orchestrator
-    #[arg(long, value_name = "HOST:PORT", global = true, default_value = "localhost:7400")]
-    pub at: String,
-    /// Authorities that signed its certificate
-    #[arg(long, value_name = "FILE", global = true, default_value = "/etc/tidegate/pki/ca.pem")]
-    pub ca: PathBuf,
-    /// Your certificate
-    #[arg(long, value_name = "FILE", global = true, default_value = "/etc/tidegate/pki/ops.pem")]
-    pub certificate: PathBuf,
-    /// Its key
-    #[arg(long, value_name = "FILE", global = true, default_value = "/etc/tidegate/pki/ops.key")]
-    pub key: PathBuf,
-    #[command(subcommand)]
-    /// What to ask.
-    pub command: FleetCommand,
+/// What the leader knows, with the last grants of a node.
+pub(super) async fn describe(
+    tls: &FleetTls,
+    at: &str,
+    given_to: Option<NodeId>,
+) -> anyhow::Result<Description> {
+    let codec = ProstCodec::<DescribeRequest, Description>::default;
+    let request = DescribeRequest { given_to: given_to.map_or(0, |node| node.0) };
+    leader(tls, at, DESCRIBE, request, codec).await
 }
 
-/// What can be asked.
-#[derive(Clone, Debug, Subcommand)]
-pub enum FleetCommand {
-    /// Every node: what its uplink carries, what it wants, lends and borrows
-    Status,
-    /// Every grant, and what is carried of it
-    Grants,
-    /// Why a node borrows and lends what it does, or why a record went by a neighbour
-    Explain(ExplainFleetArguments),
-    /// Let a node lend nothing, and its borrowers leave it: before maintenance
-    Drain {
-        /// The node's name
-        node: String,
-        /// Let it take part again
-        #[arg(long)]
-        undo: bool,
-    },
+async fn drain(tls: &FleetTls, at: &str, node: &str, is_drained: bool) -> anyhow::Result<()> {
+    let codec = ProstCodec::<DrainRequest, DrainReply>::default;
+    let request = DrainRequest { name: node.into(), is_drained };
+    if leader(tls, at, DRAIN, request, codec).await?.is_known {
+        return Ok(());
+    }
+    bail!("the orchestrator hears no node called {node:?}: `tidegate fleet status` names all")
 }
 
-/// Arguments of `fleet explain`.
-#[derive(Clone, Debug, Args)]
-pub struct ExplainFleetArguments {
-    /// The node's name; or a record, NODE/INCARNATION/STREAM/SEQ, with the log of its node
-    #[arg(value_name = "NODE-OR-RECORD")]
-    pub what: String,
-    /// The folder of the log, for a record
-    #[arg(short, long, conflicts_with = "config")]
-    pub directory: Option<PathBuf>,
-    #[command(flatten)]
-    /// Which log.
-    pub place: LogPlace,
+/// Asks the leader: the orchestrator at `at`, or the one that it names.
+async fn leader<Q, A>(
+    tls: &FleetTls,
+    at: &str,
+    path: &'static str,
+    request: Q,
+    codec: impl Fn() -> ProstCodec<Q, A>,
+) -> anyhow::Result<A>
+where
+    Q: prost::Message + Clone + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let mut at = at.to_owned();
+    for _ in 0..REDIRECTIONS_MAX {
+        let mut grpc = tonic::client::Grpc::new(tls.connect(&at).await?);
+        grpc.ready().await.context("the orchestrator")?;
+        let request = Request::new(request.clone());
+        match grpc.unary(request, PathAndQuery::from_static(path), codec()).await {
+            Ok(response) => return Ok(response.into_inner()),
+            Err(status) => match status.metadata().get(LEADER_KEY).map(|value| value.to_str()) {
+                Some(Ok(leader)) => at = leader.to_owned(),
+                _ => bail!("the orchestrator at {at}: {}", told(&status)),
+            },
+        }
+    }
+    bail!("the orchestrators do not agree on who leads: ask again in a few seconds")
 }
 
-pub(super) const FLEET_HELP: &str = "\
-Examples:
-  tidegate fleet status --at orch-1.example:7400   any orchestrator: it names the leader
-  tidegate fleet explain gate-3          why its records go where they go
-  tidegate fleet explain gate-3/1c9f5a0be7d20c11/12/345 -c node.toml
-                                         why this one went by a neighbour: on its node
-  tidegate fleet drain gate-2            before it is taken down; --undo afterwards
+/// Network notation.
+pub(super) fn rate(bytes_per_second: u64) -> String {
+    Rate::new(bytes_per_second as f64).to_string()
+}
 
-You prove who you are by a certificate of the fleet's authority:\n  tidegate keys issue pki ops --role operator";
+pub(super) fn names(described: &Description) -> BTreeMap<u64, &str> {
+    described.members.iter().map(|member| (member.node, member.name.as_str())).collect()
+}
+
+/// All that is told of a description, whoever sent it.
+pub(crate) fn exercise(described: &Description) {
+    status(described);
+    grants(described);
+    for member in &described.members {
+        let told = explain::node(described, &member.name);
+        assert!(told.is_ok(), "it is a member: {told:?}");
+    }
+}
+
+/// A sum of what strangers say.
+pub(super) fn total(amounts: impl IntoIterator<Item = u64>) -> u64 {
+    amounts.into_iter().fold(0, u64::saturating_add)
+}
+
+/// The fleet as a table.
+fn status(described: &Description) -> String {
+    let mut text = format!(
+        "{} nodes, {} grants: {} of {} wanted\n",
+        described.members.len(),
+        described.grants.len(),
+        rate(described.granted),
+        rate(described.wanted)
+    );
+    let _ = writeln!(
+        text,
+        "{:<20}{:>16}{:>16}{:>16}{:>16}{:>9}",
+        "node", "uplink", "wants", "lends", "borrows", "heard"
+    );
+    for member in &described.members {
+        let of = |is_its: &dyn Fn(&&GrantMessage) -> bool| {
+            rate(total(described.grants.iter().filter(is_its).map(|grant| grant.amount)))
+        };
+        let _ = writeln!(
+            text,
+            "{:<20}{:>16}{:>16}{:>16}{:>16}{:>7.1} s{}",
+            member.name,
+            rate(member.capacity),
+            rate(total(member.demand.iter().copied())),
+            of(&|grant| grant.provider == member.node),
+            of(&|grant| grant.receiver == member.node),
+            member.silent_ms as f64 / 1e3,
+            if member.is_drained { "  drained" } else { "" }
+        );
+    }
+    text
+}
+
+/// Every grant.
+fn grants(described: &Description) -> String {
+    let names = names(described);
+    let name = |node: u64| names.get(&node).copied().unwrap_or("?");
+    let mut text = format!(
+        "{:<20}{:<20}{:>10}{:>16}{:>16}  {}\n",
+        "records of", "go by", "class", "granted", "carried", "token"
+    );
+    for grant in &described.grants {
+        let _ = writeln!(
+            text,
+            "{:<20}{:<20}{:>10}{:>16}{:>16}  {}/{}",
+            name(grant.receiver),
+            name(grant.provider),
+            explain::class_of(described, grant),
+            rate(grant.amount),
+            rate(grant.carried),
+            grant.revision,
+            grant.id
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::services::fleet::wire::{GrantMessage, MemberMessage};
+
+    fn member(node: u64, name: &str, capacity: u64, demand: [u64; 3]) -> MemberMessage {
+        let (name, demand) = (name.into(), demand.to_vec());
+        let classes = ["ls", "nm", "lt"].map(Into::into).to_vec();
+        MemberMessage { node, name, capacity, demand, silent_ms: 250, is_drained: false, classes }
+    }
+
+    /// `busy` borrows of `idle` for its `lt`; with `apart` it did not help.
+    pub(in crate::cli) fn described() -> Description {
+        let grant = GrantMessage {
+            revision: 5,
+            id: 1,
+            provider: 2,
+            receiver: 1,
+            class: 2,
+            amount: 50_000,
+            carried: 40_000,
+        };
+        Description {
+            revision: 5,
+            decisions: 9,
+            wanted: 60_000,
+            granted: 50_000,
+            members: vec![
+                member(1, "busy", 100_000, [10_000, 30_000, 120_000]),
+                member(2, "idle", 100_000, [1000, 0, 0]),
+                member(3, "apart", 100_000, [0, 0, 0]),
+            ],
+            grants: vec![grant],
+            apart: vec![1, 3],
+            given: vec![],
+            classes: vec![],
+        }
+    }
+
+    #[test]
+    fn the_fleet_is_told_in_tables() {
+        insta::assert_snapshot!(status(&described()));
+        insta::assert_snapshot!(grants(&described()));
+    }
+}

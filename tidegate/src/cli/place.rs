@@ -1,102 +1,269 @@
-//! The command lines of `tidegate place` and `tidegate drain`.
+//! `tidegate place` and `tidegate drain`: ask the members of a group what their topics cost and how late they are, and move few of
+//! them. What is decided is in [`tidegate_cluster::place::keep`].
 
-use std::path::PathBuf;
+mod arguments;
+mod show;
 
-use clap::Args;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use crate::config::units::{Period, Quantity};
+use anyhow::Context;
+use tidegate_cluster::moves::loads::Loads;
+use tidegate_cluster::place::keep::{Keeper, Options, Round, Step};
+use tidegate_cluster::place::model::{By, Learned};
+use tidegate_cluster::place::{Model, Physics};
+use tidegate_types::units::Time;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
-/// Arguments of `place`.
-#[derive(Clone, Debug, Args)]
-pub struct PlaceArguments {
-    /// The configuration of a node of the group, whose certificate is shown
-    #[arg(short, long, value_name = "FILE")]
-    pub config: PathBuf,
-    /// How often to ask all members
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = every)]
-    pub every: Period,
-    /// Move no more than so many at a time
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub max_moves: u32,
-    /// How long topics that moved stay where they are
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = period)]
-    pub rest: Period,
-    /// Topics of one node at most
-    #[arg(long, value_name = "K", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub together: u32,
-    /// Part of each bound that is kept free where topics come
-    #[arg(long, value_name = "PART", default_value_t = 0.1, value_parser = super::plan::part)]
-    pub margin: f64,
-    /// The machines' model, as `tidegate calibrate broker` or `python -m tidegate.model train` wrote it
-    #[arg(long, value_name = "FILE.json")]
-    pub model: Option<PathBuf>,
-    /// Use all nodes: topics go to those that have the least to do, though no bound is missed
-    #[arg(long)]
-    pub spread: bool,
-    /// Take topics from a node that has not answered for so long: what it holds stays with it [default: never]
-    #[arg(long, value_name = "TIME", value_parser = period)]
-    pub seize_after: Option<Period>,
-    /// Ask until two times in a row are known, move once, and end
-    #[arg(long)]
-    pub once: bool,
-    /// Say what would be moved, and move nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Print one JSON object a line for each time in place of words
-    #[arg(long)]
-    pub json: bool,
+pub(super) use self::arguments::{DRAIN_HELP, PLACE_HELP};
+pub use self::arguments::{DrainArguments, PlaceArguments};
+use crate::assembly::drivers;
+use crate::assembly::run::Signals;
+use crate::cli::plan;
+use crate::services::cluster::{self, Access, Order};
+
+/// How long a member may take to tell its loads: then it is away for this round.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Rounds in a row in which nothing leaves a node that drains: then what stays is told.
+const STUCK: usize = 4;
+
+/// A round, and what came of it.
+#[derive(Clone, Debug)]
+struct Done {
+    round: Round,
+    /// Each move of it; an error says why the topics stay. None are made in a dry run.
+    moves: Vec<(Step, Result<(), String>)>,
+    /// Members that could not be asked, and why.
+    unasked: Vec<(Arc<str>, String)>,
+    is_dry: bool,
 }
 
-pub(super) const PLACE_HELP: &str = "\
-Examples:
-  tidegate place -c edge-1.toml --dry-run --once     what it sees, and what it would do
-  tidegate place -c edge-1.toml                      until it is told to stop
-  tidegate place -c edge-1.toml --model edge.json --spread
-
-Asks the members of the group what their topics cost and how late they are, learns from that how right the model
-is, and moves few topics where a bound is missed twice in a row: only to where all bounds are kept then. Empties
-nodes that drain. Says why where it cannot help. The nodes work alone without it; two of them do no harm.
-
-With --once it exits with 1 if something is wrong that it did not mend.";
-
-/// Arguments of `drain`.
-#[derive(Clone, Debug, Args)]
-pub struct DrainArguments {
-    /// The node that is to own nothing
-    #[arg(value_name = "NODE")]
-    pub node: String,
-    /// The configuration of a node of the group, whose certificate is shown
-    #[arg(short, long, value_name = "FILE")]
-    pub config: PathBuf,
-    /// It may own topics again: nothing moves back by itself
-    #[arg(long)]
-    pub undo: bool,
-    /// Move topics also where they, or others, will miss their bounds
-    #[arg(long)]
-    pub force: bool,
-    /// How long to look at loads before topics move
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = every)]
-    pub every: Period,
-    /// The machines' model, as `tidegate calibrate broker` or `python -m tidegate.model train` wrote it
-    #[arg(long, value_name = "FILE.json")]
-    pub model: Option<PathBuf>,
+impl Done {
+    fn is_well(&self) -> bool {
+        self.round.remarks.is_empty() && self.moves.iter().all(|(_, result)| result.is_ok())
+    }
 }
 
-pub(super) const DRAIN_HELP: &str = "\
-Examples:
-  tidegate drain edge-2 -c edge-1.toml           before edge-2 is stopped
-  tidegate drain edge-2 -c edge-1.toml --undo    it may own topics again
-
-Moves every topic to where all bounds are kept with it, and keeps others away, also after a restart of the node
-if its [group] has a state. Exits with 0 when the node owns nothing, with 1 where topics stay, and says why.";
-
-fn every(text: &str) -> Result<Period, String> {
-    let period = period(text)?;
-    let millis = period.0.as_millis();
-    let is_fine = (100..=3_600_000).contains(&millis);
-    if is_fine { Ok(period) } else { Err("from \"100ms\" to \"1h\"".into()) }
+/// A group that is asked again and again.
+struct Live {
+    access: Access,
+    keeper: Keeper,
+    learned: Option<Learned>,
+    begun: Instant,
+    is_dry: bool,
+    /// Only topics of this node move.
+    only: Option<Arc<str>>,
 }
 
-fn period(text: &str) -> Result<Period, String> {
-    Period::parse(text).map_err(|error| error.to_string())
+impl Live {
+    fn new(config: &Path, model: Option<&Path>, options: Options) -> anyhow::Result<Live> {
+        let learned = model.map(plan::model).transpose()?;
+        let usual = learned.as_ref().map(|learned| learned.machine.machine());
+        let options = Options { usual: usual.unwrap_or(options.usual), ..options };
+        Ok(Live {
+            access: drivers::access(config)?,
+            keeper: Keeper::new(options),
+            learned,
+            begun: Instant::now(),
+            is_dry: false,
+            only: None,
+        })
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.begun.elapsed()
+    }
+
+    /// Asks all members at once.
+    async fn ask(&self) -> Vec<(Arc<str>, Result<Loads, String>)> {
+        let mut asked = JoinSet::new();
+        for name in self.access.names() {
+            let access = self.access.clone();
+            asked.spawn(async move {
+                let answer = timeout(PATIENCE, cluster::tell(&access, &name)).await;
+                let answer = match answer {
+                    Ok(answer) => answer.map_err(|error| format!("{error:#}")),
+                    Err(_) => {
+                        Err(format!("{name} does not answer within {} s", PATIENCE.as_secs()))
+                    }
+                };
+                (name, answer)
+            });
+        }
+        let mut all = asked.join_all().await;
+        all.sort_by(|one, other| one.0.cmp(&other.0));
+        all
+    }
+
+    /// One round: asks, decides, moves.
+    async fn round(&mut self) -> anyhow::Result<Done> {
+        let answers = self.ask().await;
+        let unasked = answers.iter().filter_map(|(name, answer)| {
+            let why = answer.as_ref().err()?;
+            Some((name.clone(), why.clone()))
+        });
+        let unasked: Vec<(Arc<str>, String)> = unasked.collect();
+        let answers = answers.into_iter().map(|(name, answer)| (name, answer.ok()));
+        let asked = self.learned.as_ref().map(|learned| learned.by(By::Learned)).transpose()?;
+        let model: &dyn Model = asked.as_ref().map_or(&Physics, |asked| asked);
+        let now = Time::ZERO + self.begun.elapsed();
+        let round = self.keeper.round(now, answers.collect(), model);
+        Ok(Done { round, moves: Vec::new(), unasked, is_dry: self.is_dry })
+    }
+
+    /// Makes the moves of a round, one after another.
+    async fn make(&mut self, done: &mut Done) {
+        for step in &done.round.steps {
+            if self.is_dry || self.only.as_ref().is_some_and(|only| *only != step.from) {
+                continue;
+            }
+            let Step { unit, from, to, seizes, .. } = step.clone();
+            // Its records wait already: that they wait for the end of what came before makes them hardly later.
+            let order = Order { unit, from: Some(from), to, seize: seizes, patient: true };
+            let result = cluster::order(&self.access, &order).await;
+            if result.is_ok() {
+                self.keeper.moved(self.now(), step);
+            }
+            let result = result.map(drop).map_err(|error| format!("{error:#}"));
+            done.moves.push((step.clone(), result));
+        }
+    }
+}
+
+/// Keeps bounds until a signal stops it, or once.
+///
+/// # Errors
+/// The configuration or the model cannot be read, or nobody takes what is printed.
+pub async fn place(arguments: &PlaceArguments) -> anyhow::Result<ExitCode> {
+    let usual = Options::default();
+    let options = Options {
+        moves_max: arguments.max_moves as usize,
+        rest: arguments.rest.0,
+        together_max: arguments.together as usize,
+        margin: arguments.margin,
+        seize_after: arguments.seize_after.map(|after| after.0),
+        spreads: arguments.spread,
+        ..usual
+    };
+    // One time to begin from, and as many as a bound must be missed in.
+    let rounds = options.rounds as usize + 1;
+    let mut live = Live::new(&arguments.config, arguments.model.as_deref(), options)?;
+    live.is_dry = arguments.dry_run;
+    let mut signals = Signals::new()?;
+    let mut told = BTreeSet::new();
+    if !arguments.once {
+        let members = live.access.members.len();
+        tracing::info!(members, every = %arguments.every, "keeping bounds; Ctrl-C stops it");
+    }
+    for turn in 1.. {
+        let begun = Instant::now();
+        let done = tokio::select! {
+            done = async {
+                let mut done = live.round().await?;
+                live.make(&mut done).await;
+                anyhow::Ok(done)
+            } => done?,
+            received = signals.next() => {
+                // A move that was ordered goes on at the members.
+                tracing::info!(signal = received.name, "stopped");
+                return Ok(ExitCode::SUCCESS);
+            }
+        };
+        let is_last = arguments.once && (turn >= rounds || !done.round.steps.is_empty());
+        let text = if arguments.json {
+            format!("{}\n", show::json(&done))
+        } else {
+            show::words(&done, &mut told, is_last)
+        };
+        print(&text)?;
+        if is_last {
+            return Ok(if done.is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        let left = arguments.every.0.saturating_sub(begun.elapsed());
+        tokio::select! {
+            () = sleep(left) => {}
+            received = signals.next() => {
+                tracing::info!(signal = received.name, "stopped");
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Moves all topics off a node, or lets it own topics again.
+///
+/// # Errors
+/// The configuration or the model cannot be read, or the node cannot be asked.
+pub async fn drain(arguments: &DrainArguments) -> anyhow::Result<ExitCode> {
+    let node: Arc<str> = arguments.node.as_str().into();
+    let options = Options {
+        moves_max: usize::MAX,
+        rest: Duration::ZERO,
+        only_drains: true,
+        forces: arguments.force,
+        ..Options::default()
+    };
+    let mut live = Live::new(&arguments.config, arguments.model.as_deref(), options)?;
+    let names = live.access.names();
+    anyhow::ensure!(
+        names.contains(&node),
+        "{node} is no member of the group: there are {}",
+        names.join(", ")
+    );
+    let loads = cluster::drain(&live.access, &node, arguments.undo).await.with_context(|| {
+        format!(
+            "{node} must run to be drained; topics of a node that is gone are taken by \
+             `tidegate move NAME --to NODE --seize`"
+        )
+    })?;
+    if arguments.undo {
+        print(&format!("{node} may own topics again\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !loads.remembers {
+        print(&format!(
+            "{node} has no [group] state: it forgets that it drains when it is restarted\n"
+        ))?;
+    }
+    live.only = Some(node.clone());
+    let mut stuck = 0;
+    loop {
+        let mut done = live.round().await?;
+        live.make(&mut done).await;
+        print(&show::moves(&done))?;
+        let left = owned(&cluster::tell(&live.access, &node).await?, &node);
+        if left.is_empty() {
+            print(&format!("{node} owns no topics\n"))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let has_moved = done.moves.iter().any(|(_, result)| result.is_ok());
+        stuck = if has_moved { 0 } else { stuck + 1 };
+        if stuck >= STUCK {
+            let told = show::left(&done, &node, &left);
+            write!(io::stderr(), "{told}")?;
+            return Ok(ExitCode::FAILURE);
+        }
+        sleep(arguments.every.0).await;
+    }
+}
+
+/// Units that a member owns, as it knows it.
+fn owned(loads: &Loads, node: &str) -> Vec<Arc<str>> {
+    let own = loads.units.iter().filter(|unit| {
+        let owner = loads.members.get(usize::from(unit.owner.member.0));
+        owner.is_some_and(|owner| **owner == *node)
+    });
+    own.map(|unit| unit.name.clone()).collect()
+}
+
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }

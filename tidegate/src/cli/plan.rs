@@ -1,97 +1,279 @@
-//! The command line of `tidegate plan`.
+//! `tidegate plan`: which topics share a node, printed and not done.
 
-use std::path::PathBuf;
+mod arguments;
+mod read;
+mod show;
+#[cfg(test)]
+mod tests;
 
-use clap::Args;
-use tidegate_cluster::place::model::By;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
 
-/// Arguments of `plan`.
-#[derive(Clone, Debug, Args)]
-pub struct PlanArguments {
-    /// Topics, and nodes if they are listed: FILE.toml, FILE.json or FILE.csv
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// How: ffd, lfs, lfs+ffd, pairs, improve or repair [default: improve; repair with --current]
-    #[arg(long, value_name = "NAME")]
-    pub method: Option<String>,
-    /// Topics of one node at most
-    #[arg(long, value_name = "K", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub together: u32,
-    /// Topics of a set of lfs+ffd (k' of the paper)
-    #[arg(long, value_name = "K", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=32))]
-    pub at_once: u32,
-    /// Part of each bound that is kept free for the model's mistakes
-    #[arg(long, value_name = "PART", default_value_t = 0.1, value_parser = part)]
-    pub margin: f64,
-    /// Processors of a node, where the file lists no nodes: as many nodes as are needed [default: 4; those of --model]
-    #[arg(long, value_name = "N", value_parser = cores)]
-    pub cores: Option<f64>,
-    /// A machine's model, as `tidegate calibrate broker` or `python -m tidegate.model train` wrote it
-    #[arg(long, value_name = "FILE.json")]
-    pub model: Option<PathBuf>,
-    /// Which of its models: learned, physics or paper [default: learned]
-    #[arg(long, value_name = "NAME", requires = "model", value_parser = by)]
-    pub by: Option<By>,
-    /// The plan that is in force, as --json printed it: few topics move
-    #[arg(long, value_name = "PLAN.json")]
-    pub current: Option<PathBuf>,
-    /// Topics that may move, at most
-    #[arg(long, value_name = "N", requires = "current")]
-    pub max_moves: Option<usize>,
-    /// Say for every topic what its latency will be, what its bound is, and what else shares its node
-    #[arg(long)]
-    pub explain: bool,
-    /// Print one JSON object in place of a table
-    #[arg(long)]
-    pub json: bool,
-    /// Questions to the latency model, at most: the same number gives the same plan on every machine
-    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
-    pub questions: u64,
-    /// What improve draws its tries from
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
+use anyhow::{Context, bail, ensure};
+use tidegate_cluster::place::model::Learned;
+use tidegate_cluster::place::{
+    Feasible, Help, Machine, Machines, Method, Model, Move, Physics, Plan, Problem, Topic, TopicId,
+    fits_alone, help, lower_bound, repair, replica, split,
+};
+
+pub use self::arguments::PlanArguments;
+pub(super) use self::arguments::{PLAN_HELP, part};
+use self::read::{Fleet, InForce};
+
+/// Prints a plan; the exit code says whether every topic keeps its bound in it.
+///
+/// # Errors
+/// A file cannot be read or says what cannot be, a method has no such name or gave up.
+pub fn plan(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
+    let fleet = read::fleet(&arguments.file)?;
+    let current = arguments.current.as_deref().map(read::in_force).transpose()?;
+    let planned = make(&fleet, current.as_ref(), arguments)?;
+    let told = if arguments.json {
+        format!("{}\n", show::json(&planned))
+    } else {
+        show::table(&planned, arguments.explain)
+    };
+    io::stdout().write_all(told.as_bytes())?;
+    Ok(if planned.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-pub(super) const PLAN_HELP: &str = "\
-Nothing is changed: the plan is printed. Examples:
-  tidegate plan topics.toml                      as many nodes as are needed
-  tidegate plan fleet.toml --explain             why each topic is where it is
-  tidegate plan fleet.toml --json > plan.json
-  tidegate plan fleet.toml --current plan.json --max-moves 5     few topics move
-  tidegate plan topics.toml --model edge.json    by what was measured on a machine
-  tidegate plan topics.csv --method ffd --together 6 --cores 2
+/// Which topic a plan has at which node, in the order of the file.
+///
+/// # Errors
+/// The file cannot be read or is no plan.
+pub fn places(file: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    let plan = read::in_force(file)?;
+    let topics = plan.nodes.into_iter().flat_map(|node| {
+        let name = node.name;
+        node.topics.into_iter().map(move |topic| (topic.name, name.clone()))
+    });
+    Ok(topics.collect())
+}
 
-A file, as TOML; JSON has the same names, CSV a line of names and no nodes:
-  [[topic]]
-  name = \"taxi/gps/7\"
-  rate = 40            # records/s of all publishers
-  work = \"12ms\"        # CPU time of a record
-  bound = \"300ms\"      # of the 90th percentile from publishing to delivery
-  subscribers = 1      # these four may be left out
-  work_cv = 0.15
-  keys = 1             # above 1: may be split by key
-  serial = false       # true: one record at a time
-  [[node]]
-  name = \"edge-1\"
-  cores = 4            # and speed, contention, bias, as calibrated
+/// Reads a machine's model.
+///
+/// # Errors
+/// It cannot be read, or is none of this version.
+pub fn model(file: &Path) -> anyhow::Result<Learned> {
+    read::learned(file)
+}
 
-Exits with 0 if every topic has a node and keeps its bound there, with 1 otherwise.";
+/// A topic, or a part of one that fits nowhere whole.
+#[derive(Clone, Debug)]
+struct Part {
+    name: String,
+    topic: Topic,
+}
 
-pub(super) fn part(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(part) if (0.0..1.0).contains(&part) => Ok(part),
-        _ => Err("a part is a number from 0 to below 1, as in 0.1".into()),
+/// A node of a plan: name, machine, topics with their predicted 90th percentiles in seconds.
+type Node = (String, Machine, Vec<(TopicId, f64)>);
+
+/// A plan with all that is told of it.
+#[derive(Clone, Debug)]
+struct Planned {
+    method: String,
+    parts: Vec<Part>,
+    nodes: Vec<Node>,
+    /// What fits nowhere, and what would help it.
+    unplaced: Vec<(TopicId, Help)>,
+    /// What was divided: the topic's name and how.
+    divided: Vec<(String, String)>,
+    moves: Vec<Move>,
+    /// Nodes, by place, where a topic misses its bound.
+    broken: Vec<usize>,
+    /// Nodes that no plan can do without; 0 where machines differ.
+    least: usize,
+    margin: f64,
+    questions: u64,
+}
+
+impl Planned {
+    fn is_whole(&self) -> bool {
+        self.unplaced.is_empty() && self.broken.is_empty()
+    }
+
+    fn node_name(&self, place: usize) -> &str {
+        self.nodes.get(place).map_or("", |(name, ..)| name)
     }
 }
 
-fn by(text: &str) -> Result<By, String> {
-    let known = By::ALL.into_iter().find(|by| by.name() == text);
-    known.ok_or_else(|| "there are learned, physics and paper".into())
+fn make(
+    fleet: &Fleet,
+    current: Option<&InForce>,
+    arguments: &PlanArguments,
+) -> anyhow::Result<Planned> {
+    let learned = arguments.model.as_deref().map(read::learned).transpose()?;
+    let asked = learned.as_ref().map(|learned| learned.by(arguments.by.unwrap_or_default()));
+    let asked = asked.transpose().context("--by")?;
+    let model: &dyn Model = asked.as_ref().map_or(&Physics, |asked| asked);
+    let machines = machines(fleet, arguments, learned.as_ref());
+    let problem = Problem {
+        topics: &[],
+        machines: &machines,
+        model,
+        together_max: arguments.together as usize,
+        margin: arguments.margin,
+    };
+    let (parts, divided) = parts(fleet, &problem);
+    let topics: Vec<Topic> = parts.iter().map(|part| part.topic.clone()).collect();
+    let problem = Problem { topics: &topics, ..problem };
+    let mut feasible = Feasible::new(problem);
+    let default = if current.is_some() { "repair" } else { "improve" };
+    let name = arguments.method.as_deref().unwrap_or(default);
+    let mut names: Vec<String> = fleet.node.iter().map(|node| node.name.clone()).collect();
+    let (plan, moves) = if name == "repair" {
+        let Some(current) = current else {
+            bail!("repair mends a plan: say which with --current PLAN.json, as --json prints one")
+        };
+        let before = before(current, &parts, &mut names, !fleet.node.is_empty())?;
+        let moves_max = arguments.max_moves.unwrap_or(usize::MAX);
+        let found = repair(&mut feasible, &before, moves_max, |_| true);
+        (found.plan, found.moves)
+    } else {
+        ensure!(
+            current.is_none(),
+            "{name} makes a plan anew and heeds none in force: leave --current out, or say --method repair"
+        );
+        let method = method(name, arguments.at_once as usize)?;
+        let plan =
+            method.plan(&mut feasible, arguments.seed, arguments.questions).with_context(|| {
+                format!(
+                    "{name} gave up after {} questions: say improve, or more --questions",
+                    arguments.questions
+                )
+            })?;
+        (plan, Vec::new())
+    };
+    let least = if fleet.node.is_empty() { lower_bound(&mut feasible).nodes } else { 0 };
+    let questions = feasible.questions();
+    let mut planned = Planned {
+        method: name.to_owned(),
+        nodes: Vec::new(),
+        unplaced: Vec::new(),
+        divided,
+        moves,
+        broken: Vec::new(),
+        least,
+        margin: arguments.margin,
+        questions,
+        parts,
+    };
+    fill(&mut planned, &plan, &mut feasible, names, fleet);
+    Ok(planned)
 }
 
-fn cores(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(cores) if (0.1..=1024.0).contains(&cores) => Ok(cores),
-        _ => Err("processors are a number from 0.1 to 1024".into()),
+/// Puts in what the model says of each node, and what would help those without one.
+fn fill(
+    planned: &mut Planned,
+    plan: &Plan,
+    feasible: &mut Feasible<'_>,
+    mut names: Vec<String>,
+    fleet: &Fleet,
+) {
+    let mut fresh = (1..).map(|number| format!("node-{number}"));
+    while names.len() < plan.nodes.len() {
+        let name = fresh.find(|name| !names.contains(name)).unwrap_or_default();
+        names.push(name);
     }
+    let problem = *feasible.problem();
+    for (place, hosted) in plan.nodes.iter().enumerate() {
+        let Some(&machine) = problem.machines.nth(place) else { continue };
+        let p90 = feasible.p90(&machine, hosted.iter().copied());
+        if !hosted.is_empty() && !feasible.fits(&machine, hosted.iter().copied()) {
+            planned.broken.push(place);
+        }
+        planned.nodes.push((
+            names[place].clone(),
+            machine,
+            hosted.iter().copied().zip(p90).collect(),
+        ));
+    }
+    for &topic in &plan.unplaced {
+        let part = &planned.parts[topic.index()];
+        let keys =
+            fleet.topic.iter().find(|spec| spec.name == part.name).map_or(1, |spec| spec.keys);
+        planned.unplaced.push((topic, help(&problem, &part.topic, keys)));
+    }
+}
+
+fn machines(fleet: &Fleet, arguments: &PlanArguments, learned: Option<&Learned>) -> Machines {
+    let contention = read::usual_contention();
+    let usual = Machine { cores: 4.0, speed: 1.0, contention, bias: 1.0 };
+    let usual = learned.map_or(usual, |learned| learned.machine.machine());
+    if fleet.node.is_empty() {
+        Machines::Any(Machine { cores: arguments.cores.unwrap_or(usual.cores), ..usual })
+    } else {
+        Machines::Listed(fleet.node.iter().map(|node| node.machine(&usual)).collect())
+    }
+}
+
+/// The topics, those that fit nowhere whole in as few parts as fit, if they may be divided.
+fn parts(fleet: &Fleet, problem: &Problem<'_>) -> (Vec<Part>, Vec<(String, String)>) {
+    let (mut parts, mut divided) = (Vec::new(), Vec::new());
+    for spec in &fleet.topic {
+        let (topic, name) = (spec.topic(), spec.name.clone());
+        let wanted = if fits_alone(problem, &topic) {
+            Help::default()
+        } else {
+            help(problem, &topic, spec.keys)
+        };
+        let (count, part, how) = match (wanted.split, wanted.replicas) {
+            (Some(count), _) => (count, split(&topic, count), "by key"),
+            (None, Some(count)) => (count, replica(&topic, count), "by subscribers"),
+            (None, None) => {
+                parts.push(Part { name, topic });
+                continue;
+            }
+        };
+        divided.push((name.clone(), format!("{count} parts, {how}")));
+        for nth in 1..=count {
+            parts.push(Part { name: format!("{name}#{nth}"), topic: part.clone() });
+        }
+    }
+    (parts, divided)
+}
+
+fn method(name: &str, at_once: usize) -> anyhow::Result<Method> {
+    Ok(match name {
+        "ffd" => Method::FirstFit,
+        "lfs" => Method::LargestSet,
+        "lfs+ffd" => Method::Hybrid(at_once),
+        "pairs" => Method::Pairs,
+        "improve" => Method::Improve,
+        _ => bail!("no method {name:?}: there are ffd, lfs, lfs+ffd, pairs, improve and repair"),
+    })
+}
+
+/// The plan in force, as far as its topics and nodes are still there.
+fn before(
+    current: &InForce,
+    parts: &[Part],
+    names: &mut Vec<String>,
+    is_listed: bool,
+) -> anyhow::Result<Plan> {
+    let of: BTreeMap<&str, u32> =
+        (0_u32..).zip(parts).map(|(id, part)| (part.name.as_str(), id)).collect();
+    let mut plan = Plan { nodes: vec![Vec::new(); names.len()], unplaced: Vec::new() };
+    let mut is_hosted = vec![false; parts.len()];
+    for node in &current.nodes {
+        let place = match names.iter().position(|name| *name == node.name) {
+            Some(place) => place,
+            // Its topics look for another node.
+            None if is_listed => continue,
+            None => {
+                names.push(node.name.clone());
+                plan.nodes.push(Vec::new());
+                names.len() - 1
+            }
+        };
+        for topic in &node.topics {
+            let Some(&id) = of.get(topic.name.as_str()) else { continue };
+            ensure!(!is_hosted[id as usize], "the plan in force has topic {:?} twice", topic.name);
+            is_hosted[id as usize] = true;
+            plan.nodes[place].push(TopicId(id));
+        }
+    }
+    Ok(plan)
 }

@@ -1,125 +1,380 @@
-//! The command line of `tidegate script`.
+//! `tidegate script`: a script on a recorded trace in virtual time, and the time of its calls.
 
-use std::path::PathBuf;
-use std::time::Duration;
+mod arguments;
 
-use clap::{Args, Subcommand};
-use tidegate_types::units::Rate;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::{line_delay, line_rate};
-use crate::config::units::{Period, Quantity};
+use anyhow::Context;
+use bytes::Bytes;
+use tidegate_node::io::Edit;
+use tidegate_types::record::{DropReason, Offered, Properties, SourceId};
+use tidegate_types::units::Time;
 
-/// What can be done with a script.
-#[derive(Clone, Debug, Subcommand)]
-pub enum ScriptCommand {
-    /// Play a recorded trace through a script in virtual time and print what it did
-    #[command(after_help = TEST_HELP)]
-    Test(TestArguments),
-    /// Time a script's calls with 0, 100 and 1,000 records waiting
-    #[command(after_help = BENCH_HELP)]
-    Bench(BenchArguments),
+pub use self::arguments::{
+    BenchArguments, SCRIPT_HELP, ScriptArguments, ScriptCommand, TestArguments,
+};
+use crate::config::ScriptConfig;
+use crate::config::units::Period;
+use crate::input::replay::{self, Format, KeyTemplate, Payload, Recorded, ReplayFile, Rules};
+use crate::script::rehearsal::{Line, Rehearsal};
+use crate::script::spec::{Parameter, ScriptSpec};
+use crate::script::vm::Limits;
+
+/// A call may take as long as a loaded machine needs: the result must not depend on it.
+const TIME: Duration = Duration::from_millis(100);
+/// How long what waits at the end of a trace may still go.
+const PATIENCE: Duration = Duration::from_secs(3600);
+/// Calls that a time is the median of.
+const CALLS: usize = 200;
+
+/// Does what is asked with a script.
+///
+/// # Errors
+/// The script or the trace cannot be used.
+pub fn script(command: &ScriptCommand) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    match command {
+        ScriptCommand::Test(arguments) => test(arguments, &mut out)?,
+        ScriptCommand::Bench(arguments) => bench(arguments, &mut out)?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
-/// A script and what it is given.
-#[derive(Clone, Debug, Args)]
-pub struct ScriptArguments {
-    /// The script
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// A file that runs before it; may be given often
-    #[arg(long = "helper", value_name = "FILE")]
-    pub helpers: Vec<PathBuf>,
-    /// A parameter; numbers, true and false are what they look like; may be given often
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parameter)]
-    pub parameters: Vec<(String, String)>,
-    /// A name that transform() knows; the answer is half as long as what is asked
-    #[arg(long = "transform", value_name = "NAME")]
-    pub transforms: Vec<String>,
-    /// A Lua pattern by which a path comes apart
-    #[arg(long, value_name = "PATTERN")]
-    pub path: Option<String>,
-    /// An output; records go to the first. May be given often
-    #[arg(long = "output", value_name = "NAME", default_value = "cloud")]
-    pub outputs: Vec<String>,
+fn spec(arguments: &ScriptArguments) -> anyhow::Result<ScriptSpec> {
+    let value = |text: &String| match (text.parse(), text.parse()) {
+        (Ok(number), _) => Parameter::Number(number),
+        (_, Ok(switch)) => Parameter::Switch(switch),
+        _ => Parameter::Text(text.clone()),
+    };
+    let parameters = arguments.parameters.iter().map(|(name, text)| (name.clone(), value(text)));
+    let here = |name: &String| (name.clone(), format!("http://localhost/{name}"));
+    let config = ScriptConfig {
+        name: Some("script".into()),
+        file: Some(arguments.file.clone()),
+        helpers: arguments.helpers.clone(),
+        time: Period(TIME),
+        parameters: parameters.collect(),
+        path: arguments.path.clone(),
+        transform: arguments.transforms.iter().map(here).collect(),
+        ..ScriptConfig::default()
+    };
+    config.spec().map_err(anyhow::Error::msg)
 }
 
-/// Arguments of `script test`.
-#[derive(Clone, Debug, Args)]
-pub struct TestArguments {
-    #[command(flatten)]
-    /// The script.
-    pub script: ScriptArguments,
-    /// Records with their times: CSV, JSON lines or SenML, as a replay input reads them
-    #[arg(long, value_name = "FILE")]
-    pub trace: PathBuf,
-    /// The column or field with the time, where it has another name than the usual ones
-    #[arg(long, value_name = "NAME")]
-    pub time: Option<String>,
-    /// The records' topic, as in `topic` of a replay input
-    #[arg(long, value_name = "TEMPLATE", default_value = "{file}")]
-    pub topic: String,
-    /// What the line carries; without it, everything at once
-    #[arg(long, value_name = "RATE", value_parser = line_rate)]
-    pub rate: Option<Rate>,
-    /// From a record's last byte to its confirmation
-    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = line_delay)]
-    pub delay: Duration,
-    /// The latency bound of the records
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
-    pub latency: Duration,
-    /// The first output is cut off from one time to another, as in 10s-15s; may be given often
-    #[arg(long = "cut", value_name = "FROM-TO", value_parser = cut)]
-    pub cuts: Vec<(Duration, Duration)>,
-    /// Print the summary only
-    #[arg(long)]
-    pub summary: bool,
+/// What came of a trace.
+struct Outcome {
+    rehearsal: Rehearsal,
+    offered: u64,
 }
 
-/// Arguments of `script bench`.
-#[derive(Clone, Debug, Args)]
-pub struct BenchArguments {
-    #[command(flatten)]
-    /// The script.
-    pub script: ScriptArguments,
-    /// The payload of every record
-    #[arg(
-        long,
-        value_name = "TEXT",
-        default_value = "{\"event_type\": \"view\", \"event_time\": \"0\"}"
-    )]
-    pub payload: String,
+fn test(arguments: &TestArguments, out: &mut impl Write) -> anyhow::Result<()> {
+    let spec = Arc::new(spec(&arguments.script)?);
+    let records = trace(arguments)?;
+    let with = play(arguments, &[spec], &records, (!arguments.summary).then_some(&mut *out))?;
+    let without = play(arguments, &[], &records, None::<&mut Vec<u8>>)?;
+    let script = with.rehearsal.scripts.get(tidegate_node::rules::ScriptId(0));
+    if let Some(script) = script {
+        let counts = script.counts();
+        let failed = counts.too_long + counts.too_large + counts.wrong;
+        writeln!(out, "calls {}, failed {failed}, left out {}", counts.runs, counts.unadapted)?;
+        if let Some(failure) = script.last_failure() {
+            writeln!(out, "last failure: {failure}")?;
+        }
+        let kinds = crate::script::Verdict::ALL.iter().zip(counts.verdicts);
+        let kinds = kinds.filter(|(_, count)| *count > 0);
+        let kinds: Vec<String> =
+            kinds.map(|(verdict, count)| format!("{} {count}", verdict.name())).collect();
+        let kinds = if kinds.is_empty() { "none".into() } else { kinds.join(", ") };
+        writeln!(out, "verdicts: {kinds}")?;
+    }
+    writeln!(out)?;
+    writeln!(
+        out,
+        "{:<16}{:>10}{:>10}{:>10}{:>12}{:>12}",
+        "", "came", "went", "dropped", "p50 ms", "p99 ms"
+    )?;
+    summary("with the script", &with, out)?;
+    summary("without", &without, out)?;
+    Ok(())
 }
 
-/// Help of `tidegate script`.
-pub const SCRIPT_HELP: &str = "\
-Examples:
-  tidegate script test shed.luau --trace events.jsonl --rate 1mbit
-  tidegate script test fallback.luau --trace frames.csv --output cloud --output edge --cut 10s-15s
-  tidegate script bench shed.luau
-
-How to write scripts: docs/SCRIPTS.md. `tidegate check` finds mistakes of the scripts that a
-configuration names.";
-
-const TEST_HELP: &str = "\
-Prints a line for each verdict: the time, what, the topic, how long the record had waited, its bytes.
-Then what went, what was dropped, and how long records waited, with the script and without it.
-Nothing depends on the speed of the machine but the bound on a call's time, which is 100 ms here.";
-
-const BENCH_HELP: &str = "\
-The median of 200 calls, in microseconds. Nothing can be sent meanwhile, so the script sees a queue
-that is down, and what it decides is forgotten.";
-
-fn parameter(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
+fn trace(arguments: &TestArguments) -> anyhow::Result<Vec<Recorded>> {
+    let path = &arguments.trace;
+    let rules = Rules {
+        format: Format::Auto,
+        key: KeyTemplate::new(&arguments.topic)?,
+        time: arguments.time.clone(),
+        payload: Payload::default(),
+    };
+    let file = ReplayFile { path: path.clone(), rules };
+    let records: Result<Vec<Recorded>, _> = replay::recorded(file).collect();
+    records.with_context(|| path.display().to_string())
 }
 
-fn span(text: &str) -> Result<Duration, String> {
-    Ok(Period::parse(text).map_err(|error| error.to_string())?.0)
+fn play(
+    arguments: &TestArguments,
+    specs: &[Arc<ScriptSpec>],
+    records: &[Recorded],
+    mut out: Option<&mut impl Write>,
+) -> anyhow::Result<Outcome> {
+    let line = Line {
+        outputs: arguments.script.outputs.clone(),
+        rate: arguments.rate,
+        rtt: arguments.delay,
+        latency: arguments.latency,
+    };
+    let mut rehearsal = Rehearsal::new(specs, line)?;
+    rehearsal.halves = true;
+    let start = rehearsal.now;
+    if let Some(first) = records.first() {
+        rehearsal.unix_ns = first.recorded;
+    }
+    let mut cuts: VecDeque<(Duration, bool)> =
+        arguments.cuts.iter().flat_map(|(from, to)| [(*from, false), (*to, true)]).collect();
+    cuts.make_contiguous().sort_unstable();
+    let mut told = 0;
+    let mut reach = |rehearsal: &mut Rehearsal, due: Duration| -> anyhow::Result<()> {
+        while let Some((at, is_up)) = cuts.front().copied().filter(|(at, _)| *at <= due) {
+            rehearsal.advance((start + at).since(rehearsal.now));
+            rehearsal.connect(0, is_up);
+            cuts.pop_front();
+        }
+        rehearsal.advance((start + due).since(rehearsal.now));
+        for (at, edit, what) in &rehearsal.verdicts[told..] {
+            if let Some(out) = &mut out {
+                tell(rehearsal, start, *at, edit, what, out)?;
+            }
+        }
+        told = rehearsal.verdicts.len();
+        Ok(())
+    };
+    for record in records {
+        reach(&mut rehearsal, record.due)?;
+        rehearsal.offer(offered(record.key.clone(), record.payload.clone()));
+    }
+    let end = records.last().map(|last| last.due).unwrap_or_default();
+    reach(&mut rehearsal, end)?;
+    let last_cut = arguments.cuts.iter().map(|(_, to)| *to).max().unwrap_or_default();
+    reach(&mut rehearsal, end.max(last_cut))?;
+    let limit = rehearsal.now + PATIENCE;
+    while rehearsal.seat.held_bytes().0 > 0 && rehearsal.now < limit {
+        let next = rehearsal.now.since(start) + Duration::from_secs(1);
+        reach(&mut rehearsal, next)?;
+    }
+    Ok(Outcome { rehearsal, offered: records.len() as u64 })
 }
 
-fn cut(text: &str) -> Result<(Duration, Duration), String> {
-    let (from, to) = text.split_once('-').ok_or("write FROM-TO, as in 10s-15s")?;
-    let (from, to) = (span(from)?, span(to)?);
-    if from < to { Ok((from, to)) } else { Err("it ends before it begins".into()) }
+fn offered(key: Bytes, payload: Bytes) -> Offered {
+    Offered {
+        source: SourceId(0),
+        token: None,
+        key,
+        properties: Properties::default(),
+        payload,
+        read_at: Time::ZERO,
+        source_unix_ns: None,
+        ttl: None,
+        foreign: None,
+        packet: None,
+    }
+}
+
+fn tell(
+    rehearsal: &Rehearsal,
+    start: Time,
+    at: Time,
+    edit: &Edit,
+    (key, age, size): &(Bytes, Duration, u64),
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let what = match edit {
+        Edit::Drop(_) => "drop".into(),
+        Edit::MoveFront(_) => "first".into(),
+        Edit::MoveBack(_) => "last".into(),
+        Edit::Redirect(_, tidegate_node::io::Destination::Output(to)) => {
+            format!("to {}", rehearsal.seat.options().outputs[usize::from(to.0)].name)
+        }
+        Edit::Redirect(..) => "redirect".into(),
+        Edit::Replace(..) => "replace".into(),
+        // It only says what happens where the next one fails.
+        Edit::Guard(..) => return Ok(()),
+        Edit::Fail(_, otherwise) => format!("failed: {otherwise:?}").to_lowercase(),
+        Edit::Insert(..) => "insert".into(),
+        Edit::Transform { .. } => "transform".into(),
+    };
+    let (seconds, waited) = (at.since(start).as_secs_f64(), age.as_secs_f64());
+    let key = String::from_utf8_lossy(key);
+    writeln!(out, "{seconds:>10.3} s  {what:<12} {key}  waited {waited:.3} s, {size} bytes")?;
+    Ok(())
+}
+
+fn summary(name: &str, outcome: &Outcome, out: &mut impl Write) -> anyhow::Result<()> {
+    let Outcome { rehearsal, offered } = outcome;
+    let mut waits: Vec<f64> = rehearsal
+        .went
+        .iter()
+        .map(|went| went.at.since(went.record.arrived).as_secs_f64() * 1e3)
+        .collect();
+    waits.sort_unstable_by(f64::total_cmp);
+    let part = |share: f64| {
+        let place = (waits.len() as f64 * share).ceil() as usize;
+        waits.get(place.saturating_sub(1)).copied().unwrap_or_default()
+    };
+    let dropped = rehearsal.seat.counts().dropped[DropReason::Script.index()];
+    let (went, p50, p99) = (waits.len(), part(0.5), part(0.99));
+    writeln!(out, "{name:<16}{offered:>10}{went:>10}{dropped:>10}{p50:>12.1}{p99:>12.1}")?;
+    let mut by_output: BTreeMap<u16, u64> = BTreeMap::new();
+    for went in &rehearsal.went {
+        *by_output.entry(went.output.0).or_default() += 1;
+    }
+    for (output, count) in by_output.iter().filter(|_| by_output.len() > 1) {
+        let output = &rehearsal.seat.options().outputs[usize::from(*output)].name;
+        writeln!(out, "  by {output}: {count}")?;
+    }
+    Ok(())
+}
+
+fn bench(arguments: &BenchArguments, out: &mut impl Write) -> anyhow::Result<()> {
+    let spec = Arc::new(ScriptSpec {
+        limits: Limits { time: TIME, ..Limits::default() },
+        ..spec(&arguments.script)?
+    });
+    let file = file_name(&arguments.script.file);
+    writeln!(out, "{file}: microseconds of a call, beside the record that came")?;
+    writeln!(out, "{:>10}{:>12}{:>12}", "waiting", "median", "best")?;
+    for waiting in [0, 100, 1000] {
+        let times = times(&spec, &arguments.script.outputs, &arguments.payload, waiting)?;
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        let (median, best) = (micros(times[times.len() / 2]), micros(times[0]));
+        writeln!(out, "{waiting:>10}{median:>12.1}{best:>12.1}")?;
+    }
+    Ok(())
+}
+
+fn times(
+    spec: &Arc<ScriptSpec>,
+    outputs: &[String],
+    payload: &str,
+    waiting: usize,
+) -> anyhow::Result<Vec<Duration>> {
+    let line = Line { outputs: outputs.to_vec(), ..Line::default() };
+    // What waits, waits unseen: the script must not drop it before it is timed.
+    let mut rehearsal = Rehearsal::new(std::slice::from_ref(spec), line)?;
+    rehearsal.is_watching_only = true;
+    rehearsal.connect(0, false);
+    for _ in 0..=waiting {
+        let payload = Bytes::copy_from_slice(payload.as_bytes());
+        rehearsal.offer(offered(Bytes::from_static(b"bench"), payload));
+    }
+    let queue = rehearsal.seat.queues_of(tidegate_node::rules::ScriptId(0)).next();
+    let queue = queue.context("nothing waits")?;
+    let last = rehearsal.seat.waiting(queue).last().context("nothing waits")?;
+    let moment = rehearsal.moment();
+    let mut times = Vec::new();
+    for _ in 0..CALLS {
+        let begun = Instant::now();
+        let _ = rehearsal.scripts.run(&mut rehearsal.seat, moment, queue, last);
+        times.push(begun.elapsed());
+    }
+    let script = rehearsal.scripts.get(tidegate_node::rules::ScriptId(0));
+    if let Some(failure) = script.and_then(|script| script.last_failure()) {
+        anyhow::bail!("with {waiting} waiting: {failure}");
+    }
+    times.sort_unstable();
+    Ok(times)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn run(arguments: &[&str]) -> String {
+        let all = ["tidegate", "script"].iter().chain(arguments);
+        let Command::Script { command } = Cli::try_parse_from(all).unwrap().command else {
+            panic!("not this command");
+        };
+        let mut out = Vec::new();
+        match &command {
+            ScriptCommand::Test(arguments) => test(arguments, &mut out).unwrap(),
+            ScriptCommand::Bench(arguments) => bench(arguments, &mut out).unwrap(),
+        }
+        String::from_utf8(out).unwrap()
+    }
+
+    fn lua(name: &str) -> String {
+        format!("{}/lua/{name}", env!("CARGO_MANIFEST_DIR"))
+    }
+
+    fn trace_file(name: &str) -> String {
+        let file = std::env::temp_dir().join(format!("tidegate-{name}-{}.csv", std::process::id()));
+        let mut text = String::from("time,value\n");
+        for number in 0..6 {
+            text.push_str(&format!("{},{number}\n", 1_700_000_000 + number));
+        }
+        std::fs::write(&file, text).unwrap();
+        file.display().to_string()
+    }
+
+    #[test]
+    fn a_trace_is_played_and_told() {
+        let trace = trace_file("script-test");
+        let told = run(&[
+            "test",
+            &lua("fallback.luau"),
+            "--trace",
+            &trace,
+            "--output",
+            "cloud",
+            "--output",
+            "edge",
+            "--cut",
+            "1500ms-3500ms",
+            "--topic",
+            "frame",
+        ]);
+        let lines: Vec<&str> = told.lines().collect();
+        assert!(lines[0].starts_with("     2.000 s  to edge      frame  waited 0.000 s"), "{told}");
+        assert!(told.contains("calls ") && told.contains("redirect 2"), "{told}");
+        assert!(told.contains("with the script          6         6         0"), "{told}");
+        assert!(told.contains("  by edge: 2"), "{told}");
+        assert!(told.contains("without                  6         6         0"), "{told}");
+        assert_eq!(
+            told,
+            run(&[
+                "test",
+                &lua("fallback.luau"),
+                "--trace",
+                &trace,
+                "--output",
+                "cloud",
+                "--output",
+                "edge",
+                "--cut",
+                "1500ms-3500ms",
+                "--topic",
+                "frame",
+            ]),
+            "the same each time"
+        );
+        std::fs::remove_file(trace).unwrap();
+    }
+
+    #[test]
+    fn calls_are_timed() {
+        let told = run(&["bench", &lua("shed.luau"), "--set", "latency=0.1"]);
+        assert_eq!(told.lines().count(), 5, "{told}");
+        assert!(told.lines().last().unwrap().trim_start().starts_with("1000 "), "{told}");
+    }
 }

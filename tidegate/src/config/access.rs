@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::access::users::UserFile;
-use crate::access::{Access, Allow, Identification};
 use crate::config::MqttInputConfig;
-use crate::tls::ServerFiles;
+use crate::support::access::users::UserFile;
+use crate::support::access::{Access, Allow, Identification};
+use crate::support::tls::ServerFiles;
 
 /// `tls` of an MQTT listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::outputs::{TlsKeys, Url};
-use crate::tls::ClientFiles;
+use crate::support::tls::ClientFiles;
 
 /// `mqtt_client` of an `[[input]]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -8,9 +8,9 @@ use tidegate_node::rules::ScriptId;
 use super::check::{Finding, Findings};
 use super::places::Place;
 use super::{Config, FarTlsConfig, LinkInputConfig, MqttClientConfig, ScriptConfig};
-use crate::access::users::Users;
 use crate::script::Script;
-use crate::tls::{self, Certificate, ClientFiles};
+use crate::support::access::users::Users;
+use crate::support::tls::{self, Certificate, ClientFiles};
 
 /// Before this many seconds are over, a certificate should be renewed.
 const RENEW_WITHIN: i64 = 14 * 86_400;
@@ -78,7 +78,7 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
         }
     }
     for (index, operator) in config.operator.iter().enumerate() {
-        if let Err(error) = crate::operators::chain(operator) {
+        if let Err(error) = crate::services::operators::chain(operator) {
             findings.error(Place::section("operator").to(index).to("do"), error);
         }
     }

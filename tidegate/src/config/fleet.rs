@@ -12,8 +12,8 @@ use super::links::{LinkInputConfig, LinkOutputConfig};
 use super::outputs::host_and_port;
 use super::units::{BitRate, Listen};
 use super::{Config, InputConfig, OutputConfig};
-use crate::fleet::FleetTls;
-use crate::fleet::orchestrate::{Lead, OrchestrateOptions};
+use crate::services::fleet::FleetTls;
+use crate::services::fleet::orchestrate::{Lead, OrchestrateOptions};
 
 /// `[fleet]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

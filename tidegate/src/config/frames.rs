@@ -9,7 +9,7 @@ use tidegate_types::units::Size;
 
 use super::units::{ByteSize, Listen, Period};
 use super::{Config, OutputConfig};
-use crate::fleet::FleetTls;
+use crate::services::fleet::FleetTls;
 
 /// Name of the output that leads to subscribers of this node.
 pub const SUBSCRIBERS: &str = "subscribers";

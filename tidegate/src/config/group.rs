@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::Config;
 use super::outputs::host_and_port;
 use super::units::Listen;
-use crate::tls::{ClientFiles, ServerFiles};
+use crate::support::tls::{ClientFiles, ServerFiles};
 
 /// `[group]`; without `members` there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

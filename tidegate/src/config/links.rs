@@ -13,7 +13,7 @@ use tidegate_types::units::{Ratio, Size};
 
 use super::units::{ByteSize, Listen};
 use crate::link::Binding;
-use crate::tls::{ClientFiles, ServerFiles};
+use crate::support::tls::{ClientFiles, ServerFiles};
 
 /// `link` of an `[[output]]`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -9,7 +9,7 @@ use tidegate_types::units::Size;
 use super::Config;
 use super::outputs::host_and_port;
 use super::units::{ByteSize, Listen, Period};
-use crate::tls::{ClientFiles, ServerFiles};
+use crate::support::tls::{ClientFiles, ServerFiles};
 
 /// `[mirror]`; without `to` and `listen` there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -15,7 +15,7 @@ pub use self::steps::{
 };
 use super::NodeConfig;
 use super::units::Period;
-use crate::operators::Mode;
+use crate::services::operators::Mode;
 
 /// `pool` of `[node]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

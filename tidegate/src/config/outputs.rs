@@ -8,7 +8,7 @@ use tidegate_types::units::Size;
 
 use super::LinkOutputConfig;
 use super::units::{ByteSize, OutputRate};
-use crate::tls::ClientFiles;
+use crate::support::tls::ClientFiles;
 
 /// `[[output]]`: exactly one of its kinds.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

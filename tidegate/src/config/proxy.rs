@@ -8,7 +8,7 @@ use tidegate_types::units::{Rate, Size};
 
 use super::units::{BitRate, ByteSize, Listen, OutputRate, Period};
 use super::{Network, TlsConfig};
-use crate::tls::ClientFiles;
+use crate::support::tls::ClientFiles;
 
 /// `[proxy]`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

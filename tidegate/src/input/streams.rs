@@ -23,11 +23,11 @@ use tokio::time::{Instant, sleep_until};
 
 use self::offer::{Verdict, offered, verdict};
 pub(crate) use self::ticket::{Settled, Ticket};
-use crate::fleet::RelayCounts;
-use crate::input::complaints::Complaints;
 use crate::input::counts::InputCounts;
-use crate::output::backoff::Backoff;
-use crate::port::{Intake, Notice, Source, Stopping};
+use crate::node::contract::{Intake, Notice, Source, Stopping};
+use crate::services::fleet::RelayCounts;
+use crate::support::backoff::Backoff;
+use crate::support::complaints::Complaints;
 
 /// A stream that is silent for so long has no task.
 const IDLE: Duration = Duration::from_secs(60);

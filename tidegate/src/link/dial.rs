@@ -18,8 +18,8 @@ use super::binding::Binding;
 use super::wire::{self, Heard, Wire};
 use super::{Target, protocols, quic, tcp};
 use crate::output::Complaint;
-use crate::output::backoff::Backoff;
-use crate::tls::{self, Stream};
+use crate::support::backoff::Backoff;
+use crate::support::tls::{self, Stream};
 
 /// How often the kernel is asked whether the path is still the same.
 const LOOK: Duration = Duration::from_secs(1);

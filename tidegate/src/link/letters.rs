@@ -15,8 +15,8 @@ use tidegate_types::record::{DeliveryId, Origin};
 use tokio::sync::watch;
 
 use super::wire::Wire;
-use crate::input::complaints::Complaints;
-use crate::tls::{Certificate, Trust};
+use crate::support::complaints::Complaints;
+use crate::support::tls::{Certificate, Trust};
 
 /// Origins whose letters are kept, and logs whose processes are remembered.
 const ORIGINS_MAX: usize = 4096;
@@ -266,8 +266,8 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::tls::authority::Authority;
-    use crate::tls::{ClientFiles, certificates, client};
+    use crate::support::tls::authority::Authority;
+    use crate::support::tls::{ClientFiles, certificates, client};
 
     /// An authority of the test's own, in a folder that goes with it.
     struct Town(PathBuf, Authority);

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::PACKET_MAX;
 use super::wire::{Heard, split};
-use crate::tls::Stream;
+use crate::support::tls::Stream;
 
 /// Packets that wait for room in the connection.
 pub(super) const PACKETS_MAX: usize = 64;

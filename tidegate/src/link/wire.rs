@@ -9,7 +9,7 @@ use rustls::pki_types::CertificateDer;
 use tokio::sync::mpsc;
 
 use super::{PROTOCOL_LETTERS, quic, tcp};
-use crate::tls::{Certificate, Role, Stream};
+use crate::support::tls::{Certificate, Role, Stream};
 
 /// Tells connections apart, over all links of the process.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);

@@ -14,14 +14,14 @@ use tidegate_types::record::DeliveryId;
 use tidegate_types::units::{Size, Time};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::backoff::Backoff;
 use super::gauge::Gauge;
 use super::lane::{End, Lane};
 use super::outgoing::{Outgoing, Taken};
 use super::protocol::{Protocol, ProtocolError, Verdicts};
-use super::tcp_info;
-use crate::port::{Order, Transmit};
-use crate::tls::Stream;
+use crate::node::contract::{Order, Transmit};
+use crate::support::backoff::Backoff;
+use crate::support::tcp_info;
+use crate::support::tls::Stream;
 
 /// Between two looks at the kernel's counts: a fraction of the round trips that matter.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(5);

@@ -5,9 +5,9 @@ use tidegate_node::io::{PathState, Refusal};
 use tidegate_types::record::{DeliveryId, DropReason};
 use tidegate_types::units::Size;
 
-use crate::frames::{Delivery, Shelf};
-use crate::input::complaints::Complaints;
-use crate::port::{Feedback, Order, OutputPort, Stopping, Transmit};
+use crate::node::contract::{Feedback, Order, OutputPort, Stopping, Transmit};
+use crate::services::cameras::{Delivery, Shelf};
+use crate::support::complaints::Complaints;
 
 /// Serves the output until it is told to stop.
 pub(crate) async fn run(shelf: Shelf, port: OutputPort) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_node::io::PathSample;
 use tidegate_types::units::{Size, Time};
 
-use super::tcp_info::TcpInfo;
+use crate::support::tcp_info::TcpInfo;
 
 /// Marks kept: more writes than this are never in flight within one window; beyond, neighbours merge.
 const MARKS_MAX: usize = 4096;

@@ -15,11 +15,11 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::backoff::Backoff;
 use super::connection::Connection;
 use super::protocol::{Protocol, ProtocolError};
-use crate::port::{Feedback, Order, Stopping};
-use crate::tls::{self, Stream};
+use crate::node::contract::{Feedback, Order, Stopping};
+use crate::support::backoff::Backoff;
+use crate::support::tls::{self, Stream};
 
 /// How long one address may take to answer; then the next one of the host is tried.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);

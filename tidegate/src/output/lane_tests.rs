@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::lane::{Complaint, Lane};
 use super::test_protocol::{Plain, transmit, whole};
-use crate::port::{Arrival, Clock, Feedback, Order, Transmit};
+use crate::node::contract::{Arrival, Clock, Feedback, Order, Transmit};
 
 /// Long enough for any machine; reached only where a test fails.
 const PATIENCE: Duration = Duration::from_secs(90);

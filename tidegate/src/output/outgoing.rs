@@ -11,7 +11,7 @@ use tidegate_types::record::{DeliveryId, DropReason};
 use tidegate_types::units::Size;
 
 use super::protocol::{Protocol, ProtocolError};
-use crate::port::Transmit;
+use crate::node::contract::Transmit;
 
 /// Above this no further cut is taken: enough to write many small records by one call, and little beside
 /// what any window allows. One cut may reach beyond.

@@ -7,7 +7,7 @@ use tidegate_node::io::Refusal;
 use tidegate_types::record::{DeliveryId, DropReason};
 use tidegate_types::units::Time;
 
-use crate::port::Transmit;
+use crate::node::contract::Transmit;
 
 /// Longest text of a far end that is repeated to people.
 const WORDS_MAX: usize = 300;

@@ -12,7 +12,7 @@ use tidegate_types::record::{
 use tidegate_types::units::Time;
 
 use super::protocol::{Protocol, ProtocolError, Verdicts};
-use crate::port::Transmit;
+use crate::node::contract::Transmit;
 
 /// A record of this payload.
 pub(super) fn record(seq: u64, payload: &[u8]) -> Record {

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
-use crate::tls::{self, ClientTls};
+use crate::support::tls::{self, ClientTls};
 
 /// Requests under way at once, of all scripts of a node: more are not made.
 const UNDER_WAY_MAX: usize = 256;

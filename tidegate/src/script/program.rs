@@ -21,7 +21,7 @@ use super::spec::{Dialect, ScriptSpec};
 use super::stage::{self, Effects, Stage, Timer, Watched};
 use super::vm::{Failure, Vm};
 use crate::link::Links;
-use crate::tls::ClientTls;
+use crate::support::tls::ClientTls;
 
 /// Functions that see what comes, the first that there is: ours, then that of the paper.
 const REQUEST: [&str; 2] = ["on_message", "envoy_on_request"];

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_node::io::Otherwise;
 
 use super::vm::Limits;
-use crate::tls::ClientFiles;
+use crate::support::tls::ClientFiles;
 
 /// A value of a script's parameters.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 use crate::support::process::{Node, publish};
 use bytes::Bytes;
-use tidegate::assemble::{self, Assembled};
+use tidegate::assembly::{self, Assembled};
 use tidegate::config::read;
-use tidegate::port::{Notice, Order, OutputPort};
+use tidegate::node::contract::{Notice, Order, OutputPort};
 use tidegate_node::io::PathState;
 use tidegate_types::record::{Offered, Properties, Token};
 use tidegate_types::units::Size;
@@ -68,7 +68,7 @@ async fn start(folder: &Folder, name: &str, output: impl Fn(OutputPort)) -> Asse
     let text = folder.config("", name);
     let reading = read(&text);
     assert_eq!(reading.render("gate.toml", &text), "");
-    let start = assemble::start_with(&reading.config, |_, port, _| {
+    let start = assembly::start_with(&reading.config, |_, port, _| {
         output(port);
         Ok(())
     });

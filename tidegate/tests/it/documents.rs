@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tidegate::assemble::node_options;
+use tidegate::assembly::node_options;
 use tidegate::config::{OrchestrateConfig, read};
-use tidegate::fleet::orchestrate::{Lead, OrchestrateOptions};
-use tidegate::metrics::{ALL, Metric};
+use tidegate::observe::metrics::{ALL, Metric};
+use tidegate::services::fleet::orchestrate::{Lead, OrchestrateOptions};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use tidegate::assemble::node_options;
+use tidegate::assembly::node_options;
 use tidegate::config::{read, reference};
-use tidegate::operators::chain;
+use tidegate::services::operators::chain;
 use tidegate_stream::{Content, Item};
 use tidegate_types::units::Time;
 

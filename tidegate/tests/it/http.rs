@@ -2,21 +2,21 @@
 
 use std::net::SocketAddr;
 
-use tidegate::assemble::node_options;
+use tidegate::assembly::node_options;
 use tidegate::config::{HttpConfig, read};
-use tidegate::drive::{self, Running};
-use tidegate::http::{Site, serve};
-use tidegate::port::{Clock, OutputPort};
+use tidegate::node::contract::{Clock, OutputPort};
+use tidegate::node::event_loop::{self, Running};
+use tidegate::observe::http::{Site, serve};
+use tidegate::observe::status::StatusSource;
+use tidegate::observe::status::view::NodeView;
 use tidegate::script::Scripts;
-use tidegate::status::StatusSource;
-use tidegate::status::view::NodeView;
 use tidegate_node::io::PathState;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 async fn node() -> (Running, Vec<OutputPort>, Site, SocketAddr) {
     let config = read("[node]\nname = \"gate-7\"").config;
-    let (running, ports) = drive::start(
+    let (running, ports) = event_loop::start(
         node_options(&config, 7, 0).unwrap(),
         Clock::start(),
         None,
@@ -59,7 +59,7 @@ async fn status_is_json_and_metrics_are_text() {
     assert_eq!(view.lost_deliveries, 0);
     let (code, text) = fetch(address, "/metrics").await;
     assert_eq!(code, 200);
-    for metric in tidegate::metrics::ALL {
+    for metric in tidegate::observe::metrics::ALL {
         // A node by itself has no part in a fleet or a group and leads none, has no mirror and is none, this one has no
         // camera, no operator and no script, and it is no proxy.
         let elsewhere = [
@@ -77,8 +77,9 @@ async fn status_is_json_and_metrics_are_text() {
         let is_encoded = text.contains(&format!("# HELP {} ", metric.name));
         assert_eq!(is_encoded, is_here, "{}", metric.name);
     }
-    let known =
-        |line: &str| tidegate::metrics::ALL.iter().any(|metric| line.starts_with(metric.name));
+    let known = |line: &str| {
+        tidegate::observe::metrics::ALL.iter().any(|metric| line.starts_with(metric.name))
+    };
     assert!(text.lines().filter(|line| !line.starts_with('#')).all(known));
     assert!(text.contains("tidegate_stream_dropped_deliveries_total{stream=\"default\",class=\"lt\",reason=\"full\"} 0\n"));
 }

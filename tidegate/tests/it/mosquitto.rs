@@ -14,7 +14,7 @@ use rmqtt_codec::types::QoS;
 use rmqtt_codec::v5::{Codec, Connect, Packet, Subscribe, SubscriptionOptions};
 use tidegate::output::mqtt::MqttOptions;
 use tidegate::output::{OutputOptions, headers};
-use tidegate::tls::{ClientFiles, ClientTls};
+use tidegate::support::tls::{ClientFiles, ClientTls};
 use tidegate_testbed::free_port;
 use tidegate_types::record::DropReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

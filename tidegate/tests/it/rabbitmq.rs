@@ -16,7 +16,7 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 use bytes::Bytes;
 use tidegate::output::amqp::AmqpOptions;
 use tidegate::output::{OutputOptions, headers};
-use tidegate::tls::{ClientFiles, ClientTls};
+use tidegate::support::tls::{ClientFiles, ClientTls};
 use tidegate_types::record::DropReason;
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use tidegate::input::replay::{
     self, Format, KeyTemplate, Pace, Payload, ReplayError, ReplayFile, ReplayOptions, Replayed,
     RowError, Rules, SourceTime,
 };
-use tidegate::port::{Arrival, Clock, Intake, Notice};
+use tidegate::node::contract::{Arrival, Clock, Intake, Notice};
 use tidegate_node::io::Input;
 use tidegate_types::record::{Offered, RefuseReason, SourceId};
 use tokio::sync::{mpsc, watch};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::slice::from_ref;
 
 use anyhow::Context;
-use tidegate::tls::authority::{Authority, Issued};
+use tidegate::support::tls::authority::{Authority, Issued};
 
 use crate::net::scratch::Scratch;
 use crate::net::wire;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
-use tidegate::frames::wire::{
+use tidegate::services::cameras::wire::{
     PUBLISH, PublishReply, PublishRequest, ReplyKind, SUBSCRIBE, SubscribeReply, SubscribeRequest,
 };
 use tokio::sync::{mpsc, oneshot, watch};

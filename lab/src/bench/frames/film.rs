@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
-use tidegate::frames::test_picture;
+use tidegate::services::cameras::test_picture;
 
 /// The usual clip, below the folder of clips: few people, large.
 pub(super) const CLIP: &str = "one-by-one-person-detection.mp4";

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use tidegate::frames::wire::SubscribeRequest;
-use tidegate::tls::{self, ClientFiles};
+use tidegate::services::cameras::wire::SubscribeRequest;
+use tidegate::support::tls::{self, ClientFiles};
 use tidegate_testbed::free_port;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;

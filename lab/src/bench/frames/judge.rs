@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
-use tidegate::calibrate::detector::{Detector, open};
+use tidegate::cli::calibrate::detector::{Detector, open};
 use tidegate_frames::calibrate::{Agreement, Found};
 use tidegate_frames::jpeg::Head;
 
@@ -115,15 +115,15 @@ mod tests {
     #[test]
     fn boxes_are_compared_on_the_scale_of_the_source_and_once() {
         let film = Arc::new(Film::of_size(1));
-        let small: Bytes = tidegate::frames::test_picture(96, 54, 60).into();
-        let least = tidegate::frames::test_picture(48, 27, 20).len() + 1;
+        let small: Bytes = tidegate::services::cameras::test_picture(96, 54, 60).into();
+        let least = tidegate::services::cameras::test_picture(48, 27, 20).len() + 1;
         let detector = Box::new(Counting { asked: 0, least });
         let (truths, known) = (BTreeMap::new(), BTreeMap::new());
         let mut judge = Judge { detector, film, truths, known };
         let whole = Agreement { both: 1, found: 1, truth: 1 };
         assert_eq!(judge.look(0, &small).unwrap(), whole);
         assert_eq!(judge.look(7, &small).unwrap(), whole, "the film has one frame");
-        let blurred: Bytes = tidegate::frames::test_picture(48, 27, 20).into();
+        let blurred: Bytes = tidegate::services::cameras::test_picture(48, 27, 20).into();
         let lost = Agreement { both: 0, found: 0, truth: 1 };
         assert_eq!(judge.look(0, &blurred).unwrap(), lost);
     }

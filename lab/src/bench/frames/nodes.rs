@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use bytes::Bytes;
 use clap::Args;
-use tidegate::frames::wire::SubscribeRequest;
+use tidegate::services::cameras::wire::SubscribeRequest;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 

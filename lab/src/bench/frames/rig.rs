@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use tidegate::tls::authority::Authority;
+use tidegate::support::tls::authority::Authority;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
 use super::client::Seat;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use tidegate::frames::wire::SubscribeRequest;
+use tidegate::services::cameras::wire::SubscribeRequest;
 use tokio::sync::{mpsc, watch};
 
 use super::BOUND_MS;
@@ -168,7 +168,7 @@ fn report(
     figures: &mut Vec<Figure>,
 ) -> anyhow::Result<()> {
     let bound = Duration::from_millis(BOUND_MS.into());
-    let ladder = tidegate::frames::load_ladder(None, false)?.ladder;
+    let ladder = tidegate::services::cameras::load_ladder(None, false)?.ladder;
     let ms = |took: Option<Duration>| took.map_or(f64::INFINITY, |took| took.as_secs_f64() * 1e3);
     let Outcome { fates, steps, end_ns, .. } = outcome;
     let falls = steps.iter().map(|&(fall, rise)| (fall, ms(settled(fates, fall, rise, bound))));

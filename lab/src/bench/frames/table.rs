@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tidegate::frames::shrink;
+use tidegate::services::cameras::shrink;
 use tidegate_frames::jpeg::Head;
 
 use super::film::Film;
@@ -151,7 +151,7 @@ fn breakdown(
 
 /// What encoding to a rung takes here, milliseconds: the middle one of some frames.
 fn cost_ms(film: &Film, rung: (u32, u32)) -> anyhow::Result<f64> {
-    let ladder = tidegate::frames::load_ladder(None, false)?.ladder;
+    let ladder = tidegate::services::cameras::load_ladder(None, false)?.ladder;
     let is_it = |one: &&tidegate_frames::Rung| (one.eighths.into(), one.quality.into()) == rung;
     // The source itself costs nothing.
     let Some(rung) = ladder.rungs().iter().find(is_it) else { return Ok(0.0) };

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use tidegate::fleet::FleetTls;
-use tidegate::tls::authority::Authority;
+use tidegate::services::fleet::FleetTls;
+use tidegate::support::tls::authority::Authority;
 use tidegate_testbed::free_port;
 use tokio::time::{sleep, timeout};
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use tidegate::port::Arrival;
-use tidegate::spool::{self, Beginning, CommitCounts, Spool, SpoolOptions};
+use tidegate::node::contract::Arrival;
+use tidegate::node::log_store::{self, Beginning, CommitCounts, Spool, SpoolOptions};
 use tidegate_log::{
     Append, Checkpoint, Destinations, Entry, Key, LogName, LoggedRecord, SegmentId, StreamName,
 };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use tidegate::port::{Notice, Source};
+use tidegate::node::contract::{Notice, Source};
 use tidegate::{assemble, config};
 use tidegate_types::record::{Offered, Properties, Token};
 

@@ -23,7 +23,7 @@ use crate::sim::parallel;
 
 /// `lab sim frames-step`, with the ladder that the program brings.
 pub(super) fn step(traces: bool) -> anyhow::Result<Findings> {
-    Ok(step::run(&tidegate::frames::load_ladder(None, false)?.ladder, traces))
+    Ok(step::run(&tidegate::services::cameras::load_ladder(None, false)?.ladder, traces))
 }
 
 /// Frames a second.

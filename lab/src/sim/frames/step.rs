@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_fall_and_a_rise_are_over_in_time() {
-        let ladder = tidegate::frames::load_ladder(None, false).unwrap().ladder;
+        let ladder = tidegate::services::cameras::load_ladder(None, false).unwrap().ladder;
         let lines = run(&ladder, true).lines;
         let missed = lines.iter().filter(|line| line.contains("MISSED")).count();
         assert_eq!(missed, 0, "{}", lines.join("\n"));

@@ -5,7 +5,7 @@ use crate::config::frames::SUBSCRIBERS;
 use crate::config::outputs::host_and_port;
 use crate::config::places::Place;
 use crate::config::{CameraConfig, Config, FramesConfig};
-use crate::frames::Source;
+use crate::services::cameras::Source;
 
 pub(super) fn check(config: &Config, findings: &mut Findings) {
     let (frames, place) = (&config.frames, Place::section("frames"));

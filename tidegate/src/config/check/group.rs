@@ -5,7 +5,7 @@ use tidegate_types::topic::Filter;
 use super::{Findings, links, name_is_good};
 use crate::config::places::Place;
 use crate::config::{Config, GroupConfig, MemberConfig};
-use crate::tls;
+use crate::support::tls;
 
 /// Longest text that clients are told.
 const TEXT_MAX: usize = 256;

@@ -8,7 +8,7 @@ use tidegate_types::units::Size;
 use super::Findings;
 use crate::config::places::Place;
 use crate::config::{Config, LinkInputConfig, LinkOutputConfig};
-use crate::tls;
+use crate::support::tls;
 
 /// Least window of a receiving end.
 const WINDOW_MIN: Size = Size::from_kib(128);

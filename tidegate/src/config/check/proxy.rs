@@ -11,7 +11,7 @@ use crate::config::{
     Config, FarTlsConfig, ListenMode, ORIGINAL, ProxyListenerConfig, RouteConfig, ScriptConfig,
     UpstreamConfig, WhenDown,
 };
-use crate::proxy::{check_plan, is_address};
+use crate::services::proxy::{check_plan, is_address};
 
 /// Largest part of a body that may be held: more is better streamed.
 const MESSAGE_MAX: Size = Size(64 << 20);
@@ -112,7 +112,7 @@ pub(super) fn far_end(tls: &FarTlsConfig, place: &Place, findings: &mut Findings
     if tls.certificate.is_some() != tls.key.is_some() {
         findings.error(place.clone(), "certificate and key go together: give both or none");
     }
-    if let Some(Err(text)) = tls.name.as_deref().map(crate::tls::server_name) {
+    if let Some(Err(text)) = tls.name.as_deref().map(crate::support::tls::server_name) {
         findings.error(place.to("name"), text);
     }
 }

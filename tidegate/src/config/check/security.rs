@@ -1,11 +1,11 @@
 //! TLS, users and rights: keys that need each other.
 
-use crate::access::Allow;
 use crate::config::outputs::{TlsKeys, Url};
 use crate::config::places::Place;
 use crate::config::units::Listen;
 use crate::config::{MqttInputConfig, UserFrom};
-use crate::tls;
+use crate::support::access::Allow;
+use crate::support::tls;
 
 use super::Findings;
 

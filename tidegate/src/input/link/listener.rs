@@ -19,12 +19,12 @@ use tokio::time::timeout;
 use super::LinkInputOptions;
 use super::life::{HEARD_HERE, LIFE_ROOM, Life};
 use super::sockets::{LinkError, failed, sockets};
-use crate::input::complaints::Complaints;
 use crate::input::streams::{Names, Streams};
 use crate::link::wire::{self, Heard, Met, Wire, split};
 use crate::link::{protocols, quic, tcp};
-use crate::port::Intake;
-use crate::tls::{self, Stream};
+use crate::node::contract::Intake;
+use crate::support::complaints::Complaints;
+use crate::support::tls::{self, Stream};
 
 /// How long a handshake may take, and the first packet after it.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep_until};
 use super::clients::{Estate, Line, Registration, Takeover};
 use super::listener::Shared;
 use super::session::{End, Memory, Session, Will};
-use crate::broker::Hub;
-use crate::port::Notice;
+use crate::node::broker::Hub;
+use crate::node::contract::Notice;
 
 /// A connection that ended, and what it had.
 pub(super) struct Left<'a> {

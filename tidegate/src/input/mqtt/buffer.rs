@@ -5,7 +5,7 @@ use std::io;
 
 use bytes::{Buf, BytesMut};
 
-use crate::tls::Stream;
+use crate::support::tls::Stream;
 
 /// Bytes of one read: a few hundred small records, which stay in the processor's cache until they are
 /// offered.

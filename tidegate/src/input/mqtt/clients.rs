@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use self::worth::{Age, Worth};
 use super::session::Memory;
-use crate::port::Source;
+use crate::node::contract::Source;
 
 /// Packet identifiers that all kept sessions together may remember: some 20 MB.
 const KEPT_IDS_MAX: usize = 1 << 20;

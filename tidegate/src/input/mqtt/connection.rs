@@ -27,11 +27,11 @@ use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
 use super::room::Held;
 use super::session::{Effects, End, Session, Step};
-use crate::access::Grants;
-use crate::broker::{Publisher, Seat};
-use crate::places::address;
-use crate::port::{Notice, Source};
-use crate::tls::Stream;
+use crate::node::broker::{Publisher, Seat};
+use crate::node::contract::{Notice, Source};
+use crate::support::access::Grants;
+use crate::support::places::address;
+use crate::support::tls::Stream;
 
 /// Write buffer that a connection keeps.
 const KEPT: usize = 1024;

@@ -19,11 +19,11 @@ use super::connection;
 use super::options::MqttOptions;
 use super::room::Room;
 use super::session::{End, Limits};
-use crate::input::complaints::Complaints;
-use crate::places::{Occupant, Place, Places};
-use crate::port::Intake;
-use crate::tls::Stream;
-use crate::turns::Desk;
+use crate::node::contract::Intake;
+use crate::support::complaints::Complaints;
+use crate::support::places::{Occupant, Place, Places};
+use crate::support::tls::Stream;
+use crate::support::turns::Desk;
 
 /// Connections that the kernel may hold for us: a site that comes back after a power cut.
 const BACKLOG: i32 = 4096;

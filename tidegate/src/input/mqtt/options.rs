@@ -8,7 +8,7 @@ use rustls::ServerConfig;
 
 use super::clients::Clients;
 use super::session::Refused;
-use crate::access::Access;
+use crate::support::access::Access;
 
 /// Options of one MQTT input.
 #[derive(Clone, Debug)]

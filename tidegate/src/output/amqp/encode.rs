@@ -8,8 +8,8 @@ use bytes::{BufMut, BytesMut};
 use tidegate_types::record::{DropReason, Record};
 
 use super::AmqpOptions;
+use crate::node::contract::Transmit;
 use crate::output::headers;
-use crate::port::Transmit;
 
 /// The one channel of a connection.
 pub(super) const CHANNEL: u16 = 1;

@@ -16,8 +16,8 @@ use tidegate_types::units::Time;
 use super::AmqpOptions;
 use super::encode::{self, CHANNEL, push_frame};
 use super::incoming::{self, Said, malformed};
+use crate::node::contract::Transmit;
 use crate::output::protocol::{Heartbeat, Protocol, ProtocolError, Verdicts, words};
-use crate::port::Transmit;
 
 pub use exercise::fuzz;
 

@@ -9,7 +9,7 @@ use tidegate_types::units::Ratio;
 
 use crate::link::dial::Fallback;
 use crate::link::{self, Binding, PACKET_MAX};
-use crate::tls::ClientTls;
+use crate::support::tls::ClientTls;
 
 /// What a link output is.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,8 +12,8 @@ use super::encode;
 use super::incoming::{self, Said};
 use crate::input::mqtt::wire::Version;
 use crate::input::mqtt::wire::client::{DISCONNECT, Login, PING, connect};
+use crate::node::contract::Transmit;
 use crate::output::protocol::{Heartbeat, Protocol, ProtocolError, Verdicts};
-use crate::port::Transmit;
 
 /// A dead broker is noticed within twice this.
 const HEARTBEAT: Duration = Duration::from_secs(15);

@@ -11,8 +11,8 @@ use serde::Serialize;
 use tidegate_types::units::Time;
 
 use super::{FileOptions, lines};
-use crate::disk::{Disk, DiskFile, How, read_at};
-use crate::port::Transmit;
+use crate::node::contract::Transmit;
+use crate::support::disk::{Disk, DiskFile, How, read_at};
 
 /// Text written by one call, if no single line is longer: a batch of large records is not held twice.
 const CHUNK: usize = 256 * 1024;
@@ -287,9 +287,9 @@ mod tests {
     use tidegate_types::units::Size;
 
     use super::*;
-    use crate::disk::Real;
-    use crate::disk::model::Memory;
     use crate::output::test_protocol::whole;
+    use crate::support::disk::Real;
+    use crate::support::disk::model::Memory;
 
     /// A folder of its own, removed at the end.
     struct Folder(PathBuf);

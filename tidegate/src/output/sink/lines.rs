@@ -11,7 +11,7 @@ use std::path::Path;
 use tidegate_types::crc::crc32c;
 use tidegate_types::limits::LOG_DAMAGES_MAX;
 
-use crate::disk::Disk;
+use crate::support::disk::Disk;
 
 const BEGIN: &[u8] = b"{\"line\":";
 const CRC: &[u8] = b",\"crc\":\"";

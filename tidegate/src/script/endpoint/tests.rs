@@ -208,8 +208,8 @@ async fn what_is_idle_for_long_is_closed() {
 
 #[tokio::test]
 async fn an_endpoint_with_tls_is_asked_if_it_is_the_one() {
-    use crate::tls::authority::Authority;
-    use crate::tls::{ClientFiles, ServerFiles};
+    use crate::support::tls::authority::Authority;
+    use crate::support::tls::{ClientFiles, ServerFiles};
     let folder = std::env::temp_dir().join(format!("tidegate-endpoint-{}", std::process::id()));
     let authorities = ["ours", "other"].map(|name| folder.join(name));
     for place in &authorities {

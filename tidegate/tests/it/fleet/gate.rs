@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate::assemble::{self, Assembled};
+use tidegate::assembly::drivers::start_output;
+use tidegate::assembly::{self, Assembled};
 use tidegate::config::read;
-use tidegate::fleet::FleetTls;
-use tidegate::parts::start_output;
-use tidegate::port::{Notice, Order, OutputPort, Source};
+use tidegate::node::contract::{Notice, Order, OutputPort, Source};
+use tidegate::services::fleet::FleetTls;
 use tidegate_node::io::{PathSample, PathState};
 use tidegate_testbed::free_port;
 use tidegate_types::record::{Offered, Properties, Record, Token};
@@ -101,7 +101,7 @@ impl Gate {
         let config = reading.config;
         let (sender, carried) = mpsc::unbounded_channel();
         let with_peers = config.with_peers();
-        let node = assemble::start_with(&config, |output, port, tasks| {
+        let node = assembly::start_with(&config, |output, port, tasks| {
             if output.link.is_some() {
                 return start_output(output, &with_peers, port, tasks);
             }
@@ -147,7 +147,7 @@ async fn carry(mut port: OutputPort, records: mpsc::UnboundedSender<Arc<Record>>
                 let _ = records.send(order.record.clone());
                 port.feedback.confirmed(vec![order.id]).await?;
             }
-            Ok::<(), tidegate::port::Stopping>(())
+            Ok::<(), tidegate::node::contract::Stopping>(())
         };
         if told.await.is_err() {
             return;

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::fleet::orchestrate::{self, Lead, OrchestrateOptions, Orchestrating};
+use tidegate::services::fleet::orchestrate::{self, Lead, OrchestrateOptions, Orchestrating};
 use tidegate_fleet::FleetOptions;
 use tidegate_testbed::wait_until_free;
 use tidegate_types::record::Identity;

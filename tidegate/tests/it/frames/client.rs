@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use prost::Message;
-use tidegate::frames::test_picture;
-use tidegate::frames::wire::{
+use tidegate::services::cameras::test_picture;
+use tidegate::services::cameras::wire::{
     CAMERA_INFO, CameraInfo, CameraInfoReply, CameraInfoRequest, FrameMessage, PUBLISH,
     PublishReply, PublishRequest, ReplyKind, SUBSCRIBE, SubscribeReply, SubscribeRequest,
 };

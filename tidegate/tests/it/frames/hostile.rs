@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
-use tidegate::frames::wire::{PublishRequest, ReplyKind};
+use tidegate::services::cameras::wire::{PublishRequest, ReplyKind};
 
 use crate::frames::client::{Client, Film, jpeg, live};
 use crate::frames::edge::{World, is_right};

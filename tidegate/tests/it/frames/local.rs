@@ -1,7 +1,7 @@
 //! One node: cameras publish and applications subscribe at the same port.
 
 use bytes::Bytes;
-use tidegate::frames::wire::{ReplyKind, SubscribeRequest};
+use tidegate::services::cameras::wire::{ReplyKind, SubscribeRequest};
 use tidegate_frames::jpeg::Head;
 
 use crate::frames::client::{Client, Film, jpeg, live};

@@ -5,8 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use tidegate::frames::test_picture;
-use tidegate::frames::wire::{ReplyKind, SubscribeRequest};
+use tidegate::services::cameras::test_picture;
+use tidegate::services::cameras::wire::{ReplyKind, SubscribeRequest};
 use tidegate_frames::Splitter;
 
 use crate::frames::client::{Client, live};

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate::assemble::{self, Assembled};
+use tidegate::assembly::{self, Assembled};
 use tidegate::config::read;
-use tidegate::port::{Notice, Order, OutputPort, Source};
+use tidegate::node::contract::{Notice, Order, OutputPort, Source};
 use tidegate_node::io::PathState;
 use tidegate_types::record::{Identity, Offered, Properties, Record, Token};
 use tidegate_types::units::Size;
@@ -50,7 +50,7 @@ impl Far {
         let reading = read(&text);
         assert_eq!(reading.render("far.toml", &text), "");
         let (sender, records) = mpsc::unbounded_channel();
-        let node = assemble::start_with(&reading.config, |_, port, tasks| {
+        let node = assembly::start_with(&reading.config, |_, port, tasks| {
             let sender = sender.clone();
             tasks.spawn(async move {
                 keep(port, sender).await;
@@ -119,7 +119,7 @@ pub(crate) async fn edge_with(files: &str, to: &str, more: &str, sections: &str)
     );
     let reading = read(&text);
     assert_eq!(reading.render("edge.toml", &text), "");
-    assemble::start(&reading.config).await.unwrap()
+    assembly::start(&reading.config).await.unwrap()
 }
 
 /// A sender of records at a node.

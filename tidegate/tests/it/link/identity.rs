@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::assemble::{self, Assembled};
+use tidegate::assembly::{self, Assembled};
 use tidegate::config::{read, read_with_files};
-use tidegate::tls::{ClientFiles, Stream, client, server_name};
+use tidegate::support::tls::{ClientFiles, Stream, client, server_name};
 use tokio::net::TcpStream;
 
 use crate::link::PATIENCE;
@@ -211,7 +211,7 @@ async fn relay(authority: &Authority, to: &str) -> Assembled {
     );
     let reading = read(&text);
     assert_eq!(reading.render("relay.toml", &text), "");
-    assemble::start(&reading.config).await.unwrap()
+    assembly::start(&reading.config).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

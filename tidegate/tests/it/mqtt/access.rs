@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use rmqtt_codec::types::QoS;
 use rmqtt_codec::v5;
-use tidegate::access::users::{UserFile, Users};
-use tidegate::access::{Access, Allow, Identification};
 use tidegate::input::mqtt::Refused;
-use tidegate::tls::{self, ClientFiles, ServerFiles, Stream};
+use tidegate::support::access::users::{UserFile, Users};
+use tidegate::support::access::{Access, Allow, Identification};
+use tidegate::support::tls::{self, ClientFiles, ServerFiles, Stream};
 
 use crate::mqtt::client::{Client, connect_again, connect_v311, publish_v311};
 use crate::mqtt::node::{Node, Seen};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tidegate::input::mqtt::Version;
 use tidegate::input::mqtt::client::MqttClientOptions;
-use tidegate::port::Notice;
-use tidegate::tls::{ClientFiles, ClientTls};
+use tidegate::node::contract::Notice;
+use tidegate::support::tls::{ClientFiles, ClientTls};
 use tidegate_types::record::RefuseReason;
 use tokio::time::sleep;
 

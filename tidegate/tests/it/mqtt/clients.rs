@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use rumqttc::{AsyncClient, Event, MqttOptions, Outgoing, Packet, QoS};
-use tidegate::tls::{self, ServerFiles};
+use tidegate::support::tls::{self, ServerFiles};
 use tokio::process::Command;
 
 use crate::mqtt::foreign::{python, script};

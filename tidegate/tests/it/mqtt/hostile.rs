@@ -3,7 +3,7 @@
 
 use rmqtt_codec::types::QoS;
 use rmqtt_codec::v5::{Connect, LastWill};
-use tidegate::broker::HubOptions;
+use tidegate::node::broker::HubOptions;
 use tidegate_types::account::{Figures, Kind};
 
 use crate::mqtt::client::{Client, connect_again, connect_v311, packet, publish_v311, v5};

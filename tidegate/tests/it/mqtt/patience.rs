@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rmqtt_codec::v5::Connect;
-use tidegate::broker::HubOptions;
-use tidegate::tls::{self, ClientFiles, ServerFiles, Stream};
+use tidegate::node::broker::HubOptions;
+use tidegate::support::tls::{self, ClientFiles, ServerFiles, Stream};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 

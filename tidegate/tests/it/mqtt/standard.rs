@@ -2,7 +2,7 @@
 
 use rmqtt_codec::types::QoS;
 use rmqtt_codec::v5::{self, Connect, Packet};
-use tidegate::port::Notice;
+use tidegate::node::contract::Notice;
 
 use crate::mqtt::PATIENCE;
 use crate::mqtt::client::{Client, publish_v311, v5};

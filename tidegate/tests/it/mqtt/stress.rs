@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate::broker::HubOptions;
-use tidegate::port::Notice;
+use tidegate::node::broker::HubOptions;
+use tidegate::node::contract::Notice;
 use tidegate_types::record::SourceId;
 use tokio::io::AsyncWriteExt;
 

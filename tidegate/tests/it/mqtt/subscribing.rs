@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rmqtt_codec::types::QoS;
 use rmqtt_codec::v5::{self, Connect, Packet};
-use tidegate::access::{Access, Allow, Identification};
+use tidegate::support::access::{Access, Allow, Identification};
 use tidegate_types::record::RefuseReason;
 
 use crate::mqtt::client::{Client, connect_again, publish_once, publish_v311};

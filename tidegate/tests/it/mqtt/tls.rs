@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tidegate::tls::{self, ClientFiles, ServerFiles, Stream};
+use tidegate::support::tls::{self, ClientFiles, ServerFiles, Stream};
 use tokio::net::TcpStream;
 
 use crate::mqtt::client::{Client, connect_v311, publish_v311};

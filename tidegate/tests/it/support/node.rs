@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidegate::node::contract::{Arrival, Clock, Feedback, Order, OutputPort, Transmit};
 use tidegate::output::{self, OutputOptions};
-use tidegate::port::{Arrival, Clock, Feedback, Order, OutputPort, Transmit};
 use tidegate_node::io::{Input, OutputId, PathState, Refusal};
 use tidegate_types::class::ClassId;
 use tidegate_types::record::{

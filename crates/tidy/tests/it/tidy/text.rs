@@ -70,7 +70,7 @@ pub(crate) fn metrics_are_documented(files: &[File]) -> Vec<String> {
     };
     let guide = text_of(files, "docs/OPERATING.md");
     let mut problems = Vec::new();
-    for file in files.iter().filter(|file| file.path.starts_with("tidegate/src/metrics")) {
+    for file in files.iter().filter(|file| file.path.starts_with("tidegate/src/observe/metrics")) {
         let lines = file.product_lines();
         let texts = lines.iter().flat_map(|line| line.split('"').skip(1).step_by(2));
         let unknown = texts.filter(is_metric).filter(|name| !has_word(guide, name));
@@ -127,8 +127,9 @@ mod tests {
 
     #[test]
     fn an_undocumented_metric_is_found() {
-        let declared =
-            || File::new("tidegate/src/metrics.rs", "counter(\"tidegate_a_total\", \"Help\");");
+        let declared = || {
+            File::new("tidegate/src/observe/metrics.rs", "counter(\"tidegate_a_total\", \"Help\");")
+        };
         let check = |guide: &str| {
             metrics_are_documented(&[declared(), File::new("docs/OPERATING.md", guide)]).len()
         };

@@ -5,7 +5,7 @@ use std::io;
 use tidegate_types::record::RefuseReason;
 
 use crate::input::mqtt::wire::Violation;
-use crate::tls;
+use crate::support::tls;
 
 /// Why a connection ends.
 #[derive(Debug, thiserror::Error)]

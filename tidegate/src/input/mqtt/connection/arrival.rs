@@ -8,7 +8,7 @@ use super::{Connection, failed};
 use crate::input::mqtt::clients::Taken;
 use crate::input::mqtt::listener::{Arrival, Shared};
 use crate::input::mqtt::session::{End, Step};
-use crate::tls;
+use crate::support::tls;
 
 impl Connection<'_> {
     /// All that comes before the node hears of the client.

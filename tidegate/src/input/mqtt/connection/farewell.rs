@@ -8,7 +8,7 @@ use super::Connection;
 use crate::input::mqtt::buffer::discard;
 use crate::input::mqtt::clients::Line;
 use crate::input::mqtt::session::End;
-use crate::port::Source;
+use crate::node::contract::Source;
 
 /// How long a close waits for the client to take its last packet.
 const CLOSE_WAIT: Duration = Duration::from_millis(500);

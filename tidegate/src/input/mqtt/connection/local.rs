@@ -12,12 +12,12 @@ use tokio::time::timeout;
 
 use super::Connection;
 use super::leaving::Leaving;
-use crate::access::is_of_server;
-use crate::broker::Seat;
 use crate::input::mqtt::session::{End, Granted, Request};
 use crate::input::mqtt::wire::Version;
 use crate::input::mqtt::wire::control::Entry;
-use crate::port::Source;
+use crate::node::broker::Seat;
+use crate::node::contract::Source;
+use crate::support::access::is_of_server;
 
 /// How long a publisher waits for a subscriber that has much to take.
 const PATIENCE: Duration = Duration::from_millis(50);

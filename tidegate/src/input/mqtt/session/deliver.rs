@@ -9,9 +9,9 @@ use tidegate_broker::{Next, Outbox};
 use tidegate_types::units::Time;
 
 use super::Session;
-use crate::broker::{Seat, Subscriber};
 use crate::input::mqtt::wire::deliver::{self, Alias};
 use crate::input::mqtt::wire::{Version, write};
+use crate::node::broker::{Seat, Subscriber};
 
 /// Bytes that are encoded before they are written: several writes' worth, and no more.
 const OUT_MAX: usize = 64 * 1024;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tidegate_types::account::Refusal;
 use tidegate_types::record::RefuseReason;
 
-use crate::access::Denied;
 use crate::input::mqtt::wire::{Reason, Violation};
+use crate::support::access::Denied;
 
 /// Why a connection ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

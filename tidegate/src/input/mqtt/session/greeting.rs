@@ -6,11 +6,11 @@ use tidegate_types::account::{Account, Refusal};
 use tidegate_types::record::SourceId;
 
 use super::{Effects, End, Outward, Phase, Session, Step, Will};
-use crate::access::{Claim, Denied};
 use crate::input::mqtt::wire::connect::{self, Connect};
 use crate::input::mqtt::wire::frame::Frame;
 use crate::input::mqtt::wire::reader::Reader;
 use crate::input::mqtt::wire::{Reason, Version, Violation, write};
+use crate::support::access::{Claim, Denied};
 
 /// Longest client id: streams are named by it, and it stands in every log line.
 const CLIENT_ID_MAX: usize = 256;

@@ -24,7 +24,7 @@ pub(crate) enum Released {
     Early,
 }
 
-use crate::broker::Subscriber;
+use crate::node::broker::Subscriber;
 
 /// Memory of a session that is kept, of a packet identifier in it, and of its place among subscribers.
 const KEPT: usize = 1024;

@@ -6,7 +6,7 @@ use tidegate_types::units::Time;
 
 use super::tests::LIMITS;
 use super::*;
-use crate::broker::{Hub, Publisher};
+use crate::node::broker::{Hub, Publisher};
 
 /// A session whose CONNECT (MQTT 5) has these properties, and what it was answered.
 fn connected(properties: &[u8], limits: Limits) -> (Session, Effects) {

@@ -1,0 +1,446 @@
+//! From configuration to a node: every value converted, every input and output joined to the drive.
+//!
+//! With `parts`, the only file that knows both the configuration's words and the options of the node and the
+//! drivers.
+
+mod cgroup;
+pub mod drivers;
+pub mod reload;
+pub mod run;
+mod streams;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use tidegate_capacity::LawName;
+use tidegate_fleet::FleetOptions;
+use tidegate_node::io::{OutputId, UplinkId};
+use tidegate_node::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
+use tidegate_node::status::NodeStatus;
+use tidegate_types::class::{ClassId, ClassSpec, Classes};
+use tidegate_types::units::{Ratio, Size};
+
+use self::drivers::cameras::start_frames;
+use self::drivers::{
+    Door, Tasks, log_options, open_log, start_group, start_input, start_mirrors, start_output,
+};
+pub use self::streams::{rules, scopes};
+use crate::config::fleet::peer_label;
+use crate::config::{ClassConfig, Config, OutputConfig, OutputKind, PeerConfig};
+use crate::input::mqtt::Clients;
+use crate::input::streams::Names;
+use crate::link::letters::Own;
+use crate::node::broker::{Hub, HubOptions};
+use crate::node::contract::{Clock, OutputPort};
+use crate::node::event_loop::{self, Running};
+use crate::script::Scripts;
+use crate::services::cameras::Shelf;
+use crate::services::fleet::{self, MemberOptions, Peer, Place, RelayCounts};
+use crate::services::operators::Operators;
+
+/// Records sent and not confirmed at once where the configuration does not say: enough to fill a
+/// broker's confirm window, few enough that a lost connection sends little twice.
+pub(crate) const UNCONFIRMED_MAX: u32 = 256;
+
+/// The same by a link: many small records are under way on several long paths, and what comes twice is
+/// known by its name.
+const UNCONFIRMED_BY_LINK: u32 = 16_384;
+
+/// How long outputs may take to close their connections politely.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// A node with its inputs and outputs.
+#[derive(Debug)]
+pub struct Assembled {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The node.
+    pub running: Running,
+    /// Where its inputs listen for MQTT.
+    pub listens: Vec<SocketAddr>,
+    /// Where they listen for links.
+    pub links: Vec<SocketAddr>,
+    /// Where it listens for other nodes' logs.
+    pub mirrors: Vec<SocketAddr>,
+    /// Where the members of its group dial.
+    pub group: Vec<SocketAddr>,
+    /// Where cameras publish and applications subscribe.
+    pub frames: Vec<SocketAddr>,
+    /// Its operators.
+    pub operators: Operators,
+    inputs: Tasks,
+    outputs: Tasks,
+}
+
+/// Starts a node with all its inputs and outputs. `config` is completed and has no error.
+///
+/// # Errors
+/// An address cannot be bound, or a file cannot be read.
+pub async fn start(config: &Config) -> anyhow::Result<Assembled> {
+    let shelf = Shelf::new(incarnation());
+    let on = shelf.clone();
+    let start = |output: &OutputConfig, port, tasks: &mut Tasks| match output.frames {
+        true => drivers::cameras::start_output(on.clone(), port, tasks),
+        false => start_output(output, config, port, tasks),
+    };
+    start_on(config, shelf, start).await
+}
+
+/// The same with other outputs than the configuration's.
+///
+/// # Errors
+/// As [`start`], and what `output` fails with.
+pub async fn start_with(
+    config: &Config,
+    output: impl FnMut(&OutputConfig, OutputPort, &mut Tasks) -> anyhow::Result<()>,
+) -> anyhow::Result<Assembled> {
+    start_on(config, Shelf::new(incarnation()), output).await
+}
+
+async fn start_on(
+    config: &Config,
+    shelf: Shelf,
+    mut output: impl FnMut(&OutputConfig, OutputPort, &mut Tasks) -> anyhow::Result<()>,
+) -> anyhow::Result<Assembled> {
+    let config = &config.with_peers();
+    let mut log = open_log(config).await?;
+    // What other nodes may not have heard that it was accepted.
+    let accepted = log.as_mut().map(|log| std::mem::take(&mut log.opened.recovery.accepted));
+    let incarnation = log.as_ref().map_or_else(incarnation, |log| log.opened.incarnation);
+    let boot = log.as_ref().map_or(0, |log| log.opened.boot);
+    let previous = log.as_ref().map_or(0, |log| log.opened.recovery.previous_boot());
+    let options = node_options(config, incarnation, boot)?;
+    let name = options.name.clone();
+    let names = Names::new(name.clone(), accepted.unwrap_or_default());
+    let seat = options.fleet.map(|seat| usize::from(seat.output.0));
+    let overhead = seat.map_or(Size::ZERO, |seat| options.outputs[seat].overhead);
+    let scripts = config.script_specs().map_err(anyhow::Error::msg)?;
+    let scripts = Scripts::load(&scripts)?;
+    let hub = Hub::new(HubOptions {
+        queue: usize::try_from(config.limits.subscriber.0.0).unwrap_or(usize::MAX),
+        retained: usize::try_from(config.limits.retained.0.0).unwrap_or(usize::MAX),
+        clients: config.limits.clients(),
+    });
+    hub.set_scopes(scopes(config)?);
+    let (mut running, ports) =
+        event_loop::start_at(hub.clone(), options, Clock::start(), log, scripts)?;
+    let own = Own { node: name.clone(), incarnation, boot, previous };
+    running.intake.links().letters().are_of(own);
+    let (mut inputs, mut outputs) = (Tasks::new(), Tasks::new());
+    for (spec, port) in config.output.iter().zip(ports) {
+        output(spec, port, &mut outputs)
+            .with_context(|| format!("[[output]] {:?}", spec.label()))?;
+    }
+    running.log_is_ready().await;
+    let clients = Arc::new(Clients::new());
+    clients.restore(std::mem::take(&mut running.sessions));
+    let relays = RelayCounts::new(overhead);
+    let door = Door { intake: running.intake.clone(), clients, names, relays: relays.clone() };
+    let operators = Operators::start(config, hub, running.intake.clone()).await?;
+    let group = start_group(config, name.clone(), &door, &mut inputs).await?;
+    let (mut listens, mut links) = (Vec::new(), Vec::new());
+    for input in &config.input {
+        let bound = start_input(input, config, &door, &mut inputs).await?;
+        let all = if input.link.is_some() { &mut links } else { &mut listens };
+        all.extend(bound);
+    }
+    let mirrors =
+        start_mirrors(config, &running, (name.clone(), incarnation), &door, &mut inputs).await?;
+    let frames = start_frames(config, &running, shelf, &mut inputs).await?;
+    start_member(config, &running, (name.clone(), incarnation), relays, &mut inputs);
+    Ok(Assembled {
+        name,
+        running,
+        listens,
+        links,
+        mirrors,
+        group,
+        frames,
+        operators,
+        inputs,
+        outputs,
+    })
+}
+
+/// Starts the node's part in its fleet, if it has one.
+fn start_member(
+    config: &Config,
+    running: &Running,
+    (name, incarnation): (Arc<str>, u64),
+    relays: RelayCounts,
+    tasks: &mut Tasks,
+) {
+    let Some(tls) = config.fleet.tls().filter(|_| config.fleet.is_set()) else { return };
+    let name_of = |label: &str| {
+        let is_its =
+            |peer: &&PeerConfig| peer.name.as_deref().is_some_and(|name| peer_label(name) == label);
+        config.fleet.peer.iter().find(is_its).and_then(|peer| peer.name.clone())
+    };
+    let (mut peers, mut places) = (Vec::new(), Vec::new());
+    for (place, output) in config.output.iter().enumerate() {
+        let Some(link) = output.link.as_ref().filter(|link| link.is_peer) else { continue };
+        let Ok(output_id) = u16::try_from(place).map(OutputId) else { continue };
+        let label = output.label().to_owned();
+        if link.is_place {
+            places.push(Place { output: output_id, label });
+        } else if let Some(name) = name_of(&label) {
+            peers.push(Peer { name, output: output_id, label });
+        }
+    }
+    let options = MemberOptions {
+        name: name.to_string(),
+        // A log keeps its incarnation; what an agent holds does not outlive its process.
+        incarnation: incarnation ^ self::incarnation(),
+        orchestrators: config.fleet.orchestrators.clone(),
+        tls,
+        peers,
+        places,
+        listen: config.fleet.advertise.clone(),
+        site: config.fleet.site.clone().unwrap_or_default(),
+        classes: config.class.iter().map(|class| class.name.clone().unwrap_or_default()).collect(),
+        fleet: FleetOptions { classes: config.class.len(), ..FleetOptions::default() },
+    };
+    let board = running.status.fleet().clone();
+    let links = running.intake.links().clone();
+    fleet::start(options, running.fleet_door(), links, relays, board, tasks);
+}
+
+impl Assembled {
+    /// Waits until an input or output fails; one that just ends (a file that was played) does not.
+    pub async fn failure(&mut self) -> anyhow::Error {
+        loop {
+            let ended = tokio::select! {
+                Some(ended) = self.inputs.join_next() => ended,
+                Some(ended) = self.outputs.join_next() => ended,
+                else => std::future::pending().await,
+            };
+            match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return error,
+                Err(error) => return error.into(),
+            }
+        }
+    }
+
+    /// Accepts nothing more, delivers what is held for at most `patience`, and ends inputs and outputs.
+    /// Returns the last status.
+    pub async fn stop(self, patience: Duration) -> NodeStatus {
+        let Assembled { running, operators, mut inputs, mut outputs, .. } = self;
+        operators.stop(patience / 2).await;
+        let status = running.stop(patience).await;
+        let of_inputs = async { while inputs.join_next().await.is_some() {} };
+        let of_outputs = async { while outputs.join_next().await.is_some() {} };
+        // Who cannot say goodbye in time is cut off.
+        let goodbyes = async { tokio::join!(of_inputs, of_outputs) };
+        let _ = tokio::time::timeout(GOODBYE, goodbyes).await;
+        status
+    }
+}
+
+/// New for every start: without a log a node holds nothing of its earlier life.
+pub(crate) fn incarnation() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The options of the node. `config` is completed and has no error; `incarnation` is new whenever the
+/// node holds nothing of an earlier life, and `boot` whenever it has a log.
+///
+/// # Errors
+/// A configuration that was not checked.
+pub fn node_options(config: &Config, incarnation: u64, boot: u64) -> anyhow::Result<NodeOptions> {
+    let mut uplinks: Vec<UplinkOptions> = Vec::new();
+    let outputs = config.output.iter().map(|spec| output(spec, &mut uplinks)).collect();
+    let options = NodeOptions {
+        name: config.node.name().into(),
+        incarnation,
+        classes: all_classes(config)?,
+        rules: rules(config)?,
+        uplinks,
+        outputs,
+        scheduler: config.node.scheduler.into(),
+        memory: config.limits.memory.0,
+        inbound: None,
+        record_max: config.limits.record_max.0,
+        log: log_options(&config.log, boot),
+        fleet: seat(config)?,
+    };
+    options.check().context("[[output]]")?;
+    Ok(options)
+}
+
+/// The node's own classes.
+pub(crate) fn classes(config: &Config) -> anyhow::Result<Classes> {
+    Classes::new(config.class.iter().map(class).collect()).context("[[class]]")
+}
+
+/// How much later than the last of the node's own classes that of neighbours' records is.
+const RELAYED_LATER: Duration = Duration::from_secs(1);
+
+/// The classes of the node, that of neighbours' records with them: the last one.
+fn all_classes(config: &Config) -> anyhow::Result<Classes> {
+    let mut specs: Vec<ClassSpec> = config.class.iter().map(class).collect();
+    if config.fleet.is_set() {
+        let last = specs.last().map(|spec| spec.latency).unwrap_or_default();
+        let relayed = ClassSpec::new("neighbours", last + RELAYED_LATER);
+        specs.push(ClassSpec { min_share: Ratio::ZERO, ..relayed });
+    }
+    Classes::new(specs).context("[[class]]")
+}
+
+/// Latency bound of each class, the most urgent first.
+pub(crate) fn bounds(config: &Config) -> Vec<Duration> {
+    let all = all_classes(config);
+    all.map(|all| all.iter().map(|(_, spec)| spec.latency).collect()).unwrap_or_default()
+}
+
+/// The node's place in its fleet.
+fn seat(config: &Config) -> anyhow::Result<Option<FleetSeat>> {
+    if !config.fleet.is_set() {
+        return Ok(None);
+    }
+    let output = config.fleet.seat(&config.output).context("[fleet]: no such output")?;
+    let relayed = ClassId(u8::try_from(config.class.len())?);
+    Ok(Some(FleetSeat { output: OutputId(u16::try_from(output)?), relayed }))
+}
+
+fn class(class: &ClassConfig) -> ClassSpec {
+    let latency = class.latency.unwrap_or_default().0;
+    let default = ClassSpec::new(class.name.as_deref().unwrap_or_default(), latency);
+    ClassSpec {
+        min_share: class.min_share.map_or(default.min_share, Ratio::new),
+        late_share: class.late_share.map_or(default.late_share, Ratio::new),
+        cap: class.cap.map(|cap| cap.0),
+        ..default
+    }
+}
+
+/// Converts an output; an uplink that no output before it named is added.
+fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOptions {
+    let name: Arc<str> = output.uplink().into();
+    let known = uplinks.iter().position(|uplink| uplink.name == name);
+    let place = known.unwrap_or_else(|| {
+        let law = if output.link.is_some() { LawName::Told } else { output.law().into() };
+        let cap = output.rate.cap();
+        uplinks.push(UplinkOptions { name, law, cap, remembered: None });
+        uplinks.len() - 1
+    });
+    // What each record costs beside payload, key and properties: identity, deadline and source time as
+    // headers, and the protocol's own framing.
+    let overhead = match output.kinds().next() {
+        Some(OutputKind::Amqp(_)) => Size(300),
+        Some(OutputKind::Mqtt(_)) => Size(200),
+        Some(OutputKind::Link(_)) => Size(40),
+        Some(OutputKind::Sink(_) | OutputKind::Frames) | None => Size::ZERO,
+    };
+    OutputOptions {
+        name: output.label().into(),
+        uplink: UplinkId(place as u16),
+        overhead,
+        unconfirmed_max: unconfirmed_max(output),
+    }
+}
+
+/// Records that may be sent and not confirmed at once.
+pub(crate) fn unconfirmed_max(output: &OutputConfig) -> usize {
+    let default = if output.link.is_some() { UNCONFIRMED_BY_LINK } else { UNCONFIRMED_MAX };
+    output.unconfirmed_max.unwrap_or(default) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tidegate_capacity::LawName;
+    use tidegate_node::rules::{FullPolicy, RuleId};
+    use tidegate_types::units::Rate;
+
+    use super::*;
+    use crate::config::read;
+
+    fn options(text: &str) -> NodeOptions {
+        let reading = read(text);
+        assert_eq!(reading.render("node.toml", text), "");
+        node_options(&reading.config, 1, 1).unwrap()
+    }
+
+    #[test]
+    fn an_empty_file_is_a_whole_node() {
+        let options = options("");
+        assert_eq!(options.classes.len(), 3);
+        assert_eq!(options.rules.find("any/topic"), Some(RuleId(0)));
+        assert_eq!(options.rules.get(RuleId(0)).class, ClassId(2));
+        assert_eq!(&*options.outputs[0].name, "sink");
+        assert_eq!(options.uplinks[0].law, LawName::Unlimited);
+    }
+
+    #[test]
+    fn a_stream_without_outputs_is_for_subscribers_here() {
+        let text = "[[stream]]\ntopics = [\"here/#\"]\nlatency = \"50ms\"\nto = []\n";
+        let reading = read(text);
+        assert_eq!(reading.counts(), (0, 0));
+        let scopes = scopes(&reading.config).unwrap();
+        let here = scopes.find("here/a").unwrap();
+        assert!(here.is_local && here.class == ClassId(0) && scopes.has_local());
+        assert!(!scopes.find("elsewhere").unwrap().is_local);
+        let options = options(text);
+        assert_eq!(options.rules.len(), 1, "the node knows the other one");
+        node_options(&read("[[stream]]\nto = []\n").config, 1, 1).unwrap();
+    }
+
+    #[test]
+    fn streams_find_their_class_and_outputs() {
+        let options = options(
+            r#"
+            [[stream]]
+            topics = ["factory/+/plc/#"]
+            latency = "20ms"
+            to = ["local", "cloud"]
+            [[stream]]
+            topics = ["building/#"]
+            class = "nm"
+            full = "drop-oldest"
+            ttl = "10m"
+            [[output]]
+            name = "cloud"
+            amqp = { url = "amqp://10.0.0.1" }
+            rate = "18mbit"
+            [[output]]
+            name = "local"
+            sink = { discard = true }
+            "#,
+        );
+        let rule = |key| options.rules.get(options.rules.find(key).unwrap());
+        let plc = rule("factory/7/plc/1");
+        assert_eq!((plc.class, plc.latency), (ClassId(0), Duration::from_millis(20)));
+        assert_eq!(plc.to, [OutputId(1), OutputId(0)]);
+        let building = rule("building/1");
+        assert_eq!((building.class, building.latency), (ClassId(1), Duration::from_millis(500)));
+        assert_eq!(building.full, FullPolicy::DropOldest);
+        assert_eq!((&*rule("other").name, rule("other").class), ("default", ClassId(2)));
+        assert_eq!(options.uplinks[0].cap, Some(Rate::from_bits(18e6)));
+        assert_eq!(options.outputs[1].uplink, UplinkId(1));
+    }
+
+    #[test]
+    fn outputs_share_the_uplink_that_they_name() {
+        let options = options(
+            r#"
+            [[output]]
+            amqp = { url = "amqp://10.0.0.1" }
+            [[output]]
+            mqtt = { url = "mqtt://10.0.0.2" }
+            [[output]]
+            name = "lte"
+            mqtt = { url = "mqtt://10.0.0.3" }
+            uplink = "lte"
+            law = "copa"
+            "#,
+        );
+        let uplinks: Vec<u16> = options.outputs.iter().map(|output| output.uplink.0).collect();
+        assert_eq!(uplinks, [0, 0, 1]);
+        assert_eq!(options.uplinks[1].law, LawName::Copa);
+    }
+}

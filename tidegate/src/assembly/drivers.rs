@@ -1,0 +1,369 @@
+//! Which driver stands behind each kind of input and output.
+
+pub(crate) mod cameras;
+mod cluster;
+mod link;
+mod log;
+mod standby;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::config::{
+    self, AmqpConfig, ClientVersion, Config, InputConfig, MqttClientConfig, MqttOutputConfig,
+    OutputConfig, OutputKind, ReplayConfig, ReplayFormat, SinkConfig, TlsConfig, Url,
+};
+use crate::input::mqtt::client::{self, MqttClientOptions};
+use crate::input::mqtt::{self as mqtt_input, Clients, MqttOptions, Version};
+use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
+use crate::input::streams::Names;
+use crate::node::contract::{Intake, OutputPort};
+use crate::output::amqp::AmqpOptions;
+use crate::output::sink::{FileOptions, SinkOptions};
+use crate::output::{self, OutputOptions};
+use crate::services::fleet::RelayCounts;
+use crate::support::tls::{self, ClientTls};
+
+pub use cluster::{access, start_group};
+pub use log::open_log;
+pub(crate) use log::{key_of_file, log_key, log_keys, log_options};
+pub use standby::start_mirrors;
+
+/// Drivers at work; one that fails ends with its error.
+pub type Tasks = JoinSet<anyhow::Result<()>>;
+
+/// What inputs come in by.
+#[derive(Debug)]
+pub struct Door {
+    /// Where records are offered.
+    pub intake: Intake,
+    /// The MQTT clients of all inputs.
+    pub clients: Arc<Clients>,
+    /// What the node accepted from other nodes before it started.
+    pub names: Names,
+    /// Where neighbours' records are counted.
+    pub relays: RelayCounts,
+}
+
+/// Starts an input at the door of a node. Returns the addresses that it listens on.
+///
+/// # Errors
+/// An address cannot be bound, or a file cannot be opened.
+pub async fn start_input(
+    input: &InputConfig,
+    config: &Config,
+    door: &Door,
+    tasks: &mut Tasks,
+) -> anyhow::Result<Vec<SocketAddr>> {
+    let Door { intake, clients, .. } = door;
+    let intake = intake.clone();
+    if let Some(mqtt) = &input.mqtt {
+        let listen = mqtt.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
+        let files = mqtt.tls.as_ref().and_then(TlsConfig::files);
+        let options = MqttOptions {
+            access: Arc::new(mqtt.access()?),
+            clients: clients.clone(),
+            tls: files.map(|files| tls::server(&files)).transpose()?,
+            max_packet_size: max_packet_size(config),
+            connections_max: config.limits.connections as usize,
+            session_expiry_max: mqtt.session_expiry().0,
+            keepalive_max: mqtt.keepalive_max.map(|most| most.0).unwrap_or_default(),
+            connect_timeout: mqtt.connect_timeout().0,
+            idle_timeout: mqtt.idle_timeout().0,
+            packet_timeout: mqtt.packet_timeout().0,
+            write_timeout: mqtt.write_timeout().0,
+            refused: match mqtt.refused {
+                config::Refused::Close => mqtt_input::Refused::Close,
+                config::Refused::Drop => mqtt_input::Refused::Drop,
+            },
+            ..MqttOptions::new(listen)
+        };
+        let listener = mqtt_input::bind(options).await?;
+        let addresses = listener.local_addrs();
+        tasks.spawn(async move {
+            let (stop, stopped) = watch::channel(false);
+            let node_gone = intake.clone();
+            let serve = listener.run(intake, stopped);
+            let end = async {
+                node_gone.closed().await;
+                // The listener may have ended by itself.
+                let _ = stop.send(true);
+            };
+            tokio::join!(serve, end);
+            Ok(())
+        });
+        return Ok(addresses);
+    }
+    if let Some(client) = &input.mqtt_client {
+        let options = client_options(client, config)?;
+        let clients = clients.clone();
+        tasks.spawn(async move {
+            client::run(options, intake, clients).await;
+            Ok(())
+        });
+        return Ok(Vec::new());
+    }
+    if let Some(link) = &input.link {
+        return link::start_input(link, door, tasks);
+    }
+    let replay = input.replay.as_ref().context("an [[input]] has no kind")?;
+    let options = replay_options(replay)?;
+    tasks.spawn(async move {
+        let (stop, stopped) = watch::channel(false);
+        let node_gone = intake.clone();
+        tokio::select! {
+            played = replay::run(options, intake, stopped) => {
+                played?;
+            }
+            () = node_gone.closed() => drop(stop),
+        }
+        Ok(())
+    });
+    Ok(Vec::new())
+}
+
+/// The addresses without those of a protocol that this host does not have at all (mostly IPv6), unless
+/// nothing is left: `[::1]` beside `127.0.0.1` must not keep a node from starting.
+fn available(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let is_there = |address: &&SocketAddr| {
+        let trial = std::net::TcpListener::bind((address.ip(), 0));
+        let is_there = trial.is_ok();
+        if !is_there {
+            tracing::warn!("{} is not an address of this host: not listening there", address.ip());
+        }
+        is_there
+    };
+    let there: Vec<SocketAddr> = addresses.iter().filter(is_there).copied().collect();
+    if there.is_empty() { addresses.to_vec() } else { there }
+}
+
+/// A packet that is larger holds no record that is taken.
+fn max_packet_size(config: &Config) -> u32 {
+    let record_max = u32::try_from(config.limits.record_max.0.0).unwrap_or(u32::MAX);
+    let sizes = MqttOptions::PACKET_SIZES;
+    record_max.clamp(*sizes.start(), *sizes.end())
+}
+
+fn client_options(client: &MqttClientConfig, config: &Config) -> anyhow::Result<MqttClientOptions> {
+    let Url { host, port, .. } = url(client.url.as_deref(), "mqtt")?;
+    Ok(MqttClientOptions {
+        host,
+        port,
+        tls: client.tls_files().map(ClientTls::new).transpose()?,
+        client_id: client.client_id(&config.node.name()),
+        user: client.user.clone(),
+        password: password(client.password_env.as_deref(), client.password_file.as_deref())?,
+        topics: client.topics.clone(),
+        qos: client.qos,
+        version: match client.version {
+            ClientVersion::Auto => None,
+            ClientVersion::V311 => Some(Version::V311),
+            ClientVersion::V5 => Some(Version::V5),
+        },
+        receive_maximum: MqttClientOptions::RECEIVE_MAXIMUM,
+        max_packet_size: max_packet_size(config),
+    })
+}
+
+fn replay_options(config: &ReplayConfig) -> anyhow::Result<ReplayOptions> {
+    let path = config.file.clone().context("replay.file is missing")?;
+    let format = match config.format.or(config.guessed_format()) {
+        Some(ReplayFormat::Csv) => Format::Csv,
+        Some(ReplayFormat::Jsonl) => Format::JsonLines,
+        Some(ReplayFormat::Senml) => Format::SenMl,
+        None => Format::Auto,
+    };
+    let name = path.file_stem().map_or_else(|| "replay".into(), |stem| stem.to_string_lossy());
+    let key = KeyTemplate::new(config.topic.as_deref().unwrap_or(&name))?;
+    let rules =
+        replay::Rules { format, key, time: config.time.clone(), payload: Payload::default() };
+    let pace = match config.records_per_second {
+        Some(rate) => Pace::Even { rate },
+        None => Pace::Recorded { speed: config.speed.unwrap_or(1.0) },
+    };
+    let files = vec![ReplayFile { path: path.clone(), rules }];
+    Ok(ReplayOptions { pace, repeat: config.repeat, ..ReplayOptions::new(&name, files) })
+}
+
+/// Starts an output on its port.
+///
+/// # Errors
+/// A password or a file of TLS cannot be read.
+pub fn start_output(
+    output: &OutputConfig,
+    config: &Config,
+    port: OutputPort,
+    tasks: &mut Tasks,
+) -> anyhow::Result<()> {
+    let options = output_options(output, config)?;
+    tasks.spawn(async move {
+        output::run(options, port).await;
+        Ok(())
+    });
+    Ok(())
+}
+
+/// What a link output is, without starting it.
+///
+/// # Errors
+/// It is none, or a file of TLS cannot be read.
+pub(crate) fn link_options(
+    output: &OutputConfig,
+    config: &Config,
+) -> anyhow::Result<output::link::LinkOptionsOut> {
+    match output_options(output, config)? {
+        OutputOptions::Link(options) => Ok(*options),
+        _ => anyhow::bail!("[[output]] {:?} is no link", output.label()),
+    }
+}
+
+fn output_options(output: &OutputConfig, config: &Config) -> anyhow::Result<OutputOptions> {
+    let names = config.class.iter().filter_map(|class| class.name.as_deref());
+    let classes: Arc<[Arc<str>]> = names.map(Into::into).collect();
+    let kind = output.kinds().next().context("no kind is given")?;
+    let tls = kind.tls_files().map(ClientTls::new).transpose()?;
+    Ok(match kind {
+        OutputKind::Amqp(amqp) => {
+            OutputOptions::Amqp(AmqpOptions { tls, ..amqp_options(amqp, classes)? })
+        }
+        OutputKind::Mqtt(mqtt) => {
+            // Two outputs to one broker must not take each other's session over.
+            let name = || format!("{}-{}", config.node.name(), output.label());
+            let client_id = mqtt.client_id.clone().unwrap_or_else(name);
+            let options = mqtt_options(mqtt, client_id, classes)?;
+            OutputOptions::Mqtt(output::mqtt::MqttOptions { tls, ..options })
+        }
+        OutputKind::Link(link) => {
+            let tls = tls.context("ca, certificate and key are missing")?;
+            OutputOptions::Link(Box::new(link::output_options(link, tls, output, config)?))
+        }
+        OutputKind::Sink(SinkConfig { discard: true, .. }) => {
+            OutputOptions::Sink(SinkOptions::Discard)
+        }
+        OutputKind::Frames => anyhow::bail!("subscribers of frames come by [frames]"),
+        OutputKind::Sink(sink) => OutputOptions::Sink(SinkOptions::Files(FileOptions {
+            directory: sink.directory.clone(),
+            file_max: sink.file_max.0,
+            files: sink.files,
+            sync: sink.sync,
+            classes,
+        })),
+    })
+}
+
+fn amqp_options(amqp: &AmqpConfig, classes: Arc<[Arc<str>]>) -> anyhow::Result<AmqpOptions> {
+    /// The user that RabbitMQ is installed with, and its password.
+    const GUEST: &str = "guest";
+    let Url { host, port, path, .. } = url(amqp.url.as_deref(), "amqp")?;
+    let password = password(amqp.password_env.as_deref(), amqp.password_file.as_deref())?;
+    Ok(AmqpOptions {
+        host,
+        port,
+        tls: None,
+        virtual_host: path.filter(|path| !path.is_empty()).unwrap_or_else(|| "/".into()),
+        user: amqp.user.clone().unwrap_or_else(|| GUEST.into()),
+        password: password.unwrap_or_else(|| GUEST.into()),
+        exchange: amqp.exchange.clone(),
+        routing_key: amqp.routing_key.clone(),
+        persistent: amqp.persistent,
+        classes,
+    })
+}
+
+fn mqtt_options(
+    mqtt: &MqttOutputConfig,
+    client_id: String,
+    classes: Arc<[Arc<str>]>,
+) -> anyhow::Result<output::mqtt::MqttOptions> {
+    let Url { host, port, .. } = url(mqtt.url.as_deref(), "mqtt")?;
+    let password = password(mqtt.password_env.as_deref(), mqtt.password_file.as_deref())?;
+    let user = mqtt.user.clone();
+    let retain = mqtt.retain;
+    Ok(output::mqtt::MqttOptions {
+        host,
+        port,
+        tls: None,
+        client_id,
+        user,
+        password,
+        classes,
+        retain,
+    })
+}
+
+fn url(text: Option<&str>, scheme: &str) -> anyhow::Result<Url> {
+    Url::parse(text.unwrap_or_default(), scheme).map_err(anyhow::Error::msg)
+}
+
+/// The password of an environment variable or of a file.
+fn password(variable: Option<&str>, file: Option<&Path>) -> anyhow::Result<Option<String>> {
+    secret("password", variable, file)
+}
+
+/// A secret of an environment variable or of a file, whose last line end does not belong to it. `what` is
+/// how their keys begin.
+fn secret(
+    what: &str,
+    variable: Option<&str>,
+    file: Option<&Path>,
+) -> anyhow::Result<Option<String>> {
+    if let Some(name) = variable {
+        let value = std::env::var(name);
+        return value.map(Some).with_context(|| format!("{what}_env: variable {name}"));
+    }
+    let Some(file) = file else { return Ok(None) };
+    let text = tls::private::look_at(file)
+        .and_then(|()| std::fs::read_to_string(file))
+        .with_context(|| format!("{what}_file: {}", file.display()))?;
+    Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read;
+
+    fn options(text: &str) -> anyhow::Result<OutputOptions> {
+        let reading = read(text);
+        assert_eq!(reading.render("node.toml", text), "");
+        output_options(&reading.config.output[0], &reading.config)
+    }
+
+    #[test]
+    fn brokers_are_found_by_their_urls() {
+        let amqp = options("[[output]]\namqp = { url = \"amqp://[::1]:5673/lab\" }").unwrap();
+        let OutputOptions::Amqp(amqp) = amqp else { panic!("{amqp:?}") };
+        assert_eq!(
+            (amqp.host.as_str(), amqp.port, amqp.virtual_host.as_str()),
+            ("::1", 5673, "lab")
+        );
+        assert_eq!((amqp.user.as_str(), amqp.classes.len()), ("guest", 3));
+        let text = "[node]\nname = \"a\"\n[[output]]\nname = \"b\"\nmqtt = { url = \"mqtt://h\" }";
+        let OutputOptions::Mqtt(mqtt) = options(text).unwrap() else { panic!() };
+        assert_eq!((mqtt.client_id.as_str(), mqtt.port, mqtt.password), ("a-b", 1883, None));
+    }
+
+    #[test]
+    fn a_sink_writes_or_discards() {
+        let discard = options("[[output]]\nsink = { discard = true }").unwrap();
+        assert_eq!(discard, OutputOptions::Sink(SinkOptions::Discard));
+        let OutputOptions::Sink(SinkOptions::Files(files)) = options("").unwrap() else { panic!() };
+        assert_eq!(files.directory, Path::new("tidegate-data"));
+    }
+
+    #[test]
+    fn a_missing_password_is_named() {
+        let text = "[[output]]\namqp = { url = \"amqp://h\", user = \"gate\", \
+                    password_file = \"/nowhere/secret\" }";
+        let error = format!("{:#}", options(text).unwrap_err());
+        assert!(error.starts_with("password_file: /nowhere/secret: "), "{error}");
+        let text = text.replace("password_file = \"/nowhere", "password_env = \"TIDEGATE_NO");
+        let error = format!("{:#}", options(&text).unwrap_err());
+        assert!(error.starts_with("password_env: variable TIDEGATE_NO/secret: "), "{error}");
+    }
+}

@@ -1,0 +1,126 @@
+//! Cameras, from the configuration's words to those who do it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tidegate_frames::piece;
+use tidegate_node::io::OutputId;
+use tidegate_node::rules::{FullPolicy, Rule};
+use tidegate_types::class::Classes;
+use tidegate_types::record::AcceptMode;
+use tidegate_types::topic::Filter;
+
+use super::{Tasks, available};
+use crate::cli::calibrate::site;
+use crate::config::frames::LATENCY;
+use crate::config::{CameraConfig, Config};
+use crate::node::contract::OutputPort;
+use crate::node::event_loop::Running;
+use crate::output;
+use crate::services::cameras::{
+    self, CameraOptions, FramesOptions, SendOptions, Shelf, Source, SourceOptions, load_ladder,
+};
+
+/// Bytes of a piece that goes by a link: ten of them make a frame of a tight channel, so what is given up of
+/// a late one is most of what is left.
+const PIECE: usize = 8 << 10;
+/// The same to subscribers here, whom no channel parts from us: a frame in one piece is copied once less.
+const PIECE_HERE: usize = 8 << 20;
+/// What a record has beside its payload: its topic and the piece's head.
+const BESIDE: usize = 1 << 10;
+/// Topics of frames: `#` of a rule or a right does not cover them.
+const TOPICS: &str = "$frames/#";
+
+/// The rule of frames, before all others: `None` where there are none.
+///
+/// # Errors
+/// A configuration that was not checked.
+pub(crate) fn rule(config: &Config, classes: &Classes) -> anyhow::Result<Option<Rule>> {
+    if !config.frames.is_set() {
+        return Ok(None);
+    }
+    let to = config.output.iter().position(|output| output.label() == config.frames.to());
+    let to = OutputId(u16::try_from(to.context("[frames]: no such output")?)?);
+    let class = match &config.frames.class {
+        Some(name) => classes.by_name(name).with_context(|| format!("no class {name:?}"))?,
+        None => classes.for_latency(LATENCY.0),
+    };
+    let rule = Rule::catch_all(classes, vec![to]);
+    Ok(Some(Rule {
+        name: "frames".into(),
+        filters: vec![Filter::new(TOPICS)?],
+        latency: classes.spec(class).latency.min(LATENCY.0),
+        class,
+        // What does not fit is a piece that did not arrive: its frame is given up.
+        full: FullPolicy::Reject,
+        // Who sends learns of each piece when it is there.
+        accept: AcceptMode::Confirmed,
+        ..rule
+    }))
+}
+
+/// Starts the output to subscribers.
+///
+/// # Errors
+/// None.
+pub(crate) fn start_output(
+    shelf: Shelf,
+    port: OutputPort,
+    tasks: &mut Tasks,
+) -> anyhow::Result<()> {
+    tasks.spawn(async move {
+        output::frames::run(shelf, port).await;
+        Ok(())
+    });
+    Ok(())
+}
+
+/// Starts what the configuration says of cameras. Answers the addresses where they publish.
+///
+/// # Errors
+/// An address cannot be bound, or a file cannot be used.
+pub(crate) async fn start_frames(
+    config: &Config,
+    running: &Running,
+    shelf: Shelf,
+    tasks: &mut Tasks,
+) -> anyhow::Result<Vec<SocketAddr>> {
+    let frames = &config.frames;
+    if !frames.is_set() {
+        return Ok(Vec::new());
+    }
+    let is_local = frames.is_served_here();
+    let record_max = usize::try_from(config.limits.record_max.0.0).unwrap_or(usize::MAX);
+    let piece = if is_local { PIECE_HERE } else { PIECE };
+    let piece = piece.min(record_max.saturating_sub(BESIDE + piece::HEAD)).max(1);
+    let site = frames.channel.as_deref().map(site).transpose().context("[frames] channel")?;
+    let send = SendOptions { controller: frames.controller.into(), piece, site, is_local };
+    let cameras = config.camera.iter().map(camera).collect::<anyhow::Result<_>>()?;
+    let listen = frames.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
+    let options = FramesOptions {
+        node: config.node.name().into(),
+        listen,
+        tls: config.frames_tls(),
+        nodes: frames.nodes.clone(),
+        cameras,
+        server: frames.server.clone(),
+        send,
+        workers: frames.workers as usize,
+        store: frames.directory.clone().map(|folder| (folder, frames.keep.0.0)),
+    };
+    let board = running.status.frames();
+    cameras::start(options, shelf, running.intake.clone(), board, tasks).await
+}
+
+fn camera(camera: &CameraConfig) -> anyhow::Result<CameraOptions> {
+    let name: Arc<str> = camera.name.as_deref().unwrap_or_default().into();
+    let ladder = load_ladder(camera.ladder.as_deref(), camera.gray);
+    let ladder = ladder.with_context(|| format!("[[camera]] {name:?}"))?;
+    let (publishers, subscribers) = (camera.publish.clone(), camera.subscribe.clone());
+    let source = camera.source.as_deref().map(Source::parse).transpose();
+    let source = source.map_err(|error| anyhow::anyhow!("[[camera]] {name:?} source: {error}"))?;
+    let source = source.map(|source| SourceOptions { source, rate: camera.rate });
+    let preview = camera.preview;
+    Ok(CameraOptions { name, publishers, subscribers, ladder, source, preview })
+}

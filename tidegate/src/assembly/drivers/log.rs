@@ -1,0 +1,94 @@
+//! The log of the configuration, opened.
+
+use std::path::Path;
+
+use anyhow::Context;
+use tidegate_log::Key;
+use tidegate_node::options::{BacklogOrder, LogOptions};
+
+use super::secret;
+use crate::config::{Backlog, Config, LogConfig};
+use crate::node::event_loop::Log;
+use crate::node::log_store::{self, SpoolOptions};
+
+/// Opens the log, if there is one; waits for its present user where the configuration wants a standby.
+///
+/// # Errors
+/// A key cannot be read, or the log cannot be used.
+pub async fn open_log(config: &Config) -> anyhow::Result<Option<Log>> {
+    let Some(directory) = config.log.directory.clone() else { return Ok(None) };
+    let options = SpoolOptions {
+        directory,
+        keys: log_keys(&config.log)?,
+        commit_max: config.log.commit_max,
+        commit_delay: config.log.commit_delay.0,
+        standby: config.log.standby,
+    };
+    let opened = log_store::open(&options, &config.node.name()).await?;
+    log_store::tell_damage(&opened.recovery);
+    Ok(Some(Log { opened, options }))
+}
+
+/// What the node is to know of the log, if there is one.
+pub(crate) fn log_options(log: &LogConfig, boot: u64) -> Option<LogOptions> {
+    log.directory.as_ref().map(|_| LogOptions {
+        boot,
+        bound: log.bound.0,
+        segment: log.segment.0,
+        backlog: match log.backlog {
+            Backlog::OldestFirst => BacklogOrder::OldestFirst,
+            Backlog::NewestFirst => BacklogOrder::NewestFirst,
+        },
+    })
+}
+
+/// The keys of a log: the one that seals first.
+///
+/// # Errors
+/// One cannot be read.
+pub(crate) fn log_keys(log: &LogConfig) -> anyhow::Result<Vec<Key>> {
+    let LogConfig { key_file, key_env, old_key_files, .. } = log;
+    let mut keys = Vec::new();
+    if let Some(text) = secret("key", key_env.as_deref(), key_file.as_deref())? {
+        keys.push(log_key(&text).context("[log] key")?);
+    }
+    for file in old_key_files {
+        keys.push(key_of_file(file).with_context(|| format!("[log] {}", file.display()))?);
+    }
+    Ok(keys)
+}
+
+/// The key in a file.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn key_of_file(file: &Path) -> anyhow::Result<Key> {
+    log_key(&secret("key", None, Some(file))?.unwrap_or_default())
+}
+
+/// 64 hexadecimal digits.
+pub(crate) fn log_key(text: &str) -> anyhow::Result<Key> {
+    const WANTED: &str = "64 hexadecimal digits (head -c 32 /dev/urandom | xxd -p -c 32)";
+    let text = text.trim();
+    anyhow::ensure!(text.len() == 64 && text.is_ascii(), "needs {WANTED}");
+    let mut secret = [0; 32];
+    for (place, byte) in secret.iter_mut().enumerate() {
+        let digits = &text[2 * place..2 * place + 2];
+        *byte = u8::from_str_radix(digits, 16).with_context(|| format!("needs {WANTED}"))?;
+    }
+    Ok(Key::new(&secret))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_64_digits() {
+        assert!(log_key(&"0f".repeat(32)).is_ok());
+        for text in ["", "0f", &"0g".repeat(32), &"\u{e9}".repeat(32)] {
+            let error = format!("{:#}", log_key(text).unwrap_err());
+            assert!(error.contains("64 hexadecimal digits"), "{error}");
+        }
+    }
+}

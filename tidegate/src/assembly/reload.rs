@@ -1,0 +1,270 @@
+//! New rules for a running node: when its file changes, or at SIGHUP.
+//!
+//! Only `[[stream]]`, `[[script]]` and `[[operator]]`, with the files of these, can change while a node runs. A file with
+//! a mistake changes nothing; what else has changed in a right one waits for the next start, and is named.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use tidegate_broker::Scopes;
+use tidegate_node::rules::{Rules, ScriptId};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use crate::assembly;
+use crate::config::{Config, OperatorConfig, ScriptConfig, read_file, read_with_files};
+use crate::script::{SCRIPTS_MAX, Script};
+
+/// Between two looks at the file. A file that two looks find alike is not being written any more.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// What a look at the files finds, the configuration first; nothing of one that is not there.
+type Look = Vec<Option<(SystemTime, u64)>>;
+
+/// Waits for the configuration to change.
+#[derive(Debug)]
+pub struct Watch {
+    file: Option<PathBuf>,
+    /// What the node works by.
+    config: Config,
+    hangup: Signal,
+    looks: Interval,
+    /// The file that was read last, and the one that the last look found.
+    read: Look,
+    seen: Look,
+}
+
+/// What a changed file says.
+#[derive(Debug)]
+pub struct Change {
+    /// The rules from now on.
+    pub rules: Rules,
+    /// The same for the node's own broker.
+    pub scopes: Scopes,
+    /// The scripts, loaded.
+    pub scripts: Vec<Script>,
+    /// The operators from now on.
+    pub operators: Vec<OperatorConfig>,
+    /// Sections that differ and need a new start.
+    pub waiting: Vec<&'static str>,
+}
+
+impl Watch {
+    /// Of this file, from which `config` was read.
+    ///
+    /// # Errors
+    /// The system gives no signal.
+    pub fn new(file: Option<&Path>, config: &Config) -> anyhow::Result<Watch> {
+        let mut looks = interval(PERIOD);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let look = look(file, config);
+        Ok(Watch {
+            file: file.map(Path::to_owned),
+            config: config.clone(),
+            hangup: signal(SignalKind::hangup()).context("listening for SIGHUP")?,
+            looks,
+            read: look.clone(),
+            seen: look,
+        })
+    }
+
+    /// Waits until there is something to read. Cancel-safe.
+    pub async fn next(&mut self) {
+        loop {
+            tokio::select! {
+                _ = self.hangup.recv() => break,
+                _ = self.looks.tick() => {}
+            }
+            let now = look(self.file.as_deref(), &self.config);
+            let is_settled = self.seen == now;
+            self.seen.clone_from(&now);
+            // A file that is gone for a moment is being replaced.
+            if is_settled && now.iter().all(Option::is_some) && now != self.read {
+                break;
+            }
+        }
+        self.read = look(self.file.as_deref(), &self.config);
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// There is none, or it is not right: then nothing changes.
+    pub fn change(&mut self) -> anyhow::Result<Change> {
+        let file = self.file.as_deref().context("the node was started without a file")?;
+        let text = read_file(file).map_err(anyhow::Error::msg)?;
+        let reading = read_with_files(&text);
+        let told = reading.render(&file.display().to_string(), &text);
+        anyhow::ensure!(reading.counts().0 == 0, "{told}");
+        let new = reading.config.completed();
+        let waiting = differences(&self.config, &new);
+        let script = in_place(&self.config.script, new.script)?;
+        let (stream, operator) = (new.stream, new.operator);
+        let config = Config { stream, script, operator, ..self.config.clone() };
+        let rules = assembly::rules(&config)?;
+        let scopes = assembly::scopes(&config)?;
+        let specs = config.script_specs().map_err(anyhow::Error::msg)?;
+        let load = |(place, spec)| Script::load(spec, ScriptId(place as u16));
+        let scripts = specs.into_iter().enumerate().map(load).collect::<Result<_, _>>()?;
+        let operators = config.operator.clone();
+        self.config = config;
+        Ok(Change { rules, scopes, scripts, operators, waiting })
+    }
+}
+
+fn look(file: Option<&Path>, config: &Config) -> Look {
+    let of = |file: &Path| {
+        let metadata = file.metadata().ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    };
+    let scripts = config.script.iter().flat_map(ScriptConfig::files);
+    let operators = config.operator.iter().flat_map(OperatorConfig::files);
+    file.into_iter().chain(scripts).chain(operators).map(of).collect()
+}
+
+/// The scripts of a new configuration, those that are there already at their places: rules know scripts by
+/// their place, and what still waits under a rule that is gone must meet no other one.
+pub(crate) fn in_place(
+    old: &[ScriptConfig],
+    new: Vec<ScriptConfig>,
+) -> anyhow::Result<Vec<ScriptConfig>> {
+    let mut all = old.to_vec();
+    for script in new {
+        match all.iter_mut().find(|known| known.label() == script.label()) {
+            Some(known) => *known = script,
+            None => all.push(script),
+        }
+    }
+    let count = all.len();
+    anyhow::ensure!(
+        count <= SCRIPTS_MAX,
+        "{count} scripts, with those that are gone: a new start takes them"
+    );
+    Ok(all)
+}
+
+/// Sections other than `[[stream]]`, `[[script]]` and `[[operator]]` that are not the same.
+fn differences(old: &Config, new: &Config) -> Vec<&'static str> {
+    let Config {
+        node,
+        input,
+        class,
+        stream: _,
+        script: _,
+        operator: _,
+        output,
+        http,
+        limits,
+        log,
+        mirror,
+        group,
+        placed,
+        fleet,
+        proxy,
+        frames,
+        camera,
+    } = old;
+    let sections = [
+        ("[node]", *node != new.node),
+        ("[[input]]", *input != new.input),
+        ("[[class]]", *class != new.class),
+        ("[[output]]", *output != new.output),
+        ("[http]", *http != new.http),
+        ("[limits]", *limits != new.limits),
+        ("[log]", *log != new.log),
+        ("[mirror]", *mirror != new.mirror),
+        ("[group]", *group != new.group),
+        ("[[placed]]", *placed != new.placed),
+        ("[fleet]", *fleet != new.fleet),
+        ("[proxy]", *proxy != new.proxy),
+        ("[frames]", *frames != new.frames),
+        ("[[camera]]", *camera != new.camera),
+    ];
+    sections.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read;
+
+    fn config(text: &str) -> Config {
+        read(text).config.completed()
+    }
+
+    async fn watch(name: &str, text: &str) -> (PathBuf, Watch) {
+        let file =
+            std::env::temp_dir().join(format!("tidegate-{name}-{}.toml", std::process::id()));
+        std::fs::write(&file, text).unwrap();
+        let watch = Watch::new(Some(&file), &config(text)).unwrap();
+        (file, watch)
+    }
+
+    #[tokio::test]
+    async fn streams_change_and_the_rest_is_named() {
+        let (file, mut watch) = watch("streams", "[[stream]]\ntopics = [\"a\"]\n").await;
+        let text =
+            "[[stream]]\ntopics = [\"b\"]\nlatency = \"50ms\"\n[limits]\nmemory = \"1GiB\"\n";
+        std::fs::write(&file, text).unwrap();
+        watch.next().await;
+        let Change { rules, waiting, .. } = watch.change().unwrap();
+        assert!(rules.find("b").is_some_and(|rule| &*rules.get(rule).name == "b"));
+        assert_eq!(waiting, ["[limits]"]);
+        std::fs::remove_file(file).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_script_changes_with_its_file() {
+        let name = format!("tidegate-reload-{}.luau", std::process::id());
+        let script = std::env::temp_dir().join(name);
+        std::fs::write(&script, "function on_message(h) end").unwrap();
+        let text = format!(
+            "[[script]]\nname = \"s\"\nfile = {:?}\n[[stream]]\nscript = \"s\"\n",
+            script.display().to_string()
+        );
+        let (file, mut watch) = watch("script", &text).await;
+        std::fs::write(&script, "function on_message(h) h:drop() end").unwrap();
+        watch.next().await;
+        let Change { rules, scripts, waiting, .. } = watch.change().unwrap();
+        assert_eq!((scripts.len(), waiting.len()), (1, 0));
+        assert!(scripts[0].spec().texts[0].1.contains("h:drop()"));
+        assert_eq!(rules.get(tidegate_node::rules::RuleId(0)).script, Some(ScriptId(0)));
+        // A wrong one is told with its line, and changes nothing.
+        std::fs::write(&script, "function on_message(h)\n  if\nend").unwrap();
+        watch.next().await;
+        let error = format!("{:#}", watch.change().unwrap_err());
+        assert!(error.contains(".luau:3:"), "{error}");
+        // Another one before it, and none of its name: it keeps its place.
+        std::fs::write(&script, "function on_message(h) end").unwrap();
+        let text = text.replace("\"s\"", "\"t\"");
+        std::fs::write(&file, text).unwrap();
+        watch.next().await;
+        let Change { rules, scripts, .. } = watch.change().unwrap();
+        let names: Vec<&str> = scripts.iter().map(|script| &*script.spec().name).collect();
+        assert_eq!(names, ["s", "t"]);
+        assert_eq!(rules.get(tidegate_node::rules::RuleId(0)).script, Some(ScriptId(1)));
+        std::fs::remove_file(file).unwrap();
+        std::fs::remove_file(script).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_wrong_file_changes_nothing() {
+        let (file, mut watch) = watch("wrong", "").await;
+        let before = watch.config.clone();
+        std::fs::write(&file, "[[stream]]\ntopic = [\"b\"]\n").unwrap();
+        let error = watch.change().unwrap_err().to_string();
+        assert!(error.contains("did you mean \"topics\"?"), "{error}");
+        // A class that the node does not know, though the file does.
+        std::fs::write(
+            &file,
+            "[[class]]\nname = \"x\"\nlatency = \"1s\"\n[[stream]]\nclass = \"x\"\n",
+        )
+        .unwrap();
+        let error = format!("{:#}", watch.change().unwrap_err());
+        assert!(error.contains("no class \"x\""), "{error}");
+        assert_eq!(watch.config, before);
+        std::fs::remove_file(file).unwrap();
+        assert!(watch.change().is_err());
+    }
+}

@@ -1,0 +1,284 @@
+//! `tidegate run` and `tidegate check`: from a file to a node, and from a signal to its end.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use tidegate_node::status::NodeStatus;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::assembly::cgroup;
+use crate::assembly::drivers;
+use crate::assembly::reload::{Change, Watch};
+use crate::assembly::{self, Assembled};
+use crate::cli::fleet::OrchestrateArguments;
+use crate::cli::moves::MoveArguments;
+use crate::cli::plan;
+use crate::config::{Config, OrchestrateConfig, Reading, read, read_file, read_with_files};
+use crate::observe::http::{self, Site};
+use crate::observe::status::StatusSource;
+use crate::observe::status::view::CountsView;
+use crate::observe::systemd::Manager;
+use crate::services::cluster::{self, Order};
+use crate::services::fleet::orchestrate::{self, OrchestrateOptions};
+
+/// Tells everything that is wrong with a file; the exit code says whether anything is.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn check(file: &Path) -> anyhow::Result<ExitCode> {
+    let (reading, text) = tell(file)?;
+    let (errors, warnings) = reading.counts();
+    let told = reading.render(&file.display().to_string(), &text);
+    let verdict = match (errors, warnings) {
+        (0, 0) => "right".to_owned(),
+        (0, warnings) => format!("right, with {}", count(warnings, "warning")),
+        (errors, 0) => count(errors, "error"),
+        (errors, warnings) => {
+            format!("{}, {}", count(errors, "error"), count(warnings, "warning"))
+        }
+    };
+    writeln!(io::stdout(), "{told}{}: {verdict}", file.display())?;
+    if let Some(warning) = cgroup::warning(&reading.config.limits, cgroup::memory_max()) {
+        writeln!(io::stderr(), "{warning}")?;
+    }
+    Ok(if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn tell(file: &Path) -> anyhow::Result<(Reading, String)> {
+    let text = read_file(file).map_err(anyhow::Error::msg)?;
+    Ok((read_with_files(&text), text))
+}
+
+/// The configuration of a file, or the one without a file. Warnings go to standard error.
+pub(crate) fn load(file: Option<&Path>) -> anyhow::Result<Config> {
+    let Some(file) = file else { return Ok(read("").config) };
+    let (reading, text) = tell(file)?;
+    let told = reading.render(&file.display().to_string(), &text);
+    match reading.counts() {
+        (0, _) => {
+            io::stderr().write_all(told.as_bytes())?;
+            Ok(reading.config)
+        }
+        (errors, _) => {
+            let errors = count(errors, "error");
+            anyhow::bail!("{told}{}: {errors}, it does not start", file.display())
+        }
+    }
+}
+
+/// Leads a fleet, or waits for its turn, until a signal stops it.
+///
+/// # Errors
+/// The file is wrong, or an address cannot be bound.
+pub async fn orchestrate(arguments: &OrchestrateArguments) -> anyhow::Result<ExitCode> {
+    let file = &arguments.config;
+    let text = read_file(file).map_err(anyhow::Error::msg)?;
+    let OrchestrateConfig { orchestrator: config } =
+        toml::from_str(&text).with_context(|| file.display().to_string())?;
+    let is_one_of_several = !config.etcd.is_empty();
+    let options = OrchestrateOptions::try_from(config)?;
+    if arguments.check {
+        options.check()?;
+        writeln!(io::stdout(), "{}: right", file.display())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut signals = Signals::new()?;
+    let running = orchestrate::start(options).await?;
+    for address in &running.listens {
+        tracing::info!("nodes come to {address}");
+    }
+    let part = if is_one_of_several { "standing for election" } else { "leading" };
+    tracing::info!("ready, {part}; Ctrl-C stops it");
+    let received = signals.next().await;
+    tracing::info!(signal = received.name, "stopping; the nodes keep what they hold for a lease");
+    running.stop().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a node until a signal stops it.
+///
+/// # Errors
+/// The configuration is wrong, an address cannot be bound, or an input ended with an error.
+pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let config = load(file)?;
+    if let Some(warning) = cgroup::warning(&config.limits, cgroup::memory_max()) {
+        tracing::warn!("{warning}");
+    }
+    let mut signals = Signals::new()?;
+    // Before anybody hears that the node is ready: until then SIGHUP ends a process, and a changed file is missed.
+    let mut watch = Watch::new(file, &config)?;
+    // A standby waits here, and must hear its signals.
+    let mut node = tokio::select! {
+        node = assembly::start(&config) => node?,
+        received = signals.next() => {
+            tracing::info!(signal = received.name, "stopped before the start");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    for address in &node.listens {
+        tracing::info!("MQTT at {address}");
+    }
+    for address in &node.links {
+        tracing::info!("links at {address}");
+    }
+    for address in &node.mirrors {
+        tracing::info!("other nodes' logs at {address}");
+    }
+    for address in &node.group {
+        tracing::info!("members of the group at {address}");
+    }
+    for address in &node.frames {
+        tracing::info!("frames at {address}");
+    }
+    for output in &config.output {
+        tracing::info!("records go to {}", output.destination());
+    }
+    let status = StatusSource::new(node.running.status.clone());
+    let site = Site::new(status);
+    for address in &config.http.listen.0 {
+        let cure = "choose another address in [http] listen, or listen = [] for none";
+        let served = http::serve(*address, site.clone(), (&config.http).into()).await;
+        let (bound, _) = served.with_context(|| format!("status server at {address} ({cure})"))?;
+        tracing::info!("status page at http://{bound}");
+    }
+    site.listeners_are_bound();
+    tracing::info!(node = %node.name, "ready; Ctrl-C stops it");
+    let manager = Manager::ready(node.running.status.clone());
+    let ended = loop {
+        tokio::select! {
+            received = signals.next() => {
+                tracing::info!(signal = received.name, "stopping: delivering what is held");
+                break Ok(());
+            }
+            error = node.failure() => break Err(error),
+            () = watch.next() => reload(&mut watch, &mut node).await,
+        }
+    };
+    manager.stopping(config.node.stop_timeout.0);
+    finish(node, &config, &mut signals).await?;
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// Reads the changed file and puts its rules in force, or tells why not.
+async fn reload(watch: &mut Watch, node: &mut Assembled) {
+    match watch.change() {
+        Ok(Change { rules, scopes, scripts, operators, waiting }) => {
+            node.running.intake.hub().set_scopes(scopes);
+            if !waiting.is_empty() {
+                let sections = waiting.join(", ");
+                tracing::warn!(
+                    "changes of {sections} need a new start: only [[stream]], [[script]] and [[operator]] change now"
+                );
+            }
+            node.running.adapt(scripts, rules).await;
+            if let Err(error) = node.operators.change(&operators).await {
+                tracing::error!("the operators stay as they are: {error:#}");
+            }
+        }
+        Err(error) => tracing::error!("the new configuration is not used: {error:#}"),
+    }
+}
+
+/// Stops the node gently, or at once by a second signal.
+async fn finish(node: Assembled, config: &Config, signals: &mut Signals) -> anyhow::Result<()> {
+    tokio::select! {
+        status = node.stop(config.node.stop_timeout.0) => {
+            tracing::info!("stopped: {}", fates(&status));
+            Ok(())
+        }
+        received = signals.next() => {
+            tracing::warn!(signal = received.name, "stopped at once: what was held is given up");
+            std::process::exit(received.exit_code);
+        }
+    }
+}
+
+/// What became of every delivery, in words.
+pub fn fates(status: &NodeStatus) -> String {
+    let counts = CountsView::from(&status.counts);
+    let drops = match counts.drops_in_words() {
+        none if none.is_empty() => String::new(),
+        words => format!(" ({words})"),
+    };
+    format!(
+        "accepted {}, confirmed {}, dropped {}{drops}, held {}, lost {}",
+        counts.accepted,
+        counts.confirmed,
+        counts.dropped_all(),
+        status.held,
+        status.counts.lost(status.held)
+    )
+}
+
+/// The two signals that stop a node.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+/// One that came.
+pub(crate) struct Received {
+    pub(crate) name: &'static str,
+    /// 128 + its number, as shells say it.
+    pub(crate) exit_code: i32,
+}
+
+impl Signals {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("listening for signals");
+        Ok(Signals {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    pub(crate) async fn next(&mut self) -> Received {
+        tokio::select! {
+            _ = self.interrupt.recv() => Received { name: "SIGINT", exit_code: 130 },
+            _ = self.terminate.recv() => Received { name: "SIGTERM", exit_code: 143 },
+        }
+    }
+}
+
+/// Does what `tidegate move` asks for, one after another.
+///
+/// # Errors
+/// The plan cannot be read, or the configuration tells of no group.
+pub async fn move_topics(arguments: &MoveArguments) -> anyhow::Result<ExitCode> {
+    let MoveArguments { name, to, plan, config, max_moves, seize } = arguments;
+    let wanted = match (plan, name, to) {
+        (Some(plan), ..) => plan::places(plan)?,
+        (None, Some(name), Some(to)) => vec![(name.clone(), to.clone())],
+        (None, ..) => anyhow::bail!("say which topics, and where to: NAME --to NODE"),
+    };
+    let access = drivers::access(config)?;
+    let most = max_moves.unwrap_or(usize::MAX);
+    let (mut moved, mut failed) = (0, 0);
+    for (name, to) in wanted {
+        if moved == most {
+            writeln!(io::stdout(), "{name} is not looked at: {most} were moved")?;
+            continue;
+        }
+        let (unit, to) = (name.as_str().into(), to.as_str().into());
+        let order = Order { unit, from: None, to, seize: *seize, patient: false };
+        let to = &order.to;
+        match cluster::order(&access, &order).await {
+            Ok(true) => {
+                moved += 1;
+                writeln!(io::stdout(), "{name} is at {to} now")?;
+            }
+            Ok(false) => writeln!(io::stdout(), "{name} is at {to}")?,
+            Err(error) => {
+                failed += 1;
+                writeln!(io::stderr(), "tidegate: {name} stays where it is: {error:#}")?;
+            }
+        }
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,47 @@
+//! The far end of links: records of other nodes, taken over by this one.
+//!
+//! `listener` takes connections, and `life` is one life of one node's link over all of its paths. What
+//! comes is offered to our node by [`super::streams`].
+
+mod life;
+mod listener;
+mod sockets;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use tidegate_link::claims::Vouching;
+use tidegate_link::schedule::ScheduleName;
+use tidegate_types::units::Size;
+
+use crate::services::fleet::RelayCounts;
+use crate::support::tls::Trust;
+
+pub use self::listener::{LinkListener, bind};
+pub use self::sockets::LinkError;
+
+/// What a link input is.
+#[derive(Clone, Debug)]
+pub struct LinkInputOptions {
+    /// Where other nodes dial, by UDP and TCP.
+    pub listen: Vec<SocketAddr>,
+    /// What we prove, and whose proof we believe.
+    pub tls: Arc<ServerConfig>,
+    /// Whose letters we believe.
+    pub trust: Trust,
+    /// The same after a restart, and known to nobody else.
+    pub secret: Vec<u8>,
+    /// Names of the nodes that may come; all with a certificate if empty.
+    pub from: Vec<String>,
+    /// Bytes of records of one node that are on their way or not accepted yet.
+    pub window: Size,
+    /// Whether TCP is listened on as well.
+    pub tcp: bool,
+    /// For what we send: acknowledgements only, at present.
+    pub schedule: ScheduleName,
+    /// Set where neighbours' records come, for our uplink: they are counted here.
+    pub relays: Option<RelayCounts>,
+    /// What is asked of the names that nodes give their records.
+    pub vouching: Vouching,
+}

@@ -1,0 +1,325 @@
+//! The table that all publishers and subscribers of a node share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
+
+use tidegate_broker::{
+    Bounds, Kept, Message, Options, Outbox, Retained, Scopes, Subscription, Subscriptions,
+    footprint,
+};
+use tidegate_cluster::moves::UnitId;
+use tidegate_node::io::SessionId;
+use tidegate_types::account::{Account, Level, Refusal};
+use tidegate_types::units::Time;
+
+use super::counts::{BrokerCounts, BrokerStatus};
+use super::publisher::Publisher;
+use super::seat::{Seat, Subscriber};
+use crate::services::cluster::Handle;
+use crate::services::operators::{Meters, Operator};
+
+/// Subscriptions of one session.
+const SUBSCRIPTIONS_MAX: usize = 10_000;
+/// Parts of what all clients may make the node hold that those of one listener may: the rest is for the others.
+const LISTENER_PARTS: (usize, usize) = (3, 4);
+/// Topics that are looked at for one subscriber at a time, while others wait for what is retained.
+const REFILL_STEPS: usize = 256;
+
+/// What a broker holds at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HubOptions {
+    /// Bytes that wait for one subscriber.
+    pub queue: usize,
+    /// Bytes of retained messages.
+    pub retained: usize,
+    /// Bytes of all else that clients may make it hold: sessions, subscriptions, what waits for subscribers,
+    /// wills, packets that are not complete.
+    pub clients: usize,
+}
+
+impl Default for HubOptions {
+    /// 4 MiB for a subscriber, 64 MiB retained, 32 MiB for all clients.
+    fn default() -> Self {
+        HubOptions { queue: 4 << 20, retained: 64 << 20, clients: 32 << 20 }
+    }
+}
+
+/// Why a subscription is not granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubscribeError {
+    /// The session has too many.
+    #[error("more than {SUBSCRIPTIONS_MAX} subscriptions")]
+    TooMany,
+    /// There is no memory for it.
+    #[error(transparent)]
+    Full(#[from] Refusal),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) subscriptions: Subscriptions,
+    pub(super) seats: BTreeMap<SessionId, Arc<Seat>>,
+    pub(super) scopes: Scopes,
+    pub(super) operators: Vec<Arc<Operator>>,
+    /// Numbers that were given.
+    given: u32,
+}
+
+#[derive(Debug)]
+struct Inner {
+    bounds: Bounds,
+    table: RwLock<Table>,
+    /// Moves with every change of the table.
+    generation: AtomicU64,
+    has_local: AtomicBool,
+    retained: Mutex<Retained>,
+    counts: BrokerCounts,
+    meters: Meters,
+    group: OnceLock<Handle>,
+    /// Of all that clients may make it hold, but for what is retained.
+    account: Account,
+}
+
+/// A broker. Cheap to clone; all clones are the same.
+#[derive(Clone, Debug)]
+pub struct Hub(Arc<Inner>);
+
+impl Default for Hub {
+    fn default() -> Self {
+        Hub::new(HubOptions::default())
+    }
+}
+
+impl Hub {
+    /// A broker that nobody has subscribed at.
+    pub fn new(options: HubOptions) -> Self {
+        let all = Account::new(options.clients.saturating_add(options.retained));
+        let retained = all.share(Level::Kind, options.retained);
+        Hub(Arc::new(Inner {
+            account: all.share(Level::All, options.clients),
+            bounds: Bounds { count: usize::MAX, bytes: options.queue },
+            table: RwLock::default(),
+            generation: AtomicU64::new(1),
+            has_local: AtomicBool::new(false),
+            retained: Mutex::new(Retained::new(retained)),
+            counts: BrokerCounts::default(),
+            meters: Meters::default(),
+            group: OnceLock::new(),
+        }))
+    }
+
+    /// The classes of topics from now on.
+    pub fn set_scopes(&self, scopes: Scopes) {
+        self.0.has_local.store(scopes.has_local(), Ordering::Relaxed);
+        self.change().scopes = scopes;
+    }
+
+    /// The operators of topics from now on.
+    pub fn set_operators(&self, operators: Vec<Arc<Operator>>) {
+        self.change().operators = operators;
+    }
+
+    /// The operators of topics.
+    pub(crate) fn operators(&self) -> Vec<Arc<Operator>> {
+        self.table().operators.clone()
+    }
+
+    /// Works on what waits of a unit before anything else.
+    pub(crate) fn hurry(&self, unit: UnitId) {
+        // All have one pool.
+        if let Some(operator) = self.table().operators.first() {
+            operator.hurry(unit);
+        }
+    }
+
+    /// The group that it is a member of, once and for all.
+    pub(crate) fn set_group(&self, group: Handle) {
+        let _first = self.change();
+        // A node has one.
+        let _ = self.0.group.set(group);
+    }
+
+    /// The group that it is a member of.
+    pub fn group(&self) -> Option<&Handle> {
+        self.0.group.get()
+    }
+
+    /// Figures of the topics of operators.
+    pub fn meters(&self) -> &Meters {
+        &self.0.meters
+    }
+
+    /// Whether the records of a topic are for subscribers here only.
+    pub fn is_local(&self, topic: &[u8]) -> bool {
+        let table = self.table();
+        let scope = std::str::from_utf8(topic).ok().and_then(|topic| table.scopes.find(topic));
+        scope.is_some_and(|scope| scope.is_local)
+    }
+
+    /// Whether any topic is for subscribers here only.
+    pub fn has_local(&self) -> bool {
+        self.0.has_local.load(Ordering::Relaxed)
+    }
+
+    /// What all clients together may make it hold.
+    pub fn account(&self) -> &Account {
+        &self.0.account
+    }
+
+    /// What the clients of one listener may, so that those of the others find room.
+    pub fn account_of_listener(&self) -> Account {
+        let (parts, of) = LISTENER_PARTS;
+        let account = &self.0.account;
+        account.share(Level::Listener, account.bound() / of * parts)
+    }
+
+    /// What a connection publishes by.
+    pub fn publisher(&self) -> Publisher {
+        Publisher::new(self.clone())
+    }
+
+    /// A seat for a session that subscribes for the first time; what it holds is on this account.
+    pub fn subscriber(&self, account: &Account) -> Subscriber {
+        let mut table = self.write();
+        let mut id = SessionId(table.given);
+        while table.seats.contains_key(&id) {
+            id = SessionId(id.0.wrapping_add(1));
+        }
+        table.given = id.0.wrapping_add(1);
+        let seat = Arc::new(Seat::new(id, self.0.bounds, account));
+        table.seats.insert(id, seat.clone());
+        Subscriber { seat, hub: self.clone() }
+    }
+
+    /// Subscribes. What is retained is read when the subscriber has room for it: never for a shared
+    /// subscription, else as `wants_retained` says of a subscription that is new or not.
+    ///
+    /// # Errors
+    /// See [`SubscribeError`].
+    pub fn subscribe(
+        &self,
+        subscriber: &Subscriber,
+        subscription: Subscription,
+        options: Options,
+        wants_retained: impl FnOnce(bool) -> bool,
+    ) -> Result<(), SubscribeError> {
+        let id = subscriber.id();
+        let filter = subscription.group.is_none().then(|| subscription.filter.clone());
+        let mut table = self.change();
+        let is_new = !table.subscriptions.has(id, &subscription);
+        if is_new {
+            if table.subscriptions.count(id) >= SUBSCRIPTIONS_MAX {
+                return Err(SubscribeError::TooMany);
+            }
+            subscriber.seat.holds().grow(footprint(&subscription))?;
+        }
+        table.subscriptions.subscribe(id, subscription, options);
+        drop(table);
+        if let Some(filter) = filter.filter(|_| wants_retained(is_new)) {
+            subscriber.seat.outbox().pending().ask(filter, options.qos, options.id);
+            subscriber.seat.ring();
+        }
+        Ok(())
+    }
+
+    /// Puts some of what is retained into a subscriber's outbox, where it asked for it and little waits there.
+    /// True where there is more to read.
+    pub(super) fn refill(&self, now: Time, outbox: &mut Outbox) -> bool {
+        // In this order everywhere. What is published meanwhile waits for the outbox, and so comes behind.
+        outbox.has_appetite() && outbox.refill(now, &mut self.retained(), REFILL_STEPS)
+    }
+
+    /// Ends a subscription; false where there was none.
+    pub fn unsubscribe(&self, subscriber: &Subscriber, subscription: &Subscription) -> bool {
+        let is_ended = self.change().subscriptions.unsubscribe(subscriber.id(), subscription);
+        if is_ended {
+            subscriber.seat.forgets(subscription);
+        }
+        is_ended
+    }
+
+    /// Ends the subscriptions, and forgets the messages, to which a session has no right any more.
+    pub fn restrict(
+        &self,
+        subscriber: &Subscriber,
+        may_subscribe: impl Fn(&Subscription) -> bool,
+        may_get: impl Fn(&Message) -> bool,
+    ) {
+        let mut table = self.change();
+        let id = subscriber.id();
+        let wrong = |subscription: &&Subscription| !may_subscribe(subscription);
+        let all = table.subscriptions.of(id).map(|(subscription, _)| subscription);
+        let over: Vec<Subscription> = all.filter(wrong).cloned().collect();
+        for subscription in over {
+            table.subscriptions.unsubscribe(id, &subscription);
+            subscriber.seat.forgets(&subscription);
+        }
+        drop(table);
+        subscriber.seat.outbox().forbid(|delivery| may_get(&delivery.message));
+    }
+
+    /// Keeps a message for later subscribers, or ends what is kept of its topic.
+    pub(super) fn retain(&self, message: &Arc<Message>) {
+        if self.retained().keep(message) == Kept::Full {
+            self.0.counts.unretained();
+        }
+    }
+
+    pub(super) fn remove(&self, session: SessionId) {
+        let mut table = self.change();
+        table.subscriptions.remove(session);
+        table.seats.remove(&session);
+    }
+
+    /// How often the table has changed.
+    pub(super) fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
+    }
+
+    pub(super) fn counts(&self) -> &BrokerCounts {
+        &self.0.counts
+    }
+
+    /// The broker as it is now.
+    pub fn status(&self) -> BrokerStatus {
+        let mut status = self.0.counts.read();
+        let table = self.table();
+        status.sessions = table.seats.len();
+        status.subscriptions = table.subscriptions.len();
+        for seat in table.seats.values() {
+            let outbox = seat.outbox();
+            status.waiting += outbox.len();
+            status.in_flight += outbox.in_flight();
+        }
+        drop(table);
+        let retained = self.retained();
+        (status.retained, status.retained_bytes) = (retained.len(), retained.bytes());
+        status.account = self.0.account.figures();
+        status
+    }
+
+    pub(super) fn table(&self) -> RwLockReadGuard<'_, Table> {
+        self.0.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.0.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The table, for a change that publishers must see.
+    fn change(&self) -> RwLockWriteGuard<'_, Table> {
+        let table = self.write();
+        self.0.generation.fetch_add(1, Ordering::Release);
+        table
+    }
+
+    fn retained(&self) -> MutexGuard<'_, Retained> {
+        self.0.retained.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,394 @@
+//! What a connection publishes by: the ways of its topics, and the run of messages that go the same way.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_broker::{Charge, Delivery, Message, Target};
+use tidegate_cluster::moves::UnitId;
+use tidegate_link::envelope::Envelope;
+use tidegate_node::io::SessionId;
+use tidegate_types::account::{Account, Kind, Reservation};
+use tidegate_types::class::ClassId;
+use tidegate_types::record::Offered;
+use tidegate_types::units::Time;
+
+use super::hub::Hub;
+use super::seat::Seat;
+use crate::input::mqtt::session::RETAIN;
+use crate::services::cluster::{Busy, Gate};
+use crate::services::operators::{Meter, Operator, Placed};
+
+/// Topics whose ways are remembered.
+const WAYS_MAX: usize = 1024;
+/// Bytes of ways that a connection pays for; more is reserved in steps.
+const WAYS_FREE: usize = 4096;
+const WAYS_STEP: usize = 16 * 1024;
+/// Memory of a way and of its place.
+const WAY: usize = 384;
+/// Memory of a subscriber in a way.
+const TARGET: usize = 64;
+/// The class of a topic that no rule covers.
+const NO_CLASS: (ClassId, Duration) = (ClassId(0), Duration::from_secs(1));
+
+/// Where the messages of one topic go.
+#[derive(Clone, Debug)]
+struct Way {
+    all: Vec<(Arc<Seat>, Target)>,
+    groups: Vec<Vec<(Arc<Seat>, Target)>>,
+    operators: Vec<(Arc<Operator>, Arc<Meter>)>,
+    class: ClassId,
+    latency: Duration,
+    is_local: bool,
+    /// Where the topic is one of those that move between nodes.
+    unit: Option<(UnitId, Arc<Gate>)>,
+}
+
+impl Way {
+    fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.groups.is_empty()
+    }
+
+    /// Bytes of memory that it takes.
+    fn footprint(&self) -> usize {
+        let groups = self.groups.iter().map(|group| TARGET + group.len() * TARGET).sum::<usize>();
+        WAY + self.all.len() * TARGET + groups
+    }
+
+    /// Whether nobody takes a message: no subscriber, and no operator.
+    fn is_idle(&self) -> bool {
+        self.is_empty() && self.operators.is_empty() && self.unit.is_none()
+    }
+}
+
+/// One source of messages.
+#[derive(Debug)]
+pub struct Publisher {
+    hub: Hub,
+    /// The session that it speaks for, if that has subscribed.
+    session: Option<SessionId>,
+    generation: u64,
+    ways: HashMap<Bytes, Arc<Way>>,
+    last: Option<(Bytes, Arc<Way>)>,
+    /// Whose turn it is in groups.
+    turn: usize,
+    /// For ways.
+    held: Reservation,
+    /// What ways take.
+    bytes: usize,
+    /// Messages of one topic that are not handed out yet.
+    run: Vec<Arc<Message>>,
+    /// A subscriber that has much to take.
+    crowded: Option<Arc<Seat>>,
+    /// What it publishes of a unit goes to the unit's other nodes: this one owns it.
+    is_owner: bool,
+}
+
+impl Publisher {
+    pub(super) fn new(hub: Hub) -> Self {
+        let held = hub.account().empty(Kind::Sessions);
+        Publisher {
+            hub,
+            session: None,
+            generation: 0,
+            ways: HashMap::new(),
+            last: None,
+            turn: 0,
+            held,
+            bytes: 0,
+            run: Vec::new(),
+            crowded: None,
+            is_owner: false,
+        }
+    }
+
+    /// The broker that it publishes at.
+    pub fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// It speaks for this session, which may want nothing of its own.
+    pub fn speak_for(&mut self, session: SessionId) {
+        self.session = Some(session);
+        self.generation = 0;
+    }
+
+    /// The same for what comes from the owner of units only.
+    pub(crate) fn of_owner(mut self) -> Self {
+        self.is_owner = true;
+        self
+    }
+
+    /// Hands a record of a unit that is ours to subscribers here and elsewhere, and to operators.
+    pub(crate) fn publish_owned(&mut self, record: &Offered, qos: u8) {
+        let way = self.way(&record.key);
+        let message = message(record, qos, wants_retain(record), &way);
+        let before = std::mem::replace(&mut self.is_owner, true);
+        self.publish(Arc::new(message));
+        self.is_owner = before;
+    }
+
+    /// Hands what the owner of a unit published to subscribers here, and to nobody else.
+    pub(crate) fn show(&mut self, now: Time, qos: u8, envelope: Envelope) {
+        let way = self.way(&envelope.key);
+        let Envelope { left, ttl, source_unix_ns, key, properties, payload, .. } = envelope;
+        let retain = properties.find(RETAIN).is_some_and(|value| value == "1");
+        let message = Arc::new(Message {
+            topic: key,
+            payload,
+            properties,
+            qos,
+            retain,
+            arrived: now,
+            expires: ttl.map(|ttl| now + ttl),
+            class: way.class,
+            deadline: now + left,
+            source_unix_ns,
+            meter: None,
+        });
+        self.run.push(message);
+        let way = Way { operators: Vec::new(), unit: None, ..Way::clone(&way) };
+        self.hand_out(&way);
+    }
+
+    /// Hands messages to their subscribers, each record with its QoS; those with QoS 2 are left out, for
+    /// they go when they are accepted.
+    pub fn publish_all<'r>(&mut self, records: impl Iterator<Item = (&'r Offered, u8)>) {
+        let mut run: Option<Arc<Way>> = None;
+        let mut topic: &[u8] = &[];
+        for (record, qos) in records.filter(|(_, qos)| *qos < 2) {
+            let way = match run.take().filter(|_| topic == record.key) {
+                Some(way) => way,
+                None => {
+                    self.finish_run();
+                    topic = &record.key;
+                    self.way(&record.key)
+                }
+            };
+            let retain = wants_retain(record);
+            if retain || !way.is_idle() {
+                self.run.push(Arc::new(message(record, qos, retain, &way)));
+            }
+            run = Some(way);
+        }
+        self.finish_run();
+    }
+
+    /// The message of a record that is not to go yet.
+    pub fn message(&mut self, record: &Offered, qos: u8) -> Arc<Message> {
+        let way = self.way(&record.key);
+        Arc::new(message(record, qos, wants_retain(record), &way))
+    }
+
+    /// Hands one message to its subscribers.
+    pub fn publish(&mut self, message: Arc<Message>) {
+        self.run.push(message);
+        self.finish_run();
+    }
+
+    /// Hands what an operator made to its subscribers, and to operators that take it; `meter` counts its deliveries.
+    pub fn publish_result(&mut self, record: &Offered, qos: u8, meter: u32) {
+        let way = self.way(&record.key);
+        if !way.is_idle() {
+            let message = message(record, qos, false, &way);
+            self.publish(Arc::new(Message { meter: Some(meter), ..message }));
+        }
+    }
+
+    /// Whether the records of a topic are for subscribers here only.
+    pub fn is_local(&mut self, topic: &Bytes) -> bool {
+        self.way(topic).is_local
+    }
+
+    /// A subscriber that takes what it is sent and has more to take than is good, if the last messages were
+    /// for one.
+    pub fn take_crowded(&mut self) -> Option<Arc<Seat>> {
+        self.crowded.take()
+    }
+
+    fn way(&mut self, topic: &Bytes) -> Arc<Way> {
+        let generation = self.hub.generation();
+        if generation != self.generation {
+            self.generation = generation;
+            self.forget();
+        }
+        if let Some((last, way)) = &self.last
+            && last == topic
+        {
+            return way.clone();
+        }
+        let known = self.ways.get(topic).cloned();
+        let way = known.unwrap_or_else(|| {
+            let way = Arc::new(self.find(topic));
+            self.remember(topic, &way);
+            way
+        });
+        self.last = Some((topic.clone(), way.clone()));
+        way
+    }
+
+    /// Remembers a way, as far as there is memory for it.
+    fn remember(&mut self, topic: &Bytes, way: &Arc<Way>) {
+        let bytes = way.footprint() + topic.len();
+        if self.ways.len() >= WAYS_MAX {
+            self.forget();
+        }
+        let more = (self.bytes + bytes).saturating_sub(WAYS_FREE).saturating_sub(self.held.bytes());
+        if more > 0 && self.held.grow(more.max(WAYS_STEP)).is_err() {
+            self.forget();
+            if bytes > WAYS_FREE {
+                return;
+            }
+        }
+        self.bytes += bytes;
+        self.ways.insert(topic.clone(), way.clone());
+    }
+
+    /// Forgets the ways.
+    fn forget(&mut self) {
+        (self.ways, self.last, self.bytes) = (HashMap::new(), None, 0);
+        self.held.shrink(self.held.bytes());
+    }
+
+    /// What it makes the node hold is on this account from now on.
+    pub fn charge_to(&mut self, account: &Account) {
+        self.forget();
+        self.held = account.empty(Kind::Sessions);
+    }
+
+    fn find(&self, topic: &Bytes) -> Way {
+        let table = self.hub.table();
+        let key = topic;
+        let topic = std::str::from_utf8(topic).unwrap_or_default();
+        let covers = |operator: &&Arc<Operator>| operator.covers(topic);
+        let route = table.subscriptions.route(topic, self.session);
+        let scope = table.scopes.find(topic);
+        let (class, latency) = scope.map_or(NO_CLASS, |scope| (scope.class, scope.latency));
+        let unit = self.hub.group().and_then(|group| {
+            let unit = group.unit_of(key)?;
+            Some((unit, group.gate(unit)?.clone()))
+        });
+        let meter = |operator: &Arc<Operator>| {
+            let placed = unit.as_ref().and_then(|(unit, _)| {
+                let name = self.hub.group()?.name_of(*unit)?;
+                Some(Placed { unit: *unit, name, is_serial: operator.is_serial() })
+            });
+            (operator.clone(), self.hub.meters().of_placed(operator.name(), key, placed))
+        };
+        let seat = |target: Target| Some((table.seats.get(&target.session)?.clone(), target));
+        let seats = |targets: Vec<Target>| targets.into_iter().filter_map(seat).collect();
+        Way {
+            all: seats(route.all),
+            groups: route.groups.into_iter().map(seats).collect(),
+            operators: table.operators.iter().filter(covers).map(meter).collect(),
+            class,
+            latency,
+            is_local: scope.is_some_and(|scope| scope.is_local),
+            unit,
+        }
+    }
+
+    /// Hands out what was gathered: each subscriber is locked and woken once.
+    fn finish_run(&mut self) {
+        let Some(first) = self.run.first() else { return };
+        let way = self.way(&first.topic.clone());
+        self.hand_out(&way);
+    }
+
+    fn hand_out(&mut self, way: &Way) {
+        let run = std::mem::take(&mut self.run);
+        for message in run.iter().filter(|message| message.retain) {
+            self.hub.retain(message);
+        }
+        if !way.is_empty() {
+            self.hub.counts().published(run.len());
+        }
+        let gate = way.unit.as_ref().map(|(_, gate)| gate);
+        for (operator, meter) in &way.operators {
+            run.iter().for_each(|message| operator.take(message, meter, gate.map(Busy::new)));
+        }
+        if let Some((unit, _)) = way.unit.as_ref().filter(|_| self.is_owner)
+            && let Some(group) = self.hub.group()
+        {
+            run.iter().for_each(|message| group.made(message.arrived, *unit, message));
+        }
+        // Shared by all who get the run.
+        let mut charge = Charge::default();
+        for (seat, target) in &way.all {
+            self.hand(seat, target, &run, &mut charge);
+        }
+        for members in &way.groups {
+            for message in &run {
+                self.turn = self.turn.wrapping_add(1);
+                if let Some((seat, target)) = chosen(members, self.turn) {
+                    let one = std::slice::from_ref(message);
+                    self.hand(seat, target, one, &mut Charge::default());
+                }
+            }
+        }
+        self.run = run;
+        self.run.clear();
+    }
+
+    fn hand(
+        &mut self,
+        seat: &Arc<Seat>,
+        target: &Target,
+        run: &[Arc<Message>],
+        charge: &mut Charge,
+    ) {
+        let mut outbox = seat.outbox();
+        let mut is_news = false;
+        if !charge.is_set() && outbox.needs_charge(run) {
+            // All at once, if they fit: else each is looked at by itself.
+            *charge = Charge::of(run, self.held.account()).unwrap_or_default();
+        }
+        for message in run {
+            is_news |= outbox.push(Delivery {
+                message: message.clone(),
+                qos: message.qos.min(target.qos),
+                retain: message.retain && target.retain_as_published,
+                ids: target.ids.clone(),
+                charge: charge.clone(),
+            });
+        }
+        let drops = outbox.take_drops();
+        if self.session != Some(seat.id()) && seat.is_crowded(&outbox) {
+            self.crowded = Some(seat.clone());
+        }
+        drop(outbox);
+        self.hub.counts().dropped(drops);
+        if is_news {
+            seat.ring();
+        }
+    }
+}
+
+/// The member of a group whose turn it is: one that is here, if any is.
+fn chosen(members: &[(Arc<Seat>, Target)], turn: usize) -> Option<&(Arc<Seat>, Target)> {
+    let count = members.len();
+    let order = || (0..count).map(|place| &members[(turn + place) % count]);
+    order().find(|(seat, _)| seat.outbox().is_connected()).or_else(|| order().next())
+}
+
+fn wants_retain(record: &Offered) -> bool {
+    record.properties.find(RETAIN).is_some_and(|value| value == "1")
+}
+
+fn message(record: &Offered, qos: u8, retain: bool, way: &Way) -> Message {
+    let payload = record.payload.clone();
+    Message {
+        topic: record.key.clone(),
+        payload,
+        properties: record.properties.clone(),
+        qos,
+        retain,
+        arrived: record.read_at,
+        expires: record.ttl.map(|ttl| record.read_at + ttl),
+        class: way.class,
+        deadline: record.read_at + way.latency,
+        source_unix_ns: record.source_unix_ns,
+        meter: None,
+    }
+}

@@ -1,0 +1,205 @@
+//! What others hold of a node that runs: it, its status, and the door of the fleet's agent.
+
+use std::time::Duration;
+
+use tidegate_log::SessionState;
+use tidegate_log::mirror::Lengths;
+use tidegate_node::io::{Control, Input};
+use tidegate_node::rules::Rules;
+use tidegate_node::status::NodeStatus;
+use tidegate_types::demand::Measured;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use crate::input::counts::InputCounts;
+use crate::link::Links;
+use crate::node::broker::Hub;
+use crate::node::contract::{Arrival, Clock, Intake, Stopping};
+use crate::node::log_store::CommitCounts;
+use crate::script::Script;
+use crate::script::board::ScriptBoard;
+use crate::services::cameras::FramesBoard;
+use crate::services::fleet::FleetBoard;
+use crate::services::proxy::ProxyCounts;
+use crate::services::standby::MirrorBoard;
+
+/// How long a start waits for the log's first commit.
+const LOG_READY: Duration = Duration::from_secs(5);
+
+/// A node that runs.
+#[derive(Debug)]
+pub struct Running {
+    /// The door for inputs.
+    pub intake: Intake,
+    /// Its status.
+    pub status: StatusHandle,
+    /// Sessions of clients that the log knows, each with how long it still lasts.
+    pub sessions: Vec<SessionState>,
+    /// What of the log is safe on disk, if there is one.
+    pub log_lengths: Option<watch::Receiver<Lengths>>,
+    pub(super) log_is_ready: Option<watch::Receiver<bool>>,
+    pub(super) arrivals: mpsc::Sender<Arrival>,
+    pub(super) task: JoinHandle<NodeStatus>,
+}
+
+impl Running {
+    /// The door for the fleet's agent.
+    pub fn fleet_door(&self) -> FleetDoor {
+        FleetDoor { arrivals: self.arrivals.clone(), clock: self.intake.clock() }
+    }
+
+    /// Waits until the log has taken its first entries: before, nothing durable is accepted. A log that
+    /// takes long to say so (a full disk) is not waited for.
+    pub async fn log_is_ready(&self) {
+        let Some(mut ready) = self.log_is_ready.clone() else { return };
+        if tokio::time::timeout(LOG_READY, ready.wait_for(|ready| *ready)).await.is_err() {
+            tracing::warn!(
+                "the log has written nothing yet: durable records are refused until it can"
+            );
+        }
+    }
+
+    /// Puts new scripts and rules in force; what comes of it is logged.
+    pub async fn adapt(&self, scripts: Vec<Script>, rules: Rules) {
+        // A send fails only when the loop has ended already.
+        let _ = self.arrivals.send(Arrival::Adapt(scripts, rules.into())).await;
+    }
+
+    /// Accepts nothing more and waits until everything held has its fate, or until `patience` ends:
+    /// then what is left is dropped (`stopped`). Returns the last status.
+    pub async fn stop(mut self, patience: Duration) -> NodeStatus {
+        // A send fails only when the loop has ended already.
+        let _ = self.arrivals.send(Arrival::Input(Input::Control(Control::Stop))).await;
+        if let Ok(status) = tokio::time::timeout(patience, &mut self.task).await {
+            return status.expect("the loop does not panic");
+        }
+        let _ = self.arrivals.send(Arrival::Input(Input::Control(Control::Discard))).await;
+        self.task.await.expect("the loop does not panic")
+    }
+}
+
+/// Asks a running node for its status. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct StatusHandle {
+    pub(super) requests: mpsc::Sender<oneshot::Sender<NodeStatus>>,
+    pub(super) counts: InputCounts,
+    pub(super) commits: Option<CommitCounts>,
+    pub(super) links: Links,
+    pub(super) hub: Hub,
+    pub(super) fleet: FleetBoard,
+    pub(super) mirror: MirrorBoard,
+    pub(super) frames: FramesBoard,
+    pub(super) scripts: ScriptBoard,
+    pub(super) proxy: Option<ProxyCounts>,
+}
+
+impl StatusHandle {
+    /// Of a node in another loop than the drive's: who holds the other end answers.
+    pub(crate) fn of_proxy(
+        scripts: ScriptBoard,
+        proxy: ProxyCounts,
+    ) -> (StatusHandle, mpsc::Receiver<oneshot::Sender<NodeStatus>>) {
+        let (requests, answers) = mpsc::channel(8);
+        let handle = StatusHandle {
+            requests,
+            counts: InputCounts::default(),
+            commits: None,
+            links: Links::default(),
+            hub: Hub::default(),
+            fleet: FleetBoard::default(),
+            mirror: MirrorBoard::default(),
+            frames: FramesBoard::default(),
+            scripts,
+            proxy: Some(proxy),
+        };
+        (handle, answers)
+    }
+
+    /// What its proxy counts, if it is one's.
+    pub fn proxy(&self) -> Option<&ProxyCounts> {
+        self.proxy.as_ref()
+    }
+
+    /// A snapshot of now.
+    ///
+    /// # Errors
+    /// The node is gone.
+    pub async fn get(&self) -> Result<NodeStatus, Stopping> {
+        let (reply, answer) = oneshot::channel();
+        self.requests.send(reply).await.map_err(|_| Stopping)?;
+        answer.await.map_err(|_| Stopping)
+    }
+
+    /// What the node's inputs count.
+    pub fn counts(&self) -> &InputCounts {
+        &self.counts
+    }
+
+    /// What the node's links look like.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// The node's own broker.
+    pub fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// The node's part in its fleet.
+    pub fn fleet(&self) -> &FleetBoard {
+        &self.fleet
+    }
+
+    /// Mirrors: of the node's log, and of others'.
+    pub fn mirror(&self) -> &MirrorBoard {
+        &self.mirror
+    }
+
+    /// Cameras and who watches them.
+    pub fn frames(&self) -> &FramesBoard {
+        &self.frames
+    }
+
+    /// What the node's scripts did.
+    pub fn scripts(&self) -> &ScriptBoard {
+        &self.scripts
+    }
+
+    /// What the log's commits count, if there is a log.
+    pub fn commits(&self) -> Option<&CommitCounts> {
+        self.commits.as_ref()
+    }
+}
+
+/// How the fleet's agent reaches a running node.
+#[derive(Clone, Debug)]
+pub struct FleetDoor {
+    arrivals: mpsc::Sender<Arrival>,
+    clock: Clock,
+}
+
+impl FleetDoor {
+    /// The node's clock.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// What the node carries and wants; `None` where it has no part in a fleet.
+    ///
+    /// # Errors
+    /// The node is gone.
+    pub async fn measure(&self) -> Result<Option<Measured>, Stopping> {
+        let (reply, answer) = oneshot::channel();
+        self.arrivals.send(Arrival::Measure(reply)).await.map_err(|_| Stopping)?;
+        answer.await.map_err(|_| Stopping)
+    }
+
+    /// Tells the node what it may send by whom.
+    ///
+    /// # Errors
+    /// The node is gone.
+    pub async fn control(&self, control: Control) -> Result<(), Stopping> {
+        let arrival = Arrival::Input(Input::Control(control));
+        self.arrivals.send(arrival).await.map_err(|_| Stopping)
+    }
+}

@@ -1,0 +1,7 @@
+//! What people and machines see of a node: status, metrics, the HTTP server, logs, and what the service manager hears.
+
+pub mod http;
+pub mod logs;
+pub mod metrics;
+pub mod status;
+pub mod systemd;

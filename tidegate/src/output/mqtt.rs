@@ -1,0 +1,35 @@
+//! MQTT to another broker, or to another node: a QoS 1 publisher that speaks MQTT 5, and 3.1.1 to a
+//! broker that knows no better.
+//!
+//! Under 3.1.1 a PUBLISH carries topic and payload only: identity, class and times stay behind.
+
+mod encode;
+mod incoming;
+mod session;
+
+use std::sync::Arc;
+
+pub use session::{Session, fuzz};
+
+use crate::support::tls::ClientTls;
+
+/// Where and how to publish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MqttOptions {
+    /// Host name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// TLS, if the far end speaks it.
+    pub tls: Option<ClientTls>,
+    /// Client identifier; each lane adds its number.
+    pub client_id: String,
+    /// User name.
+    pub user: Option<String>,
+    /// Its password.
+    pub password: Option<String>,
+    /// Names of the classes, for the property.
+    pub classes: Arc<[Arc<str>]>,
+    /// Whether the broker is asked to retain what came with the retain flag.
+    pub retain: bool,
+}

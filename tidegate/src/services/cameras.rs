@@ -1,0 +1,245 @@
+//! Cameras: frames that shrink to fit the channel, from who publishes them to who subscribes (docs/CAMERAS.md).
+//!
+//! In the order in which a frame meets them: `publish` takes it (or `source` brings it), `camera` has it as the newest (`store` keeps
+//! it), `sender` chooses its rung when it goes (`codec` makes it) and offers it in pieces to the node's queues;
+//! `output::frames` of the node where its subscribers are hands the pieces to the `shelf`, which has a `slot` for
+//! each subscriber. What is wanted goes the other way, by `register` or, within one node, at once: `desk` starts
+//! and ends the senders. `door` lets connections in, `service` is what gRPC calls.
+
+mod board;
+mod camera;
+mod codec;
+mod delivery;
+mod desk;
+mod door;
+mod ladder;
+mod preview;
+mod publish;
+mod register;
+mod replay;
+mod replies;
+mod sender;
+mod service;
+mod shelf;
+mod slot;
+mod source;
+mod store;
+pub mod wire;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_stream::StreamExt;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+pub use self::board::{FramesBoard, FramesFigures, ShelfCounts};
+use self::camera::Camera;
+pub use self::camera::{CameraFigures, CameraOptions};
+use self::codec::Workers;
+pub use self::codec::{CodecError, Shrunk, shrink, test_picture};
+pub(crate) use self::delivery::Delivery;
+use self::desk::{Cameras, Desk};
+use self::door::Door;
+pub use self::ladder::{LadderFile, Written, WrittenRung, load as load_ladder};
+pub use self::preview::{BOUNDARY, Preview};
+use self::register::{NEWS_MAX, Registrar};
+pub use self::sender::SendOptions;
+use self::service::FramesService;
+pub use self::shelf::Shelf;
+pub use self::source::{Source, SourceOptions};
+use self::store::Store;
+use crate::node::contract::Intake;
+use crate::services::fleet::FleetTls;
+
+/// Bytes that may be under way to us by one connection, and so by each of its streams.
+const WINDOW: u32 = 1 << 20;
+/// Bytes of the headers of a call.
+const HEADERS_MAX: u32 = 16 << 10;
+/// Calls of one connection at once.
+const CALLS_MAX: u32 = 256;
+
+/// Largest frame of HTTP/2 that is taken: with the usual 16 KiB a picture of a megabyte is 64 of them, each of which is
+/// encrypted, written and read on its own.
+const CHUNK: u32 = 1 << 20;
+
+/// A connection on which nothing came for so long is asked whether it lives, and has as long to answer: an
+/// application that looks at a frame for seconds is no dead one.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// What a node has to do with cameras.
+#[derive(Clone, Debug)]
+pub struct FramesOptions {
+    /// The node's name.
+    pub node: Arc<str>,
+    /// Where cameras publish and applications subscribe.
+    pub listen: Vec<SocketAddr>,
+    /// What it shows and asks for; nothing on loopback.
+    pub tls: Option<FleetTls>,
+    /// Names that may register cameras here; all where it is empty.
+    pub nodes: Vec<String>,
+    /// Cameras of this node.
+    pub cameras: Vec<CameraOptions>,
+    /// `host:port` of the edge server where they are registered; `None`: subscribers come here.
+    pub server: Option<String>,
+    /// How frames are sent.
+    pub send: SendOptions,
+    /// Frames encoded at once.
+    pub workers: usize,
+    /// Folder where frames are kept, and how many bytes of each camera's.
+    pub store: Option<(PathBuf, u64)>,
+}
+
+/// Starts it. Answers the addresses, with the ports that the system chose.
+///
+/// # Errors
+/// An address cannot be bound, or a folder or a file cannot be used.
+pub async fn start(
+    options: FramesOptions,
+    shelf: Shelf,
+    intake: Intake,
+    board: &FramesBoard,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+) -> anyhow::Result<Vec<SocketAddr>> {
+    let cameras = cameras(&options)?;
+    board.set(shelf.clone(), cameras.clone());
+    for camera in cameras.values() {
+        if let Some(source) = camera.options.source.clone() {
+            let (camera, intake) = (camera.clone(), intake.clone());
+            tasks.spawn(async move {
+                source::run(source, camera, intake).await;
+                Ok(())
+            });
+        }
+    }
+    match &options.server {
+        Some(server) => {
+            let registrar = Registrar {
+                node: options.node.clone(),
+                server: server.clone(),
+                tls: options.tls.clone(),
+                cameras: cameras.clone(),
+                options: options.send,
+                intake: intake.clone(),
+            };
+            tasks.spawn(async move {
+                registrar.run().await;
+                Ok(())
+            });
+        }
+        None => attend_here(&options, &shelf, &cameras, &intake, tasks),
+    }
+    let mut bound = Vec::new();
+    for &address in &options.listen {
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.with_context(|| {
+            format!("cannot listen on {address} (choose another address in [frames] listen)")
+        })?;
+        bound.push(listener.local_addr()?);
+        let service = FramesService {
+            node: options.node.clone(),
+            cameras: cameras.clone(),
+            shelf: shelf.clone(),
+            intake: intake.clone(),
+            nodes: options.nodes.clone().into(),
+            is_proven: options.tls.is_some(),
+        };
+        serve(service, listener, options.tls.as_ref(), tasks)?;
+    }
+    Ok(bound)
+}
+
+fn cameras(options: &FramesOptions) -> anyhow::Result<Cameras> {
+    let workers = Workers::new(options.workers);
+    let mut cameras = std::collections::BTreeMap::new();
+    for camera in &options.cameras {
+        let store = match &options.store {
+            None => None,
+            Some((folder, room)) => {
+                let folder = folder.join(&*camera.name);
+                let opened = Store::open(&folder, *room);
+                Some(opened.with_context(|| format!("[frames] directory {}", folder.display()))?)
+            }
+        };
+        let name = camera.name.clone();
+        cameras.insert(name, Arc::new(Camera::new(camera.clone(), workers.clone(), store)));
+    }
+    Ok(Arc::new(cameras))
+}
+
+/// The node's own cameras are registered at its own shelf, without a wire between.
+fn attend_here(
+    options: &FramesOptions,
+    shelf: &Shelf,
+    cameras: &Cameras,
+    intake: &Intake,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+) {
+    if cameras.is_empty() {
+        return;
+    }
+    let (news, mut heard) = mpsc::channel(NEWS_MAX);
+    let desk = Desk::new(cameras.clone(), options.send, intake.clone(), news);
+    let (_, wanted) = shelf.register(&options.node);
+    let (shelf, cameras, node) = (shelf.clone(), cameras.clone(), options.node.clone());
+    let gone = intake.clone();
+    let told = node.clone();
+    let tell = move |shelf: &Shelf| {
+        let infos = cameras.values().map(|camera| camera.info(&told)).collect();
+        if let Err(status) = shelf.update(&told, infos) {
+            tracing::warn!("{}", status.message());
+        }
+    };
+    // Before anybody can ask.
+    tell(&shelf);
+    tasks.spawn(async move {
+        let mut period = tokio::time::interval(register::PERIOD);
+        let served = desk.serve(wanted);
+        tokio::pin!(served);
+        loop {
+            tokio::select! {
+                () = &mut served => return Ok(()),
+                () = gone.closed() => return Ok(()),
+                Some(news) = heard.recv() => shelf.news(&node, news),
+                _ = period.tick() => tell(&shelf),
+            }
+        }
+    });
+}
+
+fn serve(
+    service: FramesService,
+    listener: TcpListener,
+    tls: Option<&FleetTls>,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    let mut server = Server::builder()
+        .http2_keepalive_interval(Some(QUIET))
+        .http2_keepalive_timeout(Some(QUIET))
+        .max_frame_size(CHUNK)
+        .http2_max_header_list_size(Some(HEADERS_MAX))
+        .max_concurrent_streams(Some(CALLS_MAX))
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW);
+    if let Some(tls) = tls {
+        server = server.tls_config(tls.server()?).context("[frames]: TLS")?;
+    }
+    let gone = service.intake.clone();
+    let door = Door::new(service.intake.hub().account_of_listener(), tls.is_some());
+    tasks.spawn(async move {
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let incoming = incoming.filter_map(move |stream| door.let_in(stream));
+        // Streams of subscribers would keep a gentle end waiting for ever: they are cut off.
+        tokio::select! {
+            served = server.serve_with_incoming(service, incoming) => served.context("[frames]"),
+            () = gone.closed() => Ok(()),
+        }
+    });
+    Ok(())
+}

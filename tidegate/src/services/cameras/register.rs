@@ -1,0 +1,221 @@
+//! A camera node and its edge server: the node tells its cameras, and hears which frames are wanted. Each side
+//! of the stream finds the other one's silence.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::ensure;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use super::camera::Camera;
+use super::desk::{Cameras, Desk};
+use super::sender::SendOptions;
+use super::service::FramesService;
+use super::wire::{CameraInfo, FlowMessage, NewsMessage, REGISTER, RegisterReply, RegisterRequest};
+use crate::node::contract::Intake;
+use crate::services::fleet::FleetTls;
+use crate::support::backoff::Backoff;
+
+/// How often a node tells its cameras.
+pub(super) const PERIOD: Duration = Duration::from_secs(1);
+/// Silence after which the other end is taken for gone.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Waits between attempts to reach the server.
+const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// How long an attempt may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// News that wait to be told.
+pub(super) const NEWS_MAX: usize = 64;
+
+/// The node's end.
+#[derive(Clone, Debug)]
+pub(super) struct Registrar {
+    /// Our name.
+    pub(super) node: Arc<str>,
+    /// `host:port` of the server.
+    pub(super) server: String,
+    pub(super) tls: Option<FleetTls>,
+    pub(super) cameras: Cameras,
+    pub(super) options: SendOptions,
+    pub(super) intake: Intake,
+}
+
+impl Registrar {
+    /// Keeps the cameras registered until the node stops.
+    pub(super) async fn run(self) {
+        let mut waits = Backoff::within(WAITS.0, WAITS.1);
+        let mut was_there = true;
+        loop {
+            let why = tokio::select! {
+                ended = self.attend(&mut waits, &mut was_there) => ended,
+                () = self.intake.closed() => return,
+            };
+            if std::mem::take(&mut was_there) {
+                let server = &self.server;
+                tracing::warn!(
+                    "no edge server at {server}: nobody is served ({why:#}); trying again"
+                );
+            }
+            tokio::select! {
+                () = tokio::time::sleep(waits.next()) => {}
+                () = self.intake.closed() => return,
+            }
+        }
+    }
+
+    async fn channel(&self) -> anyhow::Result<Channel> {
+        let endpoint = match &self.tls {
+            Some(tls) => tls.endpoint(&self.server)?,
+            None => Endpoint::from_shared(format!("http://{}", self.server))?,
+        };
+        Ok(endpoint.connect_timeout(PATIENCE).connect().await?)
+    }
+
+    /// One stream, to its end; answers why it ended.
+    async fn attend(&self, waits: &mut Backoff, was_there: &mut bool) -> anyhow::Error {
+        match self.talk(waits, was_there).await {
+            Ok(()) => anyhow::anyhow!("it closed the stream"),
+            Err(error) => error,
+        }
+    }
+
+    async fn talk(&self, waits: &mut Backoff, was_there: &mut bool) -> anyhow::Result<()> {
+        let mut grpc = Grpc::new(self.channel().await?);
+        grpc.ready().await?;
+        let (requests, stream) = mpsc::channel(1);
+        requests.send(self.first()).await?;
+        let codec = ProstCodec::<RegisterRequest, RegisterReply>::default();
+        let request = Request::new(ReceiverStream::new(stream));
+        let path = PathAndQuery::from_static(REGISTER);
+        let replies = grpc.streaming(request, path, codec).await.map_err(told)?;
+        let mut replies = replies.into_inner();
+        tracing::info!("cameras are registered at {}", self.server);
+        *was_there = true;
+        let (news, mut heard) = mpsc::channel(NEWS_MAX);
+        let mut desk = Desk::new(self.cameras.clone(), self.options, self.intake.clone(), news);
+        let mut period = interval(PERIOD);
+        period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heard_at = Instant::now();
+        loop {
+            tokio::select! {
+                reply = replies.message() => {
+                    let Some(RegisterReply { flows }) = reply.map_err(told)? else { return Ok(()) };
+                    heard_at = Instant::now();
+                    waits.reset();
+                    desk.set(&flows);
+                }
+                Some(first) = heard.recv() => {
+                    let mut news = vec![first];
+                    while let Ok(next) = heard.try_recv() {
+                        news.push(next);
+                    }
+                    requests.send(self.state(news)).await?;
+                }
+                _ = period.tick() => {
+                    ensure!(heard_at.elapsed() < SILENCE, "it is silent");
+                    requests.send(self.state(Vec::new())).await?;
+                }
+            }
+        }
+    }
+
+    fn first(&self) -> RegisterRequest {
+        let cameras = self.cameras.values().map(|camera| camera.info(&self.node)).collect();
+        RegisterRequest { cameras, ..self.state(Vec::new()) }
+    }
+
+    /// What changes; the ladders were told once.
+    fn state(&self, news: Vec<NewsMessage>) -> RegisterRequest {
+        let of =
+            |camera: &Arc<Camera>| CameraInfo { ladder: Vec::new(), ..camera.info(&self.node) };
+        let cameras = self.cameras.values().map(of).collect();
+        RegisterRequest { node: self.node.to_string(), cameras, news }
+    }
+}
+
+fn told(status: Status) -> anyhow::Error {
+    anyhow::anyhow!("{}", status.message())
+}
+
+/// The server's end of one node's stream.
+pub(super) async fn serve(
+    service: FramesService,
+    who: String,
+    mut requests: Streaming<RegisterRequest>,
+    replies: mpsc::Sender<Result<RegisterReply, Status>>,
+) {
+    let refuse = |status: Status| async {
+        let _ = replies.send(Err(status)).await;
+    };
+    let Ok(Some(first)) = requests.message().await else { return };
+    let node = match service.node_of(&who, &first.node) {
+        Ok(node) => node,
+        Err(status) => return refuse(status).await,
+    };
+    let (registration, wanted) = service.shelf.register(&node);
+    if let Err(status) = service.shelf.update(&node, first.cameras) {
+        service.shelf.gone(&node, registration);
+        return refuse(status).await;
+    }
+    tracing::info!(%node, "a camera node is there");
+    let served = Served { service: &service, node: &node, wanted, replies: &replies };
+    let ended = served.run(&mut requests).await;
+    if service.shelf.gone(&node, registration) {
+        let why =
+            ended.as_ref().map_or_else(|status| status.message(), |()| "it closed the stream");
+        tracing::info!(%node, "a camera node is gone: {why}");
+    }
+    if let Err(status) = ended {
+        refuse(status).await;
+    }
+}
+
+struct Served<'a> {
+    service: &'a FramesService,
+    node: &'a str,
+    wanted: watch::Receiver<Vec<FlowMessage>>,
+    replies: &'a mpsc::Sender<Result<RegisterReply, Status>>,
+}
+
+impl Served<'_> {
+    async fn run(mut self, requests: &mut Streaming<RegisterRequest>) -> Result<(), Status> {
+        let mut period = interval(PERIOD);
+        period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heard_at = Instant::now();
+        loop {
+            tokio::select! {
+                request = requests.message() => {
+                    let Some(request) = request? else { return Ok(()) };
+                    heard_at = Instant::now();
+                    let RegisterRequest { cameras, news, .. } = request;
+                    self.service.shelf.update(self.node, cameras)?;
+                    news.into_iter().for_each(|news| self.service.shelf.news(self.node, news));
+                }
+                changed = self.wanted.changed() => {
+                    // Another stream of the same node has taken its place.
+                    changed.map_err(|_| Status::aborted("the node has registered anew"))?;
+                    self.tell().await?;
+                }
+                _ = period.tick() => {
+                    if heard_at.elapsed() >= SILENCE {
+                        return Err(Status::deadline_exceeded("it is silent"));
+                    }
+                    self.tell().await?;
+                }
+            }
+        }
+    }
+
+    async fn tell(&mut self) -> Result<(), Status> {
+        let flows = self.wanted.borrow_and_update().clone();
+        let gone = |_| Status::cancelled("it closed the stream");
+        self.replies.send(Ok(RegisterReply { flows })).await.map_err(gone)
+    }
+}

@@ -1,0 +1,286 @@
+//! One flow of a camera's frames, from the newest frame to the pieces that the node's queues hold.
+//!
+//! The pieces are records like all others: they go in their class, expire at the frame's bound, and what
+//! becomes of each tells how fast the channel is (docs/decisions/0061).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use prost::Message;
+use tidegate_frames::piece::{FRAME_MAX, HEAD, PIECES_MAX, Piece};
+use tidegate_frames::site::Site;
+use tidegate_frames::{ControllerName, Flow, FlowCounts, Gains};
+use tidegate_types::record::{Offered, Properties, Token};
+use tidegate_types::units::Time;
+use tokio::sync::{mpsc, watch};
+
+use super::camera::{Camera, Encoding, Shot};
+use super::codec::CodecError;
+use super::wire::{FlowMessage, NewsKind, NewsMessage};
+use crate::node::contract::{Intake, Notice, Source, Stopping};
+
+/// How a node's flows are sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SendOptions {
+    /// Who says how many bytes a frame may have.
+    pub controller: ControllerName,
+    /// Bytes of a piece.
+    pub piece: usize,
+    /// What was measured of the channel.
+    pub site: Option<Site>,
+    /// Whether the subscribers are at this node: frames go as they are, for there is no channel.
+    pub is_local: bool,
+}
+
+/// Pieces by the tokens that they were offered with.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    source: Source,
+    topic: Bytes,
+    /// Frame and bytes of each that has no fate.
+    open: BTreeMap<u64, (u64, u64)>,
+    last: u64,
+}
+
+impl Pieces {
+    /// Of this flow.
+    pub(super) async fn new(flow: &FlowMessage, intake: &Intake) -> Result<Self, Stopping> {
+        let topic = format!("$frames/{}/{:016x}", flow.camera, flow.flow);
+        let source = intake.open(topic.as_str().into()).await?;
+        Ok(Pieces { source, topic: topic.into(), open: BTreeMap::new(), last: 0 })
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.source.now()
+    }
+
+    /// Offers a frame in pieces. Answers its bytes.
+    pub(super) async fn offer(
+        &mut self,
+        packed: &Packed,
+        size: usize,
+        ttl: Option<Duration>,
+    ) -> Result<u64, Stopping> {
+        let Packed { flow, frame, ref whole } = *packed;
+        let message = whole.slice(HEAD..);
+        let size = size.max(message.len().div_ceil(PIECES_MAX));
+        let read_at = self.source.now();
+        let payloads = match message.len() <= size {
+            true => vec![whole.clone()],
+            false => Piece::cut(flow, frame, &message, size).iter().map(Piece::encode).collect(),
+        };
+        let mut records = Vec::new();
+        let mut all = 0;
+        for payload in payloads {
+            all += payload.len() as u64;
+            self.last += 1;
+            self.open.insert(self.last, (frame, payload.len() as u64));
+            records.push(Offered {
+                source: self.source.id(),
+                token: Some(Token(self.last)),
+                key: self.topic.clone(),
+                properties: Properties::default(),
+                payload,
+                read_at,
+                source_unix_ns: Some(frame),
+                ttl,
+                foreign: None,
+                packet: None,
+            });
+        }
+        self.source.offer(records).await?;
+        Ok(all)
+    }
+
+    /// The next piece that has its fate: its frame, its bytes, and whether it arrived.
+    pub(super) async fn settled(&mut self) -> Result<(u64, u64, bool), Stopping> {
+        loop {
+            let Some(notice) = self.source.notice().await else { return Err(Stopping) };
+            let Notice::Accept(Token(token), result) = notice else { continue };
+            if let Some((frame, bytes)) = self.open.remove(&token) {
+                return Ok((frame, bytes, result.is_ok()));
+            }
+        }
+    }
+
+    /// Whether all have their fate.
+    pub(super) fn are_settled(&self) -> bool {
+        self.open.is_empty()
+    }
+}
+
+/// A frame of a flow as it travels, written once.
+#[derive(Clone, Debug)]
+pub(super) struct Packed {
+    flow: u64,
+    frame: u64,
+    /// As one piece.
+    whole: Bytes,
+}
+
+/// The bytes of a frame for a flow; `None` if it is larger than any. `way`: as in [`Shot::message`].
+pub(super) fn pack(
+    flow: u64,
+    shot: &Shot,
+    camera: &Camera,
+    encoding: &Encoding,
+    (now, way): (Time, Option<Duration>),
+) -> Option<Packed> {
+    let message = shot.message(&camera.options.name, encoding, now, way);
+    let length = message.encoded_len();
+    if length > FRAME_MAX {
+        return None;
+    }
+    let mut whole = BytesMut::with_capacity(HEAD + length);
+    Piece::whole(flow, shot.number, &mut whole);
+    message.encode(&mut whole).ok()?;
+    Some(Packed { flow, frame: shot.number, whole: whole.freeze() })
+}
+
+/// Sends a camera's frames as they are taken, until it is aborted or the node stops.
+pub(super) async fn run(
+    message: FlowMessage,
+    camera: Arc<Camera>,
+    options: SendOptions,
+    intake: Intake,
+    news: mpsc::Sender<NewsMessage>,
+) -> Result<(), Stopping> {
+    let pieces = Pieces::new(&message, &intake).await?;
+    let flow = {
+        let ladder = camera.ladder();
+        let flow = Flow::new(message.target(), options.controller, &ladder, Gains::default());
+        match &options.site {
+            Some(site) => flow.begin_at(site, &ladder),
+            None => flow,
+        }
+    };
+    let mut newest = camera.newest();
+    // What was taken before is no news.
+    newest.mark_unchanged();
+    let (encoded, encodings) = mpsc::channel(1);
+    let told = FlowCounts::default();
+    let mut sender = Sender {
+        message,
+        camera,
+        options,
+        pieces,
+        flow,
+        news,
+        encoded,
+        told,
+        shots: BTreeMap::new(),
+    };
+    sender.serve(newest, encodings).await
+}
+
+/// A frame that was encoded, or why not.
+type Encoded = (Arc<Shot>, Result<Encoding, CodecError>);
+
+struct Sender {
+    message: FlowMessage,
+    camera: Arc<Camera>,
+    options: SendOptions,
+    pieces: Pieces,
+    flow: Flow,
+    news: mpsc::Sender<NewsMessage>,
+    encoded: mpsc::Sender<Encoded>,
+    /// What the camera was told.
+    told: FlowCounts,
+    /// The frame that waits.
+    shots: BTreeMap<u64, Arc<Shot>>,
+}
+
+impl Sender {
+    async fn serve(
+        &mut self,
+        mut newest: watch::Receiver<Option<Arc<Shot>>>,
+        mut encodings: mpsc::Receiver<Encoded>,
+    ) -> Result<(), Stopping> {
+        loop {
+            tokio::select! {
+                changed = newest.changed() => {
+                    changed.map_err(|_| Stopping)?;
+                    if let Some(shot) = newest.borrow_and_update().clone() {
+                        self.flow.arrived(shot.number, shot.captured_at);
+                        self.shots = BTreeMap::from([(shot.number, shot)]);
+                    }
+                }
+                Some((shot, encoding)) = encodings.recv() => self.leave(&shot, encoding).await?,
+                settled = self.pieces.settled() => {
+                    let (frame, bytes, has_arrived) = settled?;
+                    self.flow.settled(self.pieces.now(), frame, bytes, has_arrived);
+                }
+            }
+            self.look();
+            self.tell();
+        }
+    }
+
+    /// Has the frame encoded that goes next.
+    fn look(&mut self) {
+        let now = self.pieces.now();
+        let chosen = match self.options.is_local {
+            // A frame goes when the one before has arrived: there is nothing to choose.
+            true => self.flow.poll_whole(now).map(|frame| (frame, None)),
+            false => {
+                let chosen = self.flow.poll(now, &self.camera.ladder());
+                chosen.map(|(frame, rung)| (frame, Some(rung)))
+            }
+        };
+        let Some((frame, rung)) = chosen else { return };
+        let Some(shot) = self.shots.remove(&frame) else { return self.flow.failed() };
+        let (camera, encoded) = (self.camera.clone(), self.encoded.clone());
+        tokio::spawn(async move {
+            let encoding = match rung {
+                Some(rung) => camera.encode(&shot, rung).await,
+                None => Ok(shot.source()),
+            };
+            // Who waits for it may be gone.
+            let _ = encoded.send((shot, encoding)).await;
+        });
+    }
+
+    async fn leave(
+        &mut self,
+        shot: &Shot,
+        encoding: Result<Encoding, CodecError>,
+    ) -> Result<(), Stopping> {
+        let packed = match &encoding {
+            Ok(encoding) => {
+                let leaves = (self.pieces.now(), Some(self.flow.way()));
+                pack(self.message.flow, shot, &self.camera, encoding, leaves)
+            }
+            Err(error) => {
+                if self.flow.counts().unencoded.is_power_of_two()
+                    || self.flow.counts().unencoded == 0
+                {
+                    tracing::warn!(camera = %self.camera.options.name, "a frame is left out: {error}");
+                }
+                None
+            }
+        };
+        let Some(packed) = packed else {
+            self.flow.failed();
+            return Ok(());
+        };
+        let now = self.pieces.now();
+        let deadline = shot.captured_at + self.flow.target().patience();
+        let ttl = Some(deadline.since(now).max(Duration::from_millis(1)));
+        let bytes = self.pieces.offer(&packed, self.options.piece, ttl).await?;
+        self.flow.encoded(now, bytes);
+        Ok(())
+    }
+
+    fn tell(&mut self) {
+        let counts = self.flow.counts();
+        self.camera.count(&self.told, &counts);
+        self.told = counts;
+        if let Some(news) = self.flow.poll_infeasible() {
+            let news = Some(NewsKind::from(news));
+            // Whoever cannot take it now hears the next change.
+            let _ = self.news.try_send(NewsMessage { flow: self.message.flow, news });
+        }
+    }
+}

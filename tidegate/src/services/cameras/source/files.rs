@@ -1,0 +1,32 @@
+//! JPEGs of a folder, by name, again and again. The folder is looked at anew each time.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::ensure;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Taker;
+use crate::cli::calibrate::jpegs;
+
+/// Between two frames where nothing is said.
+const APART: Duration = Duration::from_millis(200);
+
+/// Reads until a file cannot be read.
+pub(super) async fn read(folder: &Path, taker: &mut Taker) -> anyhow::Result<()> {
+    let mut ticks = interval(taker.apart.unwrap_or(APART));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The ticks keep the rate.
+    taker.apart = None;
+    loop {
+        let files = jpegs(folder)?;
+        ensure!(!files.is_empty(), "{}: no file *.jpg or *.jpeg is in it", folder.display());
+        for file in files {
+            ticks.tick().await;
+            // A file that is gone meanwhile is left out.
+            if let Ok(Ok(jpeg)) = tokio::task::spawn_blocking(move || std::fs::read(file)).await {
+                taker.frame(jpeg);
+            }
+        }
+    }
+}

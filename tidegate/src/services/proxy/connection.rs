@@ -1,0 +1,219 @@
+//! One connection of a client: TLS, HTTP of either version, and its clocks.
+
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Incoming};
+use hyper::header::{CONNECTION, HeaderValue};
+use hyper::service::{Service, service_fn};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::{self, HttpServerConnExec};
+use rustls::ServerConnection;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::spawn_local;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::envoy;
+use super::exchange::{Gate, exchange};
+use super::listener::{Guest, Manner, Peer};
+use crate::observe::http::{Answer, Busy, Meter, Over, Pace, Patience, Watched, watch};
+use crate::support::places::Occupant;
+
+/// Exchanges of one Envoy at once: all that it carries come by one connection or a few.
+const DIALOGS_MAX: u32 = 16_384;
+/// Room for one request's head.
+pub(super) const HEAD_MAX: usize = 64 * 1024;
+/// What a client may send of one body of HTTP/2 before we read it, and what of it is held where nobody reads it.
+pub(super) const STREAM_WINDOW: u32 = 64 * 1024;
+/// The same of all bodies of a connection: no more than what its bodies are charged for.
+const CONNECTION_WINDOW: u32 = 4 * STREAM_WINDOW;
+/// What of an answer waits in one stream of HTTP/2.
+const SEND_MAX: usize = 64 * 1024;
+/// What of an answer waits in TLS: a record.
+const TLS_MAX: usize = 16 * 1024;
+/// How long a client of HTTP/2 may take to say that it is there.
+const PONG: Duration = Duration::from_secs(20);
+
+/// Runs hyper's own tasks on this thread.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LocalExecutor;
+
+impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExecutor {
+    fn execute(&self, future: F) {
+        spawn_local(async move {
+            future.await;
+        });
+    }
+}
+
+/// Runs the streams of one connection, and ends those whose client takes nothing.
+#[derive(Clone, Debug)]
+struct Streams {
+    write: Duration,
+    /// Of the stream that begins: hyper hands it over as soon as its service was called.
+    newest: Rc<RefCell<Option<Arc<Pace>>>>,
+}
+
+impl<F: Future + 'static> hyper::rt::Executor<F> for Streams {
+    fn execute(&self, future: F) {
+        let (pace, write) = (self.newest.take(), self.write);
+        spawn_local(async move {
+            match pace {
+                None => _ = future.await,
+                Some(pace) => tokio::select! {
+                    _ = future => {}
+                    () = pace.stalls(write) => {}
+                },
+            }
+        });
+    }
+}
+
+/// A client that breaks off is its own business: nothing is logged.
+pub(super) async fn converse(
+    stream: TcpStream,
+    peer: Rc<Peer>,
+    manner: &Manner,
+    gate: &Rc<Gate>,
+    stopping: watch::Receiver<bool>,
+) {
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = &manner.tls else {
+        return serve(stream, peer, manner, gate, stopping).await;
+    };
+    let bound = |connection: &mut ServerConnection| connection.set_buffer_limit(Some(TLS_MAX));
+    let accepting = TlsAcceptor::from(tls.clone()).accept_with(stream, bound);
+    if let Ok(Ok(stream)) = timeout(manner.patience.header, accepting).await {
+        serve(stream, peer, manner, gate, stopping).await;
+    }
+}
+
+async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    stream: S,
+    peer: Rc<Peer>,
+    manner: &Manner,
+    gate: &Rc<Gate>,
+    stopping: watch::Receiver<bool>,
+) {
+    let meter = peer.meter.clone();
+    match manner.guest {
+        Guest::Client => {
+            let exchange = move |request| exchange(gate.clone(), peer.clone(), request);
+            answer(stream, manner, &meter, exchange, stopping).await;
+        }
+        Guest::Envoy => {
+            let dialog = move |request| envoy::answer(gate.clone(), peer.clone(), request);
+            answer(stream, manner, &meter, dialog, stopping).await;
+        }
+    }
+}
+
+/// Answers every request of a connection until it is over.
+pub(super) async fn answer<S, A, F, B>(
+    stream: S,
+    manner: &Manner,
+    meter: &Arc<Meter>,
+    ask: A,
+    stopping: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    A: Fn(Request<Incoming>) -> F,
+    F: Future<Output = Response<B>> + 'static,
+    B: Body<Data = Bytes> + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let newest: Rc<RefCell<Option<Arc<Pace>>>> = Rc::default();
+    let streams = Streams { write: manner.patience.write, newest: newest.clone() };
+    let service = service_fn(|request| {
+        let busy = Busy::begin(meter);
+        let pace = (meter.is_http2() && manner.guest == Guest::Client).then(Pace::new);
+        newest.replace(pace.clone());
+        let is_newer = meter.is_newer();
+        let response = ask(request);
+        async move {
+            let mut response = response.await;
+            if is_newer {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response.map(|body| Answer::new(body, pace, busy)))
+        }
+    });
+    let io = TokioIo::new(Watched::new(stream, meter.clone()));
+    run(builder(manner, streams), io, service, meter, &manner.patience, stopping).await;
+}
+
+fn builder(manner: &Manner, streams: Streams) -> auto::Builder<Streams> {
+    let mut builder = auto::Builder::new(streams);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // It runs while a connection is idle as well: the head's own clock is our meter's.
+        .header_read_timeout(manner.patience.keep_alive + manner.patience.header)
+        .max_buf_size(HEAD_MAX);
+    let is_envoy = manner.guest == Guest::Envoy;
+    let mut http2 = builder.http2();
+    http2
+        .timer(TokioTimer::new())
+        .max_header_list_size(HEAD_MAX as u32)
+        .keep_alive_interval(manner.ping)
+        .keep_alive_timeout(PONG)
+        .max_concurrent_streams(if is_envoy { DIALOGS_MAX } else { manner.streams });
+    match is_envoy {
+        true => http2.adaptive_window(true),
+        false => http2
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(SEND_MAX),
+    };
+    builder
+}
+
+async fn run<S, Q, B>(
+    builder: auto::Builder<Streams>,
+    io: TokioIo<Watched<S>>,
+    service: Q,
+    meter: &Meter,
+    patience: &Patience,
+    mut stopping: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    Q: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    Q::Future: 'static,
+    B: Body + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    Streams: HttpServerConnExec<Q::Future, B>,
+{
+    let connection = builder.serve_connection_with_upgrades(io, service);
+    tokio::pin!(connection);
+    let has_told = Cell::new(false);
+    loop {
+        let over = tokio::select! {
+            over = watch(connection.as_mut(), meter, patience) => over,
+            _ = stopping.wait_for(|stops| *stops), if !has_told.get() => {
+                // What is under way is finished.
+                has_told.set(true);
+                connection.as_mut().graceful_shutdown();
+                continue;
+            }
+        };
+        match over {
+            Err(Over::Idle) => break,
+            _ => return,
+        }
+    }
+    // One of HTTP/2 says goodbye, and answers what its client asked for in the same moment.
+    connection.as_mut().graceful_shutdown();
+    while timeout(patience.header, connection.as_mut()).await.is_err() {
+        if meter.idle_since().is_some() || meter.blocked_since().is_some() {
+            return;
+        }
+    }
+}

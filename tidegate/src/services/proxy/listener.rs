@@ -1,0 +1,204 @@
+//! Where connections come from: the socket, its places, and where the client wanted to go.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::header::HeaderValue;
+use rustls::ServerConfig;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tidegate_types::account::Account;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::spawn_local;
+
+use super::connection::{HEAD_MAX, converse};
+use super::exchange::Gate;
+use super::room::{self, Room};
+use super::sources::Name;
+use crate::config::{ListenMode, Network};
+use crate::observe::http::{Meter, Patience};
+use crate::support::places::Places;
+
+/// Connections that wait to be accepted: more is not what systems allow.
+const BACKLOG: i32 = 4096;
+/// Pause after a failed accept (no descriptors left): the next one would fail at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Where every connection is busy.
+const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nx-tidegate-reason: full\r\n\
+    retry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// A client's connection, as its requests see it.
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// Place of its listener.
+    pub(super) listener: usize,
+    pub(super) address: SocketAddr,
+    /// Its address as a header has it.
+    pub(super) forwarded: HeaderValue,
+    /// Whether it knows the proxy, and is to be told of in `x-forwarded-for`.
+    pub(super) is_explicit: bool,
+    pub(super) is_tls: bool,
+    /// Whether what it says of its own clients is believed.
+    pub(super) is_trusted: bool,
+    /// How long a part of a body may take to come.
+    pub(super) body_timeout: Duration,
+    /// How long a connection that is no more HTTP may be silent.
+    pub(super) tunnel_timeout: Duration,
+    pub(super) meter: Arc<Meter>,
+    /// Room for its bodies.
+    pub(super) room: Rc<Room>,
+    /// Where it wanted to go, where that is not here.
+    pub(super) original: Option<SocketAddr>,
+}
+
+impl Peer {
+    /// Whose queues its messages stand in.
+    pub(super) fn source(&self, is_original: bool) -> Name {
+        let original = self.original.filter(|_| is_original);
+        Name { client: self.address.ip(), original }
+    }
+}
+
+/// Who comes to a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guest {
+    /// HTTP clients.
+    Client,
+    /// Envoy, by gRPC.
+    Envoy,
+}
+
+/// How connections of a listener are taken.
+#[derive(Clone, Debug)]
+pub(super) struct Manner {
+    pub(super) guest: Guest,
+    pub(super) place: usize,
+    pub(super) mode: ListenMode,
+    pub(super) tls: Option<Arc<ServerConfig>>,
+    pub(super) patience: Patience,
+    pub(super) body_timeout: Duration,
+    pub(super) tunnel_timeout: Duration,
+    /// Between questions whether a client of HTTP/2 is there.
+    pub(super) ping: Duration,
+    /// Requests of one HTTP/2 connection at once.
+    pub(super) streams: u32,
+    /// Who is believed about the clients before it.
+    pub(super) trusted: Vec<Network>,
+    /// Its share of the room for bodies and heads.
+    pub(super) room: Account,
+}
+
+impl Manner {
+    /// A connection of this listener.
+    fn peer(&self, stream: &TcpStream, address: SocketAddr) -> Peer {
+        let client = address.ip().to_canonical();
+        let meter = Meter::new(Some((room::heads(&self.room, client), HEAD_MAX)));
+        Peer {
+            listener: self.place,
+            address: SocketAddr::new(client, address.port()),
+            forwarded: HeaderValue::try_from(client.to_string())
+                .unwrap_or(HeaderValue::from_static("unknown")),
+            is_explicit: self.mode == ListenMode::Explicit,
+            is_tls: self.tls.is_some(),
+            is_trusted: self.trusted.iter().any(|network| network.has(client)),
+            body_timeout: self.body_timeout,
+            tunnel_timeout: self.tunnel_timeout,
+            meter,
+            room: match self.guest {
+                Guest::Client => Room::new(&self.room, client),
+                Guest::Envoy => Room::of(self.room.clone()),
+            },
+            original: original(stream, self.mode),
+        }
+    }
+}
+
+/// Opens a listener's socket.
+///
+/// # Errors
+/// The address cannot be bound, or TPROXY is not allowed.
+pub(super) fn bind(address: SocketAddr, mode: ListenMode) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    if mode == ListenMode::Tproxy {
+        match address.is_ipv4() {
+            true => socket.set_ip_transparent_v4(true)?,
+            false => socket.set_ip_transparent_v6(true)?,
+        }
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// Takes connections until the proxy stops.
+pub(super) async fn accept(
+    listener: TcpListener,
+    manner: Rc<Manner>,
+    gate: Rc<Gate>,
+    places: Arc<Places>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.wait_for(|stops| *stops) => return,
+        };
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "the proxy cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let peer = Rc::new(manner.peer(&stream, address));
+        let Some(place) = places.enter(peer.meter.clone()).await else {
+            gate.registry.counts.note_turned_away();
+            turn_away(&stream, &manner);
+            continue;
+        };
+        let (manner, gate, stopping) = (manner.clone(), gate.clone(), stopping.clone());
+        spawn_local(async move {
+            gate.registry.counts.note_client(1);
+            tokio::select! {
+                () = converse(stream, peer, &manner, &gate, stopping) => {}
+                () = place.needed() => gate.registry.counts.note_turned_away(),
+            }
+            gate.registry.counts.note_client(-1);
+            drop(place);
+        });
+    }
+}
+
+/// Says in the clear that there is no place; who speaks TLS, or cannot be told at once, is not.
+fn turn_away(stream: &TcpStream, manner: &Manner) {
+    if manner.tls.is_none() && manner.guest == Guest::Client {
+        let _ = stream.try_write(NO_PLACE);
+    }
+}
+
+/// Where a client wanted to go.
+fn original(stream: &TcpStream, mode: ListenMode) -> Option<SocketAddr> {
+    let own = stream.local_addr().ok()?;
+    match mode {
+        ListenMode::Explicit => None,
+        ListenMode::Tproxy => Some(own),
+        ListenMode::Redirect => {
+            let socket = SockRef::from(stream);
+            let found = match own.ip().to_canonical() {
+                IpAddr::V4(_) => socket.original_dst_v4(),
+                IpAddr::V6(_) => socket.original_dst_v6(),
+            };
+            // One that came by itself wanted to come here.
+            found.ok()?.as_socket().filter(|found| *found != own)
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Who may come in, and what they may publish.
+//!
+//! A listener asks [`Access::login`] once for each client and keeps the [`Grants`] that it answers. Who
+//! nobody is, and which topics whom, the configuration says; passwords are in [`users`].
+
+mod acl;
+pub mod users;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tidegate_broker::turns::Bounds;
+
+pub use self::acl::{Allow, Grants, is_of_server};
+use self::users::UserFile;
+use crate::support::tls::Certificate;
+use crate::support::turns::Desk;
+
+/// Passwords that are checked at once, at most. One takes some 20 MB and 20 ms of a processor, off the
+/// threads that carry records.
+const CHECKS_MAX: usize = 4;
+/// Who may wait for such a check: as many as are done before a client gives up.
+const WAITING: Bounds = Bounds { all: 512, network: 256, name: 64 };
+
+/// Who a client is.
+#[derive(Debug)]
+pub enum Identification {
+    /// Nobody asks.
+    Nobody,
+    /// By name and password.
+    Password {
+        /// The users.
+        users: UserFile,
+        /// Whether clients without a name may come in too, as nobody.
+        anonymous: bool,
+    },
+    /// By the common name of its certificate.
+    Certificate,
+}
+
+/// Why a client may not come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// No such user, or not the password.
+    #[error("wrong user name or password")]
+    Password,
+    /// A name is needed.
+    #[error("no user name, and anonymous clients are not let in")]
+    Anonymous,
+    /// So many wait for their passwords to be checked that it would not be told in time.
+    #[error("too many clients wait for their passwords to be checked")]
+    Busy,
+    /// The certificate says no name.
+    #[error("no common name in the certificate of the client")]
+    Certificate,
+}
+
+impl Denied {
+    /// A word for metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Denied::Password => "password",
+            Denied::Anonymous => "anonymous",
+            Denied::Busy => "busy",
+            Denied::Certificate => "certificate",
+        }
+    }
+}
+
+/// What a client says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// User name.
+    pub user: Option<String>,
+    /// Password, any bytes.
+    pub password: Option<Vec<u8>>,
+}
+
+/// The rules of one listener.
+#[derive(Debug)]
+pub struct Access {
+    identification: Identification,
+    /// `None` allows everything.
+    allow: Option<Vec<Allow>>,
+    checks: Arc<Desk>,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Access::new(Identification::Nobody, None)
+    }
+}
+
+impl Access {
+    /// These rules.
+    pub fn new(identification: Identification, allow: Option<Vec<Allow>>) -> Access {
+        // A flood of logins must leave most processors to the records.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let checks = Desk::new((processors / 4).clamp(1, CHECKS_MAX), WAITING);
+        Access { identification, allow, checks }
+    }
+
+    /// Lets a client at this address in, or not. `certificate` is the one that it proved to have.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn login(
+        &self,
+        claim: Claim,
+        certificate: Option<&[u8]>,
+        address: IpAddr,
+    ) -> Result<Grants, Denied> {
+        let user = match &self.identification {
+            Identification::Nobody => None,
+            Identification::Certificate => {
+                let read = certificate.and_then(|der| Certificate::read(der).ok());
+                let name = read.and_then(|certificate| certificate.common_name);
+                Some(name.filter(|name| !name.is_empty()).ok_or(Denied::Certificate)?)
+            }
+            Identification::Password { users, anonymous } => match (claim.user, claim.password) {
+                (None, None) if *anonymous => None,
+                (None, _) => return Err(Denied::Anonymous),
+                (Some(name), password) => {
+                    let password = password.ok_or(Denied::Password)?;
+                    self.check(users, name.clone(), password, address).await?;
+                    Some(name)
+                }
+            },
+        };
+        Ok(Grants::new(self.allow.as_deref(), user.as_deref()))
+    }
+
+    /// Checks a password. What was right or wrong before is told at once; for the rest, addresses take
+    /// turns, and names at an address.
+    async fn check(
+        &self,
+        users: &UserFile,
+        name: String,
+        password: Vec<u8>,
+        address: IpAddr,
+    ) -> Result<(), Denied> {
+        let users = users.current();
+        if let Some(is_right) = users.recall(&name, &password) {
+            return if is_right { Ok(()) } else { Err(Denied::Password) };
+        }
+        let asker = self.checks.asker(address, &name);
+        let turn = self.checks.turn(asker).await.map_err(|_| Denied::Busy)?;
+        let checks = self.checks.clone();
+        let check = move || {
+            // Held until the work is done, also where nobody waits for it any more.
+            let _turn = turn;
+            // Another client of the same name may have asked meanwhile.
+            if let Some(is_right) = users.recall(&name, &password) {
+                return is_right;
+            }
+            let is_right = users.verify(&name, &password);
+            if is_right {
+                checks.right(asker)
+            } else {
+                checks.wrong(asker)
+            }
+            is_right
+        };
+        match tokio::task::spawn_blocking(check).await {
+            Ok(true) => Ok(()),
+            // An error: the process is stopping.
+            Ok(false) | Err(_) => Err(Denied::Password),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
