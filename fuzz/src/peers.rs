@@ -33,7 +33,7 @@ pub fn mirror_messages(data: &[u8]) {
 
 /// What nodes and orchestrators say.
 pub fn fleet_messages(data: &[u8]) {
-    tidegate::services::fleet::fuzz::exercise(data);
+    tidegate::services::fleet::fuzz::exercise(data, tidegate::cli::fleet::exercise);
 }
 
 /// What etcd answers.

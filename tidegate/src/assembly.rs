@@ -3,15 +3,16 @@
 //! With `parts`, the only file that knows both the configuration's words and the options of the node and the
 //! drivers.
 
-mod cgroup;
+pub(crate) mod cgroup;
 pub mod drivers;
+mod files;
 pub mod reload;
 pub mod run;
 mod streams;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Context;
 use tidegate_capacity::LawName;
@@ -24,25 +25,27 @@ use tidegate_types::units::{Ratio, Size};
 
 use self::drivers::cameras::start_frames;
 use self::drivers::{
-    Door, Tasks, log_options, open_log, start_group, start_input, start_mirrors, start_output,
+    Door, log_options, open_log, start_group, start_input, start_mirrors, start_output,
 };
+pub use self::files::read_with_files;
 pub use self::streams::{rules, scopes};
 use crate::config::fleet::peer_label;
+use crate::config::outputs::UNCONFIRMED_MAX;
 use crate::config::{ClassConfig, Config, OutputConfig, OutputKind, PeerConfig};
 use crate::input::mqtt::Clients;
+use crate::input::relays::RelayCounts;
 use crate::input::streams::Names;
 use crate::link::letters::Own;
 use crate::node::broker::{Hub, HubOptions};
 use crate::node::contract::{Clock, OutputPort};
 use crate::node::event_loop::{self, Running};
+use crate::observe::status::Boards;
 use crate::script::Scripts;
 use crate::services::cameras::Shelf;
-use crate::services::fleet::{self, MemberOptions, Peer, Place, RelayCounts};
+use crate::services::fleet::{self, MemberOptions, Peer, Place};
 use crate::services::operators::Operators;
-
-/// Records sent and not confirmed at once where the configuration does not say: enough to fill a
-/// broker's confirm window, few enough that a lost connection sends little twice.
-pub(crate) const UNCONFIRMED_MAX: u32 = 256;
+use crate::support::tasks::Tasks;
+use crate::support::time::incarnation;
 
 /// The same by a link: many small records are under way on several long paths, and what comes twice is
 /// known by its name.
@@ -68,6 +71,8 @@ pub struct Assembled {
     pub group: Vec<SocketAddr>,
     /// Where cameras publish and applications subscribe.
     pub frames: Vec<SocketAddr>,
+    /// What it does beside carrying records, as it looks at present.
+    pub boards: Boards,
     /// Its operators.
     pub operators: Operators,
     inputs: Tasks,
@@ -139,17 +144,20 @@ async fn start_on(
     let relays = RelayCounts::new(overhead);
     let door = Door { intake: running.intake.clone(), clients, names, relays: relays.clone() };
     let operators = Operators::start(config, hub, running.intake.clone()).await?;
-    let group = start_group(config, name.clone(), &door, &mut inputs).await?;
+    let joined = start_group(config, name.clone(), &door, &operators, &mut inputs).await?;
+    let (group, member) = joined.unzip();
+    let (group, boards) =
+        (group.unwrap_or_default(), Boards { group: member, ..Boards::default() });
     let (mut listens, mut links) = (Vec::new(), Vec::new());
     for input in &config.input {
         let bound = start_input(input, config, &door, &mut inputs).await?;
         let all = if input.link.is_some() { &mut links } else { &mut listens };
         all.extend(bound);
     }
-    let mirrors =
-        start_mirrors(config, &running, (name.clone(), incarnation), &door, &mut inputs).await?;
-    let frames = start_frames(config, &running, shelf, &mut inputs).await?;
-    start_member(config, &running, (name.clone(), incarnation), relays, &mut inputs);
+    let me = (name.clone(), incarnation);
+    let mirrors = start_mirrors(config, &running, &boards, me.clone(), &door, &mut inputs).await?;
+    let frames = start_frames(config, &running, &boards, shelf, &mut inputs).await?;
+    start_member(config, &running, &boards, me, relays, &mut inputs);
     Ok(Assembled {
         name,
         running,
@@ -158,6 +166,7 @@ async fn start_on(
         mirrors,
         group,
         frames,
+        boards,
         operators,
         inputs,
         outputs,
@@ -168,6 +177,7 @@ async fn start_on(
 fn start_member(
     config: &Config,
     running: &Running,
+    boards: &Boards,
     (name, incarnation): (Arc<str>, u64),
     relays: RelayCounts,
     tasks: &mut Tasks,
@@ -192,7 +202,7 @@ fn start_member(
     let options = MemberOptions {
         name: name.to_string(),
         // A log keeps its incarnation; what an agent holds does not outlive its process.
-        incarnation: incarnation ^ self::incarnation(),
+        incarnation: incarnation ^ crate::support::time::incarnation(),
         orchestrators: config.fleet.orchestrators.clone(),
         tls,
         peers,
@@ -202,7 +212,7 @@ fn start_member(
         classes: config.class.iter().map(|class| class.name.clone().unwrap_or_default()).collect(),
         fleet: FleetOptions { classes: config.class.len(), ..FleetOptions::default() },
     };
-    let board = running.status.fleet().clone();
+    let board = boards.fleet.clone();
     let links = running.intake.links().clone();
     fleet::start(options, running.fleet_door(), links, relays, board, tasks);
 }
@@ -239,12 +249,6 @@ impl Assembled {
     }
 }
 
-/// New for every start: without a log a node holds nothing of its earlier life.
-pub(crate) fn incarnation() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// The options of the node. `config` is completed and has no error; `incarnation` is new whenever the
 /// node holds nothing of an earlier life, and `boot` whenever it has a log.
 ///
@@ -271,17 +275,12 @@ pub fn node_options(config: &Config, incarnation: u64, boot: u64) -> anyhow::Res
     Ok(options)
 }
 
-/// The node's own classes.
-pub(crate) fn classes(config: &Config) -> anyhow::Result<Classes> {
-    Classes::new(config.class.iter().map(class).collect()).context("[[class]]")
-}
-
 /// How much later than the last of the node's own classes that of neighbours' records is.
 const RELAYED_LATER: Duration = Duration::from_secs(1);
 
 /// The classes of the node, that of neighbours' records with them: the last one.
 fn all_classes(config: &Config) -> anyhow::Result<Classes> {
-    let mut specs: Vec<ClassSpec> = config.class.iter().map(class).collect();
+    let mut specs: Vec<ClassSpec> = config.class.iter().map(ClassConfig::spec).collect();
     if config.fleet.is_set() {
         let last = specs.last().map(|spec| spec.latency).unwrap_or_default();
         let relayed = ClassSpec::new("neighbours", last + RELAYED_LATER);
@@ -304,17 +303,6 @@ fn seat(config: &Config) -> anyhow::Result<Option<FleetSeat>> {
     let output = config.fleet.seat(&config.output).context("[fleet]: no such output")?;
     let relayed = ClassId(u8::try_from(config.class.len())?);
     Ok(Some(FleetSeat { output: OutputId(u16::try_from(output)?), relayed }))
-}
-
-fn class(class: &ClassConfig) -> ClassSpec {
-    let latency = class.latency.unwrap_or_default().0;
-    let default = ClassSpec::new(class.name.as_deref().unwrap_or_default(), latency);
-    ClassSpec {
-        min_share: class.min_share.map_or(default.min_share, Ratio::new),
-        late_share: class.late_share.map_or(default.late_share, Ratio::new),
-        cap: class.cap.map(|cap| cap.0),
-        ..default
-    }
 }
 
 /// Converts an output; an uplink that no output before it named is added.

@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and the help that teaches it.
 
 pub mod calibrate;
+pub mod check;
 pub mod demo;
 mod dispatch;
 pub mod envoy;
@@ -8,6 +9,7 @@ pub mod envoy_config;
 pub mod fleet;
 pub mod log;
 pub mod moves;
+pub mod orchestrate;
 pub mod place;
 pub mod plan;
 pub mod proxy;

@@ -7,8 +7,8 @@
 
 mod access;
 pub mod check;
+mod classes;
 mod clients;
-mod files;
 pub mod fleet;
 pub mod frames;
 mod group;
@@ -16,7 +16,7 @@ mod links;
 mod log;
 mod mirror;
 mod nearest;
-mod network;
+pub(crate) mod network;
 pub mod operators;
 pub(crate) mod outputs;
 pub mod places;
@@ -51,7 +51,8 @@ pub use proxy::{
     AccessFormat, BodyMode, FarTlsConfig, HealthConfig, ListenMode, ORIGINAL, Protocol,
     ProxyConfig, ProxyListenerConfig, RouteConfig, UpstreamConfig, WhenDown,
 };
-pub use read::{Reading, read, read_file, read_with_files};
+pub(crate) use read::read_and;
+pub use read::{Reading, read, read_file};
 pub use replay::{ReplayConfig, ReplayFormat};
 pub use scripts::ScriptConfig;
 pub use streams::{Accept, Full, Order, StreamConfig};

@@ -4,8 +4,8 @@
 //! `Pause` and `Resume`. No input queues records: what the node does not take stays where it came from,
 //! in a socket or a file.
 
-pub mod counts;
 pub mod link;
 pub mod mqtt;
+pub mod relays;
 pub mod replay;
 pub mod streams;

@@ -1,6 +1,6 @@
 //! The `tidegate` program: rooms for what touches the world outside, around the decisions of the crates.
 //!
-//! The rooms, from the top down. A room should use those below it only:
+//! The rooms, from the top down. A room uses those below it (`docs/decisions/0106-folders-lead-down.md`):
 //!
 //! | room | what it holds |
 //! |---|---|
@@ -9,10 +9,10 @@
 //! | `observe` | what people and machines see: status, metrics, the HTTP server, logs, the service manager |
 //! | `services` | what a node does beside carrying records: fleet, cluster, operators, cameras, proxy, standby |
 //! | `input`, `output` | where records come from, and where they go: a folder for each kind |
-//! | `link` | the transport between nodes, below its input and its output |
 //! | `node` | the driver contract, the event loop that owns the node, the log store, the local broker |
 //! | `config` | the configuration: its keys, what they may say, the reference |
 //! | `script` | the Luau machine of adaptation scripts |
+//! | `link` | the transport between nodes, below its input and its output |
 //! | `support` | what any room may use: TLS, access, time, files, limits on connections |
 
 pub mod assembly;

@@ -3,5 +3,6 @@
 pub mod http;
 pub mod logs;
 pub mod metrics;
+pub mod orchestrator;
 pub mod status;
 pub mod systemd;

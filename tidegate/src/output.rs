@@ -6,9 +6,7 @@
 
 pub mod amqp;
 mod connection;
-pub(crate) mod frames;
 mod gauge;
-pub mod headers;
 mod lane;
 #[cfg(test)]
 mod lane_tests;
@@ -30,12 +28,12 @@ use tokio::task::JoinSet;
 
 use self::amqp::AmqpOptions;
 use self::lane::Lane;
-pub(crate) use self::lane::{Complaint, connect};
 use self::link::LinkOptionsOut;
 use self::mqtt::MqttOptions;
 use self::protocol::Protocol;
 use self::sink::SinkOptions;
 use crate::node::contract::{Order, OutputPort};
+use crate::support::complaints::Complaint;
 use crate::support::tls::{self, ClientTls};
 
 /// What an output is.

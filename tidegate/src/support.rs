@@ -3,8 +3,12 @@
 pub mod access;
 pub mod backoff;
 pub mod complaints;
+pub mod dial;
 pub mod disk;
+pub mod headers;
+pub mod http;
 pub mod places;
+pub mod tasks;
 pub mod tcp_info;
 pub mod time;
 pub mod tls;

@@ -14,7 +14,7 @@ const PROGRAM: u64 = 64 << 20;
 
 /// The least memory that this process's control group, or one above it, allows. `None` where there is no bound
 /// or no such group.
-pub(super) fn memory_max() -> Option<u64> {
+pub(crate) fn memory_max() -> Option<u64> {
     least(Path::new(MOUNT), &fs::read_to_string("/proc/self/cgroup").ok()?)
 }
 
@@ -30,7 +30,7 @@ fn least(mount: &Path, groups: &str) -> Option<u64> {
 }
 
 /// Bytes that a node may take with these limits.
-pub(super) fn wanted(limits: &LimitsConfig) -> u64 {
+pub(crate) fn wanted(limits: &LimitsConfig) -> u64 {
     let connections = u64::from(limits.connections) * CONNECTION;
     [limits.memory.0.0, limits.clients() as u64, limits.retained.0.0, connections, PROGRAM]
         .iter()
@@ -38,7 +38,7 @@ pub(super) fn wanted(limits: &LimitsConfig) -> u64 {
 }
 
 /// What to say where a node may take more than its control group allows.
-pub(super) fn warning(limits: &LimitsConfig, allowed: Option<u64>) -> Option<String> {
+pub(crate) fn warning(limits: &LimitsConfig, allowed: Option<u64>) -> Option<String> {
     let (wanted, allowed) = (wanted(limits), allowed?);
     (wanted > allowed).then(|| {
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use crate::config::{
     self, AmqpConfig, ClientVersion, Config, InputConfig, MqttClientConfig, MqttOutputConfig,
@@ -20,22 +19,20 @@ use crate::config::{
 };
 use crate::input::mqtt::client::{self, MqttClientOptions};
 use crate::input::mqtt::{self as mqtt_input, Clients, MqttOptions, Version};
+use crate::input::relays::RelayCounts;
 use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
 use crate::input::streams::Names;
 use crate::node::contract::{Intake, OutputPort};
 use crate::output::amqp::AmqpOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
 use crate::output::{self, OutputOptions};
-use crate::services::fleet::RelayCounts;
+use crate::support::tasks::Tasks;
 use crate::support::tls::{self, ClientTls};
 
 pub use cluster::{access, start_group};
 pub use log::open_log;
 pub(crate) use log::{key_of_file, log_key, log_keys, log_options};
 pub use standby::start_mirrors;
-
-/// Drivers at work; one that fails ends with its error.
-pub type Tasks = JoinSet<anyhow::Result<()>>;
 
 /// What inputs come in by.
 #[derive(Debug)]

@@ -13,7 +13,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::assembly;
-use crate::config::{Config, OperatorConfig, ScriptConfig, read_file, read_with_files};
+use crate::assembly::read_with_files;
+use crate::config::{Config, OperatorConfig, ScriptConfig, read_file};
 use crate::script::{SCRIPTS_MAX, Script};
 
 /// Between two looks at the file. A file that two looks find alike is not being written any more.

@@ -1,4 +1,4 @@
-//! `tidegate run` and `tidegate check`: from a file to a node, and from a signal to its end.
+//! From a file to a node, and from a signal to its end.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,48 +9,20 @@ use tidegate_node::status::NodeStatus;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::assembly::cgroup;
-use crate::assembly::drivers;
+use crate::assembly::read_with_files;
 use crate::assembly::reload::{Change, Watch};
 use crate::assembly::{self, Assembled};
-use crate::cli::fleet::OrchestrateArguments;
-use crate::cli::moves::MoveArguments;
-use crate::cli::plan;
-use crate::config::{Config, OrchestrateConfig, Reading, read, read_file, read_with_files};
+use crate::config::{Config, Reading, read, read_file};
 use crate::observe::http::{self, Site};
 use crate::observe::status::StatusSource;
 use crate::observe::status::view::CountsView;
 use crate::observe::systemd::Manager;
-use crate::services::cluster::{self, Order};
-use crate::services::fleet::orchestrate::{self, OrchestrateOptions};
 
-/// Tells everything that is wrong with a file; the exit code says whether anything is.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn check(file: &Path) -> anyhow::Result<ExitCode> {
-    let (reading, text) = tell(file)?;
-    let (errors, warnings) = reading.counts();
-    let told = reading.render(&file.display().to_string(), &text);
-    let verdict = match (errors, warnings) {
-        (0, 0) => "right".to_owned(),
-        (0, warnings) => format!("right, with {}", count(warnings, "warning")),
-        (errors, 0) => count(errors, "error"),
-        (errors, warnings) => {
-            format!("{}, {}", count(errors, "error"), count(warnings, "warning"))
-        }
-    };
-    writeln!(io::stdout(), "{told}{}: {verdict}", file.display())?;
-    if let Some(warning) = cgroup::warning(&reading.config.limits, cgroup::memory_max()) {
-        writeln!(io::stderr(), "{warning}")?;
-    }
-    Ok(if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn count(number: usize, what: &str) -> String {
+pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-fn tell(file: &Path) -> anyhow::Result<(Reading, String)> {
+pub(crate) fn tell(file: &Path) -> anyhow::Result<(Reading, String)> {
     let text = read_file(file).map_err(anyhow::Error::msg)?;
     Ok((read_with_files(&text), text))
 }
@@ -70,35 +42,6 @@ pub(crate) fn load(file: Option<&Path>) -> anyhow::Result<Config> {
             anyhow::bail!("{told}{}: {errors}, it does not start", file.display())
         }
     }
-}
-
-/// Leads a fleet, or waits for its turn, until a signal stops it.
-///
-/// # Errors
-/// The file is wrong, or an address cannot be bound.
-pub async fn orchestrate(arguments: &OrchestrateArguments) -> anyhow::Result<ExitCode> {
-    let file = &arguments.config;
-    let text = read_file(file).map_err(anyhow::Error::msg)?;
-    let OrchestrateConfig { orchestrator: config } =
-        toml::from_str(&text).with_context(|| file.display().to_string())?;
-    let is_one_of_several = !config.etcd.is_empty();
-    let options = OrchestrateOptions::try_from(config)?;
-    if arguments.check {
-        options.check()?;
-        writeln!(io::stdout(), "{}: right", file.display())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut signals = Signals::new()?;
-    let running = orchestrate::start(options).await?;
-    for address in &running.listens {
-        tracing::info!("nodes come to {address}");
-    }
-    let part = if is_one_of_several { "standing for election" } else { "leading" };
-    tracing::info!("ready, {part}; Ctrl-C stops it");
-    let received = signals.next().await;
-    tracing::info!(signal = received.name, "stopping; the nodes keep what they hold for a lease");
-    running.stop().await;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a node until a signal stops it.
@@ -139,7 +82,7 @@ pub async fn run(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     for output in &config.output {
         tracing::info!("records go to {}", output.destination());
     }
-    let status = StatusSource::new(node.running.status.clone());
+    let status = StatusSource::new(node.running.status.clone(), node.boards.clone());
     let site = Site::new(status);
     for address in &config.http.listen.0 {
         let cure = "choose another address in [http] listen, or listen = [] for none";
@@ -244,41 +187,4 @@ impl Signals {
             _ = self.terminate.recv() => Received { name: "SIGTERM", exit_code: 143 },
         }
     }
-}
-
-/// Does what `tidegate move` asks for, one after another.
-///
-/// # Errors
-/// The plan cannot be read, or the configuration tells of no group.
-pub async fn move_topics(arguments: &MoveArguments) -> anyhow::Result<ExitCode> {
-    let MoveArguments { name, to, plan, config, max_moves, seize } = arguments;
-    let wanted = match (plan, name, to) {
-        (Some(plan), ..) => plan::places(plan)?,
-        (None, Some(name), Some(to)) => vec![(name.clone(), to.clone())],
-        (None, ..) => anyhow::bail!("say which topics, and where to: NAME --to NODE"),
-    };
-    let access = drivers::access(config)?;
-    let most = max_moves.unwrap_or(usize::MAX);
-    let (mut moved, mut failed) = (0, 0);
-    for (name, to) in wanted {
-        if moved == most {
-            writeln!(io::stdout(), "{name} is not looked at: {most} were moved")?;
-            continue;
-        }
-        let (unit, to) = (name.as_str().into(), to.as_str().into());
-        let order = Order { unit, from: None, to, seize: *seize, patient: false };
-        let to = &order.to;
-        match cluster::order(&access, &order).await {
-            Ok(true) => {
-                moved += 1;
-                writeln!(io::stdout(), "{name} is at {to} now")?;
-            }
-            Ok(false) => writeln!(io::stdout(), "{name} is at {to}")?,
-            Err(error) => {
-                failed += 1;
-                writeln!(io::stderr(), "tidegate: {name} stays where it is: {error:#}")?;
-            }
-        }
-    }
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

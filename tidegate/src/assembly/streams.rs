@@ -9,7 +9,7 @@ use tidegate_types::class::{ClassId, Classes};
 use tidegate_types::record::AcceptMode;
 use tidegate_types::topic::Filter;
 
-use super::{all_classes, classes, seat};
+use super::{all_classes, seat};
 use crate::assembly::drivers;
 use crate::config::{Accept, Config, Full, Order, StreamConfig};
 
@@ -18,7 +18,7 @@ use crate::config::{Accept, Config, Full, Order, StreamConfig};
 /// # Errors
 /// A configuration that was not checked.
 pub fn rules(config: &Config) -> anyhow::Result<Rules> {
-    let classes = classes(config)?;
+    let classes = config.classes()?;
     let mut rules = Vec::new();
     rules.extend(drivers::cameras::rule(config, &classes)?);
     for stream in config.stream.iter().filter(|stream| !stream.is_local()) {
@@ -38,7 +38,7 @@ pub fn rules(config: &Config) -> anyhow::Result<Rules> {
 /// # Errors
 /// A configuration that was not checked.
 pub fn scopes(config: &Config) -> anyhow::Result<Scopes> {
-    let classes = classes(config)?;
+    let classes = config.classes()?;
     let scope = |stream: &StreamConfig| {
         let Rule { filters, class, latency, .. } = rule(stream, config, &classes)?;
         Ok(Scope { filters, class, latency, is_local: stream.is_local() })

@@ -23,9 +23,7 @@ use tidegate_frames::{RUNGS_MAX, Rung};
 pub use self::arguments::{
     BrokerArguments, CALIBRATE_HELP, CalibrateCommand, ChannelArguments, FramesArguments,
 };
-pub use self::channel::site;
 use self::detector::{Detector, open};
-pub(crate) use self::pictures::jpegs;
 use crate::script::vm::thread_time;
 use crate::services::cameras::{Shrunk, Written, WrittenRung, shrink};
 

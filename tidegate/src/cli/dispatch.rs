@@ -8,10 +8,12 @@ use tokio::runtime::Builder;
 
 use super::{Cli, Command};
 use crate::assembly::run;
-use crate::cli::{calibrate, demo, envoy_config, fleet, log, place, plan, script, secrets, top};
+use crate::cli::{
+    calibrate, check, demo, envoy_config, fleet, log, moves, orchestrate, place, plan, proxy,
+    script, secrets, top,
+};
 use crate::config::reference;
 use crate::observe::logs;
-use crate::services::proxy;
 
 /// Runs a command to its end and answers with the exit code of the process. The runtime's `block_on` stands here and not
 /// in `main`: a future is compiled where it is polled, and the small program would be the second to compile everything.
@@ -20,10 +22,10 @@ use crate::services::proxy;
 /// The command failed: the message is for the user.
 pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     let shows_a_table = matches!(cli.command, Command::Demo(_) | Command::Top(_));
-    logs::start(&cli.logs, shows_a_table)?;
+    logs::start(cli.logs.filter.as_ref(), cli.logs.format, shows_a_table)?;
     let many = Builder::new_multi_thread;
     match cli.command {
-        Command::Check(arguments) => run::check(&arguments.file),
+        Command::Check(arguments) => check::check(&arguments.file),
         Command::Config => {
             write!(std::io::stdout(), "{}", reference::render())?;
             Ok(ExitCode::SUCCESS)
@@ -33,14 +35,14 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Top(arguments) => wait(many, top::top(&arguments)),
         Command::Log { command } => log::log(&command),
         Command::Explain(arguments) => log::explain(&arguments),
-        Command::Orchestrate(arguments) => wait(gathering, run::orchestrate(&arguments)),
+        Command::Orchestrate(arguments) => wait(gathering, orchestrate::orchestrate(&arguments)),
         Command::Plan(arguments) => plan::plan(&arguments),
-        Command::Move(arguments) => wait(many, run::move_topics(&arguments)),
+        Command::Move(arguments) => wait(many, moves::move_topics(&arguments)),
         Command::Place(arguments) => wait(many, place::place(&arguments)),
         Command::Drain(arguments) => wait(many, place::drain(&arguments)),
         Command::Fleet(arguments) => wait(many, fleet::fleet(&arguments)),
-        Command::Proxy(arguments) => proxy::run::proxy(&arguments),
-        Command::ExtProc(arguments) => proxy::run::ext_proc(&arguments),
+        Command::Proxy(arguments) => proxy::proxy(&arguments),
+        Command::ExtProc(arguments) => proxy::ext_proc(&arguments),
         Command::EnvoyConfig(arguments) => envoy_config::envoy_config(&arguments),
         Command::Script { command } => script::script(&command),
         Command::Calibrate { command } => calibrate::calibrate(&command),

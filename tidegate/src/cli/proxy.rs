@@ -1,75 +1,143 @@
-//! The command line of `tidegate proxy`.
+//! `tidegate proxy` and `tidegate ext-proc`: from a file to a proxy that runs, and from a signal to its end.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+mod arguments;
+
+use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::Args;
+use tidegate_node::rules::ScriptId;
+use tokio::task::LocalSet;
 
-/// Arguments of `proxy`.
-#[derive(Clone, Debug, Args)]
-pub struct ProxyArguments {
-    /// The configuration, with `[proxy]` sections; see `tidegate config`
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["listen", "to", "script"])]
-    pub config: Option<PathBuf>,
-    /// Without a file: where clients connect
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
-    pub listen: SocketAddr,
-    /// Without a file: host and port that requests go to
-    #[arg(long, value_name = "HOST:PORT", required_unless_present = "config")]
-    pub to: Option<String>,
-    /// Without a file: a script that sees requests and responses
-    #[arg(long, value_name = "FILE")]
-    pub script: Option<PathBuf>,
+pub(super) use self::arguments::PROXY_HELP;
+pub use self::arguments::ProxyArguments;
+use crate::assembly::read_with_files;
+use crate::assembly::reload::{Watch, in_place};
+use crate::assembly::run::{Signals, fates, load};
+use crate::cli::envoy::ExtProcArguments;
+use crate::config::{Config, ScriptConfig, read, read_file};
+use crate::observe::http::{self, Site};
+use crate::observe::status::{Boards, StatusSource};
+use crate::observe::systemd::Manager;
+use crate::script::Script;
+use crate::services::proxy::{Guest, Hall, specs, start};
+
+/// Runs a proxy until a signal stops it.
+///
+/// # Errors
+/// The configuration is wrong, or an address cannot be bound.
+pub fn proxy(arguments: &ProxyArguments) -> anyhow::Result<ExitCode> {
+    let file = arguments.config.as_deref();
+    on_one_thread(configuration(file, || arguments.as_text())?, file, Guest::Client)
 }
 
-impl ProxyArguments {
-    /// The configuration that they stand for.
-    ///
-    /// # Errors
-    /// There is no address to go to.
-    pub fn as_text(&self) -> anyhow::Result<String> {
-        let to = self.to.as_deref().context("give --to HOST:PORT, or a file with -c")?;
-        let mut text = format!(
-            "[[proxy.listener]]\nlisten = \"{}\"\n[[proxy.upstream]]\nname = \"upstream\"\nto = [{to:?}]\n\
-             [[proxy.route]]\n",
-            self.listen
+/// Runs an external processor of Envoy until a signal stops it.
+///
+/// # Errors
+/// As [`proxy`].
+pub fn ext_proc(arguments: &ExtProcArguments) -> anyhow::Result<ExitCode> {
+    let file = arguments.config.as_deref();
+    let config = configuration(file, || arguments.as_text())?;
+    for upstream in &config.proxy.upstream {
+        anyhow::ensure!(
+            upstream.rate.is_none() || upstream.cap().is_some(),
+            "[[proxy.upstream]] {:?}: rate = \"auto\" needs connections of our own, and Envoy has them: \
+             give a rate",
+            upstream.label()
         );
-        if let Some(script) = &self.script {
-            let file = script.display().to_string();
-            text.push_str(&format!(
-                "script = \"script\"\n[[script]]\nname = \"script\"\nfile = {file:?}\n"
-            ));
+    }
+    on_one_thread(config, file, Guest::Envoy)
+}
+
+fn on_one_thread(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Result<ExitCode> {
+    // One thread: a message's way through the hall has no hop, and no lock.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let tasks = LocalSet::new();
+    let code = tasks.block_on(&runtime, run(config, file, guest));
+    drop(tasks);
+    runtime.shutdown_background();
+    code
+}
+
+/// The configuration of a file, or of the command line.
+fn configuration(
+    file: Option<&Path>,
+    as_text: impl FnOnce() -> anyhow::Result<String>,
+) -> anyhow::Result<Config> {
+    if file.is_some() {
+        let config = load(file)?;
+        anyhow::ensure!(
+            !config.proxy.listener.is_empty() && !config.proxy.upstream.is_empty(),
+            "no [[proxy.listener]] or no [[proxy.upstream]] in it: see `tidegate config`"
+        );
+        return Ok(config);
+    }
+    let text = as_text()?;
+    let reading = read_with_files(&text);
+    anyhow::ensure!(reading.counts().0 == 0, "{}", reading.render("arguments", &text));
+    Ok(reading.config)
+}
+
+async fn run(config: Config, file: Option<&Path>, guest: Guest) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    let running = start(&config, guest)?;
+    for (address, name) in &running.listens {
+        tracing::info!(listener = %name, "requests at {address}");
+    }
+    let boards = Boards { proxy: Some(running.counts.clone()), ..Boards::default() };
+    let site = Site::new(StatusSource::new(running.status.clone(), boards));
+    for address in &config.http.listen.0 {
+        let cure = "choose another address in [http] listen, or listen = [] for none";
+        let served = http::serve(*address, site.clone(), (&config.http).into()).await;
+        let (bound, _) = served.with_context(|| format!("status server at {address} ({cure})"))?;
+        tracing::info!("status page at http://{bound}");
+    }
+    site.listeners_are_bound();
+    tracing::info!("ready; Ctrl-C stops it");
+    let manager = Manager::ready(running.status.clone());
+    let mut watch = Watch::new(file, &config)?;
+    let mut scripts = config.script.clone();
+    let received = loop {
+        tokio::select! {
+            received = signals.next() => break received,
+            () = watch.next() => {
+                if let Err(error) = reload(file, &mut scripts, &running.hall) {
+                    tracing::error!("the new scripts are not used: {error:#}");
+                }
+            }
         }
-        Ok(text)
+    };
+    tracing::info!(signal = received.name, "stopping: what is under way is finished");
+    manager.stopping(config.node.stop_timeout.0);
+    tokio::select! {
+        status = running.stop(config.node.stop_timeout.0) => {
+            tracing::info!("stopped: {}", fates(&status));
+            Ok(ExitCode::SUCCESS)
+        }
+        received = signals.next() => {
+            tracing::warn!(signal = received.name, "stopped at once: what was under way is cut off");
+            std::process::exit(received.exit_code);
+        }
     }
 }
 
-/// Help of `tidegate proxy`.
-pub const PROXY_HELP: &str = "\
-Examples:
-  tidegate proxy --to 127.0.0.1:3000                     8080 in front of a service
-  tidegate proxy --to 127.0.0.1:3000 --script shed.luau  with a script over what waits
-  tidegate proxy -c proxy.toml                           listeners, upstreams, routes, TLS
-
-  # proxy.toml: requests of this machine to two detectors, the nearer one when the cloud is cut off
-  [[proxy.listener]]
-  listen = \"127.0.0.1:8080\"
-  [[proxy.upstream]]
-  name = \"cloud\"
-  to = [\"detector.example:80\"]
-  [[proxy.upstream]]
-  name = \"edge\"
-  to = [\"10.0.0.7:80\"]
-  [[proxy.route]]
-  to = \"cloud\"
-  script = \"fallback\"
-  down = \"wait\"
-  [[script]]
-  name = \"fallback\"
-  file = \"/usr/share/tidegate/lua/fallback.luau\"
-  parameters = { primary = \"cloud\", fallback = \"edge\" }
-
-HTTP/1.1 and HTTP/2, gRPC and WebSocket; also where connections are led here by iptables (docs/PROXY.md).
-A script that changes is read anew within a second. The first SIGINT (Ctrl-C) or SIGTERM takes no more
-connections and finishes what is under way for at most node.stop_timeout; a second one ends at once.";
+/// Reads the scripts anew; nothing else changes while a proxy runs.
+fn reload(file: Option<&Path>, known: &mut Vec<ScriptConfig>, hall: &Hall) -> anyhow::Result<()> {
+    let all = match file {
+        None => known.clone(),
+        Some(file) => {
+            let text = read_file(file).map_err(anyhow::Error::msg)?;
+            let reading = read_with_files(&text);
+            let told = reading.render(&file.display().to_string(), &text);
+            anyhow::ensure!(reading.counts().0 == 0, "{told}");
+            in_place(known, reading.config.script)?
+        }
+    };
+    let config = Config { script: all.clone(), ..read("").config };
+    let load = |(place, spec)| Script::load(spec, ScriptId(place as u16));
+    let scripts = specs(&config)?.into_iter().enumerate().map(load).collect::<Result<_, _>>()?;
+    hall.swap(scripts)?;
+    *known = all;
+    tracing::info!("the scripts are read anew");
+    Ok(())
+}

@@ -42,18 +42,18 @@ pub struct Finding {
 
 /// Collects findings.
 #[derive(Debug, Default)]
-pub(super) struct Findings(pub(super) Vec<Finding>);
+pub(crate) struct Findings(pub(crate) Vec<Finding>);
 
 impl Findings {
     fn add(&mut self, severity: Severity, place: Place, text: String) {
         self.0.push(Finding { severity, place, text, about: None });
     }
 
-    pub(super) fn error(&mut self, place: Place, text: impl Into<String>) {
+    pub(crate) fn error(&mut self, place: Place, text: impl Into<String>) {
         self.add(Severity::Error, place, text.into());
     }
 
-    pub(super) fn warning(&mut self, place: Place, text: impl Into<String>) {
+    pub(crate) fn warning(&mut self, place: Place, text: impl Into<String>) {
         self.add(Severity::Warning, place, text.into());
     }
 

@@ -3,17 +3,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
-use tidegate_fleet::{Amount, FleetOptions};
-use tidegate_types::limits::CLASSES_MAX;
+use tidegate_fleet::FleetOptions;
 
 use super::links::{LinkInputConfig, LinkOutputConfig};
-use super::outputs::host_and_port;
 use super::units::{BitRate, Listen};
 use super::{Config, InputConfig, OutputConfig};
-use crate::services::fleet::FleetTls;
-use crate::services::fleet::orchestrate::{Lead, OrchestrateOptions};
+use crate::support::tls::grpc::FleetTls;
 
 /// `[fleet]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -202,61 +198,6 @@ pub enum Roles {
     Optional,
     /// They may do nothing.
     Required,
-}
-
-impl TryFrom<OrchestratorConfig> for OrchestrateOptions {
-    type Error = anyhow::Error;
-
-    fn try_from(config: OrchestratorConfig) -> anyhow::Result<Self> {
-        let missing = "[orchestrator] needs ca, certificate and key: `tidegate keys` makes them";
-        let OrchestratorConfig { ca, certificate, key, .. } = config;
-        let (ca, certificate, key) = (|| Some((ca?, certificate?, key?)))().context(missing)?;
-        let uplink_max = Amount::of(config.uplink_max.0);
-        let mut fleet =
-            FleetOptions { classes: config.classes, uplink_max, ..FleetOptions::default() };
-        if let Some(name) = config.matching {
-            fleet.matching = name.parse().map_err(anyhow::Error::msg)?;
-        }
-        ensure!(
-            (1..=CLASSES_MAX).contains(&fleet.classes),
-            "[orchestrator] classes: 1 to {CLASSES_MAX}"
-        );
-        let lead = match (config.etcd, config.advertise) {
-            (etcd, None) if etcd.is_empty() => Lead::Alone(None),
-            (etcd, Some(_)) if etcd.is_empty() => {
-                bail!("[orchestrator] advertise is for several orchestrators: give etcd too")
-            }
-            (_, None) => bail!(
-                "[orchestrator] etcd: the others must find this one: give \
-                 advertise = \"orch-1.example:7400\", a name in its certificate"
-            ),
-            (etcd, Some(address)) => {
-                let is_good = matches!(host_and_port(&address), Some((_, Some(_))));
-                ensure!(
-                    is_good,
-                    "[orchestrator] advertise: {address:?} is no host and port: write \
-                     \"orch-1.example:7400\""
-                );
-                let name = config.fleet;
-                ensure!(
-                    !name.is_empty() && !name.contains('/'),
-                    "[orchestrator] fleet: a name without \"/\""
-                );
-                Lead::Elected { etcd, address, name }
-            }
-        };
-        Ok(OrchestrateOptions {
-            listen: config.listen.0,
-            http: config.http,
-            http_hosts: config.http_hosts,
-            tls: FleetTls { ca, certificate, key },
-            operators: config.operators,
-            nodes: config.nodes,
-            needs_roles: config.roles == Roles::Required,
-            fleet,
-            lead,
-        })
-    }
 }
 
 impl Default for OrchestratorConfig {

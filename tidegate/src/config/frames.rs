@@ -1,5 +1,7 @@
 //! `[frames]` and `[[camera]]`: cameras of this node, and who watches which.
 
+pub(crate) mod source;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use tidegate_types::units::Size;
 
 use super::units::{ByteSize, Listen, Period};
 use super::{Config, OutputConfig};
-use crate::services::fleet::FleetTls;
+use crate::support::tls::grpc::FleetTls;
 
 /// Name of the output that leads to subscribers of this node.
 pub const SUBSCRIBERS: &str = "subscribers";

@@ -50,6 +50,15 @@ impl<'de> Deserialize<'de> for Network {
     }
 }
 
+/// Host and port of `host:port` or `[::1]:port`.
+pub(crate) fn address(text: &str) -> Option<(String, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let host = host.strip_prefix('[').map_or(Some(host), |host| host.strip_suffix(']'))?;
+    let is_bare_v6 = host.contains(':') && !text.starts_with('[');
+    let port = port.parse().ok().filter(|port| *port > 0)?;
+    (!host.is_empty() && !is_bare_v6).then(|| (host.to_owned(), port))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +80,15 @@ mod tests {
         }
         for wrong in ["", "10.0.0.0/33", "::/129", "a", "10.0.0.0/x", "10.0.0.0/"] {
             assert!(wrong.parse::<Network>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn addresses_have_a_port() {
+        assert_eq!(address("[::1]:80"), Some(("::1".into(), 80)));
+        assert_eq!(address("a.example:443"), Some(("a.example".into(), 443)));
+        for wrong in ["a", "::1:80", ":80", "a:0", "a:x", "[::1:80"] {
+            assert_eq!(address(wrong), None, "{wrong}");
         }
     }
 }

@@ -15,7 +15,6 @@ pub use self::steps::{
 };
 use super::NodeConfig;
 use super::units::Period;
-use crate::services::operators::Mode;
 
 /// `pool` of `[node]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -30,15 +29,8 @@ pub enum PoolMode {
     ThreadPerTopic,
 }
 
-impl From<PoolMode> for Mode {
-    fn from(mode: PoolMode) -> Self {
-        match mode {
-            PoolMode::Edf => Mode::Edf,
-            PoolMode::Fifo => Mode::Fifo,
-            PoolMode::ThreadPerTopic => Mode::ThreadPerTopic,
-        }
-    }
-}
+/// Operators of one node.
+pub(super) const OPERATORS_MAX: usize = 256;
 
 impl NodeConfig {
     /// Threads of the pool: as given, or one for each processor.

@@ -10,6 +10,10 @@ use super::LinkOutputConfig;
 use super::units::{ByteSize, OutputRate};
 use crate::support::tls::ClientFiles;
 
+/// Records sent and not confirmed at once where the configuration does not say: enough to fill a
+/// broker's confirm window, few enough that a lost connection sends little twice.
+pub(crate) const UNCONFIRMED_MAX: u32 = 256;
+
 /// `[[output]]`: exactly one of its kinds.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use tidegate_types::limits::{OUTPUTS_MAX, RULES_MAX};
 use tidegate_types::units::{Rate, Size};
 
 use super::units::{BitRate, ByteSize, Listen, OutputRate, Period};
@@ -322,4 +323,28 @@ pub enum WhenDown {
     Refuse,
     /// It waits.
     Wait,
+}
+
+impl ProxyConfig {
+    /// Whether there are more routes, upstreams and listeners than a proxy can have, and what is.
+    ///
+    /// # Errors
+    /// The text says it.
+    pub fn check_counts(&self) -> Result<(), String> {
+        let (listeners, upstreams) = (self.listener.len(), self.upstream.len());
+        if listeners + upstreams > OUTPUTS_MAX {
+            return Err(format!(
+                "{listeners} listeners and {upstreams} upstreams: together at most {OUTPUTS_MAX}"
+            ));
+        }
+        let rules = self.route.len().max(1) * (1 + listeners);
+        if rules > RULES_MAX {
+            let most = RULES_MAX / (1 + listeners);
+            return Err(format!(
+                "{} routes: with {listeners} listeners at most {most}",
+                self.route.len()
+            ));
+        }
+        Ok(())
+    }
 }

@@ -82,12 +82,8 @@ pub fn read(text: &str) -> Reading {
     read_and(text, |_| Vec::new())
 }
 
-/// The same, and looks whether the files that it names can be used.
-pub fn read_with_files(text: &str) -> Reading {
-    read_and(text, super::files::check)
-}
-
-fn read_and(text: &str, also: impl Fn(&Config) -> Vec<Finding>) -> Reading {
+/// The same; `also` looks for more in what was read.
+pub(crate) fn read_and(text: &str, also: impl Fn(&Config) -> Vec<Finding>) -> Reading {
     let (mut document, syntax) = Document::parse(text);
     let mut diagnostics: Vec<Diagnostic> =
         syntax.iter().take(DIAGNOSTICS_MAX).map(|error| explain_syntax(error, text)).collect();

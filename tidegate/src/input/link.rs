@@ -15,7 +15,7 @@ use tidegate_link::claims::Vouching;
 use tidegate_link::schedule::ScheduleName;
 use tidegate_types::units::Size;
 
-use crate::services::fleet::RelayCounts;
+use crate::input::relays::RelayCounts;
 use crate::support::tls::Trust;
 
 pub use self::listener::{LinkListener, bind};

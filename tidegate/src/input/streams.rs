@@ -23,9 +23,9 @@ use tokio::time::{Instant, sleep_until};
 
 use self::offer::{Verdict, offered, verdict};
 pub(crate) use self::ticket::{Settled, Ticket};
-use crate::input::counts::InputCounts;
+use crate::input::relays::RelayCounts;
+use crate::node::contract::counts::InputCounts;
 use crate::node::contract::{Intake, Notice, Source, Stopping};
-use crate::services::fleet::RelayCounts;
 use crate::support::backoff::Backoff;
 use crate::support::complaints::Complaints;
 

@@ -17,8 +17,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::binding::Binding;
 use super::wire::{self, Heard, Wire};
 use super::{Target, protocols, quic, tcp};
-use crate::output::Complaint;
 use crate::support::backoff::Backoff;
+use crate::support::complaints::Complaint;
 use crate::support::tls::{self, Stream};
 
 /// How often the kernel is asked whether the path is still the same.

@@ -8,7 +8,7 @@ use tidegate_types::units::{Rate, Size};
 
 use super::PathFigures;
 use super::wire::{Heard, Wire};
-use crate::node::contract::Clock;
+use crate::support::time::Clock;
 
 /// Timers are this coarse: what is due earlier is done in the same turn.
 const TICK: Duration = Duration::from_micros(500);

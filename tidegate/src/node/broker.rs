@@ -6,11 +6,19 @@
 //! that the table is asked once for each topic and change.
 
 mod counts;
+mod gate;
 mod hub;
+mod meter;
+mod operate;
+mod placement;
 mod publisher;
 mod seat;
 
 pub use self::counts::{BrokerCounts, BrokerStatus};
+pub use self::gate::{Busy, Gate};
 pub use self::hub::{Hub, HubOptions, SubscribeError};
+pub use self::meter::{DropWhy, Figures, Meter, MeterStatus, Meters, Placed};
+pub use self::operate::Operate;
+pub use self::placement::{Diverted, Placement};
 pub use self::publisher::Publisher;
 pub use self::seat::{Seat, Subscriber};

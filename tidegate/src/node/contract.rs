@@ -4,10 +4,11 @@
 //! [`Notice`]s from it. An output is handed an [`OutputPort`]: it obeys [`Order`]s and reports by
 //! [`Feedback`]. Neither ever sees the node.
 
+pub mod counts;
 mod feedback;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_node::io::{Control, Input, OutputId};
 use tidegate_node::rules::Rules;
@@ -18,31 +19,11 @@ use tidegate_types::units::Time;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::feedback::Feedback;
-use crate::input::counts::InputCounts;
 use crate::link::Links;
 use crate::node::broker::Hub;
+use crate::node::contract::counts::InputCounts;
 use crate::script::Script;
-
-/// The process's monotonic clock, as the node counts it.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock(Instant);
-
-impl Clock {
-    /// A clock whose origin is now.
-    pub fn start() -> Self {
-        Clock(Instant::now())
-    }
-
-    /// The present time.
-    pub fn now(self) -> Time {
-        Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    /// The instant at which the clock shows `time`, for timers; `None` beyond what the platform counts.
-    pub fn instant(self, time: Time) -> Option<Instant> {
-        self.0.checked_add(time.since(Time::ZERO))
-    }
-}
+pub use crate::support::time::Clock;
 
 /// The loop is gone: the process is stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

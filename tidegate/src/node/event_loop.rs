@@ -28,9 +28,6 @@ use crate::node::contract::{
 };
 use crate::node::log_store::{self, Beginning, CommitCounts, Spool, SpoolOptions};
 use crate::script::{Script, Scripts, Seat};
-use crate::services::cameras::FramesBoard;
-use crate::services::fleet::FleetBoard;
-use crate::services::standby::MirrorBoard;
 
 /// Arrivals that may wait for the loop: a few batches, so that an input feels back-pressure early.
 const ARRIVALS_MAX: usize = 64;
@@ -132,11 +129,7 @@ pub fn start_at(
             commits,
             links,
             hub,
-            fleet: FleetBoard::default(),
-            mirror: MirrorBoard::default(),
-            frames: FramesBoard::default(),
             scripts: board,
-            proxy: None,
         },
         intake,
         sessions,

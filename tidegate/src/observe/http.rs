@@ -12,9 +12,6 @@
 //! Everything is read-only. Connections are few: the eldest that is idle, or whose client reads nothing, makes room for
 //! a new one, so that who watches is always answered.
 
-mod meter;
-mod pace;
-
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -39,13 +36,12 @@ use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
-pub(crate) use self::meter::{Busy, Meter, Over, Patience, Watched, watch};
-pub(crate) use self::pace::{Answer, Pace};
 use crate::config::{HttpConfig, machine_name};
 use crate::observe::metrics;
 use crate::observe::status::StatusSource;
 use crate::observe::status::view::NodeView;
 use crate::services::cameras::{BOUNDARY, Preview};
+use crate::support::http::{Answer, Busy, Meter, Patience, Watched, watch};
 use crate::support::places::Places;
 
 /// Clients at once.

@@ -8,8 +8,6 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
-use crate::cli::LogArguments;
-
 /// Environment variable with a filter, where `--log` is not given.
 pub const VARIABLE: &str = "TIDEGATE_LOG";
 
@@ -51,7 +49,7 @@ pub enum Format {
 ///
 /// # Errors
 /// The environment's filter is wrong.
-pub fn start(arguments: &LogArguments, quiet: bool) -> anyhow::Result<()> {
+pub fn start(filter: Option<&Filter>, format: Format, quiet: bool) -> anyhow::Result<()> {
     let from_environment = || match std::env::var(VARIABLE) {
         Ok(text) => text
             .parse()
@@ -59,7 +57,7 @@ pub fn start(arguments: &LogArguments, quiet: bool) -> anyhow::Result<()> {
             .map_err(|error: String| anyhow::anyhow!("environment variable {VARIABLE}: {error}")),
         Err(_) => Ok(None),
     };
-    let chosen = match &arguments.filter {
+    let chosen = match filter {
         Some(filter) => Some(filter.clone()),
         None => from_environment()?,
     };
@@ -67,7 +65,7 @@ pub fn start(arguments: &LogArguments, quiet: bool) -> anyhow::Result<()> {
     let targets = chosen.map_or(default, |filter| filter.0);
     let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
     let registry = tracing_subscriber::registry();
-    match arguments.format {
+    match format {
         Format::Text => {
             let lines = lines.with_ansi(std::io::stderr().is_terminal()).with_filter(targets);
             registry.with(lines).init();

@@ -27,7 +27,7 @@ use tidegate_node::status::{NodeStatus, RuleStatus, Stages};
 use tidegate_types::record::DropReason;
 
 use self::text::{Labels, NONE, Text};
-use crate::input::counts::Counts;
+use crate::node::contract::counts::Counts;
 use crate::observe::status::Snapshot;
 
 /// How a metric moves.

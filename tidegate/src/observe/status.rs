@@ -14,19 +14,18 @@ use tidegate_node::status::NodeStatus;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::input::counts::InputCounts;
 use crate::link::LinkFigures;
-use crate::node::broker::BrokerStatus;
+use crate::node::broker::{BrokerStatus, MeterStatus};
 use crate::node::contract::Stopping;
+use crate::node::contract::counts::InputCounts;
 use crate::node::event_loop::StatusHandle;
 use crate::node::log_store::{CommitCounts, Commits};
 use crate::script::board::ScriptStatus;
 use crate::services::cameras::{FramesBoard, FramesFigures};
 use crate::services::cluster::{GroupView, Handle};
-use crate::services::fleet::FleetFigures;
-use crate::services::operators::MeterStatus;
+use crate::services::fleet::{FleetBoard, FleetFigures};
 use crate::services::proxy::{ProxyCounts, ProxyFigures};
-use crate::services::standby::MirrorFigures;
+use crate::services::standby::{MirrorBoard, MirrorFigures};
 
 /// A snapshot walks all streams of the node: younger than this it is shown again. A little less than a
 /// second, so that who asks each second sees a new one each time.
@@ -63,17 +62,33 @@ pub struct Snapshot {
     pub operators_before: Vec<MeterStatus>,
 }
 
+/// What a node does beside carrying records, as it looks at present. Cheap to clone; all clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Boards {
+    /// Its part in its fleet.
+    pub fleet: FleetBoard,
+    /// Its part in a group, if it has one.
+    pub group: Option<Handle>,
+    /// Mirrors: of its log, and of others'.
+    pub mirror: MirrorBoard,
+    /// Its cameras and who watches them.
+    pub frames: FramesBoard,
+    /// What its proxy counts, if it is one's.
+    pub proxy: Option<ProxyCounts>,
+}
+
 /// Where status comes from. Cheap to clone; all clones share one snapshot.
 #[derive(Clone, Debug)]
 pub struct StatusSource {
     handle: StatusHandle,
+    boards: Boards,
     kept: Arc<Mutex<Option<(Instant, Snapshot)>>>,
 }
 
 impl StatusSource {
-    /// The status of the node behind `handle`.
-    pub fn new(handle: StatusHandle) -> Self {
-        StatusSource { handle, kept: Arc::default() }
+    /// The status of the node behind `handle`, and of what `boards` show.
+    pub fn new(handle: StatusHandle, boards: Boards) -> Self {
+        StatusSource { handle, boards, kept: Arc::default() }
     }
 
     /// What the node's inputs count, now.
@@ -83,7 +98,7 @@ impl StatusSource {
 
     /// The node's cameras.
     pub fn frames(&self) -> &FramesBoard {
-        self.handle.frames()
+        &self.boards.frames
     }
 
     /// A snapshot at most a second old.
@@ -103,12 +118,12 @@ impl StatusSource {
         let commits = self.handle.commits().map(CommitCounts::read);
         let links = self.handle.links().read();
         let broker = self.handle.hub().status();
-        let fleet = self.handle.fleet().read();
-        let group = self.handle.hub().group().map(Handle::view);
-        let mirror = self.handle.mirror().read();
-        let frames = self.handle.frames().read();
+        let fleet = self.boards.fleet.read();
+        let group = self.boards.group.as_ref().map(Handle::view);
+        let mirror = self.boards.mirror.read();
+        let frames = self.boards.frames.read();
         let scripts = self.handle.scripts().read();
-        let proxy = self.handle.proxy().map(ProxyCounts::read);
+        let proxy = self.boards.proxy.as_ref().map(ProxyCounts::read);
         let operators = self.handle.hub().meters().read();
         let operators_before =
             kept.take().map(|(_, snapshot)| snapshot.operators).unwrap_or_default();

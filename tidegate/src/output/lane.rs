@@ -4,31 +4,26 @@
 //! with doubling waits. The node hears `Up` when the login is done and `Down` exactly once after it.
 
 use std::io;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tidegate_node::io::PathState;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::connection::Connection;
 use super::protocol::{Protocol, ProtocolError};
 use crate::node::contract::{Feedback, Order, Stopping};
 use crate::support::backoff::Backoff;
+use crate::support::complaints::Complaint;
+use crate::support::dial::connect;
 use crate::support::tls::{self, Stream};
 
-/// How long one address may take to answer; then the next one of the host is tried.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// A connection that held this long was no failed attempt: the next waits begin short again.
 const STABLE: Duration = Duration::from_secs(5);
-/// Unsent bytes above which the kernel takes no more from us: what stands there cannot be overtaken.
-/// The node's own window is the real bound; this one holds while its estimate is young. Small enough
-/// for 8 ms at 16 Mbit/s, large enough for 2 Gbit/s of wake-ups each 64 us.
-const UNSENT_MAX: u32 = 16 * 1024;
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
@@ -55,20 +50,6 @@ impl From<io::Error> for End {
 impl From<Stopping> for End {
     fn from(_: Stopping) -> Self {
         End::Stopped
-    }
-}
-
-/// What is wrong with the far end, told once by all lanes of an output together.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Complaint(Arc<Mutex<String>>);
-
-impl Complaint {
-    /// Whether nobody said this before.
-    pub(crate) fn is_new(&self, text: &str) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = *last != text;
-        text.clone_into(&mut last);
-        is_new
     }
 }
 
@@ -165,31 +146,4 @@ impl<P: Protocol> Lane<P> {
         }
         end
     }
-}
-
-/// Connects to the first address of `host` that answers, IPv6 or IPv4, in the resolver's order.
-pub(crate) async fn connect(host: Arc<str>, port: u16) -> io::Result<TcpStream> {
-    let mut last = io::Error::other("the name has no address");
-    for address in lookup_host((&*host, port)).await? {
-        match timeout(CONNECT_PATIENCE, connect_to(address)).await {
-            Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => last = named(address, &error),
-            Err(_) => {
-                let silent = io::Error::new(io::ErrorKind::TimedOut, "nobody answers");
-                last = named(address, &silent);
-            }
-        }
-    }
-    Err(last)
-}
-
-async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    socket2::SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_MAX)?;
-    Ok(stream)
-}
-
-fn named(address: SocketAddr, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{address}: {error}"))
 }

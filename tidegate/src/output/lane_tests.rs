@@ -11,9 +11,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::lane::{Complaint, Lane};
+use super::lane::Lane;
 use super::test_protocol::{Plain, transmit, whole};
 use crate::node::contract::{Arrival, Clock, Feedback, Order, Transmit};
+use crate::support::complaints::Complaint;
 
 /// Long enough for any machine; reached only where a test fails.
 const PATIENCE: Duration = Duration::from_secs(90);

@@ -21,7 +21,6 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::lane::Complaint;
 use crate::link::board::PERIOD;
 use crate::link::dial::{Dialer, Peer};
 use crate::link::engine::Engine;
@@ -29,7 +28,7 @@ use crate::link::letters::Proofs;
 use crate::link::wire::Heard;
 use crate::link::{Binding, HEARD_MAX, LinkFigures, Target, quic};
 use crate::node::contract::{Order, OutputPort, Stopping, Transmit};
-use crate::support::complaints::Complaints;
+use crate::support::complaints::{Complaint, Complaints};
 
 pub use self::options::LinkOptionsOut;
 use self::options::link_options;

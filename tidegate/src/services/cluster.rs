@@ -15,7 +15,7 @@ mod talk;
 mod task;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,7 @@ pub use self::memory::MemoryView;
 pub use self::state::exercise as exercise_state;
 use self::task::{Event, Reply};
 pub(crate) use self::task::{GroupOptions, start};
+use crate::node::broker::{Diverted, Gate, Placement};
 use crate::node::contract::{Source, Stopping};
 
 /// Events that wait for the task; what has nobody to wait for it is dropped beyond them.
@@ -69,54 +70,6 @@ pub struct GroupView {
     pub memory: MemoryView,
 }
 
-/// How much of a unit is worked on by operators.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    unit: UnitId,
-    open: AtomicUsize,
-    idle: mpsc::UnboundedSender<UnitId>,
-}
-
-impl Gate {
-    pub(crate) fn new(unit: UnitId, idle: mpsc::UnboundedSender<UnitId>) -> Arc<Gate> {
-        Arc::new(Gate { unit, open: AtomicUsize::new(0), idle })
-    }
-
-    /// Looks whether it is idle, soon.
-    fn tell(&self) {
-        let _ = self.idle.send(self.unit);
-    }
-
-    fn is_idle(&self) -> bool {
-        self.open.load(Ordering::SeqCst) == 0
-    }
-}
-
-/// A record of a unit that an operator has to work on.
-#[derive(Debug)]
-pub(crate) struct Busy(Arc<Gate>);
-
-impl Busy {
-    pub(crate) fn new(gate: &Arc<Gate>) -> Busy {
-        gate.open.fetch_add(1, Ordering::SeqCst);
-        Busy(gate.clone())
-    }
-
-    /// Of which unit it is.
-    pub(crate) fn unit(&self) -> UnitId {
-        self.0.unit
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        if self.0.open.fetch_sub(1, Ordering::SeqCst) == 1 {
-            // An error means that the task is gone, and with it whoever waits.
-            let _ = self.0.idle.send(self.0.unit);
-        }
-    }
-}
-
 #[derive(Debug)]
 struct Unit {
     name: String,
@@ -145,31 +98,16 @@ struct Inner {
 pub struct Handle(Arc<Inner>);
 
 impl Handle {
-    /// The unit that a topic is of.
-    pub(crate) fn unit_of(&self, topic: &[u8]) -> Option<UnitId> {
-        let topic = std::str::from_utf8(topic).ok()?;
-        let covers = |unit: &Unit| unit.topics.iter().any(|filter| filter.matches(topic));
-        self.0.units.iter().position(covers).map(|place| UnitId(place as u32))
-    }
-
-    pub(crate) fn name_of(&self, unit: UnitId) -> Option<Arc<str>> {
-        self.0.units.get(unit.0 as usize).map(|unit| unit.name.as_str().into())
-    }
-
-    pub(crate) fn gate(&self, unit: UnitId) -> Option<&Arc<Gate>> {
-        self.0.units.get(unit.0 as usize).map(|unit| &unit.gate)
-    }
-
     /// Takes the records of placed topics out of `records`, and brings them to their owners; `source` hears their answers.
     /// Returns who owns all of them, where one other member does.
     ///
     /// # Errors
     /// The node is stopping.
-    pub(crate) async fn divert(
+    async fn bring(
         &self,
         source: &Source,
         records: &mut Vec<Offered>,
-        qos_of: impl Fn(&Offered) -> u8,
+        qos_of: &(dyn Fn(&Offered) -> u8 + Sync),
     ) -> Result<Option<Member>, Stopping> {
         let mut last: (bytes::Bytes, Option<UnitId>) = (bytes::Bytes::new(), None);
         let mut placed = Vec::new();
@@ -204,36 +142,8 @@ impl Handle {
         Ok(owner.filter(|owner| is_one && usize::from(owner.0) != self.0.me))
     }
 
-    /// What a client of MQTT 5 whose topics are all at `owner` is to be told; each is told once.
-    pub(crate) fn reference(&self, owner: Member, client: &Arc<str>) -> Option<Arc<str>> {
-        let reference = self.0.clients.get(usize::from(owner.0))?.clone()?;
-        let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= TOLD_MAX {
-            told.retain(|_, at| at.elapsed() < TOLD_FOR);
-        }
-        let is_deaf = told.get(client).is_some_and(|at| at.elapsed() < TOLD_FOR);
-        if is_deaf || told.len() >= TOLD_MAX {
-            return None;
-        }
-        told.insert(client.clone(), Instant::now());
-        Some(reference)
-    }
-
     fn forwards(&self) {
         self.0.forwarded.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Brings a result to the owner of its topic where that is another member; else gives it back.
-    pub(crate) fn send_on(&self, record: Offered, qos: u8) -> Option<Offered> {
-        let Some(unit) = self.unit_of(&record.key).filter(|unit| !self.is_ours(*unit)) else {
-            return Some(record);
-        };
-        self.forwards();
-        let event = Event::Publish { unit, qos, record, reply: None };
-        if self.0.events.try_send(event).is_err() {
-            self.drops();
-        }
-        None
     }
 
     fn is_ours(&self, unit: UnitId) -> bool {
@@ -244,14 +154,6 @@ impl Handle {
 
     fn owners(&self) -> std::sync::MutexGuard<'_, Vec<(Owner, bool)>> {
         self.0.owners.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What was published here of a unit that is ours goes to the other members. Never waits.
-    pub(crate) fn made(&self, now: Time, unit: UnitId, message: &Message) {
-        let event = Event::Made { unit, content: content::of_message(now, message) };
-        if self.0.members.len() > 1 && self.0.events.try_send(event).is_err() {
-            self.drops();
-        }
     }
 
     /// Counts what operators remember of units that move.
@@ -278,5 +180,67 @@ impl Handle {
             dropped: self.0.dropped.load(Ordering::Relaxed),
             memory: self.0.memory.view(),
         }
+    }
+}
+
+impl Placement for Handle {
+    fn unit_of(&self, topic: &[u8]) -> Option<UnitId> {
+        let topic = std::str::from_utf8(topic).ok()?;
+        let covers = |unit: &Unit| unit.topics.iter().any(|filter| filter.matches(topic));
+        self.0.units.iter().position(covers).map(|place| UnitId(place as u32))
+    }
+
+    fn name_of(&self, unit: UnitId) -> Option<Arc<str>> {
+        self.0.units.get(unit.0 as usize).map(|unit| unit.name.as_str().into())
+    }
+
+    fn gate(&self, unit: UnitId) -> Option<&Arc<Gate>> {
+        self.0.units.get(unit.0 as usize).map(|unit| &unit.gate)
+    }
+
+    fn divert<'a>(
+        &'a self,
+        source: &'a Source,
+        records: &'a mut Vec<Offered>,
+        qos_of: &'a (dyn Fn(&Offered) -> u8 + Sync),
+    ) -> Diverted<'a> {
+        Box::pin(self.bring(source, records, qos_of))
+    }
+
+    fn send_on(&self, record: Offered, qos: u8) -> Option<Offered> {
+        let Some(unit) = self.unit_of(&record.key).filter(|unit| !self.is_ours(*unit)) else {
+            return Some(record);
+        };
+        self.forwards();
+        let event = Event::Publish { unit, qos, record, reply: None };
+        if self.0.events.try_send(event).is_err() {
+            self.drops();
+        }
+        None
+    }
+
+    fn made(&self, now: Time, unit: UnitId, message: &Message) {
+        let event = Event::Made { unit, content: content::of_message(now, message) };
+        if self.0.members.len() > 1 && self.0.events.try_send(event).is_err() {
+            self.drops();
+        }
+    }
+
+    fn reference(&self, owner: Member, client: &Arc<str>) -> Option<Arc<str>> {
+        let reference = self.0.clients.get(usize::from(owner.0))?.clone()?;
+        let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= TOLD_MAX {
+            told.retain(|_, at| at.elapsed() < TOLD_FOR);
+        }
+        let is_deaf = told.get(client).is_some_and(|at| at.elapsed() < TOLD_FOR);
+        if is_deaf || told.len() >= TOLD_MAX {
+            return None;
+        }
+        told.insert(client.clone(), Instant::now());
+        Some(reference)
+    }
+
+    fn refused(&self, keys: u64) {
+        self.0.memory.refused(keys);
     }
 }

@@ -6,21 +6,18 @@
 
 pub(crate) mod attend;
 mod board;
-mod channel;
 mod codec;
 mod etcd;
 mod find;
 pub mod fuzz;
 mod member;
 pub mod orchestrate;
-mod relays;
 pub mod wire;
 
 pub use self::attend::{Greeting, Heard, Way, run as attend};
 pub use self::board::{FleetBoard, FleetFigures, GrantName};
-pub use self::channel::FleetTls;
 pub use self::member::{MemberOptions, Peer, Place, start};
-pub use self::relays::RelayCounts;
+pub use crate::support::tls::grpc::FleetTls;
 
 use ring::digest::{SHA256, digest};
 use tidegate_fleet::NodeId;

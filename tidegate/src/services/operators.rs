@@ -9,13 +9,12 @@ mod build;
 mod engine;
 mod luau;
 pub(crate) mod memory;
-mod meter;
 mod outlet;
 mod process;
 mod spin;
 mod threads;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -28,14 +27,9 @@ use tidegate_types::topic::Filter;
 
 pub use self::build::chain;
 pub use self::engine::{Engine, Mode};
-pub use self::meter::{DropWhy, Figures, Meter, MeterStatus, Meters, Placed};
 use crate::config::{Config, OperatorConfig};
-use crate::node::broker::Hub;
+use crate::node::broker::{Busy, Hub, Meter, Operate};
 use crate::node::contract::Intake;
-use crate::services::cluster::Busy;
-
-/// Operators of one node.
-pub const OPERATORS_MAX: usize = 256;
 
 /// One operator.
 #[derive(Debug)]
@@ -58,51 +52,9 @@ pub struct Operator {
 type Files = Vec<Option<(SystemTime, u64)>>;
 
 impl Operator {
-    /// Whether it takes the records of a topic.
-    pub fn covers(&self, topic: &str) -> bool {
-        self.from.iter().any(|filter| filter.matches(topic))
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        self.config.label()
-    }
-
-    /// Whether it works on one record at a time.
-    pub(crate) fn is_serial(&self) -> bool {
-        self.key == Key::Nothing
-    }
-
     /// The connection that its results come by.
     fn source(&self) -> SourceId {
         self.outlet.source
-    }
-
-    /// Takes a record, which is counted by `meter`, and by `busy` where its topic moves between nodes. Never waits.
-    pub(crate) fn take(
-        self: &Arc<Self>,
-        message: &Arc<Message>,
-        meter: &Arc<Meter>,
-        busy: Option<Busy>,
-    ) {
-        let came = self.engine.now();
-        let bound = self.bound.unwrap_or_else(|| message.deadline.since(message.arrived));
-        let deadline = message.arrived + bound;
-        meter.came(bound);
-        let key = self.key.of(&message.topic);
-        let job = engine::Job {
-            operator: self.clone(),
-            message: message.clone(),
-            meter: meter.clone(),
-            came,
-            busy,
-        };
-        self.engine.offer(key, deadline, job);
-    }
-
-    /// Works on what waits of a unit, by this operator and all others, before anything else.
-    pub(crate) fn hurry(&self, unit: UnitId) {
-        self.engine.hurry(unit);
     }
 
     fn limits(&self) -> Limits {
@@ -114,6 +66,49 @@ impl Operator {
     }
 }
 
+impl Operate for Operator {
+    fn name(&self) -> &str {
+        self.config.label()
+    }
+
+    fn covers(&self, topic: &str) -> bool {
+        self.from.iter().any(|filter| filter.matches(topic))
+    }
+
+    fn is_serial(&self) -> bool {
+        self.key == Key::Nothing
+    }
+
+    fn take(self: Arc<Self>, message: &Arc<Message>, meter: &Arc<Meter>, busy: Option<Busy>) {
+        let came = self.engine.now();
+        let bound = self.bound.unwrap_or_else(|| message.deadline.since(message.arrived));
+        let deadline = message.arrived + bound;
+        meter.came(bound);
+        let key = self.key.of(&message.topic);
+        let (engine, message, meter) = (self.engine.clone(), message.clone(), meter.clone());
+        engine.offer(key, deadline, engine::Job { operator: self, message, meter, came, busy });
+    }
+
+    fn hurry(&self, unit: UnitId) {
+        self.engine.hurry(unit);
+    }
+}
+
+/// The operators at present, for who moves what they remember. Cheap to clone; all clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Current(Arc<RwLock<Vec<Arc<Operator>>>>);
+
+impl Current {
+    /// All of them.
+    pub(crate) fn read(&self) -> Vec<Arc<Operator>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, all: Vec<Arc<Operator>>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = all;
+    }
+}
+
 /// All operators of a node.
 #[derive(Debug)]
 pub struct Operators {
@@ -121,6 +116,7 @@ pub struct Operators {
     hub: Hub,
     intake: Intake,
     all: Vec<Arc<Operator>>,
+    current: Current,
     given: u32,
 }
 
@@ -132,7 +128,14 @@ impl Operators {
     pub async fn start(config: &Config, hub: Hub, intake: Intake) -> anyhow::Result<Operators> {
         let mode = config.node.pool.into();
         let engine = Engine::new(mode, config.node.pool_threads(), hub.clone(), intake.clock());
-        let mut operators = Operators { engine, hub, intake, all: Vec::new(), given: 0 };
+        let mut operators = Operators {
+            engine,
+            hub,
+            intake,
+            all: Vec::new(),
+            current: Current::default(),
+            given: 0,
+        };
         operators.change(&config.operator).await?;
         Ok(operators)
     }
@@ -159,11 +162,22 @@ impl Operators {
         }
         let old = std::mem::replace(&mut self.all, all);
         self.hub.meters().keep(|name| self.all.iter().any(|operator| operator.name() == name));
-        self.hub.set_operators(self.all.clone());
+        self.put_in_force(self.all.clone());
         for gone in old.iter().filter(|old| self.all.iter().all(|new| new.id != old.id)) {
             self.engine.end(gone.id);
         }
         Ok(())
+    }
+
+    /// The operators at present, as they change.
+    pub fn current(&self) -> &Current {
+        &self.current
+    }
+
+    fn put_in_force(&self, all: Vec<Arc<Operator>>) {
+        let operate = |operator: &Arc<Operator>| operator.clone() as Arc<dyn Operate>;
+        self.hub.set_operators(all.iter().map(operate).collect());
+        self.current.set(all);
     }
 
     async fn build(&mut self, config: &OperatorConfig, files: Files) -> anyhow::Result<Operator> {
@@ -191,14 +205,14 @@ impl Operators {
 
     /// Takes no more records, and works on those that wait for at most `patience`.
     pub async fn stop(self, patience: Duration) {
-        self.hub.set_operators(Vec::new());
+        self.put_in_force(Vec::new());
         let _ = tokio::time::timeout(patience, self.engine.idle()).await;
     }
 }
 
 impl Drop for Operators {
     fn drop(&mut self) {
-        self.hub.set_operators(Vec::new());
+        self.put_in_force(Vec::new());
         let left = self.engine.stop();
         if left > 0 {
             tracing::warn!(records = left, "operators ended before they had worked on all records");

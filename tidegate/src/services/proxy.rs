@@ -34,16 +34,18 @@ mod message;
 mod plan;
 mod room;
 mod routes;
-pub mod run;
+mod run;
 mod sources;
 mod target;
 mod upgrade;
 mod upload;
-pub(crate) mod upstream;
+mod upstream;
 
 pub use self::counts::{ProxyCounts, ProxyFigures};
-pub use self::plan::check_plan;
-pub use self::upstream::is_address;
+pub(crate) use self::hall::Hall;
+pub(crate) use self::listener::Guest;
+pub(crate) use self::plan::specs;
+pub(crate) use self::run::start;
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,26 @@
 //! A bound on warnings: a hostile or broken client must not fill the disk with logs.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Warnings a window.
 const WARNINGS: u32 = 20;
 /// The window.
 const WINDOW: Duration = Duration::from_secs(10);
+
+/// What is wrong with the far end, told once by all lanes of an output together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Complaint(Arc<Mutex<String>>);
+
+impl Complaint {
+    /// Whether nobody said this before.
+    pub(crate) fn is_new(&self, text: &str) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = *last != text;
+        text.clone_into(&mut last);
+        is_new
+    }
+}
 
 #[derive(Debug)]
 struct Window {

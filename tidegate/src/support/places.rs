@@ -119,7 +119,7 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
-    use crate::observe::http::{Busy, Meter};
+    use crate::support::http::{Busy, Meter};
 
     #[tokio::test(start_paused = true)]
     async fn the_eldest_idle_connection_makes_room_and_who_asked_nothing_first() {

@@ -1,9 +1,39 @@
-//! Wall time as people write it: RFC 3339, in UTC.
+//! Time: the clock of the process, and wall time as people write it (RFC 3339, in UTC).
 
 use std::fmt;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use tidegate_types::units::Time;
 
 const NANOS: u64 = 1_000_000_000;
 const DAY: i64 = 86_400;
+
+/// The process's monotonic clock, as the node counts it.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// A clock whose origin is now.
+    pub fn start() -> Self {
+        Clock(Instant::now())
+    }
+
+    /// The present time.
+    pub fn now(self) -> Time {
+        Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The instant at which the clock shows `time`, for timers; `None` beyond what the platform counts.
+    pub fn instant(self, time: Time) -> Option<Instant> {
+        self.0.checked_add(time.since(Time::ZERO))
+    }
+}
+
+/// New for every start: without a log a node holds nothing of its earlier life.
+pub(crate) fn incarnation() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// A point in wall time, nanoseconds since the Unix epoch; shown to the millisecond, with `{:#}` to the
 /// nanosecond.

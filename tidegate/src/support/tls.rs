@@ -5,6 +5,7 @@
 
 pub mod authority;
 mod certificate;
+pub(crate) mod grpc;
 pub(crate) mod private;
 mod stream;
 mod trust;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_broker::turns::{Asker, Bounds, Turns};
 use tokio::sync::oneshot;
 
-use crate::node::contract::Clock;
+use crate::support::time::Clock;
 
 /// So many wait already that one more would wait in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -268,7 +268,7 @@ fn files_are_looked_at_only_where_it_is_asked() {
     let text = "[[input]]\n[input.mqtt]\nlisten = \"127.0.0.1:1\"\nusers = \"/nowhere/users\"\n\
                 tls = { certificate = \"/nowhere/node.pem\", key = \"/nowhere/node.key\" }\n";
     assert_eq!(read(text).render("node.toml", text), "");
-    let told = tidegate::config::read_with_files(text).render("node.toml", text);
+    let told = tidegate::assembly::read_with_files(text).render("node.toml", text);
     for words in ["/nowhere/users: No such file", "/nowhere/node.pem: No such file"] {
         assert!(told.contains(words), "{told}");
     }

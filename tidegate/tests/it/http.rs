@@ -7,8 +7,8 @@ use tidegate::config::{HttpConfig, read};
 use tidegate::node::contract::{Clock, OutputPort};
 use tidegate::node::event_loop::{self, Running};
 use tidegate::observe::http::{Site, serve};
-use tidegate::observe::status::StatusSource;
 use tidegate::observe::status::view::NodeView;
+use tidegate::observe::status::{Boards, StatusSource};
 use tidegate::script::Scripts;
 use tidegate_node::io::PathState;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -23,7 +23,7 @@ async fn node() -> (Running, Vec<OutputPort>, Site, SocketAddr) {
         Scripts::default(),
     )
     .unwrap();
-    let site = Site::new(StatusSource::new(running.status.clone()));
+    let site = Site::new(StatusSource::new(running.status.clone(), Boards::default()));
     let (address, _) =
         serve(([127, 0, 0, 1], 0).into(), site.clone(), (&config.http).into()).await.unwrap();
     (running, ports, site, address)
@@ -94,7 +94,7 @@ async fn ready_needs_listeners_and_a_lane_of_each_output() {
     site.listeners_are_bound();
     ports[0].feedback.path_state(0, PathState::Up).await.unwrap();
     // A snapshot is shown for a second; a site of its own has none yet.
-    let fresh = Site::new(StatusSource::new(_running.status.clone()));
+    let fresh = Site::new(StatusSource::new(_running.status.clone(), Boards::default()));
     fresh.listeners_are_bound();
     let (address, _) =
         serve(([127, 0, 0, 1], 0).into(), fresh, (&HttpConfig::default()).into()).await.unwrap();

@@ -10,6 +10,7 @@ mod files;
 mod manifests;
 mod packages;
 mod plot;
+mod program;
 mod promises;
 mod text;
 
@@ -29,6 +30,11 @@ const RULES: &[(&str, Rule)] = &[
     ("files of a room make no circle", |files| {
         circles::files_make_no_circle(files, circles::NOT_YET)
     }),
+    ("folders of the program use what is below them", |files| {
+        program::folders_use_what_is_below(files, program::NOT_YET)
+    }),
+    ("folders of the program make no circle", program::folders_make_no_circle),
+    ("files of the program have a place", program::files_have_a_place),
     ("crates inherit the lints", manifests::crates_inherit_lints),
     ("every clippy.toml repeats the shared keys", manifests::clippy_keys_agree),
     ("banned crates stay out", manifests::banned_crates_stay_out),

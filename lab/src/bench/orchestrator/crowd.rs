@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidegate::node::contract::Clock;
 use tidegate::services::fleet::{FleetTls, Greeting, Heard, Way, attend, node_id};
+use tidegate::support::time::Clock;
 use tidegate_fleet::{Agent, AgentInput, AgentOutput, FleetOptions, Reach};
 use tidegate_types::demand::Measured;
 use tidegate_types::units::{Rate, Size};

@@ -12,12 +12,12 @@ use tidegate_types::record::AcceptMode;
 use tidegate_types::topic::Filter;
 
 use super::{Tasks, available};
-use crate::cli::calibrate::site;
 use crate::config::frames::LATENCY;
 use crate::config::{CameraConfig, Config};
 use crate::node::contract::OutputPort;
 use crate::node::event_loop::Running;
-use crate::output;
+use crate::observe::status::Boards;
+use crate::services::cameras::site::site;
 use crate::services::cameras::{
     self, CameraOptions, FramesOptions, SendOptions, Shelf, Source, SourceOptions, load_ladder,
 };
@@ -70,7 +70,7 @@ pub(crate) fn start_output(
     tasks: &mut Tasks,
 ) -> anyhow::Result<()> {
     tasks.spawn(async move {
-        output::frames::run(shelf, port).await;
+        cameras::output::run(shelf, port).await;
         Ok(())
     });
     Ok(())
@@ -83,6 +83,7 @@ pub(crate) fn start_output(
 pub(crate) async fn start_frames(
     config: &Config,
     running: &Running,
+    boards: &Boards,
     shelf: Shelf,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
@@ -109,8 +110,7 @@ pub(crate) async fn start_frames(
         workers: frames.workers as usize,
         store: frames.directory.clone().map(|folder| (folder, frames.keep.0.0)),
     };
-    let board = running.status.frames();
-    cameras::start(options, shelf, running.intake.clone(), board, tasks).await
+    cameras::start(options, shelf, running.intake.clone(), &boards.frames, tasks).await
 }
 
 fn camera(camera: &CameraConfig) -> anyhow::Result<CameraOptions> {

@@ -9,13 +9,16 @@ use tidegate_types::topic::Filter;
 use tokio::net::TcpListener;
 
 use super::{Door, Tasks, available};
-use crate::assembly::incarnation;
-use crate::config::{Config, read_file, read_with_files};
+use crate::assembly::read_with_files;
+use crate::config::{Config, read_file};
 use crate::input::streams::Streams;
-use crate::services::cluster::{self, Access, GroupOptions, Peer};
+use crate::services::cluster::{self, Access, GroupOptions, Handle, Peer};
+use crate::services::operators::Operators;
+use crate::support::time::incarnation;
 use crate::support::tls;
 
-/// Starts what the configuration says of a group. Returns the addresses that members dial.
+/// Starts what the configuration says of a group, if it says anything. Returns the addresses that members dial, and the
+/// member.
 ///
 /// # Errors
 /// A file cannot be used, or an address cannot be bound.
@@ -23,10 +26,11 @@ pub async fn start_group(
     config: &Config,
     me: Arc<str>,
     door: &Door,
+    operators: &Operators,
     tasks: &mut Tasks,
-) -> anyhow::Result<Vec<SocketAddr>> {
+) -> anyhow::Result<Option<(Vec<SocketAddr>, Handle)>> {
     if config.group.members.is_empty() {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let mut listeners = Vec::new();
     let listen = config.group.listen.as_ref().map(|listen| available(&listen.0));
@@ -52,14 +56,15 @@ pub async fn start_group(
         peers: peers(config)?,
         units,
         state: config.group.state.clone(),
+        operators: operators.current().clone(),
         threads: config.node.pool_threads(),
         tls,
         listeners,
         streams: Streams::new(door.intake.clone(), door.names.clone(), None),
     };
     let handle = cluster::start(options, &door.intake, tasks).context("[group] state")?;
-    door.intake.hub().set_group(handle);
-    Ok(addresses)
+    door.intake.hub().set_group(Arc::new(handle.clone()));
+    Ok(Some((addresses, handle)))
 }
 
 fn peers(config: &Config) -> anyhow::Result<Vec<Peer>> {

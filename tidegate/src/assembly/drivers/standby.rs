@@ -12,6 +12,7 @@ use super::{Door, Tasks, available, log_keys};
 use crate::config::{Config, MirrorConfig};
 use crate::input::streams::Streams;
 use crate::node::event_loop::Running;
+use crate::observe::status::Boards;
 use crate::services::standby::{self, KeeperOptions, Owner};
 use crate::support::tls::{self, Trust};
 
@@ -22,12 +23,13 @@ use crate::support::tls::{self, Trust};
 pub async fn start_mirrors(
     config: &Config,
     running: &Running,
+    boards: &Boards,
     (node, incarnation): (Arc<str>, u64),
     door: &Door,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
     let missing = "[mirror]: ca, certificate and key are missing";
-    let board = running.status.mirror().clone();
+    let board = boards.mirror.clone();
     let far = config.mirror.far().map_err(anyhow::Error::msg)?;
     if let (Some(to), Some(lengths), Some(directory)) =
         (far, &running.log_lengths, &config.log.directory)

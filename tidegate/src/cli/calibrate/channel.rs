@@ -4,14 +4,13 @@
 //! for each and throws it away. The node that is configured may run meanwhile; this is a link beside its own.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use bytes::Bytes;
 use tidegate_frames::piece::Piece;
-use tidegate_frames::site::{Line, Site};
+use tidegate_frames::site::Line;
 use tidegate_link::envelope::Envelope;
 use tidegate_link::packet::Custody;
 use tidegate_link::{Event, LinkOptions, Outgoing};
@@ -27,12 +26,11 @@ use crate::link::dial::{Dialer, Peer};
 use crate::link::engine::Engine;
 use crate::link::wire::Heard;
 use crate::link::{self, HEARD_MAX, PACKET_MAX, quic};
-use crate::node::contract::Clock;
-use crate::output::Complaint;
 use crate::output::link::LinkOptionsOut;
+use crate::services::cameras::site::{VERSION, Written};
+use crate::support::complaints::Complaint;
+use crate::support::time::Clock;
 
-/// The format of the file.
-const VERSION: u32 = 1;
 /// Bytes of a piece, as frames have them.
 const PIECE: usize = 8 << 10;
 /// Before the first probe counts, the link gets to know its channel.
@@ -41,40 +39,6 @@ const WARM: usize = 6;
 const APART: Duration = Duration::from_millis(60);
 /// How long the link may take to be connected, and one probe.
 const PATIENCE: Duration = Duration::from_secs(15);
-
-/// A site's file.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    version: u32,
-    measured: String,
-    base_ms: f64,
-    base_ms_low: f64,
-    base_ms_high: f64,
-    bytes_per_second: f64,
-    bytes_per_second_low: f64,
-    bytes_per_second_high: f64,
-}
-
-/// Reads what `tidegate calibrate channel` wrote: where a camera's flows begin.
-///
-/// # Errors
-/// It is no such file.
-pub fn site(file: &Path) -> anyhow::Result<Site> {
-    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    let written: Written = serde_json::from_str(&text)
-        .with_context(|| format!("{}: no file of tidegate calibrate channel", file.display()))?;
-    ensure!(
-        written.version == VERSION,
-        "{}: version {}, and this program reads {VERSION}",
-        file.display(),
-        written.version
-    );
-    let (base, rate) = (written.base_ms_high, written.bytes_per_second_low);
-    let is_sane = (0.0..60_000.0).contains(&base) && rate >= 1.0 && rate.is_finite();
-    ensure!(is_sane, "{}: {base} ms and {rate} bytes/s are no channel", file.display());
-    Ok(Site { base: Duration::from_secs_f64(base / 1e3), rate })
-}
 
 /// Measures, prints and writes.
 pub(super) fn channel(arguments: &ChannelArguments) -> anyhow::Result<()> {
@@ -320,11 +284,11 @@ mod tests {
         );
         let file = std::env::temp_dir().join(format!("tidegate-site-{}.json", std::process::id()));
         std::fs::write(&file, serde_json::to_string(&written).unwrap()).unwrap();
-        let site = super::site(&file).unwrap();
+        let site = crate::services::cameras::site::site(&file).unwrap();
         assert!((site.rate - 500_000.0).abs() < 2.0 && site.base == Duration::from_millis(10));
         for (text, word) in [("{}", "no file of"), ("", "no file of")] {
             std::fs::write(&file, text).unwrap();
-            let error = format!("{:#}", super::site(&file).unwrap_err());
+            let error = format!("{:#}", crate::services::cameras::site::site(&file).unwrap_err());
             assert!(error.contains(word), "{error}");
         }
         std::fs::remove_file(&file).unwrap();

@@ -1,11 +1,13 @@
 //! Pictures to calibrate with: JPEGs of a folder, or of a clip, which ffmpeg decodes.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use tidegate_frames::Splitter;
+
+use crate::services::cameras::jpegs;
 
 /// Bytes that are read at once.
 const READ: usize = 1 << 16;
@@ -38,21 +40,6 @@ fn folder(folder: &Path, count: usize) -> anyhow::Result<Vec<Vec<u8>>> {
         .into_iter()
         .map(|at| std::fs::read(&files[at]).with_context(|| files[at].display().to_string()));
     chosen.collect()
-}
-
-/// JPEGs of a folder, by name.
-pub(crate) fn jpegs(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry.with_context(|| folder.display().to_string())?.path();
-        let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
-        if kind.eq_ignore_ascii_case("jpg") || kind.eq_ignore_ascii_case("jpeg") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 /// How long a clip is nobody knows before its end: every second picture that was kept is left out as soon

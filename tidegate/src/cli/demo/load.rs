@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::output::headers::SOURCE_TIME;
+use crate::support::headers::SOURCE_TIME;
 
 /// A kind of sensor.
 #[derive(Clone, Copy, Debug)]

@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::cli::envoy::EnvoyConfigArguments;
+use crate::config::network::address;
 use crate::config::{Protocol, UpstreamConfig};
 use crate::services::proxy::envoy::head::UPSTREAM;
 use crate::services::proxy::envoy::needs::Needs;
-use crate::services::proxy::upstream::address;
 
 /// The cluster of the processor.
 pub(super) const PROCESSOR: &str = "tidegate";

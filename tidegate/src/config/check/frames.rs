@@ -2,10 +2,10 @@
 
 use super::{Findings, links, name_is_good};
 use crate::config::frames::SUBSCRIBERS;
+use crate::config::frames::source::Source;
 use crate::config::outputs::host_and_port;
 use crate::config::places::Place;
 use crate::config::{CameraConfig, Config, FramesConfig};
-use crate::services::cameras::Source;
 
 pub(super) fn check(config: &Config, findings: &mut Findings) {
     let (frames, place) = (&config.frames, Place::section("frames"));

@@ -5,9 +5,10 @@ use tidegate_types::topic::Filter;
 
 use super::{Findings, name_is_good};
 use crate::config::Config;
-use crate::config::operators::{FormatConfig, OperatorConfig, OperatorOrder, StepConfig};
+use crate::config::operators::{
+    FormatConfig, OPERATORS_MAX, OperatorConfig, OperatorOrder, StepConfig,
+};
 use crate::config::places::Place;
-use crate::services::operators::OPERATORS_MAX;
 
 /// Threads that a pool may have.
 const THREADS_MAX: u32 = 256;

@@ -6,12 +6,12 @@ use tidegate_types::units::Size;
 
 use super::{Findings, name_is_good};
 use crate::config::nearest::suggest;
+use crate::config::network::address;
 use crate::config::places::Place;
 use crate::config::{
     Config, FarTlsConfig, ListenMode, ORIGINAL, ProxyListenerConfig, RouteConfig, ScriptConfig,
     UpstreamConfig, WhenDown,
 };
-use crate::services::proxy::{check_plan, is_address};
 
 /// Largest part of a body that may be held: more is better streamed.
 const MESSAGE_MAX: Size = Size(64 << 20);
@@ -19,7 +19,7 @@ const MESSAGE_MAX: Size = Size(64 << 20);
 pub(super) fn check(config: &Config, findings: &mut Findings) {
     let proxy = &config.proxy;
     let section = Place::section("proxy");
-    if let Err(text) = check_plan(proxy) {
+    if let Err(text) = proxy.check_counts() {
         findings.error(section.clone(), text);
     }
     let mut names: Vec<&str> = Vec::new();
@@ -69,7 +69,7 @@ fn upstream_is_good(upstream: &UpstreamConfig, place: &Place, findings: &mut Fin
                 let text = "\"original\" is where the client wanted to go: it stands alone";
                 findings.error(place.to("to").to(index), text);
             }
-        } else if !is_address(to) {
+        } else if address(to).is_none() {
             let text = format!("{to:?} is no address: write host:port, as in \"10.0.0.7:80\"");
             findings.error(place.to("to").to(index), text);
         }

@@ -32,7 +32,7 @@ pub(super) fn outputs(file: &mut File) {
     );
     file.key(
         "unconfirmed_max",
-        &crate::assembly::UNCONFIRMED_MAX.to_string(),
+        &crate::config::outputs::UNCONFIRMED_MAX.to_string(),
         "Records sent and not confirmed at once: what a lost connection sends twice at most.",
     );
     amqp(file);

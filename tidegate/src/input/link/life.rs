@@ -23,7 +23,7 @@ use crate::link::board::PERIOD;
 use crate::link::engine::Engine;
 use crate::link::wire::Heard;
 use crate::link::{self, LinkFigures, Links, PACKET_MAX};
-use crate::node::contract::Clock;
+use crate::support::time::Clock;
 
 /// A life without any connection for so long is over. Longer than a dialing end waits before it begins
 /// another one.

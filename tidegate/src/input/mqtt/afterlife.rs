@@ -103,7 +103,10 @@ async fn offer(line: &Option<Line>, will: Will) {
         let qos = will.qos();
         let mut records = vec![will.record(source.id(), source.now())];
         if let Some(group) = source.hub().group()
-            && group.divert(source, &mut records, |_| qos).await.is_err()
+            && group
+                .divert(source, &mut records, &|_: &tidegate_types::record::Offered| qos)
+                .await
+                .is_err()
         {
             return;
         }

@@ -26,8 +26,9 @@ use super::session::Effects;
 use super::wire::{Version, client as wire};
 use crate::node::broker::Publisher;
 use crate::node::contract::{Intake, Notice, Source};
-use crate::output::{Complaint, connect};
 use crate::support::backoff::Backoff;
+use crate::support::complaints::Complaint;
+use crate::support::dial::connect;
 use crate::support::tls::{ClientTls, Stream, server_name};
 
 /// How long login and subscription may take.
@@ -251,7 +252,7 @@ impl Client {
             let records = &mut self.effects.records;
             if let Some(group) = self.source.hub().group().filter(|_| !records.is_empty()) {
                 let qos_of = |record: &Offered| u8::from(record.token.is_some());
-                let diverted = group.divert(&self.source, records, qos_of).await;
+                let diverted = group.divert(&self.source, records, &qos_of).await;
                 diverted.map_err(|_| Trouble::Stopping)?;
             }
             if !records.is_empty() {

@@ -8,7 +8,7 @@ use tidegate_types::record::{
 
 use super::Pending;
 use crate::node::contract::Source;
-use crate::output::headers;
+use crate::support::headers;
 
 /// What a refusal means for the sender.
 pub(super) enum Verdict {

@@ -16,10 +16,11 @@ use tidegate_types::account::{Account, Level, Refusal};
 use tidegate_types::units::Time;
 
 use super::counts::{BrokerCounts, BrokerStatus};
+use super::meter::Meters;
+use super::operate::Operate;
+use super::placement::Placement;
 use super::publisher::Publisher;
 use super::seat::{Seat, Subscriber};
-use crate::services::cluster::Handle;
-use crate::services::operators::{Meters, Operator};
 
 /// Subscriptions of one session.
 const SUBSCRIPTIONS_MAX: usize = 10_000;
@@ -63,7 +64,7 @@ pub(super) struct Table {
     pub(super) subscriptions: Subscriptions,
     pub(super) seats: BTreeMap<SessionId, Arc<Seat>>,
     pub(super) scopes: Scopes,
-    pub(super) operators: Vec<Arc<Operator>>,
+    pub(super) operators: Vec<Arc<dyn Operate>>,
     /// Numbers that were given.
     given: u32,
 }
@@ -78,7 +79,7 @@ struct Inner {
     retained: Mutex<Retained>,
     counts: BrokerCounts,
     meters: Meters,
-    group: OnceLock<Handle>,
+    group: OnceLock<Arc<dyn Placement>>,
     /// Of all that clients may make it hold, but for what is retained.
     account: Account,
 }
@@ -118,13 +119,8 @@ impl Hub {
     }
 
     /// The operators of topics from now on.
-    pub fn set_operators(&self, operators: Vec<Arc<Operator>>) {
+    pub fn set_operators(&self, operators: Vec<Arc<dyn Operate>>) {
         self.change().operators = operators;
-    }
-
-    /// The operators of topics.
-    pub(crate) fn operators(&self) -> Vec<Arc<Operator>> {
-        self.table().operators.clone()
     }
 
     /// Works on what waits of a unit before anything else.
@@ -136,15 +132,15 @@ impl Hub {
     }
 
     /// The group that it is a member of, once and for all.
-    pub(crate) fn set_group(&self, group: Handle) {
+    pub(crate) fn set_group(&self, group: Arc<dyn Placement>) {
         let _first = self.change();
         // A node has one.
         let _ = self.0.group.set(group);
     }
 
     /// The group that it is a member of.
-    pub fn group(&self) -> Option<&Handle> {
-        self.0.group.get()
+    pub fn group(&self) -> Option<&dyn Placement> {
+        self.0.group.get().map(Arc::as_ref)
     }
 
     /// Figures of the topics of operators.

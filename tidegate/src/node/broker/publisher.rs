@@ -14,11 +14,12 @@ use tidegate_types::class::ClassId;
 use tidegate_types::record::Offered;
 use tidegate_types::units::Time;
 
+use super::gate::{Busy, Gate};
 use super::hub::Hub;
+use super::meter::{Meter, Placed};
+use super::operate::Operate;
 use super::seat::Seat;
-use crate::input::mqtt::session::RETAIN;
-use crate::services::cluster::{Busy, Gate};
-use crate::services::operators::{Meter, Operator, Placed};
+use crate::support::headers::RETAIN;
 
 /// Topics whose ways are remembered.
 const WAYS_MAX: usize = 1024;
@@ -37,7 +38,7 @@ const NO_CLASS: (ClassId, Duration) = (ClassId(0), Duration::from_secs(1));
 struct Way {
     all: Vec<(Arc<Seat>, Target)>,
     groups: Vec<Vec<(Arc<Seat>, Target)>>,
-    operators: Vec<(Arc<Operator>, Arc<Meter>)>,
+    operators: Vec<(Arc<dyn Operate>, Arc<Meter>)>,
     class: ClassId,
     latency: Duration,
     is_local: bool,
@@ -261,7 +262,7 @@ impl Publisher {
         let table = self.hub.table();
         let key = topic;
         let topic = std::str::from_utf8(topic).unwrap_or_default();
-        let covers = |operator: &&Arc<Operator>| operator.covers(topic);
+        let covers = |operator: &&Arc<dyn Operate>| operator.covers(topic);
         let route = table.subscriptions.route(topic, self.session);
         let scope = table.scopes.find(topic);
         let (class, latency) = scope.map_or(NO_CLASS, |scope| (scope.class, scope.latency));
@@ -269,7 +270,7 @@ impl Publisher {
             let unit = group.unit_of(key)?;
             Some((unit, group.gate(unit)?.clone()))
         });
-        let meter = |operator: &Arc<Operator>| {
+        let meter = |operator: &Arc<dyn Operate>| {
             let placed = unit.as_ref().and_then(|(unit, _)| {
                 let name = self.hub.group()?.name_of(*unit)?;
                 Some(Placed { unit: *unit, name, is_serial: operator.is_serial() })
@@ -306,7 +307,9 @@ impl Publisher {
         }
         let gate = way.unit.as_ref().map(|(_, gate)| gate);
         for (operator, meter) in &way.operators {
-            run.iter().for_each(|message| operator.take(message, meter, gate.map(Busy::new)));
+            for message in &run {
+                operator.clone().take(message, meter, gate.map(Busy::new));
+            }
         }
         if let Some((unit, _)) = way.unit.as_ref().filter(|_| self.is_owner)
             && let Some(group) = self.hub.group()

@@ -11,17 +11,13 @@ use tidegate_types::demand::Measured;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::input::counts::InputCounts;
 use crate::link::Links;
 use crate::node::broker::Hub;
+use crate::node::contract::counts::InputCounts;
 use crate::node::contract::{Arrival, Clock, Intake, Stopping};
 use crate::node::log_store::CommitCounts;
 use crate::script::Script;
 use crate::script::board::ScriptBoard;
-use crate::services::cameras::FramesBoard;
-use crate::services::fleet::FleetBoard;
-use crate::services::proxy::ProxyCounts;
-use crate::services::standby::MirrorBoard;
 
 /// How long a start waits for the log's first commit.
 const LOG_READY: Duration = Duration::from_secs(5);
@@ -86,18 +82,13 @@ pub struct StatusHandle {
     pub(super) commits: Option<CommitCounts>,
     pub(super) links: Links,
     pub(super) hub: Hub,
-    pub(super) fleet: FleetBoard,
-    pub(super) mirror: MirrorBoard,
-    pub(super) frames: FramesBoard,
     pub(super) scripts: ScriptBoard,
-    pub(super) proxy: Option<ProxyCounts>,
 }
 
 impl StatusHandle {
-    /// Of a node in another loop than the drive's: who holds the other end answers.
-    pub(crate) fn of_proxy(
+    /// Of a node in another loop than this one: who holds the other end answers.
+    pub(crate) fn of_another_loop(
         scripts: ScriptBoard,
-        proxy: ProxyCounts,
     ) -> (StatusHandle, mpsc::Receiver<oneshot::Sender<NodeStatus>>) {
         let (requests, answers) = mpsc::channel(8);
         let handle = StatusHandle {
@@ -106,18 +97,9 @@ impl StatusHandle {
             commits: None,
             links: Links::default(),
             hub: Hub::default(),
-            fleet: FleetBoard::default(),
-            mirror: MirrorBoard::default(),
-            frames: FramesBoard::default(),
             scripts,
-            proxy: Some(proxy),
         };
         (handle, answers)
-    }
-
-    /// What its proxy counts, if it is one's.
-    pub fn proxy(&self) -> Option<&ProxyCounts> {
-        self.proxy.as_ref()
     }
 
     /// A snapshot of now.
@@ -143,21 +125,6 @@ impl StatusHandle {
     /// The node's own broker.
     pub fn hub(&self) -> &Hub {
         &self.hub
-    }
-
-    /// The node's part in its fleet.
-    pub fn fleet(&self) -> &FleetBoard {
-        &self.fleet
-    }
-
-    /// Mirrors: of the node's log, and of others'.
-    pub fn mirror(&self) -> &MirrorBoard {
-        &self.mirror
-    }
-
-    /// Cameras and who watches them.
-    pub fn frames(&self) -> &FramesBoard {
-        &self.frames
     }
 
     /// What the node's scripts did.

@@ -2,7 +2,7 @@
 
 use super::Metric;
 use super::text::Text;
-use crate::input::counts::Counts;
+use crate::node::contract::counts::Counts;
 
 pub(super) const DROPPED: Metric = Metric::counter(
     "tidegate_input_dropped_records_total",

@@ -7,7 +7,7 @@ use tidegate_stream::Fault;
 
 use super::Metric;
 use super::text::Text;
-use crate::services::operators::{DropWhy, Figures, MeterStatus};
+use crate::node::broker::{DropWhy, Figures, MeterStatus};
 
 pub(super) const RECORDS: Metric = Metric::counter(
     "tidegate_operator_records_total",

@@ -1,11 +1,10 @@
 //! Metrics of an orchestrator: of a process of its own.
 
-use std::time::Duration;
-
-use tidegate_fleet::{EndReason, Round, Totals};
+use tidegate_fleet::EndReason;
 
 use super::Metric;
 use super::text::{NONE, Text};
+use crate::services::fleet::orchestrate::OrchestratorFigures;
 
 pub(super) const LEADS: Metric =
     Metric::gauge("tidegate_orchestrator_leading", "1 while this orchestrator leads, else 0.");
@@ -52,23 +51,6 @@ pub(super) const ENDED: Metric = Metric::counter(
     "Counts a grant when it is over, by reason: unwanted, given-up (by its provider), silent, no-help.",
 );
 
-/// What an orchestrator shows.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OrchestratorFigures {
-    /// Whether it leads.
-    pub leads: bool,
-    /// Nodes that it hears.
-    pub nodes: usize,
-    /// The last decision.
-    pub round: Round,
-    /// All decisions.
-    pub totals: Totals,
-    /// How long they took together.
-    pub deciding: Duration,
-    /// Pairs that are left alone.
-    pub apart: usize,
-}
-
 /// The metrics of an orchestrator as text for Prometheus.
 pub fn encode(figures: &OrchestratorFigures) -> String {
     let OrchestratorFigures { leads, nodes, round, totals, deciding, apart } = figures;
@@ -99,6 +81,8 @@ pub fn encode(figures: &OrchestratorFigures) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_fleet::Totals;
+
     use super::*;
 
     #[test]

@@ -7,7 +7,7 @@ use tidegate_stream::Fault;
 
 use super::Snapshot;
 use super::view::TimesView;
-use crate::services::operators::{DropWhy, MeterStatus};
+use crate::node::broker::{DropWhy, MeterStatus};
 
 /// One topic of one operator. What a model of latency reads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use tidegate_types::record::{DropReason, Record};
 
 use super::AmqpOptions;
 use crate::node::contract::Transmit;
-use crate::output::headers;
+use crate::support::headers;
 
 /// The one channel of a connection.
 pub(super) const CHANNEL: u16 = 1;

@@ -396,8 +396,8 @@ fn short(text: &str) -> Result<ShortString, ProtocolError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::headers;
     use crate::output::test_protocol::{transmit, whole};
+    use crate::support::headers;
 
     fn options() -> AmqpOptions {
         AmqpOptions {

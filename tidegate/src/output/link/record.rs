@@ -7,7 +7,7 @@ use tidegate_types::record::{Properties, Record};
 use tidegate_types::units::Time;
 
 use crate::node::contract::Transmit;
-use crate::output::headers;
+use crate::support::headers;
 
 /// The record of an order, to be there by `deadline`; `None` for one that goes in circles. For a neighbour
 /// that relays it, the grant is named by its class: there is one of each at a time.

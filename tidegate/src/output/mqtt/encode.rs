@@ -8,7 +8,7 @@ use tidegate_types::record::DropReason;
 use super::MqttOptions;
 use crate::input::mqtt::wire::Version;
 use crate::node::contract::Transmit;
-use crate::output::headers;
+use crate::support::headers;
 
 /// PUBLISH with QoS 1.
 const PUBLISH: u8 = 0x32;

@@ -17,7 +17,7 @@ use tonic::codegen::http::{HeaderMap, HeaderValue};
 use super::shelf::Shelf;
 use super::slot::Slot;
 use super::wire::{FrameMessage, ReplyKind, SubscribeReply, SubscribedMessage};
-use crate::node::contract::Clock;
+use crate::support::time::Clock;
 
 /// Before each message of gRPC: not compressed, and its length.
 const PREFIX: usize = 5;

@@ -6,15 +6,16 @@ mod ffmpeg;
 mod files;
 mod http;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
+pub(crate) use self::files::jpegs;
 use super::camera::Camera;
 use super::publish::take;
+pub use crate::config::frames::source::Source;
 use crate::node::contract::Intake;
 
 /// First and longest wait before a source is opened again.
@@ -23,17 +24,6 @@ const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 const SILENCE: Duration = Duration::from_secs(10);
 /// A frame may come a little before its time.
 const EARLY: f64 = 0.8;
-
-/// Where frames come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// JPEGs of a folder, by name, again and again.
-    Folder(PathBuf),
-    /// MJPEG, by HTTP without TLS.
-    Http(hyper::Uri),
-    /// What ffmpeg is given: options before the input, and the input.
-    Ffmpeg(Vec<String>, String),
-}
 
 /// A source, and how many frames of it are taken.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,44 +34,12 @@ pub struct SourceOptions {
     pub rate: Option<f64>,
 }
 
-impl Source {
-    /// What a configuration says: an address, a device, a folder or a clip.
-    ///
-    /// # Errors
-    /// What is wrong with it, and what would be right.
-    pub fn parse(text: &str) -> Result<Source, String> {
-        let ffmpeg = |options: &[&str]| {
-            let options = options.iter().map(|&option| option.to_owned()).collect();
-            Ok(Source::Ffmpeg(options, text.to_owned()))
-        };
-        match text.split_once("://") {
-            Some(("http", _)) => {
-                let uri = text.parse::<hyper::Uri>().map_err(|error| error.to_string())?;
-                Ok(Source::Http(uri))
-            }
-            Some(("https", _)) => ffmpeg(&[]),
-            // Over UDP a lost packet is half a gray picture.
-            Some(("rtsp" | "rtsps", _)) => ffmpeg(&["-rtsp_transport", "tcp"]),
-            Some((other, _)) => Err(format!(
-                "no source is read by {other}: use http, https, rtsp or rtsps, or a path"
-            )),
-            None if text.starts_with("/dev/") => ffmpeg(&["-f", "v4l2"]),
-            None if !text.starts_with('/') => {
-                Err("give a path from the root, as in \"/srv/shots\", or an address".into())
-            }
-            None if PathBuf::from(text).is_dir() => Ok(Source::Folder(text.into())),
-            // At the rate of its own, from the beginning when it is over.
-            None => ffmpeg(&["-re", "-stream_loop", "-1"]),
-        }
-    }
-
-    /// For logs: without a password.
-    fn name(&self) -> String {
-        match self {
-            Source::Folder(folder) => folder.display().to_string(),
-            Source::Http(uri) => without_user(&uri.to_string()),
-            Source::Ffmpeg(_, input) => without_user(input),
-        }
+/// For logs: without a password.
+fn name(source: &Source) -> String {
+    match source {
+        Source::Folder(folder) => folder.display().to_string(),
+        Source::Http(uri) => without_user(&uri.to_string()),
+        Source::Ffmpeg(_, input) => without_user(input),
     }
 }
 
@@ -137,7 +95,7 @@ pub(super) async fn run(options: SourceOptions, camera: Arc<Camera>, intake: Int
 async fn again(options: &SourceOptions, camera: &Arc<Camera>, intake: &Intake) {
     let mut wait = WAITS.0;
     let apart = options.rate.map(|rate| Duration::from_secs_f64(1.0 / rate));
-    let name = options.source.name();
+    let name = name(&options.source);
     loop {
         let (camera, intake) = (camera.clone(), intake.clone());
         let mut taker = Taker { camera, intake, apart, last: None, taken: 0 };

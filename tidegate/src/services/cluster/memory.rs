@@ -8,7 +8,8 @@ use tidegate_stream::memory::bundle::unpack;
 use tokio::sync::mpsc;
 
 use super::Handle;
-use crate::node::broker::Hub;
+use crate::node::broker::Placement;
+use crate::services::operators::Current;
 use crate::services::operators::memory::{Saved, forget, restore, save};
 
 /// Keys of operators whose memory was to move.
@@ -55,7 +56,7 @@ pub(super) type Answer = (UnitId, u64, Option<Bytes>);
 
 /// See the file's header.
 pub(super) struct Memory {
-    hub: Hub,
+    operators: Current,
     /// Names of units.
     units: Vec<String>,
     answers: mpsc::UnboundedSender<Answer>,
@@ -65,11 +66,11 @@ pub(super) struct Memory {
 
 impl Memory {
     pub(super) fn new(
-        hub: Hub,
+        operators: Current,
         units: Vec<String>,
         answers: mpsc::UnboundedSender<Answer>,
     ) -> Self {
-        Memory { hub, units, answers, begun: 0 }
+        Memory { operators, units, answers, begun: 0 }
     }
 
     fn name(&self, unit: UnitId) -> &str {
@@ -78,7 +79,7 @@ impl Memory {
 
     /// Saves what is remembered of a unit of which nothing is worked on, beside the group's task.
     pub(super) fn save(&self, handle: &Handle, unit: UnitId, attempt: u64) {
-        let (operators, answers) = (self.hub.operators(), self.answers.clone());
+        let (operators, answers) = (self.operators.read(), self.answers.clone());
         let (handle, name) = (handle.clone(), self.name(unit).to_owned());
         tokio::task::spawn_blocking(move || {
             let Saved { bytes, sent, left } = save(&operators, unit);
@@ -96,7 +97,7 @@ impl Memory {
     /// Another one owns a unit that was ours: what is here is stale. Until that one has it, the state of the group has
     /// what was saved.
     pub(super) fn is_gone(&self, unit: UnitId) {
-        forget(&self.hub.operators(), unit);
+        forget(&self.operators.read(), unit);
     }
 
     /// A unit is ours, with what its last owner has saved. Where that is nothing, what is here goes on.
@@ -104,7 +105,7 @@ impl Memory {
         let Some(state) = state else { return };
         self.begun += 1;
         let is_its = |topic: &Bytes| handle.unit_of(topic) == Some(unit);
-        let restored = restore(&self.hub.operators(), unit, state, is_its);
+        let restored = restore(&self.operators.read(), unit, state, is_its);
         let counts = handle.memory();
         counts.taken.fetch_add(restored.taken, Ordering::Relaxed);
         for ((operator, why), keys) in restored.refused {

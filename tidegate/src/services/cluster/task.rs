@@ -30,8 +30,9 @@ use super::listen::Security;
 use super::memory::{Answer, Memory};
 use super::{Handle, content};
 use crate::input::streams::{Settled, Streams, Ticket};
-use crate::node::broker::Publisher;
+use crate::node::broker::{Placement, Publisher};
 use crate::node::contract::{Intake, Notice};
+use crate::services::operators::Current;
 
 /// Events taken in one turn.
 const BATCH_MAX: usize = 256;
@@ -86,6 +87,8 @@ pub(crate) struct GroupOptions {
     pub(crate) units: Vec<(String, Vec<Filter>, String)>,
     /// Where owners are remembered.
     pub(crate) state: Option<PathBuf>,
+    /// What remembers something of units, and moves it with them.
+    pub(crate) operators: Current,
     /// Threads of operators.
     pub(crate) threads: usize,
     /// What we show who listens, and who dials us.

@@ -16,13 +16,13 @@ use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-use super::channel::FleetTls;
 use super::codec::SmallCodec;
 use super::wire::{
     ATTEND, BeatMessage, CLASSES_KEY, DirectiveMessage, LENDERS, LISTEN_KEY, LenderMessage,
     LendersReply, LendersRequest, SITE_KEY,
 };
 use crate::support::backoff::Backoff;
+use crate::support::tls::grpc::FleetTls;
 
 /// Beats that may wait for the wire: each one is the whole state, so more would say nothing.
 const BEATS_MAX: usize = 4;

@@ -13,17 +13,16 @@ use super::wire::{
     BeatMessage, Description, DigestMessage, DirectiveMessage, DrainRequest, LendersReply,
 };
 use super::{etcd, node_id};
-use crate::cli::fleet as ask;
 
 /// Outputs of one step: more are an endless loop.
 const OUTPUTS_MAX: usize = 10_000;
 
 /// Messages, each behind its kind and its length (one byte, and two, little-endian): a leader, a node and a reader of
-/// the status hear them in turn. Nothing may panic, and what is taken says the same again.
+/// the status hear them in turn; `tell` is what shows people a description. Nothing may panic, and what is taken says the same again.
 ///
 /// # Panics
 /// A promise is broken.
-pub fn exercise(mut data: &[u8]) {
+pub fn exercise(mut data: &[u8], tell: impl Fn(&Description)) {
     let mut leader = Orchestrator::new(FleetOptions::default());
     let mut agent = Agent::new(node_id("gate-7"), 1, FleetOptions::default());
     let mut now = Time::from_millis(1000);
@@ -52,7 +51,7 @@ pub fn exercise(mut data: &[u8]) {
             }
             3 => {
                 let Ok(described) = Description::decode(message) else { continue };
-                ask::exercise(&described);
+                tell(&described);
             }
             4 => {
                 let Ok(request) = DrainRequest::decode(message) else { continue };

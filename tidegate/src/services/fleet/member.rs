@@ -17,13 +17,13 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::attend::{self, Greeting, Heard, Way};
 use super::board::{FleetBoard, FleetFigures};
-use super::channel::FleetTls;
 use super::find::Found;
 use super::node_id;
-use super::relays::RelayCounts;
+use crate::input::relays::RelayCounts;
 use crate::link::Links;
-use crate::node::contract::Clock;
 use crate::node::event_loop::FleetDoor;
+use crate::support::time::Clock;
+use crate::support::tls::grpc::FleetTls;
 
 /// Time between two looks at the node.
 const LOOK: Duration = Duration::from_millis(100);

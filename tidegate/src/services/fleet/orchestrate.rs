@@ -1,22 +1,23 @@
 //! `tidegate orchestrate`: the leader of a fleet as a service, or one of several that may lead.
 //!
 //! `hub` owns the orchestrator's state machine in one task; `service` is what gRPC calls. Of several, `candidate` stands for
-//! election at etcd, and `follow` hears from the leader what no node knows. `site` is what metrics are read from. Nothing is stored: grants live in
+//! election at etcd, and `follow` hears from the leader what no node knows. Nothing is stored: grants live in
 //! the nodes, and a new leader hears from them what they hold.
 
 mod callers;
 mod candidate;
 mod describe;
+mod figures;
 mod follow;
 mod hub;
+mod options;
 mod service;
-mod site;
 
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use tidegate_fleet::{ElectionOptions, FleetOptions};
+use tidegate_fleet::ElectionOptions;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -25,67 +26,18 @@ use tonic::transport::server::TcpIncoming;
 
 use self::callers::Callers;
 use self::candidate::Candidate;
-use self::hub::{Hub, Seat};
+pub use self::figures::OrchestratorFigures;
+pub(crate) use self::hub::Hub;
+use self::hub::Seat;
+pub use self::options::{Lead, OrchestrateOptions};
 use self::service::FleetService;
-use self::site::HubSite;
-use super::channel::{FleetTls, QUIET, SILENT};
 use super::etcd::Etcd;
-use crate::config::HttpConfig;
+use crate::support::tls::grpc::{QUIET, SILENT};
 
 /// Calls of one connection at a time: a node's stream, and its questions.
 const STREAMS_MAX: u32 = 16;
 /// Bytes of the headers of a call.
 const HEADERS_MAX: u32 = 16 * 1024;
-
-/// What an orchestrator is made of.
-#[derive(Clone, Debug)]
-pub struct OrchestrateOptions {
-    /// Where nodes and people come.
-    pub listen: Vec<SocketAddr>,
-    /// Where its metrics are read, if anywhere.
-    pub http: Option<SocketAddr>,
-    /// Names by which they are asked for.
-    pub http_hosts: Vec<String>,
-    /// What it shows, and whom it believes.
-    pub tls: FleetTls,
-    /// Names in certificates that may drain nodes; where it is empty, those with the role.
-    pub operators: Vec<String>,
-    /// Names in certificates that may attend; all with the role where it is empty.
-    pub nodes: Vec<String>,
-    /// Whether certificates without roles may do nothing.
-    pub needs_roles: bool,
-    /// How it decides.
-    pub fleet: FleetOptions,
-    /// How it comes to lead.
-    pub lead: Lead,
-}
-
-/// How an orchestrator comes to lead.
-#[derive(Clone, Debug)]
-pub enum Lead {
-    /// It is the only one: at once. Its revision is the time of its start, unless it is given.
-    Alone(Option<u64>),
-    /// One of several leads: whoever has a key in etcd.
-    Elected {
-        /// Addresses of etcd's members, with `http://` or `https://`.
-        etcd: Vec<String>,
-        /// `host:port` where people and the others find this one.
-        address: String,
-        /// Name of the fleet: several may use one etcd.
-        name: String,
-    },
-}
-
-impl OrchestrateOptions {
-    /// Whether its files can be used.
-    ///
-    /// # Errors
-    /// One of them cannot be read.
-    pub fn check(&self) -> anyhow::Result<()> {
-        self.tls.server()?;
-        Ok(())
-    }
-}
 
 /// An orchestrator at work.
 #[derive(Debug)]
@@ -118,15 +70,6 @@ pub async fn start(options: OrchestrateOptions) -> anyhow::Result<Orchestrating>
     let mut tasks = vec![task];
     if let Some(leader) = leader {
         tasks.push(tokio::spawn(follow::run(options.tls.clone(), leader, hub.clone())));
-    }
-    if let Some(address) = options.http {
-        let hosts = options.http_hosts;
-        let manner = (&HttpConfig { hosts, ..HttpConfig::default() }).into();
-        let (bound, task) = crate::observe::http::serve(address, HubSite(hub.clone()), manner)
-            .await
-            .with_context(|| format!("cannot listen on {address} ([orchestrator] http)"))?;
-        tracing::info!("metrics at http://{bound}/metrics");
-        tasks.push(task);
     }
     let mut listens = Vec::new();
     for address in options.listen {
@@ -164,6 +107,16 @@ pub async fn start(options: OrchestrateOptions) -> anyhow::Result<Orchestrating>
 }
 
 impl Orchestrating {
+    /// What knows its figures.
+    pub(crate) fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// One more task that ends with it.
+    pub(crate) fn keep(&mut self, task: JoinHandle<()>) {
+        self.tasks.push(task);
+    }
+
     /// Leaves the lead to others, and ends all streams and the service.
     pub async fn stop(self) {
         self.hub.stop().await;

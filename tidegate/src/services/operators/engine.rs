@@ -18,12 +18,11 @@ use tokio::sync::Notify;
 
 use super::Operator;
 use super::memory::Memory;
-use super::meter::{DropWhy, Meter};
 use super::threads::Threads;
-use crate::node::broker::{Hub, Publisher};
-use crate::node::contract::Clock;
+use crate::config::PoolMode;
+use crate::node::broker::{Busy, DropWhy, Hub, Meter, Publisher};
 use crate::script::vm::thread_time;
-use crate::services::cluster::Busy;
+use crate::support::time::Clock;
 
 /// How records find a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +34,16 @@ pub enum Mode {
     Fifo,
     /// Each topic has its own thread: the paper's broker (§IV-A), for comparison.
     ThreadPerTopic,
+}
+
+impl From<PoolMode> for Mode {
+    fn from(mode: PoolMode) -> Self {
+        match mode {
+            PoolMode::Edf => Mode::Edf,
+            PoolMode::Fifo => Mode::Fifo,
+            PoolMode::ThreadPerTopic => Mode::ThreadPerTopic,
+        }
+    }
 }
 
 /// A record that waits for an operator.

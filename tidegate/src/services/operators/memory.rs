@@ -16,6 +16,7 @@ use tidegate_stream::{Key, MemoryError, Work};
 use tidegate_types::units::Time;
 
 use super::Operator;
+use crate::node::broker::Operate;
 
 /// What one key remembers.
 #[derive(Debug, Default)]
@@ -57,7 +58,7 @@ impl Memory {
                     let name = operator.name();
                     tracing::warn!(operator = %name, "what it remembered elsewhere is refused, it begins anew: {error}");
                 }
-                operator.engine.hub().group().inspect(|group| group.memory().refused(1));
+                operator.engine.hub().group().inspect(|group| group.refused(1));
                 operator.chain.start()
             })
         })

@@ -8,9 +8,9 @@ use tidegate_types::units::Time;
 use super::*;
 use crate::config::read;
 use crate::node::broker::Subscriber;
-use crate::node::contract::Clock;
 use crate::node::event_loop;
 use crate::script::Scripts;
+use crate::support::time::Clock;
 
 fn config(text: &str) -> Config {
     let reading = read(text);

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tidegate_stream::OperatorId;
 
 use super::engine::{Engine, Job};
-use super::meter::DropWhy;
+use crate::node::broker::DropWhy;
 
 /// Topics that get a thread.
 const THREADS_MAX: usize = 512;

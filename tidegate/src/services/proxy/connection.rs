@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 use super::envoy;
 use super::exchange::{Gate, exchange};
 use super::listener::{Guest, Manner, Peer};
-use crate::observe::http::{Answer, Busy, Meter, Over, Pace, Patience, Watched, watch};
+use crate::support::http::{Answer, Busy, Meter, Over, Pace, Patience, Watched, watch};
 use crate::support::places::Occupant;
 
 /// Exchanges of one Envoy at once: all that it carries come by one connection or a few.

@@ -13,7 +13,7 @@ use super::hall::{Ending, Ticket};
 use super::listener::Peer;
 use super::upload::Upload;
 use super::upstream::Lease;
-use crate::node::contract::Clock;
+use crate::support::time::Clock;
 
 /// What of an exchange the log tells: noted as it goes on.
 #[derive(Clone, Debug)]

@@ -25,9 +25,9 @@ use tokio::sync::Notify;
 pub(super) use self::ticket::Ticket;
 use self::waiters::{Inner, State, Waiter, ended};
 use super::sources::Name;
-use crate::node::contract::Clock;
 use crate::node::event_loop::adapting::Adapting;
 use crate::script::{LoadError, Script, Seat};
+use crate::support::time::Clock;
 
 /// A message that may go.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ pub(super) enum Ending {
 
 /// See the file's header. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Hall {
+pub(crate) struct Hall {
     inner: Rc<RefCell<Inner>>,
     clock: Clock,
     wake: Rc<Notify>,
@@ -217,7 +217,7 @@ impl Hall {
     ///
     /// # Errors
     /// One fails on what waits.
-    pub(super) fn swap(&self, scripts: Vec<Script>) -> Result<(), LoadError> {
+    pub(crate) fn swap(&self, scripts: Vec<Script>) -> Result<(), LoadError> {
         let inner = &mut *self.inner.borrow_mut();
         inner.adapting.swap(&mut inner.seat, self.clock.now(), scripts)
     }

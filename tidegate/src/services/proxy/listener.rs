@@ -19,7 +19,7 @@ use super::exchange::Gate;
 use super::room::{self, Room};
 use super::sources::Name;
 use crate::config::{ListenMode, Network};
-use crate::observe::http::{Meter, Patience};
+use crate::support::http::{Meter, Patience};
 use crate::support::places::Places;
 
 /// Connections that wait to be accepted: more is not what systems allow.
@@ -64,7 +64,7 @@ impl Peer {
 
 /// Who comes to a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Guest {
+pub(crate) enum Guest {
     /// HTTP clients.
     Client,
     /// Envoy, by gRPC.

@@ -3,6 +3,7 @@
 //! Outputs are the upstreams in their order, then each listener's clients. Rules are one for each route's
 //! requests, then one for each route's responses to each listener.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -11,14 +12,14 @@ use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_node::rules::{FullPolicy, Rule, RuleId, Rules};
 use tidegate_types::class::{ClassId, Classes};
-use tidegate_types::limits::{OUTPUTS_MAX, RULES_MAX};
 use tidegate_types::record::AcceptMode;
 use tidegate_types::units::Size;
 
 use super::routes::Route;
-use crate::assembly;
 use crate::config::{Config, ProxyConfig, RouteConfig};
-use crate::script::{Scripts, Side};
+use crate::script::spec::Dialect;
+use crate::script::{ScriptSpec, Scripts, Side};
+use crate::support::time::incarnation;
 
 /// Room for a message's head beside its body.
 const HEAD: Size = Size::from_kib(64);
@@ -32,36 +33,14 @@ pub(super) struct Plan {
     pub(super) routes: Vec<Route>,
 }
 
-/// Whether there are more routes, upstreams and listeners than a proxy can have, and what is.
-///
-/// # Errors
-/// The text says it.
-pub fn check_plan(proxy: &ProxyConfig) -> Result<(), String> {
-    let (listeners, upstreams) = (proxy.listener.len(), proxy.upstream.len());
-    if listeners + upstreams > OUTPUTS_MAX {
-        return Err(format!(
-            "{listeners} listeners and {upstreams} upstreams: together at most {OUTPUTS_MAX}"
-        ));
-    }
-    let rules = proxy.route.len().max(1) * (1 + listeners);
-    if rules > RULES_MAX {
-        let most = RULES_MAX / (1 + listeners);
-        return Err(format!(
-            "{} routes: with {listeners} listeners at most {most}",
-            proxy.route.len()
-        ));
-    }
-    Ok(())
-}
-
 /// Of a configuration that was checked.
 ///
 /// # Errors
 /// It was not checked.
 pub(super) fn plan(config: &Config, scripts: &Scripts) -> anyhow::Result<Plan> {
     let proxy = &config.proxy;
-    check_plan(proxy).map_err(anyhow::Error::msg)?;
-    let classes = assembly::classes(config)?;
+    proxy.check_counts().map_err(anyhow::Error::msg)?;
+    let classes = config.classes()?;
     // Without a route everything goes to the first upstream.
     let everything = [RouteConfig::default()];
     let routes = if proxy.route.is_empty() { &everything } else { &proxy.route[..] };
@@ -89,7 +68,7 @@ pub(super) fn plan(config: &Config, scripts: &Scripts) -> anyhow::Result<Plan> {
     let record_max = all.iter().map(|route| Size(route.message_max) + HEAD).max();
     let options = NodeOptions {
         name: config.node.name().into(),
-        incarnation: assembly::incarnation(),
+        incarnation: incarnation(),
         classes,
         rules: Rules::new(requests)?,
         uplinks,
@@ -103,6 +82,17 @@ pub(super) fn plan(config: &Config, scripts: &Scripts) -> anyhow::Result<Plan> {
     };
     options.check().context("[proxy]")?;
     Ok(Plan { options, routes: all })
+}
+
+/// What scripts are loaded from: each sees HTTP.
+///
+/// # Errors
+/// A file cannot be read.
+pub(crate) fn specs(config: &Config) -> anyhow::Result<Vec<Arc<ScriptSpec>>> {
+    let specs = config.script_specs().map_err(anyhow::Error::msg)?;
+    let as_http =
+        |spec: Arc<ScriptSpec>| Arc::new(ScriptSpec { dialect: Dialect::Http, ..(*spec).clone() });
+    Ok(specs.into_iter().map(as_http).collect())
 }
 
 /// The place of a route's script, for each side that it has a function for.

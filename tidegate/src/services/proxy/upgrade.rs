@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
-use crate::observe::http::Meter;
+use crate::support::http::Meter;
 
 /// Headers that belong to one connection and not to a message (RFC 9110, 7.6.1).
 const OWN: [HeaderName; 5] = [

@@ -25,6 +25,7 @@ use super::answer::Failure;
 use super::body::Passing;
 use super::counts::ProxyCounts;
 use super::hall::Hall;
+use crate::config::network::address;
 use crate::config::{HealthConfig, Protocol, UpstreamConfig};
 
 /// Addresses that clients wanted to go to, of which connections are kept.
@@ -315,32 +316,9 @@ fn as_http2(request: &mut Request<Passing>) {
     *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
 }
 
-/// Host and port of `host:port` or `[::1]:port`.
-pub(crate) fn address(text: &str) -> Option<(String, u16)> {
-    let (host, port) = text.rsplit_once(':')?;
-    let host = host.strip_prefix('[').map_or(Some(host), |host| host.strip_suffix(']'))?;
-    let is_bare_v6 = host.contains(':') && !text.starts_with('[');
-    let port = port.parse().ok().filter(|port| *port > 0)?;
-    (!host.is_empty() && !is_bare_v6).then(|| (host.to_owned(), port))
-}
-
-/// Whether a text is such an address.
-pub fn is_address(text: &str) -> bool {
-    address(text).is_some()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_have_a_port() {
-        assert_eq!(address("[::1]:80"), Some(("::1".into(), 80)));
-        assert_eq!(address("a.example:443"), Some(("a.example".into(), 443)));
-        for wrong in ["a", "::1:80", ":80", "a:0", "a:x", "[::1:80"] {
-            assert_eq!(address(wrong), None, "{wrong}");
-        }
-    }
 
     #[test]
     fn requests_change_their_form_with_the_version() {

@@ -22,8 +22,8 @@ use crate::input::streams::{Settled, Streams, Ticket};
 use crate::node::log_store::folder::segment_path;
 use crate::node::log_store::look::read_recovery;
 use crate::node::log_store::read::read_window;
-use crate::output::headers;
 use crate::support::disk::Real;
+use crate::support::headers;
 
 /// Bytes of records that are offered and not accepted yet.
 const OFFERED_MAX: u64 = 4 << 20;

@@ -149,7 +149,7 @@ async fn without_a_majority_of_etcd_nodes_go_on_alone() {
     etcd.kill_member(0);
     etcd.kill_member(1);
     all.deposed(first).await;
-    let figures = |gate: &Gate| gate.node.running.status.fleet().read().unwrap();
+    let figures = |gate: &Gate| gate.node.boards.fleet.read().unwrap();
     fleet.until(|fleet| !figures(&fleet.busy).has_leader).await;
     // What was granted lasts as long as its lease.
     fleet.until(|fleet| figures(&fleet.busy).borrowed == 0).await;

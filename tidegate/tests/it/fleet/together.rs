@@ -215,7 +215,7 @@ async fn nodes_refuse_a_leader_of_the_past() {
     let mut load = Load::open(&busy).await;
     busy_until_carried(&mut busy, &mut idle, &mut load, 20).await;
     leader.stop().await;
-    let figures = |gate: &Gate| gate.node.running.status.fleet().read().unwrap();
+    let figures = |gate: &Gate| gate.node.boards.fleet.read().unwrap();
     let alone = async {
         while figures(&busy).has_leader {
             tokio::time::sleep(PERIOD).await;
@@ -247,7 +247,7 @@ async fn a_neighbour_that_nobody_named_is_found_when_it_is_needed() {
     let mut idle = Gate::start(&plan, "gate-2").await;
     let mut busy = Gate::start(&plan, "gate-1").await;
     let mut load = Load::open(&busy).await;
-    let peers = |gate: &Gate| gate.node.running.status.fleet().read().map_or(0, |one| one.peers);
+    let peers = |gate: &Gate| gate.node.boards.fleet.read().map_or(0, |one| one.peers);
     assert_eq!((peers(&busy), peers(&idle)), (0, 0));
     let mut arrived = busy_until_carried(&mut busy, &mut idle, &mut load, 50).await;
     assert_eq!((peers(&busy), peers(&idle)), (1, 0), "only who is short opens a link");

@@ -207,7 +207,7 @@ async fn a_channel_is_measured_beside_its_node_and_is_where_that_begins() {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{told}");
     assert!(told.contains("10 probes of 1000 to 200000 bytes by output \"edge\""), "{told}");
-    assert!(tidegate::cli::calibrate::site(&site).unwrap().rate > 1000.0);
+    assert!(tidegate::services::cameras::site::site(&site).unwrap().rate > 1000.0);
     drop(running);
     let begun =
         world.cameras_config().replace("[frames]\n", "[frames]\nchannel = \"channel.json\"\n");

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate::assembly::read_with_files;
 use tidegate::assembly::{self, Assembled};
-use tidegate::config::{read, read_with_files};
+use tidegate::config::read;
 use tidegate::support::tls::{ClientFiles, Stream, client, server_name};
 use tokio::net::TcpStream;
 

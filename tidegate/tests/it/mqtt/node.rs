@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tidegate::input::counts::InputCounts;
 use tidegate::input::mqtt::client::{self, MqttClientOptions};
 use tidegate::input::mqtt::{self, MqttOptions};
 use tidegate::node::broker::{Hub, HubOptions};
+use tidegate::node::contract::counts::InputCounts;
 use tidegate::node::contract::{Arrival, Clock, Intake, Notice};
 use tidegate_node::io::{Control, Input};
 use tidegate_types::record::{Offered, RefuseReason, SourceId, Token};

@@ -55,7 +55,7 @@ impl Connection<'_> {
         match publisher.hub().group() {
             Some(group) if !effects.records.is_empty() => {
                 let qos_of = |record: &Offered| session.qos_of(record);
-                let diverted = group.divert(source, &mut effects.records, qos_of).await;
+                let diverted = group.divert(source, &mut effects.records, &qos_of).await;
                 let owner = diverted.map_err(|_| End::Stopping)?;
                 // Who subscribes has messages here that are not there.
                 let may_go = session.version() == Some(Version::V5)

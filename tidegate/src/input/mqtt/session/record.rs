@@ -24,7 +24,7 @@ pub const CORRELATION_DATA: &str = "correlation-data";
 pub const PAYLOAD_FORMAT: &str = "payload-format";
 // Record property `1` where the sender asked to retain the record. Nothing is retained here; a later
 // broker may. And the user property that becomes the record's source time and no property.
-pub use crate::output::headers::{RETAIN, SOURCE_TIME};
+pub use crate::support::headers::{RETAIN, SOURCE_TIME};
 
 /// User properties of one record. Each costs some sixty bytes beside its text, and a large packet could
 /// hold hundreds of thousands of empty ones.

@@ -1,13 +1,12 @@
 //! JPEGs of a folder, by name, again and again. The folder is looked at anew each time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Taker;
-use crate::cli::calibrate::jpegs;
 
 /// Between two frames where nothing is said.
 const APART: Duration = Duration::from_millis(200);
@@ -29,4 +28,19 @@ pub(super) async fn read(folder: &Path, taker: &mut Taker) -> anyhow::Result<()>
             }
         }
     }
+}
+
+/// JPEGs of a folder, by name.
+pub(crate) fn jpegs(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.with_context(|| folder.display().to_string())?.path();
+        let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
+        if kind.eq_ignore_ascii_case("jpg") || kind.eq_ignore_ascii_case("jpeg") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }

@@ -12,11 +12,12 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::{Event, GroupOptions, Task};
+use crate::node::broker::Gate;
 use crate::node::contract::Intake;
 use crate::services::cluster::dial::{Dialer, Outgoing};
 use crate::services::cluster::listen::Listener;
 use crate::services::cluster::memory::{Memory, MemoryCounts};
-use crate::services::cluster::{EVENTS_MAX, Gate, Handle, Inner, Unit, state};
+use crate::services::cluster::{EVENTS_MAX, Handle, Inner, Unit, state};
 
 /// Starts a member. It ends with the node.
 ///
@@ -25,7 +26,7 @@ use crate::services::cluster::{EVENTS_MAX, Gate, Handle, Inner, Unit, state};
 pub(crate) fn start(
     mut options: GroupOptions,
     intake: &Intake,
-    tasks: &mut crate::assembly::drivers::Tasks,
+    tasks: &mut crate::support::tasks::Tasks,
 ) -> io::Result<Handle> {
     options.units.sort_by(|one, other| one.0.cmp(&other.0));
     let mut members: Vec<String> = options.peers.iter().map(|peer| peer.name.clone()).collect();
@@ -49,7 +50,7 @@ pub(crate) fn start(
         group: Group::new(intake.now(), Options::default(), me, count, &owners),
         origin: Arc::new(Origin { node: options.me, incarnation: options.incarnation }),
         members,
-        memory: Memory::new(intake.hub().clone(), units.clone(), answers),
+        memory: Memory::new(options.operators, units.clone(), answers),
         units,
         handle: handle.clone(),
         outgoing,

@@ -10,9 +10,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::sleep_until;
 use tonic::Status;
 
-use crate::node::contract::Clock;
 use crate::services::fleet::attend::told;
 use crate::services::fleet::etcd::{Claim, Etcd};
+use crate::support::time::Clock;
 
 /// Answers that wait for the hub: more questions are never under way.
 const ANSWERS_MAX: usize = 64;

@@ -13,8 +13,8 @@ use tonic_prost::ProstCodec;
 
 use super::hub::Hub;
 use crate::services::fleet::attend::told;
-use crate::services::fleet::channel::FleetTls;
 use crate::services::fleet::wire::{DIGEST, DigestMessage, DigestRequest};
+use crate::support::tls::grpc::FleetTls;
 
 /// Time between two questions.
 const PERIOD: Duration = Duration::from_secs(1);

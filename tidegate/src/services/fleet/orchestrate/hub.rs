@@ -18,10 +18,10 @@ use tonic::metadata::MetadataValue;
 
 use super::candidate::{Answer, Candidate, Turn};
 use super::describe;
-use crate::node::contract::Clock;
-use crate::observe::metrics::orchestrator::OrchestratorFigures;
+use super::figures::OrchestratorFigures;
 use crate::services::fleet::node_id;
 use crate::services::fleet::wire::{Description, DirectiveMessage, LEADER_KEY, LenderMessage};
+use crate::support::time::Clock;
 
 /// Beats and questions that may wait for the hub.
 const WAITING_MAX: usize = 4096;
@@ -87,7 +87,7 @@ enum ToHub {
 
 /// The hub's door. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Hub(mpsc::Sender<ToHub>);
+pub(crate) struct Hub(mpsc::Sender<ToHub>);
 
 /// The hub is gone.
 fn stopping<T>(_: T) -> Status {
@@ -184,7 +184,7 @@ impl Hub {
     ///
     /// # Errors
     /// The hub is gone.
-    pub(super) async fn figures(&self) -> Result<OrchestratorFigures, Status> {
+    pub(crate) async fn figures(&self) -> Result<OrchestratorFigures, Status> {
         self.ask(ToHub::Figures).await
     }
 

@@ -5,7 +5,7 @@ use tidegate_stream::memory::bundle::{pack, unpack};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::services::cluster::{Busy, Gate};
+use crate::node::broker::{Busy, Gate};
 use crate::services::operators::memory::{Restored, forget, restore, save};
 
 const UNIT: UnitId = UnitId(0);

@@ -7,8 +7,7 @@ use tidegate_types::units::Size;
 
 use crate::config::{BodyMode, Config, UpstreamConfig};
 use crate::script::Scripts;
-use crate::services::proxy::plan::plan;
-use crate::services::proxy::run::specs;
+use crate::services::proxy::plan::{plan, specs};
 
 /// Beside the longest wait: for the way there and back, and a busy processor.
 const MARGIN: Duration = Duration::from_secs(5);

@@ -16,9 +16,9 @@ use tokio::time::{Instant, sleep};
 use super::peers::until;
 use super::*;
 use crate::config::ProxyListenerConfig;
-use crate::observe::http::Meter;
 use crate::services::proxy::connection::{LocalExecutor, answer};
 use crate::services::proxy::run::manner;
+use crate::support::http::Meter;
 
 /// A test whose time passes when nobody has anything to do.
 fn on_a_still_clock(test: impl Future<Output = ()>) {
@@ -182,7 +182,7 @@ fn a_full_proxy_gives_the_place_of_the_eldest_idle_and_says_503_where_all_are_bu
         for answer in answers {
             assert_eq!(answer.await.unwrap().status(), 200);
         }
-        assert_eq!(proxy.status.proxy().unwrap().read().turned_away, 2);
+        assert_eq!(proxy.counts.read().turned_away, 2);
     });
 }
 

@@ -15,10 +15,10 @@ fn requests_pass_and_connections_are_kept() {
             let (status, body) = text(client.send(post(&format!("/a?{number}"), "x")).await).await;
             assert_eq!((status.as_u16(), body), (200, format!("POST /a?{number} app.example x")));
         }
-        let figures = proxy.status.proxy().unwrap().read();
+        let figures = proxy.counts.read();
         assert_eq!((figures.upstreams[0].1, figures.accepted), (1, 1), "one connection each");
         until(|| is_settled(&proxy)).await;
-        assert_eq!(proxy.status.proxy().unwrap().read().routes[0].1[2], 3);
+        assert_eq!(proxy.counts.read().routes[0].1[2], 3);
         assert_eq!(proxy.hall.status().counts.confirmed, 3);
         proxy.stop(Duration::ZERO).await;
     });

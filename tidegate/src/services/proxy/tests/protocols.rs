@@ -252,7 +252,7 @@ fn tls_comes_in_and_goes_out() {
                 let (status, body) = text(client.send(get("/a")).await).await;
                 assert_eq!((status.as_u16(), &*body), (200, "GET /a app.example"), "{protocol}");
             }
-            assert_eq!(outer.status.proxy().unwrap().read().upstreams[0].1, 1, "one connection");
+            assert_eq!(outer.counts.read().upstreams[0].1, 1, "one connection");
         }
     });
     std::fs::remove_dir_all(&folder).unwrap();

@@ -64,7 +64,7 @@ fn nobody_waits_for_a_connection_by_which_another_ones_body_is_still_sent() {
         for _ in 0..3 {
             assert_eq!(text(client.send(get("/")).await).await, (StatusCode::OK, "ok".to_owned()));
         }
-        assert_eq!(proxy.status.proxy().unwrap().read().upstreams[0].1, 4);
+        assert_eq!(proxy.counts.read().upstreams[0].1, 4);
     });
 }
 

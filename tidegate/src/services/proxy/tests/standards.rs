@@ -358,8 +358,8 @@ fn trailers_pass_and_break_nothing_rfc9110_6_5() {
         let response = client.send_request(request).await.unwrap();
         let all = response.into_body().collect().await.unwrap();
         assert_eq!(all.trailers().unwrap()["x-sum"], "7");
-        until(|| proxy.status.proxy().unwrap().read().routes[0].1[2] == 2).await;
-        assert_eq!(proxy.status.proxy().unwrap().read().routes[0].2, 0, "none broke off");
+        until(|| proxy.counts.read().routes[0].1[2] == 2).await;
+        assert_eq!(proxy.counts.read().routes[0].2, 0, "none broke off");
         until(|| is_settled(&proxy)).await;
     });
 }
@@ -374,7 +374,7 @@ fn a_103_goes_no_further_and_is_counted_rfc9110_15_2() {
         let answer = ask(&proxy, "GET / HTTP/1.1", "host: a\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("hi"), "{answer}");
         assert!(!answer.contains("a.css"), "{answer}");
-        assert_eq!(proxy.status.proxy().unwrap().read().informational, 1);
+        assert_eq!(proxy.counts.read().informational, 1);
     });
 }
 

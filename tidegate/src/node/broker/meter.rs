@@ -139,17 +139,17 @@ impl Meter {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn came(&self, bound: Duration) {
+    pub(crate) fn came(&self, bound: Duration) {
         let mut figures = self.figures();
         figures.records += 1;
         figures.bound = bound;
     }
 
-    pub(super) fn waits(&self) {
+    pub(crate) fn waits(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn dropped(&self, why: DropWhy) {
+    pub(crate) fn dropped(&self, why: DropWhy) {
         if why != DropWhy::Outputs {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
@@ -157,7 +157,7 @@ impl Meter {
     }
 
     /// A record was worked on: how long it waited, when it was done after its arrival, and what that cost.
-    pub(super) fn ran(&self, [wait, done, cpu]: [Duration; 3], results: usize, faults: &[Fault]) {
+    pub(crate) fn ran(&self, [wait, done, cpu]: [Duration; 3], results: usize, faults: &[Fault]) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         let seconds = cpu.as_secs_f64();
         let mut figures = self.figures();

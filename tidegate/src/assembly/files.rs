@@ -5,18 +5,26 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_node::rules::ScriptId;
 
-use super::check::{Finding, Findings};
-use super::places::Place;
-use super::{Config, FarTlsConfig, LinkInputConfig, MqttClientConfig, ScriptConfig};
+use crate::config::check::{Finding, Findings};
+use crate::config::places::Place;
+use crate::config::{
+    Config, FarTlsConfig, LinkInputConfig, MqttClientConfig, Reading, ScriptConfig, read_and,
+};
 use crate::script::Script;
+use crate::services::operators;
 use crate::support::access::users::Users;
 use crate::support::tls::{self, Certificate, ClientFiles};
 
 /// Before this many seconds are over, a certificate should be renewed.
 const RENEW_WITHIN: i64 = 14 * 86_400;
 
+/// Reads and checks the text of a configuration, and looks whether the files that it names can be used.
+pub fn read_with_files(text: &str) -> Reading {
+    read_and(text, check)
+}
+
 /// What is wrong with the files.
-pub(super) fn check(config: &Config) -> Vec<Finding> {
+fn check(config: &Config) -> Vec<Finding> {
     let mut findings = Findings::default();
     for (index, input) in config.input.iter().enumerate() {
         let place = Place::section("input").to(index).to("mqtt");
@@ -78,7 +86,7 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
         }
     }
     for (index, operator) in config.operator.iter().enumerate() {
-        if let Err(error) = crate::services::operators::chain(operator) {
+        if let Err(error) = operators::chain(operator) {
             findings.error(Place::section("operator").to(index).to("do"), error);
         }
     }

@@ -33,7 +33,7 @@ pub(crate) fn hop(properties: &Properties) -> u8 {
 }
 
 /// The names and values for one record: its own properties first, then ours.
-pub(super) fn of(record: &Record, class: &str, again: bool) -> Vec<(String, String)> {
+pub(crate) fn of(record: &Record, class: &str, again: bool) -> Vec<(String, String)> {
     let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
     let is_ours = |name: &str| name.starts_with("tidegate-") || name == SOURCE_TIME;
     let own = record.properties.iter().map(|(name, value)| (text(name), text(value)));

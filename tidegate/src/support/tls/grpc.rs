@@ -12,9 +12,9 @@ use tonic::transport::{
 const CONNECT: Duration = Duration::from_secs(3);
 /// A connection on which nothing came for so long is asked whether it lives: by a node, which looks for
 /// another leader then, and by an orchestrator, which hears a leader's nodes once a second and has time.
-pub(super) const QUIET: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(10));
+pub(crate) const QUIET: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(10));
 /// How long it has to answer.
-pub(super) const SILENT: Duration = Duration::from_secs(2);
+pub(crate) const SILENT: Duration = Duration::from_secs(2);
 
 /// Files of both ends: everybody proves who they are.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,22 @@
+//! What an orchestrator shows.
+
+use std::time::Duration;
+
+use tidegate_fleet::{Round, Totals};
+
+/// What an orchestrator shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OrchestratorFigures {
+    /// Whether it leads.
+    pub leads: bool,
+    /// Nodes that it hears.
+    pub nodes: usize,
+    /// The last decision.
+    pub round: Round,
+    /// All decisions.
+    pub totals: Totals,
+    /// How long they took together.
+    pub deciding: Duration,
+    /// Pairs that are left alone.
+    pub apart: usize,
+}
