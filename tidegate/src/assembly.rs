@@ -25,7 +25,7 @@ use tidegate_types::units::{Ratio, Size};
 
 use self::drivers::cameras::start_frames;
 use self::drivers::{
-    Door, log_options, open_log, start_group, start_input, start_mirrors, start_output,
+    Wiring, log_options, open_log, start_group, start_input, start_mirrors, start_output,
 };
 pub use self::files::read_with_files;
 pub use self::streams::{rules, scopes};
@@ -35,6 +35,7 @@ use crate::config::{ClassConfig, Config, OutputConfig, OutputKind, PeerConfig};
 use crate::input::mqtt::Clients;
 use crate::input::relays::RelayCounts;
 use crate::input::streams::Names;
+use crate::link::Links;
 use crate::link::letters::Own;
 use crate::node::broker::{Hub, HubOptions};
 use crate::node::contract::{Clock, OutputPort};
@@ -85,28 +86,31 @@ pub struct Assembled {
 /// An address cannot be bound, or a file cannot be read.
 pub async fn start(config: &Config) -> anyhow::Result<Assembled> {
     let shelf = Shelf::new(incarnation());
-    let on = shelf.clone();
+    let (on, links) = (shelf.clone(), Links::default());
+    let of = links.clone();
     let start = |output: &OutputConfig, port, tasks: &mut Tasks| match output.frames {
         true => drivers::cameras::start_output(on.clone(), port, tasks),
-        false => start_output(output, config, port, tasks),
+        false => start_output(output, config, &of, port, tasks),
     };
-    start_on(config, shelf, start).await
+    start_on(config, shelf, links, start).await
 }
 
-/// The same with other outputs than the configuration's.
+/// The same with other outputs than the configuration's; those that are links tell `links` what they look like.
 ///
 /// # Errors
 /// As [`start`], and what `output` fails with.
 pub async fn start_with(
     config: &Config,
+    links: Links,
     output: impl FnMut(&OutputConfig, OutputPort, &mut Tasks) -> anyhow::Result<()>,
 ) -> anyhow::Result<Assembled> {
-    start_on(config, Shelf::new(incarnation()), output).await
+    start_on(config, Shelf::new(incarnation()), links, output).await
 }
 
 async fn start_on(
     config: &Config,
     shelf: Shelf,
+    links: Links,
     mut output: impl FnMut(&OutputConfig, OutputPort, &mut Tasks) -> anyhow::Result<()>,
 ) -> anyhow::Result<Assembled> {
     let config = &config.with_peers();
@@ -122,7 +126,8 @@ async fn start_on(
     let seat = options.fleet.map(|seat| usize::from(seat.output.0));
     let overhead = seat.map_or(Size::ZERO, |seat| options.outputs[seat].overhead);
     let scripts = config.script_specs().map_err(anyhow::Error::msg)?;
-    let scripts = Scripts::load(&scripts)?;
+    let mut scripts = Scripts::load(&scripts)?;
+    scripts.see_links(links.clone());
     let hub = Hub::new(HubOptions {
         queue: usize::try_from(config.limits.subscriber.0.0).unwrap_or(usize::MAX),
         retained: usize::try_from(config.limits.retained.0.0).unwrap_or(usize::MAX),
@@ -132,7 +137,7 @@ async fn start_on(
     let (mut running, ports) =
         event_loop::start_at(hub.clone(), options, Clock::start(), log, scripts)?;
     let own = Own { node: name.clone(), incarnation, boot, previous };
-    running.intake.links().letters().are_of(own);
+    links.letters().are_of(own);
     let (mut inputs, mut outputs) = (Tasks::new(), Tasks::new());
     for (spec, port) in config.output.iter().zip(ports) {
         output(spec, port, &mut outputs)
@@ -142,27 +147,29 @@ async fn start_on(
     let clients = Arc::new(Clients::new());
     clients.restore(std::mem::take(&mut running.sessions));
     let relays = RelayCounts::new(overhead);
-    let door = Door { intake: running.intake.clone(), clients, names, relays: relays.clone() };
+    let (intake, relayed) = (running.intake.clone(), relays.clone());
+    let wiring = Wiring { intake, clients, names, relays: relayed, links: links.clone() };
     let operators = Operators::start(config, hub, running.intake.clone()).await?;
-    let joined = start_group(config, name.clone(), &door, &operators, &mut inputs).await?;
+    let joined = start_group(config, name.clone(), &wiring, &operators, &mut inputs).await?;
     let (group, member) = joined.unzip();
     let (group, boards) =
-        (group.unwrap_or_default(), Boards { group: member, ..Boards::default() });
-    let (mut listens, mut links) = (Vec::new(), Vec::new());
+        (group.unwrap_or_default(), Boards { group: member, links, ..Boards::default() });
+    let (mut listens, mut links_at) = (Vec::new(), Vec::new());
     for input in &config.input {
-        let bound = start_input(input, config, &door, &mut inputs).await?;
-        let all = if input.link.is_some() { &mut links } else { &mut listens };
+        let bound = start_input(input, config, &wiring, &mut inputs).await?;
+        let all = if input.link.is_some() { &mut links_at } else { &mut listens };
         all.extend(bound);
     }
     let me = (name.clone(), incarnation);
-    let mirrors = start_mirrors(config, &running, &boards, me.clone(), &door, &mut inputs).await?;
+    let mirrors =
+        start_mirrors(config, &running, &boards, me.clone(), &wiring, &mut inputs).await?;
     let frames = start_frames(config, &running, &boards, shelf, &mut inputs).await?;
     start_member(config, &running, &boards, me, relays, &mut inputs);
     Ok(Assembled {
         name,
         running,
         listens,
-        links,
+        links: links_at,
         mirrors,
         group,
         frames,
@@ -213,8 +220,7 @@ fn start_member(
         fleet: FleetOptions { classes: config.class.len(), ..FleetOptions::default() },
     };
     let board = boards.fleet.clone();
-    let links = running.intake.links().clone();
-    fleet::start(options, running.fleet_door(), links, relays, board, tasks);
+    fleet::start(options, running.fleet_door(), boards.links.clone(), relays, board, tasks);
 }
 
 impl Assembled {

@@ -2,5 +2,6 @@
 
 pub mod broker;
 pub mod contract;
+pub mod door;
 pub mod event_loop;
 pub mod log_store;

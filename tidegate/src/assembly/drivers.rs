@@ -22,6 +22,7 @@ use crate::input::mqtt::{self as mqtt_input, Clients, MqttOptions, Version};
 use crate::input::relays::RelayCounts;
 use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
 use crate::input::streams::Names;
+use crate::link::Links;
 use crate::node::contract::{Intake, OutputPort};
 use crate::output::amqp::AmqpOptions;
 use crate::output::sink::{FileOptions, SinkOptions};
@@ -34,9 +35,9 @@ pub use log::open_log;
 pub(crate) use log::{key_of_file, log_key, log_keys, log_options};
 pub use standby::start_mirrors;
 
-/// What inputs come in by.
+/// What inputs and services are wired to.
 #[derive(Debug)]
-pub struct Door {
+pub struct Wiring {
     /// Where records are offered.
     pub intake: Intake,
     /// The MQTT clients of all inputs.
@@ -45,19 +46,21 @@ pub struct Door {
     pub names: Names,
     /// Where neighbours' records are counted.
     pub relays: RelayCounts,
+    /// Where links tell what they look like.
+    pub links: Links,
 }
 
-/// Starts an input at the door of a node. Returns the addresses that it listens on.
+/// Starts an input of a node. Returns the addresses that it listens on.
 ///
 /// # Errors
 /// An address cannot be bound, or a file cannot be opened.
 pub async fn start_input(
     input: &InputConfig,
     config: &Config,
-    door: &Door,
+    wiring: &Wiring,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
-    let Door { intake, clients, .. } = door;
+    let Wiring { intake, clients, .. } = wiring;
     let intake = intake.clone();
     if let Some(mqtt) = &input.mqtt {
         let listen = mqtt.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
@@ -106,7 +109,7 @@ pub async fn start_input(
         return Ok(Vec::new());
     }
     if let Some(link) = &input.link {
-        return link::start_input(link, door, tasks);
+        return link::start_input(link, wiring, tasks);
     }
     let replay = input.replay.as_ref().context("an [[input]] has no kind")?;
     let options = replay_options(replay)?;
@@ -194,10 +197,11 @@ fn replay_options(config: &ReplayConfig) -> anyhow::Result<ReplayOptions> {
 pub fn start_output(
     output: &OutputConfig,
     config: &Config,
+    links: &Links,
     port: OutputPort,
     tasks: &mut Tasks,
 ) -> anyhow::Result<()> {
-    let options = output_options(output, config)?;
+    let options = output_options(output, config, links)?;
     tasks.spawn(async move {
         output::run(options, port).await;
         Ok(())
@@ -213,13 +217,17 @@ pub(crate) fn link_options(
     output: &OutputConfig,
     config: &Config,
 ) -> anyhow::Result<output::link::LinkOptionsOut> {
-    match output_options(output, config)? {
+    match output_options(output, config, &Links::default())? {
         OutputOptions::Link(options) => Ok(*options),
         _ => anyhow::bail!("[[output]] {:?} is no link", output.label()),
     }
 }
 
-fn output_options(output: &OutputConfig, config: &Config) -> anyhow::Result<OutputOptions> {
+fn output_options(
+    output: &OutputConfig,
+    config: &Config,
+    links: &Links,
+) -> anyhow::Result<OutputOptions> {
     let names = config.class.iter().filter_map(|class| class.name.as_deref());
     let classes: Arc<[Arc<str>]> = names.map(Into::into).collect();
     let kind = output.kinds().next().context("no kind is given")?;
@@ -237,7 +245,7 @@ fn output_options(output: &OutputConfig, config: &Config) -> anyhow::Result<Outp
         }
         OutputKind::Link(link) => {
             let tls = tls.context("ca, certificate and key are missing")?;
-            OutputOptions::Link(Box::new(link::output_options(link, tls, output, config)?))
+            OutputOptions::Link(Box::new(link::output_options(link, tls, output, config, links)?))
         }
         OutputKind::Sink(SinkConfig { discard: true, .. }) => {
             OutputOptions::Sink(SinkOptions::Discard)
@@ -328,7 +336,7 @@ mod tests {
     fn options(text: &str) -> anyhow::Result<OutputOptions> {
         let reading = read(text);
         assert_eq!(reading.render("node.toml", text), "");
-        output_options(&reading.config.output[0], &reading.config)
+        output_options(&reading.config.output[0], &reading.config, &Links::default())
     }
 
     #[test]

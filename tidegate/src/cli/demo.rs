@@ -27,6 +27,7 @@ use crate::assembly::{self, Assembled};
 use crate::cli::DemoArguments;
 use crate::cli::screen::Screen;
 use crate::config::{Config, Scheduler, read};
+use crate::link::Links;
 use crate::node::broker::BrokerStatus;
 use crate::observe::status::Snapshot;
 use crate::observe::status::table::{self, EndToEnd, rate, size, span};
@@ -83,7 +84,7 @@ impl Stage {
     async fn build(arguments: &DemoArguments) -> anyhow::Result<Self> {
         let meter = Meter::new(&Classes::new(default_classes())?);
         let far_config = far_config();
-        let far = assembly::start_with(&far_config, |_, port, tasks| {
+        let far = assembly::start_with(&far_config, Links::default(), |_, port, tasks| {
             let meter = meter.clone();
             tasks.spawn(async move { Ok(meter.run(port).await?) });
             Ok(())

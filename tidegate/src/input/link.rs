@@ -16,6 +16,7 @@ use tidegate_link::schedule::ScheduleName;
 use tidegate_types::units::Size;
 
 use crate::input::relays::RelayCounts;
+use crate::link::Links;
 use crate::support::tls::Trust;
 
 pub use self::listener::{LinkListener, bind};
@@ -24,6 +25,8 @@ pub use self::sockets::LinkError;
 /// What a link input is.
 #[derive(Clone, Debug)]
 pub struct LinkInputOptions {
+    /// Where they tell what they look like.
+    pub links: Links,
     /// Where other nodes dial, by UDP and TCP.
     pub listen: Vec<SocketAddr>,
     /// What we prove, and whose proof we believe.

@@ -29,8 +29,8 @@ pub use self::reader::Item as Recorded;
 use self::reader::{Batch, Item, read_all};
 pub use self::row::RowError;
 pub use self::time::parse as parse_time;
-use crate::node::broker::Publisher;
 use crate::node::contract::{Intake, Notice, Source};
+use crate::node::door::{Door, From, Plain};
 
 /// Records of one offer.
 const OFFER_MAX: usize = 256;
@@ -87,7 +87,7 @@ pub fn recorded(file: ReplayFile) -> impl Iterator<Item = Result<Recorded, Repla
 struct Replay {
     options: ReplayOptions,
     source: Source,
-    publisher: Publisher,
+    door: Door,
     batches: mpsc::Receiver<Batch>,
     waiting: VecDeque<Item>,
     began: Instant,
@@ -103,7 +103,7 @@ impl Replay {
     fn new(options: ReplayOptions, source: Source, batches: mpsc::Receiver<Batch>) -> Self {
         Replay {
             options,
-            publisher: source.hub().publisher(),
+            door: Door::new(source.hub()),
             source,
             batches,
             waiting: VecDeque::new(),
@@ -119,11 +119,12 @@ impl Replay {
     async fn play(&mut self) -> Result<(), ReplayError> {
         while let Some(due) = self.next_due().await? {
             self.wait_until(self.began + due).await?;
-            let records = self.take_due();
+            let mut records = self.take_due();
             self.result.offered += records.len() as u64;
             if self.options.reliable {
                 self.offer_until_accepted(records).await?;
             } else {
+                self.admit(&mut records).await?;
                 self.offer(records).await?;
             }
         }
@@ -215,23 +216,30 @@ impl Replay {
         }
     }
 
-    /// Hands records to who has subscribed here.
-    fn publish(&mut self, records: &[Offered]) {
-        self.publisher.publish_all(records.iter().map(|record| (record, 1)));
+    /// Lets records in, once. Returns those that are accepted already.
+    async fn admit(&mut self, records: &mut Vec<Offered>) -> Result<Vec<Token>, ReplayError> {
+        let mut plain = Plain::new(1);
+        let admitted = self.door.admit(&self.source, From::Outside, records, &mut plain).await;
+        admitted.map_err(|_| ReplayError::Stopping)?;
+        Ok(plain.accepted)
     }
 
     async fn offer(&mut self, records: Vec<Offered>) -> Result<(), ReplayError> {
-        self.source.offer(records).await.map_err(|_| ReplayError::Stopping)
+        match records.is_empty() {
+            true => Ok(()),
+            false => self.source.offer(records).await.map_err(|_| ReplayError::Stopping),
+        }
     }
 
     /// Offers records, and those that are refused for lack of room again, until all are answered for
     /// good.
-    async fn offer_until_accepted(&mut self, records: Vec<Offered>) -> Result<(), ReplayError> {
+    async fn offer_until_accepted(&mut self, mut left: Vec<Offered>) -> Result<(), ReplayError> {
         let mut again = AGAIN_MIN;
-        self.publish(&records);
-        let mut left = records;
+        let mut records = left.clone();
+        let accepted = self.admit(&mut records).await?;
+        left.retain(|record| record.token.is_none_or(|token| !accepted.contains(&token)));
         loop {
-            self.offer(left.clone()).await?;
+            self.offer(records).await?;
             left = self.refused(left).await?;
             if left.is_empty() {
                 return Ok(());
@@ -239,6 +247,11 @@ impl Replay {
             sleep(again).await;
             again = (again * 2).min(AGAIN_MAX);
             self.wait_until(Instant::now()).await?;
+            records = left.clone();
+            let plain = Plain::new(1);
+            let handed =
+                self.door.hand_over(&self.source, From::Outside, &mut records, &plain).await;
+            handed.map_err(|_| ReplayError::Stopping)?;
         }
     }
 

@@ -16,7 +16,7 @@ use tidegate_link::envelope::{Envelope, GrantId};
 use tidegate_link::packet::Custody;
 use tidegate_types::accepted::{Accepted, STREAMS_MAX, StreamName};
 use tidegate_types::class::ClassId;
-use tidegate_types::record::{DropReason, Fate, RefuseReason, Token};
+use tidegate_types::record::{DropReason, Fate, Offered, RefuseReason, Token};
 use tidegate_types::units::Size;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -26,6 +26,7 @@ pub(crate) use self::ticket::{Settled, Ticket};
 use crate::input::relays::RelayCounts;
 use crate::node::contract::counts::InputCounts;
 use crate::node::contract::{Intake, Notice, Source, Stopping};
+use crate::node::door::{Door, From, Plain};
 use crate::support::backoff::Backoff;
 use crate::support::complaints::Complaints;
 
@@ -168,10 +169,26 @@ struct Pending {
     placed: Option<u8>,
     /// Whether it goes on under its name.
     keeps_name: bool,
-    /// Whether who has subscribed here has got it.
-    is_published: bool,
+    /// Whether it was let in, and is only offered again.
+    is_admitted: bool,
     /// Several, where it came again before it was answered.
     tickets: Vec<Ticket>,
+}
+
+/// What is the same for records that are let in together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Way {
+    /// The node that brought them.
+    sender: Arc<str>,
+    placed: Option<u8>,
+    is_admitted: bool,
+}
+
+impl Pending {
+    fn way(&self) -> Way {
+        let sender = self.tickets.first().map(|ticket| ticket.from.clone()).unwrap_or_default();
+        Way { sender, placed: self.placed, is_admitted: self.is_admitted }
+    }
 }
 
 struct Stream {
@@ -264,40 +281,55 @@ impl Stream {
         }
         self.last += 1;
         let tickets = vec![ticket];
-        let is_published = false;
-        let pending = Pending { envelope, right, placed, keeps_name, is_published, tickets };
+        let is_admitted = false;
+        let pending = Pending { envelope, right, placed, keeps_name, is_admitted, tickets };
         self.waiting.insert(self.last, pending);
     }
 
     /// Offers what waits, in order.
     async fn offer(&mut self, source: &Source) -> Result<(), Stopping> {
-        let mut publisher = source.hub().publisher();
+        let mut door = Door::new(source.hub());
         while !self.is_paused && self.again_at.is_none() && !self.waiting.is_empty() {
-            let mut batch = Vec::new();
-            while batch.len() < BATCH_MAX
-                && let Some((place, mut pending)) = self.waiting.pop_first()
-            {
-                let record = offered(source, place, &pending);
-                // A neighbour's records are for its far end, by our uplink.
-                if self.name.1.is_none() && !std::mem::replace(&mut pending.is_published, true) {
-                    match pending.placed {
-                        Some(qos) => publisher.publish_owned(&record, qos),
-                        None => publisher.publish_all(std::iter::once((&record, 1))),
-                    }
-                }
-                // For subscribers here only: no output is asked.
-                if self.name.1.is_none() && publisher.is_local(&record.key) {
-                    self.answer(place, pending, Ok(()));
-                    continue;
-                }
-                batch.push(record);
-                self.offered.insert(place, pending);
+            let (way, mut records) = self.next_batch(source);
+            let mut plain = Plain::new(way.placed.unwrap_or(1));
+            let from = match way.placed {
+                Some(_) => From::Cluster,
+                None => From::Node(&way.sender),
+            };
+            // A neighbour's records are for its far end, by our uplink.
+            if self.name.1.is_some() {
+            } else if way.is_admitted {
+                door.hand_over(source, from, &mut records, &plain).await?;
+            } else {
+                door.admit(source, from, &mut records, &mut plain).await?;
             }
-            if !batch.is_empty() {
-                source.offer(batch).await?;
+            for token in plain.accepted {
+                self.heard(Notice::Accept(token, Ok(())));
+            }
+            if !records.is_empty() {
+                source.offer(records).await?;
             }
         }
         Ok(())
+    }
+
+    /// The next records that come in the same way.
+    fn next_batch(&mut self, source: &Source) -> (Way, Vec<Offered>) {
+        let mut records = Vec::new();
+        let mut way: Option<Way> = None;
+        while records.len() < BATCH_MAX
+            && let Some(first) = self.waiting.first_entry()
+        {
+            let its = first.get().way();
+            if *way.get_or_insert_with(|| its.clone()) != its {
+                break;
+            }
+            let (place, mut pending) = first.remove_entry();
+            pending.is_admitted = true;
+            records.push(offered(source, place, &pending));
+            self.offered.insert(place, pending);
+        }
+        (way.unwrap_or_default(), records)
     }
 
     fn heard(&mut self, notice: Notice) {

@@ -13,6 +13,7 @@ mod operate;
 mod placement;
 mod publisher;
 mod seat;
+mod way;
 
 pub use self::counts::{BrokerCounts, BrokerStatus};
 pub use self::gate::{Busy, Gate};

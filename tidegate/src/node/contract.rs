@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_node::io::{Control, Input, OutputId};
-use tidegate_node::rules::Rules;
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::Measured;
 use tidegate_types::record::{DeliveryId, Offered, Record, RefuseReason, SourceId, Token};
@@ -19,10 +18,8 @@ use tidegate_types::units::Time;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::feedback::Feedback;
-use crate::link::Links;
 use crate::node::broker::Hub;
 use crate::node::contract::counts::InputCounts;
-use crate::script::Script;
 pub use crate::support::time::Clock;
 
 /// The loop is gone: the process is stopping.
@@ -48,8 +45,6 @@ pub enum Arrival {
     },
     /// A connection ended.
     Close(SourceId),
-    /// New scripts, each at its place, and the rules that name them.
-    Adapt(Vec<Script>, Arc<Rules>),
     /// The fleet's agent asks what the node carries and wants.
     Measure(oneshot::Sender<Option<Measured>>),
 }
@@ -76,7 +71,6 @@ pub struct Intake {
     sender: mpsc::Sender<Arrival>,
     clock: Clock,
     counts: InputCounts,
-    links: Links,
     hub: Hub,
 }
 
@@ -88,17 +82,12 @@ impl Intake {
 
     /// The same, with this broker for who subscribes at the node.
     pub fn with(sender: mpsc::Sender<Arrival>, clock: Clock, hub: Hub) -> Self {
-        Intake { sender, clock, counts: InputCounts::default(), links: Links::default(), hub }
+        Intake { sender, clock, counts: InputCounts::default(), hub }
     }
 
     /// The node's own broker.
     pub fn hub(&self) -> &Hub {
         &self.hub
-    }
-
-    /// Where links tell what they look like.
-    pub fn links(&self) -> &Links {
-        &self.links
     }
 
     /// The clock itself.
@@ -309,8 +298,6 @@ pub struct OutputPort {
     pub orders: mpsc::UnboundedReceiver<Order>,
     /// Where to report.
     pub feedback: Feedback,
-    /// Where links tell what they look like.
-    pub links: Links,
 }
 
 #[cfg(test)]

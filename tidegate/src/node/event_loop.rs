@@ -3,7 +3,6 @@
 //! Everything that decides is in the crates below; everything that waits for the world is in inputs and outputs.
 
 pub(crate) mod adapting;
-mod ear;
 mod running;
 
 use std::sync::Arc;
@@ -20,7 +19,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use self::adapting::Adapting;
-use self::ear::Ear;
 pub use self::running::{FleetDoor, Running, StatusHandle};
 use crate::node::broker::Hub;
 use crate::node::contract::{
@@ -88,23 +86,23 @@ pub fn start_at(
     let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
     let (node, spool) = begin(options, log, &sender)?;
     let intake = Intake::with(sender.clone(), clock, hub.clone());
-    let links = intake.links().clone();
     let lanes = node.options().scheduler.lanes(&node.options().classes);
     let (status_sender, status_requests) = mpsc::channel(8);
+    let (adaptation, adaptations) = mpsc::channel(1);
     let mut ports = Vec::new();
     let mut outputs = Vec::new();
     for place in 0..node.options().outputs.len() {
         let id = tidegate_node::io::OutputId(place as u16);
         let (orders, inbox) = mpsc::unbounded_channel();
         let feedback = Feedback::new(sender.clone(), id, clock);
-        ports.push(OutputPort { id, lanes, orders: inbox, feedback, links: links.clone() });
+        ports.push(OutputPort { id, lanes, orders: inbox, feedback });
         outputs.push(OutputEnd { orders, downs: vec![0; usize::from(lanes)] });
     }
     let log_is_ready = spool.as_ref().map(Spool::is_ready);
     let log_lengths = spool.as_ref().map(Spool::lengths);
     let commits = spool.as_ref().map(Spool::commits);
     let record_max = usize::try_from(node.options().record_max.0).unwrap_or(usize::MAX);
-    let adapting = Adapting::new(scripts, record_max, sender.clone()).seeing(links.clone());
+    let adapting = Adapting::new(scripts, record_max, sender.clone());
     let board = adapting.board();
     let mut drive = Drive {
         node: Seat::new(node),
@@ -112,9 +110,9 @@ pub fn start_at(
         spool,
         clock,
         arrivals,
+        adaptations,
         status_requests,
         outputs,
-        hub: hub.clone(),
         notices: Vec::new(),
         free: Vec::new(),
     };
@@ -123,19 +121,13 @@ pub fn start_at(
     let sessions = drive.node.sessions(clock.now()).collect();
     let counts = intake.counts().clone();
     let running = Running {
-        status: StatusHandle {
-            requests: status_sender,
-            counts,
-            commits,
-            links,
-            hub,
-            scripts: board,
-        },
+        status: StatusHandle { requests: status_sender, counts, commits, hub, scripts: board },
         intake,
         sessions,
         log_lengths,
         log_is_ready,
         arrivals: sender,
+        adaptation,
         task: tokio::spawn(drive.run()),
     };
     Ok((running, ports))
@@ -171,17 +163,20 @@ struct OutputEnd {
     downs: Vec<u64>,
 }
 
+/// New scripts, each at its place, and the rules that name them.
+type Adaptation = (Vec<Script>, Arc<Rules>);
+
 struct Drive {
     node: Seat,
     adapting: Adapting,
     spool: Option<Spool>,
     clock: Clock,
     arrivals: mpsc::Receiver<Arrival>,
+    adaptations: mpsc::Receiver<Adaptation>,
     status_requests: mpsc::Receiver<oneshot::Sender<NodeStatus>>,
     outputs: Vec<OutputEnd>,
-    hub: Hub,
-    /// The connections.
-    notices: Vec<Option<Ear>>,
+    /// Where the notices of each connection go.
+    notices: Vec<Option<mpsc::UnboundedSender<Notice>>>,
     free: Vec<SourceId>,
 }
 
@@ -212,6 +207,10 @@ impl Drive {
             }
             tokio::select! {
                 arrival = self.arrivals.recv() => {
+                    // What was put in force before it was said holds for it.
+                    if let Ok(adaptation) = self.adaptations.try_recv() {
+                        self.adapt(adaptation);
+                    }
                     let mut next = arrival;
                     for _ in 0..BATCH_MAX {
                         let Some(arrival) = next else { break };
@@ -222,6 +221,7 @@ impl Drive {
                         self.take(arrival);
                     }
                 }
+                Some(adaptation) = self.adaptations.recv() => self.adapt(adaptation),
                 () = &mut timer, if timeout.is_some() => {}
                 () = tokio::task::yield_now(), if is_behind => {}
                 _ = wall.tick(), if self.spool.is_some() => self.tell_wall_time(),
@@ -256,20 +256,15 @@ impl Drive {
 
     fn take(&mut self, arrival: Arrival) {
         let input = match arrival {
-            Arrival::Input(Input::Arrived(mut records)) if self.hub.has_local() => {
-                records.retain(|record| !self.is_for_subscribers_only(record));
-                Input::Arrived(records)
-            }
             Arrival::Input(input) => input,
             Arrival::Open { name, relays, notices, reply } => {
                 let source = self.free.pop().unwrap_or(SourceId(self.notices.len() as u32));
                 let place = source.0 as usize;
                 self.notices.resize_with(self.notices.len().max(place + 1), || None);
-                self.notices[place] = Some(Ear { notices, relays: relays.is_some() });
+                self.notices[place] = Some(notices);
                 let _ = reply.send(source);
                 Input::Control(Control::Open { source, name, relays })
             }
-            Arrival::Adapt(scripts, rules) => return self.adapt(scripts, rules),
             Arrival::Measure(reply) => {
                 let _ = reply.send(self.node.measured(self.clock.now()));
                 return;
@@ -287,7 +282,7 @@ impl Drive {
     }
 
     /// New scripts and the rules that name them: both or neither.
-    fn adapt(&mut self, scripts: Vec<Script>, rules: Arc<Rules>) {
+    fn adapt(&mut self, (scripts, rules): Adaptation) {
         let now = self.clock.now();
         match self.adapting.swap(&mut self.node, now, scripts) {
             Ok(()) => self.node.handle(now, Input::Control(Control::Rules(rules))),
@@ -332,6 +327,13 @@ impl Drive {
                 self.adapting.run(&mut self.node, self.clock.now(), queue, delivery);
             }
             Output::Report(event) => self.log(&event),
+        }
+    }
+
+    fn notify(&self, source: SourceId, notice: Notice) {
+        if let Some(Some(notices)) = self.notices.get(source.0 as usize) {
+            // The connection may have ended a moment ago.
+            let _ = notices.send(notice);
         }
     }
 

@@ -14,7 +14,7 @@ use tidegate_node::status::NodeStatus;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::link::LinkFigures;
+use crate::link::{LinkFigures, Links};
 use crate::node::broker::{BrokerStatus, MeterStatus};
 use crate::node::contract::Stopping;
 use crate::node::contract::counts::InputCounts;
@@ -65,6 +65,8 @@ pub struct Snapshot {
 /// What a node does beside carrying records, as it looks at present. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct Boards {
+    /// What its links look like.
+    pub links: Links,
     /// Its part in its fleet.
     pub fleet: FleetBoard,
     /// Its part in a group, if it has one.
@@ -116,7 +118,7 @@ impl StatusSource {
         let before = kept.as_ref().map(|(_, snapshot)| snapshot.now.clone());
         let now = Arc::new(self.handle.get().await?);
         let commits = self.handle.commits().map(CommitCounts::read);
-        let links = self.handle.links().read();
+        let links = self.boards.links.read();
         let broker = self.handle.hub().status();
         let fleet = self.boards.fleet.read();
         let group = self.boards.group.as_ref().map(Handle::view);

@@ -62,7 +62,7 @@ pub(super) async fn run(options: LinkOptionsOut, port: OutputPort) {
         quic,
         fallback: options.fallback,
     };
-    let target = options.is_place.then(|| port.links.target(&options.name));
+    let target = options.is_place.then(|| options.links.target(&options.name));
     let mut dialers = JoinSet::new();
     for (path, binding) in options.paths.iter().enumerate() {
         let dialer = Dialer {
@@ -82,7 +82,7 @@ pub(super) async fn run(options: LinkOptionsOut, port: OutputPort) {
     sender.target = target;
     // It ends only by being stopped.
     let _: Result<(), Stopping> = sender.serve(heard).await;
-    sender.port.links.forget(0, &sender.options.name);
+    sender.options.links.forget(0, &sender.options.name);
     drop(sender);
     let _ = timeout(GOODBYE, async { while dialers.join_next().await.is_some() {} }).await;
 }
@@ -120,7 +120,7 @@ impl Sender {
     ) -> Self {
         let engine = Engine::new(link_options(&options), port.feedback.clock());
         let handover = Handover::new(options.bounds.clone(), usize::from(port.lanes));
-        let proofs = Proofs::new(port.links.letters().clone(), &options.tls.config());
+        let proofs = Proofs::new(options.links.letters().clone(), &options.tls.config());
         Sender {
             options,
             proofs,
@@ -319,7 +319,7 @@ impl Sender {
         let paths = self.engine.figures(&self.names);
         let name = self.options.name.to_string();
         let figures = LinkFigures { name, is_output: true, paths, repeated, duplicates, strange };
-        self.port.links.tell(0, figures);
+        self.options.links.tell(0, figures);
         if self.engine.is_connected() {
             self.alone_since = None;
             return Ok(());

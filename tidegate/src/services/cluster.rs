@@ -106,14 +106,22 @@ impl Handle {
     async fn bring(
         &self,
         source: &Source,
+        sender: Option<&str>,
         records: &mut Vec<Offered>,
         qos_of: &(dyn Fn(&Offered) -> u8 + Sync),
     ) -> Result<Option<Member>, Stopping> {
+        let sender = sender.and_then(|name| self.0.members.iter().position(|one| one == name));
+        let owners = sender.map(|_| self.owners().clone()).unwrap_or_default();
+        let is_of_sender = |unit: &UnitId| {
+            let owner = owners.get(unit.0 as usize);
+            owner.is_some_and(|(owner, _)| Some(usize::from(owner.member.0)) == sender)
+        };
         let mut last: (bytes::Bytes, Option<UnitId>) = (bytes::Bytes::new(), None);
         let mut placed = Vec::new();
         let mut seen = |record: &Offered| {
             if last.0 != record.key {
-                last = (record.key.clone(), self.unit_of(&record.key));
+                let unit = self.unit_of(&record.key).filter(|unit| !is_of_sender(unit));
+                last = (record.key.clone(), unit);
             }
             last.1
         };
@@ -201,10 +209,11 @@ impl Placement for Handle {
     fn divert<'a>(
         &'a self,
         source: &'a Source,
+        sender: Option<&'a str>,
         records: &'a mut Vec<Offered>,
         qos_of: &'a (dyn Fn(&Offered) -> u8 + Sync),
     ) -> Diverted<'a> {
-        Box::pin(self.bring(source, records, qos_of))
+        Box::pin(self.bring(source, sender, records, qos_of))
     }
 
     fn send_on(&self, record: Offered, qos: u8) -> Option<Offered> {

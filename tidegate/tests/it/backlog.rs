@@ -68,10 +68,11 @@ async fn start(folder: &Folder, name: &str, output: impl Fn(OutputPort)) -> Asse
     let text = folder.config("", name);
     let reading = read(&text);
     assert_eq!(reading.render("gate.toml", &text), "");
-    let start = assembly::start_with(&reading.config, |_, port, _| {
-        output(port);
-        Ok(())
-    });
+    let start =
+        assembly::start_with(&reading.config, tidegate::link::Links::default(), |_, port, _| {
+            output(port);
+            Ok(())
+        });
     start.await.unwrap()
 }
 

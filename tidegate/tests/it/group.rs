@@ -2,6 +2,7 @@
 
 mod client;
 mod killed;
+mod linked;
 mod moving;
 mod once;
 mod placing;

@@ -14,8 +14,9 @@ use crate::support::node::{End, Node};
 use crate::support::rabbit::Rabbit;
 use amq_protocol::types::{AMQPValue, FieldTable};
 use bytes::Bytes;
+use tidegate::output::OutputOptions;
 use tidegate::output::amqp::AmqpOptions;
-use tidegate::output::{OutputOptions, headers};
+use tidegate::support::headers;
 use tidegate::support::tls::{ClientFiles, ClientTls};
 use tidegate_types::record::DropReason;
 

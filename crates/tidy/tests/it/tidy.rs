@@ -34,6 +34,7 @@ const RULES: &[(&str, Rule)] = &[
         program::folders_use_what_is_below(files, program::NOT_YET)
     }),
     ("folders of the program make no circle", program::folders_make_no_circle),
+    ("the driver contract knows no driver", program::the_contract_knows_no_driver),
     ("files of the program have a place", program::files_have_a_place),
     ("crates inherit the lints", manifests::crates_inherit_lints),
     ("every clippy.toml repeats the shared keys", manifests::clippy_keys_agree),

@@ -8,7 +8,7 @@ use anyhow::Context;
 use tidegate_types::topic::Filter;
 use tokio::net::TcpListener;
 
-use super::{Door, Tasks, available};
+use super::{Tasks, Wiring, available};
 use crate::assembly::read_with_files;
 use crate::config::{Config, read_file};
 use crate::input::streams::Streams;
@@ -25,7 +25,7 @@ use crate::support::tls;
 pub async fn start_group(
     config: &Config,
     me: Arc<str>,
-    door: &Door,
+    wiring: &Wiring,
     operators: &Operators,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Option<(Vec<SocketAddr>, Handle)>> {
@@ -60,10 +60,10 @@ pub async fn start_group(
         threads: config.node.pool_threads(),
         tls,
         listeners,
-        streams: Streams::new(door.intake.clone(), door.names.clone(), None),
+        streams: Streams::new(wiring.intake.clone(), wiring.names.clone(), None),
     };
-    let handle = cluster::start(options, &door.intake, tasks).context("[group] state")?;
-    door.intake.hub().set_group(Arc::new(handle.clone()));
+    let handle = cluster::start(options, &wiring.intake, tasks).context("[group] state")?;
+    wiring.intake.hub().set_group(Arc::new(handle.clone()));
     Ok(Some((addresses, handle)))
 }
 

@@ -6,17 +6,18 @@ use anyhow::Context;
 use tidegate_link::schedule::ScheduleName;
 use tokio::sync::watch;
 
-use super::{Door, Tasks, available};
+use super::{Tasks, Wiring, available};
 use crate::assembly::{bounds, unconfirmed_max};
 use crate::config::{Config, LinkInputConfig, LinkOutputConfig, OutputConfig, Tcp};
 use crate::input::link::{self, LinkInputOptions};
+use crate::link::Links;
 use crate::output::link::{Fallback, LinkOptionsOut};
 use crate::support::tls::{self, ClientTls, Trust};
 
 /// Starts the listening end. Returns the addresses that it listens on.
 pub(super) fn start_input(
     link: &LinkInputConfig,
-    door: &Door,
+    wiring: &Wiring,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
     let listen = link.listen.as_ref().map(|listen| available(&listen.0)).unwrap_or_default();
@@ -31,10 +32,11 @@ pub(super) fn start_input(
         window: link.window.0,
         tcp: link.tcp,
         schedule: ScheduleName::default(),
-        relays: link.relays.then(|| door.relays.clone()),
+        relays: link.relays.then(|| wiring.relays.clone()),
         vouching: link.vouching(),
+        links: wiring.links.clone(),
     };
-    let (intake, names) = (door.intake.clone(), door.names.clone());
+    let (intake, names) = (wiring.intake.clone(), wiring.names.clone());
     let listener = link::bind(options)?;
     let addresses = listener.local_addrs();
     tasks.spawn(async move {
@@ -58,11 +60,13 @@ pub(super) fn output_options(
     tls: ClientTls,
     output: &OutputConfig,
     config: &Config,
+    links: &Links,
 ) -> anyhow::Result<LinkOptionsOut> {
     let nobody = || Ok((String::new(), 0));
     let far = if link.is_place { nobody() } else { link.far() };
     let (host, port) = far.map_err(anyhow::Error::msg)?;
     Ok(LinkOptionsOut {
+        links: links.clone(),
         name: output.label().into(),
         host,
         port,

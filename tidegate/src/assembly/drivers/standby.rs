@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio::net::TcpListener;
 
-use super::{Door, Tasks, available, log_keys};
+use super::{Tasks, Wiring, available, log_keys};
 use crate::config::{Config, MirrorConfig};
 use crate::input::streams::Streams;
 use crate::node::event_loop::Running;
@@ -25,7 +25,7 @@ pub async fn start_mirrors(
     running: &Running,
     boards: &Boards,
     (node, incarnation): (Arc<str>, u64),
-    door: &Door,
+    wiring: &Wiring,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Vec<SocketAddr>> {
     let missing = "[mirror]: ca, certificate and key are missing";
@@ -37,7 +37,7 @@ pub async fn start_mirrors(
         let tls = tls::client(&config.mirror_client().context(missing)?)?;
         let (lengths, directory) = (lengths.clone(), directory.clone());
         let board = board.clone();
-        let letters = door.intake.links().letters().clone();
+        let letters = wiring.links.letters().clone();
         let owner = Owner { node, incarnation, directory, lengths, to, tls, letters, board };
         tasks.spawn(async move {
             owner.run().await;
@@ -53,7 +53,7 @@ pub async fn start_mirrors(
     let options = KeeperOptions {
         tls: tls::server(&files)?,
         trust: Trust::read(files.client_ca.as_deref().context(missing)?)?,
-        letters: door.intake.links().letters().clone(),
+        letters: wiring.links.letters().clone(),
         from: config.mirror.from.clone(),
         directory: directory.clone(),
         after: config.mirror.after.0,
@@ -66,8 +66,8 @@ pub async fn start_mirrors(
         listeners.push(listener.with_context(|| format!("[mirror] listen {address}"))?);
     }
     let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-    let intake = door.intake.clone();
-    let streams = Streams::new(intake.clone(), door.names.clone(), None);
+    let intake = wiring.intake.clone();
+    let streams = Streams::new(intake.clone(), wiring.names.clone(), None);
     tasks.spawn(async move {
         let kept = standby::keep(listeners, options, streams, board, intake).await;
         kept.context("[mirror] directory")

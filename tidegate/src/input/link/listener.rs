@@ -355,7 +355,7 @@ impl Shared {
             incarnation,
             options: self.options.clone(),
             streams: self.streams.clone(),
-            links: self.intake.links().clone(),
+            links: self.options.links.clone(),
             clock: self.intake.clock(),
         };
         while lives.tasks.try_join_next().is_some() {}

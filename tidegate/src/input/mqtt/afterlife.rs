@@ -13,6 +13,7 @@ use super::listener::Shared;
 use super::session::{End, Memory, Session, Will};
 use crate::node::broker::Hub;
 use crate::node::contract::Notice;
+use crate::node::door::{Door, From, Plain};
 
 /// A connection that ended, and what it had.
 pub(super) struct Left<'a> {
@@ -102,21 +103,11 @@ async fn offer(line: &Option<Line>, will: Will) {
     if let Some(Line { source, .. }) = line {
         let qos = will.qos();
         let mut records = vec![will.record(source.id(), source.now())];
-        if let Some(group) = source.hub().group()
-            && group
-                .divert(source, &mut records, &|_: &tidegate_types::record::Offered| qos)
-                .await
-                .is_err()
-        {
-            return;
-        }
-        let Some(record) = records.pop() else { return };
-        let mut publisher = source.hub().publisher();
-        let message = publisher.message(&record, qos);
-        publisher.publish(message);
-        if !publisher.is_local(&record.key) {
+        let mut door = Door::new(source.hub());
+        let admitted = door.admit(source, From::Outside, &mut records, &mut Plain::new(qos)).await;
+        if admitted.is_ok() && !records.is_empty() {
             // An error means that the node is gone.
-            let _ = source.offer(vec![record]).await;
+            let _ = source.offer(records).await;
         }
     }
 }

@@ -14,7 +14,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_types::record::{Offered, RefuseReason};
+use tidegate_broker::Message;
+use tidegate_types::record::{Offered, RefuseReason, Token};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 pub use self::exercise::exercise;
@@ -24,8 +25,8 @@ use super::buffer::Buffer;
 use super::clients::Clients;
 use super::session::Effects;
 use super::wire::{Version, client as wire};
-use crate::node::broker::Publisher;
 use crate::node::contract::{Intake, Notice, Source};
+use crate::node::door::{Bringer, Door, From};
 use crate::support::backoff::Backoff;
 use crate::support::complaints::Complaint;
 use crate::support::dial::connect;
@@ -81,9 +82,8 @@ pub async fn run(options: MqttClientOptions, intake: Intake, clients: Arc<Client
     let Ok(source) = intake.open(client_id).await else { return };
     let session = Session::new(options, source.id(), memory);
     let effects = Effects::default();
-    let publisher = intake.hub().publisher();
-    let mut client =
-        Client { session, source, publisher, paused: false, has_asked: false, effects };
+    let door = Door::new(intake.hub());
+    let mut client = Client { session, source, door, paused: false, has_asked: false, effects };
     if !client.go_on().await {
         return;
     }
@@ -131,7 +131,7 @@ struct Client {
     session: Session,
     source: Source,
     /// Who has subscribed here gets its records as well.
-    publisher: Publisher,
+    door: Door,
     paused: bool,
     /// Whether the node was asked to forget the session of the present connection.
     has_asked: bool,
@@ -144,6 +144,18 @@ struct Wire {
     buffer: Buffer,
     /// When bytes came last, or when reading began again.
     heard: Instant,
+}
+
+impl Bringer for Session {
+    fn qos_of(&self, record: &Offered) -> u8 {
+        u8::from(record.token.is_some())
+    }
+
+    fn hold(&mut self, _token: Token, _message: Arc<Message>) {}
+
+    fn accepted(&mut self, token: Token) {
+        self.answer(token, Ok(()));
+    }
 }
 
 impl Client {
@@ -250,15 +262,10 @@ impl Client {
             let wanted = if let Ok(Step::Read(size)) = step { size } else { 0 };
             wire.buffer.handled(done, wanted);
             let records = &mut self.effects.records;
-            if let Some(group) = self.source.hub().group().filter(|_| !records.is_empty()) {
-                let qos_of = |record: &Offered| u8::from(record.token.is_some());
-                let diverted = group.divert(&self.source, records, &qos_of).await;
-                diverted.map_err(|_| Trouble::Stopping)?;
-            }
+            let admitted =
+                self.door.admit(&self.source, From::Outside, records, &mut self.session).await;
+            admitted.map_err(|_| Trouble::Stopping)?;
             if !records.is_empty() {
-                self.publisher.publish_all(
-                    records.iter().map(|record| (record, u8::from(record.token.is_some()))),
-                );
                 self.source.offer_all(records).await.map_err(|_| Trouble::Stopping)?;
             }
             if !self.effects.releases.is_empty() {

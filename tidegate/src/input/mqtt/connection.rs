@@ -27,8 +27,9 @@ use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
 use super::room::Held;
 use super::session::{Effects, End, Session, Step};
-use crate::node::broker::{Publisher, Seat};
+use crate::node::broker::Seat;
 use crate::node::contract::{Notice, Source};
+use crate::node::door::Door;
 use crate::support::access::Grants;
 use crate::support::places::address;
 use crate::support::tls::Stream;
@@ -47,7 +48,7 @@ pub(super) async fn run(call: Call) {
         effects: Effects::default(),
         buffer: Buffer::default(),
         grants: Grants::default(),
-        publisher: shared.intake.hub().publisher(),
+        door: Door::new(shared.intake.hub()),
         crowded: None,
         referral: None,
         room: None,
@@ -87,7 +88,7 @@ struct Connection<'a> {
     buffer: Buffer,
     /// What the client may publish to.
     grants: Grants,
-    publisher: Publisher,
+    door: Door,
     /// A subscriber that this client's publishes came too fast for.
     crowded: Option<Arc<Seat>>,
     /// Which server the client is to use instead, when it has its answers.
@@ -296,8 +297,7 @@ impl Connection<'_> {
             others_first().await;
         }
         self.sift();
-        self.divert(source).await?;
-        self.publish();
+        self.admit(source).await?;
         if !self.effects.records.is_empty() {
             let records = &mut self.effects.records;
             source.offer_all(records).await.map_err(|_| End::Stopping)?;

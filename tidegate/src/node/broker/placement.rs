@@ -27,10 +27,12 @@ pub trait Placement: Debug + Send + Sync {
     fn gate(&self, unit: UnitId) -> Option<&Arc<Gate>>;
 
     /// Takes the records of placed topics out of `records`, and brings them to their owners; `source` hears
-    /// their answers. Cancel-safe: what was not brought is still there.
+    /// their answers. What comes from its owner, the node `sender`, stays where it is. Cancel-safe: what was not
+    /// brought is still there.
     fn divert<'a>(
         &'a self,
         source: &'a Source,
+        sender: Option<&'a str>,
         records: &'a mut Vec<Offered>,
         qos_of: &'a (dyn Fn(&Offered) -> u8 + Sync),
     ) -> Diverted<'a>;

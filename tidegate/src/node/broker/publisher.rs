@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_broker::{Charge, Delivery, Message, Target};
-use tidegate_cluster::moves::UnitId;
 use tidegate_link::envelope::Envelope;
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Account, Kind, Reservation};
@@ -14,11 +13,12 @@ use tidegate_types::class::ClassId;
 use tidegate_types::record::Offered;
 use tidegate_types::units::Time;
 
-use super::gate::{Busy, Gate};
+use super::gate::Busy;
 use super::hub::Hub;
-use super::meter::{Meter, Placed};
+use super::meter::Placed;
 use super::operate::Operate;
 use super::seat::Seat;
+use super::way::Way;
 use crate::support::headers::RETAIN;
 
 /// Topics whose ways are remembered.
@@ -26,42 +26,8 @@ const WAYS_MAX: usize = 1024;
 /// Bytes of ways that a connection pays for; more is reserved in steps.
 const WAYS_FREE: usize = 4096;
 const WAYS_STEP: usize = 16 * 1024;
-/// Memory of a way and of its place.
-const WAY: usize = 384;
-/// Memory of a subscriber in a way.
-const TARGET: usize = 64;
 /// The class of a topic that no rule covers.
 const NO_CLASS: (ClassId, Duration) = (ClassId(0), Duration::from_secs(1));
-
-/// Where the messages of one topic go.
-#[derive(Clone, Debug)]
-struct Way {
-    all: Vec<(Arc<Seat>, Target)>,
-    groups: Vec<Vec<(Arc<Seat>, Target)>>,
-    operators: Vec<(Arc<dyn Operate>, Arc<Meter>)>,
-    class: ClassId,
-    latency: Duration,
-    is_local: bool,
-    /// Where the topic is one of those that move between nodes.
-    unit: Option<(UnitId, Arc<Gate>)>,
-}
-
-impl Way {
-    fn is_empty(&self) -> bool {
-        self.all.is_empty() && self.groups.is_empty()
-    }
-
-    /// Bytes of memory that it takes.
-    fn footprint(&self) -> usize {
-        let groups = self.groups.iter().map(|group| TARGET + group.len() * TARGET).sum::<usize>();
-        WAY + self.all.len() * TARGET + groups
-    }
-
-    /// Whether nobody takes a message: no subscriber, and no operator.
-    fn is_idle(&self) -> bool {
-        self.is_empty() && self.operators.is_empty() && self.unit.is_none()
-    }
-}
 
 /// One source of messages.
 #[derive(Debug)]
@@ -200,6 +166,11 @@ impl Publisher {
     /// Whether the records of a topic are for subscribers here only.
     pub fn is_local(&mut self, topic: &Bytes) -> bool {
         self.way(topic).is_local
+    }
+
+    /// Whether a topic is placed on the nodes of a cluster.
+    pub fn is_placed(&mut self, topic: &Bytes) -> bool {
+        self.way(topic).unit.is_some()
     }
 
     /// A subscriber that takes what it is sent and has more to take than is good, if the last messages were

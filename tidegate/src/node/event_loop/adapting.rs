@@ -8,7 +8,6 @@ use tidegate_types::record::{DeliveryId, WorkId};
 use tidegate_types::units::Time;
 use tokio::sync::mpsc;
 
-use crate::link::Links;
 use crate::node::contract::Arrival;
 use crate::script::board::ScriptBoard;
 use crate::script::endpoint::Postman;
@@ -39,12 +38,6 @@ impl Adapting {
     ) -> Adapting {
         let postman = Postman::new(record_max);
         Adapting { scripts, postman, arrivals, used: Duration::ZERO, ended: Instant::now() }
-    }
-
-    /// Whose scripts look at these links.
-    pub(crate) fn seeing(mut self, links: Links) -> Adapting {
-        self.scripts.see_links(links);
-        self
     }
 
     pub(crate) fn board(&self) -> ScriptBoard {
@@ -277,7 +270,7 @@ mod tests {
         use tidegate_link::{PathCounts, PathState as Health};
         use tidegate_types::units::Rate;
 
-        use crate::link::{LinkFigures, PathFigures};
+        use crate::link::{LinkFigures, Links, PathFigures};
 
         let text = "function on_message(h)
             for queue in h:Queues():getQueue() do
@@ -300,7 +293,9 @@ mod tests {
             }],
             ..config
         };
-        let scripts = Scripts::load(&[Arc::new(spec)]).unwrap();
+        let mut scripts = Scripts::load(&[Arc::new(spec)]).unwrap();
+        let links = Links::default();
+        scripts.see_links(links.clone());
         let options = node_options(&config, 1, 1).unwrap();
         let (running, mut ports) =
             event_loop::start(options, Clock::start(), None, scripts).unwrap();
@@ -331,7 +326,6 @@ mod tests {
         };
         let own =
             vec![path("lte", Health::Up, Some("quic"), rtt), path("dsl", Health::Dead, None, None)];
-        let links = running.intake.links();
         // One that came to an input under the same name is another one.
         links.tell(1, figures("sink", false, vec![path("0", Health::Up, None, None)]));
         links.tell(0, figures("sink", true, own));

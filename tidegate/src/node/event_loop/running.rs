@@ -11,7 +11,7 @@ use tidegate_types::demand::Measured;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::link::Links;
+use super::Adaptation;
 use crate::node::broker::Hub;
 use crate::node::contract::counts::InputCounts;
 use crate::node::contract::{Arrival, Clock, Intake, Stopping};
@@ -35,6 +35,7 @@ pub struct Running {
     pub log_lengths: Option<watch::Receiver<Lengths>>,
     pub(super) log_is_ready: Option<watch::Receiver<bool>>,
     pub(super) arrivals: mpsc::Sender<Arrival>,
+    pub(super) adaptation: mpsc::Sender<Adaptation>,
     pub(super) task: JoinHandle<NodeStatus>,
 }
 
@@ -58,7 +59,7 @@ impl Running {
     /// Puts new scripts and rules in force; what comes of it is logged.
     pub async fn adapt(&self, scripts: Vec<Script>, rules: Rules) {
         // A send fails only when the loop has ended already.
-        let _ = self.arrivals.send(Arrival::Adapt(scripts, rules.into())).await;
+        let _ = self.adaptation.send((scripts, rules.into())).await;
     }
 
     /// Accepts nothing more and waits until everything held has its fate, or until `patience` ends:
@@ -80,7 +81,6 @@ pub struct StatusHandle {
     pub(super) requests: mpsc::Sender<oneshot::Sender<NodeStatus>>,
     pub(super) counts: InputCounts,
     pub(super) commits: Option<CommitCounts>,
-    pub(super) links: Links,
     pub(super) hub: Hub,
     pub(super) scripts: ScriptBoard,
 }
@@ -95,7 +95,6 @@ impl StatusHandle {
             requests,
             counts: InputCounts::default(),
             commits: None,
-            links: Links::default(),
             hub: Hub::default(),
             scripts,
         };
@@ -115,11 +114,6 @@ impl StatusHandle {
     /// What the node's inputs count.
     pub fn counts(&self) -> &InputCounts {
         &self.counts
-    }
-
-    /// What the node's links look like.
-    pub fn links(&self) -> &Links {
-        &self.links
     }
 
     /// The node's own broker.

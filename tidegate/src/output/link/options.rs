@@ -8,12 +8,14 @@ use tidegate_link::{GuardName, LinkOptions};
 use tidegate_types::units::Ratio;
 
 use crate::link::dial::Fallback;
-use crate::link::{self, Binding, PACKET_MAX};
+use crate::link::{self, Binding, Links, PACKET_MAX};
 use crate::support::tls::ClientTls;
 
 /// What a link output is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkOptionsOut {
+    /// Where it tells what it looks like.
+    pub links: Links,
     /// Its name, for status.
     pub name: Arc<str>,
     /// Name or address of the far node.

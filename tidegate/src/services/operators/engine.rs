@@ -20,7 +20,8 @@ use super::Operator;
 use super::memory::Memory;
 use super::threads::Threads;
 use crate::config::PoolMode;
-use crate::node::broker::{Busy, DropWhy, Hub, Meter, Publisher};
+use crate::node::broker::{Busy, DropWhy, Hub, Meter};
+use crate::node::door::Door;
 use crate::script::vm::thread_time;
 use crate::support::time::Clock;
 
@@ -196,7 +197,7 @@ impl Engine {
 
     /// What a thread of the pool does.
     fn work(&self) {
-        let mut publisher = self.hub().publisher().of_owner();
+        let mut door = Door::of_owner(self.hub());
         let mut state = self.state();
         loop {
             if state.is_stopping {
@@ -208,7 +209,7 @@ impl Engine {
             };
             drop(state);
             let lane = task.lane;
-            let (memory, busy) = self.run(task.value, task.state, &mut publisher);
+            let (memory, busy) = self.run(task.value, task.state, &mut door);
             state = self.state();
             state.pool.done(self.now(), lane, memory);
             // Who hears that nothing is worked on any more finds what the key remembers.
@@ -248,7 +249,7 @@ impl Engine {
         &self,
         job: Job,
         memory: Option<Memory>,
-        publisher: &mut Publisher,
+        door: &mut Door,
     ) -> (Option<Memory>, Option<Busy>) {
         let Job { operator, message, meter, came, busy } = job;
         let cpu = thread_time();
@@ -273,7 +274,7 @@ impl Engine {
         let count = items.len();
         let topic = operator.fill(&message.topic);
         for item in items {
-            let lost = publish(&operator, &message, &meter, topic.clone(), item, publisher);
+            let lost = publish(&operator, &message, &meter, topic.clone(), item, door);
             if lost {
                 meter.dropped(DropWhy::Outputs);
             }
@@ -292,7 +293,7 @@ fn publish(
     meter: &Meter,
     topic: Bytes,
     item: Item,
-    publisher: &mut Publisher,
+    door: &mut Door,
 ) -> bool {
     let record = Offered {
         source: operator.source(),
@@ -306,13 +307,6 @@ fn publish(
         foreign: None,
         packet: None,
     };
-    let record = match publisher.hub().group() {
-        Some(group) => match group.send_on(record, message.qos.min(1)) {
-            Some(record) => record,
-            None => return false,
-        },
-        None => record,
-    };
-    publisher.publish_result(&record, message.qos, meter.number());
-    !publisher.is_local(&record.key) && !operator.outlet.offer(record)
+    let admitted = door.admit_result(record, message.qos, meter.number());
+    admitted.is_some_and(|record| !operator.outlet.offer(record))
 }

@@ -10,6 +10,7 @@ use tidegate_stream::OperatorId;
 
 use super::engine::{Engine, Job};
 use crate::node::broker::DropWhy;
+use crate::node::door::Door;
 
 /// Topics that get a thread.
 const THREADS_MAX: usize = 512;
@@ -58,10 +59,10 @@ impl Threads {
 }
 
 fn work(engine: &Engine, inbox: &Receiver<Job>) {
-    let mut publisher = engine.hub().publisher().of_owner();
+    let mut door = Door::of_owner(engine.hub());
     let mut memory = None;
     while let Ok(job) = inbox.recv() {
-        let (remembered, busy) = engine.run(job, memory, &mut publisher);
+        let (remembered, busy) = engine.run(job, memory, &mut door);
         memory = remembered;
         drop(busy);
         engine.close_one();

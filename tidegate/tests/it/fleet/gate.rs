@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tidegate::assembly::drivers::start_output;
 use tidegate::assembly::{self, Assembled};
 use tidegate::config::read;
+use tidegate::link::Links;
 use tidegate::node::contract::{Notice, Order, OutputPort, Source};
 use tidegate::services::fleet::FleetTls;
 use tidegate_node::io::{PathSample, PathState};
@@ -100,10 +101,10 @@ impl Gate {
         assert_eq!(reading.render("gate.toml", &text), "");
         let config = reading.config;
         let (sender, carried) = mpsc::unbounded_channel();
-        let with_peers = config.with_peers();
-        let node = assembly::start_with(&config, |output, port, tasks| {
+        let (with_peers, links) = (config.with_peers(), Links::default());
+        let node = assembly::start_with(&config, links.clone(), |output, port, tasks| {
             if output.link.is_some() {
-                return start_output(output, &with_peers, port, tasks);
+                return start_output(output, &with_peers, &links, port, tasks);
             }
             let sender = sender.clone();
             tasks.spawn(async move {

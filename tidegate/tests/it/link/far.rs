@@ -50,14 +50,18 @@ impl Far {
         let reading = read(&text);
         assert_eq!(reading.render("far.toml", &text), "");
         let (sender, records) = mpsc::unbounded_channel();
-        let node = assembly::start_with(&reading.config, |_, port, tasks| {
-            let sender = sender.clone();
-            tasks.spawn(async move {
-                keep(port, sender).await;
+        let node = assembly::start_with(
+            &reading.config,
+            tidegate::link::Links::default(),
+            |_, port, tasks| {
+                let sender = sender.clone();
+                tasks.spawn(async move {
+                    keep(port, sender).await;
+                    Ok(())
+                });
                 Ok(())
-            });
-            Ok(())
-        });
+            },
+        );
         Far { node: node.await.unwrap(), records }
     }
 

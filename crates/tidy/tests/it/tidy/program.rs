@@ -85,6 +85,25 @@ pub(crate) fn folders_make_no_circle(files: &[File]) -> Vec<String> {
         .collect()
 }
 
+/// The contract between the node and its drivers, and what it may use beside itself.
+const CONTRACT: &str = "tidegate/src/node/contract";
+const BELOW_CONTRACT: &[&str] = &["tidegate/src/support", "tidegate/src/node/broker"];
+
+/// The driver contract uses nothing of those who keep to it.
+pub(crate) fn the_contract_knows_no_driver(files: &[File]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (path, used) in arrows(files, PROGRAM) {
+        let may = |other: &&String| {
+            other.starts_with(CONTRACT)
+                || BELOW_CONTRACT.iter().any(|below| other.starts_with(below))
+        };
+        for other in used.iter().filter(|other| path.starts_with(CONTRACT) && !may(other)) {
+            problems.push(format!("{path} uses {other}: the contract knows no driver"));
+        }
+    }
+    problems
+}
+
 /// Every file of the program is in a listed folder, and a module that has children is `a.rs` beside `a/`.
 pub(crate) fn files_have_a_place(files: &[File]) -> Vec<String> {
     let of_program = files.iter().filter(|file| file.is_rust() && file.path.starts_with(PROGRAM));
@@ -154,6 +173,23 @@ mod tests {
             ("output.rs", "pub struct Amqp;"),
         ]);
         assert!(folders_use_what_is_below(&files, &[]).is_empty());
+    }
+
+    #[test]
+    fn a_contract_that_knows_a_driver_is_found() {
+        let files = program(&[
+            ("lib.rs", "pub mod link;\npub mod node;\npub mod support;"),
+            ("link.rs", "pub struct Links;"),
+            ("node.rs", "pub mod contract;"),
+            ("node/contract.rs", "use crate::link::Links;\nuse crate::support::Clock;"),
+            ("support.rs", "pub struct Clock;"),
+        ]);
+        assert_eq!(
+            the_contract_knows_no_driver(&files),
+            [
+                "tidegate/src/node/contract.rs uses tidegate/src/link.rs: the contract knows no driver"
+            ]
+        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl Connection<'_> {
                 if let Some(user) = grants.user() {
                     self.account = self.shared.account_of(user);
                 }
-                self.publisher.charge_to(&self.account);
+                self.door.publisher().charge_to(&self.account);
                 self.grants = grants;
             }
             Err(denied) => {

@@ -6,21 +6,37 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate_types::record::{Offered, RefuseReason};
+use tidegate_broker::Message;
+use tidegate_types::record::{Offered, RefuseReason, Token};
 use tidegate_types::units::Time;
 use tokio::time::timeout;
 
 use super::Connection;
 use super::leaving::Leaving;
-use crate::input::mqtt::session::{End, Granted, Request};
+use crate::input::mqtt::session::{End, Granted, Request, Session};
 use crate::input::mqtt::wire::Version;
 use crate::input::mqtt::wire::control::Entry;
 use crate::node::broker::Seat;
 use crate::node::contract::Source;
+use crate::node::door::{Bringer, From};
 use crate::support::access::is_of_server;
 
 /// How long a publisher waits for a subscriber that has much to take.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+impl Bringer for Session {
+    fn qos_of(&self, record: &Offered) -> u8 {
+        Session::qos_of(self, record)
+    }
+
+    fn hold(&mut self, token: Token, message: Arc<Message>) {
+        Session::hold(self, token, message);
+    }
+
+    fn accepted(&mut self, token: Token) {
+        self.answer(token, Ok(()));
+    }
+}
 
 impl Connection<'_> {
     /// Takes out what the client has no right to.
@@ -49,58 +65,27 @@ impl Connection<'_> {
         });
     }
 
-    /// Brings records of topics that are placed to their owners.
-    pub(super) async fn divert(&mut self, source: &Source) -> Result<(), End> {
-        let Connection { session, effects, publisher, referral, .. } = self;
-        match publisher.hub().group() {
-            Some(group) if !effects.records.is_empty() => {
-                let qos_of = |record: &Offered| session.qos_of(record);
-                let diverted = group.divert(source, &mut effects.records, &qos_of).await;
-                let owner = diverted.map_err(|_| End::Stopping)?;
-                // Who subscribes has messages here that are not there.
-                let may_go = session.version() == Some(Version::V5)
-                    && session.subscriber().is_none()
-                    && session.unanswered() > 0
-                    && referral.is_none();
-                if let Some(owner) = owner.filter(|_| may_go) {
-                    *referral = group.reference(owner, session.client());
-                }
-                Ok(())
-            }
-            _ => Ok(()),
+    /// Brings the records to the node's door, which leaves those that are for outputs.
+    pub(super) async fn admit(&mut self, source: &Source) -> Result<(), End> {
+        let Connection { session, effects, door, referral, .. } = self;
+        let admitted = door.admit(source, From::Outside, &mut effects.records, session).await;
+        let owner = admitted.map_err(|_| End::Stopping)?;
+        // Who subscribes has messages here that are not there.
+        let may_go = session.version() == Some(Version::V5)
+            && session.subscriber().is_none()
+            && session.unanswered() > 0
+            && referral.is_none();
+        if let Some((owner, group)) = owner.filter(|_| may_go).zip(door.hub().group()) {
+            *referral = group.reference(owner, session.client());
         }
-    }
-
-    /// Hands the records to local subscribers; those that are for nobody else are taken out and answered.
-    pub(super) fn publish(&mut self) {
-        let Connection { session, effects, publisher, .. } = self;
-        let records = &mut effects.records;
-        publisher.publish_all(records.iter().map(|record| (record, session.qos_of(record))));
-        let is_once = |token| session.qos_of_token(token) == 2;
-        let once: Vec<_> = records
-            .iter()
-            .filter_map(|record| Some((record.token.filter(|token| is_once(*token))?, record)))
-            .map(|(token, record)| (token, publisher.message(record, 2)))
-            .collect();
-        for (token, message) in once {
-            session.hold(token, message);
-        }
-        if publisher.hub().has_local() {
-            records.retain(|record| {
-                let is_local = publisher.is_local(&record.key);
-                if let Some(token) = record.token.filter(|_| is_local) {
-                    session.answer(token, Ok(()));
-                }
-                !is_local
-            });
-        }
-        self.crowded = publisher.take_crowded().or(self.crowded.take());
+        self.crowded = self.door.publisher().take_crowded().or(self.crowded.take());
+        Ok(())
     }
 
     /// Hands QoS 2 publishes that the node has accepted to local subscribers.
     pub(super) fn publish_accepted(&mut self) {
         for message in self.session.take_accepted() {
-            self.publisher.publish(message);
+            self.door.publisher().publish(message);
         }
     }
 
@@ -124,12 +109,12 @@ impl Connection<'_> {
             return Granted::Forbidden;
         }
         if self.session.subscriber().is_none() {
-            self.session.set_subscriber(self.publisher.hub().subscriber(&self.account));
+            self.session.set_subscriber(self.door.hub().subscriber(&self.account));
         }
         let Some(subscriber) = self.session.subscriber() else { return Granted::Invalid };
-        self.publisher.speak_for(subscriber.id());
+        self.door.publisher().speak_for(subscriber.id());
         let wants = |is_new| entry.retained.wants(is_new);
-        let hub = self.publisher.hub();
+        let hub = self.door.hub();
         match hub.subscribe(subscriber, subscription.clone(), entry.options, wants) {
             Ok(()) => Granted::Qos(entry.options.qos),
             Err(error) => {
@@ -142,7 +127,7 @@ impl Connection<'_> {
 
     fn unsubscribe(&mut self, entry: &Entry) -> Granted {
         let Some(subscription) = &entry.subscription else { return Granted::Invalid };
-        let hub = self.publisher.hub();
+        let hub = self.door.hub();
         let ended = |subscriber| hub.unsubscribe(subscriber, subscription);
         if self.session.subscriber().is_some_and(ended) { Granted::Ended } else { Granted::None }
     }
@@ -150,10 +135,10 @@ impl Connection<'_> {
     /// What an earlier connection subscribed to may be more than this one has a right to.
     pub(super) fn resume_subscriptions(&mut self) {
         let Some(subscriber) = self.session.subscriber() else { return };
-        self.publisher.speak_for(subscriber.id());
+        self.door.publisher().speak_for(subscriber.id());
         if !self.grants.is_everything() {
             let grants = &self.grants;
-            self.publisher.hub().restrict(
+            self.door.hub().restrict(
                 subscriber,
                 |subscription| grants.may_subscribe(&subscription.filter),
                 |message| grants.may_get(&message.topic),

@@ -186,11 +186,6 @@ impl Session {
         record.token.map_or(0, |token| self.answers.qos_of(token))
     }
 
-    /// The QoS of the publish with this token.
-    pub(crate) fn qos_of_token(&self, token: Token) -> u8 {
-        self.answers.qos_of(token)
-    }
-
     /// Subscribers get this message once the publish with this token is accepted (QoS 2).
     pub(crate) fn hold(&mut self, token: Token, message: Arc<Message>) {
         self.answers.memory.hold(token, message);

@@ -25,7 +25,7 @@ impl Stand {
             let message = self.hub.publisher().message(&record, 0);
             for operator in &self.operators.all {
                 let meter = self.hub.meters().of(operator.name(), &message.topic);
-                operator.take(&message, &meter, gate.as_ref().map(Busy::new));
+                operator.clone().take(&message, &meter, gate.as_ref().map(Busy::new));
             }
         }
         self.idle().await;
