@@ -34,10 +34,9 @@ pub(super) use self::backlog::Next;
 use self::backlog::{Backlog, Pass};
 use self::sessions::Sessions;
 use self::store::Store;
-pub(super) use self::unappended::{Promise, Stored, Unappended};
-use super::admission::Sources;
-use super::holdings::{EndedLeg, Holdings, Logged, StreamKey};
-use super::outbox::Outbox;
+pub(super) use self::unappended::{Stored, Unappended};
+use super::base::Base;
+use super::holdings::{EndedLeg, Logged, StreamKey};
 use crate::io::{Event, Output};
 use crate::options::NodeOptions;
 use crate::status::LogStatus;
@@ -50,14 +49,6 @@ pub(super) struct Durability {
     sessions: Sessions,
     /// In the names of records that the log knows.
     origin: Arc<Origin>,
-}
-
-/// What durability looks at, and whom it tells.
-pub(super) struct Around<'a> {
-    pub(super) options: &'a NodeOptions,
-    pub(super) holdings: &'a mut Holdings,
-    pub(super) sources: &'a Sources,
-    pub(super) outbox: &'a mut Outbox,
 }
 
 /// Stored records of one chunk.
@@ -124,11 +115,11 @@ impl Durability {
     }
 
     /// What the log is to do. An append goes first, so that its commit begins at once.
-    pub(super) fn next_output(&mut self, outbox: &mut Outbox) -> Option<Output> {
+    pub(super) fn next_output(&mut self, base: &mut Base) -> Option<Output> {
         let store = self.store.as_mut()?;
         let (releases, appends) = (store.take_releases(), store.take_appends());
         if !releases.is_empty() {
-            outbox.push(Output::Release(releases));
+            base.outbox.push(Output::Release(releases));
         }
         (!appends.is_empty()).then_some(Output::Append(appends))
     }
@@ -145,10 +136,10 @@ impl Durability {
     }
 
     /// People hear when the log begins to fail, and when it works again.
-    pub(super) fn tell_state(&mut self, outbox: &mut Outbox, is_failing: bool) {
+    pub(super) fn tell_state(&mut self, base: &mut Base, is_failing: bool) {
         let Some(store) = &mut self.store else { return };
         if std::mem::replace(&mut store.is_told, is_failing) != is_failing {
-            outbox.report(Event::LogFailing(is_failing));
+            base.outbox.report(Event::LogFailing(is_failing));
         }
     }
 
@@ -227,8 +218,8 @@ impl Durability {
     }
 
     /// Rules have changed: streams are read for other classes.
-    pub(super) fn reclass(&mut self, holdings: &Holdings, options: &NodeOptions) {
-        self.backlog.reclass(|key| options.rules.get(holdings.stream(key).rule()).class);
+    pub(super) fn reclass(&mut self, base: &Base) {
+        self.backlog.reclass(|key| base.rule_of(key).class);
     }
 
     /// Bytes that are stored for a stream.

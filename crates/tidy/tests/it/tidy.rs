@@ -26,9 +26,7 @@ const RULES: &[(&str, Rule)] = &[
     ("rooms use what is below them", manifests::arrows_lead_down),
     ("rooms are read in an afternoon", manifests::rooms_are_small),
     ("rooms know no clock, socket or file", manifests::rooms_have_the_same_bans),
-    ("files of a room make no circle", |files| {
-        circles::files_make_no_circle(files, circles::NOT_YET)
-    }),
+    ("files of a room make no circle", circles::files_make_no_circle),
     ("crates inherit the lints", manifests::crates_inherit_lints),
     ("every clippy.toml repeats the shared keys", manifests::clippy_keys_agree),
     ("banned crates stay out", manifests::banned_crates_stay_out),

@@ -10,30 +10,27 @@ use tidegate_types::record::{Identity, Record, StreamId};
 use tidegate_types::units::{Size, Time};
 
 use super::{Durability, Next, Pass, StoredRun};
-use crate::io::Fetch;
-use crate::node::holdings::{Holdings, StreamKey};
-use crate::options::NodeOptions;
+use crate::io::{Fetch, Output};
+use crate::node::base::Base;
+use crate::node::holdings::StreamKey;
 
 /// The part of the memory that may hold records that are read back, all classes together.
 const AHEAD_PART: u64 = 8;
 
 impl Durability {
     /// The next part of the log to read, for the most urgent class that has room ahead.
-    pub(crate) fn next_fetch(
-        &mut self,
-        holdings: &Holdings,
-        options: &NodeOptions,
-    ) -> Option<Fetch> {
+    pub(crate) fn next_fetch(&mut self, base: &Base) -> Option<Output> {
         let order = self.store.as_ref()?.options.backlog;
-        if self.backlog.asked.is_some() || holdings.stored() == 0 {
+        if self.backlog.asked.is_some() || base.holdings.stored() == 0 {
             return None;
         }
-        let memory = options.memory.0;
-        let budget = (memory / AHEAD_PART / options.classes.len() as u64).max(1);
-        for class in (0..options.classes.len()).map(|class| ClassId(class as u8)) {
+        let memory = base.options.memory.0;
+        let budget = (memory / AHEAD_PART / base.options.classes.len() as u64).max(1);
+        for class in (0..base.options.classes.len()).map(|class| ClassId(class as u8)) {
             let ahead = self.backlog.ahead.get(&class).map_or(0, |size| size.0);
             let most = Size((budget - ahead.min(budget)).min(FETCH_BYTES.0));
-            let has_room = ahead <= budget / 2 && holdings.bytes().0 + most.0 <= memory / 8 * 7;
+            let has_room =
+                ahead <= budget / 2 && base.holdings.bytes().0 + most.0 <= memory / 8 * 7;
             if !has_room {
                 continue;
             }
@@ -41,7 +38,7 @@ impl Durability {
             let streams = Arc::new(self.backlog.wanted(pass));
             self.backlog.asked = Some(class);
             let (segment, from) = (pass.segment, pass.from);
-            return Some(Fetch { segment, from, streams, most });
+            return Some(Output::Fetch(Fetch { segment, from, streams, most }));
         }
         None
     }

@@ -5,154 +5,110 @@
 //! leaves nothing behind.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_capacity::LawName;
 use tidegate_schedule::Choice;
-use tidegate_schedule::queue::{Delivery, DeliveryKey, Timing};
+use tidegate_schedule::queue::{DeliveryKey, Timing};
 use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::{Measured, gross_demand};
-use tidegate_types::units::{Rate, Size, Time};
+use tidegate_types::units::{Rate, Size};
 
-use super::grant_pacer::GrantPacer;
+use super::grants::GrantPacer;
 use super::measures::backlog_on;
-use super::{Egress, Handing, uplink_of};
-use crate::io::{Event, Output, OutputId, PathId};
-use crate::node::holdings::Holdings;
-use crate::node::outbox::Outbox;
-use crate::options::{FleetSeat, NodeOptions, UplinkOptions};
+use super::{Egress, Handing};
+use crate::io::{Event, Output, OutputId};
+use crate::node::base::Base;
+use crate::options::{FleetSeat, UplinkOptions};
 
 /// What the uplink carries within this stays here: it would be there sooner by itself, and an uplink must
 /// never wait for a record that went elsewhere.
 const SOON: Duration = Duration::from_millis(100);
 
-/// What is granted, the least urgent class first: what is urgent leaves the node last.
-#[derive(Debug, Default)]
-pub(super) struct Redirection {
-    grants: BTreeMap<(Reverse<ClassId>, OutputId), GrantPacer>,
-    /// Who is reached by which output.
-    names: BTreeMap<OutputId, Arc<str>>,
-    /// When a pace lets the next record go.
-    wake: Option<Time>,
-}
-
-impl Redirection {
-    /// When a pace lets the next record go.
-    pub(super) fn wake(&self) -> Option<Time> {
-        self.wake
-    }
-
-    /// A neighbour's connection of some classes is gone, with what was under way there.
-    pub(super) fn lost(&mut self, path: PathId, options: &NodeOptions) {
-        for (&(Reverse(class), peer), grant) in &mut self.grants {
-            if peer == path.output && options.scheduler.lane_of(class) == path.lane {
-                grant.lost();
-            }
-        }
-    }
-
-    /// A neighbour answered for a delivery, one way or another.
-    pub(super) fn answered(&mut self, now: Time, delivery: &Delivery) {
-        let Delivery { spec, size, progress, .. } = delivery;
-        if let Some(grant) = self.grants.get_mut(&(Reverse(spec.class), spec.output)) {
-            grant.answered(*size, now.since(progress.picked_at));
-        }
-    }
-}
-
 impl Egress {
     /// Somebody is reached by an output from now on.
     pub(crate) fn name_peer(&mut self, peer: OutputId, name: Arc<str>) {
-        self.redirection.names.insert(peer, name);
+        self.grants.names.insert(peer, name);
     }
 
     /// Whose uplink carries what goes by an output; `None` where it is our own.
     pub(crate) fn carrier(&self, output: OutputId) -> Option<Arc<str>> {
-        self.redirection.names.get(&output).cloned()
+        self.grants.names.get(&output).cloned()
     }
 
     /// What a neighbour's uplink carries of a class from now on, until the lease ends.
     pub(crate) fn grant(
         &mut self,
-        now: Time,
-        options: &NodeOptions,
-        outbox: &mut Outbox,
+        base: &mut Base,
         (peer, class): (OutputId, ClassId),
         amount: Amount,
         lease: Duration,
     ) {
-        let Some(seat) = options.fleet else {
-            return outbox.report(Event::Unsupported("a grant of a node without a fleet"));
+        let Some(seat) = base.options.fleet else {
+            return base.outbox.report(Event::Unsupported("a grant of a node without a fleet"));
         };
         if !self.has_output(peer) || peer == seat.output || class >= seat.relayed {
-            return outbox.report(Event::Unsupported("a grant for what does not exist"));
+            return base.outbox.report(Event::Unsupported("a grant for what does not exist"));
         }
-        let grants = &mut self.redirection.grants;
-        let grant = grants.entry((Reverse(class), peer)).or_insert_with(|| GrantPacer::new(now));
-        grant.grant(amount, now + lease);
-        grants.retain(|_, grant| !grant.is_over(now));
+        let grants = &mut self.grants.all;
+        let grant =
+            grants.entry((Reverse(class), peer)).or_insert_with(|| GrantPacer::new(base.now));
+        grant.grant(amount, base.now + lease);
+        grants.retain(|_, grant| !grant.is_over(base.now));
     }
 
     /// Sends one record by a neighbour, if one may and should go.
-    pub(crate) fn redirect(
-        &mut self,
-        now: Time,
-        holdings: &mut Holdings,
-        options: &NodeOptions,
-    ) -> Option<Output> {
-        self.redirection.wake = None;
-        let seat = options.fleet.filter(|_| !self.redirection.grants.is_empty())?;
-        let uplink = uplink_of(options, seat.output);
+    pub(crate) fn redirect(&mut self, base: &mut Base) -> Option<Output> {
+        self.grants.wake = None;
+        let seat = base.options.fleet.filter(|_| !self.grants.all.is_empty())?;
+        let uplink = self.outputs[usize::from(seat.output.0)].uplink;
         let soon = self.uplinks[uplink].uplink.capacity().in_span(SOON);
         let places: Vec<(ClassId, OutputId)> =
-            self.redirection.grants.keys().map(|&(Reverse(class), peer)| (class, peer)).collect();
+            self.grants.all.keys().map(|&(Reverse(class), peer)| (class, peer)).collect();
         for (class, peer) in places {
-            let grant = &self.redirection.grants[&(Reverse(class), peer)];
-            let Some(at) = grant.next(now) else { continue };
-            let is_little = || ahead_of(holdings, options, uplink, class) <= soon;
-            if !self.takes(options, peer, class) || is_little() {
+            let grant = &self.grants.all[&(Reverse(class), peer)];
+            let Some(at) = grant.next(base.now) else { continue };
+            let is_little = || ahead_of(base, uplink, class) <= soon;
+            if !self.takes(base, peer, class) || is_little() {
                 continue;
             }
-            let [live, late] = holdings.heads(class, seat.output, now);
+            let [live, late] = base.holdings.heads(class, seat.output, base.now);
             let timing = if live.is_some() { Timing::Live } else { Timing::Late };
             let Some(key) = live.or(late) else { continue };
-            if at <= now {
+            if at <= base.now {
                 let choice = Choice { class, timing };
-                return self.send_by(now, holdings, options, key, choice, peer);
+                return self.send_by(base, key, choice, peer);
             }
-            let wake = &mut self.redirection.wake;
+            let wake = &mut self.grants.wake;
             *wake = Some(wake.map_or(at, |wake| wake.min(at)));
         }
         None
     }
 
     /// Whether a neighbour's connection is there and has room for a record of a class.
-    fn takes(&self, options: &NodeOptions, peer: OutputId, class: ClassId) -> bool {
+    fn takes(&self, base: &Base, peer: OutputId, class: ClassId) -> bool {
         let state = &self.outputs[usize::from(peer.0)];
-        let lane = usize::from(options.scheduler.lane_of(class));
-        let has_room = state.unconfirmed() < options.window_for(class, peer);
+        let lane = usize::from(base.options.scheduler.lane_of(class));
+        let has_room = state.unconfirmed() < base.options.window_for(class, peer);
         !state.is_down && state.lanes[lane].is_up && has_room
     }
 
     /// Hands a whole record to a neighbour's connection: that cuts it by itself.
     fn send_by(
         &mut self,
-        now: Time,
-        holdings: &mut Holdings,
-        options: &NodeOptions,
+        base: &mut Base,
         key: DeliveryKey,
         choice: Choice,
         peer: OutputId,
     ) -> Option<Output> {
-        let size = holdings.delivery(key)?.size;
-        holdings.divert(now, key, peer);
+        let size = base.holdings.delivery(key)?.size;
+        base.holdings.divert(base.now, key, peer);
         let handing = Handing { key, output: peer, choice, piece: size };
-        let transmit = self.hand_over(now, holdings, options, handing);
-        if let Some(grant) = self.redirection.grants.get_mut(&(Reverse(choice.class), peer)) {
-            grant.send(now, size);
+        let transmit = self.hand_over(base, handing);
+        if let Some(grant) = self.grants.all.get_mut(&(Reverse(choice.class), peer)) {
+            grant.send(base.now, size);
         }
         let state = &mut self.outputs[usize::from(peer.0)];
         state.redirected.0 += 1;
@@ -162,42 +118,27 @@ impl Egress {
 
     /// What an agent of the fleet wants to know: of the uplink, and of our own classes on it. `None` where
     /// the node is no part of a fleet.
-    pub(crate) fn measured(
-        &mut self,
-        now: Time,
-        holdings: &Holdings,
-        options: &NodeOptions,
-    ) -> Option<Measured> {
-        let FleetSeat { output, relayed } = options.fleet?;
-        let uplink = uplink_of(options, output);
+    pub(crate) fn measured(&mut self, base: &Base) -> Option<Measured> {
+        let FleetSeat { output, relayed } = base.options.fleet?;
+        let uplink = self.outputs[usize::from(output.0)].uplink;
         let mut demand = Vec::new();
         let mut used = Rate::ZERO;
         for class in 0..relayed.0 {
-            let backlog = backlog_on(holdings, options, uplink, ClassId(class));
+            let backlog = backlog_on(base, uplink, ClassId(class));
             let (input, output) = &mut self.uplinks[uplink].meters[usize::from(class)];
-            let bound = options.classes.spec(ClassId(class)).latency;
-            demand.push(gross_demand(input.rate(now), backlog, bound));
-            used = used + output.rate(now);
+            let bound = base.options.classes.spec(ClassId(class)).latency;
+            demand.push(gross_demand(input.rate(base.now), backlog, bound));
+            used = used + output.rate(base.now);
         }
-        Some(Measured {
-            capacity: self.lendable(holdings, options, uplink, relayed),
-            demand,
-            output: used,
-        })
+        Some(Measured { capacity: self.lendable(base, uplink, relayed), demand, output: used })
     }
 
     /// What an uplink carries. One that is not full shows less than that: then a configured rate is
     /// believed, or a node that was idle would never lend anything.
-    fn lendable(
-        &self,
-        holdings: &Holdings,
-        options: &NodeOptions,
-        uplink: usize,
-        least: ClassId,
-    ) -> Rate {
+    fn lendable(&self, base: &Base, uplink: usize, least: ClassId) -> Rate {
         let capacity = self.uplinks[uplink].uplink.capacity();
-        let UplinkOptions { law, cap, .. } = options.uplinks[uplink];
-        let is_full = ahead_of(holdings, options, uplink, least) > capacity.in_span(SOON);
+        let UplinkOptions { law, cap, .. } = base.options.uplinks[uplink];
+        let is_full = ahead_of(base, uplink, least) > capacity.in_span(SOON);
         match cap.filter(|_| law != LawName::Known && !is_full) {
             Some(cap) => cap.max(capacity),
             None => capacity,
@@ -206,6 +147,6 @@ impl Egress {
 }
 
 /// What waits for the uplink and goes before a new record of a class, or with it.
-fn ahead_of(holdings: &Holdings, options: &NodeOptions, uplink: usize, class: ClassId) -> Size {
-    (0..=class.0).map(|class| backlog_on(holdings, options, uplink, ClassId(class))).sum()
+fn ahead_of(base: &Base, uplink: usize, class: ClassId) -> Size {
+    (0..=class.0).map(|class| backlog_on(base, uplink, ClassId(class))).sum()
 }

@@ -8,7 +8,7 @@ use tidegate_types::class::ClassId;
 use tidegate_types::record::{DropReason, Record};
 use tidegate_types::units::Size;
 
-use super::record::{Held, Keep, Leg, Owed, bit_of, end_of};
+use super::record::{Held, Leg, Owed, bit_of, end_of};
 use super::streams::StreamKey;
 use super::{Holdings, queue_spec};
 use crate::io::OutputId;
@@ -123,7 +123,8 @@ impl Holdings {
         };
         let Queued { deliveries, bytes, last } = self.enqueue(options, key, &entrance, queued);
         let stream = self.streams.get_mut(stream);
-        self.accounts.accepted(stream, Keep::InMemory, deliveries, size, bytes);
+        self.account.hold(&mut stream.account, deliveries, size);
+        self.tally.accepted(stream.rule, 1, deliveries, bytes);
         self.newest = last;
         (key, last)
     }
@@ -131,14 +132,16 @@ impl Holdings {
     /// Counts a record that was accepted and that only the log is to hold.
     pub(crate) fn accept_stored(&mut self, stream: StreamKey, deliveries: u64, size: Size) {
         let stream = self.streams.get_mut(stream);
-        self.accounts.accepted(stream, Keep::InLog, deliveries, size, size);
+        self.account.store(&mut stream.account, deliveries, size);
+        self.tally.accepted(stream.rule, 1, deliveries, size);
     }
 
     /// Counts the newest record of a full stream, accepted and dropped in the same breath.
     pub(crate) fn accept_and_drop(&mut self, stream: StreamKey, deliveries: u64) {
         self.next_seq(stream);
         let rule = self.streams.get(stream).rule;
-        self.accounts.accepted_and_dropped(rule, deliveries, DropReason::Full);
+        self.tally.accepted(rule, 1, deliveries, Size::ZERO);
+        self.tally.dropped(rule, deliveries, DropReason::Full);
     }
 
     /// Holds a record that was read back. It is in no queue yet.
@@ -146,7 +149,9 @@ impl Holdings {
         let ReadBack { stream, from, record, size, owed, stored, legs, unroutable } = back;
         let deliveries = legs.len() as u64;
         let to = self.streams.get_mut(stream);
-        self.accounts.read_back((from, to), stored, deliveries, size, unroutable);
+        self.account.hold(&mut to.account, deliveries, size);
+        self.tally.moved(from, to.rule, stored);
+        self.tally.dropped(to.rule, unroutable, DropReason::Unroutable);
         self.records.insert(Held {
             left: legs.len() as u32,
             stream,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_schedule::queue::{DeliveryKey, QueueKey, RecordKey};
 use tidegate_types::units::{Size, Time};
 
+use super::account::Account;
 use super::streams::StreamKey;
 use super::{Holdings, queue_spec};
 use crate::options::NodeOptions;
@@ -26,7 +27,7 @@ impl Holdings {
 
     /// There are other rules now: gives each stream the queues that its rule wants, if it has others.
     pub(crate) fn lay_out(&mut self, options: &NodeOptions) {
-        self.accounts.extend(options.rules.len());
+        self.tally.extend(options.rules.len());
         let streams: Vec<StreamKey> = self.streams.all().map(|(key, _)| key).collect();
         for stream in streams {
             let rule_id = self.streams.get(stream).rule;
@@ -108,7 +109,8 @@ impl Holdings {
         let held = &mut self.records[record];
         let from = std::mem::replace(&mut held.stream, to);
         let (size, key) = (held.size + carried, held.record.key.clone());
-        self.accounts.moved(&mut self.streams, (from, to), deliveries.len() as u64, size);
+        let count = deliveries.len() as u64;
+        self.transfer([from, to], count, size, [Account::free, Account::hold]);
         self.streams.get_mut(from).forget_newest(&key, record);
         let stream = self.streams.get_mut(to);
         if options.rules.get(stream.rule).discipline == Discipline::NewestOnly {

@@ -88,7 +88,7 @@ impl Holdings {
         let is_waiting = matches!(delivery.place(), Place::Waiting(_));
         let progress = &delivery.progress;
         if !is_waiting && progress.number == number && !progress.is_handed() {
-            self.accounts.handed(now, delivery);
+            self.tally.handed(now, delivery);
         }
     }
 
@@ -102,7 +102,7 @@ impl Holdings {
         progress.handed_at = Time::FAR;
         if was_lost {
             let stream = self.records[delivery.record].stream;
-            self.accounts.again(self.streams.get(stream).rule);
+            self.tally.again(self.streams.get(stream).rule);
         }
     }
 
@@ -214,7 +214,7 @@ impl Holdings {
         let new = changed.size();
         self.forget_replaced(key, record);
         let stream = self.streams.get_mut(self.records[record].stream);
-        self.accounts.replaced(stream, new);
+        self.account.hold(&mut stream.account, 0, new);
         self.replaced.insert(key, Arc::new(changed));
         if ready {
             self.queues.resize(key, size - old + new);
@@ -233,7 +233,7 @@ impl Holdings {
         }
         if let Some(gone) = self.replaced.remove(key) {
             let stream = self.streams.get_mut(self.records[record].stream);
-            self.accounts.released(stream, gone.size());
+            self.account.free(&mut stream.account, 0, gone.size());
         }
     }
 

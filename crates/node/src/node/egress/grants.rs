@@ -4,10 +4,18 @@
 //! bounded by a time of the grant: it is a queue that nobody else could serve meanwhile. Its answers are
 //! the credits (`Lender` of the fleet, with the far end's confirmations as its words).
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_schedule::queue::Delivery;
 use tidegate_types::amount::Amount;
+use tidegate_types::class::ClassId;
 use tidegate_types::units::{Size, Time};
+
+use crate::io::{OutputId, PathId};
+use crate::options::NodeOptions;
 
 /// What a receiver may have in a provider's queue, as a time of the grant.
 const CREDIT: Duration = Duration::from_millis(250);
@@ -78,6 +86,35 @@ impl GrantPacer {
     /// Nothing of what is under way gets an answer any more.
     pub(super) fn lost(&mut self) {
         (self.under_way, self.fastest) = (Size::ZERO, None);
+    }
+}
+
+/// What is granted, the least urgent class first: what is urgent leaves the node last.
+#[derive(Debug, Default)]
+pub(super) struct Grants {
+    pub(super) all: BTreeMap<(Reverse<ClassId>, OutputId), GrantPacer>,
+    /// Who is reached by which output.
+    pub(super) names: BTreeMap<OutputId, Arc<str>>,
+    /// When a pace lets the next record go.
+    pub(super) wake: Option<Time>,
+}
+
+impl Grants {
+    /// A neighbour's connection of some classes is gone, with what was under way there.
+    pub(super) fn lost(&mut self, path: PathId, options: &NodeOptions) {
+        for (&(Reverse(class), peer), grant) in &mut self.all {
+            if peer == path.output && options.scheduler.lane_of(class) == path.lane {
+                grant.lost();
+            }
+        }
+    }
+
+    /// A neighbour answered for a delivery, one way or another.
+    pub(super) fn answered(&mut self, now: Time, delivery: &Delivery) {
+        let Delivery { spec, size, progress, .. } = delivery;
+        if let Some(grant) = self.all.get_mut(&(Reverse(spec.class), spec.output)) {
+            grant.answered(*size, now.since(progress.picked_at));
+        }
     }
 }
 
