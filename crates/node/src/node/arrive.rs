@@ -1,6 +1,8 @@
 //! From an offer to a queue: what fits is accepted and put in its queues, what does not waits for room, and
 //! its sender gets an answer when its rule promises one.
 
+use std::sync::Arc;
+
 use tidegate_schedule::queue::{DeliveryKey, QueueSpec, RecordKey};
 use tidegate_types::class::ClassId;
 use tidegate_types::record::{
@@ -197,7 +199,7 @@ impl Node {
         let seq = self.base.holdings.next_seq(stream);
         let reply = self.base.sources.reply_to(offered.source, offered.token, offered.packet);
         let again = offered.foreign.as_ref().is_some_and(|foreign| foreign.again);
-        let record = self.record_of(offered, stream, seq);
+        let record = Arc::new(self.record_of(offered, stream, seq));
         self.admission.inbound.spend(self.base.now, size);
         let rule = self.base.options.rules.get(self.base.holdings.stream(stream).rule());
         let is_durable = rule.accept == AcceptMode::Durable;

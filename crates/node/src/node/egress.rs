@@ -84,6 +84,7 @@ impl Egress {
     }
 
     /// Bytes came to a queue.
+    #[inline]
     pub(super) fn count_arrival(&mut self, now: Time, spec: QueueSpec, size: Size) {
         let uplink = self.outputs[usize::from(spec.output.0)].uplink;
         self.uplinks[uplink].meters[spec.class.index()].0.count(now, size);

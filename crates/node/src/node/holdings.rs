@@ -142,6 +142,7 @@ impl Holdings {
     }
 
     /// A delivery; `None` for a stale handle.
+    #[inline]
     pub(super) fn delivery(&self, key: DeliveryKey) -> Option<&Delivery> {
         self.queues.get(key)
     }
@@ -190,6 +191,7 @@ impl Holdings {
     }
 
     /// Whether a delivery's record was read back from the log.
+    #[inline]
     pub(super) fn is_backlog(&self, key: DeliveryKey) -> bool {
         let record = self.queues.get(key).and_then(|delivery| self.records.get(delivery.record));
         let owed = record.and_then(|held| held.owed.as_ref());
@@ -235,6 +237,7 @@ impl Holdings {
     }
 
     /// Gives a delivery its fate, once, and frees what nothing needs any more.
+    #[inline]
     pub(super) fn end(
         &mut self,
         now: Time,

@@ -45,6 +45,7 @@ impl Egress {
 
     /// A destination answered for a delivery: takes it off its connection's list and answers with its number
     /// there; `None` for a stale handle, another destination, or a record not yet wholly picked.
+    #[inline]
     pub(crate) fn answered(
         &mut self,
         base: &mut Base,

@@ -18,7 +18,7 @@ use crate::rules::{Discipline, Rule, RuleId};
 /// A record that was accepted just now.
 pub(crate) struct Fresh {
     pub(crate) stream: StreamKey,
-    pub(crate) record: Record,
+    pub(crate) record: Arc<Record>,
     pub(crate) size: Size,
     /// Its number in its stream, where the log will have it.
     pub(crate) logged_as: Option<u64>,
@@ -100,6 +100,7 @@ impl Holdings {
 
     /// Holds a record that was accepted, and puts it in the queue of each of its destinations; `queued` hears
     /// of each delivery. Answers with the record and its last delivery.
+    #[inline]
     pub(crate) fn accept(
         &mut self,
         options: &NodeOptions,
@@ -110,7 +111,6 @@ impl Holdings {
         let rule = options.rules.get(self.streams.get(stream).rule);
         let owed = logged_as.map(|seq| Box::new(Owed { seq, after_log, ..Owed::default() }));
         let left = only.map_or(rule.to.len(), |_| 1) as u32;
-        let record = Arc::new(record);
         let key = self.records.insert(Held { left, stream, size, dropped: None, owed, record });
         let all = || rule.to.iter().fold(Destinations::NONE, |all, &output| all | bit_of(output));
         let entrance = Entrance {
@@ -229,6 +229,7 @@ impl Holdings {
     }
 
     /// Takes out the deliveries of a key whose newer record comes now (`newest-only`), if there are any.
+    #[inline]
     pub(crate) fn take_superseded(&mut self, stream: StreamKey, key: &[u8]) -> Vec<DeliveryKey> {
         let newest = self.streams.get_mut(stream).newest.as_mut();
         let Some((_, deliveries)) = newest.and_then(|newest| newest.remove(key)) else {

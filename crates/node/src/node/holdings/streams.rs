@@ -116,11 +116,13 @@ impl Stream {
     }
 
     /// The newest record of a key and its deliveries, where the stream keeps no others.
+    #[inline]
     pub(crate) fn newest_of(&self, key: &[u8]) -> Option<&(RecordKey, Vec<DeliveryKey>)> {
         self.newest.as_ref()?.get(key)
     }
 
     /// A record is the newest of its key no more, if it was.
+    #[inline]
     pub(super) fn forget_newest(&mut self, key: &[u8], record: RecordKey) {
         if let Some(newest) = &mut self.newest
             && newest.get(key).is_some_and(|(newest, _)| *newest == record)

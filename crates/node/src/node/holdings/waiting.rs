@@ -227,6 +227,7 @@ impl Holdings {
     }
 
     /// What the delivery carries in place of its record is needed no more.
+    #[inline]
     pub(super) fn forget_replaced(&mut self, key: DeliveryKey, record: RecordKey) {
         if self.replaced(key).is_none() {
             return;
