@@ -78,8 +78,8 @@ impl Admission {
     pub(super) fn made_room(&mut self, base: &mut Base, key: StreamKey, is_relief: bool) {
         if is_relief {
             let stream = base.holdings.stream(key);
-            if stream.full_for() == Some(Room::Stream(key)) {
-                let (rule, account) = (base.rule_of(key), stream.account());
+            if stream.full_for == Some(Room::Stream(key)) {
+                let (rule, account) = (base.rule_of(key), stream.account);
                 let has_room = account.bytes() <= with_head_room(rule.bound)
                     && (rule.can_leave() || account.in_memory() <= with_head_room(rule.memory));
                 if has_room {
@@ -113,7 +113,7 @@ impl Admission {
 
     /// Records of this stream are dropped or refused from now on, for there is no room.
     pub(super) fn now_full(&mut self, base: &mut Base, key: StreamKey, room: Room) {
-        if base.holdings.stream(key).full_for().is_some() {
+        if base.holdings.stream(key).full_for.is_some() {
             return;
         }
         base.holdings.set_full(key, Some(room));
@@ -123,7 +123,7 @@ impl Admission {
         if room == Room::Log {
             self.full_for_log.insert(key);
         }
-        let rule = usize::from(base.holdings.stream(key).rule().0);
+        let rule = usize::from(base.holdings.stream(key).rule.0);
         self.full_streams[rule] += 1;
         if self.full_streams[rule] == 1 {
             base.outbox.report(Event::Full { rule, full: true });
@@ -140,7 +140,7 @@ impl Admission {
             self.full_for_log.remove(&key);
         }
         base.holdings.note_idle(key);
-        let rule = usize::from(base.holdings.stream(key).rule().0);
+        let rule = usize::from(base.holdings.stream(key).rule.0);
         self.full_streams[rule] -= 1;
         if self.full_streams[rule] == 0 {
             base.outbox.report(Event::Full { rule, full: false });
@@ -154,6 +154,6 @@ impl Admission {
 
     /// Any stream may have room now.
     pub(super) fn free_all(&mut self, holdings: &Holdings) {
-        self.freed.extend(holdings.streams().map(|(key, _)| key));
+        self.freed.extend(holdings.streams().all().map(|(key, _)| key));
     }
 }

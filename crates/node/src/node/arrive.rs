@@ -64,7 +64,7 @@ impl Node {
         }
         if self.space().is_durable(stream) {
             let lacks_session = self.durability.lacks_session(&self.base, &offered);
-            let reason = match self.durability.is_failing() {
+            let reason = match self.durability.log().is_failing() {
                 true => Some(RefuseReason::Storage),
                 false => lacks_session.then_some(RefuseReason::Full),
             };
@@ -125,9 +125,9 @@ impl Node {
         room: Room,
     ) -> Option<Blocked> {
         let known = self.base.holdings.stream(stream);
-        let rule = known.rule();
+        let rule = known.rule;
         match self.base.options.rules.get(rule).full {
-            FullPolicy::Block(patience) if known.full_for().is_none() => {
+            FullPolicy::Block(patience) if known.full_for.is_none() => {
                 return Some(Blocked { offered, stream, room, patience });
             }
             FullPolicy::DropOldest => self.replace_oldest(offered, stream, room),
@@ -154,7 +154,7 @@ impl Node {
         match self.make_fit(stream, size, Size::ZERO) {
             Ok(keep) => _ = self.accept(offered, stream, size, keep, None),
             Err(_) => {
-                let rule = self.base.holdings.stream(stream).rule();
+                let rule = self.base.holdings.stream(stream).rule;
                 self.base.refuse(&offered, Some(rule), RefuseReason::Full);
             }
         }
@@ -174,7 +174,7 @@ impl Node {
     /// The newest of a full stream: accepted, and dropped in the same breath.
     fn accept_and_drop(&mut self, offered: &Offered, stream: StreamKey) {
         self.admission.inbound.spend(self.base.now, size_of(offered));
-        let rule = self.base.options.rules.get(self.base.holdings.stream(stream).rule());
+        let rule = self.base.options.rules.get(self.base.holdings.stream(stream).rule);
         self.base.holdings.accept_and_drop(stream, rule.to.len() as u64);
         if let Some(token) = offered.token {
             let result = match rule.accept {
@@ -201,7 +201,7 @@ impl Node {
         let again = offered.foreign.as_ref().is_some_and(|foreign| foreign.again);
         let record = Arc::new(self.record_of(offered, stream, seq));
         self.admission.inbound.spend(self.base.now, size);
-        let rule = self.base.options.rules.get(self.base.holdings.stream(stream).rule());
+        let rule = self.base.options.rules.get(self.base.holdings.stream(stream).rule);
         let is_durable = rule.accept == AcceptMode::Durable;
         if keep == Keep::InLog {
             self.base.holdings.accept_stored(stream, rule.to.len() as u64, size);
@@ -221,16 +221,13 @@ impl Node {
         let fresh = Fresh { stream, record, size, logged_as, after_log, only, again };
         let Node { base, egress, preparation, .. } = self;
         let now = base.now;
-        let (key, last) = base.holdings.accept(
-            &base.options,
-            fresh,
-            |key: DeliveryKey, spec: QueueSpec, size: Size| {
+        let (key, last) =
+            base.holdings.accept(fresh, |key: DeliveryKey, spec: QueueSpec, size: Size| {
                 egress.count_arrival(now, spec, size);
                 if is_scripted {
                     preparation.show(key);
                 }
-            },
-        );
+            });
         self.acknowledge(key, accept, reply);
         last
     }
@@ -238,10 +235,10 @@ impl Node {
     /// The record that is made of an offer.
     fn record_of(&self, offered: Offered, stream: StreamKey, seq: u64) -> Record {
         let known = self.base.holdings.stream(stream);
-        let rule = self.base.options.rules.get(known.rule());
+        let rule = self.base.options.rules.get(known.rule);
         let is_durable = rule.accept == AcceptMode::Durable;
         let origin = if is_durable { self.durability.origin() } else { &self.origin };
-        let own = || Identity { origin: origin.clone(), stream: known.id(), seq };
+        let own = || Identity { origin: origin.clone(), stream: known.id, seq };
         let ttl = [offered.ttl, rule.ttl].into_iter().flatten().min();
         Record {
             identity: offered.foreign.map_or_else(own, |foreign| foreign.identity),
@@ -327,7 +324,7 @@ impl Node {
                 Some(blocked) if is_first && is_over && blocked.room != Room::Inbound => {
                     let Blocked { offered, stream, room, .. } = blocked;
                     self.admission.now_full(&mut self.base, stream, room);
-                    let rule = self.base.holdings.stream(stream).rule();
+                    let rule = self.base.holdings.stream(stream).rule;
                     self.base.refuse(&offered, Some(rule), RefuseReason::Full);
                 }
                 Some(Blocked { offered, room, patience, .. }) => {

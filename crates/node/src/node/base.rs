@@ -1,6 +1,8 @@
 //! What every part of a node stands on: the time, the options, who is connected, what is held, and what the driver is
 //! to hear.
 
+use std::sync::Arc;
+
 use tidegate_types::record::{Offered, RefuseReason, SourceId};
 use tidegate_types::units::Time;
 
@@ -16,21 +18,22 @@ use crate::rules::{Rule, RuleId};
 pub(super) struct Base {
     /// When the present input came, or the present question.
     pub(super) now: Time,
-    pub(super) options: NodeOptions,
+    /// The options that are in force: the parts share them.
+    pub(super) options: Arc<NodeOptions>,
     pub(super) sources: Sources,
     pub(super) holdings: Holdings,
     pub(super) outbox: Outbox,
 }
 
 impl Base {
-    pub(super) fn new(options: NodeOptions, holdings: Holdings) -> Self {
+    pub(super) fn new(options: Arc<NodeOptions>, holdings: Holdings) -> Self {
         let (sources, outbox) = (Sources::default(), Outbox::default());
         Base { now: Time::ZERO, options, sources, holdings, outbox }
     }
 
     /// The rule of a stream's records.
     pub(super) fn rule_of(&self, stream: StreamKey) -> &Rule {
-        self.options.rules.get(self.holdings.stream(stream).rule())
+        self.options.rules.get(self.holdings.stream(stream).rule)
     }
 
     /// Tells a sender, if it waits and its connection is still there.
@@ -60,7 +63,7 @@ impl Base {
         if let Some(stream) = state.stream(rule) {
             return Some(stream);
         }
-        let stream = self.holdings.attach(&self.options, rule, &state.name)?;
+        let stream = self.holdings.attach(rule, &state.name)?;
         state.streams.push((rule, stream));
         Some(stream)
     }

@@ -4,6 +4,8 @@
 //! An edit names a delivery. One that left meanwhile, that is under way or in another queue is not touched,
 //! so a stale handle is harmless.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use tidegate_schedule::queue::{Delivery, DeliveryKey, QueueSpec, Turn};
 use tidegate_types::record::{DropReason, Fate, Offered, Record, SourceId, WorkId};
@@ -14,7 +16,7 @@ use super::admission::size_of;
 use super::holdings::{Keep, StreamKey};
 use super::preparation::changed;
 use crate::io::{Content, Destination, Edit, Event, Otherwise, OutputId, QueueId};
-use crate::options::OptionsError;
+use crate::options::{NodeOptions, OptionsError};
 use crate::rules::Rules;
 
 /// The connection of what scripts insert: none that is ever open, so nobody is answered.
@@ -73,11 +75,10 @@ impl Node {
             // It goes there anyway, and must not go twice.
             return self.finish(key, Fate::Dropped(DropReason::Script));
         }
-        let Some(queue) = self.base.holdings.queue_towards(&self.base.options, record, spec, to)
-        else {
+        let Some(queue) = self.base.holdings.queue_towards(record, spec, to) else {
             return;
         };
-        self.base.holdings.move_towards(self.base.now, &self.base.options, key, queue);
+        self.base.holdings.move_towards(self.base.now, key, queue);
         if let Some(&Delivery { size, .. }) = self.base.holdings.delivery(key) {
             let spec = QueueSpec { output: to, ..spec };
             self.egress.count_arrival(self.base.now, spec, size);
@@ -132,7 +133,7 @@ impl Node {
             packet: None,
         };
         let size = size_of(&offered);
-        let (rule, space) = (self.base.holdings.stream(stream).rule(), self.space());
+        let (rule, space) = (self.base.holdings.stream(stream).rule, self.space());
         // What came back to a queue of earlier rules may have a destination that there is no more.
         let is_wanted = space.is_destination(stream, spec.home);
         if space.is_oversize(rule, size) || self.is_stopping || !is_wanted {
@@ -159,7 +160,7 @@ impl Node {
         }
         let content = |payload| Content { payload: Some(payload), ..Content::default() };
         let is_done = payload.is_some_and(|payload| self.replace(key, content(payload)));
-        self.base.holdings.make_ready(&self.base.options, key);
+        self.base.holdings.make_ready(key);
         if !is_done {
             self.fail_guarded(key);
         }
@@ -205,19 +206,20 @@ impl Node {
             Ok(rules) => rules,
             Err(error) => return self.base.outbox.report(Event::RulesRefused(error)),
         };
-        let streams: Vec<StreamKey> = self.base.holdings.streams().map(|(key, _)| key).collect();
+        let streams: Vec<StreamKey> =
+            self.base.holdings.streams().all().map(|(key, _)| key).collect();
         for stream in streams {
             // A stream that is still full is found to be so by its next record.
             self.admission.no_longer_full(&mut self.base, stream);
         }
-        self.base.options.rules = rules;
+        self.base.options =
+            Arc::new(NodeOptions { rules, ..NodeOptions::clone(&self.base.options) });
         self.admission.extend(self.base.options.rules.len());
         let held = self.base.holdings.by_acceptance();
-        self.base.holdings.lay_out(&self.base.options);
+        self.base.holdings.lay_out(self.base.options.clone());
         let mut moved = 0;
         for ((_, record), deliveries) in held {
-            let seated =
-                self.base.holdings.reseat(self.base.now, &self.base.options, record, &deliveries);
+            let seated = self.base.holdings.reseat(self.base.now, record, &deliveries);
             let Some((from, orphans)) = seated else { continue };
             for orphan in orphans {
                 self.finish(orphan, Fate::Dropped(DropReason::Unroutable));

@@ -9,8 +9,8 @@ use tidegate_types::units::{Size, Time};
 use super::Node;
 use super::durability::{Next, Stored, StoredRun, Unappended};
 use super::holdings::{Holdings, Logged, Owed, ReadBack, StreamKey, all_of};
-use crate::io::{Event, OutputId};
-use crate::rules::{Discipline, RuleId};
+use crate::io::Event;
+use crate::rules::Discipline;
 
 /// The log answers.
 impl Node {
@@ -33,7 +33,7 @@ impl Node {
                 }
                 Unappended::Stored(stored) => {
                     self.base.answer(stored.reply, Ok(()));
-                    let class = self.base.options.rules.get(stored.rule).class;
+                    let class = self.base.rule_of(stored.stream).class;
                     let to = self.durability.file(&stored, class);
                     let deliveries = u64::from(stored.destinations.count());
                     self.base.holdings.filed(stored.stream, to, deliveries, stored.size);
@@ -42,7 +42,7 @@ impl Node {
             }
         }
         self.made_log_room();
-        if !self.durability.is_failing() {
+        if !self.durability.log().is_failing() {
             self.durability.tell_state(&mut self.base, false);
         }
         self.check_drained();
@@ -94,14 +94,13 @@ impl Node {
 
     /// A record that only the log was to hold did not get there.
     fn unstored(&mut self, stored: Stored, reason: RefuseReason) {
-        let Stored { stream, segment, size, rule, reply, taken, destinations, .. } = stored;
+        let Stored { stream, segment, size, reply, taken, destinations, .. } = stored;
         self.durability.unlog(segment);
         self.durability.untake(taken);
         self.base.answer(reply, Err(reason));
         let deliveries = u64::from(destinations.count());
-        self.base.holdings.stored_ended(stream, rule, deliveries, size, DropReason::Storage);
+        self.base.holdings.stored_ended(stream, deliveries, size, DropReason::Storage);
         self.admission.made_room(&mut self.base, stream, true);
-        self.base.holdings.note_idle(stream);
     }
 
     /// The log has a record that waited for it.
@@ -113,13 +112,13 @@ impl Node {
             owed.after_log = false;
         }
         for key in self.base.holdings.legs_of(record) {
-            self.base.holdings.make_ready(&self.base.options, key);
+            self.base.holdings.make_ready(key);
         }
     }
 
     /// Streams that were full for want of room in the log go on, if it has much of it again.
     pub(super) fn made_log_room(&mut self) -> bool {
-        let has_room = self.durability.has_much_room();
+        let has_room = self.durability.log().has_much_room();
         if has_room {
             self.admission.made_log_room(&mut self.base);
         }
@@ -151,14 +150,14 @@ impl Node {
             // They stay in the log, and are sent after the next start.
             return;
         }
-        let Some(pass) = self.durability.pass_of(class) else { return };
+        let Some(pass) = self.durability.backlog().pass_of(class) else { return };
         for record in fetched.records {
             self.take_up(pass.segment, record);
         }
         if self.durability.was_read(class, fetched.next, fetched.is_end) == Next::Missing {
             // The log cannot find them: here they end.
             let (segment, before) = (pass.segment, self.base.holdings.stored());
-            for id in self.durability.wanted(pass) {
+            for id in self.durability.backlog().wanted(pass) {
                 while self.drop_stored(id, segment, u64::MAX, DropReason::Storage) {}
             }
             let deliveries = before.saturating_sub(self.base.holdings.stored());
@@ -178,7 +177,7 @@ impl Node {
             return self.end_stored(&back, DropReason::Expired);
         }
         // Where there is no place for one more stream, it keeps its own.
-        let to = self.base.holdings.stream_under(&self.base.options, back.stream, rule);
+        let to = self.base.holdings.stream_under(back.stream, rule);
         self.hold(&back, to.unwrap_or(back.stream), expires, logged);
     }
 
@@ -194,44 +193,35 @@ impl Node {
         let stored = u64::from(run.destinations.count());
         self.base.holdings.taken_back(from, stored, bytes);
         self.admission.made_room(&mut self.base, from, true);
-        let [from_rule, rule_id] = [from, stream].map(|key| self.base.holdings.stream(key).rule());
-        let rule = self.base.options.rules.get(rule_id);
+        let rule = self.base.rule_of(stream);
         let is_newest_only = rule.discipline == Discipline::NewestOnly;
         let legs = Holdings::legs_under(rule, run.destinations);
         let orphans = legs.iter().fold(run.destinations, |left, (_, bit)| left - *bit);
         if orphans != Destinations::NONE {
-            self.durability.note_unroutable(
-                self.base.now,
-                id,
-                Run { destinations: orphans, ..run },
-            );
+            let run = Run { destinations: orphans, ..run };
+            self.durability.note_unroutable(self.base.now, id, run);
         }
-        let (size, seq) = (logged.size(), run.first);
+        let (size, seq, is_scripted) = (logged.size(), run.first, rule.script.is_some());
         let record = self.durability.record_of(self.base.now, segment, logged, expires);
-        let record_key = record.key.clone();
+        let is_old = is_newest_only && self.base.holdings.is_superseded(stream, &record.key, seq);
+        let is_newest = is_newest_only && !is_old;
+        if is_newest {
+            self.supersede(stream, &record.key);
+        }
+        self.durability.came_ahead(class, size);
         let logged = Some(Logged { stream: id, seq, segment, number: 0 });
         let owed = Owed { seq, logged, ahead: Some(class), ..Owed::default() };
-        self.durability.came_ahead(class, size);
-        let unroutable = u64::from(orphans.count());
-        let back_in_memory = ReadBack {
-            stream,
-            from: from_rule,
-            record,
-            size,
-            owed,
-            stored,
-            legs: legs.clone(),
-            unroutable,
-        };
-        let key = self.base.holdings.read_back(back_in_memory);
-        self.base.holdings.note_idle(from);
-        let is_old = is_newest_only && self.base.holdings.is_superseded(key);
-        if is_newest_only && !is_old {
-            self.supersede(stream, &record_key);
-        }
-        let is_inherited = self.durability.is_inherited(segment);
+        let is_inherited = self.durability.log().is_inherited(segment);
         let again = if is_inherited { run.destinations } else { back.may_be_there };
-        self.enqueue_late(key, rule_id, &legs, again, is_newest_only && !is_old);
+        let unroutable = u64::from(orphans.count());
+        let back =
+            ReadBack { stream, record, size, owed, stored, legs, unroutable, again, is_newest };
+        let Node { base, preparation, .. } = self;
+        let key = base.holdings.read_back(from, back, |delivery, _, _| {
+            if is_scripted {
+                preparation.show(delivery);
+            }
+        });
         if is_old {
             for delivery in self.base.holdings.legs_of(key) {
                 self.finish(delivery, Fate::Dropped(DropReason::Superseded));
@@ -239,38 +229,13 @@ impl Node {
         }
     }
 
-    fn enqueue_late(
-        &mut self,
-        key: RecordKey,
-        rule: RuleId,
-        legs: &[(OutputId, Destinations)],
-        again: Destinations,
-        is_newest: bool,
-    ) {
-        let is_scripted = self.base.options.rules.get(rule).script.is_some();
-        let Node { base, preparation, .. } = self;
-        base.holdings.enqueue_late(
-            &base.options,
-            key,
-            legs,
-            (again, is_newest),
-            |delivery, _, _| {
-                if is_scripted {
-                    preparation.show(delivery);
-                }
-            },
-        );
-    }
-
     /// Stored records end.
     fn end_stored(&mut self, gone: &StoredRun, reason: DropReason) {
         let StoredRun { stream, run, bytes, .. } = *gone;
         let deliveries = run.records() * u64::from(run.destinations.count());
         self.durability.note_stored_fate(self.base.now, gone, reason);
-        let rule = self.base.holdings.stream(stream).rule();
-        self.base.holdings.stored_ended(stream, rule, deliveries, bytes, reason);
+        self.base.holdings.stored_ended(stream, deliveries, bytes, reason);
         self.admission.made_room(&mut self.base, stream, true);
-        self.base.holdings.note_idle(stream);
     }
 
     /// Drops the first records of a chunk, at most so many and one run of them; false if there is none.
@@ -290,10 +255,10 @@ impl Node {
 
     /// Drops the oldest stored record of a stream; false if there is none.
     pub(super) fn drop_oldest_stored(&mut self, stream: StreamKey) -> bool {
-        if self.base.holdings.stream(stream).account().stored() == 0 {
+        if self.base.holdings.stream(stream).account.stored() == 0 {
             return false;
         }
-        let Some((id, segment)) = self.durability.oldest_of(stream) else { return false };
+        let Some((id, segment)) = self.durability.backlog().oldest_of(stream) else { return false };
         self.drop_stored(id, segment, 1, DropReason::Full)
     }
 

@@ -84,7 +84,7 @@ impl Node {
         if self.base.holdings.is_outdated(key) {
             self.finish(key, Fate::Dropped(DropReason::Superseded));
         } else {
-            self.base.holdings.put_back(self.base.now, &self.base.options, key);
+            self.base.holdings.put_back(self.base.now, key);
         }
     }
 }
@@ -139,8 +139,7 @@ impl Node {
 impl Node {
     /// Gives a delivery its fate, once, and frees what nothing needs any more.
     pub(super) fn finish(&mut self, key: DeliveryKey, fate: Fate) {
-        let Some(ended) = self.base.holdings.end(self.base.now, &self.base.options, key, fate)
-        else {
+        let Some(ended) = self.base.holdings.end(self.base.now, key, fate) else {
             return;
         };
         if let Some(leg) = &ended.leg {
@@ -213,7 +212,7 @@ impl Node {
     /// A node that stops is drained when nothing is in memory and the log knows every fate.
     pub(super) fn check_drained(&mut self) {
         let is_empty = self.is_stopping && self.base.holdings.is_empty();
-        if is_empty && self.durability.is_settled() && !self.is_drained {
+        if is_empty && self.durability.log().is_settled() && !self.is_drained {
             self.is_drained = true;
             self.base.outbox.report(Event::Drained);
         }

@@ -48,6 +48,8 @@ use crate::status::{Counts, Stages};
 /// Everything that the node holds.
 #[derive(Debug)]
 pub(super) struct Holdings {
+    /// Those in force: rules, and what outputs add to a record.
+    options: Arc<NodeOptions>,
     streams: Streams,
     records: SlotMap<RecordKey, Held>,
     queues: Queues,
@@ -91,7 +93,7 @@ fn queue_spec(id: RuleId, rule: &Rule, output: OutputId) -> QueueSpec {
 }
 
 impl Holdings {
-    pub(super) fn new(options: &NodeOptions) -> Self {
+    pub(super) fn new(options: Arc<NodeOptions>) -> Self {
         let (classes, outputs) = (options.classes.len(), options.outputs.len());
         Holdings {
             streams: Streams::default(),
@@ -103,6 +105,7 @@ impl Holdings {
             replaced: SparseSecondaryMap::new(),
             last_order: 0,
             newest: None,
+            options,
         }
     }
 
@@ -238,19 +241,13 @@ impl Holdings {
 
     /// Gives a delivery its fate, once, and frees what nothing needs any more.
     #[inline]
-    pub(super) fn end(
-        &mut self,
-        now: Time,
-        options: &NodeOptions,
-        key: DeliveryKey,
-        fate: Fate,
-    ) -> Option<Ended> {
+    pub(super) fn end(&mut self, now: Time, key: DeliveryKey, fate: Fate) -> Option<Ended> {
         let delivery = self.queues.forget(key)?;
         self.forget_replaced(key, delivery.record);
         let held = &mut self.records[delivery.record];
         let leg = held.owed.as_mut().and_then(|owed| owed.end_leg(key));
         if delivery.can_expire {
-            let rule = options.rules.get(delivery.spec.rule);
+            let rule = self.options.rules.get(delivery.spec.rule);
             for at in record::ends_of(&held.record, rule) {
                 self.expiry.remove(&(at, key));
             }
@@ -327,18 +324,18 @@ impl Holdings {
         self.streams.note_idle(from);
     }
 
-    /// Stored deliveries of a rule have their fates.
+    /// Stored deliveries of a stream have their fates.
     pub(super) fn stored_ended(
         &mut self,
-        stream: StreamKey,
-        rule: RuleId,
+        key: StreamKey,
         deliveries: u64,
         size: Size,
         reason: DropReason,
     ) {
-        let stream = self.streams.get_mut(stream);
+        let stream = self.streams.get_mut(key);
         self.account.unstore(&mut stream.account, deliveries, size);
-        self.tally.dropped(rule, deliveries, reason);
+        self.tally.dropped(stream.rule, deliveries, reason);
+        self.streams.note_idle(key);
     }
 
     /// A stored record is about to come to memory.

@@ -88,7 +88,8 @@ impl Node {
         let origin = |incarnation| Arc::new(Origin { node: options.name.clone(), incarnation });
         let log_origin = origin(options.incarnation);
         let boot = options.log.as_ref().map(|log| origin(log.boot));
-        let mut holdings = Holdings::new(&options);
+        let options = Arc::new(options);
+        let mut holdings = Holdings::new(options.clone());
         let mut durability = Durability::new(&options, log_origin.clone(), &recovery);
         restore::restore(&options, &mut holdings, &mut durability, recovery);
         Ok(Node {
@@ -217,7 +218,7 @@ impl Node {
         let queues = self.base.holdings.queues();
         let (paced, late) = (queues.next_release(), queues.next_due());
         let patience = self.base.sources.first_patience().map(|(at, _)| at);
-        let log = self.durability.next_timeout();
+        let log = self.durability.log().next_timeout();
         let egress = self.egress.next_timeout();
         [expiry, paced, late, patience, log, egress].into_iter().flatten().min()
     }

@@ -49,7 +49,7 @@ impl Preparation {
                 continue;
             };
             if !ready && !base.holdings.waits_for_log(record) {
-                base.holdings.make_ready(&base.options, key);
+                base.holdings.make_ready(key);
             }
             return Some(Output::RunScript { queue: queue.into(), delivery: key.into() });
         }

@@ -63,7 +63,7 @@ impl Node {
 
     /// How far a reader has got in a stream, as the log has it or will have it.
     pub fn position(&self, session: &Arc<str>, stream: StreamId) -> Option<u64> {
-        self.durability.position(session, stream)
+        self.durability.log().position(session, stream)
     }
 }
 
@@ -155,7 +155,7 @@ impl Node {
             memory: options.memory,
             held: holdings.deliveries(),
             counts: holdings.total(),
-            log: durability.status(holdings.stored()),
+            log: durability.log().status(holdings.stored()),
         }
     }
 
@@ -196,11 +196,11 @@ impl Node {
 
     fn rule_status(&self) -> Vec<RuleStatus> {
         let mut streams = vec![(0, 0, Size::ZERO); self.base.options.rules.len()];
-        for stream in self.base.holdings.streams_in_use() {
-            let (count, held, bytes) = &mut streams[usize::from(stream.rule().0)];
+        for stream in self.base.holdings.streams().in_use() {
+            let (count, held, bytes) = &mut streams[usize::from(stream.rule.0)];
             *count += 1;
-            *held += stream.account().deliveries();
-            *bytes += stream.account().bytes();
+            *held += stream.account.deliveries();
+            *bytes += stream.account.bytes();
         }
         let status = |((rule, own), (counts, stages)): ((&Rule, _), &(Counts, Stages))| {
             let (streams, held, held_bytes) = own;
@@ -241,7 +241,7 @@ impl Node {
 
     /// Deliveries that only the log holds, and bytes of its segments.
     pub fn log_use(&self) -> (u64, Size) {
-        (self.base.holdings.stored(), self.durability.bytes())
+        (self.base.holdings.stored(), self.durability.log().bytes())
     }
 
     /// The uplinks' part of the snapshot, for who looks often.

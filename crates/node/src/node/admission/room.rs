@@ -56,7 +56,7 @@ impl<'a> Space<'a> {
             return Fit::Lacks(room);
         }
         let is_strict = rule.can_leave() && rule.strict_order;
-        if is_strict && self.base.holdings.stream(stream).account().stored() > 0 {
+        if is_strict && self.base.holdings.stream(stream).account.stored() > 0 {
             // What is on disk goes before it.
             return Fit::Keep(Keep::InLog);
         }
@@ -83,9 +83,9 @@ impl<'a> Space<'a> {
         let rule = self.rule(key);
         let is_durable = rule.accept == AcceptMode::Durable;
         let ahead = Size(self.base.options.memory.0 / UNAPPENDED_PART);
-        if self.base.holdings.stream(key).account().bytes() + size > rule.bound + freed {
+        if self.base.holdings.stream(key).account.bytes() + size > rule.bound + freed {
             Some(Room::Stream(key))
-        } else if is_durable && !self.durability.has_room(size, ahead) {
+        } else if is_durable && !self.durability.log().has_room(size, ahead) {
             Some(Room::Log)
         } else {
             None
@@ -95,7 +95,7 @@ impl<'a> Space<'a> {
     /// The same, of what holds for records in memory.
     fn lacks_in_memory(&self, key: StreamKey, size: Size, freed: Size) -> Option<Room> {
         let rule = self.rule(key);
-        if self.base.holdings.stream(key).account().in_memory() + size > rule.memory + freed {
+        if self.base.holdings.stream(key).account.in_memory() + size > rule.memory + freed {
             Some(Room::Stream(key))
         } else if self.base.holdings.bytes() + size
             > self.base.options.memory_for(rule.class) + freed
@@ -112,14 +112,14 @@ impl<'a> Space<'a> {
         let oldest = self.base.holdings.oldest_waiting(stream)?;
         let record = self.base.holdings.delivery(oldest)?.record;
         let owed = self.base.holdings.record(record)?.owed.as_ref()?;
-        let is_on_disk = self.durability.is_on_disk(&owed.logged?);
+        let is_on_disk = self.durability.log().is_on_disk(&owed.logged?);
         let waits = owed.legs.iter().all(|leg| self.base.holdings.is_waiting(leg.delivery));
         (is_on_disk && waits).then_some(record)
     }
 
     /// Whether dropping all that waits of a stream would make room for a record.
     pub(crate) fn would_fit(&self, stream: StreamKey, size: Size) -> bool {
-        let account = self.base.holdings.stream(stream).account();
+        let account = self.base.holdings.stream(stream).account;
         let droppable = self.waiting_bytes(stream).min(account.bytes());
         self.lacks(stream, size, droppable).is_none()
     }
@@ -130,8 +130,11 @@ impl<'a> Space<'a> {
         let stream = self.base.holdings.stream(key);
         let elsewhere: Size = stream.side_queues().map(bytes).sum();
         let waiting = stream.queues().map(bytes).max().map(|most| most + elsewhere);
-        let is_any_stored = stream.account().stored() > 0;
-        let stored = if is_any_stored { self.durability.stored_bytes(key) } else { Size::ZERO };
+        let is_any_stored = stream.account.stored() > 0;
+        let stored = match is_any_stored {
+            true => self.durability.backlog().chunks_of(key).map(|(.., bytes)| bytes).sum(),
+            false => Size::ZERO,
+        };
         waiting.unwrap_or_default() + stored
     }
 

@@ -28,7 +28,7 @@ impl Durability {
     /// The sessions whose clients are away: each with how long it still lasts, and the QoS 2 packet
     /// identifiers that its client has not released. After a start these are the ones of the log.
     pub(crate) fn sessions(&self, now: Time) -> impl Iterator<Item = SessionState> + '_ {
-        let present = self.store.as_ref().and_then(|store| store.wall_at(now));
+        let present = self.store.wall_at(now);
         let is_away =
             |known: &&Known| !known.is_over && !self.sessions.speakers.contains_key(&known.client);
         self.sessions.known.values().filter(is_away).map(move |known| {
@@ -63,7 +63,7 @@ impl Durability {
         let is_news = known.lasts != lasts || known.is_away_in_log;
         (known.lasts, known.ends, known.is_away_in_log) = (lasts, None, false);
         let state = known.state();
-        if is_news && self.takes_entries() {
+        if is_news && self.store.takes_entries() {
             self.write_of_session(base, Entry::Session(state), Unappended::Other);
         }
         base.outbox.push(Output::SessionReady(source));
@@ -85,10 +85,8 @@ impl Durability {
         let is_harmless = known.packets.is_empty() && !known.is_over && !known.is_doubtful;
         let client = known.client.clone();
         self.sessions.clear(key);
-        if let Some(store) = &mut self.store {
-            store.forget_positions(&client);
-        }
-        if self.takes_entries() {
+        self.store.forget_positions(&client);
+        if self.store.takes_entries() {
             let promise = Unappended::Promise(Promise::Over(key, who).into());
             return self.write_of_session(
                 base,
@@ -106,17 +104,9 @@ impl Durability {
         self.sessions.failed([Promise::Over(key, who)]);
     }
 
-    /// Whether an entry can be written now: the log works, or is being tried with a checkpoint, behind which it
-    /// stands.
-    fn takes_entries(&self) -> bool {
-        self.store.as_ref().is_none_or(|store| !store.must_begin() || !store.is_failing())
-    }
-
     fn write_of_session(&mut self, base: &mut Base, entry: Entry, unappended: Unappended) {
         self.begin_if_due(base);
-        if let Some(store) = &mut self.store {
-            store.push(entry, unappended);
-        }
+        self.store.push(entry, unappended);
     }
 
     /// A connection ended: if it spoke for a client, that one is away.
@@ -128,7 +118,7 @@ impl Durability {
             return;
         };
         self.sessions.speakers.remove(&client);
-        let wall = self.store.as_ref().and_then(|store| store.wall_at(base.now));
+        let wall = self.store.wall_at(base.now);
         if let Some(&key) = self.sessions.names.get(&client) {
             self.sessions.known[key].ends = wall.map(|wall| end_of(wall, lasts));
         }
@@ -222,7 +212,7 @@ impl Durability {
             return;
         }
         let promise = Promise::Released(key, who, packets.clone());
-        if !self.takes_entries() {
+        if !self.store.takes_entries() {
             return self.sessions.failed([promise]);
         }
         let entry = Entry::Released(Released { client, packets });
@@ -274,7 +264,7 @@ fn end_of(wall: WallTime, lasts: Duration) -> WallTime {
 impl Durability {
     /// A checkpoint is in the log: what failed before it counts no more.
     pub(crate) fn checkpointed(&mut self, segment: SegmentId) {
-        self.store.iter_mut().for_each(|store| store.begun(segment));
+        self.store.begun(segment);
         self.sessions.settled();
     }
 

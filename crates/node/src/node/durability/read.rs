@@ -9,7 +9,7 @@ use tidegate_types::limits::FETCH_BYTES;
 use tidegate_types::record::{Identity, Record, StreamId};
 use tidegate_types::units::{Size, Time};
 
-use super::{Durability, Next, Pass, StoredRun};
+use super::{Durability, Next, StoredRun};
 use crate::io::{Fetch, Output};
 use crate::node::base::Base;
 use crate::node::holdings::StreamKey;
@@ -20,7 +20,7 @@ const AHEAD_PART: u64 = 8;
 impl Durability {
     /// The next part of the log to read, for the most urgent class that has room ahead.
     pub(crate) fn next_fetch(&mut self, base: &Base) -> Option<Output> {
-        let order = self.store.as_ref()?.options.backlog;
+        let order = self.store.options.backlog;
         if self.backlog.asked.is_some() || base.holdings.stored() == 0 {
             return None;
         }
@@ -48,19 +48,9 @@ impl Durability {
         self.backlog.asked.take()
     }
 
-    /// The reading of a class.
-    pub(crate) fn pass_of(&self, class: ClassId) -> Option<Pass> {
-        self.backlog.pass_of(class)
-    }
-
     /// A class has read up to `next`, or to the end of the segment.
     pub(crate) fn was_read(&mut self, class: ClassId, next: u32, is_end: bool) -> Next {
         self.backlog.read(class, next, is_end)
-    }
-
-    /// The streams of a reading.
-    pub(crate) fn wanted(&self, pass: Pass) -> Vec<StreamId> {
-        self.backlog.wanted(pass).into_iter().collect()
     }
 
     /// Takes a record that was read out of the stored ones, if it still is one and memory has room for it.
@@ -108,11 +98,6 @@ impl Durability {
         Some(StoredRun { stream, id, segment, run, bytes, class, may_be_there })
     }
 
-    /// The oldest chunk that is stored for a stream.
-    pub(crate) fn oldest_of(&self, stream: StreamKey) -> Option<(StreamId, SegmentId)> {
-        self.backlog.oldest_of(stream)
-    }
-
     /// Chunks of a stream whose segments would go with them, the oldest first, and how many bytes each
     /// segment has. Nothing where all of them are less than `wanted`.
     pub(crate) fn droppable(
@@ -120,10 +105,9 @@ impl Durability {
         stream: StreamKey,
         wanted: Size,
     ) -> Vec<(SegmentId, StreamId, Size)> {
-        let Some(store) = &self.store else { return Vec::new() };
         let chunks = self.backlog.chunks_of(stream);
         let alone = chunks.filter_map(|(id, segment, records, _)| {
-            Some((segment, id, store.goes_with(segment, records)?))
+            Some((segment, id, self.store.goes_with(segment, records)?))
         });
         let mut alone: Vec<_> = alone.collect();
         alone.sort();
@@ -139,7 +123,7 @@ impl Durability {
         logged: LoggedRecord,
         expires: Option<Time>,
     ) -> Record {
-        let store = self.store.as_ref().expect("a backlog has a log");
+        let store = &self.store;
         let (arrived, deadline) = if segment >= store.own_since {
             (logged.arrived, logged.deadline)
         } else {
@@ -170,7 +154,7 @@ impl Durability {
         segment: SegmentId,
         logged: &LoggedRecord,
     ) -> Option<Time> {
-        let store = self.store.as_ref()?;
+        let store = &self.store;
         let expires = logged.expires?;
         if segment >= store.own_since {
             return Some(expires);

@@ -17,7 +17,8 @@ use tidegate_types::units::{Size, Time};
 
 use super::unappended::{Promise, Unappended};
 use crate::io::Append;
-use crate::options::LogOptions;
+use crate::node::holdings::Logged;
+use crate::options::{BacklogOrder, LogOptions};
 use crate::status::LogStatus;
 
 /// A segment is at least so many times as large as the checkpoint that it begins with; in a log that is
@@ -33,9 +34,10 @@ struct Segment {
     live: u64,
 }
 
-/// The node's side of its log.
+/// The node's side of its log. Without a log it takes nothing and has nothing to do.
 #[derive(Debug)]
 pub(crate) struct Store {
+    is_there: bool,
     pub(crate) options: LogOptions,
     appends: Vec<Append>,
     last_number: u64,
@@ -68,7 +70,15 @@ pub(crate) struct Store {
 
 impl Store {
     /// Goes on where a recovered log ends, in a segment of its own.
-    pub(crate) fn new(options: LogOptions, recovery: &Recovery) -> Self {
+    pub(crate) fn new(options: Option<LogOptions>, recovery: &Recovery) -> Self {
+        let is_there = options.is_some();
+        let none = LogOptions {
+            boot: 0,
+            bound: Size::ZERO,
+            segment: LOG_SEGMENT_MAX,
+            backlog: BacklogOrder::default(),
+        };
+        let options = options.unwrap_or(none);
         let next = recovery.next_segment();
         // As in segments of its own, headers do not count.
         let of_entries = |bytes: Size| Size(bytes.0.saturating_sub(COPY_AT as u64));
@@ -76,6 +86,7 @@ impl Store {
             (id, Segment { bytes: of_entries(bytes), live: 0 })
         };
         Store {
+            is_there,
             options,
             appends: Vec::new(),
             last_number: recovery.last_sequence,
@@ -85,13 +96,13 @@ impl Store {
             bytes: recovery.segments.values().map(|&bytes| of_entries(bytes)).sum(),
             last_segment: SegmentId(next.0 - 1),
             own_since: next,
-            must_begin: true,
+            must_begin: is_there,
             last_checkpoint: 0,
             checkpoint_size: Size::ZERO,
             begun: None,
             // Numbers are given only when a checkpoint of this process is on disk: what an earlier one
             // gave and lost in a crash is then skipped for ever.
-            failed: Some(Time::ZERO),
+            failed: is_there.then_some(Time::ZERO),
             is_told: false,
             fates: Fated::default(),
             fates_due: None,
@@ -100,6 +111,17 @@ impl Store {
             positions: recovery.sessions.positions.clone(),
             moved: BTreeSet::new(),
         }
+    }
+
+    /// Whether a record is in the log already.
+    pub(crate) fn is_on_disk(&self, logged: &Logged) -> bool {
+        !self.unappended.contains_key(&logged.number)
+    }
+
+    /// Whether entries can be written now: the log works, or is being tried with a checkpoint, behind which they
+    /// stand.
+    pub(crate) fn takes_entries(&self) -> bool {
+        !self.must_begin || !self.is_failing()
     }
 
     /// Whether an earlier process wrote a segment: what it sent of that, nobody knows.
@@ -112,26 +134,21 @@ impl Store {
         self.bytes
     }
 
-    /// What people are shown of it.
-    pub(crate) fn status(&self) -> LogStatus {
-        LogStatus {
+    /// What people are shown of it; only the log holds `stored` deliveries.
+    pub(crate) fn status(&self, stored: u64) -> Option<LogStatus> {
+        self.is_there.then(|| LogStatus {
             is_working: !self.is_failing(),
             segments: self.segments.len() as u64,
             bytes: self.bytes,
             bound: self.options.bound,
             held_records: self.segments.values().map(|segment| segment.live).sum(),
-            left_deliveries: 0,
-        }
+            left_deliveries: stored,
+        })
     }
 
     /// Whether durable records are refused.
     pub(crate) fn is_failing(&self) -> bool {
         self.failed.is_some()
-    }
-
-    /// Whether the next entry must be a checkpoint.
-    pub(crate) fn must_begin(&self) -> bool {
-        self.must_begin
     }
 
     /// Whether a record finds room in the log, of which `ahead` bytes at most may be on their way.
@@ -144,7 +161,7 @@ impl Store {
 
     /// Whether a log that was full may be filled again: a part of it is free.
     pub(crate) fn has_much_room(&self) -> bool {
-        self.unappended.len() <= UNAPPENDED_MAX / 2 && !self.is_nearly_full()
+        self.is_there && self.unappended.len() <= UNAPPENDED_MAX / 2 && !self.is_nearly_full()
     }
 
     /// Whether the next entry must begin a segment.
@@ -197,6 +214,9 @@ impl Store {
 
     /// Appends an entry to the present segment; answers with its number.
     pub(crate) fn push(&mut self, entry: Entry, unappended: Unappended) -> u64 {
+        if !self.is_there {
+            return 0;
+        }
         self.last_number += 1;
         let size = Size((FRAME + entry.body_size() + TAG_LENGTH) as u64);
         self.bytes += size;
@@ -242,10 +262,12 @@ impl Store {
         }
     }
 
-    /// A reader has got so far; false where there is no place for one more.
+    /// A reader has got so far; false without a log, and where there is no place for one more.
     pub(crate) fn note_position(&mut self, now: Time, position: SessionPosition) -> bool {
         let key = (position.session, position.stream);
-        if self.positions.len() >= LOG_SESSIONS_MAX && !self.positions.contains_key(&key) {
+        let is_full =
+            self.positions.len() >= LOG_SESSIONS_MAX && !self.positions.contains_key(&key);
+        if !self.is_there || is_full {
             return false;
         }
         self.fates_due.get_or_insert(now + FATES_DELAY);
@@ -304,14 +326,14 @@ impl Store {
     }
 
     /// The next entry up to `upto` that is in the log now.
-    pub(crate) fn next_appended(&mut self, upto: u64) -> Option<(u64, Unappended)> {
+    pub(crate) fn next_appended(&mut self, upto: u64) -> Option<Unappended> {
         let entry = self.unappended.first_entry().filter(|entry| *entry.key() <= upto)?;
         let (number, what) = entry.remove_entry();
         self.unappended_bytes -= what.size();
         if number >= self.last_checkpoint {
             self.failed = None;
         }
-        Some((number, what))
+        Some(what)
     }
 
     /// An entry did not get into the log.
@@ -372,17 +394,17 @@ impl Store {
         self.is_failing() || self.unappended.is_empty() && self.fates_due.is_none()
     }
 
-    pub(crate) fn take_appends(&mut self) -> Vec<Append> {
-        std::mem::take(&mut self.appends)
-    }
-
-    /// Segments to delete, behind the next appends: the fates of their records are among these. Else a
-    /// crash would leave records that seem to be owed and are nowhere.
-    pub(crate) fn take_releases(&mut self) -> Vec<SegmentId> {
+    /// What the log is to do: entries to append, and segments to delete. An append goes first, so that its commit
+    /// begins at once, and the fates of a segment's records are among these: else a crash would leave records that
+    /// seem to be owed and are nowhere.
+    pub(crate) fn take_work(&mut self) -> Option<(Vec<Append>, Vec<SegmentId>)> {
+        if self.appends.is_empty() && self.releases.is_empty() {
+            return None;
+        }
         if !self.releases.is_empty() {
             self.flush_fates();
         }
-        std::mem::take(&mut self.releases)
+        Some((std::mem::take(&mut self.appends), std::mem::take(&mut self.releases)))
     }
 
     /// What a wall clock would show at a time of the monotonic one, if it was ever set.

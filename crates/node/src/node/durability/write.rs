@@ -25,10 +25,9 @@ impl Durability {
         self.open_segment(base, stream);
         let taken = self.take_packet(base, reply);
         let entry = self.logged_record(base, stream, seq, &record, (destinations, taken));
-        let Some(store) = &mut self.store else { return };
-        let number = store.push(entry, Unappended::Held { record: key, size, reply, taken });
-        let stream = base.holdings.stream(stream).id();
-        let logged = Logged { stream, seq, segment: store.segment(), number };
+        let number = self.store.push(entry, Unappended::Held { record: key, size, reply, taken });
+        let stream = base.holdings.stream(stream).id;
+        let logged = Logged { stream, seq, segment: self.store.segment(), number };
         if let Some(owed) = base.holdings.owed_mut(key) {
             owed.logged = Some(logged);
         }
@@ -44,17 +43,14 @@ impl Durability {
         size: Size,
         reply: Option<ReplyTo>,
     ) {
-        let rule = base.holdings.stream(stream).rule();
-        let outputs = base.options.rules.get(rule).to.iter();
+        let outputs = base.rule_of(stream).to.iter();
         let destinations = outputs.fold(Destinations::NONE, |all, &output| all | bit_of(output));
         self.open_segment(base, stream);
         let taken = self.take_packet(base, reply);
         let entry = self.logged_record(base, stream, seq, record, (destinations, taken));
-        let Some(store) = &mut self.store else { return };
-        let (id, segment) = (base.holdings.stream(stream).id(), store.segment());
-        let stored =
-            Stored { stream, id, seq, destinations, again, segment, size, rule, reply, taken };
-        store.push(entry, Unappended::Stored(stored.into()));
+        let (id, segment) = (base.holdings.stream(stream).id, self.store.segment());
+        let stored = Stored { stream, id, seq, destinations, again, segment, size, reply, taken };
+        self.store.push(entry, Unappended::Stored(stored.into()));
     }
 
     /// A record as the log keeps it.
@@ -69,15 +65,15 @@ impl Durability {
         let stream = base.holdings.stream(key);
         let class = base.rule_of(key).class;
         let identity = &record.identity;
-        let is_own = identity.origin == self.origin && identity.stream == stream.id();
+        let is_own = identity.origin == self.origin && identity.stream == stream.id;
         Entry::Record(Box::new(LoggedRecord {
-            stream: stream.id(),
+            stream: stream.id,
             seq,
             destinations,
             arrived: record.arrived,
             deadline: record.deadline,
             expires: record.expires,
-            wall: self.store.as_ref().and_then(|store| store.wall_at(record.arrived)),
+            wall: self.store.wall_at(record.arrived),
             source_unix_ns: record.source_unix_ns,
             class: base.options.classes.spec(class).name.clone(),
             key: record.key.clone(),
@@ -92,37 +88,32 @@ impl Durability {
     /// stream if the log does not know it.
     fn open_segment(&mut self, base: &mut Base, key: StreamKey) {
         self.begin_if_due(base);
-        if base.holdings.stream(key).is_named() {
+        if base.holdings.stream(key).is_named {
             return;
         }
         let name = name_of(base, key);
         base.holdings.mark_named(key);
-        if let Some(store) = &mut self.store {
-            store.push(Entry::Stream(name), Unappended::Other);
-        }
+        self.store.push(Entry::Stream(name), Unappended::Other);
     }
 
     /// Begins a segment with a checkpoint if one is due.
     pub(super) fn begin_if_due(&mut self, base: &Base) {
-        if self.store.as_ref().is_some_and(|store| store.is_segment_due()) {
+        if self.store.is_segment_due() {
             let checkpoint = self.checkpoint(base);
             let promises = self.sessions.written();
-            if let Some(store) = &mut self.store {
-                store.begin(checkpoint, promises);
-            }
+            self.store.begin(checkpoint, promises);
         }
     }
 
     /// Writes what the log is owed by now: fates, and after a failure the checkpoint that tries it.
     pub(crate) fn write_due(&mut self, base: &Base) {
-        if !self.store.as_ref().is_some_and(|store| store.is_due(base.now)) {
+        if !self.store.is_due(base.now) {
             return;
         }
         self.begin_if_due(base);
-        let Some(store) = &mut self.store else { return };
-        store.flush_fates();
-        if store.is_failing() {
-            store.probe();
+        self.store.flush_fates();
+        if self.store.is_failing() {
+            self.store.probe();
         }
     }
 
@@ -131,8 +122,8 @@ impl Durability {
     fn checkpoint(&self, base: &Base) -> Checkpoint {
         let mut live = self.live(base);
         let mut streams = BTreeMap::new();
-        for (key, stream) in base.holdings.streams().filter(|(_, stream)| stream.is_named()) {
-            streams.insert(stream.id(), (name_of(base, key), stream.seq()));
+        for (key, stream) in base.holdings.streams().all().filter(|(_, stream)| stream.is_named) {
+            streams.insert(stream.id, (name_of(base, key), stream.seq));
         }
         for (&id, (name, last_seq)) in &self.backlog.names {
             if live.contains_key(&id) {
@@ -145,7 +136,7 @@ impl Durability {
         };
         let streams = streams.into_iter().map(state).collect();
         debug_assert!(live.is_empty(), "every record is of a stream that is known: {live:?}");
-        let (last_stream, clients) = (base.holdings.last_stream_id(), self.sessions.states());
+        let (last_stream, clients) = (base.holdings.streams().last_id(), self.sessions.states());
         Checkpoint { last_stream, streams, clients, ..Checkpoint::default() }
     }
 
@@ -158,7 +149,7 @@ impl Durability {
             let chunk = live.entry(stream).or_default().entry(segment).or_default();
             chunk.add(seq, all_of(&owed.legs), held.size);
         }
-        let unappended = self.store.iter().flat_map(|store| store.unappended.values());
+        let unappended = self.store.unappended.values();
         for what in unappended {
             let Unappended::Stored(stored) = what else { continue };
             let chunk = live.entry(stored.id).or_default().entry(stored.segment).or_default();
@@ -177,5 +168,5 @@ impl Durability {
 fn name_of(base: &Base, key: StreamKey) -> StreamName {
     let stream = base.holdings.stream(key);
     let rule = base.rule_of(key).name.clone();
-    StreamName { stream: stream.id(), rule, source: stream.name().clone() }
+    StreamName { stream: stream.id, rule, source: stream.name.clone() }
 }
