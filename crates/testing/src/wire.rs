@@ -361,6 +361,16 @@ impl Wire {
         }
     }
 
+    /// Sends and confirms what one output was handed, until nothing moves there at this time.
+    pub fn carry_on(&mut self, output: OutputId) {
+        while let Some(place) = self.cuts.iter().position(|cut| cut.path.output == output) {
+            self.send_at(Some(place));
+            let of_output = self.unconfirmed.iter().filter(|(_, path)| path.output == output);
+            let ids: Vec<DeliveryId> = of_output.map(|(id, _)| *id).collect();
+            self.confirm(&ids);
+        }
+    }
+
     /// Time passes; the node is polled whenever it asked to be.
     pub fn advance(&mut self, span: Duration) {
         let end = self.now + span;

@@ -9,6 +9,7 @@
 //! | this file | one way to hand over |
 //! | `choice.rs` | which record an uplink takes next |
 //! | `redirection.rs` | which record a neighbour's uplink takes |
+//! | `outage.rs` | an uplink that carries nothing: how it is known, and what leaves by neighbours then |
 //! | `answers.rs` | what comes back: bytes handed over, confirmations, paths up and down, figures |
 //! | `measures.rs` | rates, loads and states, for schedulers, scripts and people |
 
@@ -16,6 +17,7 @@ mod answers;
 mod choice;
 mod grants;
 mod measures;
+mod outage;
 mod redirection;
 mod state;
 
@@ -26,7 +28,7 @@ use tidegate_schedule::queue::{DeliveryKey, End, QueueSpec};
 use tidegate_types::units::{Size, Time};
 
 use self::grants::Grants;
-use self::state::{OutputState, Picked, UplinkState};
+use self::state::{OutputState, Picked, Trust, UplinkState};
 use super::base::Base;
 use super::holdings::Cut;
 use crate::io::{Output, OutputId, PathId};
@@ -64,6 +66,7 @@ impl Egress {
             scheduler: options.scheduler.build(&options.classes),
             meters: vec![Default::default(); options.classes.len()],
             wake: None,
+            trust: Trust::default(),
             overtaken: Size::ZERO,
         };
         let uplinks = options.uplinks.iter().enumerate().map(uplink).collect();

@@ -61,7 +61,7 @@ impl Egress {
             return None;
         }
         if let Some(delivery) = base.holdings.delivery(key) {
-            self.grants.answered(base.now, delivery);
+            self.grants.answered(base.now, key, delivery);
         }
         Some(number)
     }

@@ -118,9 +118,12 @@ impl Egress {
             if self.outputs[output].uplink != uplink || self.outputs[output].is_down {
                 continue;
             }
-            for class in 0..base.options.classes.len() {
-                let to = (ClassId(class as u8), OutputId(output as u16));
-                self.add_candidates(base, to, cut, all);
+            let output = OutputId(output as u16);
+            let leave = self.leaving(base, output);
+            for class in (0..base.options.classes.len()).map(|class| ClassId(class as u8)) {
+                if leave.is_none_or(|least| class > least) {
+                    self.add_candidates(base, (class, output), cut, all);
+                }
             }
         }
     }

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_schedule::queue::Delivery;
+use slotmap::SparseSecondaryMap;
+use tidegate_schedule::queue::{Delivery, DeliveryKey};
 use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 use tidegate_types::units::{Size, Time};
@@ -89,10 +90,15 @@ impl GrantPacer {
     }
 }
 
-/// What is granted, the least urgent class first: what is urgent leaves the node last.
+/// Which grant: the class that it is for, and by which output.
+pub(super) type Permit = (Reverse<ClassId>, OutputId);
+
+/// What is granted, the least urgent class first: what is urgent leaves the node last, while its uplink carries.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
-    pub(super) all: BTreeMap<(Reverse<ClassId>, OutputId), GrantPacer>,
+    pub(super) all: BTreeMap<Permit, GrantPacer>,
+    /// Records that went by the grant of a less urgent class.
+    pub(super) lifted: SparseSecondaryMap<DeliveryKey, ClassId>,
     /// Who is reached by which output.
     pub(super) names: BTreeMap<OutputId, Arc<str>>,
     /// When a pace lets the next record go.
@@ -109,10 +115,16 @@ impl Grants {
         }
     }
 
+    /// Something can go at this time.
+    pub(super) fn wake_at(&mut self, at: Time) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    }
+
     /// A neighbour answered for a delivery, one way or another.
-    pub(super) fn answered(&mut self, now: Time, delivery: &Delivery) {
+    pub(super) fn answered(&mut self, now: Time, key: DeliveryKey, delivery: &Delivery) {
         let Delivery { spec, size, progress, .. } = delivery;
-        if let Some(grant) = self.all.get_mut(&(Reverse(spec.class), spec.output)) {
+        let class = self.lifted.remove(key).unwrap_or(spec.class);
+        if let Some(grant) = self.all.get_mut(&(Reverse(class), spec.output)) {
             grant.answered(*size, now.since(progress.picked_at));
         }
     }

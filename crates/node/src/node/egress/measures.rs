@@ -143,9 +143,9 @@ impl Egress {
         let patience = silence_max(self.uplinks[state.uplink].uplink.rtt());
         let up = || state.lanes.iter().filter(|lane| lane.is_up);
         // Connections that nothing was handed to say nothing about the way.
-        let asked: Vec<Time> = up().filter_map(|lane| lane.silence.since).collect();
-        let silent = asked.iter().filter(|since| now.since(**since) >= patience).count();
-        if state.is_down || up().count() == 0 || (silent > 0 && silent == asked.len()) {
+        let asked = up().filter_map(|lane| lane.silence.since);
+        let silent = asked.filter(|since| now.since(*since) >= patience).count();
+        if self.dead_from(output).is_some_and(|at| at <= now) {
             QueueState::Down
         } else if silent > 0 || up().count() < state.lanes.len() {
             QueueState::Degraded

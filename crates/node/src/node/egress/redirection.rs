@@ -16,7 +16,7 @@ use tidegate_types::class::ClassId;
 use tidegate_types::demand::{Measured, gross_demand};
 use tidegate_types::units::{Rate, Size};
 
-use super::grants::GrantPacer;
+use super::grants::{GrantPacer, Permit};
 use super::measures::backlog_on;
 use super::{Egress, Handing};
 use crate::io::{Event, Output, OutputId};
@@ -63,8 +63,13 @@ impl Egress {
     pub(crate) fn redirect(&mut self, base: &mut Base) -> Option<Output> {
         self.grants.wake = None;
         let seat = base.options.fleet.filter(|_| !self.grants.all.is_empty())?;
+        match self.dead_from(seat.output) {
+            Some(at) if at <= base.now => return self.evacuate(base, seat),
+            Some(at) => self.grants.wake_at(at),
+            None => {}
+        }
         let uplink = self.outputs[usize::from(seat.output.0)].uplink;
-        let soon = self.uplinks[uplink].uplink.capacity().in_span(SOON);
+        let soon = self.believed(base.now, seat.output).in_span(SOON);
         let places: Vec<(ClassId, OutputId)> =
             self.grants.all.keys().map(|&(Reverse(class), peer)| (class, peer)).collect();
         for (class, peer) in places {
@@ -78,17 +83,16 @@ impl Egress {
             let timing = if live.is_some() { Timing::Live } else { Timing::Late };
             let Some(key) = live.or(late) else { continue };
             if at <= base.now {
-                let choice = Choice { class, timing };
-                return self.send_by(base, key, choice, peer);
+                let what = (key, Choice { class, timing });
+                return self.send_by(base, what, (Reverse(class), peer));
             }
-            let wake = &mut self.grants.wake;
-            *wake = Some(wake.map_or(at, |wake| wake.min(at)));
+            self.grants.wake_at(at);
         }
         None
     }
 
     /// Whether a neighbour's connection is there and has room for a record of a class.
-    fn takes(&self, base: &Base, peer: OutputId, class: ClassId) -> bool {
+    pub(super) fn takes(&self, base: &Base, peer: OutputId, class: ClassId) -> bool {
         let state = &self.outputs[usize::from(peer.0)];
         let lane = usize::from(base.options.scheduler.lane_of(class));
         let has_room = state.unconfirmed() < base.options.window_for(class, peer);
@@ -96,19 +100,23 @@ impl Egress {
     }
 
     /// Hands a whole record to a neighbour's connection: that cuts it by itself.
-    fn send_by(
+    pub(super) fn send_by(
         &mut self,
         base: &mut Base,
-        key: DeliveryKey,
-        choice: Choice,
-        peer: OutputId,
+        (key, choice): (DeliveryKey, Choice),
+        permit: Permit,
     ) -> Option<Output> {
+        let (Reverse(of), peer) = permit;
         let size = base.holdings.delivery(key)?.size;
         base.holdings.divert(base.now, key, peer);
         let handing = Handing { key, output: peer, choice, piece: size };
         let transmit = self.hand_over(base, handing);
-        if let Some(grant) = self.grants.all.get_mut(&(Reverse(choice.class), peer)) {
+        if let Some(grant) = self.grants.all.get_mut(&permit) {
             grant.send(base.now, size);
+        }
+        self.grants.lifted.remove(key);
+        if of != choice.class {
+            self.grants.lifted.insert(key, of);
         }
         let state = &mut self.outputs[usize::from(peer.0)];
         state.redirected.0 += 1;
@@ -130,16 +138,18 @@ impl Egress {
             demand.push(gross_demand(input.rate(base.now), backlog, bound));
             used = used + output.rate(base.now);
         }
-        Some(Measured { capacity: self.lendable(base, uplink, relayed), demand, output: used })
+        Some(Measured { capacity: self.lendable(base, output, relayed), demand, output: used })
     }
 
     /// What an uplink carries. One that is not full shows less than that: then a configured rate is
-    /// believed, or a node that was idle would never lend anything.
-    fn lendable(&self, base: &Base, uplink: usize, least: ClassId) -> Rate {
-        let capacity = self.uplinks[uplink].uplink.capacity();
+    /// believed, or a node that was idle would never lend anything; but not of one that failed lately.
+    fn lendable(&mut self, base: &Base, output: OutputId, least: ClassId) -> Rate {
+        let uplink = self.outputs[usize::from(output.0)].uplink;
+        let capacity = self.believed(base.now, output);
         let UplinkOptions { law, cap, .. } = base.options.uplinks[uplink];
         let is_full = ahead_of(base, uplink, least) > capacity.in_span(SOON);
-        match cap.filter(|_| law != LawName::Known && !is_full) {
+        let is_doubted = is_full || self.is_on_probation(base.now, output);
+        match cap.filter(|_| law != LawName::Known && !is_doubted) {
             Some(cap) => cap.max(capacity),
             None => capacity,
         }

@@ -102,6 +102,8 @@ pub(super) struct UplinkState {
     pub(super) meters: Vec<(Meter, Meter)>,
     /// When the pacer or a cap lets it go on.
     pub(super) wake: Option<Time>,
+    /// What its failures have taught.
+    pub(super) trust: Trust,
     /// Bytes of urgent records that went before one that the scheduler had chosen, since it waits.
     pub(super) overtaken: Size,
 }
@@ -117,11 +119,69 @@ pub(super) struct Silence {
 impl Silence {
     /// Figures of the connection came.
     pub(super) fn note(&mut self, now: Time, sample: &PathSample) {
-        if sample.in_flight == Size::ZERO {
+        // What has not left this host says nothing of the way: the far end may not read.
+        if sample.in_flight <= sample.unsent {
             self.since = None;
         } else if sample.delivered > self.delivered || self.since.is_none() {
             self.since = Some(now);
         }
         self.delivered = sample.delivered;
+    }
+}
+
+/// How long an uplink that carries again is believed to carry only what it has shown since.
+const PROBATION: Duration = Duration::from_secs(2);
+/// The same where it fails again and again: it doubles with each failure, up to this.
+const PROBATION_MAX: Duration = Duration::from_secs(16);
+
+/// What an uplink's failures have taught.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Trust {
+    is_dead: bool,
+    /// Until when it is believed only what it shows.
+    pub(super) proves_until: Time,
+    /// The last such time, for the next one to be longer.
+    probation: Duration,
+}
+
+impl Trust {
+    /// Looks at it; answers whether it is believed to carry more than it shows.
+    pub(super) fn note(&mut self, now: Time, is_dead: bool) -> bool {
+        if is_dead && !self.is_dead {
+            let is_again = now < self.proves_until + self.probation;
+            let next = if is_again { self.probation * 2 } else { PROBATION };
+            self.probation = next.clamp(PROBATION, PROBATION_MAX);
+        }
+        if is_dead {
+            self.proves_until = now + self.probation;
+        }
+        self.is_dead = is_dead;
+        self.proves_until <= now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_uplink_that_fails_again_is_believed_later_each_time() {
+        let mut trust = Trust::default();
+        let second = |at: u64| Time::from_millis(at * 1000);
+        assert!(trust.note(second(10), false));
+        let mut believed_after = Vec::new();
+        let mut now = 10;
+        for _ in 0..5 {
+            trust.note(second(now), true);
+            let back = now;
+            while !trust.note(second(now), false) {
+                now += 1;
+            }
+            believed_after.push(now - back);
+        }
+        assert_eq!(believed_after, [2, 4, 8, 16, 16]);
+        trust.note(second(now + 100), true);
+        trust.note(second(now + 101), false);
+        assert!(trust.note(second(now + 102), false), "an old failure is forgotten");
     }
 }

@@ -1,0 +1,121 @@
+//! An uplink that carries nothing: how it is known, what is believed of it afterwards, and how what it holds leaves by
+//! neighbours.
+//!
+//! It carries nothing while no connection is up, or while every connection with bytes on the wire has been silent for
+//! three round trips ([`silence_max`]). Bytes that have not left this host are not on the wire: a far end that reads
+//! nothing, such as a broker that blocks its publishers, is no dead uplink. Then the most urgent record goes first, by
+//! any permit of its class or of a less urgent one, so that no record overtakes a more urgent one for want of a permit.
+//! What a silent connection was handed goes again, marked as one that may arrive twice.
+
+use std::cmp::Reverse;
+
+use tidegate_schedule::Choice;
+use tidegate_schedule::queue::{DeliveryKey, End, Timing};
+use tidegate_types::class::ClassId;
+use tidegate_types::limits::silence_max;
+use tidegate_types::units::{Rate, Time};
+
+use super::Egress;
+use super::grants::Permit;
+use crate::io::{Output, OutputId};
+use crate::node::base::Base;
+use crate::options::FleetSeat;
+
+impl Egress {
+    /// Since when an output carries nothing, or from when on if it stays silent; `None` while nothing speaks for it.
+    pub(super) fn dead_from(&self, output: OutputId) -> Option<Time> {
+        let state = &self.outputs[usize::from(output.0)];
+        let mut up = state.lanes.iter().filter(|lane| lane.is_up).peekable();
+        if state.is_down || up.peek().is_none() {
+            return Some(Time::ZERO);
+        }
+        // Connections that nothing was handed to say nothing about the way.
+        let silent_since = up.filter_map(|lane| lane.silence.since).max()?;
+        let rtt = self.uplinks[state.uplink].uplink.rtt();
+        Some(silent_since + silence_max(rtt))
+    }
+
+    /// What the uplink of an output carries, as far as is believed: nothing while it is dead, then what it shows, and
+    /// what its law says once it has carried for a while.
+    pub(super) fn believed(&mut self, now: Time, output: OutputId) -> Rate {
+        let is_dead = self.dead_from(output).is_some_and(|at| at <= now);
+        let state = &mut self.uplinks[self.outputs[usize::from(output.0)].uplink];
+        if state.trust.note(now, is_dead) {
+            return state.uplink.capacity();
+        }
+        if is_dead {
+            return Rate::ZERO;
+        }
+        let shown: Rate = state.meters.iter_mut().map(|(_, left)| left.rate(now)).sum();
+        shown.min(state.uplink.capacity())
+    }
+
+    /// Whether an uplink has not proved itself since it last carried nothing.
+    pub(super) fn is_on_probation(&self, now: Time, output: OutputId) -> bool {
+        self.uplinks[self.outputs[usize::from(output.0)].uplink].trust.proves_until > now
+    }
+
+    /// The least urgent class whose records leave an output by neighbours, with all that are more urgent: the silent
+    /// connection is given no more of them. `None` where its uplink carries or nobody may take them.
+    pub(super) fn leaving(&self, base: &Base, output: OutputId) -> Option<ClassId> {
+        base.options.fleet.filter(|seat| seat.output == output)?;
+        let granted = self.grants.all.iter().filter(|(_, grant)| !grant.amount(base.now).is_zero());
+        let least = granted.map(|((Reverse(class), _), _)| *class).max()?;
+        self.dead_from(output).is_some_and(|at| at <= base.now).then_some(least)
+    }
+
+    /// Sends the most urgent record by a neighbour, for our own uplink carries nothing.
+    pub(super) fn evacuate(&mut self, base: &mut Base, seat: FleetSeat) -> Option<Output> {
+        for class in (0..seat.relayed.0).map(ClassId) {
+            let Some((permit, at)) = self.permit_for(base, class) else { continue };
+            let [live, late] = base.holdings.heads(class, seat.output, base.now);
+            let handed = self.silent_delivery(base, class, seat.output);
+            let timing = if handed.or(live).is_some() { Timing::Live } else { Timing::Late };
+            let Some(key) = handed.or(live).or(late) else { continue };
+            if at > base.now {
+                // What is less urgent has no permit that this one could not use: it waits too.
+                self.grants.wake_at(at);
+                return None;
+            }
+            if handed.is_some() {
+                let lane = usize::from(base.options.scheduler.lane_of(class));
+                let own = &mut self.outputs[usize::from(seat.output.0)].lanes[lane];
+                base.holdings.take_unconfirmed(&mut own.unconfirmed, key);
+                base.holdings.begin_again(key, true);
+                base.holdings.put_back(base.now, key);
+            }
+            return self.send_by(base, (key, Choice { class, timing }), permit);
+        }
+        None
+    }
+
+    /// The permit by which a record of a class goes soonest, and when: its own class's, or that of a less urgent one,
+    /// whose records would only go after it.
+    fn permit_for(&self, base: &Base, class: ClassId) -> Option<(Permit, Time)> {
+        let usable = |((Reverse(of), peer), _): &(&Permit, _)| {
+            *of >= class && self.takes(base, *peer, class)
+        };
+        let usable = self.grants.all.iter().filter(usable);
+        let times = usable.filter_map(|(permit, grant)| Some((*permit, grant.next(base.now)?)));
+        times.min_by_key(|((Reverse(of), _), at)| ((*at).max(base.now), *of))
+    }
+
+    /// The oldest record of a class that was handed to a silent connection and has no answer.
+    fn silent_delivery(
+        &self,
+        base: &Base,
+        class: ClassId,
+        output: OutputId,
+    ) -> Option<DeliveryKey> {
+        let lane = base.options.scheduler.lane_of(class);
+        let output = &self.outputs[usize::from(output.0)];
+        let lane = &output.lanes[usize::from(lane)];
+        let rtt = self.uplinks[output.uplink].uplink.rtt();
+        lane.silence.since.filter(|since| base.now.since(*since) >= silence_max(rtt))?;
+        let key = lane.unconfirmed.at(End::Front)?;
+        let delivery = base.holdings.delivery(key)?;
+        // Cuts that the connection has not taken yet are still the driver's, and go first.
+        let is_whole = delivery.spec.class == class && delivery.progress.is_handed();
+        (is_whole && !base.holdings.is_outdated(key)).then_some(key)
+    }
+}
