@@ -7,6 +7,7 @@
 //! | file | what it has |
 //! |---|---|
 //! | `unappended.rs` | what is on its way to the log, and what happens when it is there |
+//! | `news.rs` | what the log may hear a little later |
 //! | `store.rs` | numbers, segments, fates; whether the log works |
 //! | `write.rs` | a record, a fate, a checkpoint go to the log |
 //! | `backlog.rs` | which stored records there are, and which part of the log is read next |
@@ -14,6 +15,7 @@
 //! | `sessions.rs`, `promises.rs` | publishers' sessions, which a crash must not forget |
 
 mod backlog;
+mod news;
 mod promises;
 mod read;
 mod sessions;

@@ -63,7 +63,7 @@ impl Node {
 
     /// How far a reader has got in a stream, as the log has it or will have it.
     pub fn position(&self, session: &Arc<str>, stream: StreamId) -> Option<u64> {
-        self.durability.log().position(session, stream)
+        self.durability.log().news().position(session, stream)
     }
 }
 

@@ -36,6 +36,7 @@ const RULES: &[(&str, Rule)] = &[
     ("alerts ask for metrics", text::alerts_ask_for_metrics),
     ("documents name files that exist", text::documents_name_real_files),
     ("links lead somewhere", documents::links_lead_somewhere),
+    ("the walk is true", documents::the_walk_is_true),
     ("blocks of documents parse", documents::blocks_parse),
     ("promises name tests that exist", promises::attacks_have_tests),
 ];

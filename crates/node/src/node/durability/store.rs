@@ -2,19 +2,18 @@
 //!
 //! A state machine that knows no record: `write.rs` fills it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_log::{
-    COPY_AT, Checkpoint, Entry, FRAME, FateRun, Fated, Recovery, Run, SegmentId, SessionPosition,
+    COPY_AT, Checkpoint, Entry, FRAME, FateRun, Recovery, Run, SegmentId, SessionPosition,
     TAG_LENGTH, WallTime,
 };
-use tidegate_types::limits::{
-    FATES_DELAY, FATES_MAX, LOG_SEGMENT_MAX, LOG_SESSIONS_MAX, UNAPPENDED_MAX,
-};
+use tidegate_types::limits::{LOG_SEGMENT_MAX, UNAPPENDED_MAX};
 use tidegate_types::record::{Fate, StreamId};
 use tidegate_types::units::{Size, Time};
 
+use super::news::News;
 use super::unappended::{Promise, Unappended};
 use crate::io::Append;
 use crate::node::holdings::Logged;
@@ -58,14 +57,10 @@ pub(crate) struct Store {
     failed: Option<Time>,
     /// Whether people were told that it fails.
     pub(crate) is_told: bool,
-    fates: Fated,
-    fates_due: Option<Time>,
+    news: News,
     releases: Vec<SegmentId>,
     /// When a wall clock said what.
     pub(crate) wall: Option<(Time, WallTime)>,
-    /// How far readers have got, and of which the log has not heard.
-    positions: BTreeMap<(Arc<str>, StreamId), u64>,
-    moved: BTreeSet<(Arc<str>, StreamId)>,
 }
 
 impl Store {
@@ -104,12 +99,9 @@ impl Store {
             // gave and lost in a crash is then skipped for ever.
             failed: is_there.then_some(Time::ZERO),
             is_told: false,
-            fates: Fated::default(),
-            fates_due: None,
+            news: News::new(recovery.sessions.positions.clone()),
             releases: Vec::new(),
             wall: None,
-            positions: recovery.sessions.positions.clone(),
-            moved: BTreeSet::new(),
         }
     }
 
@@ -195,17 +187,10 @@ impl Store {
         self.last_segment = SegmentId(self.last_segment.0 + 1);
         self.segments.insert(self.last_segment, Segment::default());
         let segment = self.last_segment;
-        let position = |((session, stream), &seq): (&(Arc<str>, StreamId), &u64)| SessionPosition {
-            session: session.clone(),
-            stream: *stream,
-            seq,
-        };
-        let positions = self.positions.iter().map(position).collect();
+        let positions = self.news.positions();
         let checkpoint = Checkpoint { segment, positions, ..checkpoint };
         self.must_begin = false;
-        self.fates.runs.clear();
-        self.moved.clear();
-        self.fates_due = None;
+        self.news.forget();
         let before = self.bytes;
         self.last_checkpoint =
             self.push(Entry::Checkpoint(checkpoint), Unappended::Checkpoint(segment, promises));
@@ -242,49 +227,24 @@ impl Store {
         run: Run,
         (fate, by): (Fate, Option<Arc<str>>),
     ) {
-        self.fates_due.get_or_insert(now + FATES_DELAY);
-        if self.must_begin {
-            return;
-        }
-        self.fates.wall = self.wall_at(now);
-        if let Some(last) = self.fates.runs.last_mut()
-            && last.stream == stream
-            && (last.fate, &last.by) == (fate, &by)
-            && last.run.destinations == run.destinations
-            && last.run.last + 1 == run.first
-        {
-            last.run.last = run.last;
-            return;
-        }
-        self.fates.runs.push(FateRun { stream, run, fate, by });
-        if self.fates.runs.len() >= FATES_MAX {
-            self.fates_due = Some(now);
-        }
+        let wall = self.wall_at(now);
+        let run = (!self.must_begin).then_some(FateRun { stream, run, fate, by });
+        self.news.note_fate(now, wall, run);
     }
 
     /// A reader has got so far; false without a log, and where there is no place for one more.
     pub(crate) fn note_position(&mut self, now: Time, position: SessionPosition) -> bool {
-        let key = (position.session, position.stream);
-        let is_full =
-            self.positions.len() >= LOG_SESSIONS_MAX && !self.positions.contains_key(&key);
-        if !self.is_there || is_full {
-            return false;
-        }
-        self.fates_due.get_or_insert(now + FATES_DELAY);
-        self.positions.insert(key.clone(), position.seq);
-        self.moved.insert(key);
-        true
+        self.is_there && self.news.note_position(now, position)
     }
 
-    /// How far a reader has got.
-    pub(crate) fn position(&self, session: &Arc<str>, stream: StreamId) -> Option<u64> {
-        self.positions.get(&(session.clone(), stream)).copied()
+    /// What the log has not heard yet.
+    pub(crate) fn news(&self) -> &News {
+        &self.news
     }
 
     /// A session is over.
     pub(crate) fn forget_positions(&mut self, session: &str) {
-        self.positions.retain(|(known, _), _| **known != *session);
-        self.moved.retain(|(known, _)| **known != *session);
+        self.news.forget_positions(session);
     }
 
     /// Adds records without a fate, of a log that was recovered.
@@ -342,7 +302,7 @@ impl Store {
         self.unappended_bytes -= what.size();
         if number >= self.last_checkpoint {
             self.must_begin = true;
-            self.fates.runs.clear();
+            self.news.forget_fates();
             self.failed = Some(now + tidegate_types::limits::LOG_RETRY);
         }
         Some(what)
@@ -353,9 +313,9 @@ impl Store {
         match self.failed {
             Some(at) => at <= now,
             None => {
-                let is_owed = self.fates_due.is_some();
+                let is_owed = self.news.due.is_some();
                 let is_free = is_owed && !self.appends.is_empty();
-                self.fates_due.is_some_and(|at| at <= now) || is_free || self.is_stuck()
+                self.news.due.is_some_and(|at| at <= now) || is_free || self.is_stuck()
             }
         }
     }
@@ -364,7 +324,7 @@ impl Store {
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         match self.failed {
             Some(at) => (at < Time::FAR).then_some(at),
-            None => self.fates_due,
+            None => self.news.due,
         }
     }
 
@@ -378,20 +338,14 @@ impl Store {
         if self.must_begin {
             return;
         }
-        self.fates_due = None;
-        if !self.fates.runs.is_empty() {
-            let fates = std::mem::take(&mut self.fates);
-            self.push(Entry::Fates(fates), Unappended::Other);
-        }
-        for (session, stream) in std::mem::take(&mut self.moved) {
-            let Some(&seq) = self.positions.get(&(session.clone(), stream)) else { continue };
-            self.push(Entry::Position(SessionPosition { session, stream, seq }), Unappended::Other);
+        for entry in self.news.take_entries() {
+            self.push(entry, Unappended::Other);
         }
     }
 
     /// Whether all that is owed to the log is in it, as far as it works.
     pub(crate) fn is_settled(&self) -> bool {
-        self.is_failing() || self.unappended.is_empty() && self.fates_due.is_none()
+        self.is_failing() || self.unappended.is_empty() && self.news.due.is_none()
     }
 
     /// What the log is to do: entries to append, and segments to delete. An append goes first, so that its commit
