@@ -6,6 +6,7 @@
 //! | file | what it has |
 //! |---|---|
 //! | `state.rs`, `grants.rs` | what is known of a connection, an output, an uplink; what neighbours grant |
+//! | `candidates.rs` | what could go now, for the choice to be made among |
 //! | this file | one way to hand over |
 //! | `choice.rs` | which record an uplink takes next |
 //! | `redirection.rs` | which record a neighbour's uplink takes |
@@ -14,6 +15,7 @@
 //! | `measures.rs` | rates, loads and states, for schedulers, scripts and people |
 
 mod answers;
+mod candidates;
 mod choice;
 mod grants;
 mod measures;
@@ -27,6 +29,7 @@ use tidegate_schedule::Choice;
 use tidegate_schedule::queue::{DeliveryKey, End, QueueSpec};
 use tidegate_types::units::{Size, Time};
 
+use self::candidates::Candidates;
 use self::grants::Grants;
 use self::state::{OutputState, Picked, Trust, UplinkState};
 use super::base::Base;
@@ -40,6 +43,8 @@ pub(super) struct Egress {
     outputs: Vec<OutputState>,
     uplinks: Vec<UplinkState>,
     grants: Grants,
+    /// What is found anew at each choice; kept for its memory only.
+    candidates: Candidates,
 }
 
 /// Bytes of a record that are to go now.
@@ -70,7 +75,7 @@ impl Egress {
             overtaken: Size::ZERO,
         };
         let uplinks = options.uplinks.iter().enumerate().map(uplink).collect();
-        Egress { outputs, uplinks, grants: Grants::default() }
+        Egress { outputs, uplinks, grants: Grants::default(), candidates: Candidates::default() }
     }
 
     /// Whether there is such an output.

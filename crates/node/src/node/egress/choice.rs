@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tidegate_schedule::queue::{DeliveryKey, Timing};
-use tidegate_schedule::{Choice, ClassView, Piece};
+use tidegate_schedule::queue::Timing;
+use tidegate_schedule::{Choice, Piece};
 use tidegate_types::class::ClassId;
-use tidegate_types::limits::CLASSES_MAX;
 use tidegate_types::units::Size;
 
+use super::candidates::{Candidate, Candidates};
 use super::{Egress, Handing};
 use crate::io::{Output, OutputId};
 use crate::node::base::Base;
@@ -15,40 +15,28 @@ use crate::node::base::Base;
 /// The choice that may overdraw the uplink.
 const URGENT: Choice = Choice { class: ClassId(0), timing: Timing::Live };
 
-/// The most urgent record of a list that could go now, and where.
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    key: DeliveryKey,
-    output: OutputId,
-    piece: Piece,
-    /// For the comparison between outputs: as records rank inside a class.
-    rank: (u64, u64),
-}
-
-/// What an uplink could send now.
-#[derive(Default)]
-struct Candidates {
-    of_class: [[Option<Candidate>; 2]; CLASSES_MAX],
-    views: [ClassView; CLASSES_MAX],
-    /// A lane has all that it may take ahead: what holds us up is below.
-    is_any_busy: bool,
-}
-
 impl Egress {
     /// Picks for the first uplink that is free and has anything ready.
     pub(crate) fn forward(&mut self, base: &mut Base, processing: Duration) -> Option<Output> {
-        let mut uplinks = 0..self.uplinks.len();
-        uplinks.find_map(|uplink| {
+        let mut candidates = std::mem::take(&mut self.candidates);
+        let transmit = (0..self.uplinks.len()).find_map(|uplink| {
             self.uplinks[uplink].uplink.tick(base.now);
             self.reallocate(base, processing, uplink);
-            self.forward_by(base, uplink)
-        })
+            self.forward_by(base, uplink, &mut candidates)
+        });
+        self.candidates = candidates;
+        transmit
     }
 
-    fn forward_by(&mut self, base: &mut Base, uplink: usize) -> Option<Output> {
-        let mut candidates = Candidates::default();
-        self.add_all(base, uplink, &mut candidates);
-        let views = &candidates.views[..base.options.classes.len()];
+    fn forward_by(
+        &mut self,
+        base: &mut Base,
+        uplink: usize,
+        candidates: &mut Candidates,
+    ) -> Option<Output> {
+        candidates.clear(base.options.classes.len());
+        self.add_all(base, uplink, candidates);
+        let views = &candidates.views[..];
         let state = &mut self.uplinks[uplink];
         let Some(mut choice) = state.scheduler.next(base.now, views) else {
             state.wake = state.scheduler.next_timeout(base.now, views);
@@ -61,7 +49,7 @@ impl Egress {
         if self.is_free(base, uplink, choice, candidate) {
             self.uplinks[uplink].overtaken = Size::ZERO;
         } else {
-            let Some(urgent) = self.overtaker(base, uplink, &candidates) else {
+            let Some(urgent) = self.overtaker(base, uplink, candidates) else {
                 let state = &mut self.uplinks[uplink];
                 let free = state.uplink.next_free(base.now, candidate.piece.size);
                 let uncapped = state.scheduler.next_timeout(base.now, views);
@@ -176,25 +164,6 @@ impl Egress {
             let piece = Piece { size, order: delivery.order };
             let rank = base.holdings.queues().rank_of(delivery);
             all.add(Choice { class, timing }, Candidate { key, output, piece, rank });
-        }
-    }
-}
-
-impl Candidates {
-    fn of(&self, choice: Choice) -> Option<Candidate> {
-        self.of_class[choice.class.index()][choice.timing as usize]
-    }
-
-    /// Keeps the more urgent one of two of the same class and list.
-    fn add(&mut self, choice: Choice, candidate: Candidate) {
-        let best = &mut self.of_class[choice.class.index()][choice.timing as usize];
-        if best.is_none_or(|best| candidate.rank < best.rank) {
-            *best = Some(candidate);
-            let view = &mut self.views[choice.class.index()];
-            match choice.timing {
-                Timing::Live => view.live = Some(candidate.piece),
-                Timing::Late => view.late = Some(candidate.piece),
-            }
         }
     }
 }
