@@ -343,11 +343,10 @@ impl Wire {
         groups
     }
 
-    /// Confirms everything that was sent; false if there was nothing.
-    pub fn confirm_all(&mut self) -> bool {
+    /// Confirms everything that was sent.
+    pub fn confirm_all(&mut self) {
         let ids: Vec<DeliveryId> = self.unconfirmed.iter().map(|(id, _)| *id).collect();
         self.confirm(&ids);
-        !ids.is_empty()
     }
 
     /// Sends, acknowledges and confirms until nothing moves at this time.
@@ -358,16 +357,6 @@ impl Wire {
                 self.acknowledge(path, Duration::from_millis(1));
             }
             self.confirm_all();
-        }
-    }
-
-    /// Sends and confirms what one output was handed, until nothing moves there at this time.
-    pub fn carry_on(&mut self, output: OutputId) {
-        while let Some(place) = self.cuts.iter().position(|cut| cut.path.output == output) {
-            self.send_at(Some(place));
-            let of_output = self.unconfirmed.iter().filter(|(_, path)| path.output == output);
-            let ids: Vec<DeliveryId> = of_output.map(|(id, _)| *id).collect();
-            self.confirm(&ids);
         }
     }
 
