@@ -27,9 +27,7 @@ const RULES: &[(&str, Rule)] = &[
     ("rooms use what is below them", manifests::arrows_lead_down),
     ("rooms are read in an afternoon", manifests::rooms_are_small),
     ("rooms know no clock, socket or file", manifests::rooms_have_the_same_bans),
-    ("files of a room make no circle", |files| {
-        circles::files_make_no_circle(files, circles::NOT_YET)
-    }),
+    ("files of a room make no circle", circles::files_make_no_circle),
     ("folders of the program use what is below them", |files| {
         program::folders_use_what_is_below(files, program::NOT_YET)
     }),
@@ -45,6 +43,7 @@ const RULES: &[(&str, Rule)] = &[
     ("alerts ask for metrics", text::alerts_ask_for_metrics),
     ("documents name files that exist", text::documents_name_real_files),
     ("links lead somewhere", documents::links_lead_somewhere),
+    ("the walk is true", documents::the_walk_is_true),
     ("blocks of documents parse", documents::blocks_parse),
     ("promises name tests that exist", promises::attacks_have_tests),
 ];
