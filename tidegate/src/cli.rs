@@ -7,37 +7,42 @@ mod dispatch;
 pub mod envoy;
 pub mod envoy_config;
 pub mod fleet;
+pub mod keys;
 pub mod log;
 pub mod moves;
 pub mod orchestrate;
 pub mod place;
 pub mod plan;
 pub mod proxy;
+pub mod run;
 pub mod screen;
 pub mod script;
-pub mod secrets;
 pub mod top;
+pub mod user;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use tidegate_types::units::Rate;
 
 use self::calibrate::CalibrateCommand;
+use self::check::CheckArguments;
+use self::demo::DemoArguments;
 pub use self::dispatch::dispatch;
 use self::envoy::{EnvoyConfigArguments, ExtProcArguments};
 use self::fleet::{FleetArguments, OrchestrateArguments};
+use self::keys::KeysCommand;
 use self::log::{ExplainArguments, LogCommand};
 use self::moves::MoveArguments;
 use self::place::{DrainArguments, PlaceArguments};
 use self::plan::PlanArguments;
 use self::proxy::ProxyArguments;
+use self::run::RunArguments;
 use self::script::ScriptCommand;
-use crate::config::Scheduler;
+use self::top::TopArguments;
+use self::user::UserCommand;
 use crate::config::units::{BitRate, Period, Quantity};
 use crate::observe::logs::{Filter, Format};
-use crate::support::tls::Role;
 
 /// Carries streams of records from the edge, the urgent record first.
 #[derive(Debug, Parser)]
@@ -94,18 +99,18 @@ pub struct LogArguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a node until it is told to stop
-    #[command(after_help = RUN_HELP)]
+    #[command(after_help = run::RUN_HELP)]
     Run(RunArguments),
     /// Tell every mistake in a configuration file
-    #[command(after_help = CHECK_HELP)]
+    #[command(after_help = check::CHECK_HELP)]
     Check(CheckArguments),
     /// Print a configuration file with every key, its default and what it does
     Config,
     /// See alarms and bulk share a slow line, in one process that needs nothing else
-    #[command(after_help = DEMO_HELP)]
+    #[command(after_help = demo::DEMO_HELP)]
     Demo(DemoArguments),
     /// Watch the classes of a running node
-    #[command(after_help = TOP_HELP)]
+    #[command(after_help = top::TOP_HELP)]
     Top(TopArguments),
     /// Look into a log: list, print, verify, export
     #[command(after_help = log::LOG_HELP)]
@@ -159,172 +164,19 @@ pub enum Command {
         command: CalibrateCommand,
     },
     /// Users of an MQTT listener and their passwords
-    #[command(after_help = USER_HELP)]
+    #[command(after_help = user::USER_HELP)]
     User {
         #[command(subcommand)]
         /// What to do with them.
         command: UserCommand,
     },
     /// Certificates and keys of a small private authority, for TLS
-    #[command(after_help = KEYS_HELP)]
+    #[command(after_help = keys::KEYS_HELP)]
     Keys {
         #[command(subcommand)]
         /// What to do with them.
         command: KeysCommand,
     },
-}
-
-/// What can be done with a private authority.
-#[derive(Clone, Debug, Subcommand)]
-pub enum KeysCommand {
-    /// Make a folder with an authority: ca.pem, which everybody trusts, and ca.key, which signs
-    Init {
-        /// The folder
-        folder: PathBuf,
-    },
-    /// Make NAME.pem and NAME.key: a certificate that the authority signs, and its key
-    Issue {
-        /// The folder
-        folder: PathBuf,
-        /// Whose: the common name, which can be the user name of an MQTT client
-        name: String,
-        /// A name or address at which it serves; may be given often. Without one it is a client's only
-        #[arg(long = "host", value_name = "HOST")]
-        hosts: Vec<String>,
-        /// What its holder may be, and nothing else; may be given often. Without one it may be all that
-        /// need not be asked for: no operator, and nothing where roles are required
-        #[arg(long = "role", value_name = "ROLE")]
-        roles: Vec<Role>,
-        /// How long it is valid
-        #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u64).range(1..=3650))]
-        days: u64,
-    },
-    /// Make a new authority that signs from now on; ca.pem then holds both
-    Rotate {
-        /// The folder
-        folder: PathBuf,
-    },
-    /// Keep the newest authority in ca.pem only
-    Forget {
-        /// The folder
-        folder: PathBuf,
-    },
-}
-
-const KEYS_HELP: &str = "\
-Examples:
-  tidegate keys init pki
-  tidegate keys issue pki gate-7 --role node --host gate-7.example --host 10.0.0.7   for a listener
-  tidegate keys issue pki plc-7 --role client --days 90                  for a client
-  tidegate keys issue pki ops --role operator                            for who drains nodes
-  tidegate keys rotate pki       ca.pem with both authorities; copy it to everybody, issue anew
-  tidegate keys forget pki       the old authority is no longer trusted
-
-Keys are readable by their owner only.";
-
-/// What can be done with a file of users.
-#[derive(Clone, Debug, Subcommand)]
-pub enum UserCommand {
-    /// Add a user, or give one another password; the password is read from standard input
-    Add {
-        /// The file, as in users = "FILE"; made if it is not there
-        file: PathBuf,
-        /// The user
-        name: String,
-    },
-    /// Remove a user
-    Remove {
-        /// The file
-        file: PathBuf,
-        /// The user
-        name: String,
-    },
-    /// Print the names of all users
-    List {
-        /// The file
-        file: PathBuf,
-    },
-}
-
-const USER_HELP: &str = "\
-Examples:
-  tidegate user add /etc/tidegate/users plc-7           asks for the password
-  base64 </dev/urandom | head -n 1 | tidegate user add users plc-7   takes it from a program
-  tidegate user list users
-
-A running node reads the file again when it has changed. Clients that are connected stay.";
-
-const RUN_HELP: &str = "\
-Without a file the node listens for MQTT on 127.0.0.1:1883 and [::1]:1883, writes what comes to
-./tidegate-data/ and shows itself at http://127.0.0.1:7070. Try it:
-  mosquitto_pub -t hello -m world -q 1
-
-The first SIGINT (Ctrl-C) or SIGTERM stops it gently: it accepts nothing more, delivers what it
-holds for at most node.stop_timeout, tells what became of everything and exits with 0. A second
-signal ends it at once.";
-
-const CHECK_HELP: &str = "\
-Prints FILE:LINE:COLUMN, the key, what is wrong and what would be right, for every mistake.
-Warnings tell what is surely not meant, such as a stream that another one hides.
-Exits with 0 if there is no error, with 1 if there is one.";
-
-const DEMO_HELP: &str = "\
-Two nodes and a line of 2 Mbit/s and 50 ms between them, all on loopback. Sensors publish alarms
-(200 bytes, 5 a second) and bulk (20 kB, 20 a second): 1.6 times what the line can carry. The table
-shows how long each class waits in the first node, and how old records are at the far end.";
-
-const TOP_HELP: &str = "\
-Examples:
-  tidegate top                    the node on this machine
-  tidegate top 10.0.0.7:7070      another one
-  tidegate top --once             one table, for a script";
-
-/// Arguments of `run`.
-#[derive(Clone, Debug, Args)]
-pub struct RunArguments {
-    /// The configuration; see `tidegate config`
-    #[arg(short, long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-}
-
-/// Arguments of `check`.
-#[derive(Clone, Debug, Args)]
-pub struct CheckArguments {
-    /// The file to check
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-}
-
-/// Arguments of `demo`.
-#[derive(Clone, Debug, Args)]
-pub struct DemoArguments {
-    /// Who picks the next record: tidegate, or native for one queue first come first served
-    #[arg(long, value_name = "NAME", default_value = "tidegate")]
-    pub scheduler: Scheduler,
-    /// How long to run
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub seconds: u64,
-    /// Rate of the line
-    #[arg(long, value_name = "RATE", default_value = "2mbit", value_parser = line_rate)]
-    pub rate: Rate,
-    /// Delay of the line, each way
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = line_delay)]
-    pub delay: Duration,
-}
-
-/// Arguments of `top`.
-#[derive(Clone, Debug, Args)]
-pub struct TopArguments {
-    /// Where the node's `[http]` listens
-    #[arg(
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:7070",
-        help = "Where the node's [http] listens"
-    )]
-    pub address: String,
-    /// Print one table and end
-    #[arg(long)]
-    pub once: bool,
 }
 
 fn line_rate(text: &str) -> Result<Rate, String> {

@@ -1,17 +1,33 @@
 //! `tidegate check`: every mistake in a configuration file.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+use clap::Args;
 
 use crate::assembly::cgroup;
 use crate::assembly::run::{count, tell};
+
+/// Arguments of `check`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckArguments {
+    /// The file to check
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+pub(super) const CHECK_HELP: &str = "\
+Prints FILE:LINE:COLUMN, the key, what is wrong and what would be right, for every mistake.
+Warnings tell what is surely not meant, such as a stream that another one hides.
+Exits with 0 if there is no error, with 1 if there is one.";
 
 /// Tells everything that is wrong with a file; the exit code says whether anything is.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn check(file: &Path) -> anyhow::Result<ExitCode> {
+pub fn check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
+    let file = &arguments.file;
     let (reading, text) = tell(file)?;
     let (errors, warnings) = reading.counts();
     let told = reading.render(&file.display().to_string(), &text);

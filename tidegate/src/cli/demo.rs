@@ -15,8 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::Args;
 use tidegate_types::class::{Classes, default_classes};
-use tidegate_types::units::Size;
+use tidegate_types::units::{Rate, Size};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
@@ -24,14 +25,36 @@ use self::load::{ALARMS, BULK};
 use self::meter::Meter;
 use self::relay::{LineOptions, Relay};
 use crate::assembly::{self, Assembled};
-use crate::cli::DemoArguments;
 use crate::cli::screen::Screen;
+use crate::cli::{line_delay, line_rate};
 use crate::config::{Config, Scheduler, read};
 use crate::link::Links;
 use crate::node::broker::BrokerStatus;
 use crate::observe::status::Snapshot;
 use crate::observe::status::table::{self, EndToEnd, rate, size, span};
 use crate::observe::status::view::{ClassView, NodeView};
+
+/// Arguments of `demo`.
+#[derive(Clone, Debug, Args)]
+pub struct DemoArguments {
+    /// Who picks the next record: tidegate, or native for one queue first come first served
+    #[arg(long, value_name = "NAME", default_value = "tidegate")]
+    pub scheduler: Scheduler,
+    /// How long to run
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub seconds: u64,
+    /// Rate of the line
+    #[arg(long, value_name = "RATE", default_value = "2mbit", value_parser = line_rate)]
+    pub rate: Rate,
+    /// Delay of the line, each way
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = line_delay)]
+    pub delay: Duration,
+}
+
+pub(super) const DEMO_HELP: &str = "\
+Two nodes and a line of 2 Mbit/s and 50 ms between them, all on loopback. Sensors publish alarms
+(200 bytes, 5 a second) and bulk (20 kB, 20 a second): 1.6 times what the line can carry. The table
+shows how long each class waits in the first node, and how old records are at the far end.";
 
 /// How often the table is printed where it cannot be refreshed in place.
 const PACE_PRINTED: Duration = Duration::from_secs(5);
@@ -289,8 +312,6 @@ fn class_in_words(
 
 #[cfg(test)]
 mod tests {
-    use tidegate_types::units::Rate;
-
     use super::*;
     use crate::observe::status::view::{CountsView, TimesView};
 

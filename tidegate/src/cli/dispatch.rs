@@ -9,8 +9,8 @@ use tokio::runtime::Builder;
 use super::{Cli, Command};
 use crate::assembly::run;
 use crate::cli::{
-    calibrate, check, demo, envoy_config, fleet, log, moves, orchestrate, place, plan, proxy,
-    script, secrets, top,
+    calibrate, check, demo, envoy_config, fleet, keys, log, moves, orchestrate, place, plan, proxy,
+    script, top, user,
 };
 use crate::config::reference;
 use crate::observe::logs;
@@ -25,7 +25,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     logs::start(cli.logs.filter.as_ref(), cli.logs.format, shows_a_table)?;
     let many = Builder::new_multi_thread;
     match cli.command {
-        Command::Check(arguments) => check::check(&arguments.file),
+        Command::Check(arguments) => check::check(&arguments),
         Command::Config => {
             write!(std::io::stdout(), "{}", reference::render())?;
             Ok(ExitCode::SUCCESS)
@@ -46,8 +46,8 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::EnvoyConfig(arguments) => envoy_config::envoy_config(&arguments),
         Command::Script { command } => script::script(&command),
         Command::Calibrate { command } => calibrate::calibrate(&command),
-        Command::User { command } => secrets::user(&command),
-        Command::Keys { command } => secrets::keys(&command),
+        Command::User { command } => user::user(&command),
+        Command::Keys { command } => keys::keys(&command),
     }
 }
 

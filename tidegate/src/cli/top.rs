@@ -4,14 +4,35 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::Args;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::cli::TopArguments;
 use crate::cli::screen::Screen;
 use crate::observe::status::table;
 use crate::observe::status::view::NodeView;
+
+/// Arguments of `top`.
+#[derive(Clone, Debug, Args)]
+pub struct TopArguments {
+    /// Where the node's `[http]` listens
+    #[arg(
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:7070",
+        help = "Where the node's [http] listens"
+    )]
+    pub address: String,
+    /// Print one table and end
+    #[arg(long)]
+    pub once: bool,
+}
+
+pub(super) const TOP_HELP: &str = "\
+Examples:
+  tidegate top                    the node on this machine
+  tidegate top 10.0.0.7:7070      another one
+  tidegate top --once             one table, for a script";
 
 /// Longest answer that is read.
 const ANSWER_MAX: u64 = 16 << 20;

@@ -296,12 +296,12 @@ impl Stream {
                 Some(_) => From::Cluster,
                 None => From::Node(&way.sender),
             };
-            // A neighbour's records are for its far end, by our uplink.
-            if self.name.1.is_some() {
-            } else if way.is_admitted {
-                door.hand_over(source, from, &mut records, &plain).await?;
-            } else {
-                door.admit(source, from, &mut records, &mut plain).await?;
+            match (self.name.1, way.is_admitted) {
+                // A neighbour's records are for its far end, by our uplink.
+                (Some(_), _) => {}
+                (None, false) => drop(door.admit(source, from, &mut records, &mut plain).await?),
+                // Who has subscribed here has got them.
+                (None, true) => drop(door.hand_over(source, from, &mut records, &plain).await?),
             }
             for token in plain.accepted {
                 self.heard(Notice::Accept(token, Ok(())));

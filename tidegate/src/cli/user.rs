@@ -1,17 +1,48 @@
-//! `tidegate user` and `tidegate keys`: the files of users and of the private authority.
+//! `tidegate user`: the file of users of an MQTT listener.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context;
+use clap::Subcommand;
 
-use crate::cli::{KeysCommand, UserCommand};
 use crate::support::access::users::Users;
-use crate::support::tls::authority::Authority;
 
 /// Longest password, in bytes.
 const PASSWORD_MAX: usize = 1024;
+
+/// What can be done with a file of users.
+#[derive(Clone, Debug, Subcommand)]
+pub enum UserCommand {
+    /// Add a user, or give one another password; the password is read from standard input
+    Add {
+        /// The file, as in users = "FILE"; made if it is not there
+        file: PathBuf,
+        /// The user
+        name: String,
+    },
+    /// Remove a user
+    Remove {
+        /// The file
+        file: PathBuf,
+        /// The user
+        name: String,
+    },
+    /// Print the names of all users
+    List {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+pub(super) const USER_HELP: &str = "\
+Examples:
+  tidegate user add /etc/tidegate/users plc-7           asks for the password
+  base64 </dev/urandom | head -n 1 | tidegate user add users plc-7   takes it from a program
+  tidegate user list users
+
+A running node reads the file again when it has changed. Clients that are connected stay.";
 
 /// Adds, removes or lists users.
 ///
@@ -34,43 +65,6 @@ pub fn user(command: &UserCommand) -> anyhow::Result<ExitCode> {
             writeln!(io::stdout(), "{}: {name} removed", file.display())?;
         }
         UserCommand::List { file } => list(file)?,
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Makes and uses the private authority of a folder.
-///
-/// # Errors
-/// The folder cannot be used for it.
-pub fn keys(command: &KeysCommand) -> anyhow::Result<ExitCode> {
-    let mut out = io::stdout();
-    match command {
-        KeysCommand::Init { folder } => {
-            Authority::at(folder).init()?;
-            let folder = folder.display();
-            writeln!(
-                out,
-                "{folder}/ca.pem is the authority to trust; keep {folder}/ca.key secret"
-            )?;
-        }
-        KeysCommand::Issue { folder, name, hosts, roles, days } => {
-            let issued = Authority::at(folder).issue_as(name, roles, hosts, *days)?;
-            let (certificate, key) = (issued.certificate.display(), issued.key.display());
-            writeln!(out, "{certificate} and {key}, for {} days", issued.days)?;
-        }
-        KeysCommand::Rotate { folder } => {
-            Authority::at(folder).rotate()?;
-            let folder = folder.display();
-            writeln!(
-                out,
-                "{folder}/ca.pem holds a new authority beside the old. Now copy it to everybody, issue \
-                 every certificate anew, and then: tidegate keys forget {folder}"
-            )?;
-        }
-        KeysCommand::Forget { folder } => {
-            let forgotten = Authority::at(folder).forget()?;
-            writeln!(out, "{}: {forgotten} old authorities forgotten", folder.display())?;
-        }
     }
     Ok(ExitCode::SUCCESS)
 }
