@@ -205,6 +205,26 @@ mod tests {
         assert_eq!(with(1, 32), Err(WireError::Feature(32)));
     }
 
+    /// Version 1, byte by byte, with everything that a record can have.
+    #[test]
+    fn version_1_stays_as_it_is() {
+        let expected = [
+            &[1, 31, 1, 6][..],
+            b"gate-7",
+            &[0x9f, 0x39, 12, 0xd9, 2, 0xc0, 0xb8, 2, 77, 0x80, 0x8c, 0x8d, 0x9e, 2],
+            &[0x80, 0xe4, 0xd8, 0xe4, 0xa1, 0xde, 0xb2, 0xc3, 0x18, 7],
+            b"letters",
+            &[13],
+            b"plant/7/alarm",
+            &[1, 4],
+            b"unit",
+            &[3],
+            b"bar",
+            b"1.5",
+        ];
+        assert_eq!(envelope().encode(), Bytes::from(expected.concat()));
+    }
+
     #[test]
     fn a_record_without_letters_is_what_the_version_before_reads() {
         let properties = Properties::default();

@@ -185,6 +185,17 @@ mod tests {
         }
     }
 
+    /// Version 1, byte by byte: what was signed once must be read by every later version.
+    #[test]
+    fn version_1_stays_as_it_is() {
+        let numbers = [7, 9, 8, 0xa5, 0xeb, 0xdc, 0xca, 0x06];
+        let letter = [&[6][..], b"gate-7", &numbers, &[5], b"relay"].concat();
+        assert_eq!(self::letter("relay").content(), [CONTEXT, &letter].concat());
+        let signed_by = [&[0x83, 0x08, 3][..], b"sig", &[4], b"cert"].concat();
+        let chain = [&[1, 1], &letter[..], &signed_by].concat();
+        assert_eq!(encode(&[signed("relay")]), Bytes::from(chain));
+    }
+
     #[test]
     fn letters_about_different_lives_are_no_chain() {
         let mut chain = vec![signed("relay"), signed("far")];

@@ -305,6 +305,31 @@ mod tests {
         }
     }
 
+    /// Version 1, byte by byte: members of a group may be of different releases.
+    #[test]
+    fn version_1_stays_as_it_is() {
+        let whole = bytes(&Frame::Loads(Box::new(loads())));
+        let hex: String = whole.iter().map(|byte| format!("{byte:02x}")).collect();
+        let expected = [
+            // Length, kind, version; the member, its life and age; threads, processors, flags.
+            "e60000000d01010062630000000000000000863ba101000000020000000400000001",
+            // Members.
+            "02000000010061010062",
+            // Units: the first with its bound, lanes and counts,
+            "020000000600746178692d37030000000000000001000380f0fa020000000002000000",
+            "0a00000000000000080000000000000001000000000000000700000000000000",
+            "040000000000000008000000000000000500000000000000",
+            // its time on a processor, and its squares,
+            "0024f40000000000000000000000d03f",
+            // times until done and until delivered;
+            "03006c000400000000000000c900030000000000000026010100000000000000",
+            "03006c000400000000000000c900030000000000000026010100000000000000",
+            // the second without.
+            "0600746178692d380000000000000000000000",
+        ];
+        assert_eq!(hex, expected.concat());
+    }
+
     #[test]
     fn a_newer_version_says_so_and_what_cannot_be_is_refused() {
         let mut newer = bytes(&Frame::Loads(Box::new(loads())));

@@ -253,6 +253,29 @@ mod tests {
         assert_eq!(heard, messages());
     }
 
+    /// Version 1, byte by byte: both ends of a mirror may be of different releases.
+    #[test]
+    fn version_1_stays_as_it_is() {
+        let expected = [
+            "100000000101ffffffffffffffff676174652d37",
+            "1900000002070000000500000000000000090000000000000000010000",
+            "0100000002",
+            "1200000003070000004000000000000000656e747279",
+            "09000000040700000001000000",
+            "0100000005",
+            "0d00000006070000004500000000000000",
+            "08000000076e6f20726f6f6d",
+            "08000000086c657474657273",
+        ];
+        let hex = |message: &Message| {
+            let mut bytes = BytesMut::new();
+            message.put(&mut bytes);
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        let found: Vec<String> = messages().iter().map(hex).collect();
+        assert_eq!(found, expected);
+    }
+
     #[test]
     fn a_version_that_is_not_ours_is_named() {
         let mut bytes = BytesMut::new();

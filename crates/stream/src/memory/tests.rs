@@ -259,3 +259,24 @@ fn the_form_of_version_1_stays() {
     let again = chain.load(Time::from_millis(7), &bytes).unwrap();
     assert_eq!(saved(&again, Time::from_millis(7)), bytes);
 }
+
+#[test]
+fn a_bundle_of_version_1_stays() {
+    let kept = Kept {
+        operator: "mean".into(),
+        definition: 0x0102_0304,
+        key: "taxi/7".into(),
+        memory: Bytes::from_static(&[VERSION, 0, 0, 0, 0]),
+    };
+    let packed = pack(&[kept.clone(), Kept { key: Bytes::new(), ..kept }]);
+    let hex: String = packed.iter().map(|byte| format!("{byte:02x}")).collect();
+    let expected = [
+        // The version.
+        "01",
+        // A definition, and then behind their lengths an operator, a key and a memory.
+        "0403020100000000040000006d65616e06000000746178692f37050000000100000000",
+        // The same without a key.
+        "0403020100000000040000006d65616e00000000050000000100000000",
+    ];
+    assert_eq!(hex, expected.concat());
+}
