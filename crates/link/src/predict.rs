@@ -9,48 +9,28 @@ mod last;
 mod predictor;
 mod series;
 
-use std::str::FromStr;
-
 pub use self::predictor::Predictor;
 pub use self::series::Series;
 
-/// The predictors, by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PredictorName {
-    /// The last delay.
-    #[default]
-    Last,
-    /// A smoothed delay.
-    Ewma,
-    /// Autoregression.
-    Ar,
-    /// Chaos theory: FD-MVQS, §4.2.
-    Chaos,
-    /// The one that was best of late.
-    Auto,
+tidegate_types::named! {
+    /// The predictors, by name.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum PredictorName: "predictor of delays" {
+        /// The last delay.
+        #[default]
+        Last = "last",
+        /// A smoothed delay.
+        Ewma = "ewma",
+        /// Autoregression.
+        Ar = "ar",
+        /// Chaos theory: FD-MVQS, §4.2.
+        Chaos = "chaos",
+        /// The one that was best of late.
+        Auto = "auto",
+    }
 }
 
 impl PredictorName {
-    /// Every predictor.
-    pub const ALL: [PredictorName; 5] = [
-        PredictorName::Last,
-        PredictorName::Ewma,
-        PredictorName::Ar,
-        PredictorName::Chaos,
-        PredictorName::Auto,
-    ];
-
-    /// As in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            PredictorName::Last => "last",
-            PredictorName::Ewma => "ewma",
-            PredictorName::Ar => "ar",
-            PredictorName::Chaos => "chaos",
-            PredictorName::Auto => "auto",
-        }
-    }
-
     /// The predictor.
     pub fn build(self) -> Box<dyn Predictor> {
         match self {
@@ -60,18 +40,6 @@ impl PredictorName {
             PredictorName::Chaos => Box::new(chaos::Chaos::default()),
             PredictorName::Auto => Box::new(auto::Auto::default()),
         }
-    }
-}
-
-impl FromStr for PredictorName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = PredictorName::ALL.into_iter().find(|predictor| predictor.name() == text);
-        found.ok_or_else(|| {
-            let names = PredictorName::ALL.map(PredictorName::name).join(", ");
-            format!("no predictor of delays is called {text:?}: there are {names}")
-        })
     }
 }
 

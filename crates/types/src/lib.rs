@@ -15,6 +15,7 @@
 //! | `ranges`, `accepted` | sets of numbers; the records of other nodes that were accepted |
 //! | `demand` | what a node measures of itself for its fleet |
 //! | `codec`, `crc` | values as bytes; a checksum |
+//! | `names` | enums whose variants have names |
 //! | `random` | numbers from a seed |
 //!
 //! ```
@@ -41,6 +42,7 @@ pub mod crc;
 pub mod demand;
 pub mod ids;
 pub mod limits;
+mod names;
 pub mod random;
 pub mod ranges;
 pub mod record;
