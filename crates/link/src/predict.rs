@@ -45,6 +45,8 @@ impl PredictorName {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_types::random::SplitMix;
+
     use super::*;
 
     /// Mean absolute error of a predictor over the second half of these values.
@@ -72,12 +74,9 @@ mod tests {
         (0..count).map(|_| step()).collect()
     }
 
-    /// Numbers in -0.5..0.5 without any pattern: SplitMix64.
+    /// Numbers in -0.5..0.5 without any pattern: the n-th of a seed of 0.
     pub(super) fn noise(n: u64) -> f64 {
-        let mixed = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) >> 11) as f64 / (1_u64 << 53) as f64 - 0.5
+        SplitMix(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).share() - 0.5
     }
 
     #[test]
