@@ -6,8 +6,6 @@ mod augment;
 mod baselines;
 mod flow;
 mod graph;
-#[cfg(test)]
-mod tests;
 
 use super::{Problem, Redirection};
 
