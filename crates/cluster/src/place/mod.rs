@@ -127,8 +127,8 @@ impl Machines {
 /// Predicts latencies.
 pub trait Model {
     /// The 90th percentile of each of these topics when exactly they share the machine, in their order, in
-    /// seconds; infinite where the machine cannot keep up. Must not fall when a topic is added (Property 1 of
-    /// the paper).
+    /// seconds; infinite where the machine cannot keep up. Should not fall when a topic is added (Property 1 of
+    /// the paper): a plan may else refuse a machine that another topic would have made feasible.
     fn p90(&self, machine: &Machine, topics: &[&Topic], answer: &mut Vec<f64>);
 
     /// Sum of `load` beyond which no set of so many topics or more is feasible, so that most full nodes need not

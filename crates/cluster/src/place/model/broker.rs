@@ -325,14 +325,16 @@ mod tests {
 
     proptest! {
         /// Property 1 of the paper, to a hundredth: short records among long ones make the mean rest of a record shorter.
+        /// It does not hold for single topics where the earliest deadline goes first: a topic whose bound is longer takes
+        /// over a part of the wait that topics with nearly equal bounds shared.
         #[test]
         fn another_topic_makes_none_much_faster(
             topics in prop::collection::vec((1..60_u64, 0.1..40.0_f64, 20..1000_u64), 2..8),
         ) {
             let topics: Vec<Topic> =
                 topics.into_iter().map(|(work, rate, bound)| within(bound, topic(work, rate))).collect();
-            let after = p90(Scheduler::Edf, &topics, f64::INFINITY);
-            let before = p90(Scheduler::Edf, &topics[1..], f64::INFINITY);
+            let after = p90(Scheduler::Fifo, &topics, f64::INFINITY);
+            let before = p90(Scheduler::Fifo, &topics[1..], f64::INFINITY);
             for (before, after) in before.iter().zip(&after[1..]) {
                 prop_assert!(*after >= before * 0.99, "{} {}", before, after);
             }
