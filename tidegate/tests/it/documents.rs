@@ -24,10 +24,11 @@ fn complaints(file: &str, text: &str) -> String {
     told
 }
 
-/// The blocks between ```toml and ```.
+/// The blocks between ```toml and ```; more words may stand behind `toml`.
 fn blocks(document: &str) -> Vec<&str> {
-    let parts = document.split("```toml\n").skip(1);
-    parts.map(|part| part.split("```").next().unwrap_or_default()).collect()
+    let parts = document.split("```toml").skip(1);
+    let inside = |part: &'_ str| -> Option<&'_ str> { Some(part.split_once('\n')?.1) };
+    parts.filter_map(|part| inside(part)?.split("```").next()).collect()
 }
 
 #[test]

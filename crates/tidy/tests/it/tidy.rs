@@ -68,5 +68,7 @@ fn report_what_the_ratchets_measure() {
         println!("{path}: {lines} lines");
     }
     let documents::Looked { links, anchors, blocks } = documents::looked(&files);
-    println!("documents: {links} links, {anchors} to a heading, {blocks} blocks of TOML and JSON");
+    println!(
+        "documents: {links} links, {anchors} to a heading, {blocks} blocks of TOML, JSON and shell"
+    );
 }
