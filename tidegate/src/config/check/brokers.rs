@@ -217,7 +217,7 @@ mod tests {
         assert!(told("topics = [\"cmd/#\"]", part).contains("come again for ever"));
         let earlier = "[[stream]]\ntopics = [\"#\"]\nto = []\n[[stream]]\ntopics = [\"cmd/#\"]\n\
                        [[output]]\nmqtt.url = \"mqtt://b\"\n";
-        assert_eq!(told("topics = [\"cmd/#\"]", earlier), "");
+        assert!(!told("topics = [\"cmd/#\"]", earlier).contains("come again for ever"));
     }
 
     fn told(input: &str, rest: &str) -> String {

@@ -149,7 +149,8 @@ mod tests {
         let declared =
             || File::new("tidegate/src/metrics.rs", "counter(\"tidegate_a_total\", \"Help\");");
         let check = |guide: &str| {
-            metrics_are_documented(&[declared(), File::new("docs/reference/metrics.md", guide)]).len()
+            metrics_are_documented(&[declared(), File::new("docs/reference/metrics.md", guide)])
+                .len()
         };
         assert_eq!([check("`tidegate_a_total` counts"), check("`tidegate_a_totals`")], [0, 1]);
     }
