@@ -98,7 +98,8 @@ pub fn start_at(
         let id = tidegate_node::io::OutputId(place as u16);
         let (orders, inbox) = mpsc::unbounded_channel();
         let feedback = Feedback::new(sender.clone(), id, clock);
-        ports.push(OutputPort { id, lanes, orders: inbox, feedback, links: links.clone() });
+        let name = node.options().outputs[place].name.clone();
+        ports.push(OutputPort { id, name, lanes, orders: inbox, feedback, links: links.clone() });
         outputs.push(OutputEnd { orders, downs: vec![0; usize::from(lanes)] });
     }
     let log_is_ready = spool.as_ref().map(Spool::is_ready);
