@@ -162,7 +162,7 @@ impl Upstream {
                     return Ok((response, lease));
                 }
                 // The far end closed a kept connection: nothing of the request went.
-                Err(Unanswered::Unsent(unsent)) if is_kept => request = unsent,
+                Err(Unanswered::Unsent(unsent)) if is_kept => request = *unsent,
                 // It closed it at the same moment. All that are kept are as old, or nearly.
                 Err(Unanswered::Cut) if copy.is_some() => {
                     let Some(copy) = copy else { return Err(Failure::Broken) };
@@ -274,7 +274,7 @@ impl Upstream {
 /// Why a connection brought no answer.
 enum Unanswered {
     /// Nothing of the request went.
-    Unsent(Request<Passing>),
+    Unsent(Box<Request<Passing>>),
     /// The connection of HTTP/1.1 ended.
     Cut,
     /// What came was no answer, or a stream of HTTP/2 ended.
@@ -292,7 +292,7 @@ async fn send_by(
             match sender.try_send_request(request).await {
                 Ok(response) => Ok((response, Some(sender))),
                 Err(mut error) => Err(match error.take_message() {
-                    Some(unsent) => Unanswered::Unsent(unsent),
+                    Some(unsent) => Unanswered::Unsent(Box::new(unsent)),
                     None if error.error().is_parse() => Unanswered::Broken,
                     None => Unanswered::Cut,
                 }),
@@ -303,7 +303,7 @@ async fn send_by(
             match sender.try_send_request(request).await {
                 Ok(response) => Ok((response, None)),
                 Err(mut error) => {
-                    let unsent = error.take_message();
+                    let unsent = error.take_message().map(Box::new);
                     Err(unsent.map_or(Unanswered::Broken, Unanswered::Unsent))
                 }
             }
