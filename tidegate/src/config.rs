@@ -9,6 +9,7 @@ mod access;
 pub mod check;
 mod classes;
 mod clients;
+mod confirms;
 pub mod fleet;
 pub mod frames;
 mod group;

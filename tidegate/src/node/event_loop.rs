@@ -95,7 +95,8 @@ pub fn start_at(
         let id = tidegate_node::io::OutputId(place as u16);
         let (orders, inbox) = mpsc::unbounded_channel();
         let feedback = Feedback::new(sender.clone(), id, clock);
-        ports.push(OutputPort { id, lanes, orders: inbox, feedback });
+        let name = node.options().outputs[place].name.clone();
+        ports.push(OutputPort { id, name, lanes, orders: inbox, feedback });
         outputs.push(OutputEnd { orders, downs: vec![0; usize::from(lanes)] });
     }
     let log_is_ready = spool.as_ref().map(Spool::is_ready);
@@ -121,7 +122,14 @@ pub fn start_at(
     let sessions = drive.node.sessions(clock.now()).collect();
     let counts = intake.counts().clone();
     let running = Running {
-        status: StatusHandle { requests: status_sender, counts, commits, hub, scripts: board },
+        status: StatusHandle {
+            requests: status_sender,
+            counts,
+            commits,
+            hub,
+            scripts: board,
+            confirms: Arc::default(),
+        },
         intake,
         sessions,
         log_lengths,

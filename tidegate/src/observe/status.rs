@@ -40,6 +40,8 @@ pub struct Snapshot {
     pub before: Option<Arc<NodeStatus>>,
     /// What the log's commits count; `None` without a log.
     pub commits: Option<Commits>,
+    /// When each output confirms a record, in words.
+    pub confirms: Arc<[&'static str]>,
     /// What its links look like.
     pub links: Vec<LinkFigures>,
     /// Who has subscribed at it, and what they get.
@@ -119,6 +121,7 @@ impl StatusSource {
         let now = Arc::new(self.handle.get().await?);
         let commits = self.handle.commits().map(CommitCounts::read);
         let links = self.boards.links.read();
+        let confirms = self.handle.confirms();
         let broker = self.handle.hub().status();
         let fleet = self.boards.fleet.read();
         let group = self.boards.group.as_ref().map(Handle::view);
@@ -133,6 +136,7 @@ impl StatusSource {
             now,
             before,
             commits,
+            confirms,
             links,
             broker,
             fleet,

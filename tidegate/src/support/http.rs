@@ -1,5 +1,6 @@
 //! What every HTTP server here needs: the clocks of a connection, so that nobody holds a place by being slow.
 
+mod heads;
 mod meter;
 mod pace;
 

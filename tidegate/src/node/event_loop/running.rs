@@ -1,5 +1,6 @@
 //! What others hold of a node that runs: it, its status, and the door of the fleet's agent.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_log::SessionState;
@@ -83,6 +84,7 @@ pub struct StatusHandle {
     pub(super) commits: Option<CommitCounts>,
     pub(super) hub: Hub,
     pub(super) scripts: ScriptBoard,
+    pub(super) confirms: Arc<[&'static str]>,
 }
 
 impl StatusHandle {
@@ -97,8 +99,19 @@ impl StatusHandle {
             commits: None,
             hub: Hub::default(),
             scripts,
+            confirms: Arc::default(),
         };
         (handle, answers)
+    }
+
+    /// Says of each output when it confirms a record.
+    pub fn say_what_confirms(&mut self, outputs: Arc<[&'static str]>) {
+        self.confirms = outputs;
+    }
+
+    /// When each output confirms a record, in words.
+    pub fn confirms(&self) -> Arc<[&'static str]> {
+        self.confirms.clone()
     }
 
     /// A snapshot of now.

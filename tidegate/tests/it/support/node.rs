@@ -63,7 +63,8 @@ impl Node {
         let (orders, inbox) = mpsc::unbounded_channel();
         let (sender, reports) = mpsc::channel(64);
         let feedback = Feedback::new(sender, OutputId(0), Clock::start());
-        let port = OutputPort { id: OutputId(0), lanes, orders: inbox, feedback };
+        let (id, name) = (OutputId(0), "output".into());
+        let port = OutputPort { id, name, lanes, orders: inbox, feedback };
         let mut states = Vec::new();
         states.resize_with(usize::from(lanes), LaneState::default);
         Node {

@@ -18,6 +18,7 @@ use super::*;
 use crate::config::ProxyListenerConfig;
 use crate::services::proxy::connection::{LocalExecutor, answer};
 use crate::services::proxy::run::manner;
+use crate::services::proxy::starts::Starts;
 use crate::support::http::Meter;
 
 /// A test whose time passes when nobody has anything to do.
@@ -32,9 +33,13 @@ fn client(bytes: usize, length: Option<usize>) -> (DuplexStream, JoinHandle<u64>
     let (near, far) = duplex(bytes);
     let begin = Instant::now();
     let served = spawn_local(async move {
-        let manner =
-            manner(Guest::Client, 0, &ProxyListenerConfig::default(), Account::new(1 << 20))
-                .unwrap();
+        let manner = manner(
+            Guest::Client,
+            0,
+            &ProxyListenerConfig::default(),
+            (Account::new(1 << 20), Starts::new()),
+        )
+        .unwrap();
         let (_stop, stopping) = watch::channel(false);
         let ask = move |_: Request<Incoming>| async move {
             match length {
