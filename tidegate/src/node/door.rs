@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tidegate_broker::Message;
-use tidegate_cluster::moves::Member;
+use tidegate_cluster::handover::Member;
 use tidegate_types::record::{Offered, Token};
 
 use super::broker::{Hub, Publisher};

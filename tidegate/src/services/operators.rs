@@ -19,9 +19,9 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tidegate_broker::Message;
-use tidegate_cluster::moves::UnitId;
-use tidegate_stream::pool::Limits;
-use tidegate_stream::{Chain, Key, OperatorId, Template};
+use tidegate_cluster::handover::UnitId;
+use tidegate_stream::pool::OperatorLimits;
+use tidegate_stream::{Chain, OperatorId, PartitionKey, Template};
 use tidegate_types::record::SourceId;
 use tidegate_types::topic::Filter;
 
@@ -39,7 +39,7 @@ pub struct Operator {
     files: Files,
     from: Vec<Filter>,
     to: Template,
-    key: Key,
+    key: PartitionKey,
     bound: Option<Duration>,
     chain: Chain,
     /// The same for those that do the same.
@@ -57,8 +57,8 @@ impl Operator {
         self.outlet.source
     }
 
-    fn limits(&self) -> Limits {
-        Limits { waiting: self.config.queue as usize, idle: self.config.keys as usize }
+    fn limits(&self) -> OperatorLimits {
+        OperatorLimits { waiting: self.config.queue as usize, idle: self.config.keys as usize }
     }
 
     fn fill(&self, topic: &[u8]) -> Bytes {
@@ -76,7 +76,7 @@ impl Operate for Operator {
     }
 
     fn is_serial(&self) -> bool {
-        self.key == Key::Nothing
+        self.key == PartitionKey::Nothing
     }
 
     fn take(self: Arc<Self>, message: &Arc<Message>, meter: &Arc<Meter>, busy: Option<Busy>) {

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
-use tidegate_frames::piece::Piece;
-use tidegate_frames::site::Line;
+use tidegate_frames::channel::LatencyLine;
+use tidegate_frames::piece::FramePiece;
 use tidegate_link::envelope::Envelope;
 use tidegate_link::packet::Custody;
-use tidegate_link::{Event, LinkOptions, Outgoing};
+use tidegate_link::{LinkEvent, LinkOptions, Outgoing};
 use tidegate_types::record::{Fate, Identity, Origin, Properties, StreamId};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -50,7 +50,7 @@ pub(super) fn channel(arguments: &ChannelArguments) -> anyhow::Result<()> {
         let mut prober = Prober::start(options, &config.node.name())?;
         prober.probes(&arguments.sizes, arguments.probes as usize).await
     })?;
-    let line = Line::through(&probes);
+    let line = LatencyLine::through(&probes);
     let line = line
         .context("larger probes do not take longer here: give larger --sizes, or more --probes")?;
     let written = written(&line, &name, &probes);
@@ -168,7 +168,9 @@ impl Prober {
     async fn probe(&mut self, size: usize) -> anyhow::Result<Duration> {
         let before = self.clock.now();
         let mut open = BTreeSet::new();
-        for piece in Piece::cut(self.flow, self.sent + 1, &Bytes::from(vec![0xA5; size]), PIECE) {
+        for piece in
+            FramePiece::cut(self.flow, self.sent + 1, &Bytes::from(vec![0xA5; size]), PIECE)
+        {
             self.sent += 1;
             open.insert(self.sent);
             let envelope = Envelope {
@@ -207,13 +209,15 @@ impl Prober {
             self.engine.pump();
             while let Some(event) = self.engine.poll_event() {
                 match event {
-                    Event::Custody { token, custody: Custody::Final(Fate::Confirmed) } => {
+                    LinkEvent::Custody { token, custody: Custody::Final(Fate::Confirmed) } => {
                         open.remove(&token);
                     }
-                    Event::Custody { custody: Custody::Final(Fate::Dropped(reason)), .. } => bail!(
+                    LinkEvent::Custody {
+                        custody: Custody::Final(Fate::Dropped(reason)), ..
+                    } => bail!(
                         "the far node takes no frames ({reason:?}): is it an edge server, with [frames] listen?"
                     ),
-                    Event::Restarted { .. } => bail!("the far node has restarted: once more"),
+                    LinkEvent::Restarted { .. } => bail!("the far node has restarted: once more"),
                     _ => {}
                 }
             }
@@ -232,7 +236,7 @@ impl Prober {
     }
 }
 
-fn written(line: &Line, output: &str, probes: &[(f64, f64)]) -> Written {
+fn written(line: &LatencyLine, output: &str, probes: &[(f64, f64)]) -> Written {
     let short = |value: f64, digits: f64| (value * digits).round() / digits;
     let sizes = probes.iter().map(|probe| probe.0);
     let (least, most) = (sizes.clone().fold(f64::INFINITY, f64::min), sizes.fold(0.0, f64::max));
@@ -277,7 +281,7 @@ mod tests {
         let probes: Vec<(f64, f64)> = (0..40)
             .map(|at| (f64::from(1 + at % 5) * 8000.0, f64::from(1 + at % 5) * 0.016 + 0.01))
             .collect();
-        let line = Line::through(&probes).unwrap();
+        let line = LatencyLine::through(&probes).unwrap();
         let written = written(&line, "edge", &probes);
         assert!(
             told(&written).starts_with("latency = 10.0 ms (10.0 - 10.0) + bytes / 4.00 Mbit/s")

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate_cluster::moves::UnitId;
+use tidegate_cluster::handover::UnitId;
 use tokio::sync::mpsc;
 
 /// How much of a unit is worked on by operators.

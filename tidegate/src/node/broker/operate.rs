@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use tidegate_broker::Message;
-use tidegate_cluster::moves::UnitId;
+use tidegate_cluster::handover::UnitId;
 
 use super::gate::Busy;
 use super::meter::Meter;

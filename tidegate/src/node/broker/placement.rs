@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tidegate_broker::Message;
-use tidegate_cluster::moves::{Member, UnitId};
+use tidegate_cluster::handover::{Member, UnitId};
 use tidegate_types::record::Offered;
 use tidegate_types::units::Time;
 

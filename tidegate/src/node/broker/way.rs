@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_broker::Target;
-use tidegate_cluster::moves::UnitId;
+use tidegate_broker::Recipient;
+use tidegate_cluster::handover::UnitId;
 use tidegate_types::class::ClassId;
 
 use super::gate::Gate;
@@ -20,8 +20,8 @@ const TARGET: usize = 64;
 /// See the file's header.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    pub(super) all: Vec<(Arc<Seat>, Target)>,
-    pub(super) groups: Vec<Vec<(Arc<Seat>, Target)>>,
+    pub(super) all: Vec<(Arc<Seat>, Recipient)>,
+    pub(super) groups: Vec<Vec<(Arc<Seat>, Recipient)>>,
     pub(super) operators: Vec<(Arc<dyn Operate>, Arc<Meter>)>,
     pub(super) class: ClassId,
     pub(super) latency: Duration,

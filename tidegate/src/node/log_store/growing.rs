@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use tidegate_log::room;
+use tidegate_log::preallocation;
 
 use crate::support::disk::{Disk, DiskFile, How};
 

@@ -81,13 +81,13 @@ pub fn encode(figures: &OrchestratorFigures) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_fleet::Totals;
+    use tidegate_fleet::GrantTotals;
 
     use super::*;
 
     #[test]
     fn every_decision_is_counted() {
-        let totals = Totals { given: 7, ended: [1, 2, 3, 4], ..Totals::default() };
+        let totals = GrantTotals { given: 7, ended: [1, 2, 3, 4], ..GrantTotals::default() };
         let figures = OrchestratorFigures { leads: true, nodes: 3, totals, ..Default::default() };
         let text = encode(&figures);
         for line in [

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use tidegate_frames::site::Site;
+use tidegate_frames::channel::ChannelModel;
 
 /// The format of the file.
 pub(crate) const VERSION: u32 = 1;
@@ -26,7 +26,7 @@ pub(crate) struct Written {
 ///
 /// # Errors
 /// It is no such file.
-pub fn site(file: &Path) -> anyhow::Result<Site> {
+pub fn site(file: &Path) -> anyhow::Result<ChannelModel> {
     let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let written: Written = serde_json::from_str(&text)
         .with_context(|| format!("{}: no file of tidegate calibrate channel", file.display()))?;
@@ -39,5 +39,5 @@ pub fn site(file: &Path) -> anyhow::Result<Site> {
     let (base, rate) = (written.base_ms_high, written.bytes_per_second_low);
     let is_sane = (0.0..60_000.0).contains(&base) && rate >= 1.0 && rate.is_finite();
     ensure!(is_sane, "{}: {base} ms and {rate} bytes/s are no channel", file.display());
-    Ok(Site { base: Duration::from_secs_f64(base / 1e3), rate })
+    Ok(ChannelModel { base: Duration::from_secs_f64(base / 1e3), rate })
 }

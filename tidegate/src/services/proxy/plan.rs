@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_node::rules::{FullPolicy, Rule, RuleId, Rules};
@@ -176,7 +176,7 @@ fn rule(
 
 fn outputs(proxy: &ProxyConfig) -> (Vec<UplinkOptions>, Vec<OutputOptions>) {
     let (mut uplinks, mut outputs) = (Vec::new(), Vec::new());
-    let mut add = |name: &str, law: LawName, cap, unconfirmed_max| {
+    let mut add = |name: &str, law: RateControllerName, cap, unconfirmed_max| {
         let uplink = UplinkId(uplinks.len() as u16);
         uplinks.push(UplinkOptions { name: name.into(), law, cap, remembered: None });
         let overhead = Size::ZERO;
@@ -184,15 +184,16 @@ fn outputs(proxy: &ProxyConfig) -> (Vec<UplinkOptions>, Vec<OutputOptions>) {
     };
     for upstream in &proxy.upstream {
         let law = match (&upstream.rate, upstream.cap()) {
-            (None, _) => LawName::Unlimited,
-            (Some(_), None) => LawName::Tide,
-            (Some(_), Some(_)) => LawName::Known,
+            (None, _) => RateControllerName::Unlimited,
+            (Some(_), None) => RateControllerName::Tide,
+            (Some(_), Some(_)) => RateControllerName::Known,
         };
         add(upstream.label(), law, upstream.cap(), upstream.in_flight.max(1) as usize);
     }
     for listener in &proxy.listener {
         let cap = listener.rate.map(|rate| rate.0);
-        let law = if cap.is_some() { LawName::Known } else { LawName::Unlimited };
+        let law =
+            if cap.is_some() { RateControllerName::Known } else { RateControllerName::Unlimited };
         add(listener.label(), law, cap, RESPONSES_MAX);
     }
     (uplinks, outputs)

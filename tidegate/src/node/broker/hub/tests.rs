@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use tidegate_broker::{Next, Scope};
+use tidegate_broker::{NextSend, Scope};
 use tidegate_types::class::ClassId;
 use tidegate_types::record::{Offered, Properties, SourceId};
 use tidegate_types::topic::Filter;
@@ -41,11 +41,11 @@ fn got(subscriber: &Subscriber) -> Vec<(String, u8, bool)> {
     let mut outbox = subscriber.seat().outbox();
     while subscriber.refill(Time::ZERO, &mut outbox) {}
     let next = || match outbox.next(Time::ZERO)? {
-        Next::Publish { delivery, .. } => {
+        NextSend::Publish { delivery, .. } => {
             let payload = String::from_utf8(delivery.message.payload.to_vec()).unwrap();
             Some((payload, delivery.qos, delivery.retain))
         }
-        Next::Release(_) => panic!("nothing is released here"),
+        NextSend::Release(_) => panic!("nothing is released here"),
     };
     std::iter::from_fn(next).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_fleet::{Round, Totals};
+use tidegate_fleet::{GrantTotals, MatchingRound};
 
 /// What an orchestrator shows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,9 +12,9 @@ pub struct OrchestratorFigures {
     /// Nodes that it hears.
     pub nodes: usize,
     /// The last decision.
-    pub round: Round,
+    pub round: MatchingRound,
     /// All decisions.
-    pub totals: Totals,
+    pub totals: GrantTotals,
     /// How long they took together.
     pub deciding: Duration,
     /// Pairs that are left alone.
