@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `mod.rs` | an input comes in, the next thing to do goes out |
 //! | `base.rs`, `sources.rs` | what all parts stand on; connections of inputs, and who waits for room |
+//! | `owners.rs` | on whose account connections are, and what each owner may have |
 //! | `arrive.rs` | its rule, its stream, whether it fits; it is accepted, waits for room, or is refused |
 //! | `admission.rs` | whether it fits; fullness begins and ends |
 //! | `holdings.rs` | it comes into its queues, and into the accounts |
@@ -35,6 +36,7 @@ mod egress;
 mod feedback;
 mod holdings;
 mod outbox;
+mod owners;
 mod preparation;
 mod restore;
 mod sources;
@@ -149,6 +151,14 @@ impl Node {
                 }
             }
             Control::Bind { source, rule } => self.base.sources.bind(source, rule),
+            Control::Charge { source, owner, quota } => {
+                let Node { base, durability, .. } = self;
+                let (streams, parts) =
+                    (base.holdings.streams(), durability.log().segments().parts());
+                let is_used = |owner| streams.of_owner(owner) > 0 || parts.of(owner) > 0;
+                base.sources.owners.tidy(is_used);
+                base.sources.charge(source, owner, quota);
+            }
             Control::Close(source) => self.close_source(source),
             Control::Withdraw(id) => self.give_up(id.into()),
             Control::Session { source, lasts, is_new } => {
