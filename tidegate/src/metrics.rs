@@ -149,6 +149,7 @@ pub const ALL: [Metric; 138] = [
     inputs::DROPPED,
     inputs::REFUSED,
     inputs::DENIED,
+    inputs::OVER_QUOTA,
     inputs::UNPROVEN,
     broker::PUBLISHED,
     broker::DELIVERED,
