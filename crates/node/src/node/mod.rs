@@ -19,6 +19,7 @@ mod egress;
 mod feedback;
 mod holdings;
 mod outbox;
+mod owners;
 mod preparation;
 mod restore;
 mod sources;
@@ -132,6 +133,14 @@ impl Node {
                 }
             }
             Control::Bind { source, rule } => self.base.sources.bind(source, rule),
+            Control::Charge { source, owner, quota } => {
+                let Node { base, durability, .. } = self;
+                let (streams, parts) =
+                    (base.holdings.streams(), durability.log().segments().parts());
+                let is_used = |owner| streams.of_owner(owner) > 0 || parts.of(owner) > 0;
+                base.sources.owners.tidy(is_used);
+                base.sources.charge(source, owner, quota);
+            }
             Control::Close(source) => self.close_source(source),
             Control::Withdraw(id) => self.give_up(id.into()),
             Control::Session { source, lasts, is_new } => {
