@@ -1,14 +1,14 @@
 //! How fast one path may send.
-//! Source: own, above a law of capacity (`crates/capacity/src/`); Eq. 4, 5 and η of Eq. 22 of
+//! Source: own, above a rate controller (`crates/capacity/src/`); Eq. 4, 5 and η of Eq. 22 of
 //! papers/fd-mvqs.txt.
 //! Inputs: packets sent, acknowledged, lost; the queue's delay. Outputs: window and pace. O(1) amortised.
 //! Deviations: loss that no queue explains counts as carried (docs/algorithms-link.md#control).
-//! Limits: those of the law.
+//! Limits: those of the rate controller.
 
 use std::time::Duration;
 
 use tidegate_capacity::pace::Pacer;
-use tidegate_capacity::{self as capacity, Ack, Law, LawName, UplinkOptions};
+use tidegate_capacity::{self as capacity, Ack, RateController, RateControllerName, UplinkOptions};
 use tidegate_types::units::{Rate, Size, Time};
 
 use super::start::{Start, Timed};
@@ -24,7 +24,7 @@ pub(super) fn explains_loss(queue: f64, rtt: Duration) -> bool {
     queue > CONGESTED.max(CONGESTED_PART * rtt.as_secs_f64())
 }
 
-/// What is remembered of a packet's sending, for the law.
+/// What is remembered of a packet's sending, for the rate controller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     at: Time,
@@ -57,10 +57,10 @@ pub(super) struct Feedback {
 /// Window and pace of one path.
 #[derive(Debug)]
 pub(super) struct Control {
-    law: Box<dyn Law>,
-    /// While it is not over, it may allow more than the law does.
+    controller: Box<dyn RateController>,
+    /// While it is not over, it may allow more than the rate controller does.
     start: Start,
-    law_starts: bool,
+    controller_starts: bool,
     pacer: Pacer,
     /// Bytes that were sent.
     sent: Size,
@@ -71,7 +71,7 @@ pub(super) struct Control {
     last_window: f64,
     /// Number and mean of windows before they fell.
     tops: (f64, f64),
-    /// η, if losses of congestion shrink the window beyond the law, and until when they do.
+    /// η, if losses of congestion shrink the window beyond the rate controller, and until when they do.
     decrease_factor: Option<f64>,
     decreased_until: Time,
 }
@@ -79,16 +79,19 @@ pub(super) struct Control {
 impl Control {
     /// A path of which nothing is known but perhaps a rate of earlier.
     pub(super) fn new(
-        law: LawName,
+        controller: RateControllerName,
         cap: Option<Rate>,
         remembered: Option<Rate>,
         decrease_factor: Option<f64>,
     ) -> Self {
-        let options = UplinkOptions { name: "path".into(), law, cap, remembered };
+        let options = UplinkOptions { name: "path".into(), controller, cap, remembered };
         Control {
-            law: capacity::build(&options),
+            controller: capacity::build(&options),
             start: Start::new(remembered),
-            law_starts: !matches!(law, LawName::Known | LawName::Unlimited),
+            controller_starts: !matches!(
+                controller,
+                RateControllerName::Known | RateControllerName::Unlimited
+            ),
             pacer: Pacer::default(),
             sent: Size::ZERO,
             carried: Size::ZERO,
@@ -122,7 +125,7 @@ impl Control {
             self.reached_at = now;
         }
         self.pacer.spend(now, self.pace(now), packet);
-        self.law.sent(now, packet, in_flight + packet);
+        self.controller.sent(now, packet, in_flight + packet);
         self.sent += packet;
         let (carried, reached_at) = (self.carried, self.reached_at);
         Mark { at: now, carried, reached_at, app_limited, sent: self.sent }
@@ -147,7 +150,7 @@ impl Control {
             lost: dropped,
             app_limited: mark.app_limited,
         };
-        self.law.acked(now, &ack);
+        self.controller.acked(now, &ack);
         if dropped > Size::ZERO {
             self.start.congested();
         }
@@ -168,14 +171,14 @@ impl Control {
 
     /// Time passes.
     pub(super) fn tick(&mut self, now: Time) {
-        if self.law.next_timeout().is_some_and(|at| at <= now) {
-            self.law.tick(now);
+        if self.controller.next_timeout().is_some_and(|at| at <= now) {
+            self.controller.tick(now);
         }
     }
 
     /// When `tick` must be called next.
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.law.next_timeout()
+        self.controller.next_timeout()
     }
 
     fn factor(&self, now: Time) -> f64 {
@@ -185,7 +188,7 @@ impl Control {
 
     /// The estimated capacity, loss of the path included; zero while nothing is known.
     pub(super) fn rate(&self) -> Rate {
-        self.law.rate()
+        self.controller.rate()
     }
 
     /// Bytes that may be unacknowledged, swnd; for a round trip after a loss of congestion η times that.
@@ -194,18 +197,18 @@ impl Control {
     }
 
     fn open(&self) -> f64 {
-        let window = self.law.window().as_f64();
+        let window = self.controller.window().as_f64();
         if self.is_starting() { window.max(self.start.window()) } else { window }
     }
 
     /// A fixed window needs no start, and a rate that is told none either.
     fn is_starting(&self) -> bool {
-        self.law_starts && !self.start.is_over()
+        self.controller_starts && !self.start.is_over()
     }
 
     /// Bytes/s; zero for none.
     pub(super) fn pace(&self, now: Time) -> Rate {
-        let pace = self.law.pace();
+        let pace = self.controller.pace();
         let pace = if self.is_starting() { pace.max(self.start.pace()) } else { pace };
         pace.times(self.factor(now))
     }
@@ -253,7 +256,7 @@ mod tests {
     }
 
     fn control(decrease_factor: Option<f64>) -> Control {
-        Control::new(LawName::Tide, None, None, decrease_factor)
+        Control::new(RateControllerName::Tide, None, None, decrease_factor)
     }
 
     #[test]

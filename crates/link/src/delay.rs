@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use tidegate_capacity::windowed::{Extreme, Windowed};
+use tidegate_capacity::window_filter::{Extreme, WindowFilter};
 use tidegate_types::units::Time;
 
 use super::predict::{Predictor, PredictorName, Series};
@@ -18,7 +18,7 @@ const CELL: u64 = 10_000_000;
 /// Cells ahead that are predicted at most.
 const CELLS_MAX: u128 = 64;
 /// Time over which the least delay counts: clocks drift apart by less than a millisecond meanwhile, and
-/// a law of capacity drains the path more often.
+/// a rate controller drains the path more often.
 const WINDOW: Duration = Duration::from_secs(15);
 
 /// Delays of one path, in seconds of two clocks that run alike but began at different times.
@@ -32,9 +32,9 @@ pub struct ArrivalDelay {
     first: f64,
     /// What the predictor said at the beginning of the present cell.
     said: f64,
-    least: Windowed,
+    least: WindowFilter,
     /// Least of round trip - arrival delay: what the way back takes, on the same two clocks.
-    back: Windowed,
+    back: WindowFilter,
 }
 
 impl ArrivalDelay {
@@ -47,8 +47,8 @@ impl ArrivalDelay {
             series: Series::default(),
             first: 0.0,
             said: 0.0,
-            least: Windowed::new(Extreme::Min),
-            back: Windowed::new(Extreme::Min),
+            least: WindowFilter::new(Extreme::Min),
+            back: WindowFilter::new(Extreme::Min),
         }
     }
 
@@ -99,7 +99,7 @@ impl ArrivalDelay {
         self.last.zip(self.least()).map_or(0.0, |(last, least)| (last - least).max(0.0))
     }
 
-    /// The round trip without the queues of the way back: what a law of capacity should see, for these are
+    /// The round trip without the queues of the way back: what a rate controller should see, for these are
     /// not its own. At least zero.
     pub fn forward_rtt(&self) -> Option<Duration> {
         let seconds = self.last? + self.back.get()?;

@@ -45,7 +45,7 @@ pub(super) struct Outcome {
 /// A packet that was sent.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
-    /// When, and what the law must know.
+    /// When, and what the rate controller must know.
     pub(super) mark: Mark,
     /// Its bytes.
     pub(super) size: Size,
@@ -187,7 +187,7 @@ impl InFlight {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_capacity::LawName;
+    use tidegate_capacity::RateControllerName;
 
     use super::*;
     use crate::control::Control;
@@ -205,7 +205,7 @@ mod tests {
     /// Packets of 1000 bytes, one each millisecond from 1, each with the piece of its number.
     fn sent(count: u64) -> InFlight {
         let mut in_flight = InFlight::default();
-        let mut control = Control::new(LawName::Tide, None, None, None);
+        let mut control = Control::new(RateControllerName::Tide, None, None, None);
         for psn in 0..count {
             let size = Size(1000);
             let mark = control.sent(at(1 + psn), size, in_flight.bytes(), false);

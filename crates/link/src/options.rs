@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thiserror::Error;
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_types::units::{Rate, Ratio, Size, Time};
 
 use super::guard::GuardName;
@@ -31,8 +31,8 @@ pub struct LinkOptions {
     pub unsettled_max: usize,
     /// Largest packet in bytes, at least 600: what every path carries in one datagram.
     pub packet_max: usize,
-    /// The law of each path's rate.
-    pub law: LawName,
+    /// The rate controller of each path's rate.
+    pub controller: RateControllerName,
     /// Which path takes the next piece.
     pub schedule: ScheduleName,
     /// How the next arrival delay of a path is predicted.
@@ -43,7 +43,7 @@ pub struct LinkOptions {
     pub guard_share: Ratio,
     /// η of FD-MVQS Eq. 22.
     pub decrease_factor: Ratio,
-    /// Whether a loss of congestion shrinks a path's window to η for a round trip, beside what the law
+    /// Whether a loss of congestion shrinks a path's window to η for a round trip, beside what the rate controller
     /// does: for paths that share a bottleneck with others.
     pub decreases_on_loss: bool,
     /// Whether of paths that go through one bottleneck only one carries data.
@@ -63,7 +63,7 @@ impl LinkOptions {
             memory: Size::from_mib(16),
             unsettled_max: 65_536,
             packet_max: 1350,
-            law: LawName::Tide,
+            controller: RateControllerName::Tide,
             schedule: ScheduleName::FdMvqs,
             predictor: PredictorName::Last,
             guard: GuardName::Code,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_types::units::{Rate, Size, Time};
 
 use super::begun::Part;
@@ -39,7 +39,7 @@ pub(super) struct Path {
     pub(super) state: PathState,
     pub(super) received: Received,
     pub(super) counts: PathCounts,
-    law: LawName,
+    controller: RateControllerName,
     decrease_factor: Option<f64>,
     predictor: PredictorName,
     options: PathOptions,
@@ -49,7 +49,7 @@ pub(super) struct Path {
     delay: ArrivalDelay,
     loss: LossRate,
     control: Control,
-    /// Bytes found lost that the law has not heard of.
+    /// Bytes found lost that the rate controller has not heard of.
     untold: Size,
     queue: BTreeMap<PartKey, Size>,
     queued: Size,
@@ -67,14 +67,14 @@ pub(super) struct Path {
 impl Path {
     /// A path that the driver does not have yet.
     pub(super) fn new(options: &LinkOptions) -> Self {
-        let LinkOptions { law, predictor, .. } = *options;
+        let LinkOptions { controller, predictor, .. } = *options;
         let on_loss = options.decreases_on_loss;
         let decrease_factor = on_loss.then_some(options.decrease_factor.as_f64());
         Path {
             state: PathState::Absent,
             received: Received::default(),
             counts: PathCounts::default(),
-            law,
+            controller,
             decrease_factor,
             predictor,
             options: PathOptions::default(),
@@ -83,7 +83,7 @@ impl Path {
             trips: RoundTrip::default(),
             delay: ArrivalDelay::new(predictor),
             loss: LossRate::default(),
-            control: Control::new(law, None, None, decrease_factor),
+            control: Control::new(controller, None, None, decrease_factor),
             untold: Size::ZERO,
             queue: BTreeMap::new(),
             queued: Size::ZERO,
@@ -108,7 +108,8 @@ impl Path {
     }
 
     fn restart(&mut self, remembered: Option<Rate>) {
-        self.control = Control::new(self.law, self.options.cap, remembered, self.decrease_factor);
+        self.control =
+            Control::new(self.controller, self.options.cap, remembered, self.decrease_factor);
     }
 
     /// The driver has lost the path. Answers what must go by others.

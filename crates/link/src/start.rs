@@ -58,7 +58,7 @@ impl Start {
         Start { window: WINDOW, remembered, rtt: None, first: None, is_over: false }
     }
 
-    /// Whether the law of capacity decides from now on.
+    /// Whether the rate controller decides from now on.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }

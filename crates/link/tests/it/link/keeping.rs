@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_link::predict::PredictorName;
 use tidegate_link::schedule::ScheduleName;
 use tidegate_link::{GuardName, LinkOptions, PathOptions, PathState};
@@ -33,7 +33,8 @@ fn any_options(seeded: &mut Seeded) -> LinkOptions {
         memory: Size::from_kib([200, 1024][seeded.number() as usize % 2]),
         unsettled_max: [20, 10_000][seeded.number() as usize % 2],
         packet_max: [600, 1350][seeded.number() as usize % 2],
-        law: [LawName::Tide, LawName::Tide, LawName::Bbr][seeded.number() as usize % 3],
+        controller: [RateControllerName::Tide, RateControllerName::Tide, RateControllerName::Bbr]
+            [seeded.number() as usize % 3],
         schedule: schedules[seeded.number() as usize % schedules.len()],
         predictor: predictors[seeded.number() as usize % predictors.len()],
         guard: GuardName::ALL[seeded.number() as usize % 3],

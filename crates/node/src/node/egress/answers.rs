@@ -172,7 +172,7 @@ impl Egress {
     /// What is below an output has found its own capacity.
     pub(crate) fn capacity_told(&mut self, options: &NodeOptions, output: OutputId, rate: Rate) {
         if self.has_output(output) {
-            self.uplinks[uplink_of(options, output)].uplink.told(rate);
+            self.uplinks[uplink_of(options, output)].uplink.report_rate(rate);
         }
     }
 

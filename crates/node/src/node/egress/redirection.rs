@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_schedule::Choice;
 use tidegate_schedule::queue::{Delivery, DeliveryKey, Timing};
 use tidegate_types::amount::Amount;
@@ -196,9 +196,9 @@ impl Egress {
         least: ClassId,
     ) -> Rate {
         let capacity = self.uplinks[uplink].uplink.capacity();
-        let UplinkOptions { law, cap, .. } = options.uplinks[uplink];
+        let UplinkOptions { controller, cap, .. } = options.uplinks[uplink];
         let is_full = ahead_of(holdings, options, uplink, least) > capacity.in_span(SOON);
-        match cap.filter(|_| law != LawName::Known && !is_full) {
+        match cap.filter(|_| controller != RateControllerName::Known && !is_full) {
             Some(cap) => cap.max(capacity),
             None => capacity,
         }

@@ -192,7 +192,7 @@ mod tests {
         );
         let unlisted = [File::new("crates/capacity/src/tide.rs", header), book()];
         assert_eq!(algorithm_headers(&unlisted).len(), 1);
-        let helper = [File::new("crates/capacity/src/windowed.rs", "//! A maximum.")];
+        let helper = [File::new("crates/capacity/src/window_filter.rs", "//! A maximum.")];
         assert!(algorithm_headers(&helper).is_empty());
     }
 

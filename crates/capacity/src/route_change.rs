@@ -14,7 +14,7 @@ const HEARD_MIN: u32 = 3;
 /// says that the path is longer on, until one as long as that is over. A link that was silent looks
 /// longer to the first byte only.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Doubt {
+pub(super) struct RouteChange {
     /// Bytes sent since then count.
     pub(super) since: Time,
     until: Time,
@@ -23,11 +23,11 @@ pub(super) struct Doubt {
     heard: u32,
 }
 
-impl Doubt {
+impl RouteChange {
     /// Bytes sent since `since` count; the first of them took `rtt`.
     pub(super) fn new(now: Time, since: Time, rtt: Duration) -> Self {
         let first = rtt.as_secs_f64();
-        Doubt { since, until: now + rtt, least: first, most: first, heard: 1 }
+        RouteChange { since, until: now + rtt, least: first, most: first, heard: 1 }
     }
 
     /// The same with one more round trip.
@@ -35,7 +35,7 @@ impl Doubt {
     pub(super) fn with(self, rtt: Duration) -> Self {
         let rtt = rtt.as_secs_f64();
         let (least, most) = (self.least.min(rtt), self.most.max(rtt));
-        Doubt { least, most, heard: self.heard + 1, ..self }
+        RouteChange { least, most, heard: self.heard + 1, ..self }
     }
 
     /// Whether enough time is over to decide.
@@ -58,10 +58,10 @@ impl Doubt {
 mod tests {
     use super::*;
 
-    fn doubt(millis: &[u64]) -> Doubt {
+    fn doubt(millis: &[u64]) -> RouteChange {
         let at = Time::from_millis(1000);
         let rtt = Duration::from_millis;
-        let first = Doubt::new(at, Time::from_millis(900), rtt(millis[0]));
+        let first = RouteChange::new(at, Time::from_millis(900), rtt(millis[0]));
         millis[1..].iter().fold(first, |doubt, &millis| doubt.with(rtt(millis)))
     }
 

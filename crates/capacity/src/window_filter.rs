@@ -19,15 +19,15 @@ const CANDIDATES_MAX: usize = 256;
 
 /// A monotone queue of candidates: each is more extreme than all that came later.
 #[derive(Clone, Debug)]
-pub struct Windowed {
+pub struct WindowFilter {
     extreme: Extreme,
     candidates: VecDeque<(u64, f64)>,
 }
 
-impl Windowed {
+impl WindowFilter {
     /// An empty window.
     pub fn new(extreme: Extreme) -> Self {
-        Windowed { extreme, candidates: VecDeque::new() }
+        WindowFilter { extreme, candidates: VecDeque::new() }
     }
 
     /// Adds a value at its place and forgets what is more than `span` behind it. Panics on NaN.
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_smallest_is_found_and_the_newest_is_never_forgotten() {
-        let mut window = Windowed::new(Extreme::Min);
+        let mut window = WindowFilter::new(Extreme::Min);
         assert_eq!(window.get(), None);
         window.push(0, 0, 3.0);
         window.push(99, 0, 4.0);
@@ -87,7 +87,7 @@ mod tests {
             steps in prop::collection::vec((0u64..4, 0.0..100.0f64), 1..200),
             span in 0u64..20,
         ) {
-            let mut window = Windowed::new(Extreme::Max);
+            let mut window = WindowFilter::new(Extreme::Max);
             let mut seen: Vec<(u64, f64)> = Vec::new();
             let mut place = 0;
             for (step, value) in steps {

@@ -8,26 +8,26 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::{Ack, Law};
+use super::{Ack, RateController};
 
 /// What may wait below the scheduler, beyond what stands in the paths' own queues: enough that no wake-up
 /// makes a path idle, little enough to choose late.
 const AHEAD: Duration = Duration::from_millis(10);
 
-/// The law's state: what it was told last.
+/// The rate controller's state: what it was told last.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     rate: Rate,
 }
 
-impl Law for Told {
+impl RateController for Reported {
     fn acked(&mut self, _now: Time, _ack: &Ack) {}
 
     fn sent(&mut self, _now: Time, _bytes: Size, _in_flight: Size) {}
 
     fn tick(&mut self, _now: Time) {}
 
-    fn told(&mut self, rate: Rate) {
+    fn report_rate(&mut self, rate: Rate) {
         self.rate = rate;
     }
 
@@ -54,11 +54,17 @@ mod tests {
 
     #[test]
     fn ten_milliseconds_of_what_the_link_carries_wait_below() {
-        let mut law = Told::default();
-        assert_eq!((law.rate(), law.window(), law.pace()), (Rate::ZERO, Size::ZERO, Rate::ZERO));
-        law.told(Rate::from_bits(80e6));
-        assert_eq!((law.rate(), law.window()), (Rate::from_bits(80e6), Size(100_000)));
-        law.told(Rate::from_bits(40e6));
-        assert_eq!(law.window(), Size(50_000));
+        let mut controller = Reported::default();
+        assert_eq!(
+            (controller.rate(), controller.window(), controller.pace()),
+            (Rate::ZERO, Size::ZERO, Rate::ZERO)
+        );
+        controller.report_rate(Rate::from_bits(80e6));
+        assert_eq!(
+            (controller.rate(), controller.window()),
+            (Rate::from_bits(80e6), Size(100_000))
+        );
+        controller.report_rate(Rate::from_bits(40e6));
+        assert_eq!(controller.window(), Size(50_000));
     }
 }

@@ -12,11 +12,11 @@ const POINTS: u32 = 128;
 
 /// Points of the curve of acknowledged bytes over time, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Acked {
+pub(super) struct DeliveryRate {
     points: VecDeque<(Time, Size)>,
 }
 
-impl Acked {
+impl DeliveryRate {
     /// Takes a point; `span` is the longest that `rate_over` will be asked for.
     pub(super) fn push(&mut self, now: Time, delivered: Size, span: Duration) {
         let step = span / POINTS;
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_rate_of_a_steady_stream_is_exact_and_the_memory_bounded() {
-        let mut acked = Acked::default();
+        let mut acked = DeliveryRate::default();
         for micros in 0..1_000_000 {
             acked.push(Time::from_nanos(micros * 1000), Size(micros), SPAN);
         }
@@ -79,12 +79,12 @@ mod tests {
 
     #[test]
     fn old_bytes_do_not_count() {
-        let mut acked = Acked::default();
+        let mut acked = DeliveryRate::default();
         let points = [(0, 0), (1000, 900_000), (1050, 905_000), (1100, 910_000)];
         for (millis, bytes) in points {
             acked.push(Time::from_millis(millis), Size(bytes), SPAN);
         }
         assert_eq!(acked.rate_over(SPAN), Some(100_000.0));
-        assert_eq!(Acked::default().rate_over(SPAN), None);
+        assert_eq!(DeliveryRate::default().rate_over(SPAN), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A small link in virtual time that drives one law through the real uplink and pacer, for tests only.
+//! A small link in virtual time that drives one rate controller through the real uplink and pacer, for tests only.
 //! The whole node over emulated links is the lab's.
 
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::{LawName, PathSample, UplinkOptions};
+use super::{PathSample, RateControllerName, UplinkOptions};
 use crate::uplink::Uplink;
 
 /// How acknowledgements come back.
@@ -21,9 +21,9 @@ pub(super) enum Feedback {
     Polled(Duration),
 }
 
-/// A link, a load (bulk without end, an alarm each 20 ms) and a law.
+/// A link, a load (bulk without end, an alarm each 20 ms) and a rate controller.
 pub(super) struct Trial {
-    pub(super) law: LawName,
+    pub(super) controller: RateControllerName,
     /// (from when, propagation delay one way), in order.
     pub(super) delays: Vec<(Time, Duration)>,
     pub(super) feedback: Feedback,
@@ -59,9 +59,9 @@ struct Packet {
 }
 
 impl Trial {
-    pub(super) fn fixed(law: LawName, megabits: f64, delay_ms: u64) -> Self {
+    pub(super) fn fixed(controller: RateControllerName, megabits: f64, delay_ms: u64) -> Self {
         Trial {
-            law,
+            controller,
             delays: vec![(Time::ZERO, Duration::from_millis(delay_ms))],
             feedback: Feedback::Each,
             rates: vec![(Time::ZERO, Rate::from_bits(megabits * 1e6))],
@@ -109,7 +109,8 @@ impl Trial {
 
     pub(super) fn run(&self) -> Outcome {
         let name = Arc::from("trial");
-        let options = UplinkOptions { name, law: self.law, cap: self.cap, remembered: None };
+        let options =
+            UplinkOptions { name, controller: self.controller, cap: self.cap, remembered: None };
         let mut uplink = Uplink::new(&options, super::build(&options), 1);
         let mut outcome = Outcome {
             alarms: Vec::new(),
