@@ -8,22 +8,22 @@
 #![forbid(unsafe_code)]
 
 mod children;
+mod delivery;
+pub mod fair_queue;
+mod in_flight;
 mod message;
 mod outbox;
 mod pending;
 mod retained;
-mod said;
 mod scopes;
+mod subscription;
 mod subscriptions;
-mod target;
-pub mod turns;
-mod window;
 
-pub use self::message::{Charge, Delivery, Ids, Message};
+pub use self::delivery::{AckOutcome, Drops, NextSend, OutboxDropReason, OutboxLimits};
+pub use self::message::{Ids, Message, MessageReservation, SubscriberMessage};
 pub use self::outbox::Outbox;
-pub use self::pending::Pending;
-pub use self::retained::{Cursor, Found, Kept, Retained};
-pub use self::said::{Bounds, Drops, Next, Reason, Told};
+pub use self::pending::PendingRetained;
+pub use self::retained::{Cursor, RetainOutcome, Retained, RetainedItem};
 pub use self::scopes::{Scope, Scopes};
-pub use self::subscriptions::{Options, Route, Subscriptions, Target, footprint};
-pub use self::target::{Subscription, SubscriptionError};
+pub use self::subscription::{Subscription, SubscriptionError};
+pub use self::subscriptions::{Recipient, Route, SubscribeOptions, Subscriptions, footprint};

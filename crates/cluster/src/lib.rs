@@ -8,5 +8,5 @@
 
 #![forbid(unsafe_code)]
 
-pub mod moves;
+pub mod handover;
 pub mod place;

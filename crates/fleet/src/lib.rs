@@ -1,11 +1,11 @@
 //! The fleet: a node whose uplink cannot carry everything borrows its neighbours' uplinks.
 //!
-//! Nodes say what they want and what they have ([`Tuple`]); a [`Problem`] is what that means for the
+//! Nodes say what they want and what they have ([`Tuple`]); a [`MatchingProblem`] is what that means for the
 //! whole fleet at one time; a matching (`match/`, chosen by name) answers with [`Redirection`]s.
 //! Everything here is a rate: whole bytes/s, so that matchings are exact ([`Amount`]).
 //!
 //! Two state machines without I/O hold it together: the [`Agent`] of each node, and the [`Orchestrator`]
-//! that leads. What they say to each other ([`Beat`], [`Directive`]) is always the whole state, so that a
+//! that leads. What they say to each other ([`Heartbeat`], [`Directive`]) is always the whole state, so that a
 //! lost message is repaired by the next one. Grants live in the agents, on their own clocks.
 
 #![forbid(unsafe_code)]
@@ -13,46 +13,46 @@
 mod agent;
 mod audit;
 mod candidates;
-mod ceiling;
 mod credit;
 pub mod custody;
 mod election;
+mod grant_history;
 mod grants;
-mod history;
 mod ledger;
 mod matching;
 mod members;
 mod message;
+mod moving_average;
 mod neighbours;
 mod options;
 mod orchestrator;
 mod pairs;
+mod plausibility;
 mod problem;
 mod reserve;
-mod smooth;
 mod sticky;
 mod tuple;
 
 pub use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 
-pub use self::agent::{Agent, AgentInput, AgentOutput, Holding};
+pub use self::agent::{Agent, AgentInput, AgentOutput, HeldGrant};
 pub use self::audit::{ClassAudit, MatchingAudit};
 pub use self::candidates::{Candidates, Peer};
-pub use self::ceiling::FalseClaim;
 pub use self::credit::{Borrower, Lender};
-pub use self::custody::{Entrusted, Relayed};
-pub use self::election::{Election, ElectionInput, ElectionOptions, ElectionOutput, Holder};
-pub use self::history::{EndReason, Given, Totals};
+pub use self::custody::{ProviderCustody, ReceiverCustody};
+pub use self::election::{Election, ElectionInput, ElectionOptions, ElectionOutput, KeyHolder};
+pub use self::grant_history::{EndReason, GrantDecision, GrantTotals};
 pub use self::ledger::{GrantStatus, MemberStatus};
 pub use self::matching::MatchingName;
-pub use self::message::{Beat, Digest, Directive, Fence, Held, Reach};
+pub use self::message::{CarriedGrant, Directive, Fence, FleetDigest, Heartbeat, ReachablePeer};
 pub use self::neighbours::Neighbours;
 pub use self::options::FleetOptions;
-pub use self::orchestrator::{Orchestrator, OrchestratorInput, OrchestratorOutput, Round};
+pub use self::orchestrator::{MatchingRound, Orchestrator, OrchestratorInput, OrchestratorOutput};
 pub use self::pairs::PairState;
-pub use self::problem::{Problem, Redirection};
-pub use self::reserve::{Reserve, ReserveError, Shift};
+pub use self::plausibility::FalseClaim;
+pub use self::problem::{MatchingProblem, Redirection};
+pub use self::reserve::{ClassShift, Reserve, ReserveError};
 pub use self::tuple::Tuple;
 
 /// Nodes of one fleet: places are 32 bits wide, and one orchestrator serves no more.
@@ -66,7 +66,7 @@ pub struct NodeId(pub u64);
 
 /// What no two grants share: the revision under which the granting leader was elected, and its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token {
+pub struct FencingToken {
     /// Of the leader that granted it.
     pub revision: u64,
     /// From 1, for each leader.
@@ -77,7 +77,7 @@ pub struct Token {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Its name.
-    pub token: Token,
+    pub token: FencingToken,
     /// Whose uplink is lent.
     pub provider: NodeId,
     /// Whose records go by it.

@@ -6,7 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod archive;
 pub mod calibrate;
+pub mod channel;
 mod controller;
 mod feasibility;
 mod feed_forward;
@@ -17,18 +19,18 @@ mod ladder;
 mod names;
 mod pi;
 pub mod piece;
-pub mod site;
 mod split;
-pub mod stored;
 mod subscription;
 mod transit;
 
-pub use self::controller::{Controller, Moment};
+pub use self::controller::{Controller, ControllerInput};
 pub use self::feasibility::Infeasible;
 pub use self::flow::{Flow, FlowCounts};
 pub use self::ladder::{Ladder, LadderError, RUNGS_MAX, Rung};
 pub use self::names::ControllerName;
 pub use self::pi::Gains;
 pub use self::split::Splitter;
-pub use self::subscription::{Choice, Frame, Policy, Skip, Subscription, Target};
-pub use self::transit::Transit;
+pub use self::subscription::{
+    CameraSubscription, Frame, FrameDecision, FrameTarget, InfeasiblePolicy, SkipReason,
+};
+pub use self::transit::TransitTime;

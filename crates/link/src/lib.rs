@@ -7,41 +7,41 @@
 
 #![forbid(unsafe_code)]
 
-mod begun;
+pub mod arrival_delay;
 pub mod claims;
-mod code;
 mod codec;
-mod control;
-pub mod delay;
+pub mod delegation;
 pub mod envelope;
+mod erasure_code;
 mod error;
-pub mod failure;
-mod guard;
 pub mod handover;
 mod in_flight;
-pub mod letter;
 mod limits;
 pub mod lineage;
 mod link;
+pub mod loss_rate;
 mod options;
 mod outbox;
+mod outgoing_record;
 pub mod packet;
-mod part;
 mod path;
+pub mod path_scheduler;
+mod piece;
 pub mod predict;
+mod rate_control;
 mod reassembly;
 mod received;
+mod redundancy;
 mod round_trip;
-pub mod schedule;
-mod shared;
-mod start;
+mod shared_bottleneck;
+mod startup;
 
 pub use self::error::WireError;
-pub use self::guard::GuardName;
 pub use self::limits::PATHS_MAX;
 pub use self::link::Link;
 pub use self::options::{
-    Event, GUARD_SHARE, LinkCounts, LinkOptions, OfferError, Outgoing, PathCounts, PathOptions,
-    PathState, PathStatus,
+    GUARD_SHARE, LinkCounts, LinkEvent, LinkOptions, OfferError, Outgoing, PathCounts, PathHealth,
+    PathOptions, PathStatus,
 };
 pub use self::reassembly::READ_MAX;
+pub use self::redundancy::RedundancyName;

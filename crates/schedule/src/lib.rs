@@ -35,5 +35,5 @@ mod throttle;
 mod tidegate;
 
 pub use self::names::SchedulerName;
-pub use self::scheduler::{Choice, ClassLoad, ClassView, Piece, Scheduler, UplinkLoad};
+pub use self::scheduler::{Choice, ClassLoad, ClassView, NextCut, Scheduler, UplinkLoad};
 pub use self::shares::{Shares, Shortage, Spare};

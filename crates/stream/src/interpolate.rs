@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::by::By;
-use super::chain::Run;
+use super::chain::StepInstance;
+use super::keyed::By;
 use super::memory::{Loader, MemoryError, Saver};
-use super::value::{Fault, Item, Value};
+use super::value::{Item, StepError, Value};
 
 /// Of one field.
 #[derive(Clone, Debug)]
@@ -23,11 +23,11 @@ impl Interpolate {
     }
 }
 
-impl Run for Interpolate {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for Interpolate {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let row = item.row_mut()?;
         let last = self.last.of(row)?;
-        match row.find(&self.field).map(|value| value.number().ok_or(Fault::Number)) {
+        match row.find(&self.field).map(|value| value.number().ok_or(StepError::Number)) {
             Some(number) => {
                 if last.len() >= self.window {
                     last.pop_front();

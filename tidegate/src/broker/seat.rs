@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate_broker::{Bounds, Drops, Outbox, Subscription, footprint};
+use tidegate_broker::{Drops, Outbox, OutboxLimits, Subscription, footprint};
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Account, Kind, Refusal, Reservation};
 use tidegate_types::units::Time;
@@ -63,7 +63,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    pub(super) fn new(id: SessionId, bounds: Bounds, account: &Account) -> Self {
+    pub(super) fn new(id: SessionId, bounds: OutboxLimits, account: &Account) -> Self {
         let held = account.empty(Kind::Subscriptions);
         Seat {
             id,

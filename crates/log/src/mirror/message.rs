@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes, BytesMut};
 use tidegate_types::units::Size;
 
-use super::Lengths;
+use super::SegmentLengths;
 use crate::SegmentId;
 
 /// The version of these messages.
@@ -27,7 +27,7 @@ const HEAD: usize = 4;
 
 /// What one says to the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum MirrorMessage {
     /// The owner's first word.
     Hello {
         /// Its name.
@@ -36,7 +36,7 @@ pub enum Message {
         incarnation: u64,
     },
     /// The keeper's first word: what it has of that log, safe on its disk.
-    Kept(Lengths),
+    Kept(SegmentLengths),
     /// Bytes of a segment.
     Piece {
         /// Which segment.
@@ -66,7 +66,7 @@ pub enum Message {
 
 /// The bytes are no message of this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MessageError {
+pub enum MirrorError {
     /// Another version wrote them.
     #[error(
         "the other node speaks version {0} of mirrors and this one {VERSION}: update the older one"
@@ -77,19 +77,19 @@ pub enum MessageError {
     Malformed(&'static str),
 }
 
-use MessageError::Malformed;
+use MirrorError::Malformed;
 
-impl Message {
+impl MirrorMessage {
     fn kind(&self) -> u8 {
         match self {
-            Message::Hello { .. } => 1,
-            Message::Kept(_) => 2,
-            Message::Piece { .. } => 3,
-            Message::Released(_) => 4,
-            Message::Alive => 5,
-            Message::Safe { .. } => 6,
-            Message::Refused(_) => 7,
-            Message::Letters(_) => 8,
+            MirrorMessage::Hello { .. } => 1,
+            MirrorMessage::Kept(_) => 2,
+            MirrorMessage::Piece { .. } => 3,
+            MirrorMessage::Released(_) => 4,
+            MirrorMessage::Alive => 5,
+            MirrorMessage::Safe { .. } => 6,
+            MirrorMessage::Refused(_) => 7,
+            MirrorMessage::Letters(_) => 8,
         }
     }
 
@@ -99,39 +99,39 @@ impl Message {
         to.extend_from_slice(&[0; HEAD]);
         to.extend_from_slice(&[self.kind()]);
         match self {
-            Message::Hello { node, incarnation } => {
+            MirrorMessage::Hello { node, incarnation } => {
                 to.extend_from_slice(&[VERSION]);
                 to.extend_from_slice(&incarnation.to_le_bytes());
                 to.extend_from_slice(node.as_bytes());
             }
-            Message::Kept(kept) => {
+            MirrorMessage::Kept(kept) => {
                 for (segment, length) in kept.iter().take(SEGMENTS_MAX) {
                     to.extend_from_slice(&segment.0.to_le_bytes());
                     to.extend_from_slice(&length.0.to_le_bytes());
                 }
             }
-            Message::Piece { segment, from, bytes } => {
+            MirrorMessage::Piece { segment, from, bytes } => {
                 to.extend_from_slice(&segment.0.to_le_bytes());
                 to.extend_from_slice(&from.0.to_le_bytes());
                 to.extend_from_slice(bytes);
             }
-            Message::Released(segments) => {
+            MirrorMessage::Released(segments) => {
                 let segments = segments.iter().take(SEGMENTS_MAX);
                 segments.for_each(|segment| to.extend_from_slice(&segment.0.to_le_bytes()));
             }
-            Message::Alive => {}
-            Message::Safe { segment, upto } => {
+            MirrorMessage::Alive => {}
+            MirrorMessage::Safe { segment, upto } => {
                 to.extend_from_slice(&segment.0.to_le_bytes());
                 to.extend_from_slice(&upto.0.to_le_bytes());
             }
-            Message::Refused(why) => to.extend_from_slice(why.as_bytes()),
-            Message::Letters(letters) => to.extend_from_slice(letters),
+            MirrorMessage::Refused(why) => to.extend_from_slice(why.as_bytes()),
+            MirrorMessage::Letters(letters) => to.extend_from_slice(letters),
         }
         let length = (to.len() - begin - HEAD) as u32;
         to[begin..begin + HEAD].copy_from_slice(&length.to_le_bytes());
     }
 
-    fn read(kind: u8, mut body: Bytes) -> Result<Message, MessageError> {
+    fn read(kind: u8, mut body: Bytes) -> Result<MirrorMessage, MirrorError> {
         let is_rest = |message, body: &Bytes| match body.is_empty() {
             true => Ok(message),
             false => Err(Malformed("end")),
@@ -140,10 +140,10 @@ impl Message {
             1 => {
                 let version = body.try_get_u8().map_err(|_| Malformed("hello"))?;
                 if version != VERSION {
-                    return Err(MessageError::Version(version));
+                    return Err(MirrorError::Version(version));
                 }
                 let incarnation = body.try_get_u64_le().map_err(|_| Malformed("hello"))?;
-                Ok(Message::Hello { node: text(&body)?, incarnation })
+                Ok(MirrorMessage::Hello { node: text(&body)?, incarnation })
             }
             2 => {
                 let mut kept = BTreeMap::new();
@@ -153,14 +153,14 @@ impl Message {
                         return Err(Malformed("segment"));
                     }
                 }
-                Ok(Message::Kept(kept))
+                Ok(MirrorMessage::Kept(kept))
             }
             3 => {
                 let (segment, from) = place(&mut body)?;
                 if body.len() > PIECE_MAX {
                     return Err(Malformed("piece"));
                 }
-                Ok(Message::Piece { segment, from, bytes: body })
+                Ok(MirrorMessage::Piece { segment, from, bytes: body })
             }
             4 => {
                 let mut segments = Vec::with_capacity(body.len() / 4);
@@ -168,27 +168,27 @@ impl Message {
                     let segment = body.try_get_u32_le().map_err(|_| Malformed("segment"))?;
                     segments.push(SegmentId(segment));
                 }
-                Ok(Message::Released(segments))
+                Ok(MirrorMessage::Released(segments))
             }
-            5 => is_rest(Message::Alive, &body),
+            5 => is_rest(MirrorMessage::Alive, &body),
             6 => {
                 let (segment, upto) = place(&mut body)?;
-                is_rest(Message::Safe { segment, upto }, &body)
+                is_rest(MirrorMessage::Safe { segment, upto }, &body)
             }
-            7 => Ok(Message::Refused(text(&body)?)),
-            8 => Ok(Message::Letters(body)),
+            7 => Ok(MirrorMessage::Refused(text(&body)?)),
+            8 => Ok(MirrorMessage::Letters(body)),
             _ => Err(Malformed("kind")),
         }
     }
 }
 
-fn text(body: &Bytes) -> Result<Arc<str>, MessageError> {
+fn text(body: &Bytes) -> Result<Arc<str>, MirrorError> {
     let text = std::str::from_utf8(body).ok().filter(|text| text.len() <= TEXT_MAX);
     Ok(text.ok_or(Malformed("text"))?.into())
 }
 
 /// A segment and a place in it.
-fn place(body: &mut Bytes) -> Result<(SegmentId, Size), MessageError> {
+fn place(body: &mut Bytes) -> Result<(SegmentId, Size), MirrorError> {
     let segment = body.try_get_u32_le().map_err(|_| Malformed("segment"))?;
     let place = body.try_get_u64_le().map_err(|_| Malformed("segment"))?;
     Ok((SegmentId(segment), Size(place)))
@@ -197,8 +197,8 @@ fn place(body: &mut Bytes) -> Result<(SegmentId, Size), MessageError> {
 /// Takes one message off the front of what came; `None` where more must come first.
 ///
 /// # Errors
-/// [`MessageError`]: then nothing that follows can be read either.
-pub fn take(input: &mut BytesMut) -> Result<Option<Message>, MessageError> {
+/// [`MirrorError`]: then nothing that follows can be read either.
+pub fn take(input: &mut BytesMut) -> Result<Option<MirrorMessage>, MirrorError> {
     take_within(input, MESSAGE_MAX)
 }
 
@@ -206,7 +206,10 @@ pub fn take(input: &mut BytesMut) -> Result<Option<Message>, MessageError> {
 ///
 /// # Errors
 /// As [`take`].
-pub fn take_within(input: &mut BytesMut, most: usize) -> Result<Option<Message>, MessageError> {
+pub fn take_within(
+    input: &mut BytesMut,
+    most: usize,
+) -> Result<Option<MirrorMessage>, MirrorError> {
     let Some(head) = input.first_chunk::<HEAD>() else { return Ok(None) };
     let length = u32::from_le_bytes(*head) as usize;
     if length == 0 || length > most.min(MESSAGE_MAX) {
@@ -217,7 +220,7 @@ pub fn take_within(input: &mut BytesMut, most: usize) -> Result<Option<Message>,
     }
     input.advance(HEAD);
     let mut body = input.split_to(length).freeze();
-    Message::read(body.get_u8(), body).map(Some)
+    MirrorMessage::read(body.get_u8(), body).map(Some)
 }
 
 #[cfg(test)]
@@ -226,18 +229,21 @@ mod tests {
 
     use super::*;
 
-    fn messages() -> Vec<Message> {
+    fn messages() -> Vec<MirrorMessage> {
         let segment = SegmentId(7);
         vec![
-            Message::Hello { node: "gate-7".into(), incarnation: u64::MAX },
-            Message::Kept(BTreeMap::from([(segment, Size(5)), (SegmentId(9), Size(1 << 40))])),
-            Message::Kept(BTreeMap::new()),
-            Message::Piece { segment, from: Size(64), bytes: Bytes::from_static(b"entry") },
-            Message::Released(vec![segment, SegmentId(1)]),
-            Message::Alive,
-            Message::Safe { segment, upto: Size(69) },
-            Message::Refused("no room".into()),
-            Message::Letters("letters".into()),
+            MirrorMessage::Hello { node: "gate-7".into(), incarnation: u64::MAX },
+            MirrorMessage::Kept(BTreeMap::from([
+                (segment, Size(5)),
+                (SegmentId(9), Size(1 << 40)),
+            ])),
+            MirrorMessage::Kept(BTreeMap::new()),
+            MirrorMessage::Piece { segment, from: Size(64), bytes: Bytes::from_static(b"entry") },
+            MirrorMessage::Released(vec![segment, SegmentId(1)]),
+            MirrorMessage::Alive,
+            MirrorMessage::Safe { segment, upto: Size(69) },
+            MirrorMessage::Refused("no room".into()),
+            MirrorMessage::Letters("letters".into()),
         ]
     }
 
@@ -258,7 +264,7 @@ mod tests {
         let mut bytes = BytesMut::new();
         messages()[0].put(&mut bytes);
         bytes[5] = 9;
-        assert_eq!(take(&mut bytes), Err(MessageError::Version(9)));
+        assert_eq!(take(&mut bytes), Err(MirrorError::Version(9)));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! so a stale handle is harmless.
 
 use bytes::Bytes;
-use tidegate_schedule::queue::{Delivery, DeliveryKey, QueueSpec, Turn};
+use tidegate_schedule::queue::{Delivery, DeliveryKey, MoveTarget, QueueSpec};
 use tidegate_types::record::{DropReason, Fate, Offered, Record, SourceId, WorkId};
 use tidegate_types::units::{Size, Time};
 
@@ -35,8 +35,8 @@ impl Node {
     fn edit_one(&mut self, now: Time, key: DeliveryKey, operation: Edit) {
         match operation {
             Edit::Drop(_) => self.finish(now, key, Fate::Dropped(DropReason::Script)),
-            Edit::MoveFront(_) => self.holdings.move_to(key, Turn::Next),
-            Edit::MoveBack(_) => self.holdings.move_to(key, Turn::Last),
+            Edit::MoveFront(_) => self.holdings.move_to(key, MoveTarget::Next),
+            Edit::MoveBack(_) => self.holdings.move_to(key, MoveTarget::Last),
             Edit::Redirect(_, Destination::Output(output)) => self.send_elsewhere(now, key, output),
             Edit::Redirect(_, Destination::Session(_)) => {
                 let problem = "a redirection to a local subscriber";

@@ -23,7 +23,7 @@ use std::time::Duration;
 use tidegate_capacity as capacity;
 use tidegate_capacity::uplink::Uplink;
 use tidegate_schedule::estimate::Meter;
-use tidegate_schedule::queue::{DeliveryKey, End, List, QueueSpec, Timing};
+use tidegate_schedule::queue::{DeliveryKey, List, ListEnd, QueueSpec, Timing};
 use tidegate_schedule::{Choice, Scheduler};
 use tidegate_types::class::ClassId;
 use tidegate_types::units::{Size, Time};
@@ -223,7 +223,7 @@ impl Egress {
     pub(super) fn recall_all(&mut self, holdings: &mut Holdings) {
         for lane in self.outputs.iter_mut().flat_map(|output| &mut output.lanes) {
             lane.current = None;
-            while let Some(key) = lane.unconfirmed.at(End::Front) {
+            while let Some(key) = lane.unconfirmed.at(ListEnd::Front) {
                 holdings.take_unconfirmed(&mut lane.unconfirmed, key);
             }
         }

@@ -22,12 +22,12 @@ use tidegate_types::class::ClassId;
 use tidegate_types::ids::OutputId;
 use tidegate_types::units::Time;
 
-pub use self::delivery::{Delivery, Place, Progress, Timing};
+pub use self::delivery::{Delivery, DeliveryState, Progress, Timing};
 use self::group::{Group, Rank};
 pub use self::handle::{DeliveryKey, QueueKey, RecordKey};
-pub use self::list::{End, List};
+pub use self::list::{List, ListEnd};
 use self::pace::Pace;
-pub use self::spec::{Backlog, QueueSpec, Ranking, Turn};
+pub use self::spec::{Backlog, MoveTarget, QueueSpec, Ranking};
 use crate::discipline::Discipline;
 
 #[derive(Debug)]
@@ -40,10 +40,10 @@ struct Queue {
 }
 
 impl Queue {
-    fn next_end(&self) -> End {
+    fn next_end(&self) -> ListEnd {
         match self.spec.discipline {
-            Discipline::Fifo | Discipline::NewestOnly => End::Front,
-            Discipline::Lifo => End::Back,
+            Discipline::Fifo | Discipline::NewestOnly => ListEnd::Front,
+            Discipline::Lifo => ListEnd::Back,
         }
     }
 }
@@ -96,7 +96,7 @@ impl Queues {
     /// Adds a delivery to its queue, as the newest.
     pub fn insert(&mut self, delivery: Delivery) -> DeliveryKey {
         let key = self.deliveries.insert(delivery);
-        self.link(key, Timing::Live, End::Back);
+        self.link(key, Timing::Live, ListEnd::Back);
         key
     }
 
@@ -109,7 +109,7 @@ impl Queues {
             _ => Timing::Live,
         };
         let key = self.deliveries.insert(delivery);
-        self.link(key, timing, End::Back);
+        self.link(key, timing, ListEnd::Back);
         key
     }
 
@@ -136,7 +136,7 @@ impl Queues {
     /// Answers false for a stale handle or one that does not wait.
     pub fn take(&mut self, key: DeliveryKey) -> bool {
         match self.deliveries.get(key).map(Delivery::place) {
-            Some(Place::Waiting(timing)) => {
+            Some(DeliveryState::Waiting(timing)) => {
                 self.unlink(key, timing);
                 true
             }
@@ -147,7 +147,7 @@ impl Queues {
     /// Puts a taken delivery back as the next of its queue. Late ones stay late.
     pub fn put_back(&mut self, key: DeliveryKey, now: Time) {
         let delivery = &mut self.deliveries[key];
-        assert_eq!(delivery.place, Place::Taken, "only a taken delivery can be put back");
+        assert_eq!(delivery.place, DeliveryState::Taken, "only a taken delivery can be put back");
         let queue = &self.queues[delivery.queue];
         delivery.spec = queue.spec;
         let delivery = &self.deliveries[key];
@@ -160,18 +160,22 @@ impl Queues {
     /// newest.
     pub fn await_fate(&mut self, list: &mut List, key: DeliveryKey) {
         let delivery = &mut self.deliveries[key];
-        assert_eq!(delivery.place, Place::Taken, "only a taken delivery can be unconfirmed");
-        delivery.place = Place::Unconfirmed;
-        list.push(&mut self.deliveries, key, End::Back);
+        assert_eq!(
+            delivery.place,
+            DeliveryState::Taken,
+            "only a taken delivery can be unconfirmed"
+        );
+        delivery.place = DeliveryState::Unconfirmed;
+        list.push(&mut self.deliveries, key, ListEnd::Back);
     }
 
     /// Takes an unconfirmed delivery off its connection's list; false if it is not unconfirmed.
     pub fn take_unconfirmed(&mut self, list: &mut List, key: DeliveryKey) -> bool {
         let Some(delivery) = self.deliveries.get_mut(key) else { return false };
-        if delivery.place != Place::Unconfirmed {
+        if delivery.place != DeliveryState::Unconfirmed {
             return false;
         }
-        delivery.place = Place::Taken;
+        delivery.place = DeliveryState::Taken;
         list.unlink(&mut self.deliveries, key);
         true
     }
@@ -179,9 +183,11 @@ impl Queues {
     /// Forgets a delivery, waiting or taken, and returns it; `None` for a stale handle.
     pub fn forget(&mut self, key: DeliveryKey) -> Option<Delivery> {
         match self.deliveries.get(key)?.place {
-            Place::Waiting(timing) => self.unlink(key, timing),
-            Place::Taken => {}
-            Place::Unconfirmed => unreachable!("it is taken off its connection's list first"),
+            DeliveryState::Waiting(timing) => self.unlink(key, timing),
+            DeliveryState::Taken => {}
+            DeliveryState::Unconfirmed => {
+                unreachable!("it is taken off its connection's list first")
+            }
         }
         self.deliveries.remove(key)
     }
@@ -223,7 +229,7 @@ impl Queues {
         self.ranking == Ranking::Deadline && deadline < now
     }
 
-    fn link(&mut self, key: DeliveryKey, timing: Timing, end: End) {
+    fn link(&mut self, key: DeliveryKey, timing: Timing, end: ListEnd) {
         let queue = &mut self.queues[self.deliveries[key].queue];
         queue.lists[timing as usize].push(&mut self.deliveries, key, end);
         self.linked(key, timing);
@@ -234,7 +240,7 @@ impl Queues {
         let list = &mut self.queues[self.deliveries[key].queue].lists[timing as usize];
         match before {
             Some(before) => list.push_after(&mut self.deliveries, key, before),
-            None => list.push(&mut self.deliveries, key, End::Front),
+            None => list.push(&mut self.deliveries, key, ListEnd::Front),
         }
         self.linked(key, timing);
     }
@@ -242,7 +248,7 @@ impl Queues {
     /// Counts one that stands in its list now.
     fn linked(&mut self, key: DeliveryKey, timing: Timing) {
         let delivery = &mut self.deliveries[key];
-        delivery.place = Place::Waiting(timing);
+        delivery.place = DeliveryState::Waiting(timing);
         let (queue_key, size) = (delivery.queue, delivery.size);
         let queue = &mut self.queues[queue_key];
         let spec = queue.spec;
@@ -257,7 +263,7 @@ impl Queues {
         let queue = &mut self.queues[queue_key];
         queue.lists[timing as usize].unlink(&mut self.deliveries, key);
         let spec = queue.spec;
-        self.deliveries[key].place = Place::Taken;
+        self.deliveries[key].place = DeliveryState::Taken;
         let place = self.group_at(spec.class, spec.output);
         self.groups[place].records[timing as usize] -= 1;
         self.groups[place].bytes -= self.deliveries[key].size;
@@ -307,7 +313,7 @@ impl Queues {
         // list too is in order of arrival.
         let front = queue.lists[Timing::Live as usize].front.expect("a ranked queue has a head");
         self.unlink(front, Timing::Live);
-        self.link(front, Timing::Late, End::Back);
+        self.link(front, Timing::Late, ListEnd::Back);
     }
 }
 
@@ -462,7 +468,7 @@ mod tests {
         }
         assert!(bench.queues.take_unconfirmed(&mut list, all[1]));
         assert!(!bench.queues.take_unconfirmed(&mut list, all[1]), "once");
-        assert_eq!((list.at(End::Front), list.at(End::Back)), (Some(all[0]), Some(all[2])));
+        assert_eq!((list.at(ListEnd::Front), list.at(ListEnd::Back)), (Some(all[0]), Some(all[2])));
         assert_eq!((list.records(), bench.queues.backlog_of(queue)), (2, Backlog::default()));
     }
 
@@ -473,7 +479,7 @@ mod tests {
         let gone = bench.insert(queue, 10);
         assert!(bench.queues.forget(gone).is_some());
         assert!(bench.queues.forget(gone).is_none());
-        assert!(!bench.queues.take(gone) && !bench.queues.move_to(gone, Turn::Next));
+        assert!(!bench.queues.take(gone) && !bench.queues.move_to(gone, MoveTarget::Next));
         bench.queues.resize(gone, Size(1));
         assert_eq!(bench.queues.backlog_of(queue), Backlog::default());
     }

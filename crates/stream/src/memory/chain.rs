@@ -4,9 +4,9 @@ use bytes::Bytes;
 use tidegate_types::units::Time;
 
 use super::{Loader, MemoryError, Saver, VERSION, must};
-use crate::chain::{Chain, Work};
+use crate::chain::{Chain, ChainInstance};
 
-impl Work {
+impl ChainInstance {
     /// What it remembers, in at most `most` bytes; `None` where no step remembers anything.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Chain {
     ///
     /// # Errors
     /// It was no chain of such steps.
-    pub fn load(&self, now: Time, bytes: &[u8]) -> Result<Work, MemoryError> {
+    pub fn load(&self, now: Time, bytes: &[u8]) -> Result<ChainInstance, MemoryError> {
         let mut from = Loader::new(now, bytes);
         let [version] = from.take()?;
         if version != VERSION {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_fleet::{
-    Beat, Digest, FleetOptions, NodeId, Orchestrator, OrchestratorInput, OrchestratorOutput,
+    FleetDigest, FleetOptions, Heartbeat, NodeId, Orchestrator, OrchestratorInput,
+    OrchestratorOutput,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -73,13 +74,13 @@ impl From<NotLeading> for Status {
 enum ToHub {
     /// A node comes; an earlier stream of it is over. It is answered when there is something to hear.
     Joined(Attendant, oneshot::Sender<Heard>),
-    Beat(Beat),
+    Beat(Heartbeat),
     /// With the last grants of a node.
     Describe(NodeId, oneshot::Sender<Led<Description>>),
     Drain(NodeId, bool, oneshot::Sender<Led<bool>>),
     Lenders(NodeId, oneshot::Sender<Led<Vec<LenderMessage>>>),
-    Digest(oneshot::Sender<Led<(u64, Digest)>>),
-    Inherit(Digest),
+    Digest(oneshot::Sender<Led<(u64, FleetDigest)>>),
+    Inherit(FleetDigest),
     Figures(oneshot::Sender<OrchestratorFigures>),
     /// The process stops; answered when the lead is left to others.
     Stop(oneshot::Sender<()>),
@@ -144,7 +145,7 @@ impl Hub {
     ///
     /// # Errors
     /// The hub is gone.
-    pub(super) async fn beat(&self, beat: Beat) -> Result<(), Status> {
+    pub(super) async fn beat(&self, beat: Heartbeat) -> Result<(), Status> {
         self.tell(ToHub::Beat(beat)).await
     }
 
@@ -176,7 +177,7 @@ impl Hub {
     ///
     /// # Errors
     /// The hub is gone, or does not lead.
-    pub(super) async fn digest(&self) -> Result<(u64, Digest), Status> {
+    pub(super) async fn digest(&self) -> Result<(u64, FleetDigest), Status> {
         Ok(self.ask(ToHub::Digest).await??)
     }
 
@@ -192,7 +193,7 @@ impl Hub {
     ///
     /// # Errors
     /// The hub is gone.
-    pub(super) async fn inherit(&self, digest: Digest) -> Result<(), Status> {
+    pub(super) async fn inherit(&self, digest: FleetDigest) -> Result<(), Status> {
         self.tell(ToHub::Inherit(digest)).await
     }
 

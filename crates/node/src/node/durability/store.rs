@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_log::{
-    COPY_AT, Checkpoint, Entry, FRAME, FateRun, Fated, Recovery, Run, SegmentId, SessionPosition,
-    TAG_LENGTH, WallTime,
+    COPY_AT, Checkpoint, Entry, FRAME, FateEntry, FateRun, Recovery, Run, SegmentId,
+    SessionPosition, TAG_LENGTH, WallTime,
 };
 use tidegate_types::limits::{
     FATES_DELAY, FATES_MAX, LOG_SEGMENT_MAX, LOG_SESSIONS_MAX, UNAPPENDED_MAX,
@@ -56,7 +56,7 @@ pub(crate) struct Store {
     failed: Option<Time>,
     /// Whether people were told that it fails.
     pub(crate) is_told: bool,
-    fates: Fated,
+    fates: FateEntry,
     fates_due: Option<Time>,
     releases: Vec<SegmentId>,
     /// When a wall clock said what.
@@ -93,7 +93,7 @@ impl Store {
             // gave and lost in a crash is then skipped for ever.
             failed: Some(Time::ZERO),
             is_told: false,
-            fates: Fated::default(),
+            fates: FateEntry::default(),
             fates_due: None,
             releases: Vec::new(),
             wall: None,

@@ -1,6 +1,6 @@
 //! What comes back from below: bytes handed over, confirmations, paths up and down, byte-level figures.
 
-use tidegate_schedule::queue::{Delivery, DeliveryKey, End};
+use tidegate_schedule::queue::{Delivery, DeliveryKey, ListEnd};
 use tidegate_types::units::{Rate, Size, Time};
 
 use super::{Egress, LaneState, OutputState, uplink_of};
@@ -152,7 +152,7 @@ impl Egress {
         self.redirection.lost(path, options);
         // Newest first, each to the head of its queue: so they stand in their old order again.
         let mut lost: Vec<DeliveryKey> = current.into_iter().map(|(key, _)| key).collect();
-        while let Some(key) = unconfirmed.at(End::Back) {
+        while let Some(key) = unconfirmed.at(ListEnd::Back) {
             holdings.take_unconfirmed(&mut unconfirmed, key);
             lost.push(key);
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_schedule::queue::{DeliveryKey, Timing};
-use tidegate_schedule::{Choice, ClassView, Piece};
+use tidegate_schedule::{Choice, ClassView, NextCut};
 use tidegate_types::class::ClassId;
 use tidegate_types::limits::CLASSES_MAX;
 use tidegate_types::units::{Size, Time};
@@ -21,7 +21,7 @@ const URGENT: Choice = Choice { class: ClassId(0), timing: Timing::Live };
 struct Candidate {
     key: DeliveryKey,
     output: OutputId,
-    piece: Piece,
+    piece: NextCut,
     /// For the comparison between outputs: as records rank inside a class.
     rank: (u64, u64),
 }
@@ -201,7 +201,7 @@ impl Egress {
             let Some(key) = key else { continue };
             let delivery = holdings.delivery(key).expect("heads and currents are known");
             let size = (delivery.size - delivery.progress.picked).min(cut);
-            let piece = Piece { size, order: delivery.order };
+            let piece = NextCut { size, order: delivery.order };
             let rank = holdings.queues().rank_of(delivery);
             all.add(Choice { class, timing }, Candidate { key, output, piece, rank });
         }
