@@ -30,6 +30,7 @@ place 644 packaging/tidegate.service lib/systemd/system/tidegate.service
 place 644 packaging/tidegate-orchestrate.service lib/systemd/system/tidegate-orchestrate.service
 place 640 packaging/tidegate.toml etc/tidegate/tidegate.toml
 place 644 packaging/fleet.toml usr/share/doc/tidegate/fleet.toml
+place 644 packaging/alerts.yaml usr/share/doc/tidegate/alerts.yaml
 for file in tidegate/lua/*.luau; do
   case "$file" in */prelude.luau) ;; *) place 644 "$file" "usr/share/tidegate/lua/$(basename "$file")" ;; esac
 done

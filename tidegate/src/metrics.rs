@@ -118,7 +118,7 @@ const STREAM_REFUSED: Metric = Metric::counter(
 );
 const VIOLATED: Metric = Metric::counter(
     "tidegate_stream_violated_deliveries_total",
-    "Counts a delivery whose last byte went to the wire later than its latency bound.",
+    "Counts a delivery, once, when its latency bound passes while it waits (at most 100 ms later), or when its last byte goes to the wire after it. Records that only the log holds count when they are read back.",
 );
 const AGAIN: Metric = Metric::counter(
     "tidegate_stream_resent_deliveries_total",

@@ -103,7 +103,7 @@ pub struct Counts {
     pub dropped: [u64; DropReason::ALL.len()],
     /// Offers refused.
     pub refused: u64,
-    /// Deliveries whose residence was longer than their bound.
+    /// Deliveries that their deadline found waiting, or that were handed over later than it: each once.
     pub violated: u64,
     /// Deliveries sent again after a connection was lost.
     pub again: u64,

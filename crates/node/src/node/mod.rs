@@ -206,17 +206,22 @@ impl Node {
             true => None,
             false => durability.next_fetch(holdings, options).map(Output::Fetch),
         };
-        work.or_else(fetch).or_else(|| outbox.next_report().map(Output::Report))
+        let output = work.or_else(fetch).or_else(|| outbox.next_report().map(Output::Report));
+        if output.is_none() {
+            holdings.pass_deadlines(now);
+        }
+        output
     }
 
     /// When `poll` must be called at the latest, if no input comes before.
     pub fn next_timeout(&self) -> Option<Time> {
         let expiry = self.holdings.next_expiry();
-        let paced = self.holdings.queues().next_release();
+        let queues = self.holdings.queues();
+        let (paced, late) = (queues.next_release(), queues.next_due());
         let patience = self.admission.sources().first_patience().map(|(at, _)| at);
         let log = self.durability.next_timeout();
         let egress = self.egress.next_timeout();
-        [expiry, paced, patience, log, egress].into_iter().flatten().min()
+        [expiry, paced, late, patience, log, egress].into_iter().flatten().min()
     }
 
     /// What room is measured by.

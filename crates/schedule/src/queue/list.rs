@@ -1,9 +1,9 @@
 //! A doubly linked list whose links live in the deliveries themselves: insert, move and drop in O(1).
 
 use slotmap::SlotMap;
-use tidegate_types::units::Size;
+use tidegate_types::units::{Size, Time};
 
-use super::{Delivery, DeliveryKey};
+use super::{Delivery, DeliveryKey, QueueKey, Timing};
 
 /// The deliveries of one list, in order of arrival unless they were moved.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,6 +12,15 @@ pub struct List {
     pub(super) back: Option<DeliveryKey>,
     pub(super) records: u64,
     pub(super) bytes: Size,
+}
+
+/// A list's entry in the index of deadlines: that of its oldest record which was not counted as late yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Due {
+    pub(super) deadline: Time,
+    pub(super) queue: QueueKey,
+    pub(super) timing: Timing,
+    pub(super) key: DeliveryKey,
 }
 
 /// Which end.

@@ -7,6 +7,7 @@
 
 mod change;
 mod delivery;
+mod due;
 mod group;
 mod handle;
 mod hold;
@@ -25,6 +26,7 @@ use tidegate_types::units::Time;
 pub use self::delivery::{Delivery, DeliveryState, Progress, Timing};
 use self::group::{Group, Rank};
 pub use self::handle::{DeliveryKey, QueueKey, RecordKey};
+use self::list::Due;
 pub use self::list::{List, ListEnd};
 use self::pace::Pace;
 pub use self::spec::{Backlog, MoveTarget, QueueSpec, Ranking};
@@ -36,6 +38,8 @@ struct Queue {
     lists: [List; 2],
     /// What the group's index holds for this queue: to be found again for removal.
     ranked: [Option<Rank>; 2],
+    /// What the index of deadlines holds for each list.
+    due: [Option<Due>; 2],
     pace: Pace,
 }
 
@@ -58,6 +62,8 @@ pub struct Queues {
     groups: Vec<Group>,
     /// Queues that must wait for their own rate, by the time when they need not any more.
     held: BTreeSet<(Time, QueueKey)>,
+    /// For each list the next deadline that may pass.
+    due: BTreeSet<Due>,
     /// How often a queue was opened or closed.
     changes: u64,
 }
@@ -68,8 +74,8 @@ impl Queues {
         let mut groups = Vec::new();
         groups.resize_with(classes * outputs, Group::default);
         let (deliveries, queues) = (SlotMap::with_key(), SlotMap::with_key());
-        let held = BTreeSet::new();
-        Queues { ranking, outputs, deliveries, queues, groups, held, changes: 0 }
+        let (held, due) = (BTreeSet::new(), BTreeSet::new());
+        Queues { ranking, outputs, deliveries, queues, groups, held, due, changes: 0 }
     }
 
     fn group_at(&self, class: ClassId, output: OutputId) -> usize {
@@ -79,7 +85,7 @@ impl Queues {
     /// A new, empty queue.
     pub fn open(&mut self, spec: QueueSpec) -> QueueKey {
         let (lists, pace) = (Default::default(), Pace::default());
-        let queue = Queue { spec, lists, ranked: [None; 2], pace };
+        let queue = Queue { spec, lists, ranked: [None; 2], due: [None; 2], pace };
         self.changes += 1;
         self.queues.insert(queue)
     }
@@ -88,6 +94,9 @@ impl Queues {
     pub fn close(&mut self, queue: QueueKey) {
         self.set_rate(Time::ZERO, queue, None);
         if let Some(gone) = self.queues.remove(queue) {
+            for due in gone.due.into_iter().flatten() {
+                self.due.remove(&due);
+            }
             self.changes += 1;
             assert!(gone.lists.iter().all(|list| list.records == 0), "a closed queue is empty");
         }
@@ -256,6 +265,7 @@ impl Queues {
         self.groups[place].records[timing as usize] += 1;
         self.groups[place].bytes += size;
         self.rank(queue_key);
+        self.expect(key, timing);
     }
 
     fn unlink(&mut self, key: DeliveryKey, timing: Timing) {

@@ -35,6 +35,7 @@ const RULES: &[(&str, Rule)] = &[
     ("reminders name an issue", text::reminders_name_an_issue),
     ("files serve on every machine", text::files_are_portable),
     ("metrics are documented", text::metrics_are_documented),
+    ("alerts ask for metrics", text::alerts_ask_for_metrics),
     ("documents name files that exist", text::documents_name_real_files),
     ("links lead somewhere", documents::links_lead_somewhere),
     ("blocks of documents parse", documents::blocks_parse),

@@ -144,6 +144,11 @@ impl Accounts {
         self.tally.handed(now, delivery);
     }
 
+    /// The deadline of a delivery passed while it waited.
+    pub(super) fn violated(&mut self, rule: RuleId) {
+        self.tally.violated(rule);
+    }
+
     /// A delivery is sent again, for its connection was lost.
     pub(super) fn again(&mut self, rule: RuleId) {
         self.tally.again(rule);

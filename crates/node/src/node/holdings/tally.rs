@@ -99,8 +99,13 @@ impl Tally {
         progress.handed_at = now;
         if now > delivery.deadline && !progress.is_violated {
             progress.is_violated = true;
-            self.counts(rule).violated += 1;
+            self.violated(rule);
         }
+    }
+
+    /// The deadline of a delivery passed while it waited.
+    pub(super) fn violated(&mut self, rule: RuleId) {
+        self.counts(rule).violated += 1;
     }
 
     /// A delivery is sent again.

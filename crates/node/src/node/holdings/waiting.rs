@@ -255,4 +255,10 @@ impl Holdings {
     pub(crate) fn release_due(&mut self, now: Time) {
         self.queues.release_due(now);
     }
+
+    /// Counts the records whose deadline has passed while they wait.
+    pub(crate) fn pass_deadlines(&mut self, now: Time) {
+        let Holdings { queues, accounts, .. } = self;
+        queues.pass_deadlines(now, |rule| accounts.violated(rule));
+    }
 }

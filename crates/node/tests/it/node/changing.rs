@@ -57,7 +57,10 @@ fn time_without_records_costs_nothing() {
     assert_eq!(wire.node.next_timeout(), None, "an idle node sleeps");
     wire.path(lane(LS), PathState::Down);
     wire.offer("ls/a", 1);
-    assert_eq!(wire.node.next_timeout(), None, "a node without paths sleeps too");
+    let late = wire.now + ms(50) + ms(100);
+    assert_eq!(wire.node.next_timeout(), Some(late), "without paths it only counts what is late");
+    wire.advance(ms(150));
+    assert_eq!(wire.node.next_timeout(), None, "and sleeps then too");
 }
 
 #[test]

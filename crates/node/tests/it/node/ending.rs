@@ -299,6 +299,28 @@ fn a_bound_is_violated_once_whatever_happens_later() {
 }
 
 #[test]
+fn a_bound_is_violated_when_it_passes_though_nothing_moves() {
+    let mut wire = down(options(rules()));
+    wire.offer("ls/a", 1);
+    wire.offer("ls/b", 1);
+    wire.offer("lt/a", 1);
+    let violated = |wire: &mut Wire| {
+        let status = wire.status();
+        (status.counts.violated, status.classes[0].late_records)
+    };
+    wire.advance(ms(50));
+    assert_eq!(violated(&mut wire), (0, 0), "they are still in time");
+    wire.advance(ms(100));
+    assert_eq!(violated(&mut wire), (2, 2), "no connection ever came up");
+    wire.advance(ms(2000));
+    assert_eq!(violated(&mut wire), (3, 2));
+    wire.up();
+    wire.carry();
+    let status = wire.status();
+    assert_eq!((status.counts.violated, status.counts.confirmed), (3, 3), "each once");
+}
+
+#[test]
 fn times_of_the_stages_are_those_of_the_record() {
     let mut wire = down(narrow(rules()));
     wire.offer("nm/a", 1_000);

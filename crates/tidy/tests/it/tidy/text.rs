@@ -79,6 +79,15 @@ pub(crate) fn metrics_are_documented(files: &[File]) -> Vec<String> {
     problems
 }
 
+/// Rules for alerts ask for metrics that the guide knows.
+pub(crate) fn alerts_ask_for_metrics(files: &[File]) -> Vec<String> {
+    let guide = text_of(files, "docs/OPERATING.md");
+    let rules = text_of(files, "packaging/alerts.yaml");
+    let words = rules.split(|char: char| !(char.is_ascii_alphanumeric() || char == '_'));
+    let unknown = words.filter(|word| word.starts_with("tidegate_") && !has_word(guide, word));
+    unknown.map(|name| format!("packaging/alerts.yaml asks for {name}")).collect()
+}
+
 /// Documents name files by their path from the root, in backquotes.
 pub(crate) fn documents_name_real_files(files: &[File]) -> Vec<String> {
     const FOLDERS: [&str; 7] =
@@ -104,6 +113,16 @@ pub(crate) fn documents_name_real_files(files: &[File]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_alert_for_a_metric_of_the_past_is_found() {
+        let check = |metric: &str| {
+            let guide = File::new("docs/OPERATING.md", "| `tidegate_late_total` |");
+            let rules = format!("- expr: rate({metric}{{a=\"b\"}}[5m]) > 0\n");
+            alerts_ask_for_metrics(&[guide, File::new("packaging/alerts.yaml", &rules)]).len()
+        };
+        assert_eq!([check("tidegate_late_total"), check("tidegate_late")], [0, 1]);
+    }
 
     #[test]
     fn a_reminder_without_an_issue_is_found() {
