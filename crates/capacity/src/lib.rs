@@ -1,8 +1,43 @@
-//! Finding the uplink's rate without being told, and how much may be below the scheduler.
+//! Finds the rate of an uplink, and limits the bytes that may stand below the scheduler.
 //!
-//! One rate controller an uplink. A rate controller sees byte-level feedback only (`TCP_INFO`, packet acknowledgements), never
-//! confirmations of whole records, for a broker's confirmations also measure its disk and come in lumps
-//! as large as a record. It answers with a window (bytes that may be unacknowledged) and a pace.
+//! Each uplink has one *rate controller*. A controller sees byte-level feedback only: samples of `TCP_INFO` or the
+//! acknowledgements of a link's packets. Confirmations of whole records never reach it, because a broker's confirmations
+//! also measure its disk and come in lumps as large as a record. The controller answers with a *window* (bytes that may be
+//! unacknowledged) and a *pace* (bytes/s). A *path* is one connection of the uplink; a *sample* is its feedback.
+//!
+//! | file | what |
+//! |---|---|
+//! | `controller` | the `RateController` trait and what it sees: `PathSample`, `Ack` |
+//! | `names` | the controllers by name, `UplinkOptions`, and `build` |
+//! | `uplink` | one uplink: its controller, its pacer, and the exact count of bytes below the scheduler |
+//! | `pace` | the pacer: when the next piece may go, and how large a cut is |
+//! | `tide` | the default controller: keeps a small standing queue |
+//! | `round_trip`, `standing_queue`, `delivery_rate`, `route_change` | what `tide` observes: path, queue, acknowledged rate, a path that became longer |
+//! | `max_rate`, `window_filter` | windowed maximum and minimum |
+//! | `known`, `unlimited`, `reported`, `capped` | controllers without a search, and the cap of a configured rate |
+//! | `baselines` | BBR, Copa and LEDBAT, selectable by name |
+//!
+//! ```
+//! use tidegate_capacity::uplink::Uplink;
+//! use tidegate_capacity::{PathSample, RateControllerName, UplinkOptions, build};
+//! use tidegate_types::units::{Rate, Size, Time};
+//!
+//! let options = UplinkOptions {
+//!     name: "wan".into(),
+//!     controller: RateControllerName::Known,
+//!     cap: Some(Rate::from_bits(8e6)),
+//!     remembered: None,
+//! };
+//! let mut uplink = Uplink::new(&options, build(&options), 1);
+//! let (now, piece) = (Time::from_millis(1), Size(1000));
+//! assert!(uplink.is_free(now, piece, None));
+//! uplink.picked_for(now, 0, piece);
+//! uplink.handed(0, piece, piece);
+//! assert_eq!(uplink.in_flight(), piece);
+//! let sample = PathSample { delivered: piece, ..PathSample::default() };
+//! uplink.sample(Time::from_millis(21), 0, &sample);
+//! assert_eq!(uplink.in_flight(), Size::ZERO);
+//! ```
 
 #![forbid(unsafe_code)]
 

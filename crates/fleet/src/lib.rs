@@ -1,12 +1,41 @@
-//! The fleet: a node whose uplink cannot carry everything borrows its neighbours' uplinks.
+//! Decides which node borrows whose uplink: a node whose uplink cannot carry everything uses its neighbours' spare
+//! bandwidth.
 //!
-//! Nodes say what they want and what they have ([`Tuple`]); a [`MatchingProblem`] is what that means for the
-//! whole fleet at one time; a matching (`match/`, chosen by name) answers with [`Redirection`]s.
-//! Everything here is a rate: whole bytes/s, so that matchings are exact ([`Amount`]).
+//! A node reports a [`Tuple`]: its capacity, and what each class wants, never net of what is redirected. A
+//! [`MatchingProblem`] is the whole fleet at one time; a *matching* answers with [`Redirection`]s. A [`Grant`] is a lease of
+//! a part of a provider's uplink, with a fencing token. The *provider* lends, the *receiver* borrows. Amounts are whole
+//! bytes/s, so that matchings are exact ([`Amount`]).
 //!
-//! Two state machines without I/O hold it together: the [`Agent`] of each node, and the [`Orchestrator`]
-//! that leads. What they say to each other ([`Heartbeat`], [`Directive`]) is always the whole state, so that a
-//! lost message is repaired by the next one. Grants live in the agents, on their own clocks.
+//! Two state machines without I/O form a fleet: the [`Agent`] of each node, and the [`Orchestrator`] that leads. Their
+//! messages ([`Heartbeat`], [`Directive`]) always hold the whole state, so that the next message repairs the loss of one.
+//! Grants live in the agents, on the agents' own clocks.
+//!
+//! | file | what |
+//! |---|---|
+//! | `tuple`, `problem`, `candidates` | what a node reports; what a matching is asked; who can lend to whom |
+//! | `matching` | the matchings by name: `augment` (default), `flow`, and baselines |
+//! | `sticky` | lets any matching keep what is granted |
+//! | `message`, `options` | what agents and orchestrators exchange; what can be tuned |
+//! | `agent`, `neighbours` | a node's side: its grants; the links that it keeps open |
+//! | `orchestrator`, `members`, `ledger`, `grants` | the leader: its members and every grant |
+//! | `pairs`, `plausibility`, `moving_average` | pairs that do help each other; claims that are refused; smoothed amounts |
+//! | `election` | which orchestrator leads |
+//! | `grant_history` | why grants were given, for people |
+//! | `credit`, `custody` | what a receiver may have in a provider's queue; who answers for a redirected record |
+//! | `reserve`, `audit` | how a provider makes room (not reachable yet); the worth of a matching |
+//! ```
+//! use tidegate_fleet::{Amount, Candidates, MatchingName, MatchingProblem, Peer};
+//!
+//! // Node 0 lacks 5 bytes/s in its third class; node 1 has 8 to lend, and they reach each other.
+//! let mut candidates = Candidates::default();
+//! candidates.push(&[Peer { place: 1, distance: 1 }]);
+//! candidates.push(&[Peer { place: 0, distance: 1 }]);
+//! let wanted = [0, 0, 5, 0, 0, 0].map(Amount).to_vec();
+//! let problem = MatchingProblem::new(&candidates, wanted, [0, 8].map(Amount).to_vec());
+//! let redirections = MatchingName::Augment.solve(&problem, 1);
+//! let found = redirections[0];
+//! assert_eq!((found.receiver, found.class, found.provider, found.amount), (0, 2, 1, Amount(5)));
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,37 @@
-//! Frames that shrink to fit: to which rung of a ladder a frame is encoded when it is about to leave.
+//! Chooses the quality of a video frame when the frame is about to leave.
 //!
-//! A controller says how many bytes a frame may have, a ladder which rung that is, and a subscription
-//! (`subscription.rs`) what happens where no rung fits: each subscriber's bounds are kept on their own. A flow
-//! (`flow.rs`) sees to it that the newest frame goes; it travels in pieces (`piece.rs`).
+//! A *rung* is one quality setting; a *ladder* is the list of rungs that nothing beats in both bytes and accuracy. A
+//! *controller* says how many bytes a frame may have. A *subscription* keeps one subscriber's bounds and decides what
+//! happens where no rung fits. A *flow* keeps the newest frame and skips older ones. A frame travels in *pieces*.
+//!
+//! | file | what |
+//! |---|---|
+//! | `ladder` | rungs, and their bytes corrected by recent frames |
+//! | `controller`, `names` | the `Controller` trait; the controllers by name |
+//! | `feed_forward`, `pi`, `fixed` | the default controller, the paper's, and one that never changes |
+//! | `feasibility`, `subscription` | whether a subscriber's bounds can be kept; what becomes of a frame |
+//! | `flow`, `piece`, `transit` | the newest frame first; a frame in pieces; how long frames were under way |
+//! | `calibrate`, `channel` | accuracy of a rung by a detector; latency of a channel by probes |
+//! | `jpeg`, `split`, `archive` | the header of a JPEG; JPEGs out of a byte stream; frames in a file |
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use tidegate_frames::{Ladder, Rung};
+//!
+//! let rung = |quality, bytes, accuracy| Rung {
+//!     eighths: 8,
+//!     quality,
+//!     is_gray: false,
+//!     bytes,
+//!     accuracy,
+//!     accuracy_low: accuracy,
+//!     cost: Duration::ZERO,
+//! };
+//! let ladder = Ladder::new(vec![rung(40, 1e4, 0.80), rung(60, 2e4, 0.90), rung(80, 4e4, 0.96)]).unwrap();
+//! assert_eq!(ladder.largest_within(30_000.0), Some(1));
+//! assert_eq!(ladder.least_of(0.95), Some(2));
+//! ```
 
 #![forbid(unsafe_code)]
 

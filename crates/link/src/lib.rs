@@ -1,9 +1,59 @@
-//! Tidegate's own transport between nodes: records over several unequal, lossy, failing paths, each by
-//! its deadline, in order within its stream and never across streams.
+//! Carries records between two nodes over several unequal, lossy and failing paths. Each record has a deadline. Records are
+//! in order within their stream, never across streams.
 //!
-//! A driver tells a [`Link`] which paths there are (`path_up`, `path_down`) and what came by them
-//! (`receive`). After each call, and at `next_timeout` (`tick`), it sends what `poll_transmit` gives
-//! for each path until that is nothing, and takes every `poll_event`.
+//! A *path* is one interface's way to the peer. A record travels as *pieces*, each in a *packet*; *parity* pieces restore
+//! lost ones. A *path scheduler* chooses the path of each piece. *Redundancy* is what the link spends on a record for whose
+//! repeat its deadline leaves no time. *Custody* says who answers for a record.
+//!
+//! A driver tells a [`Link`] which paths exist (`path_up`, `path_down`) and what arrived on them (`receive`). After each
+//! call, and at `next_timeout` (`tick`), it sends what `poll_transmit` returns for each path until that is `None`, and takes
+//! every `poll_event`.
+//!
+//! | file | what |
+//! |---|---|
+//! | `options`, `limits`, `error` | what a link is built from, its bounds, and what can be wrong with a peer's bytes |
+//! | `link` | one end of a link: the state machine, the assignment of pieces to paths, and the content of packets |
+//! | `outbox`, `outgoing_record` | records from the offer to the peer's answer; one record under way |
+//! | `path_scheduler` | which path takes the next piece: FD-MVQS, and baselines by name |
+//! | `redundancy`, `erasure_code` | how a record is protected: copies, hedges, Reed-Solomon parity |
+//! | `path`, `in_flight`, `rate_control`, `startup` | one path: its estimates, unacknowledged packets, rate, first round trips |
+//! | `round_trip`, `arrival_delay`, `loss_rate`, `predict` | what a path measures, and predictors of the next arrival delay |
+//! | `shared_bottleneck` | which paths go through one bottleneck |
+//! | `packet`, `piece`, `codec` | a packet byte by byte |
+//! | `received`, `reassembly` | packets to acknowledge; records from their pieces, each once and in order |
+//! | `envelope`, `handover` | a record with its identity on the link; the node's cuts and the link's whole records |
+//! | `delegation`, `claims`, `lineage` | who may carry whose records, under which identity, and whether a log was copied |
+//!
+//! ```
+//! use tidegate_link::{Link, LinkEvent, LinkOptions, Outgoing, PathOptions};
+//! use tidegate_types::units::Time;
+//!
+//! let mut ends = [1, 2].map(|incarnation| Link::new(LinkOptions::new(incarnation, 1)));
+//! ends.iter_mut().for_each(|end| end.path_up(0, Time::ZERO, PathOptions::default()));
+//! let deadline = Time::from_millis(50);
+//! let bytes = bytes::Bytes::from_static(b"alarm");
+//! let mut waiting = Some(Outgoing { token: 1, stream: 7, content: bytes, deadline, expires: None });
+//! let mut arrived = None;
+//! for millis in 1..200 {
+//!     let now = Time::from_millis(millis);
+//!     // The link takes a record when it knows the peer's window.
+//!     if waiting.clone().is_some_and(|record| ends[0].offer(record).is_ok()) {
+//!         waiting = None;
+//!     }
+//!     for (from, to) in [(0, 1), (1, 0)] {
+//!         ends[from].tick(now);
+//!         while let Some(packet) = ends[from].poll_transmit(0, now) {
+//!             ends[to].receive(0, &packet, now).unwrap();
+//!         }
+//!     }
+//!     while let Some(event) = ends[1].poll_event() {
+//!         if let LinkEvent::Arrived { content, .. } = event {
+//!             arrived = Some(content);
+//!         }
+//!     }
+//! }
+//! assert_eq!(arrived.as_deref(), Some(&b"alarm"[..]));
+//! ```
 
 #![forbid(unsafe_code)]
 

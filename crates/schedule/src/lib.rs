@@ -1,22 +1,34 @@
-//! Where records wait, and which of them the uplink serves next.
+//! Holds the records that wait, and chooses which one the uplink serves next.
 //!
-//! A *queue* holds the records of one stream for one output; a class groups queues. A *scheduler* sees, for each class,
-//! the most urgent record that could go now, and answers with a class and a list of it. It is asked as late as
+//! A *queue* holds the records of one stream for one output. A *class* groups queues. A *delivery* is one record on its way
+//! to one destination; it is *live* until its deadline and *late* afterwards. A *scheduler* sees, for each class, the next
+//! cut of its most urgent ready record, and answers with a class and one of its two lists. The node asks as late as
 //! possible: when the pacer says that the wire is free.
 //!
 //! | file | what |
 //! |---|---|
 //! | `queue` | queues, groups, live and late lists, exact in bytes |
 //! | `discipline` | the order within one queue |
-//! | `estimate`, `allocate` | rates of arrival; shares of the uplink among classes |
-//! | `tidegate`, `shares`, `throttle` | the default scheduler |
-//! | `janus`, `janus_paper`, `native` | the paper's schedulers and a plain FIFO, by name |
+//! | `scheduler` | the `Scheduler` trait: what it sees and what it answers |
+//! | `names` | the schedulers by name, and what else of a node follows from the choice |
+//! | `tidegate` | the default scheduler |
+//! | `throttle` | serves each class at a granted rate, for schedulers that grant rates |
+//! | `estimate`, `allocate`, `shares` | arrival rates; the division of the uplink among classes; what a node reports of it |
+//! | `baselines` | the paper's schedulers and a plain FIFO, selectable by name |
 //!
 //! ```
-//! use tidegate_schedule::SchedulerName;
+//! use tidegate_schedule::queue::Timing;
+//! use tidegate_schedule::{Choice, ClassView, NextCut, SchedulerName};
+//! use tidegate_types::class::{ClassId, Classes, default_classes};
+//! use tidegate_types::units::{Size, Time};
 //!
-//! assert_eq!("janus".parse(), Ok(SchedulerName::Janus));
-//! assert!(!SchedulerName::Native.has_classes());
+//! let classes = Classes::new(default_classes()).unwrap();
+//! let mut scheduler = SchedulerName::Tidegate.build(&classes);
+//! let cut = |order| Some(NextCut { size: Size(1000), order });
+//! // Bulk came first, and an alarm of the most urgent class came second.
+//! let views = [ClassView::new(cut(2), None), ClassView::default(), ClassView::new(cut(1), None)];
+//! let choice = scheduler.next(Time::from_millis(1), &views);
+//! assert_eq!(choice, Some(Choice { class: ClassId(0), timing: Timing::Live }));
 //! ```
 
 #![forbid(unsafe_code)]

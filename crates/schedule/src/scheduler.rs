@@ -72,7 +72,7 @@ pub struct UplinkLoad<'a> {
 }
 
 impl UplinkLoad<'_> {
-    /// How much faster than its estimate the uplink may be used, so that a law can find that it grew: a
+    /// How much faster than its estimate the uplink may be used, so that a rate controller can find that it grew: a
     /// scheduler that holds the classes to the estimate would hold the estimate where it is.
     pub(crate) fn gain(&self) -> f64 {
         (self.pace.as_f64() / self.capacity.as_f64()).max(1.0)

@@ -1,9 +1,39 @@
-//! Operators: what a topic's records go through on their way to subscribers (publish-process-subscribe).
+//! Runs a topic's records through operators on their way to subscribers (publish-process-subscribe).
 //!
-//! Read in this order: [`Item`] is a record under way, its payload or the [`Row`] that was read from it; a
-//! [`OperatorStep`] makes a [`StepInstance`] for each key, which takes one item and gives none, one or several; a [`Chain`] is
-//! steps one after another; `memory` is what they remember, as bytes. Which of many waiting records is worked on next, and that a key keeps its
-//! order, is decided by a [`Pool`]. Nothing here waits, reads a clock or has a thread.
+//! An *item* is a record under way: its payload, or the [`Row`] that was read from it. An [`OperatorStep`] is configured
+//! once and starts a [`StepInstance`] for each key, which takes one item and gives none, one or several. A [`Chain`] is
+//! steps one after another. *Memory* is the state of a key as bytes, which moves with its topic. A [`Pool`] chooses which
+//! waiting record is worked on next, and keeps the order of each key in a *lane*. Nothing here waits, reads a clock or has a
+//! thread.
+//!
+//! | file | what |
+//! |---|---|
+//! | `value` | items, rows and fields, and why a step fails |
+//! | `chain`, `keyed` | the `OperatorStep` trait and chains; what a step remembers for each value of a field |
+//! | `pool` | which waiting record is worked on next |
+//! | `memory` | the state of operators, as bytes |
+//! | `format`, `json`, `csv`, `senml` | rows in payloads |
+//! | `template` | topics of results and partition keys, made from the topic of a record |
+//! | `range`, `bloom`, `anonymise`, `join` | filters, sets, less about people, tables |
+//! | `average`, `window`, `interpolate`, `kalman`, `regression` | statistics of fields |
+//! | `linear`, `tree` | models that were trained elsewhere |
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use tidegate_stream::{Chain, Format, Item, ItemContent, ParseRows, RangeFilter};
+//! use tidegate_types::units::Time;
+//!
+//! let hot = RangeFilter { field: "celsius".into(), min: 60.0, max: f64::MAX };
+//! let chain = Chain::new(vec![Arc::new(ParseRows(Format::Json)), Arc::new(hot)]);
+//! let mut work = chain.start();
+//! let mut out = Vec::new();
+//! for payload in ["{\"celsius\": 20}", "{\"celsius\": 90}"] {
+//!     let content = ItemContent::Payload(payload.into());
+//!     out.extend(work.run(Item { at: Time::ZERO, content }, |error| panic!("{error:?}")));
+//! }
+//! assert_eq!(out.len(), 1);
+//! ```
 
 #![forbid(unsafe_code)]
 

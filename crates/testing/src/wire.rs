@@ -343,11 +343,10 @@ impl Wire {
         groups
     }
 
-    /// Confirms everything that was sent; false if there was nothing.
-    pub fn confirm_all(&mut self) -> bool {
+    /// Confirms everything that was sent.
+    pub fn confirm_all(&mut self) {
         let ids: Vec<DeliveryId> = self.unconfirmed.iter().map(|(id, _)| *id).collect();
         self.confirm(&ids);
-        !ids.is_empty()
     }
 
     /// Sends, acknowledges and confirms until nothing moves at this time.

@@ -34,9 +34,11 @@ pub const TRANSFORMING_MAX: usize = 256;
 pub const WITHHELD_MAX: usize = 16_384;
 /// How long a path may be silent about what it was handed before it counts as down, from its round trip:
 /// three of them, for the first byte to be sent again twice, and never less than TCP's shortest time-out
-/// (200 ms in Linux), within which an answer may be held back.
+/// (200 ms in Linux), within which an answer may be held back, and never more than 3 s: a round trip of more than one
+/// is a queue, or an old measurement.
 pub fn silence_max(rtt: Option<Duration>) -> Duration {
-    rtt.map_or(Duration::from_secs(1), |rtt| rtt * 3).max(Duration::from_millis(200))
+    let patience = rtt.map_or(Duration::from_secs(1), |rtt| rtt * 3);
+    patience.clamp(Duration::from_millis(200), Duration::from_secs(3))
 }
 /// Reports kept for the driver; older ones make room and are counted.
 pub const REPORTS_MAX: usize = 1024;

@@ -8,6 +8,7 @@
 //! | this file | outputs, lanes and uplinks; one way to hand over |
 //! | `choice.rs` | which record an uplink takes next |
 //! | `redirection.rs`, `grant_pacer.rs` | which record a neighbour's uplink takes |
+//! | `outage.rs` | an uplink that carries nothing: how it is known, and what leaves by neighbours then |
 //! | `answers.rs` | what comes back: bytes handed over, confirmations, paths up and down, figures |
 //! | `measures.rs` | rates, loads and states, for schedulers, scripts and people |
 
@@ -15,6 +16,7 @@ mod answers;
 mod choice;
 mod grant_pacer;
 mod measures;
+mod outage;
 mod redirection;
 
 use std::collections::VecDeque;
@@ -29,6 +31,7 @@ use tidegate_types::class::ClassId;
 use tidegate_types::units::{Size, Time};
 
 use self::measures::Silence;
+use self::outage::Trust;
 use self::redirection::Redirection;
 use super::holdings::{Cut, Holdings};
 use crate::io::{Output, OutputId, PathId};
@@ -121,6 +124,8 @@ struct UplinkState {
     meters: Vec<(Meter, Meter)>,
     /// When the pacer or a cap lets it go on.
     wake: Option<Time>,
+    /// What its failures have taught.
+    trust: Trust,
     /// Bytes of urgent records that went before one that the scheduler had chosen, since it waits.
     overtaken: Size,
 }
@@ -157,6 +162,7 @@ impl Egress {
             scheduler: options.scheduler.build(&options.classes),
             meters: vec![Default::default(); options.classes.len()],
             wake: None,
+            trust: Trust::default(),
             overtaken: Size::ZERO,
         };
         let uplinks = options.uplinks.iter().enumerate().map(uplink).collect();

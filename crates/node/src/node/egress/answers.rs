@@ -76,7 +76,7 @@ impl Egress {
             return None;
         }
         if let Some(delivery) = holdings.delivery(key) {
-            self.redirection.answered(now, delivery);
+            self.redirection.answered(now, key, delivery);
         }
         Some(number)
     }

@@ -148,9 +148,12 @@ impl Egress {
             {
                 continue;
             }
-            for class in 0..options.classes.len() {
-                let to = (ClassId(class as u8), OutputId(output as u16));
-                self.add_candidates(now, holdings, options, to, cut, all);
+            let output = OutputId(output as u16);
+            let leave = self.leaving(now, options, output);
+            for class in (0..options.classes.len()).map(|class| ClassId(class as u8)) {
+                if leave.is_none_or(|least| class > least) {
+                    self.add_candidates(now, holdings, options, (class, output), cut, all);
+                }
             }
         }
     }

@@ -30,12 +30,17 @@ pub(super) struct Silence {
 impl Silence {
     /// Figures of the connection came.
     pub(super) fn note(&mut self, now: Time, sample: &PathSample) {
-        if sample.in_flight == Size::ZERO {
+        // What has not left this host says nothing of the way: the far end may not read.
+        if sample.in_flight <= sample.unsent {
             self.since = None;
         } else if sample.delivered > self.delivered || self.since.is_none() {
             self.since = Some(now);
         }
         self.delivered = sample.delivered;
+    }
+
+    pub(super) fn since(&self) -> Option<Time> {
+        self.since
     }
 }
 
@@ -206,9 +211,9 @@ impl Egress {
         let patience = silence_max(self.uplinks[uplink_of(options, output)].uplink.rtt());
         let up = || state.lanes.iter().filter(|lane| lane.is_up);
         // Connections that nothing was handed to say nothing about the way.
-        let asked: Vec<Time> = up().filter_map(|lane| lane.silence.since).collect();
-        let silent = asked.iter().filter(|since| now.since(**since) >= patience).count();
-        if state.is_down || up().count() == 0 || (silent > 0 && silent == asked.len()) {
+        let asked = up().filter_map(|lane| lane.silence.since());
+        let silent = asked.filter(|since| now.since(*since) >= patience).count();
+        if self.dead_from(options, output).is_some_and(|at| at <= now) {
             QueueState::Down
         } else if silent > 0 || up().count() < state.lanes.len() {
             QueueState::Degraded

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use slotmap::SparseSecondaryMap;
 use tidegate_capacity::RateControllerName;
 use tidegate_schedule::Choice;
 use tidegate_schedule::queue::{Delivery, DeliveryKey, Timing};
@@ -29,10 +30,15 @@ use crate::options::{FleetSeat, NodeOptions, UplinkOptions};
 /// never wait for a record that went elsewhere.
 const SOON: Duration = Duration::from_millis(100);
 
-/// What is granted, the least urgent class first: what is urgent leaves the node last.
+/// Which grant: the class that it is for, and by which output.
+pub(super) type Permit = (Reverse<ClassId>, OutputId);
+
+/// What is granted, the least urgent class first: what is urgent leaves the node last, while its uplink carries.
 #[derive(Debug, Default)]
 pub(super) struct Redirection {
-    grants: BTreeMap<(Reverse<ClassId>, OutputId), GrantPacer>,
+    grants: BTreeMap<Permit, GrantPacer>,
+    /// Records that went by the grant of a less urgent class.
+    lifted: SparseSecondaryMap<DeliveryKey, ClassId>,
     /// Who is reached by which output.
     names: BTreeMap<OutputId, Arc<str>>,
     /// When a pace lets the next record go.
@@ -54,10 +60,21 @@ impl Redirection {
         }
     }
 
+    /// All grants.
+    pub(super) fn permits(&self) -> impl Iterator<Item = (&Permit, &GrantPacer)> {
+        self.grants.iter()
+    }
+
+    /// Something can go at this time.
+    pub(super) fn wake_at(&mut self, at: Time) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    }
+
     /// A neighbour answered for a delivery, one way or another.
-    pub(super) fn answered(&mut self, now: Time, delivery: &Delivery) {
+    pub(super) fn answered(&mut self, now: Time, key: DeliveryKey, delivery: &Delivery) {
         let Delivery { spec, size, progress, .. } = delivery;
-        if let Some(grant) = self.grants.get_mut(&(Reverse(spec.class), spec.output)) {
+        let class = self.lifted.remove(key).unwrap_or(spec.class);
+        if let Some(grant) = self.grants.get_mut(&(Reverse(class), spec.output)) {
             grant.answered(*size, now.since(progress.picked_at));
         }
     }
@@ -105,8 +122,13 @@ impl Egress {
     ) -> Option<Output> {
         self.redirection.wake = None;
         let seat = options.fleet.filter(|_| !self.redirection.grants.is_empty())?;
+        match self.dead_from(options, seat.output) {
+            Some(at) if at <= now => return self.evacuate(now, holdings, options, seat),
+            Some(at) => self.redirection.wake_at(at),
+            None => {}
+        }
         let uplink = uplink_of(options, seat.output);
-        let soon = self.uplinks[uplink].uplink.capacity().in_span(SOON);
+        let soon = self.believed(now, options, seat.output).in_span(SOON);
         let places: Vec<(ClassId, OutputId)> =
             self.redirection.grants.keys().map(|&(Reverse(class), peer)| (class, peer)).collect();
         for (class, peer) in places {
@@ -120,17 +142,16 @@ impl Egress {
             let timing = if live.is_some() { Timing::Live } else { Timing::Late };
             let Some(key) = live.or(late) else { continue };
             if at <= now {
-                let choice = Choice { class, timing };
-                return self.send_by(now, holdings, options, key, choice, peer);
+                let what = (key, Choice { class, timing });
+                return self.send_by(now, holdings, options, what, (Reverse(class), peer));
             }
-            let wake = &mut self.redirection.wake;
-            *wake = Some(wake.map_or(at, |wake| wake.min(at)));
+            self.redirection.wake_at(at);
         }
         None
     }
 
     /// Whether a neighbour's connection is there and has room for a record of a class.
-    fn takes(&self, options: &NodeOptions, peer: OutputId, class: ClassId) -> bool {
+    pub(super) fn takes(&self, options: &NodeOptions, peer: OutputId, class: ClassId) -> bool {
         let state = &self.outputs[usize::from(peer.0)];
         let lane = usize::from(options.scheduler.lane_of(class));
         let has_room = state.unconfirmed() < options.window_for(class, peer);
@@ -138,21 +159,25 @@ impl Egress {
     }
 
     /// Hands a whole record to a neighbour's connection: that cuts it by itself.
-    fn send_by(
+    pub(super) fn send_by(
         &mut self,
         now: Time,
         holdings: &mut Holdings,
         options: &NodeOptions,
-        key: DeliveryKey,
-        choice: Choice,
-        peer: OutputId,
+        (key, choice): (DeliveryKey, Choice),
+        permit: Permit,
     ) -> Option<Output> {
+        let (Reverse(of), peer) = permit;
         let size = holdings.delivery(key)?.size;
         holdings.divert(now, key, peer);
         let handing = Handing { key, output: peer, choice, piece: size };
         let transmit = self.hand_over(now, holdings, options, handing);
-        if let Some(grant) = self.redirection.grants.get_mut(&(Reverse(choice.class), peer)) {
+        if let Some(grant) = self.redirection.grants.get_mut(&permit) {
             grant.send(now, size);
+        }
+        self.redirection.lifted.remove(key);
+        if of != choice.class {
+            self.redirection.lifted.insert(key, of);
         }
         let state = &mut self.outputs[usize::from(peer.0)];
         state.redirected.0 += 1;
@@ -180,25 +205,27 @@ impl Egress {
             used = used + output.rate(now);
         }
         Some(Measured {
-            capacity: self.lendable(holdings, options, uplink, relayed),
+            capacity: self.lendable(now, holdings, options, (output, relayed)),
             demand,
             output: used,
         })
     }
 
     /// What an uplink carries. One that is not full shows less than that: then a configured rate is
-    /// believed, or a node that was idle would never lend anything.
+    /// believed, or a node that was idle would never lend anything; but not of one that failed lately.
     fn lendable(
-        &self,
+        &mut self,
+        now: Time,
         holdings: &Holdings,
         options: &NodeOptions,
-        uplink: usize,
-        least: ClassId,
+        (output, least): (OutputId, ClassId),
     ) -> Rate {
-        let capacity = self.uplinks[uplink].uplink.capacity();
+        let uplink = uplink_of(options, output);
+        let capacity = self.believed(now, options, output);
         let UplinkOptions { controller, cap, .. } = options.uplinks[uplink];
         let is_full = ahead_of(holdings, options, uplink, least) > capacity.in_span(SOON);
-        match cap.filter(|_| controller != RateControllerName::Known && !is_full) {
+        let is_doubted = is_full || self.is_on_probation(now, options, output);
+        match cap.filter(|_| controller != RateControllerName::Known && !is_doubted) {
             Some(cap) => cap.max(capacity),
             None => capacity,
         }

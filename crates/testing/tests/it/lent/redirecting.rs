@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tidegate_capacity::RateControllerName;
-use tidegate_node::io::{Control, Event, OutputId, PathId, PathState, Refusal};
+use tidegate_node::io::{
+    Control, Destination, Event, Input, OutputId, PathId, PathSample, PathState, Refusal,
+};
 use tidegate_node::options::{FleetSeat, NodeOptions, OptionsError};
 use tidegate_node::rules::{Rule, Rules};
 use tidegate_testing::Wire;
@@ -299,4 +301,123 @@ fn who_is_no_part_of_a_fleet_takes_part_in_none() {
     wire.path(lane(LT), PathState::Up);
     (0..30).for_each(|_| wire.offer("lt/a", 996));
     assert!(wire.history.iter().all(|cut| cut.path.output != PEER), "the neighbour is not there");
+}
+
+/// Our own uplink's connections have bytes on the wire that nobody acknowledges, since now; the first of them are
+/// `unsent` ones.
+fn fall_silent(wire: &mut Wire, unsent: Size) {
+    for class in [LS, NM, LT] {
+        let path = PathId { output: OutputId(0), lane: class.0 };
+        let (rtt, in_flight) = (None, Size(5_000));
+        let sample = PathSample { rtt, in_flight, unsent, ..PathSample::default() };
+        wire.handle(Input::PathSample { path, sample });
+    }
+}
+
+/// The neighbour takes and confirms what it was handed.
+fn carry_by_peer(wire: &mut Wire) {
+    for class in [LS, NM, LT] {
+        while wire.send_on(PathId { output: PEER, lane: class.0 }) {}
+    }
+    let by_peer = wire.history.iter().filter(|cut| cut.path.output == PEER);
+    let ids: Vec<_> = by_peer.map(|cut| cut.id).collect();
+    wire.confirm(&ids);
+}
+
+/// The classes of the records that the neighbour was handed, in order.
+fn classes_by_peer(wire: &Wire) -> Vec<u8> {
+    let by_peer = wire.history.iter().filter(|cut| cut.path.output == PEER);
+    by_peer.map(|cut| cut.path.lane).collect()
+}
+
+#[test]
+fn a_silent_uplink_lets_the_most_urgent_go_by_any_permit() {
+    for is_refused in [false, true] {
+        let mut wire = up(fleet_options());
+        grant(&mut wire, LT, 50_000);
+        match is_refused {
+            true => wire.destination(OutputId(0), false),
+            false => fall_silent(&mut wire, Size::ZERO),
+        }
+        wire.advance(ms(999));
+        wire.offer("ls/early", 20);
+        assert_eq!(classes_by_peer(&wire).len(), usize::from(is_refused), "a second's patience");
+        wire.advance(ms(1));
+        wire.forget_history();
+        for turn in 0..30 {
+            wire.offer(&format!("lt/{turn}"), 996);
+            wire.offer(&format!("ls/{turn}"), 20);
+            wire.offer(&format!("nm/{turn}"), 200);
+        }
+        for _ in 0..1000 {
+            carry_by_peer(&mut wire);
+            wire.advance(ms(1));
+        }
+        // The burst of the grant took some while records still came; from then on they go in order.
+        let classes = classes_by_peer(&wire);
+        let (burst, rest) = classes.split_at(2 * 3);
+        assert!(burst.contains(&LT.0) && rest.is_sorted(), "{is_refused} {classes:?}");
+        let sent = |class: ClassId| classes.iter().filter(|of| **of == class.0).count();
+        assert_eq!([LS, NM].map(sent), [30, 30], "{classes:?}");
+        assert!(sent(LT) > 20, "{classes:?}");
+    }
+}
+
+#[test]
+fn what_a_silent_connection_was_handed_goes_again_and_is_marked() {
+    let mut wire = up(fleet_options());
+    grant(&mut wire, LS, 50_000);
+    wire.offer("ls/handed", 20);
+    while wire.send() {}
+    fall_silent(&mut wire, Size::ZERO);
+    wire.advance(ms(1000));
+    wire.offer("ls/fresh", 20);
+    while wire.send() {}
+    let by_peer: Vec<(String, bool)> = wire
+        .history
+        .iter()
+        .filter(|cut| cut.path.output == PEER)
+        .map(|cut| (wire.key_of(cut.id).unwrap(), cut.again))
+        .collect();
+    assert_eq!(by_peer, [("ls/handed".into(), true), ("ls/fresh".into(), false)]);
+    let ids: Vec<_> = wire.history.iter().map(|cut| cut.id).collect();
+    // The connection comes to life: its late answer for what the neighbour carries ends nothing.
+    let destination = Destination::Output(OutputId(0));
+    wire.handle(Input::Confirmed { destination, ids });
+    assert_eq!(wire.status().counts.confirmed, 0);
+    wire.confirm_all();
+    let counts = wire.status().counts;
+    assert_eq!((counts.confirmed, counts.dropped_all()), (2, 0), "each once");
+}
+
+#[test]
+fn a_far_end_that_does_not_read_is_no_dead_uplink() {
+    let mut wire = up(fleet_options());
+    [LS, NM, LT].into_iter().for_each(|class| grant(&mut wire, class, 50_000));
+    wire.offer("ls/a", 20);
+    while wire.send() {}
+    fall_silent(&mut wire, Size(5_000));
+    wire.offer("ls/b", 20);
+    wire.advance(ms(20_000));
+    assert_eq!(classes_by_peer(&wire), [0; 0]);
+    assert!(wire.node.measured(wire.now).unwrap().capacity > Rate::ZERO);
+}
+
+#[test]
+fn an_uplink_that_was_dead_lends_nothing_and_then_what_it_shows() {
+    let mut wire = up(fleet_options());
+    let lent = |wire: &mut Wire| wire.node.measured(wire.now).unwrap().capacity.as_f64();
+    let before = lent(&mut wire);
+    assert!(before > 0.0);
+    wire.destination(OutputId(0), false);
+    assert_eq!(lent(&mut wire), 0.0);
+    wire.destination(OutputId(0), true);
+    wire.up();
+    wire.advance(ms(100));
+    assert_eq!(lent(&mut wire), 0.0, "it has carried nothing yet");
+    load(&mut wire, "lt/a", 50, 1000);
+    let shown = lent(&mut wire);
+    assert!((20_000.0..70_000.0).contains(&shown), "50 kB/s of {before}: {shown}");
+    load(&mut wire, "lt/a", 50, 1500);
+    assert_eq!(lent(&mut wire), before);
 }
