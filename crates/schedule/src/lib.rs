@@ -5,7 +5,7 @@
 //! cut of its most urgent ready record, and answers with a class and one of its two lists. The node asks as late as
 //! possible: when the pacer says that the wire is free.
 //!
-//! | file | what |
+//! | file, in the order of reading | what it decides |
 //! |---|---|
 //! | `queue` | queues, groups, live and late lists, exact in bytes |
 //! | `discipline` | the order within one queue |

@@ -106,6 +106,7 @@ impl Properties {
     }
 
     /// Bytes of all names and values.
+    #[inline]
     pub fn size(&self) -> Size {
         Size(self.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum())
     }
