@@ -6,36 +6,18 @@ use tidegate_types::class::ClassId;
 
 use super::message::SubscriberMessage;
 
-/// Why a subscriber does not get a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum OutboxDropReason {
-    /// The outbox was full.
-    Full,
-    /// Its time was over.
-    Expired,
-    /// It is larger than the subscriber takes.
-    Oversize,
-    /// QoS 0, and the subscriber was away.
-    Away,
-}
-
-impl OutboxDropReason {
-    /// All of them.
-    pub const ALL: [OutboxDropReason; 4] = [
-        OutboxDropReason::Full,
-        OutboxDropReason::Expired,
-        OutboxDropReason::Oversize,
-        OutboxDropReason::Away,
-    ];
-
-    /// A word for metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            OutboxDropReason::Full => "full",
-            OutboxDropReason::Expired => "expired",
-            OutboxDropReason::Oversize => "oversize",
-            OutboxDropReason::Away => "away",
-        }
+tidegate_types::named! {
+    /// Why a subscriber does not get a message.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum OutboxDropReason {
+        /// The outbox was full.
+        Full = "full",
+        /// Its time was over.
+        Expired = "expired",
+        /// It is larger than the subscriber takes.
+        Oversize = "oversize",
+        /// QoS 0, and the subscriber was away.
+        Away = "away",
     }
 }
 

@@ -6,14 +6,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `message` | a message, what its subscribers share, and its memory |
-//! | `scopes` | the class of a topic, and whether its records leave the node |
-//! | `subscription` | a topic filter, alone or of a shared subscription |
-//! | `subscriptions`, `children` | the tree of topic levels: who gets a message |
-//! | `outbox`, `delivery` | what one session still gets, most urgent first; its limits, drops and answers |
-//! | `in_flight` | what was sent and not acknowledged: QoS 1 and 2 |
-//! | `retained`, `pending` | retained messages; those that a subscription still reads |
-//! | `fair_queue` | start-time fair queueing over networks and names, for costly work such as a password check |
+//! | `message.rs` | a message, what its subscribers share, and its memory |
+//! | `scopes.rs` | the class of a topic, and whether its records leave the node |
+//! | `subscription.rs` | a topic filter, alone or of a shared subscription |
+//! | `subscriptions.rs`, `children.rs` | the tree of topic levels: who gets a message |
+//! | `outbox.rs`, `delivery.rs` | what one session still gets, most urgent first; its limits, drops and answers |
+//! | `in_flight.rs` | what was sent and not acknowledged: QoS 1 and 2 |
+//! | `retained.rs`, `pending.rs` | retained messages; those that a subscription still reads |
+//! | `fair_queue.rs` | start-time fair queueing over networks and names, for costly work such as a password check |
 //!
 //! ```
 //! use tidegate_broker::{SubscribeOptions, Subscription, Subscriptions};

@@ -7,15 +7,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `controller` | the `RateController` trait and what it sees: `PathSample`, `Ack` |
-//! | `names` | the controllers by name, `UplinkOptions`, and `build` |
-//! | `uplink` | one uplink: its controller, its pacer, and the exact count of bytes below the scheduler |
-//! | `pace` | the pacer: when the next piece may go, and how large a cut is |
-//! | `tide` | the default controller: keeps a small standing queue |
-//! | `round_trip`, `standing_queue`, `delivery_rate`, `route_change` | what `tide` observes: path, queue, acknowledged rate, a path that became longer |
-//! | `max_rate`, `window_filter` | windowed maximum and minimum |
-//! | `known`, `unlimited`, `reported`, `capped` | controllers without a search, and the cap of a configured rate |
-//! | `baselines` | BBR, Copa and LEDBAT, selectable by name |
+//! | `controller.rs` | the `RateController` trait and what it sees: `PathSample`, `Ack` |
+//! | `names.rs` | the controllers by name, `UplinkOptions`, and `build` |
+//! | `uplink.rs` | one uplink: its controller, its pacer, and the exact count of bytes below the scheduler |
+//! | `pace.rs` | the pacer: when the next piece may go, and how large a cut is |
+//! | `tide.rs` | the default controller: keeps a small standing queue |
+//! | `round_trip.rs`, `standing_queue.rs`, `delivery_rate.rs`, `route_change.rs` | what `tide` observes: path, queue, acknowledged rate, a path that became longer |
+//! | `max_rate.rs`, `window_filter.rs` | windowed maximum and minimum |
+//! | `known.rs`, `unlimited.rs`, `reported.rs`, `capped.rs` | controllers without a search, and the cap of a configured rate |
+//! | `baselines/` | BBR, Copa and LEDBAT, selectable by name |
 //!
 //! ```
 //! use tidegate_capacity::uplink::Uplink;

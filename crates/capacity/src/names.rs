@@ -1,7 +1,6 @@
 //! The rate controllers by name, and how one is built for an uplink. A new one is a file of its own and a line in
 //! each of these lists.
 
-use std::str::FromStr;
 use std::sync::Arc;
 
 use tidegate_types::units::Rate;
@@ -22,61 +21,27 @@ pub struct UplinkOptions {
     pub remembered: Option<Rate>,
 }
 
-/// The rate controllers, by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RateControllerName {
-    /// Ours.
-    #[default]
-    Tide,
-    /// BBR.
-    Bbr,
-    /// Copa.
-    Copa,
-    /// LEDBAT.
-    Ledbat,
-    /// 92 % of the configured rate.
-    Known,
-    /// No network below: a fixed window, no pace.
-    Unlimited,
-    /// What is below measures itself: the rate controller of a link, and of nothing else.
-    Reported,
-}
-
-impl RateControllerName {
-    /// Every rate controller that can be chosen.
-    pub const ALL: [RateControllerName; 6] = [
-        RateControllerName::Tide,
-        RateControllerName::Bbr,
-        RateControllerName::Copa,
-        RateControllerName::Ledbat,
-        RateControllerName::Known,
-        RateControllerName::Unlimited,
-    ];
-
-    /// As in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            RateControllerName::Tide => "tide",
-            RateControllerName::Bbr => "bbr",
-            RateControllerName::Copa => "copa",
-            RateControllerName::Ledbat => "ledbat",
-            RateControllerName::Known => "known",
-            RateControllerName::Unlimited => "unlimited",
-            RateControllerName::Reported => "told",
-        }
+tidegate_types::named! {
+    /// The rate controllers, by name.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum RateControllerName: "rate controller" {
+        /// Ours.
+        #[default]
+        Tide = "tide",
+        /// BBR.
+        Bbr = "bbr",
+        /// Copa.
+        Copa = "copa",
+        /// LEDBAT.
+        Ledbat = "ledbat",
+        /// 92 % of the configured rate.
+        Known = "known",
+        /// No network below: a fixed window, no pace.
+        Unlimited = "unlimited",
     }
-}
-
-impl FromStr for RateControllerName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found =
-            RateControllerName::ALL.into_iter().find(|controller| controller.name() == text);
-        found.ok_or_else(|| {
-            let names = RateControllerName::ALL.map(RateControllerName::name).join(", ");
-            format!("no rate controller is called {text:?}: there are {names}")
-        })
+    unlisted {
+        /// What is below measures itself: the rate controller of a link, and of nothing else.
+        Reported = "told",
     }
 }
 

@@ -7,8 +7,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `place` | the placement problem, its methods and lower bound; `place/model` predicts latencies, `place/rebalance` repairs a plan |
-//! | `handover` | one member of a group: what it owns, gives, takes, forwards and shows |
+//! | `place/` | the placement problem, its methods and lower bound; `place/model` predicts latencies, `place/rebalance` repairs a plan |
+//! | `handover/` | one member of a group: what it owns, gives, takes, forwards and shows |
 //!
 //! ```
 //! use std::time::Duration;

@@ -12,17 +12,16 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `tuple`, `problem`, `candidates` | what a node reports; what a matching is asked; who can lend to whom |
-//! | `matching` | the matchings by name: `augment` (default), `flow`, and baselines |
-//! | `sticky` | lets any matching keep what is granted |
-//! | `message`, `options` | what agents and orchestrators exchange; what can be tuned |
-//! | `agent`, `neighbours` | a node's side: its grants; the links that it keeps open |
-//! | `orchestrator`, `members`, `ledger`, `grants` | the leader: its members and every grant |
-//! | `pairs`, `plausibility`, `moving_average` | pairs that do help each other; claims that are refused; smoothed amounts |
-//! | `election` | which orchestrator leads |
-//! | `grant_history` | why grants were given, for people |
-//! | `credit`, `custody` | what a receiver may have in a provider's queue; who answers for a redirected record |
-//! | `reserve`, `audit` | how a provider makes room (not reachable yet); the worth of a matching |
+//! | `tuple.rs`, `problem.rs`, `candidates.rs` | what a node reports; what a matching is asked; who can lend to whom |
+//! | `matching.rs` | the matchings by name: `augment` (default), `flow`, and baselines |
+//! | `sticky.rs` | lets any matching keep what is granted |
+//! | `message.rs`, `options.rs` | what agents and orchestrators exchange; what can be tuned |
+//! | `agent.rs`, `neighbours.rs` | a node's side: its grants; the links that it keeps open |
+//! | `orchestrator.rs`, `members.rs`, `ledger.rs`, `grants.rs` | the leader: its members and every grant |
+//! | `pairs.rs`, `plausibility.rs`, `moving_average.rs` | pairs that do help each other; claims that are refused; smoothed amounts |
+//! | `election.rs` | which orchestrator leads |
+//! | `grant_history.rs` | why grants were given, for people |
+//! | `reserve.rs` | how a provider makes room for what it lends (not reachable yet) |
 //! ```
 //! use tidegate_fleet::{Amount, Candidates, MatchingName, MatchingProblem, Peer};
 //!
@@ -40,10 +39,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
-mod audit;
 mod candidates;
-mod credit;
-pub mod custody;
 mod election;
 mod grant_history;
 mod grants;
@@ -66,10 +62,7 @@ pub use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 
 pub use self::agent::{Agent, AgentInput, AgentOutput, HeldGrant};
-pub use self::audit::{ClassAudit, MatchingAudit};
 pub use self::candidates::{Candidates, Peer};
-pub use self::credit::{Borrower, Lender};
-pub use self::custody::{ProviderCustody, ReceiverCustody};
 pub use self::election::{Election, ElectionInput, ElectionOptions, ElectionOutput, KeyHolder};
 pub use self::grant_history::{EndReason, GrantDecision, GrantTotals};
 pub use self::ledger::{GrantStatus, MemberStatus};

@@ -6,13 +6,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `ladder` | rungs, and their bytes corrected by recent frames |
-//! | `controller`, `names` | the `Controller` trait; the controllers by name |
-//! | `feed_forward`, `pi`, `fixed` | the default controller, the paper's, and one that never changes |
-//! | `feasibility`, `subscription` | whether a subscriber's bounds can be kept; what becomes of a frame |
-//! | `flow`, `piece`, `transit` | the newest frame first; a frame in pieces; how long frames were under way |
-//! | `calibrate`, `channel` | accuracy of a rung by a detector; latency of a channel by probes |
-//! | `jpeg`, `split`, `archive` | the header of a JPEG; JPEGs out of a byte stream; frames in a file |
+//! | `ladder.rs` | rungs, and their bytes corrected by recent frames |
+//! | `controller.rs`, `names.rs` | the `Controller` trait; the controllers by name |
+//! | `feed_forward.rs`, `pi.rs`, `fixed.rs` | the default controller, the paper's, and one that never changes |
+//! | `feasibility.rs`, `subscription.rs` | whether a subscriber's bounds can be kept; what becomes of a frame |
+//! | `flow.rs`, `piece.rs`, `transit.rs` | the newest frame first; a frame in pieces; how long frames were under way |
+//! | `calibrate.rs`, `channel.rs` | accuracy of a rung by a detector; latency of a channel by probes |
+//! | `jpeg.rs`, `split.rs`, `archive.rs` | the header of a JPEG; JPEGs out of a byte stream; frames in a file |
 //!
 //! ```
 //! use std::time::Duration;

@@ -11,18 +11,18 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `options`, `limits`, `error` | what a link is built from, its bounds, and what can be wrong with a peer's bytes |
-//! | `link` | one end of a link: the state machine, the assignment of pieces to paths, and the content of packets |
-//! | `outbox`, `outgoing_record` | records from the offer to the peer's answer; one record under way |
-//! | `path_scheduler` | which path takes the next piece: FD-MVQS, and baselines by name |
-//! | `redundancy`, `erasure_code` | how a record is protected: copies, hedges, Reed-Solomon parity |
-//! | `path`, `in_flight`, `rate_control`, `startup` | one path: its estimates, unacknowledged packets, rate, first round trips |
-//! | `round_trip`, `arrival_delay`, `loss_rate`, `predict` | what a path measures, and predictors of the next arrival delay |
-//! | `shared_bottleneck` | which paths go through one bottleneck |
-//! | `packet`, `piece`, `codec` | a packet byte by byte |
-//! | `received`, `reassembly` | packets to acknowledge; records from their pieces, each once and in order |
-//! | `envelope`, `handover` | a record with its identity on the link; the node's cuts and the link's whole records |
-//! | `delegation`, `claims`, `lineage` | who may carry whose records, under which identity, and whether a log was copied |
+//! | `options.rs`, `limits.rs`, `error.rs` | what a link is built from, its bounds, and what can be wrong with a peer's bytes |
+//! | `link.rs` | one end of a link: the state machine, the assignment of pieces to paths, and the content of packets |
+//! | `outbox.rs`, `outgoing_record.rs` | records from the offer to the peer's answer; one record under way |
+//! | `path_scheduler.rs` | which path takes the next piece: FD-MVQS, and baselines by name |
+//! | `redundancy.rs`, `erasure_code.rs` | how a record is protected: copies, hedges, Reed-Solomon parity |
+//! | `path.rs`, `in_flight.rs`, `rate_control.rs`, `startup.rs` | one path: its estimates, unacknowledged packets, rate, first round trips |
+//! | `round_trip.rs`, `arrival_delay.rs`, `loss_rate.rs`, `predict.rs` | what a path measures, and predictors of the next arrival delay |
+//! | `shared_bottleneck.rs` | which paths go through one bottleneck |
+//! | `packet.rs`, `piece.rs` | a packet byte by byte |
+//! | `received.rs`, `reassembly.rs` | packets to acknowledge; records from their pieces, each once and in order |
+//! | `envelope.rs`, `handover.rs` | a record with its identity on the link; the node's cuts and the link's whole records |
+//! | `delegation.rs`, `claims.rs`, `lineage.rs` | who may carry whose records, under which identity, and whether a log was copied |
 //!
 //! ```
 //! use tidegate_link::{Link, LinkEvent, LinkOptions, Outgoing, PathOptions};
@@ -59,7 +59,6 @@
 
 pub mod arrival_delay;
 pub mod claims;
-mod codec;
 pub mod delegation;
 pub mod envelope;
 mod erasure_code;

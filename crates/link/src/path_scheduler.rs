@@ -4,59 +4,33 @@ mod baselines;
 mod mvqs;
 mod scheduler;
 
-use std::str::FromStr;
-
 pub use self::scheduler::{PathScheduler, PathView, PieceView};
 
-/// The schedulers, by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PathSchedulerName {
-    /// FD-MVQS as corrected.
-    #[default]
-    FdMvqs,
-    /// FD-MVQS as printed.
-    FdMvqsPaper,
-    /// Least round trip that has room.
-    LowRtt,
-    /// Expected rounds of a window that loss makes smaller.
-    DpsafLike,
-    /// A slower path only if it does not block the window.
-    Blest,
-    /// A slower path only if it is done before the fastest.
-    Ecf,
-    /// One after the other.
-    RoundRobin,
-    /// Every path that has room.
-    Redundant,
+tidegate_types::named! {
+    /// The schedulers, by name.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum PathSchedulerName: "schedule of paths" {
+        /// FD-MVQS as corrected.
+        #[default]
+        FdMvqs = "fd-mvqs",
+        /// FD-MVQS as printed.
+        FdMvqsPaper = "fd-mvqs-paper",
+        /// Least round trip that has room.
+        LowRtt = "low-rtt",
+        /// Expected rounds of a window that loss makes smaller.
+        DpsafLike = "dpsaf-like",
+        /// A slower path only if it does not block the window.
+        Blest = "blest",
+        /// A slower path only if it is done before the fastest.
+        Ecf = "ecf",
+        /// One after the other.
+        RoundRobin = "round-robin",
+        /// Every path that has room.
+        Redundant = "redundant",
+    }
 }
 
 impl PathSchedulerName {
-    /// Every scheduler.
-    pub const ALL: [PathSchedulerName; 8] = [
-        PathSchedulerName::FdMvqs,
-        PathSchedulerName::FdMvqsPaper,
-        PathSchedulerName::LowRtt,
-        PathSchedulerName::DpsafLike,
-        PathSchedulerName::Blest,
-        PathSchedulerName::Ecf,
-        PathSchedulerName::RoundRobin,
-        PathSchedulerName::Redundant,
-    ];
-
-    /// As in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            PathSchedulerName::FdMvqs => "fd-mvqs",
-            PathSchedulerName::FdMvqsPaper => "fd-mvqs-paper",
-            PathSchedulerName::LowRtt => "low-rtt",
-            PathSchedulerName::DpsafLike => "dpsaf-like",
-            PathSchedulerName::Blest => "blest",
-            PathSchedulerName::Ecf => "ecf",
-            PathSchedulerName::RoundRobin => "round-robin",
-            PathSchedulerName::Redundant => "redundant",
-        }
-    }
-
     /// The scheduler. `decrease_factor` is η of Eq. 22, in [0, 1].
     pub fn build(self, decrease_factor: f64) -> Box<dyn PathScheduler> {
         match self {
@@ -75,18 +49,6 @@ impl PathSchedulerName {
             }
             PathSchedulerName::Redundant => Box::new(baselines::redundant::Redundant),
         }
-    }
-}
-
-impl FromStr for PathSchedulerName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = PathSchedulerName::ALL.into_iter().find(|schedule| schedule.name() == text);
-        found.ok_or_else(|| {
-            let names = PathSchedulerName::ALL.map(PathSchedulerName::name).join(", ");
-            format!("no schedule of paths is called {text:?}: there are {names}")
-        })
     }
 }
 

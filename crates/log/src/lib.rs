@@ -9,16 +9,16 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `entry`, `session` | the kinds of entries, as values; what a log keeps of sessions |
-//! | `destinations`, `runs`, `segment`, `wall` | sets of outputs, runs of records, numbers of segments, wall time |
-//! | `body`, `codec` | entries as bytes |
-//! | `header`, `seal` | the head of a segment; encryption at rest |
-//! | `writer`, `preallocation` | from entries to bytes; how far a file is filled with zeros ahead |
-//! | `scan`, `walk` | from bytes to entries, past damage; a segment read in windows |
-//! | `recover`, `damage`, `error` | from segments to the records without a fate; damage; why a log cannot be used |
-//! | `order`, `fetch` | what a node orders of its log; records of a backlog, read back |
-//! | `segment_summary`, `outcomes`, `record_history` | for people: what a segment holds, how its records ended, what happened to one record |
-//! | `mirror` | a copy of the log at a neighbour |
+//! | `entry.rs`, `session.rs` | the kinds of entries, as values; what a log keeps of sessions |
+//! | `destinations.rs`, `runs.rs`, `segment.rs`, `wall.rs` | sets of outputs, runs of records, numbers of segments, wall time |
+//! | `body.rs` | entries as bytes |
+//! | `header.rs`, `seal.rs` | the head of a segment; encryption at rest |
+//! | `writer.rs`, `preallocation.rs` | from entries to bytes; how far a file is filled with zeros ahead |
+//! | `scan.rs`, `walk.rs` | from bytes to entries, past damage; a segment read in windows |
+//! | `recover.rs`, `damage.rs`, `error.rs` | from segments to the records without a fate; damage; why a log cannot be used |
+//! | `order.rs`, `fetch.rs` | what a node orders of its log; records of a backlog, read back |
+//! | `segment_summary.rs`, `outcomes.rs`, `record_history.rs` | for people: what a segment holds, how its records ended, what happened to one record |
+//! | `mirror/` | a copy of the log at a neighbour |
 //!
 //! ```
 //! use tidegate_log::{Checkpoint, Entry, Keys, LogName, SegmentBytes, SegmentId, Writer, recover};
@@ -39,7 +39,6 @@
 #![forbid(unsafe_code)]
 
 mod body;
-mod codec;
 mod damage;
 mod destinations;
 mod entry;

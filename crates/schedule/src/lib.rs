@@ -5,16 +5,16 @@
 //! cut of its most urgent ready record, and answers with a class and one of its two lists. The node asks as late as
 //! possible: when the pacer says that the wire is free.
 //!
-//! | file, in the order of reading | what it decides |
+//! | file | what |
 //! |---|---|
-//! | `queue` | queues, groups, live and late lists, exact in bytes |
-//! | `discipline` | the order within one queue |
-//! | `scheduler` | the `Scheduler` trait: what it sees and what it answers |
-//! | `names` | the schedulers by name, and what else of a node follows from the choice |
-//! | `tidegate` | the default scheduler |
-//! | `throttle` | serves each class at a granted rate, for schedulers that grant rates |
-//! | `estimate`, `allocate`, `shares` | arrival rates; the division of the uplink among classes; what a node reports of it |
-//! | `baselines` | the paper's schedulers and a plain FIFO, selectable by name |
+//! | `queue/mod.rs`, `queue/` | queues, groups, live and late lists, exact in bytes |
+//! | `discipline.rs` | the order within one queue |
+//! | `scheduler.rs` | the `Scheduler` trait: what it sees and what it answers |
+//! | `names.rs` | the schedulers by name, and what else of a node follows from the choice |
+//! | `tidegate.rs` | the default scheduler |
+//! | `throttle.rs` | serves each class at a granted rate, for schedulers that grant rates |
+//! | `estimate.rs`, `allocate.rs`, `shares.rs` | arrival rates; the division of the uplink among classes; what a node reports of it |
+//! | `baselines/` | the paper's schedulers and a plain FIFO, selectable by name |
 //!
 //! ```
 //! use tidegate_schedule::queue::Timing;

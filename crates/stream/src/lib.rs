@@ -8,15 +8,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `value` | items, rows and fields, and why a step fails |
-//! | `chain`, `keyed` | the `OperatorStep` trait and chains; what a step remembers for each value of a field |
-//! | `pool` | which waiting record is worked on next |
-//! | `memory` | the state of operators, as bytes |
-//! | `format`, `json`, `csv`, `senml` | rows in payloads |
-//! | `template` | topics of results and partition keys, made from the topic of a record |
-//! | `range`, `bloom`, `anonymise`, `join` | filters, sets, less about people, tables |
-//! | `average`, `window`, `interpolate`, `kalman`, `regression` | statistics of fields |
-//! | `linear`, `tree` | models that were trained elsewhere |
+//! | `value.rs` | items, rows and fields, and why a step fails |
+//! | `chain.rs`, `keyed.rs` | the `OperatorStep` trait and chains; what a step remembers for each value of a field |
+//! | `pool.rs` | which waiting record is worked on next |
+//! | `memory.rs` | the state of operators, as bytes |
+//! | `format.rs`, `json.rs`, `csv.rs`, `senml.rs` | rows in payloads |
+//! | `template.rs` | topics of results and partition keys, made from the topic of a record |
+//! | `range.rs`, `bloom.rs`, `anonymise.rs`, `join.rs` | filters, sets, less about people, tables |
+//! | `average.rs`, `window.rs`, `interpolate.rs`, `kalman.rs`, `regression.rs` | statistics of fields |
+//! | `linear.rs`, `tree.rs` | models that were trained elsewhere |
 //!
 //! ```
 //! use std::sync::Arc;
@@ -71,7 +71,7 @@ pub use self::json::{read as read_json, write as write_json};
 pub use self::kalman::Kalman;
 pub use self::keyed::KEYS_MAX;
 pub use self::linear::Linear;
-pub use self::memory::{Loader, MemoryError, Saver};
+pub use self::memory::{MemoryError, Saver};
 pub use self::pool::{LaneId, OperatorId, Pool, PoolOrder, Task};
 pub use self::range::RangeFilter;
 pub use self::regression::Regression;

@@ -3,9 +3,10 @@
 
 use mlua::{Function, Value as Lua};
 use tidegate_stream::{
-    Item, ItemContent, Loader, MemoryError, OperatorStep, Row, Saver, StepError, StepInstance,
-    Value,
+    Item, ItemContent, MemoryError, OperatorStep, Row, Saver, StepError, StepInstance, Value,
 };
+use tidegate_types::codec::{Reader, Sink};
+use tidegate_types::units::Time;
 
 use crate::script::budget::Budget;
 use crate::script::vm::{Limits, Vm};
@@ -88,17 +89,17 @@ impl StepInstance for LuauRun {
             Ok(Lua::String(text)) => to.bytes(&text.as_bytes()),
             Ok(other) => {
                 let text = format!("{SAVE}() gave a {}: a string or nil", other.type_name());
-                to.fail(MemoryError::Script(text));
+                to.fail(MemoryError::Step(text));
             }
-            Err(failure) => to.fail(MemoryError::Script(failure.to_string())),
+            Err(failure) => to.fail(MemoryError::Step(failure.to_string())),
         }
     }
 
-    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+    fn load(&mut self, _now: Time, from: &mut Reader<'_>) -> Result<(), MemoryError> {
         if from.is_empty() {
             return Ok(());
         }
-        let script = |text: String| MemoryError::Script(text);
+        let script = |text: String| MemoryError::Step(text);
         let (vm, _) = self.machine.as_ref().ok_or_else(|| script("it cannot run".into()))?;
         let load = own(vm, LOAD).ok_or_else(|| script(format!("no function {LOAD}(text)")))?;
         let text = vm.lua().create_string(from.bytes()?);

@@ -73,6 +73,10 @@ fn report_what_the_ratchets_measure() {
     for (lines, path) in sizes.iter().rev().take(5) {
         println!("{path}: {lines} lines");
     }
+    let rooms = manifests::ROOMS.iter().map(|(room, _)| (*room, code::lines_of_code(&files, room)));
+    let rooms: Vec<_> = rooms.collect();
+    let all: usize = rooms.iter().map(|(_, lines)| lines).sum();
+    println!("rooms: {all} lines of code, {rooms:?}");
     let documents::Looked { links, anchors, blocks } = documents::looked(&files);
     println!("documents: {links} links, {anchors} to a heading, {blocks} blocks of TOML and JSON");
 }

@@ -8,9 +8,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use tidegate_evaluation::credit::{Borrower, Lender};
 use tidegate_fleet::{
-    Agent, AgentInput, AgentOutput, Borrower, FencingToken, FleetOptions, Grant, Lender,
-    MatchingRound, NodeId, Orchestrator, OrchestratorInput, OrchestratorOutput, ReachablePeer,
+    Agent, AgentInput, AgentOutput, FencingToken, FleetOptions, Grant, MatchingRound, NodeId,
+    Orchestrator, OrchestratorInput, OrchestratorOutput, ReachablePeer,
 };
 use tidegate_types::demand::{Measured, gross_demand};
 use tidegate_types::units::{Rate, Size, Time};

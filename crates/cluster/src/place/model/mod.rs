@@ -58,29 +58,17 @@ pub struct ErrorQuantiles {
     pub outside: [f64; 2],
 }
 
-/// A model of a file by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ModelKind {
-    /// The physics and, where there are, the trees.
-    #[default]
-    Learned,
-    /// The physics of the machine alone.
-    Physics,
-    /// The paper's models.
-    Paper,
-}
-
-impl ModelKind {
-    /// All of them.
-    pub const ALL: [ModelKind; 3] = [ModelKind::Learned, ModelKind::Physics, ModelKind::Paper];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            ModelKind::Learned => "learned",
-            ModelKind::Physics => "physics",
-            ModelKind::Paper => "paper",
-        }
+tidegate_types::named! {
+    /// A model of a file by name.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum ModelKind {
+        /// The physics and, where there are, the trees.
+        #[default]
+        Learned = "learned",
+        /// The physics of the machine alone.
+        Physics = "physics",
+        /// The paper's models.
+        Paper = "paper",
     }
 }
 

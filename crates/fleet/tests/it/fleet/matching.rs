@@ -1,9 +1,8 @@
 //! Matchings on random fleets, against an optimum that is computed in another way.
 
 use proptest::prelude::*;
-use tidegate_fleet::{
-    Amount, Candidates, ClassAudit, MatchingAudit, MatchingName, MatchingProblem, Peer, Redirection,
-};
+use tidegate_evaluation::audit::{ClassAudit, MatchingAudit};
+use tidegate_fleet::{Amount, Candidates, MatchingName, MatchingProblem, Peer, Redirection};
 
 const CLASSES: usize = 3;
 

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use tidegate_evaluation::custody::{Entrusted, Relayed};
 use tidegate_fleet::{
     Agent, AgentInput, AgentOutput, Amount, FencingToken, FleetOptions, Grant, NodeId,
-    ProviderCustody, ReachablePeer, ReceiverCustody,
+    ReachablePeer,
 };
 use tidegate_types::demand::{Measured, gross_demand};
 use tidegate_types::units::{Rate, Size, Time};
@@ -46,8 +47,8 @@ pub(crate) struct Node {
     log: BTreeMap<Seq, Kept>,
     next: Seq,
     queues: [VecDeque<Seq>; 3],
-    entrusted: ReceiverCustody<Seq>,
-    relayed: ProviderCustody<Seq>,
+    entrusted: Entrusted<Seq>,
+    relayed: Relayed<Seq>,
     /// Marks of records that are relayed here.
     marks: BTreeMap<(usize, Seq), bool>,
     grants: BTreeMap<FencingToken, Grant>,
@@ -69,8 +70,8 @@ impl Node {
             log: BTreeMap::new(),
             next: 0,
             queues: Default::default(),
-            entrusted: ReceiverCustody::default(),
-            relayed: ProviderCustody::default(),
+            entrusted: Entrusted::default(),
+            relayed: Relayed::default(),
             marks: BTreeMap::new(),
             grants: BTreeMap::new(),
             paces: BTreeMap::new(),

@@ -8,34 +8,26 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use tidegate_fleet::{FencingToken, NodeId};
+use tidegate_types::amount::Amount;
 use tidegate_types::units::Size;
 
-use tidegate_types::limits::{RELAY_ANSWER_MAX, RELAY_HOLD_MAX};
-
-use super::{Amount, Borrower, FencingToken, Lender, NodeId};
-
-/// A receiver takes back what a provider has not answered for when nothing connects them for so long. By
-/// then the provider gave up what was not handed to its uplink: it is sent twice only if it was.
-pub const TAKE_BACK: Duration = Duration::from_secs(3);
-const _: () = assert!(
-    RELAY_HOLD_MAX.as_secs() < TAKE_BACK.as_secs()
-        && RELAY_HOLD_MAX.as_secs() < RELAY_ANSWER_MAX.as_secs()
-);
+use crate::credit::{Borrower, Lender};
 
 /// The receiver's book: records under way by providers. `K` names a record.
 #[derive(Debug)]
-pub struct ReceiverCustody<K> {
+pub struct Entrusted<K> {
     ways: BTreeMap<FencingToken, (NodeId, Borrower)>,
     records: BTreeMap<K, NodeId>,
 }
 
-impl<K: Ord + Copy> Default for ReceiverCustody<K> {
+impl<K: Ord + Copy> Default for Entrusted<K> {
     fn default() -> Self {
-        ReceiverCustody { ways: BTreeMap::new(), records: BTreeMap::new() }
+        Entrusted { ways: BTreeMap::new(), records: BTreeMap::new() }
     }
 }
 
-impl<K: Ord + Copy> ReceiverCustody<K> {
+impl<K: Ord + Copy> Entrusted<K> {
     /// A grant is there, or changed.
     pub fn begin(&mut self, token: FencingToken, provider: NodeId) {
         self.ways.entry(token).or_insert((provider, Borrower::default()));
@@ -110,18 +102,18 @@ struct Lent<K> {
 
 /// The provider's book: others' records that wait here or are under way to the far end.
 #[derive(Debug)]
-pub struct ProviderCustody<K> {
+pub struct Relayed<K> {
     lent: BTreeMap<FencingToken, Lent<K>>,
     sent: BTreeMap<(NodeId, K), ()>,
 }
 
-impl<K: Ord + Copy> Default for ProviderCustody<K> {
+impl<K: Ord + Copy> Default for Relayed<K> {
     fn default() -> Self {
-        ProviderCustody { lent: BTreeMap::new(), sent: BTreeMap::new() }
+        Relayed { lent: BTreeMap::new(), sent: BTreeMap::new() }
     }
 }
 
-impl<K: Ord + Copy> ProviderCustody<K> {
+impl<K: Ord + Copy> Relayed<K> {
     /// A grant is there, or changed.
     pub fn begin(&mut self, token: FencingToken, receiver: NodeId) {
         let lent = || Lent { receiver, lender: Lender::default(), waiting: VecDeque::new() };
@@ -200,8 +192,8 @@ mod tests {
     const WINDOW: Duration = Duration::from_millis(250);
 
     /// A grant of 4,000 bytes/s on both sides, with its first credit: 1,000 bytes.
-    fn granted() -> (ReceiverCustody<u32>, ProviderCustody<u32>) {
-        let (mut entrusted, mut relayed) = (ReceiverCustody::default(), ProviderCustody::default());
+    fn granted() -> (Entrusted<u32>, Relayed<u32>) {
+        let (mut entrusted, mut relayed) = (Entrusted::default(), Relayed::default());
         entrusted.begin(TOKEN, PROVIDER);
         relayed.begin(TOKEN, RECEIVER);
         let limit = relayed.limit(TOKEN, Amount(4000), WINDOW).unwrap();
