@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tidegate_broker::Message;
-use tidegate_cluster::moves::{Member, Owner, UnitId};
+use tidegate_cluster::handover::{Member, Owner, UnitId};
 use tidegate_types::record::{Offered, Token};
 use tidegate_types::topic::Filter;
 use tidegate_types::units::Time;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use tidegate_cluster::moves::{Member, Owner};
+use tidegate_cluster::handover::{Member, Owner};
 
 /// The line of a node that drains. It has no epoch, so no unit is called so, and who does not know it skips it.
 const DRAINS: &str = "drains";

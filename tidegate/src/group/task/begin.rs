@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use tidegate_cluster::moves::wire::digest;
-use tidegate_cluster::moves::{Group, Member, Options, Owner, UnitId};
+use tidegate_cluster::handover::wire::digest;
+use tidegate_cluster::handover::{Group, HandoverOptions, Member, Owner, UnitId};
 use tidegate_types::record::Origin;
 use tidegate_types::topic::Filter;
 use tokio::sync::mpsc;
@@ -46,7 +46,7 @@ pub(crate) fn start(
     let count = members.len() as u16;
     let task = Task {
         me,
-        group: Group::new(intake.now(), Options::default(), me, count, &owners),
+        group: Group::new(intake.now(), HandoverOptions::default(), me, count, &owners),
         origin: Arc::new(Origin { node: options.me, incarnation: options.incarnation }),
         members,
         memory: Memory::new(intake.hub().clone(), units.clone(), answers),
