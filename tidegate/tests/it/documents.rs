@@ -27,8 +27,7 @@ fn complaints(file: &str, text: &str) -> String {
 /// The blocks between ```toml and ```; more words may stand behind `toml`.
 fn blocks(document: &str) -> Vec<&str> {
     let parts = document.split("```toml").skip(1);
-    let inside = |part: &'_ str| -> Option<&'_ str> { Some(part.split_once('\n')?.1) };
-    parts.filter_map(|part| inside(part)?.split("```").next()).collect()
+    parts.filter_map(|part| part.split_once('\n')?.1.split("```").next()).collect()
 }
 
 #[test]
