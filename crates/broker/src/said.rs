@@ -6,31 +6,18 @@ use tidegate_types::class::ClassId;
 
 use super::message::Delivery;
 
-/// Why a subscriber does not get a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// The outbox was full.
-    Full,
-    /// Its time was over.
-    Expired,
-    /// It is larger than the subscriber takes.
-    Oversize,
-    /// QoS 0, and the subscriber was away.
-    Away,
-}
-
-impl Reason {
-    /// All of them.
-    pub const ALL: [Reason; 4] = [Reason::Full, Reason::Expired, Reason::Oversize, Reason::Away];
-
-    /// A word for metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Reason::Full => "full",
-            Reason::Expired => "expired",
-            Reason::Oversize => "oversize",
-            Reason::Away => "away",
-        }
+tidegate_types::named! {
+    /// Why a subscriber does not get a message.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Reason {
+        /// The outbox was full.
+        Full = "full",
+        /// Its time was over.
+        Expired = "expired",
+        /// It is larger than the subscriber takes.
+        Oversize = "oversize",
+        /// QoS 0, and the subscriber was away.
+        Away = "away",
     }
 }
 

@@ -1,7 +1,6 @@
 //! The rate controllers by name, and how one is built for an uplink. A new one is a file of its own and a line in
 //! each of these lists.
 
-use std::str::FromStr;
 use std::sync::Arc;
 
 use tidegate_types::units::Rate;
@@ -22,60 +21,27 @@ pub struct UplinkOptions {
     pub remembered: Option<Rate>,
 }
 
-/// The laws, by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LawName {
-    /// Ours.
-    #[default]
-    Tide,
-    /// BBR.
-    Bbr,
-    /// Copa.
-    Copa,
-    /// LEDBAT.
-    Ledbat,
-    /// 92 % of the configured rate.
-    Known,
-    /// No network below: a fixed window, no pace.
-    Unlimited,
-    /// What is below measures itself: the law of a link, and of nothing else.
-    Told,
-}
-
-impl LawName {
-    /// Every law that can be chosen.
-    pub const ALL: [LawName; 6] = [
-        LawName::Tide,
-        LawName::Bbr,
-        LawName::Copa,
-        LawName::Ledbat,
-        LawName::Known,
-        LawName::Unlimited,
-    ];
-
-    /// As in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            LawName::Tide => "tide",
-            LawName::Bbr => "bbr",
-            LawName::Copa => "copa",
-            LawName::Ledbat => "ledbat",
-            LawName::Known => "known",
-            LawName::Unlimited => "unlimited",
-            LawName::Told => "told",
-        }
+tidegate_types::named! {
+    /// The laws, by name.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum LawName: "law of capacity" {
+        /// Ours.
+        #[default]
+        Tide = "tide",
+        /// BBR.
+        Bbr = "bbr",
+        /// Copa.
+        Copa = "copa",
+        /// LEDBAT.
+        Ledbat = "ledbat",
+        /// 92 % of the configured rate.
+        Known = "known",
+        /// No network below: a fixed window, no pace.
+        Unlimited = "unlimited",
     }
-}
-
-impl FromStr for LawName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = LawName::ALL.into_iter().find(|law| law.name() == text);
-        found.ok_or_else(|| {
-            let names = LawName::ALL.map(LawName::name).join(", ");
-            format!("no law of capacity is called {text:?}: there are {names}")
-        })
+    unlisted {
+        /// What is below measures itself: the law of a link, and of nothing else.
+        Told = "told",
     }
 }
 

@@ -148,6 +148,7 @@ impl Uplink {
     }
 
     /// A piece was picked for a path.
+    #[inline]
     pub fn picked_for(&mut self, now: Time, path: usize, piece: Size) {
         if !self.is_forgotten && self.in_flight() == Size::ZERO {
             // The delivery rate is measured from here: nothing was under way before.

@@ -11,34 +11,22 @@ use super::{Amount, Grant, NODES_MAX, NodeId, Tuple};
 /// Grants of a receiver that are remembered.
 const KEPT: usize = 16;
 
-/// Why a grant is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndReason {
-    /// Its receiver wants nothing more, or gets it by another way.
-    Unwanted,
-    /// Its provider no longer holds it.
-    GivenUp,
-    /// One of the two has said nothing for too long, or was never heard by this leader.
-    Silent,
-    /// It did not help.
-    NoHelp,
+tidegate_types::named! {
+    /// Why a grant is over.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum EndReason {
+        /// Its receiver wants nothing more, or gets it by another way.
+        Unwanted = "unwanted",
+        /// Its provider no longer holds it.
+        GivenUp = "given-up",
+        /// One of the two has said nothing for too long, or was never heard by this leader.
+        Silent = "silent",
+        /// It did not help.
+        NoHelp = "no-help",
+    }
 }
 
 impl EndReason {
-    /// Every reason, in the order of `index`.
-    pub const ALL: [EndReason; 4] =
-        [EndReason::Unwanted, EndReason::GivenUp, EndReason::Silent, EndReason::NoHelp];
-
-    /// Label for metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            EndReason::Unwanted => "unwanted",
-            EndReason::GivenUp => "given-up",
-            EndReason::Silent => "silent",
-            EndReason::NoHelp => "no-help",
-        }
-    }
-
     /// Place in `ALL`.
     pub fn index(self) -> usize {
         self as usize

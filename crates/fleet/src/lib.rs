@@ -11,11 +11,8 @@
 #![forbid(unsafe_code)]
 
 mod agent;
-mod audit;
 mod candidates;
 mod ceiling;
-mod credit;
-pub mod custody;
 mod election;
 mod grants;
 mod history;
@@ -37,11 +34,8 @@ pub use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 
 pub use self::agent::{Agent, AgentInput, AgentOutput, Holding};
-pub use self::audit::{ClassAudit, MatchingAudit};
 pub use self::candidates::{Candidates, Peer};
 pub use self::ceiling::FalseClaim;
-pub use self::credit::{Borrower, Lender};
-pub use self::custody::{Entrusted, Relayed};
 pub use self::election::{Election, ElectionInput, ElectionOptions, ElectionOutput, Holder};
 pub use self::history::{EndReason, Given, Totals};
 pub use self::ledger::{GrantStatus, MemberStatus};

@@ -6,62 +6,34 @@ mod augment;
 mod baselines;
 mod flow;
 mod graph;
-#[cfg(test)]
-mod tests;
-
-use std::str::FromStr;
 
 use super::{Problem, Redirection};
 
-/// The matchings, by name; those of the paper first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MatchingName {
-    /// Algorithm 3 as printed: provider by provider, each serves the most urgent and largest request.
-    Pmrfs,
-    /// The text beside it: request by request, each from the provider with the most left.
-    PmrfsText,
-    /// First come, first served.
-    Fcfs,
-    /// The smallest request first.
-    Lrfs,
-    /// Each provider serves the request nearest in size to what it has.
-    BestFit,
-    /// Requests in any order.
-    Random,
-    /// Ours: the optimal volume in every class, by augmenting paths, with few redirections.
-    #[default]
-    Augment,
-    /// The same volume at the least distance, by a min-cost flow.
-    Flow,
+tidegate_types::named! {
+    /// The matchings, by name; those of the paper first.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum MatchingName: "matching" {
+        /// Algorithm 3 as printed: provider by provider, each serves the most urgent and largest request.
+        Pmrfs = "pmrfs",
+        /// The text beside it: request by request, each from the provider with the most left.
+        PmrfsText = "pmrfs-text",
+        /// First come, first served.
+        Fcfs = "fcfs",
+        /// The smallest request first.
+        Lrfs = "lrfs",
+        /// Each provider serves the request nearest in size to what it has.
+        BestFit = "best-fit",
+        /// Requests in any order.
+        Random = "random",
+        /// Ours: the optimal volume in every class, by augmenting paths, with few redirections.
+        #[default]
+        Augment = "augment",
+        /// The same volume at the least distance, by a min-cost flow.
+        Flow = "flow",
+    }
 }
 
 impl MatchingName {
-    /// Every matching.
-    pub const ALL: [MatchingName; 8] = [
-        MatchingName::Pmrfs,
-        MatchingName::PmrfsText,
-        MatchingName::Fcfs,
-        MatchingName::Lrfs,
-        MatchingName::BestFit,
-        MatchingName::Random,
-        MatchingName::Augment,
-        MatchingName::Flow,
-    ];
-
-    /// As in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            MatchingName::Pmrfs => "pmrfs",
-            MatchingName::PmrfsText => "pmrfs-text",
-            MatchingName::Fcfs => "fcfs",
-            MatchingName::Lrfs => "lrfs",
-            MatchingName::BestFit => "best-fit",
-            MatchingName::Random => "random",
-            MatchingName::Augment => "augment",
-            MatchingName::Flow => "flow",
-        }
-    }
-
     /// Who carries what for whom. `seed` decides where a rule leaves it to chance. What a problem holds
     /// already is known to `augment` alone, which may move it; the others begin anew.
     pub fn solve(self, problem: &Problem<'_>, seed: u64) -> Vec<Redirection> {
@@ -75,17 +47,5 @@ impl MatchingName {
             MatchingName::Augment => augment::augment(problem),
             MatchingName::Flow => flow::flow(problem),
         }
-    }
-}
-
-impl FromStr for MatchingName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = MatchingName::ALL.into_iter().find(|matching| matching.name() == text);
-        found.ok_or_else(|| {
-            let names = MatchingName::ALL.map(MatchingName::name).join(", ");
-            format!("no matching is called {text:?}: there are {names}")
-        })
     }
 }

@@ -82,61 +82,9 @@ pub struct Digest {
     pub apart: Vec<(NodeId, NodeId, Duration)>,
 }
 
-/// Bytes of a number in the usual encoding of seven bits a byte, with its tag.
-fn number(value: u64) -> usize {
-    1 + (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
-}
-
-/// Bytes of something inside something else: a tag, a length, and it.
-fn nested(size: usize) -> usize {
-    number(size as u64) + size
-}
-
-impl Grant {
-    fn encoded_size(&self) -> usize {
-        let numbers = [self.token.revision, self.token.id, self.provider.0, self.receiver.0];
-        let numbers = numbers.into_iter().map(number).sum::<usize>();
-        numbers + number(u64::from(self.class.0)) + number(self.amount.0)
-    }
-}
-
-impl Beat {
-    /// Bytes of it as a protocol buffer, without what carries it.
-    pub fn encoded_size(&self) -> usize {
-        let head = [self.node.0, self.incarnation, self.number, self.heard.revision];
-        let head = head.into_iter().map(number).sum::<usize>() + number(self.heard.round);
-        let amounts = self.tuple.demand.iter().map(|amount| number(amount.0) - 1).sum();
-        let reach = |reach: &Reach| nested(number(reach.node.0) + number(reach.distance.into()));
-        let peers = self.peers.iter().flatten().map(reach).sum::<usize>();
-        let held = |held: &Held| nested(held.grant.encoded_size() + number(held.carried.0));
-        head + number(self.tuple.capacity.0)
-            + nested(amounts)
-            + number(self.output.0)
-            + peers
-            + self.held.iter().map(held).sum::<usize>()
-    }
-}
-
-impl Directive {
-    /// Bytes of it as a protocol buffer, without what carries it.
-    pub fn encoded_size(&self) -> usize {
-        let head =
-            [self.node.0, self.incarnation, self.fence.revision, self.fence.round, self.beat];
-        let head = head.into_iter().map(number).sum::<usize>();
-        let grants = self.grants.iter().map(|grant| nested(grant.encoded_size()));
-        head + number(self.lease.as_millis() as u64) + grants.sum::<usize>()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_take_seven_bits_a_byte() {
-        assert_eq!([0, 127, 128, 16_383, 16_384, u64::MAX].map(number), [2, 2, 3, 3, 4, 11]);
-        assert_eq!(nested(10), 12);
-    }
 
     #[test]
     fn directives_of_a_later_leader_come_later() {

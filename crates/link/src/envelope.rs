@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidegate_types::codec::{Reader, Sink};
 use tidegate_types::record::{Identity, Origin, Properties, StreamId};
 
 use super::WireError;
-use super::codec::{Reader, put_bytes, put_varint};
 
 /// The version of the envelope that this code writes, and the only one that it reads.
 const VERSION: u8 = 1;
@@ -72,23 +72,23 @@ impl Envelope {
             | flag(self.proof.is_some(), PROOF);
         let mut to = Vec::with_capacity(64 + self.key.len() + self.payload.len());
         to.extend_from_slice(&[VERSION, flags, self.hop]);
-        put_bytes(&mut to, self.identity.origin.node.as_bytes());
-        put_varint(&mut to, self.identity.origin.incarnation);
-        put_varint(&mut to, self.identity.stream.0);
-        put_varint(&mut to, self.identity.seq);
-        put_varint(&mut to, micros(self.left));
+        to.varint_bytes(self.identity.origin.node.as_bytes());
+        to.varint(self.identity.origin.incarnation);
+        to.varint(self.identity.stream.0);
+        to.varint(self.identity.seq);
+        to.varint(micros(self.left));
         let grant = self.grant.map(|grant| grant.0);
         for number in [grant, self.ttl.map(micros), self.source_unix_ns].into_iter().flatten() {
-            put_varint(&mut to, number);
+            to.varint(number);
         }
         if let Some(proof) = &self.proof {
-            put_bytes(&mut to, proof);
+            to.varint_bytes(proof);
         }
-        put_bytes(&mut to, &self.key);
-        put_varint(&mut to, self.properties.iter().count() as u64);
+        to.varint_bytes(&self.key);
+        to.varint(self.properties.iter().count() as u64);
         for (name, value) in self.properties.iter() {
-            put_bytes(&mut to, name);
-            put_bytes(&mut to, value);
+            to.varint_bytes(name);
+            to.varint_bytes(value);
         }
         to.extend_from_slice(&self.payload);
         to.into()
@@ -109,11 +109,8 @@ impl Envelope {
             return Err(WireError::Feature(flags));
         }
         let hop = reader.u8()?;
-        if hop > HOPS_MAX {
-            return Err(WireError::Malformed("hop"));
-        }
-        let node = std::str::from_utf8(reader.bytes()?);
-        let node: Arc<str> = node.map_err(|_| WireError::Malformed("node"))?.into();
+        reader.must(hop <= HOPS_MAX, "a record that did not go in a circle")?;
+        let node = reader.varint_text()?.into();
         let origin = Arc::new(Origin { node, incarnation: reader.varint()? });
         let stream = StreamId(reader.varint()?);
         let identity = Identity { origin, stream, seq: reader.varint()? };
@@ -126,20 +123,12 @@ impl Envelope {
         let ttl = number(TTL)?.map(Duration::from_micros);
         let source_unix_ns = number(SOURCE_TIME)?;
         let has_proof = flags & PROOF != 0;
-        let proof = has_proof.then(|| reader.bytes()).transpose()?;
-        let proof = proof.map(|proof| bytes.slice_ref(proof));
-        let key = bytes.slice_ref(reader.bytes()?);
-        std::str::from_utf8(&key).map_err(|_| WireError::Malformed("key"))?;
-        let count = reader.varint()?;
-        // Each takes two bytes at least: no count, however large, makes more room than there are bytes.
-        if count > reader.rest().len() as u64 / 2 {
-            return Err(WireError::Malformed("properties"));
-        }
-        let mut pairs = Vec::with_capacity(count as usize);
-        for _ in 0..count {
-            pairs.push((bytes.slice_ref(reader.bytes()?), bytes.slice_ref(reader.bytes()?)));
-        }
-        let properties = Properties::new(pairs);
+        let shared = |reader: &mut Reader<'_>| Ok(bytes.slice_ref(reader.varint_bytes()?));
+        let proof = has_proof.then(|| shared(&mut reader)).transpose()?;
+        let key = bytes.slice_ref(reader.varint_text()?.as_bytes());
+        let count = usize::try_from(reader.varint()?).unwrap_or(usize::MAX);
+        let pair = |reader: &mut Reader<'_>| Ok((shared(reader)?, shared(reader)?));
+        let properties = Properties::new(reader.values(count, 2, pair)?);
         let payload = bytes.slice_ref(reader.rest());
         let again = flags & AGAIN != 0;
         Ok(Envelope {
@@ -161,6 +150,7 @@ impl Envelope {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use tidegate_types::codec::Malformed;
 
     use super::*;
 
@@ -195,7 +185,8 @@ mod tests {
     #[test]
     fn a_loop_a_newer_version_and_a_strange_feature_are_refused() {
         let bytes = Envelope { hop: HOPS_MAX + 1, ..envelope() }.encode();
-        assert_eq!(Envelope::decode(&bytes), Err(WireError::Malformed("hop")));
+        let expected = Malformed { expected: "a record that did not go in a circle", at: 2 };
+        assert_eq!(Envelope::decode(&bytes), Err(WireError::Malformed(expected)));
         let with = |place: usize, value: u8| {
             let mut bytes = envelope().encode().to_vec();
             bytes[place] = value;
@@ -203,6 +194,26 @@ mod tests {
         };
         assert_eq!(with(0, 2), Err(WireError::Version(2)));
         assert_eq!(with(1, 32), Err(WireError::Feature(32)));
+    }
+
+    /// Version 1, byte by byte, with everything that a record can have.
+    #[test]
+    fn version_1_stays_as_it_is() {
+        let expected = [
+            &[1, 31, 1, 6][..],
+            b"gate-7",
+            &[0x9f, 0x39, 12, 0xd9, 2, 0xc0, 0xb8, 2, 77, 0x80, 0x8c, 0x8d, 0x9e, 2],
+            &[0x80, 0xe4, 0xd8, 0xe4, 0xa1, 0xde, 0xb2, 0xc3, 0x18, 7],
+            b"letters",
+            &[13],
+            b"plant/7/alarm",
+            &[1, 4],
+            b"unit",
+            &[3],
+            b"bar",
+            b"1.5",
+        ];
+        assert_eq!(envelope().encode(), Bytes::from(expected.concat()));
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! Deviations: none.
 //! Limits: `code::PIECES_MAX`, `code::REPAIRS_MAX`; what it may spend (`LinkOptions::guard_share`).
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use tidegate_types::units::{Size, Time};
@@ -39,41 +38,17 @@ const PATIENCE: f64 = 1.125;
 /// where they vary, most of them are late and few are lost (docs/decisions/0042-hedges-wait-for-late-answers.md).
 const DEVIATIONS: f64 = 2.0;
 
-/// How far the link may go to keep a deadline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GuardName {
-    /// What is lost is repeated, no more.
-    Off,
-    /// Records for whose repeat there is no time go by two paths.
-    Copy,
-    /// They go with repairs, as many as their paths lose.
-    #[default]
-    Code,
-}
-
-impl GuardName {
-    /// Every guard.
-    pub const ALL: [GuardName; 3] = [GuardName::Off, GuardName::Copy, GuardName::Code];
-
-    /// As in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            GuardName::Off => "off",
-            GuardName::Copy => "copy",
-            GuardName::Code => "code",
-        }
-    }
-}
-
-impl FromStr for GuardName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = GuardName::ALL.into_iter().find(|guard| guard.name() == text);
-        found.ok_or_else(|| {
-            let names = GuardName::ALL.map(GuardName::name).join(", ");
-            format!("no guard of deadlines is called {text:?}: there are {names}")
-        })
+tidegate_types::named! {
+    /// How far the link may go to keep a deadline.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum GuardName: "guard of deadlines" {
+        /// What is lost is repeated, no more.
+        Off = "off",
+        /// Records for whose repeat there is no time go by two paths.
+        Copy = "copy",
+        /// They go with repairs, as many as their paths lose.
+        #[default]
+        Code = "code",
     }
 }
 

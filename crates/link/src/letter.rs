@@ -11,9 +11,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tidegate_types::codec::{Malformed, Reader, Sink};
 
 use super::WireError;
-use super::codec::{Reader, put_bytes, put_varint};
 
 /// Letters of one chain: nodes between an origin and who reads it.
 pub const CHAIN_MAX: usize = 8;
@@ -63,25 +63,21 @@ impl Letter {
     }
 
     fn put(&self, to: &mut Vec<u8>) {
-        put_bytes(to, self.node.as_bytes());
+        to.varint_bytes(self.node.as_bytes());
         for number in [self.incarnation, self.boot, self.previous, self.written] {
-            put_varint(to, number);
+            to.varint(number);
         }
-        put_bytes(to, self.to.as_bytes());
+        to.varint_bytes(self.to.as_bytes());
     }
 
-    fn take(reader: &mut Reader<'_>) -> Result<Letter, WireError> {
-        let text = |bytes: &[u8]| -> Result<Arc<str>, WireError> {
-            let text = std::str::from_utf8(bytes).map_err(|_| WireError::Malformed("name"))?;
-            Ok(text.into())
-        };
+    fn take(reader: &mut Reader<'_>) -> Result<Letter, Malformed> {
         Ok(Letter {
-            node: text(reader.bytes()?)?,
+            node: reader.varint_text()?.into(),
             incarnation: reader.varint()?,
             boot: reader.varint()?,
             previous: reader.varint()?,
             written: reader.varint()?,
-            to: text(reader.bytes()?)?,
+            to: reader.varint_text()?.into(),
         })
     }
 
@@ -96,9 +92,9 @@ pub fn encode(chain: &[Signed]) -> Bytes {
     let mut to = vec![VERSION, chain.len() as u8];
     for Signed { letter, scheme, signature, certificate } in chain {
         letter.put(&mut to);
-        put_varint(&mut to, u64::from(*scheme));
-        put_bytes(&mut to, signature);
-        put_bytes(&mut to, certificate);
+        to.varint(u64::from(*scheme));
+        to.varint_bytes(signature);
+        to.varint_bytes(certificate);
     }
     to.into()
 }
@@ -108,30 +104,24 @@ pub fn encode(chain: &[Signed]) -> Bytes {
 /// # Errors
 /// [`WireError`]: what is wrong first.
 pub fn decode(bytes: &Bytes) -> Result<Vec<Signed>, WireError> {
-    if bytes.len() > PROOF_MAX {
-        return Err(WireError::Malformed("proof"));
-    }
     let mut reader = Reader::new(bytes);
+    reader.must(bytes.len() <= PROOF_MAX, "a shorter proof")?;
     let version = reader.u8()?;
     if version != VERSION {
         return Err(WireError::Version(version));
     }
     let count = usize::from(reader.u8()?);
-    if count == 0 || count > CHAIN_MAX {
-        return Err(WireError::Malformed("proof"));
-    }
+    reader.must((1..=CHAIN_MAX).contains(&count), "as many letters as a chain may have")?;
     let mut chain = Vec::with_capacity(count);
     for _ in 0..count {
         let letter = Letter::take(&mut reader)?;
         let scheme = u16::try_from(reader.varint()?);
-        let scheme = scheme.map_err(|_| WireError::Malformed("proof"))?;
-        let signature = bytes.slice_ref(reader.bytes()?);
-        let certificate = bytes.slice_ref(reader.bytes()?);
+        let scheme = scheme.map_err(|_| reader.malformed("a scheme of TLS"))?;
+        let signature = bytes.slice_ref(reader.varint_bytes()?);
+        let certificate = bytes.slice_ref(reader.varint_bytes()?);
         chain.push(Signed { letter, scheme, signature, certificate });
     }
-    if !reader.rest().is_empty() {
-        return Err(WireError::Malformed("proof"));
-    }
+    reader.end()?;
     Ok(chain)
 }
 
@@ -185,6 +175,17 @@ mod tests {
         }
     }
 
+    /// Version 1, byte by byte: what was signed once must be read by every later version.
+    #[test]
+    fn version_1_stays_as_it_is() {
+        let numbers = [7, 9, 8, 0xa5, 0xeb, 0xdc, 0xca, 0x06];
+        let letter = [&[6][..], b"gate-7", &numbers, &[5], b"relay"].concat();
+        assert_eq!(self::letter("relay").content(), [CONTEXT, &letter].concat());
+        let signed_by = [&[0x83, 0x08, 3][..], b"sig", &[4], b"cert"].concat();
+        let chain = [&[1, 1], &letter[..], &signed_by].concat();
+        assert_eq!(encode(&[signed("relay")]), Bytes::from(chain));
+    }
+
     #[test]
     fn letters_about_different_lives_are_no_chain() {
         let mut chain = vec![signed("relay"), signed("far")];
@@ -197,8 +198,9 @@ mod tests {
     fn a_newer_version_none_and_too_many_are_refused() {
         let bytes = |first: [u8; 2]| Bytes::copy_from_slice(&first);
         assert_eq!(decode(&bytes([2, 1])), Err(WireError::Version(2)));
-        assert_eq!(decode(&bytes([1, 0])), Err(WireError::Malformed("proof")));
-        assert_eq!(decode(&bytes([1, 9])), Err(WireError::Malformed("proof")));
+        let expected = Malformed { expected: "as many letters as a chain may have", at: 1 };
+        assert_eq!(decode(&bytes([1, 0])), Err(WireError::Malformed(expected)));
+        assert_eq!(decode(&bytes([1, 9])), Err(WireError::Malformed(expected)));
     }
 
     proptest! {

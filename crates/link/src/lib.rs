@@ -10,7 +10,6 @@
 mod begun;
 pub mod claims;
 mod code;
-mod codec;
 mod control;
 pub mod delay;
 pub mod envelope;

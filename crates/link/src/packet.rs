@@ -18,10 +18,10 @@
 
 use std::ops::RangeInclusive;
 
+use tidegate_types::codec::{Malformed, Reader, Sink};
 use tidegate_types::record::{DropReason, Fate};
 use tidegate_types::units::Size;
 
-use super::codec::{Reader, put_varint};
 pub use super::part::{PIECE_MIN, Piece, Repair};
 use super::{PATHS_MAX, WireError};
 
@@ -130,7 +130,7 @@ impl Head {
         to.extend_from_slice(&[MAGIC | VERSION, 0]);
         to.extend_from_slice(&self.from.to_le_bytes());
         to.extend_from_slice(&self.to.to_le_bytes());
-        put_varint(to, self.psn);
+        to.varint(self.psn);
     }
 
     /// Reads a packet: its head, and its frames, all of which are sound.
@@ -140,9 +140,7 @@ impl Head {
     pub fn decode(packet: &[u8]) -> Result<(Head, Vec<Frame<'_>>), WireError> {
         let mut reader = Reader::new(packet);
         let first = reader.u8()?;
-        if first & 0xf0 != MAGIC {
-            return Err(WireError::Malformed("first byte"));
-        }
+        reader.must(first & 0xf0 == MAGIC, "a packet of a link")?;
         if first & 0x0f != VERSION {
             return Err(WireError::Version(first & 0x0f));
         }
@@ -150,12 +148,11 @@ impl Head {
         if features != 0 {
             return Err(WireError::Feature(features));
         }
-        let head = Head { from: reader.u32()?, to: reader.u32()?, psn: reader.varint()? };
-        if head.from == 0 {
-            return Err(WireError::Malformed("incarnation"));
-        }
+        let from = reader.u32()?;
+        reader.must(from != 0, "an incarnation, not 0")?;
+        let head = Head { from, to: reader.u32()?, psn: reader.varint()? };
         let mut frames = Vec::new();
-        while !reader.rest().is_empty() {
+        while !reader.is_empty() {
             frames.push(Frame::decode(&mut reader)?);
         }
         Ok((head, frames))
@@ -168,7 +165,7 @@ impl<'a> Frame<'a> {
         match self {
             Frame::Ping { padding } => {
                 to.push(PING);
-                put_varint(to, *padding as u64);
+                to.varint(*padding as u64);
                 to.resize(to.len() + padding, 0);
             }
             Frame::Ack(ack) => ack.encode(to),
@@ -182,24 +179,22 @@ impl<'a> Frame<'a> {
             }
             Frame::Window(window) => {
                 to.push(WINDOW);
-                put_varint(to, window.limit.0);
-                put_varint(to, window.record_max.0);
+                to.varint(window.limit.0);
+                to.varint(window.record_max.0);
             }
             Frame::Custody { record, custody } => {
                 to.push(CUSTODY);
-                put_varint(to, *record);
+                to.varint(*record);
                 to.push(custody.code());
             }
         }
     }
 
-    fn decode(reader: &mut Reader<'a>) -> Result<Self, WireError> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         match reader.u8()? {
             PING => {
-                let padding = reader.bytes()?;
-                if padding.iter().any(|&byte| byte != 0) {
-                    return Err(WireError::Malformed("padding"));
-                }
+                let padding = reader.varint_bytes()?;
+                reader.must(padding.iter().all(|&byte| byte == 0), "a padding of zeros")?;
                 Ok(Frame::Ping { padding: padding.len() })
             }
             ACK => Ack::decode(reader).map(Frame::Ack),
@@ -212,10 +207,10 @@ impl<'a> Frame<'a> {
             CUSTODY => {
                 let record = reader.varint()?;
                 let custody = Custody::from_code(reader.u8()?);
-                let custody = custody.ok_or(WireError::Malformed("custody"))?;
+                let custody = custody.ok_or_else(|| reader.malformed("a known custody"))?;
                 Ok(Frame::Custody { record, custody })
             }
-            _ => Err(WireError::Malformed("frame")),
+            _ => Err(reader.malformed("a frame of a known kind")),
         }
     }
 }
@@ -223,38 +218,38 @@ impl<'a> Frame<'a> {
 impl Ack {
     fn encode(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(&[ACK, self.path]);
-        put_varint(to, self.received_at);
-        put_varint(to, self.delay);
-        put_varint(to, self.largest());
+        to.varint(self.received_at);
+        to.varint(self.delay);
+        to.varint(self.largest());
         to.push(self.runs.len() as u8);
         let mut above = None;
         for run in &self.runs {
             if let Some(above) = above {
                 // Two runs without a gap would be one: the distance is at least 2.
-                put_varint(to, above - run.end() - 2);
+                to.varint(above - run.end() - 2);
             }
-            put_varint(to, run.end() - run.start());
+            to.varint(run.end() - run.start());
             above = Some(*run.start());
         }
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let wrong = WireError::Malformed("acknowledgement");
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        const RUN: &str = "a run below the one before";
         let path = reader.u8()?;
+        reader.must(usize::from(path) < PATHS_MAX, "a path that a link can have")?;
         let (received_at, delay) = (reader.varint()?, reader.varint()?);
         let mut end = reader.varint()?;
         let count = usize::from(reader.u8()?);
-        if usize::from(path) >= PATHS_MAX || !(1..=ACK_RUNS_MAX).contains(&count) {
-            return Err(wrong);
-        }
+        reader.must((1..=ACK_RUNS_MAX).contains(&count), "as many runs as one frame may have")?;
         let mut runs: Vec<RangeInclusive<u64>> = Vec::with_capacity(count);
         for _ in 0..count {
             if let Some(above) = runs.last() {
                 let gap = reader.varint()?;
                 let below = above.start().checked_sub(2).and_then(|end| end.checked_sub(gap));
-                end = below.ok_or(wrong)?;
+                end = below.ok_or_else(|| reader.malformed(RUN))?;
             }
-            let start = end.checked_sub(reader.varint()?).ok_or(wrong)?;
+            let start = end.checked_sub(reader.varint()?);
+            let start = start.ok_or_else(|| reader.malformed(RUN))?;
             runs.push(start..=end);
         }
         Ok(Ack { path, received_at, delay, runs })
@@ -373,7 +368,8 @@ mod tests {
         bytes[1] = 4;
         assert_eq!(Head::decode(&bytes), Err(WireError::Feature(4)));
         bytes[0] = 0;
-        assert_eq!(Head::decode(&bytes), Err(WireError::Malformed("first byte")));
+        let expected = Malformed { expected: "a packet of a link", at: 0 };
+        assert_eq!(Head::decode(&bytes), Err(WireError::Malformed(expected)));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Parts of a record on the wire: pieces, and repairs that stand for any piece that is lost.
 
-use super::codec::{Reader, put_varint};
-use super::{WireError, code};
+use tidegate_types::codec::{Malformed, Reader, Sink};
+
+use super::code;
 
 /// A piece that is not its record's last has at least so many bytes, so that no record makes more of
 /// them than its size pays for.
@@ -73,34 +74,33 @@ struct Described {
 
 fn put_part(to: &mut Vec<u8>, described: Described, data: &[u8]) {
     let Described { record, place, pieces, size, after } = described;
-    put_varint(to, record);
+    to.varint(record);
     for number in [place, pieces, size] {
-        put_varint(to, u64::from(number));
+        to.varint(u64::from(number));
     }
     // As a distance the number is short. No record is its own predecessor: 0 is free.
-    put_varint(to, if after == 0 { 0 } else { record - after });
+    to.varint(if after == 0 { 0 } else { record - after });
     to.extend_from_slice(data);
 }
 
 /// Reads and checks all but the place.
-fn described(reader: &mut Reader<'_>) -> Result<Described, WireError> {
-    let wrong = WireError::Malformed("piece");
+fn described(reader: &mut Reader<'_>) -> Result<Described, Malformed> {
     let record = reader.varint()?;
-    let short = |number: u64| u32::try_from(number).map_err(|_| wrong);
-    let place = short(reader.varint()?)?;
-    let pieces = short(reader.varint()?)?;
-    let size = short(reader.varint()?)?;
+    let mut short = || {
+        let number = u32::try_from(reader.varint()?);
+        number.map_err(|_| reader.malformed("a number of 32 bits"))
+    };
+    let (place, pieces, size) = (short()?, short()?, short()?);
     let distance = reader.varint()?;
     let most = (size as usize / PIECE_MIN + 1) as u32;
     // The last data sequence number of the record must be a number, too.
     let is_sound = record > 0 && record.checked_add(u64::from(pieces)).is_some();
-    if !is_sound || pieces == 0 || pieces > most || distance >= record {
-        return Err(wrong);
-    }
-    let last = (pieces - 1) as usize * piece_length(size, pieces);
-    if last > 0 && last >= size as usize {
-        return Err(wrong);
-    }
+    let is_sound = is_sound && (1..=most).contains(&pieces) && distance < record;
+    let is_full = |pieces: u32| {
+        let last = (pieces - 1) as usize * piece_length(size, pieces);
+        last == 0 || last < size as usize
+    };
+    reader.must(is_sound && is_full(pieces), "a part that its record can have")?;
     let after = if distance == 0 { 0 } else { record - distance };
     Ok(Described { record, place, pieces, size, after })
 }
@@ -113,11 +113,9 @@ impl<'a> Piece<'a> {
     }
 
     /// Reads what `encode` writes.
-    pub(super) fn decode(reader: &mut Reader<'a>) -> Result<Self, WireError> {
+    pub(super) fn decode(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let Described { record, place, pieces, size, after } = described(reader)?;
-        if place >= pieces {
-            return Err(WireError::Malformed("piece"));
-        }
+        reader.must(place < pieces, "a piece of its record")?;
         let length = piece_length(size, pieces);
         let offset = place as usize * length;
         let data = reader.take(length.min(size as usize - offset))?;
@@ -133,11 +131,10 @@ impl<'a> Repair<'a> {
     }
 
     /// Reads what `encode` writes.
-    pub(super) fn decode(reader: &mut Reader<'a>) -> Result<Self, WireError> {
+    pub(super) fn decode(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let Described { record, place, pieces, size, after } = described(reader)?;
-        if place as usize >= code::REPAIRS_MAX || pieces as usize > code::PIECES_MAX {
-            return Err(WireError::Malformed("repair"));
-        }
+        let is_sound = (place as usize) < code::REPAIRS_MAX && pieces as usize <= code::PIECES_MAX;
+        reader.must(is_sound, "a repair of its record")?;
         let (number, data) = (place as u8, reader.take(piece_length(size, pieces))?);
         Ok(Repair { record, number, pieces, size, after, data })
     }

@@ -9,48 +9,28 @@ mod last;
 mod predictor;
 mod series;
 
-use std::str::FromStr;
-
 pub use self::predictor::Predictor;
 pub use self::series::Series;
 
-/// The predictors, by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PredictorName {
-    /// The last delay.
-    #[default]
-    Last,
-    /// A smoothed delay.
-    Ewma,
-    /// Autoregression.
-    Ar,
-    /// Chaos theory: FD-MVQS, §4.2.
-    Chaos,
-    /// The one that was best of late.
-    Auto,
+tidegate_types::named! {
+    /// The predictors, by name.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum PredictorName: "predictor of delays" {
+        /// The last delay.
+        #[default]
+        Last = "last",
+        /// A smoothed delay.
+        Ewma = "ewma",
+        /// Autoregression.
+        Ar = "ar",
+        /// Chaos theory: FD-MVQS, §4.2.
+        Chaos = "chaos",
+        /// The one that was best of late.
+        Auto = "auto",
+    }
 }
 
 impl PredictorName {
-    /// Every predictor.
-    pub const ALL: [PredictorName; 5] = [
-        PredictorName::Last,
-        PredictorName::Ewma,
-        PredictorName::Ar,
-        PredictorName::Chaos,
-        PredictorName::Auto,
-    ];
-
-    /// As in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            PredictorName::Last => "last",
-            PredictorName::Ewma => "ewma",
-            PredictorName::Ar => "ar",
-            PredictorName::Chaos => "chaos",
-            PredictorName::Auto => "auto",
-        }
-    }
-
     /// The predictor.
     pub fn build(self) -> Box<dyn Predictor> {
         match self {
@@ -63,20 +43,10 @@ impl PredictorName {
     }
 }
 
-impl FromStr for PredictorName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = PredictorName::ALL.into_iter().find(|predictor| predictor.name() == text);
-        found.ok_or_else(|| {
-            let names = PredictorName::ALL.map(PredictorName::name).join(", ");
-            format!("no predictor of delays is called {text:?}: there are {names}")
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use tidegate_types::random::SplitMix;
+
     use super::*;
 
     /// Mean absolute error of a predictor over the second half of these values.
@@ -104,12 +74,9 @@ mod tests {
         (0..count).map(|_| step()).collect()
     }
 
-    /// Numbers in -0.5..0.5 without any pattern: SplitMix64.
+    /// Numbers in -0.5..0.5 without any pattern: the n-th of a seed of 0.
     pub(super) fn noise(n: u64) -> f64 {
-        let mixed = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) >> 11) as f64 / (1_u64 << 53) as f64 - 0.5
+        SplitMix(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).share() - 0.5
     }
 
     #[test]

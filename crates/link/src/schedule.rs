@@ -4,59 +4,33 @@ mod baselines;
 mod mvqs;
 mod scheduler;
 
-use std::str::FromStr;
-
 pub use self::scheduler::{Choice, PathView, Scheduler};
 
-/// The schedulers, by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ScheduleName {
-    /// FD-MVQS as corrected.
-    #[default]
-    FdMvqs,
-    /// FD-MVQS as printed.
-    FdMvqsPaper,
-    /// Least round trip that has room.
-    LowRtt,
-    /// Expected rounds of a window that loss makes smaller.
-    DpsafLike,
-    /// A slower path only if it does not block the window.
-    Blest,
-    /// A slower path only if it is done before the fastest.
-    Ecf,
-    /// One after the other.
-    RoundRobin,
-    /// Every path that has room.
-    Redundant,
+tidegate_types::named! {
+    /// The schedulers, by name.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum ScheduleName: "schedule of paths" {
+        /// FD-MVQS as corrected.
+        #[default]
+        FdMvqs = "fd-mvqs",
+        /// FD-MVQS as printed.
+        FdMvqsPaper = "fd-mvqs-paper",
+        /// Least round trip that has room.
+        LowRtt = "low-rtt",
+        /// Expected rounds of a window that loss makes smaller.
+        DpsafLike = "dpsaf-like",
+        /// A slower path only if it does not block the window.
+        Blest = "blest",
+        /// A slower path only if it is done before the fastest.
+        Ecf = "ecf",
+        /// One after the other.
+        RoundRobin = "round-robin",
+        /// Every path that has room.
+        Redundant = "redundant",
+    }
 }
 
 impl ScheduleName {
-    /// Every scheduler.
-    pub const ALL: [ScheduleName; 8] = [
-        ScheduleName::FdMvqs,
-        ScheduleName::FdMvqsPaper,
-        ScheduleName::LowRtt,
-        ScheduleName::DpsafLike,
-        ScheduleName::Blest,
-        ScheduleName::Ecf,
-        ScheduleName::RoundRobin,
-        ScheduleName::Redundant,
-    ];
-
-    /// As in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            ScheduleName::FdMvqs => "fd-mvqs",
-            ScheduleName::FdMvqsPaper => "fd-mvqs-paper",
-            ScheduleName::LowRtt => "low-rtt",
-            ScheduleName::DpsafLike => "dpsaf-like",
-            ScheduleName::Blest => "blest",
-            ScheduleName::Ecf => "ecf",
-            ScheduleName::RoundRobin => "round-robin",
-            ScheduleName::Redundant => "redundant",
-        }
-    }
-
     /// The scheduler. `decrease_factor` is η of Eq. 22, in [0, 1].
     pub fn build(self, decrease_factor: f64) -> Box<dyn Scheduler> {
         match self {
@@ -71,18 +45,6 @@ impl ScheduleName {
             ScheduleName::RoundRobin => Box::new(baselines::round_robin::RoundRobin::default()),
             ScheduleName::Redundant => Box::new(baselines::redundant::Redundant),
         }
-    }
-}
-
-impl FromStr for ScheduleName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = ScheduleName::ALL.into_iter().find(|schedule| schedule.name() == text);
-        found.ok_or_else(|| {
-            let names = ScheduleName::ALL.map(ScheduleName::name).join(", ");
-            format!("no schedule of paths is called {text:?}: there are {names}")
-        })
     }
 }
 

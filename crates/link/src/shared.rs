@@ -166,7 +166,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_testing::Seeded;
+    use tidegate_types::random::SplitMix;
 
     use super::*;
 
@@ -187,14 +187,14 @@ mod tests {
     }
 
     /// A queue that grows and shrinks at random.
-    fn wander(seeded: &mut Seeded, queue: &mut f64) -> f64 {
+    fn wander(seeded: &mut SplitMix, queue: &mut f64) -> f64 {
         *queue = (*queue + (seeded.share() - 0.5) * 0.008).clamp(0.0, 0.060);
         *queue
     }
 
     #[test]
     fn of_two_paths_in_one_queue_the_longer_one_is_spare() {
-        let (mut seeded, mut queue) = (Seeded(1), 0.02);
+        let (mut seeded, mut queue) = (SplitMix(1), 0.02);
         let found = play(10, |_| {
             let queue = wander(&mut seeded, &mut queue);
             [0.030 + queue, 0.025 + queue]
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn two_queues_are_not_taken_for_one() {
         for seed in 0..20 {
-            let (mut seeded, mut queues) = (Seeded(seed), [0.02; 2]);
+            let (mut seeded, mut queues) = (SplitMix(seed), [0.02; 2]);
             let found = play(60, |_| {
                 // Both fill and drain each second, as two probes at once would have it, and vary beside that.
                 queues.each_mut().map(|queue| wander(&mut seeded, queue))
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn each_time_that_both_were_tried_in_vain_the_next_is_later() {
-        let (mut shared, mut seeded, mut queue) = (Shared::new(2), Seeded(3), 0.02);
+        let (mut shared, mut seeded, mut queue) = (Shared::new(2), SplitMix(3), 0.02);
         let mut spares = Vec::new();
         for at in (1000..120_000).step_by(STEP as usize) {
             let now = Time::from_millis(at);

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use tidegate_types::codec::{Count, Malformed, Reader, Sink};
 use tidegate_types::record::{Fate, Identity, Origin, Properties, StreamId};
 use tidegate_types::units::{Size, Time};
 
-use super::codec::{Count, Malformed, Reader, Sink};
 use super::destinations::Destinations;
 use super::entry::{
     CARRIED, Checkpoint, Chunk, Entry, FateRun, Fated, Footer, IndexPoint, LoggedRecord,
@@ -51,7 +52,7 @@ impl Entry {
             Entry::Record(record) => encode_record(record, to),
             Entry::Fates(Fated { wall, runs }) => {
                 encode_wall(*wall, to);
-                to.u32(runs.len() as u32);
+                to.count(runs.len());
                 runs.iter().for_each(|run| encode_fate(run, to));
             }
             Entry::Stream(name) => encode_name(name, to),
@@ -68,7 +69,7 @@ impl Entry {
 
     /// The entry of a kind and a body.
     pub(super) fn decode(kind: u8, body: &[u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader(body);
+        let mut reader = Reader::new(body);
         let entry = match kind {
             1 => Entry::Record(Box::new(decode_record(&mut reader)?)),
             2 => {
@@ -84,7 +85,7 @@ impl Entry {
             }
             7 => Entry::Position(decode_position(&mut reader)?),
             8 => Entry::Footer(decode_footer(&mut reader)?),
-            _ => return Err(Malformed),
+            _ => return Err(reader.malformed("an entry of a known kind")),
         };
         reader.end()?;
         Ok(entry)
@@ -124,7 +125,7 @@ fn encode_record(record: &LoggedRecord, to: &mut impl Sink) {
     }
     to.name(&record.class);
     to.bytes(&record.key);
-    to.u32(record.properties.iter().count() as u32);
+    to.count(record.properties.iter().count());
     for (name, value) in record.properties.iter() {
         to.bytes(name);
         to.bytes(value);
@@ -137,9 +138,7 @@ fn decode_record(from: &mut Reader<'_>) -> Result<LoggedRecord, Malformed> {
     let destinations = Destinations(from.u32()?);
     let (arrived, deadline) = (Time::from_nanos(from.u64()?), Time::from_nanos(from.u64()?));
     let flags = from.u8()?;
-    if flags >= HAS_PACKET * 2 {
-        return Err(Malformed);
-    }
+    from.must(flags < HAS_PACKET * 2, "known flags")?;
     let has = |flag: u8| flags & flag != 0;
     let expires = has(HAS_EXPIRY).then(|| from.u64()).transpose()?.map(Time::from_nanos);
     let wall = if has(HAS_WALL) { decode_wall(from)? } else { None };
@@ -151,8 +150,8 @@ fn decode_record(from: &mut Reader<'_>) -> Result<LoggedRecord, Malformed> {
     let foreign = has(HAS_FOREIGN_NAME).then(|| foreign(from)).transpose()?;
     let packet = has(HAS_PACKET).then(|| from.u16()).transpose()?;
     let class = from.name()?.into();
-    let key = from.bytes()?;
-    let properties = from.many(8, |from| Ok((from.bytes()?, from.bytes()?)))?;
+    let key = shared(from)?;
+    let properties = from.many(8, |from| Ok((shared(from)?, shared(from)?)))?;
     Ok(LoggedRecord {
         stream,
         seq,
@@ -165,10 +164,15 @@ fn decode_record(from: &mut Reader<'_>) -> Result<LoggedRecord, Malformed> {
         class,
         key,
         properties: Properties::new(properties),
-        payload: from.bytes()?,
+        payload: shared(from)?,
         foreign,
         packet,
     })
+}
+
+/// Bytes with memory of their own: those of the segment go.
+fn shared(from: &mut Reader<'_>) -> Result<Bytes, Malformed> {
+    from.bytes().map(Bytes::copy_from_slice)
 }
 
 /// A time in the world; zeros where it is not known.
@@ -192,10 +196,8 @@ fn encode_run(run: Run, to: &mut impl Sink) {
 
 fn decode_run(from: &mut Reader<'_>) -> Result<Run, Malformed> {
     let (first, last) = (from.u64()?, from.u64()?);
+    from.must(0 < first && first <= last, "a run of sequence numbers")?;
     let destinations = Destinations(from.u32()?);
-    if first == 0 || first > last {
-        return Err(Malformed);
-    }
     Ok(Run { first, last, destinations })
 }
 
@@ -217,7 +219,7 @@ fn decode_fate(from: &mut Reader<'_>) -> Result<FateRun, Malformed> {
     let run = decode_run(from)?;
     let (fate, by) = match from.u8()? {
         CARRIED => (Fate::Confirmed, Some(from.name()?.into())),
-        code => (fate_of(code).ok_or(Malformed)?, None),
+        code => (fate_of(code).ok_or_else(|| from.malformed("a known fate"))?, None),
     };
     Ok(FateRun { stream, run, fate, by })
 }
@@ -236,30 +238,28 @@ fn decode_name(from: &mut Reader<'_>) -> Result<StreamName, Malformed> {
 fn encode_checkpoint(checkpoint: &Checkpoint, to: &mut impl Sink) {
     to.u32(checkpoint.segment.0);
     to.u64(checkpoint.last_stream.0);
-    to.u32(checkpoint.streams.len() as u32);
+    to.count(checkpoint.streams.len());
     for StreamState { name, last_seq, live } in &checkpoint.streams {
         encode_name(name, to);
         to.u64(*last_seq);
-        to.u32(live.len() as u32);
+        to.count(live.len());
         for (segment, chunk) in live {
             to.u32(segment.0);
             to.u64(chunk.bytes.0);
-            to.u32(chunk.runs.iter().count() as u32);
+            to.count(chunk.runs.iter().count());
             chunk.runs.iter().for_each(|run| encode_run(run, to));
         }
     }
-    to.u32(checkpoint.clients.len() as u32);
+    to.count(checkpoint.clients.len());
     checkpoint.clients.iter().for_each(|state| encode_session(state, to));
-    to.u32(checkpoint.positions.len() as u32);
+    to.count(checkpoint.positions.len());
     checkpoint.positions.iter().for_each(|position| encode_position(position, to));
 }
 
 fn decode_checkpoint(from: &mut Reader<'_>) -> Result<Checkpoint, Malformed> {
     let chunk = |from: &mut Reader<'_>| {
         let (segment, bytes) = (SegmentId(from.u32()?), Size(from.u64()?));
-        if bytes > CHUNK_MAX {
-            return Err(Malformed);
-        }
+        from.must(bytes <= CHUNK_MAX, "fewer bytes than a segment can hold")?;
         let mut chunk = Chunk { bytes, ..Chunk::default() };
         from.many(20, decode_run)?.into_iter().for_each(|run| chunk.runs.add(run));
         Ok((segment, chunk))
@@ -293,7 +293,7 @@ fn decode_session(from: &mut Reader<'_>) -> Result<SessionState, Malformed> {
 }
 
 fn encode_packets<'a>(packets: impl ExactSizeIterator<Item = &'a u16>, to: &mut impl Sink) {
-    to.u32(packets.len() as u32);
+    to.count(packets.len());
     packets.for_each(|packet| to.u16(*packet));
 }
 
@@ -315,14 +315,14 @@ fn encode_footer(footer: &Footer, to: &mut impl Sink) {
     to.u64(earliest);
     to.u64(latest);
     to.u64(footer.records);
-    to.u32(footer.streams.len() as u32);
+    to.count(footer.streams.len());
     for StreamPart { stream, seqs, records } in &footer.streams {
         to.u64(stream.0);
         to.u64(seqs.0);
         to.u64(seqs.1);
         to.u64(*records);
     }
-    to.u32(footer.points.len() as u32);
+    to.count(footer.points.len());
     for IndexPoint { sequence, unix_ns, offset } in &footer.points {
         to.u64(*sequence);
         to.u64(*unix_ns);

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use tidegate_types::codec::{Malformed, Reader, Sink};
 use tidegate_types::crc::crc32c;
 
-use super::codec::{Malformed, Reader, Sink};
 use super::seal::{Key, Keys, SegmentKey, TAG_LENGTH};
 use super::{Defect, SegmentId, VERSION};
 
@@ -86,7 +86,7 @@ impl Header {
         bytes.u64(self.incarnation);
         bytes.u64(self.boot);
         bytes.u32(self.segment.0);
-        bytes.u32(self.outputs.len() as u32);
+        bytes.count(self.outputs.len());
         bytes.name(&self.node);
         self.outputs.iter().for_each(|name| bytes.name(name));
         let length = bytes.len() + TAG_LENGTH + 4;
@@ -141,14 +141,14 @@ impl Header {
             return Err(Defect::Damaged);
         }
         // From here on the bytes are what was written.
-        let mut reader = Reader(&rest[8..]);
-        let version = reader.u16().map_err(|Malformed| Defect::Damaged)?;
-        let features = reader.u16().map_err(|Malformed| Defect::Damaged)?;
+        let mut reader = Reader::new(&rest[8..]);
+        let version = reader.u16().map_err(|_| Defect::Damaged)?;
+        let features = reader.u16().map_err(|_| Defect::Damaged)?;
         if version != VERSION || features & !(SEALED | TWICE) != 0 {
             return Err(Defect::Newer { version, features });
         }
         let is_sealed = features & SEALED != 0;
-        let header = Header::decode(reader, is_sealed).map_err(|Malformed| Defect::Damaged)?;
+        let header = Header::decode(reader, is_sealed).map_err(|_| Defect::Damaged)?;
         let (open, tag) = rest.split_at(rest.len() - TAG_LENGTH);
         let opens = |key: &SegmentKey| key.unseal(HEADER_SEQUENCE, open, tag).is_some();
         let key = match is_sealed {

@@ -8,7 +8,7 @@
 //! | file | what |
 //! |---|---|
 //! | `entry` | the kinds of entries |
-//! | `body`, `codec` | entries as bytes |
+//! | `body` | entries as bytes |
 //! | `header`, `seal` | the head of a segment; encryption |
 //! | `writer` | from entries to what must be written |
 //! | `room` | how much of a file is zeros ahead of that |
@@ -23,7 +23,6 @@
 #![forbid(unsafe_code)]
 
 mod body;
-mod codec;
 mod damage;
 mod destinations;
 mod entry;

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_types::codec::Reader;
 use tidegate_types::crc::crc32c;
 use tidegate_types::limits::LOG_ENTRY_MAX;
 
-use super::codec::{Malformed, Reader};
 use super::entry::{Entry, Footer};
 use super::header::Opened;
 
@@ -146,7 +146,7 @@ impl<'a> Scanner<'a> {
     /// How many bytes, from the present place, the entry there claims to have, a footer with the end behind it: for
     /// a reader that has only a part of the segment.
     pub fn claimed(&self) -> Option<usize> {
-        let mut reader = Reader(self.bytes.get(self.at + 4..)?);
+        let mut reader = Reader::new(self.bytes.get(self.at + 4..)?);
         let length = reader.u32().ok()? as usize;
         let is_footer = self.bytes.get(self.at + FRAME - 1) == Some(&FOOTER);
         let end = if is_footer { END } else { 0 };
@@ -166,7 +166,7 @@ impl<'a> Scanner<'a> {
     /// The frame at a place, if there is one. `is_search`: an entry should have begun before.
     fn frame_at(&mut self, at: usize, is_search: bool) -> Option<Frame<'a>> {
         let bytes = &self.bytes[at..];
-        let mut reader = Reader(bytes);
+        let mut reader = Reader::new(bytes);
         let crc = reader.u32().ok()?;
         let length = reader.u32().ok()? as usize;
         let sequence = reader.u64().ok()?;
@@ -271,7 +271,7 @@ fn footer_before(salt: u32, end: &[u8; END]) -> Option<usize> {
     let (rest, crc) = end.split_last_chunk::<4>()?;
     let offset = rest.strip_prefix(&END_MAGIC)?;
     let is_whole = crc32c(salt, rest) == u32::from_le_bytes(*crc);
-    let offset = Reader(offset).u32().map_err(|Malformed| ()).ok()?;
+    let offset = Reader::new(offset).u32().ok()?;
     is_whole.then_some(offset as usize)
 }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidegate_types::codec::Sink;
 use tidegate_types::crc::crc32c;
 use tidegate_types::limits::LOG_ENTRY_MAX;
 use tidegate_types::record::StreamId;
 
-use super::codec::Sink;
 use super::entry::{Entry, Footer, IndexPoint, LoggedRecord, StreamPart};
 use super::header::Header;
 use super::scan::{END_MAGIC, FOOTER_BIT, FRAME};

@@ -4,13 +4,14 @@
 //! the most urgent record that could go now, and answers with a class and a list of it. It is asked as late as
 //! possible: when the pacer says that the wire is free.
 //!
-//! | file | what |
+//! | file, in the order of reading | what it decides |
 //! |---|---|
-//! | `queue` | queues, groups, live and late lists, exact in bytes |
-//! | `discipline` | the order within one queue |
-//! | `estimate`, `allocate` | rates of arrival; shares of the uplink among classes |
-//! | `tidegate`, `shares`, `throttle` | the default scheduler |
-//! | `janus`, `janus_paper`, `native` | the paper's schedulers and a plain FIFO, by name |
+//! | `queue/mod.rs`, `queue/` | queues, groups, live and late lists, exact in bytes |
+//! | `discipline.rs` | the order within one queue |
+//! | `scheduler.rs`, `names.rs` | what a scheduler sees and answers; which there are |
+//! | `estimate.rs`, `allocate.rs` | rates of arrival; shares of the uplink among classes |
+//! | `tidegate.rs`, `shares.rs`, `throttle.rs` | the default scheduler |
+//! | `baselines/` | the paper's schedulers and a plain FIFO, by name |
 //!
 //! ```
 //! use tidegate_schedule::SchedulerName;

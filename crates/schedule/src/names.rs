@@ -1,57 +1,25 @@
 //! The schedulers by name, and what else of a node follows from the choice. A new one is a file of its own and a line
 //! in each of these lists.
 
-use std::str::FromStr;
-
 use tidegate_types::class::{ClassId, Classes};
 
 use crate::queue::Ranking;
 use crate::scheduler::Scheduler;
 use crate::{baselines, tidegate};
 
-/// The schedulers, by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SchedulerName {
-    /// One FIFO for everything: the paper's baseline.
-    Native,
-    /// The paper's, as printed: rates granted an interval ahead, after a violation.
-    JanusPaper,
-    /// The paper's, read kindly: rates granted an interval ahead, in every interval.
-    Janus,
-    /// Ours: urgent first, minimum shares, caps, everything unused lent downward at once.
-    #[default]
-    Tidegate,
-}
-
-impl SchedulerName {
-    /// Every scheduler.
-    pub const ALL: [SchedulerName; 4] = [
-        SchedulerName::Native,
-        SchedulerName::JanusPaper,
-        SchedulerName::Janus,
-        SchedulerName::Tidegate,
-    ];
-
-    /// As in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            SchedulerName::Native => "native",
-            SchedulerName::JanusPaper => "janus-paper",
-            SchedulerName::Janus => "janus",
-            SchedulerName::Tidegate => "tidegate",
-        }
-    }
-}
-
-impl FromStr for SchedulerName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = SchedulerName::ALL.into_iter().find(|scheduler| scheduler.name() == text);
-        found.ok_or_else(|| {
-            let names = SchedulerName::ALL.map(SchedulerName::name).join(", ");
-            format!("no scheduler is called {text:?}: there are {names}")
-        })
+tidegate_types::named! {
+    /// The schedulers, by name.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum SchedulerName: "scheduler" {
+        /// One FIFO for everything: the paper's baseline.
+        Native = "native",
+        /// The paper's, as printed: rates granted an interval ahead, after a violation.
+        JanusPaper = "janus-paper",
+        /// The paper's, read kindly: rates granted an interval ahead, in every interval.
+        Janus = "janus",
+        /// Ours: urgent first, minimum shares, caps, everything unused lent downward at once.
+        #[default]
+        Tidegate = "tidegate",
     }
 }
 

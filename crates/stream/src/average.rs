@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use tidegate_types::codec::{Reader, Sink};
+use tidegate_types::units::Time;
+
 use super::by::By;
 use super::chain::Run;
-use super::memory::{Loader, MemoryError, Saver, must};
+use super::memory::{MemoryError, Saver};
 use super::value::{Fault, Item, Value};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,19 +53,20 @@ impl Run for BlockAverage {
 
     fn save(&self, to: &mut Saver) {
         self.blocks.save(to, |Block { count, sum, last }, to| {
-            to.number(*count);
-            to.float(*sum);
+            to.u64(*count);
+            to.f64(*sum);
             to.flag(last.is_some());
-            last.iter().for_each(|last| to.float(*last));
+            last.iter().for_each(|last| to.f64(*last));
         });
     }
 
-    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+    fn load(&mut self, _now: Time, from: &mut Reader<'_>) -> Result<(), MemoryError> {
         let size = self.size;
         self.blocks.load(from, |from| {
-            let (count, sum) = (from.number()?, from.float()?);
-            must(count < size, "block")?;
-            let last = if from.flag()? { Some(from.float()?) } else { None };
+            let count = from.u64()?;
+            from.must(count < size, "a block that is not full")?;
+            let sum = from.f64()?;
+            let last = if from.flag()? { Some(from.f64()?) } else { None };
             Ok(Block { count, sum, last })
         })
     }

@@ -7,8 +7,11 @@
 
 use std::sync::Arc;
 
+use tidegate_types::codec::{Malformed, Reader, Sink};
+use tidegate_types::units::Time;
+
 use super::chain::Run;
-use super::memory::{Loader, MemoryError, Saver, must};
+use super::memory::{MemoryError, Saver};
 use super::value::{Fault, Item};
 
 /// Bits of one set: 16 MiB.
@@ -57,21 +60,21 @@ impl Filter {
             let full = rest.iter().take_while(|word| **word != 0).count();
             to.count(empty);
             to.count(full);
-            rest[..full].iter().for_each(|word| to.number(*word));
+            rest[..full].iter().for_each(|word| to.u64(*word));
             left = &rest[full..];
         }
     }
 
     /// Takes the words of a set of the same size; it is empty.
-    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), Malformed> {
         let mut left = &mut self.bits[..];
         while !left.is_empty() {
             let empty = from.count(left.len())?;
             let full = from.count(left.len() - empty)?;
-            must(empty + full > 0, "set")?;
+            from.must(empty + full > 0, "some words of a set")?;
             let (words, rest) = left.split_at_mut(empty + full);
             for word in &mut words[empty..] {
-                *word = from.number()?;
+                *word = from.u64()?;
             }
             left = rest;
         }
@@ -156,15 +159,15 @@ impl Run for Repeats {
     }
 
     fn save(&self, to: &mut Saver) {
-        to.number(self.count);
+        to.u64(self.count);
         self.young.save(to);
         self.old.save(to);
     }
 
-    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
-        self.count = from.number()?;
-        must(self.count < self.members, "count")?;
+    fn load(&mut self, _now: Time, from: &mut Reader<'_>) -> Result<(), MemoryError> {
+        self.count = from.u64()?;
+        from.must(self.count < self.members, "a set that is not full")?;
         self.young.load(from)?;
-        self.old.load(from)
+        Ok(self.old.load(from)?)
     }
 }

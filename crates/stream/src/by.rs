@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::memory::{Loader, MemoryError, Saver, must};
+use tidegate_types::codec::{Reader, Sink};
+
+use super::memory::{MemoryError, Saver};
 use super::value::{Fault, Row};
 
 /// Values of a field that a step tells apart; the half that was not seen for longest is then forgotten.
@@ -67,16 +69,18 @@ impl<S: Clone> By<S> {
     /// They are malformed, or more than there may be.
     pub(super) fn load(
         &mut self,
-        from: &mut Loader<'_>,
-        mut state: impl FnMut(&mut Loader<'_>) -> Result<S, MemoryError>,
+        from: &mut Reader<'_>,
+        mut state: impl FnMut(&mut Reader<'_>) -> Result<S, MemoryError>,
     ) -> Result<(), MemoryError> {
         let count = from.count(if self.field.is_some() { KEYS_MAX } else { 1 })?;
         for _ in 0..count {
-            let key = from.shared_text()?;
-            must(self.field.is_some() || key.is_empty(), "key")?;
+            let key = from.text()?;
+            from.must(self.field.is_some() || key.is_empty(), "no key")?;
+            let is_new = !self.all.contains_key(key);
+            from.must(is_new, "a key that did not come before")?;
             self.seen += 1;
             let its = (self.seen, state(from)?);
-            must(self.all.insert(key, its).is_none(), "key")?;
+            self.all.insert(key.into(), its);
         }
         Ok(())
     }

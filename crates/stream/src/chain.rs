@@ -3,8 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tidegate_types::codec::Reader;
+use tidegate_types::units::Time;
+
 use super::ROWS_MAX;
-use super::memory::{Loader, MemoryError, Saver};
+use super::memory::{MemoryError, Saver};
 use super::value::{Fault, Item};
 
 /// One step of an operator, as it is configured. Whatever is a [`Run`] and can be copied is one: the copy is
@@ -35,7 +38,7 @@ pub trait Run: Send {
     ///
     /// # Errors
     /// No such step has saved it.
-    fn load(&mut self, _from: &mut Loader<'_>) -> Result<(), MemoryError> {
+    fn load(&mut self, _now: Time, _from: &mut Reader<'_>) -> Result<(), MemoryError> {
         Ok(())
     }
 }

@@ -6,9 +6,12 @@
 
 use std::sync::Arc;
 
+use tidegate_types::codec::{Reader, Sink};
+use tidegate_types::units::Time;
+
 use super::by::By;
 use super::chain::Run;
-use super::memory::{Loader, MemoryError, Saver, must};
+use super::memory::{MemoryError, Saver};
 use super::value::{Fault, Item, Value};
 
 /// What is known of the value.
@@ -68,19 +71,19 @@ impl Run for Kalman {
         self.all.save(to, |estimate, to| {
             to.flag(estimate.is_some());
             if let Some(Estimate { value, variance }) = estimate {
-                to.float(*value);
-                to.float(*variance);
+                to.f64(*value);
+                to.f64(*variance);
             }
         });
     }
 
-    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+    fn load(&mut self, _now: Time, from: &mut Reader<'_>) -> Result<(), MemoryError> {
         self.all.load(from, |from| {
             if !from.flag()? {
                 return Ok(None);
             }
-            let (value, variance) = (from.float()?, from.float()?);
-            must(variance >= 0.0, "variance")?;
+            let (value, variance) = (from.f64()?, from.f64()?);
+            from.must(variance >= 0.0, "a variance")?;
             Ok(Some(Estimate { value, variance }))
         })
     }

@@ -41,7 +41,7 @@ pub use self::join::{Annotate, Join};
 pub use self::json::{read as read_json, write as write_json};
 pub use self::kalman::Kalman;
 pub use self::linear::Linear;
-pub use self::memory::{Loader, MemoryError, Saver};
+pub use self::memory::{MemoryError, Saver};
 pub use self::pool::{Discipline, LaneId, OperatorId, Pool, Task};
 pub use self::range::Range;
 pub use self::regression::Regression;

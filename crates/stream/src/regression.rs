@@ -7,9 +7,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tidegate_types::codec::Reader;
+use tidegate_types::units::Time;
+
 use super::by::By;
 use super::chain::Run;
-use super::memory::{Loader, MemoryError, Saver};
+use super::memory::{MemoryError, Saver, floats};
 use super::value::{Fault, Item, Value};
 
 /// Of one field.
@@ -55,9 +58,9 @@ impl Run for Regression {
         self.last.save(to, |last, to| to.floats(last));
     }
 
-    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+    fn load(&mut self, _now: Time, from: &mut Reader<'_>) -> Result<(), MemoryError> {
         let window = self.window;
-        self.last.load(from, |from| from.floats(window))
+        self.last.load(from, |from| floats(window, from))
     }
 }
 

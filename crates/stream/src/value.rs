@@ -115,59 +115,35 @@ impl Item {
     }
 }
 
-/// Why a step could not do its work. The record then ends there, and is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub enum Fault {
-    /// The payload is not what it should be.
-    #[error("the payload cannot be read")]
-    Parse,
-    /// There is no such field.
-    #[error("a field is missing")]
-    Field,
-    /// A field is not a finite number.
-    #[error("a field is no number")]
-    Number,
-    /// A step wants fields, and there is only a payload.
-    #[error("nobody has read the payload")]
-    Unread,
-    /// A bound of the step.
-    #[error("more than the step holds")]
-    Bound,
-    /// A script failed.
-    #[error("the script failed")]
-    Script,
-    /// An external process gave no answer, or is not there.
-    #[error("the process did not answer")]
-    Process,
-    /// A mistake of ours.
-    #[error("the step panicked")]
-    Panic,
-}
-
-impl Fault {
-    /// All of them.
-    pub const ALL: [Fault; 8] = [
-        Fault::Parse,
-        Fault::Field,
-        Fault::Number,
-        Fault::Unread,
-        Fault::Bound,
-        Fault::Script,
-        Fault::Process,
-        Fault::Panic,
-    ];
-
-    /// In metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Fault::Parse => "parse",
-            Fault::Field => "field",
-            Fault::Number => "number",
-            Fault::Unread => "unread",
-            Fault::Bound => "bound",
-            Fault::Script => "script",
-            Fault::Process => "process",
-            Fault::Panic => "panic",
-        }
+tidegate_types::named! {
+    /// Why a step could not do its work. The record then ends there, and is counted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+    pub enum Fault {
+        /// The payload is not what it should be.
+        #[error("the payload cannot be read")]
+        Parse = "parse",
+        /// There is no such field.
+        #[error("a field is missing")]
+        Field = "field",
+        /// A field is not a finite number.
+        #[error("a field is no number")]
+        Number = "number",
+        /// A step wants fields, and there is only a payload.
+        #[error("nobody has read the payload")]
+        Unread = "unread",
+        /// A bound of the step.
+        #[error("more than the step holds")]
+        Bound = "bound",
+        /// A script failed.
+        #[error("the script failed")]
+        Script = "script",
+        /// An external process gave no answer, or is not there.
+        #[error("the process did not answer")]
+        Process = "process",
+        /// A mistake of ours.
+        #[error("the step panicked")]
+        Panic = "panic",
     }
 }
+
+impl Fault {}

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_types::codec::{Reader, Sink};
 use tidegate_types::units::Time;
 
 use super::by::By;
 use super::chain::Run;
-use super::memory::{Loader, MemoryError, Saver, finite, must};
+use super::memory::{MemoryError, Saver, finite};
 use super::value::{Content, Fault, Item, Row, Value};
 
 /// Values that are told apart in one window.
@@ -120,38 +121,47 @@ impl Run for Window {
             to.flag(state.begun.is_some());
             let Some(begun) = state.begun else { return };
             to.age(begun, state.before);
-            to.number(state.count);
-            [state.sum, state.min, state.max].iter().for_each(|number| to.float(*number));
+            to.u64(state.count);
+            [state.sum, state.min, state.max].iter().for_each(|number| to.f64(*number));
             to.count(state.values.len());
             for (value, count) in &state.values {
                 to.bytes(value.as_bytes());
-                to.number(*count);
+                to.u64(*count);
             }
         });
     }
 
-    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+    fn load(&mut self, now: Time, from: &mut Reader<'_>) -> Result<(), MemoryError> {
         let (of, extent) = (self.of, self.extent);
-        self.all.load(from, |from| state(of, extent, from))
+        self.all.load(from, |from| state(of, extent, now, from))
     }
 }
 
-fn state(of: Aggregate, extent: Extent, from: &mut Loader<'_>) -> Result<State, MemoryError> {
+fn state(
+    of: Aggregate,
+    extent: Extent,
+    now: Time,
+    from: &mut Reader<'_>,
+) -> Result<State, MemoryError> {
     if !from.flag()? {
         return Ok(State::default());
     }
-    let (begun, before, count) = (Some(from.now()), from.age()?, from.number()?);
-    let (sum, min, max) = (from.float()?, finite(from.float()?)?, finite(from.float()?)?);
+    let (begun, before, count) = (Some(now), Duration::from_nanos(from.u64()?), from.u64()?);
     // One that has all its rows would never end.
-    must(!matches!(extent, Extent::Rows(rows) if count >= rows) && min <= max, "window")?;
+    let is_full = matches!(extent, Extent::Rows(rows) if count >= rows);
+    from.must(!is_full, "a window that is not full")?;
+    let (sum, min, max) = (from.f64()?, finite(from)?, finite(from)?);
+    from.must(min <= max, "a maximum above the minimum")?;
     let mut values = BTreeMap::new();
     let mut counted = 0_u64;
     for _ in 0..from.count(DISTINCT_MAX)? {
-        let (value, count) = (from.shared_text()?, from.number()?);
+        let (value, count) = (from.text()?.into(), from.u64()?);
         counted = counted.saturating_add(count);
-        must(count > 0 && values.insert(value, count).is_none(), "value")?;
+        let is_new = count > 0 && values.insert(value, count).is_none();
+        from.must(is_new, "a value that did not come before, and how often it came")?;
     }
-    must(counted == if keeps_values(of) { count } else { 0 }, "values")?;
+    let expected = if keeps_values(of) { count } else { 0 };
+    from.must(counted == expected, "the values of all rows")?;
     Ok(State { begun, before, count, sum, min, max, values })
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::Seeded;
 use tidegate_link::packet::Custody;
 use tidegate_link::{
     Event, Link, LinkOptions, OfferError, Outgoing, PathOptions, PathState, READ_MAX,
 };
+use tidegate_types::random::SplitMix;
 use tidegate_types::record::Fate;
 use tidegate_types::units::{Rate, Size, Time};
 
@@ -68,7 +68,7 @@ struct Wire {
 
 impl Wire {
     /// When a packet that goes now arrives: never, once or twice.
-    fn carry(&mut self, now: Time, bytes: usize, seeded: &mut Seeded) -> Vec<Time> {
+    fn carry(&mut self, now: Time, bytes: usize, seeded: &mut SplitMix) -> Vec<Time> {
         let Way { rate, delay, queue, loss, burst, twice, jitter, is_alive } = self.way;
         let size = Size((bytes + OVERHEAD) as u64);
         if rate.in_span(self.free_at.since(now)) + size > queue || !is_alive {
@@ -134,7 +134,7 @@ pub struct LinkWorld {
     wires: Vec<[Wire; 2]>,
     under_way: BTreeMap<(Time, u64), (usize, usize, Vec<u8>)>,
     sent: u64,
-    seeded: Seeded,
+    seeded: SplitMix,
     owed: BTreeMap<u64, Owed>,
     last_token: u64,
     /// Last token of each stream that arrived.
@@ -162,7 +162,7 @@ impl LinkWorld {
             wires: ways.iter().map(|[there, back]| [wire(*there), wire(*back)]).collect(),
             under_way: BTreeMap::new(),
             sent: 0,
-            seeded: Seeded(seed),
+            seeded: SplitMix(seed),
             owed: BTreeMap::new(),
             last_token: 0,
             order: BTreeMap::new(),

@@ -13,6 +13,7 @@ use tidegate_node::rules::{FullPolicy, Rule, Rules};
 use tidegate_node::status::NodeStatus;
 use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{ClassId, ClassSpec, Classes};
+use tidegate_types::random::SplitMix;
 use tidegate_types::record::{AcceptMode, Offered, RefuseReason, Token};
 use tidegate_types::units::{Rate, Ratio, Size, Time};
 
@@ -195,4 +196,9 @@ impl Words for Wire {
     fn verdicts(&self) -> Vec<(u64, Result<(), RefuseReason>)> {
         self.answers.iter().map(|&(_, token, result): &Answer| (token.0, result)).collect()
     }
+}
+
+/// In `least..most`, each power of two as likely as any other.
+pub fn log_uniform(random: &mut SplitMix, least: f64, most: f64) -> f64 {
+    least * (most / least).powf(random.share())
 }

@@ -23,49 +23,25 @@ const NAMES_MIN: usize = 64;
 /// alone gets 61 % of it.
 const FAIR: u128 = 4;
 
-/// What bytes are held for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(usize)]
-pub enum Kind {
-    /// Sessions, here or away, and what they remember.
-    Sessions,
-    /// Subscriptions and the tree that finds them.
-    Subscriptions,
-    /// Messages that wait for subscribers or for their acknowledgements.
-    Messages,
-    /// Retained messages.
-    Retained,
-    /// Wills.
-    Wills,
-    /// Packets that are not complete, and heads and bodies of HTTP.
-    Packets,
-    /// What the windows of a connection let its peer send, and what libraries hold for it.
-    Windows,
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 7] = [
-        Kind::Sessions,
-        Kind::Subscriptions,
-        Kind::Messages,
-        Kind::Retained,
-        Kind::Wills,
-        Kind::Packets,
-        Kind::Windows,
-    ];
-
-    /// A word for metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Sessions => "sessions",
-            Kind::Subscriptions => "subscriptions",
-            Kind::Messages => "messages",
-            Kind::Retained => "retained",
-            Kind::Wills => "wills",
-            Kind::Packets => "packets",
-            Kind::Windows => "windows",
-        }
+crate::named! {
+    /// What bytes are held for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    #[repr(usize)]
+    pub enum Kind {
+        /// Sessions, here or away, and what they remember.
+        Sessions = "sessions",
+        /// Subscriptions and the tree that finds them.
+        Subscriptions = "subscriptions",
+        /// Messages that wait for subscribers or for their acknowledgements.
+        Messages = "messages",
+        /// Retained messages.
+        Retained = "retained",
+        /// Wills.
+        Wills = "wills",
+        /// Packets that are not complete, and heads and bodies of HTTP.
+        Packets = "packets",
+        /// What the windows of a connection let its peer send, and what libraries hold for it.
+        Windows = "windows",
     }
 }
 

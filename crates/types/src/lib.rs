@@ -14,7 +14,9 @@
 //! | `account` | one account of the memory that others can make us hold |
 //! | `ranges`, `accepted` | sets of numbers; the records of other nodes that were accepted |
 //! | `demand` | what a node measures of itself for its fleet |
-//! | `crc`, `random` | a checksum; numbers from a seed |
+//! | `codec`, `crc` | values as bytes; a checksum |
+//! | `names` | enums whose variants have names |
+//! | `random` | numbers from a seed |
 //!
 //! ```
 //! use std::time::Duration;
@@ -35,10 +37,12 @@ pub mod accepted;
 pub mod account;
 pub mod amount;
 pub mod class;
+pub mod codec;
 pub mod crc;
 pub mod demand;
 pub mod ids;
 pub mod limits;
+mod names;
 pub mod random;
 pub mod ranges;
 pub mod record;

@@ -71,3 +71,10 @@ pub const RELAY_HOLD_MAX: Duration = Duration::from_secs(2);
 /// How long it may be at the provider in all, the far end's answer included. After that it goes back,
 /// though it may have arrived: nobody is worse off than alone for longer than a lease.
 pub const RELAY_ANSWER_MAX: Duration = Duration::from_secs(5);
+/// A receiver takes back what a provider has not answered for when nothing connects them for so long. By
+/// then the provider gave up what was not handed to its uplink: it is sent twice only if it was.
+pub const RELAY_TAKE_BACK: Duration = Duration::from_secs(3);
+const _: () = assert!(
+    RELAY_HOLD_MAX.as_secs() < RELAY_TAKE_BACK.as_secs()
+        && RELAY_HOLD_MAX.as_secs() < RELAY_ANSWER_MAX.as_secs()
+);

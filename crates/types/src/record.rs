@@ -106,6 +106,7 @@ impl Properties {
     }
 
     /// Bytes of all names and values.
+    #[inline]
     pub fn size(&self) -> Size {
         Size(self.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum())
     }
@@ -196,70 +197,38 @@ impl RefuseReason {
     }
 }
 
-/// Why an accepted record ended without confirmation. Every value is a metric label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DropReason {
-    /// Its `ttl` passed.
-    Expired,
-    /// The stream or the node was full and the policy drops.
-    Full,
-    /// A newer record of the same key came and the discipline is `newest-only`.
-    Superseded,
-    /// A script or an operator of the console dropped it.
-    Script,
-    /// The destination can never take it (larger than its limit).
-    Oversize,
-    /// The destination refused it for good.
-    Refused,
-    /// The destination has nowhere to put it (AMQP: unroutable).
-    Unroutable,
-    /// Its preparation failed (unreadable log record, undecodable frame).
-    Unprepared,
-    /// The node stopped without a log to keep it.
-    Stopped,
-    /// The log could not take it, or what it took is damaged.
-    Storage,
-    /// It is a neighbour's, and goes back to it: the neighbour answers for it.
-    GivenBack,
-    /// Its sender went away before it was sent.
-    Withdrawn,
+crate::named! {
+    /// Why an accepted record ended without confirmation. Every value is a metric label.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum DropReason {
+        /// Its `ttl` passed.
+        Expired = "expired",
+        /// The stream or the node was full and the policy drops.
+        Full = "full",
+        /// A newer record of the same key came and the discipline is `newest-only`.
+        Superseded = "superseded",
+        /// A script or an operator of the console dropped it.
+        Script = "script",
+        /// The destination can never take it (larger than its limit).
+        Oversize = "oversize",
+        /// The destination refused it for good.
+        Refused = "refused",
+        /// The destination has nowhere to put it (AMQP: unroutable).
+        Unroutable = "unroutable",
+        /// Its preparation failed (unreadable log record, undecodable frame).
+        Unprepared = "unprepared",
+        /// The node stopped without a log to keep it.
+        Stopped = "stopped",
+        /// The log could not take it, or what it took is damaged.
+        Storage = "storage",
+        /// It is a neighbour's, and goes back to it: the neighbour answers for it.
+        GivenBack = "given-back",
+        /// Its sender went away before it was sent.
+        Withdrawn = "withdrawn",
+    }
 }
 
 impl DropReason {
-    /// Every reason, in the order of `index`.
-    pub const ALL: [DropReason; 12] = [
-        DropReason::Expired,
-        DropReason::Full,
-        DropReason::Superseded,
-        DropReason::Script,
-        DropReason::Oversize,
-        DropReason::Refused,
-        DropReason::Unroutable,
-        DropReason::Unprepared,
-        DropReason::Stopped,
-        DropReason::Storage,
-        DropReason::GivenBack,
-        DropReason::Withdrawn,
-    ];
-
-    /// Label for metrics, logs and messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            DropReason::Expired => "expired",
-            DropReason::Full => "full",
-            DropReason::Superseded => "superseded",
-            DropReason::Script => "script",
-            DropReason::Oversize => "oversize",
-            DropReason::Refused => "refused",
-            DropReason::Unroutable => "unroutable",
-            DropReason::Unprepared => "unprepared",
-            DropReason::Stopped => "stopped",
-            DropReason::Storage => "storage",
-            DropReason::GivenBack => "given-back",
-            DropReason::Withdrawn => "withdrawn",
-        }
-    }
-
     /// Place in `ALL`.
     pub fn index(self) -> usize {
         self as usize

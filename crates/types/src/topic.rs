@@ -86,16 +86,27 @@ impl Filter {
         if topic.starts_with('$') && self.is_wild() {
             return false;
         }
-        let mut parts = topic.split('/');
-        for level in self.levels() {
-            match (level, parts.next()) {
-                (Level::Rest, _) => return true,
-                (Level::One, Some(_)) => {}
-                (Level::Exact(exact), Some(part)) if exact == part => {}
+        // It is asked for every record: so it goes byte by byte.
+        let (mut filter, mut topic) = (self.text.as_bytes(), topic.as_bytes());
+        let end_of = |text: &[u8]| text.iter().position(|byte| *byte == b'/').unwrap_or(text.len());
+        loop {
+            // Both are at the beginning of a level.
+            match filter {
+                b"#" => return true,
+                [b'+', rest @ ..] => (filter, topic) = (rest, &topic[end_of(topic)..]),
+                _ => {
+                    let (level, rest) = filter.split_at(end_of(filter));
+                    let Some(after) = topic.strip_prefix(level) else { return false };
+                    (filter, topic) = (rest, after);
+                }
+            }
+            match (filter, topic) {
+                ([b'/', filters @ ..], [b'/', topics @ ..]) => (filter, topic) = (filters, topics),
+                // `a/#` covers `a` as well.
+                (rest, []) => return rest.is_empty() || rest == b"/#",
                 _ => return false,
             }
         }
-        parts.next().is_none()
     }
 
     /// Whether every topic that `other` covers is covered by this one too.
@@ -159,6 +170,47 @@ pub fn is_topic(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As the specification says it, level by level.
+    fn matches_by_level(filter: &Filter, topic: &str) -> bool {
+        let mut parts = topic.split('/');
+        for level in filter.levels() {
+            match (level, parts.next()) {
+                (Level::Rest, _) => return true,
+                (Level::One, Some(_)) => {}
+                (Level::Exact(exact), Some(part)) if exact == part => {}
+                _ => return false,
+            }
+        }
+        parts.next().is_none()
+    }
+
+    /// Every text of at most `length` of these characters.
+    fn texts(characters: &str, length: usize) -> Vec<String> {
+        let mut all = vec![String::new()];
+        for begin in 0..length {
+            let longest = all.iter().filter(|text| text.len() == begin);
+            let longer =
+                longest.flat_map(|text| characters.chars().map(move |c| format!("{text}{c}")));
+            let longer: Vec<String> = longer.collect();
+            all.extend(longer);
+        }
+        all
+    }
+
+    #[test]
+    fn every_short_filter_covers_the_topics_that_its_levels_cover() {
+        let topics = texts("ab/", 5);
+        let mut pairs = [0, 0];
+        for filter in texts("ab/+#", 4).iter().filter_map(|text| Filter::new(text).ok()) {
+            for topic in &topics {
+                let expected = matches_by_level(&filter, topic);
+                assert_eq!(filter.matches(topic), expected, "{} {topic}", filter.text);
+                pairs[usize::from(expected)] += 1;
+            }
+        }
+        assert!(pairs.iter().all(|count| *count > 1000), "{pairs:?}");
+    }
 
     #[test]
     fn examples_of_the_standard() {

@@ -27,23 +27,16 @@ const KEYS: u64 = 16;
 /// Part of the messages at the beginning that do not count: connections and caches are cold.
 const COLD: f64 = 0.1;
 
-/// Who works on records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Mode {
-    Pool,
-    Threads,
+tidegate_types::named! {
+    /// Who works on records.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub(super) enum Mode {
+        Pool = "edf",
+        Threads = "thread_per_topic",
+    }
 }
 
 impl Mode {
-    pub(super) const ALL: [Mode; 2] = [Mode::Pool, Mode::Threads];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Mode::Pool => "edf",
-            Mode::Threads => "thread_per_topic",
-        }
-    }
-
     fn key(self) -> &'static str {
         match self {
             Mode::Pool => "edf",

@@ -13,25 +13,18 @@ use crate::link::Options;
 /// The link's card, in both namespaces.
 const CARD: &str = "uplink";
 
-/// A side of the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// Where records are made.
-    Edge,
-    /// Where they are used.
-    Cloud,
+tidegate_types::named! {
+    /// A side of the link.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Side {
+        /// Where records are made.
+        Edge = "edge",
+        /// Where they are used.
+        Cloud = "cloud",
+    }
 }
 
 impl Side {
-    pub(crate) const ALL: [Side; 2] = [Side::Edge, Side::Cloud];
-
-    fn name(self) -> &'static str {
-        match self {
-            Side::Edge => "edge",
-            Side::Cloud => "cloud",
-        }
-    }
-
     /// Its address on the link; the namespaces are private, so it can always be the same.
     pub(crate) fn address(self) -> Ipv4Addr {
         match self {

@@ -126,7 +126,7 @@ mod tests {
         let (talk, heard) = announced(264 << 20, false).await;
         let error = heard.unwrap_err();
         let malformed = error.get_ref().and_then(|error| error.downcast_ref::<FrameError>());
-        assert_eq!(malformed, Some(&FrameError::Malformed("length")));
+        assert!(matches!(malformed, Some(FrameError::Malformed(_))), "{error}");
         assert!(talk.input.capacity() <= 2 * WORDS_MAX, "{}", talk.input.capacity());
         let (_, heard) = announced(264 << 20, true).await;
         assert!(matches!(heard, Ok(None)), "a member's is waited for");

@@ -2,7 +2,9 @@
 //! its topics where it has `save()`, which gives a text or nil, and `load(text)`.
 
 use mlua::{Function, Value as Lua};
-use tidegate_stream::{Content, Fault, Item, Loader, MemoryError, Row, Run, Saver, Step, Value};
+use tidegate_stream::{Content, Fault, Item, MemoryError, Row, Run, Saver, Step, Value};
+use tidegate_types::codec::{Reader, Sink};
+use tidegate_types::units::Time;
 
 use crate::script::budget::Budget;
 use crate::script::vm::{Limits, Vm};
@@ -85,17 +87,17 @@ impl Run for LuauRun {
             Ok(Lua::String(text)) => to.bytes(&text.as_bytes()),
             Ok(other) => {
                 let text = format!("{SAVE}() gave a {}: a string or nil", other.type_name());
-                to.fail(MemoryError::Script(text));
+                to.fail(MemoryError::Step(text));
             }
-            Err(failure) => to.fail(MemoryError::Script(failure.to_string())),
+            Err(failure) => to.fail(MemoryError::Step(failure.to_string())),
         }
     }
 
-    fn load(&mut self, from: &mut Loader<'_>) -> Result<(), MemoryError> {
+    fn load(&mut self, _now: Time, from: &mut Reader<'_>) -> Result<(), MemoryError> {
         if from.is_empty() {
             return Ok(());
         }
-        let script = |text: String| MemoryError::Script(text);
+        let script = |text: String| MemoryError::Step(text);
         let (vm, _) = self.machine.as_ref().ok_or_else(|| script("it cannot run".into()))?;
         let load = own(vm, LOAD).ok_or_else(|| script(format!("no function {LOAD}(text)")))?;
         let text = vm.lua().create_string(from.bytes()?);

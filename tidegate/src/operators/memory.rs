@@ -123,7 +123,7 @@ fn written(memory: &mut Option<Memory>, operator: &Operator) -> Option<Written> 
         (bytes, its)
     }));
     let Ok((bytes, its)) = written else {
-        return Some(Err(MemoryError::Malformed("state: the step panicked")));
+        return Some(Err(MemoryError::Step("the step panicked".into())));
     };
     let is_whole = its.of.len() == 1;
     *memory = Some(its);

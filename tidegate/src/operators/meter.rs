@@ -20,28 +20,16 @@ const METERS_MAX: usize = 1024;
 /// The topic of those that have no figures of their own.
 const OTHERS: &str = "(others)";
 
-/// Why a record, or a result, was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DropWhy {
-    /// The operator's queue was full.
-    Full,
-    /// There was no thread for its topic.
-    Threads,
-    /// The node did not take results as fast as they came.
-    Outputs,
-}
-
-impl DropWhy {
-    /// All of them.
-    pub const ALL: [DropWhy; 3] = [DropWhy::Full, DropWhy::Threads, DropWhy::Outputs];
-
-    /// In metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            DropWhy::Full => "full",
-            DropWhy::Threads => "threads",
-            DropWhy::Outputs => "outputs",
-        }
+tidegate_types::named! {
+    /// Why a record, or a result, was dropped.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum DropWhy {
+        /// The operator's queue was full.
+        Full = "full",
+        /// There was no thread for its topic.
+        Threads = "threads",
+        /// The node did not take results as fast as they came.
+        Outputs = "outputs",
     }
 }
 

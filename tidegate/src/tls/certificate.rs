@@ -18,32 +18,22 @@ pub struct Certificate {
     pub valid_until: i64,
 }
 
-/// What the holder of a certificate may be: an organizational unit of its subject, as `tidegate:node,operator`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-pub enum Role {
-    /// A node: of links, mirrors, groups and fleets.
-    Node,
-    /// An orchestrator of a fleet.
-    Orchestrator,
-    /// A person or program that asks an orchestrator about its fleet, and drains nodes.
-    Operator,
-    /// A client that publishes and subscribes.
-    Client,
+tidegate_types::named! {
+    /// What the holder of a certificate may be: an organizational unit of its subject, as `tidegate:node,operator`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+    pub enum Role {
+        /// A node: of links, mirrors, groups and fleets.
+        Node = "node",
+        /// An orchestrator of a fleet.
+        Orchestrator = "orchestrator",
+        /// A person or program that asks an orchestrator about its fleet, and drains nodes.
+        Operator = "operator",
+        /// A client that publishes and subscribes.
+        Client = "client",
+    }
 }
 
 impl Role {
-    const ALL: [Role; 4] = [Role::Node, Role::Orchestrator, Role::Operator, Role::Client];
-
-    /// Its name, as in `tidegate keys issue --role`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Node => "node",
-            Role::Orchestrator => "orchestrator",
-            Role::Operator => "operator",
-            Role::Client => "client",
-        }
-    }
-
     /// Roles as they stand in a subject.
     pub(super) fn unit(roles: &[Role]) -> String {
         let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();

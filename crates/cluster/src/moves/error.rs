@@ -1,5 +1,7 @@
 //! Why bytes of another member are refused.
 
+use tidegate_types::codec::Malformed;
+
 /// The bytes are no frame of this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
@@ -14,8 +16,8 @@ pub enum FrameError {
     )]
     Loads(u8),
     /// They are nothing that a member writes.
-    #[error("the other end is no member of a group: malformed {0}")]
-    Malformed(&'static str),
+    #[error("the other end is no member of a group: {0}")]
+    Malformed(#[from] Malformed),
 }
 
 /// The version of these frames.

@@ -8,7 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::BytesMut;
+use tidegate_types::codec::{Malformed, Reader, Sink};
 
 use super::Owner;
 use super::error::FrameError;
@@ -90,43 +91,36 @@ pub struct Counts {
     pub delivered_late: u64,
 }
 
-use FrameError::Malformed;
-
 impl Loads {
     /// Adds its bytes.
     pub(super) fn put(&self, to: &mut BytesMut) {
-        to.put_u8(VERSION);
-        name(to, &self.node);
-        to.put_u64_le(self.life);
-        to.put_u64_le(nanos(self.age));
-        to.put_u32_le(self.threads);
-        to.put_u32_le(self.processors);
-        to.put_u8(u8::from(self.is_draining) | u8::from(self.remembers) << 1);
-        to.put_u32_le(self.members.len() as u32);
-        self.members.iter().for_each(|member| name(to, member));
-        to.put_u32_le(self.units.len() as u32);
+        to.u8(VERSION);
+        put_name(to, &self.node);
+        to.u64(self.life);
+        to.u64(nanos(self.age));
+        to.u32(self.threads);
+        to.u32(self.processors);
+        to.u8(u8::from(self.is_draining) | u8::from(self.remembers) << 1);
+        to.count(self.members.len());
+        self.members.iter().for_each(|member| put_name(to, member));
+        to.count(self.units.len());
         self.units.iter().for_each(|unit| unit.put(to));
     }
 
     /// Reads them.
-    pub(super) fn take(mut body: Bytes) -> Result<Loads, FrameError> {
-        let version = body.try_get_u8().map_err(|_| Malformed("loads"))?;
+    pub(super) fn take(from: &mut Reader<'_>) -> Result<Loads, FrameError> {
+        let version = from.u8()?;
         if version != VERSION {
             return Err(FrameError::Loads(version));
         }
-        let body = &mut body;
-        let node = words(body)?;
-        let (life, age) = (number(body)?, Duration::from_nanos(number(body)?));
-        let (threads, processors) = (short(body)?, short(body)?);
-        let flags = body.try_get_u8().map_err(|_| Malformed("loads"))?;
-        let count = up_to(MEMBERS_MAX, body)?;
-        let members = (0..count).map(|_| words(body)).collect::<Result<Vec<_>, _>>()?;
-        let count = up_to(UNITS_MAX, body)?;
-        let units = (0..count).map(|_| UnitLoad::take(body)).collect::<Result<Vec<_>, _>>()?;
-        let is_whole = units.iter().all(|unit| usize::from(unit.owner.member.0) < members.len());
-        if !body.is_empty() || !is_whole {
-            return Err(Malformed("loads"));
-        }
+        let node = name(from)?;
+        let (life, age) = (from.u64()?, Duration::from_nanos(from.u64()?));
+        let (threads, processors) = (from.u32()?, from.u32()?);
+        let flags = from.u8()?;
+        let count = from.count(MEMBERS_MAX)?;
+        let members = from.values(count, 2, name)?;
+        let count = from.count(UNITS_MAX)?;
+        let units = from.values(count, 13, |from| UnitLoad::take(from, members.len()))?;
         let (is_draining, remembers) = (flags & 1 != 0, flags & 2 != 0);
         Ok(Loads { node, life, age, threads, processors, is_draining, remembers, members, units })
     }
@@ -134,52 +128,51 @@ impl Loads {
 
 impl UnitLoad {
     fn put(&self, to: &mut BytesMut) {
-        name(to, &self.name);
-        to.put_u64_le(self.owner.epoch);
-        to.put_u16_le(self.owner.member.0);
-        to.put_u8(u8::from(self.is_open) | u8::from(self.counts.is_some()) << 1);
+        put_name(to, &self.name);
+        to.u64(self.owner.epoch);
+        to.u16(self.owner.member.0);
+        to.u8(u8::from(self.is_open) | u8::from(self.counts.is_some()) << 1);
         let Some(counts) = &self.counts else { return };
-        to.put_u64_le(nanos(counts.bound));
-        to.put_u32_le(counts.lanes);
+        to.u64(nanos(counts.bound));
+        to.u32(counts.lanes);
         let Counts { records, worked, dropped, results, done_late, .. } = counts;
         let Counts { deliveries, delivered_late, .. } = counts;
         [records, worked, dropped, results, done_late, deliveries, delivered_late]
             .into_iter()
-            .for_each(|count| to.put_u64_le(*count));
-        to.put_u64_le(nanos(counts.cpu));
-        to.put_f64_le(counts.cpu_squares);
+            .for_each(|count| to.u64(*count));
+        to.u64(nanos(counts.cpu));
+        to.f64(counts.cpu_squares);
         for times in [&counts.done, &counts.delivered] {
-            to.put_u16_le(times.buckets().len() as u16);
+            to.u16(times.buckets().len() as u16);
             for (bucket, count) in times.buckets() {
-                to.put_u16_le(bucket);
-                to.put_u64_le(count);
+                to.u16(bucket);
+                to.u64(count);
             }
         }
     }
 
-    fn take(body: &mut Bytes) -> Result<UnitLoad, FrameError> {
-        let (name, epoch) = (words(body)?, number(body)?);
-        let member = super::Member(body.try_get_u16_le().map_err(|_| Malformed("unit"))?);
-        let flags = body.try_get_u8().map_err(|_| Malformed("unit"))?;
+    fn take(from: &mut Reader<'_>, members: usize) -> Result<UnitLoad, Malformed> {
+        let (name, epoch) = (name(from)?, from.u64()?);
+        let member = super::Member(from.u16()?);
+        from.must(usize::from(member.0) < members, "one of the members")?;
+        let flags = from.u8()?;
         let (owner, is_open) = (Owner { epoch, member }, flags & 1 != 0);
-        let counts = (flags & 2 != 0).then(|| Counts::take(body)).transpose()?;
+        let counts = (flags & 2 != 0).then(|| Counts::take(from)).transpose()?;
         Ok(UnitLoad { name, owner, is_open, counts })
     }
 }
 
 impl Counts {
-    fn take(body: &mut Bytes) -> Result<Counts, FrameError> {
-        let bound = Duration::from_nanos(number(body)?);
-        let lanes = short(body)?;
-        let mut next = || number(body);
+    fn take(from: &mut Reader<'_>) -> Result<Counts, Malformed> {
+        let bound = Duration::from_nanos(from.u64()?);
+        let lanes = from.u32()?;
+        let mut next = || from.u64();
         let (records, worked, dropped, results) = (next()?, next()?, next()?, next()?);
         let (done_late, deliveries, delivered_late) = (next()?, next()?, next()?);
-        let cpu = Duration::from_nanos(number(body)?);
-        let cpu_squares = body.try_get_f64_le().map_err(|_| Malformed("counts"))?;
-        if !cpu_squares.is_finite() || cpu_squares < 0.0 {
-            return Err(Malformed("counts"));
-        }
-        let (done, delivered) = (times(body)?, times(body)?);
+        let cpu = Duration::from_nanos(from.u64()?);
+        let cpu_squares = from.f64()?;
+        from.must(cpu_squares.is_finite() && cpu_squares >= 0.0, "a sum of squares")?;
+        let (done, delivered) = (times(from)?, times(from)?);
         let counts =
             Counts { bound, lanes, records, worked, dropped, results, ..Counts::default() };
         let counts = Counts { cpu, cpu_squares, done, done_late, ..counts };
@@ -187,13 +180,11 @@ impl Counts {
     }
 }
 
-fn times(body: &mut Bytes) -> Result<Times, FrameError> {
+fn times(from: &mut Reader<'_>) -> Result<Times, Malformed> {
     let mut times = Times::default();
-    for _ in 0..body.try_get_u16_le().map_err(|_| Malformed("times"))? {
-        let bucket = body.try_get_u16_le().map_err(|_| Malformed("times"))?;
-        if !times.add_to(bucket, number(body)?) {
-            return Err(Malformed("times"));
-        }
+    for _ in 0..from.u16()? {
+        let (bucket, count) = (from.u16()?, from.u64()?);
+        from.must(times.add_to(bucket, count), "a count of times that there can be")?;
     }
     Ok(times)
 }
@@ -202,34 +193,14 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn name(to: &mut BytesMut, name: &str) {
+fn put_name(to: &mut BytesMut, name: &str) {
     // Names are of configurations, which are far below it.
-    let length = name.len().min(NAME_MAX);
-    to.put_u16_le(length as u16);
-    to.extend_from_slice(&name.as_bytes()[..length]);
+    to.name(&name[..name.floor_char_boundary(NAME_MAX)]);
 }
 
-fn words(body: &mut Bytes) -> Result<Arc<str>, FrameError> {
-    let length = usize::from(body.try_get_u16_le().map_err(|_| Malformed("name"))?);
-    if length > NAME_MAX || length > body.len() {
-        return Err(Malformed("name"));
-    }
-    let text = body.split_to(length);
-    std::str::from_utf8(&text).map(Into::into).map_err(|_| Malformed("name"))
-}
-
-fn number(body: &mut Bytes) -> Result<u64, FrameError> {
-    body.try_get_u64_le().map_err(|_| Malformed("number"))
-}
-
-fn short(body: &mut Bytes) -> Result<u32, FrameError> {
-    body.try_get_u32_le().map_err(|_| Malformed("number"))
-}
-
-fn up_to(most: usize, body: &mut Bytes) -> Result<usize, FrameError> {
-    let count = short(body)? as usize;
-    // Each takes more than a byte: nobody makes us reserve what it does not send.
-    if count > most || count > body.len() { Err(Malformed("count")) } else { Ok(count) }
+fn name(from: &mut Reader<'_>) -> Result<Arc<str>, Malformed> {
+    let name = from.name()?;
+    from.must(name.len() <= NAME_MAX, "a shorter name").map(|()| name.into())
 }
 
 #[cfg(test)]
@@ -303,6 +274,31 @@ mod tests {
             }
             assert_eq!(Frame::take(&mut whole.clone()), Ok(Some(frame)));
         }
+    }
+
+    /// Version 1, byte by byte: members of a group may be of different releases.
+    #[test]
+    fn version_1_stays_as_it_is() {
+        let whole = bytes(&Frame::Loads(Box::new(loads())));
+        let hex: String = whole.iter().map(|byte| format!("{byte:02x}")).collect();
+        let expected = [
+            // Length, kind, version; the member, its life and age; threads, processors, flags.
+            "e60000000d01010062630000000000000000863ba101000000020000000400000001",
+            // Members.
+            "02000000010061010062",
+            // Units: the first with its bound, lanes and counts,
+            "020000000600746178692d37030000000000000001000380f0fa020000000002000000",
+            "0a00000000000000080000000000000001000000000000000700000000000000",
+            "040000000000000008000000000000000500000000000000",
+            // its time on a processor, and its squares,
+            "0024f40000000000000000000000d03f",
+            // times until done and until delivered;
+            "03006c000400000000000000c900030000000000000026010100000000000000",
+            "03006c000400000000000000c900030000000000000026010100000000000000",
+            // the second without.
+            "0600746178692d380000000000000000000000",
+        ];
+        assert_eq!(hex, expected.concat());
     }
 
     #[test]

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
+use tidegate_types::codec::{Malformed, Reader, Sink, put_frame, take_frame};
 use tidegate_types::record::{DropReason, RefuseReason};
 
 pub use super::error::{FrameError, VERSION};
@@ -17,8 +18,6 @@ pub const FRAME_MAX: usize = 264 << 20;
 pub const WORDS_MAX: usize = 4 * 1024;
 /// Longest name of a node, and longest reason.
 const TEXT_MAX: usize = 1024;
-/// Bytes before a frame's body: its length.
-const HEAD: usize = 4;
 
 /// What one says to the other.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,54 +74,53 @@ pub enum Frame {
     },
 }
 
-use FrameError::Malformed;
-
 impl Frame {
     /// Adds its bytes, length and all.
     pub fn put(&self, to: &mut BytesMut) {
-        let begin = to.len();
-        to.extend_from_slice(&[0; HEAD]);
+        put_frame(to, |to| self.put_body(to));
+    }
+
+    fn put_body(&self, to: &mut BytesMut) {
         match self {
             Frame::Hello { node, incarnation, digest } => {
-                to.extend_from_slice(&[1, VERSION]);
-                numbers(to, &[*incarnation, *digest]);
-                to.extend_from_slice(node.as_bytes());
+                to.put(&[1, VERSION]);
+                to.u64(*incarnation);
+                to.u64(*digest);
+                to.put(node.as_bytes());
             }
             Frame::Welcome { incarnation, received } => {
-                to.extend_from_slice(&[2]);
-                numbers(to, &[*incarnation, *received]);
+                to.u8(2);
+                to.u64(*incarnation);
+                to.u64(*received);
             }
-            Frame::Refused(why) => text(to, 3, why),
+            Frame::Refused(why) => put_text(to, 3, why),
             Frame::Said(unit, message) => {
-                to.extend_from_slice(&[4]);
-                to.extend_from_slice(&unit.0.to_le_bytes());
+                to.u8(4);
+                to.u32(unit.0);
                 put(to, message);
             }
-            Frame::Greeted => to.extend_from_slice(&[5]),
+            Frame::Greeted => to.u8(5),
             Frame::Received(count) => {
-                to.extend_from_slice(&[6]);
-                numbers(to, &[*count]);
+                to.u8(6);
+                to.u64(*count);
             }
-            Frame::Alive => to.extend_from_slice(&[7]),
+            Frame::Alive => to.u8(7),
             Frame::Order { unit, to: member, seize, patient } => {
                 // Who does not know the second bit reads neither.
-                to.extend_from_slice(&[8, u8::from(*seize) | u8::from(*patient) << 1]);
-                to.extend_from_slice(&(unit.len() as u32).to_le_bytes());
-                to.extend_from_slice(unit.as_bytes());
-                to.extend_from_slice(member.as_bytes());
+                to.put(&[8, u8::from(*seize) | u8::from(*patient) << 1]);
+                to.bytes(unit.as_bytes());
+                to.put(member.as_bytes());
             }
-            Frame::Done(Ok(moved)) => to.extend_from_slice(&[9, u8::from(*moved)]),
-            Frame::Done(Err(why)) => text(to, 10, why),
-            Frame::Ask(member) => text(to, 11, member),
-            Frame::Tell => to.extend_from_slice(&[12]),
+            Frame::Done(Ok(moved)) => to.put(&[9, u8::from(*moved)]),
+            Frame::Done(Err(why)) => put_text(to, 10, why),
+            Frame::Ask(member) => put_text(to, 11, member),
+            Frame::Tell => to.u8(12),
             Frame::Loads(loads) => {
-                to.extend_from_slice(&[13]);
+                to.u8(13);
                 loads.put(to);
             }
-            Frame::Drain { is_over } => to.extend_from_slice(&[14, u8::from(*is_over)]),
+            Frame::Drain { is_over } => to.put(&[14, u8::from(*is_over)]),
         }
-        let length = (to.len() - begin - HEAD) as u32;
-        to[begin..begin + HEAD].copy_from_slice(&length.to_le_bytes());
     }
 
     /// Takes a whole frame from the front of `from`; `None` while more bytes are needed.
@@ -138,109 +136,88 @@ impl Frame {
     /// # Errors
     /// See [`FrameError`].
     pub fn take_within(from: &mut BytesMut, most: usize) -> Result<Option<Frame>, FrameError> {
-        let Some(head) = from.first_chunk::<HEAD>() else { return Ok(None) };
-        let length = u32::from_le_bytes(*head) as usize;
-        if length == 0 || length > most.min(FRAME_MAX) {
-            return Err(Malformed("length"));
-        }
-        if from.len() < HEAD + length {
-            return Ok(None);
-        }
-        from.advance(HEAD);
-        let mut body = from.split_to(length).freeze();
-        let kind = body.get_u8();
-        Frame::read(kind, body).map(Some)
+        let body = take_frame(from, most.min(FRAME_MAX))?;
+        body.map(|body| Frame::read(&body)).transpose()
     }
 
-    fn read(kind: u8, mut body: Bytes) -> Result<Frame, FrameError> {
-        let frame = match kind {
+    fn read(body: &Bytes) -> Result<Frame, FrameError> {
+        let mut from = Reader::new(body);
+        let frame = match from.u8()? {
             1 => {
-                let version = byte(&mut body)?;
+                let version = from.u8()?;
                 if version != VERSION {
                     return Err(FrameError::Version(version));
                 }
-                let [incarnation, digest] = [number(&mut body)?, number(&mut body)?];
-                return Ok(Frame::Hello { node: words(&body)?, incarnation, digest });
+                let (incarnation, digest) = (from.u64()?, from.u64()?);
+                Frame::Hello { node: rest_text(&mut from)?, incarnation, digest }
             }
-            2 => Frame::Welcome { incarnation: number(&mut body)?, received: number(&mut body)? },
-            3 => return Ok(Frame::Refused(words(&body)?)),
-            4 => {
-                let unit = UnitId(body.try_get_u32_le().map_err(|_| Malformed("unit"))?);
-                return Ok(Frame::Said(unit, said(body)?));
-            }
+            2 => Frame::Welcome { incarnation: from.u64()?, received: from.u64()? },
+            3 => Frame::Refused(rest_text(&mut from)?),
+            4 => Frame::Said(UnitId(from.u32()?), said(&mut from, body)?),
             5 => Frame::Greeted,
-            6 => Frame::Received(number(&mut body)?),
+            6 => Frame::Received(from.u64()?),
             7 => Frame::Alive,
             8 => {
-                let flags = byte(&mut body)?;
-                let (seize, patient) = (flags & 1 != 0, flags & 2 != 0);
-                let length = body.try_get_u32_le().map_err(|_| Malformed("order"))? as usize;
-                if length > body.len() {
-                    return Err(Malformed("order"));
-                }
-                let unit = words(&body.split_to(length))?;
-                return Ok(Frame::Order { unit, to: words(&body)?, seize, patient });
+                let flags = from.u8()?;
+                let unit = from.text()?;
+                let unit = short(&from, unit)?;
+                let to = rest_text(&mut from)?;
+                Frame::Order { unit, to, seize: flags & 1 != 0, patient: flags & 2 != 0 }
             }
-            9 => Frame::Done(Ok(byte(&mut body)? == 1)),
-            10 => return Ok(Frame::Done(Err(words(&body)?))),
-            11 => return Ok(Frame::Ask(words(&body)?)),
+            9 => Frame::Done(Ok(from.u8()? == 1)),
+            10 => Frame::Done(Err(rest_text(&mut from)?)),
+            11 => Frame::Ask(rest_text(&mut from)?),
             12 => Frame::Tell,
-            13 => return Ok(Frame::Loads(Box::new(Loads::take(body)?))),
-            14 => Frame::Drain { is_over: byte(&mut body)? == 1 },
-            _ => return Err(Malformed("kind")),
+            13 => Frame::Loads(Box::new(Loads::take(&mut from)?)),
+            14 => Frame::Drain { is_over: from.u8()? == 1 },
+            _ => return Err(from.malformed("a frame of a known kind").into()),
         };
-        if body.is_empty() { Ok(frame) } else { Err(Malformed("end")) }
+        from.end()?;
+        Ok(frame)
     }
 }
 
-fn numbers(to: &mut BytesMut, numbers: &[u64]) {
-    numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
+fn put_text(to: &mut BytesMut, kind: u8, text: &str) {
+    to.u8(kind);
+    to.put(text.as_bytes());
 }
 
-fn text(to: &mut BytesMut, kind: u8, words: &str) {
-    to.extend_from_slice(&[kind]);
-    to.extend_from_slice(words.as_bytes());
+fn rest_text(from: &mut Reader<'_>) -> Result<Arc<str>, Malformed> {
+    let text = from.rest_text()?;
+    short(from, text)
 }
 
-fn byte(body: &mut Bytes) -> Result<u8, FrameError> {
-    body.try_get_u8().map_err(|_| Malformed("end"))
-}
-
-fn number(body: &mut Bytes) -> Result<u64, FrameError> {
-    body.try_get_u64_le().map_err(|_| Malformed("number"))
-}
-
-fn words(body: &Bytes) -> Result<Arc<str>, FrameError> {
-    let text = std::str::from_utf8(body).ok().filter(|text| text.len() <= TEXT_MAX);
-    text.map(Into::into).ok_or(Malformed("text"))
+/// A name or a reason that was just read.
+fn short(from: &Reader<'_>, text: &str) -> Result<Arc<str>, Malformed> {
+    from.must(text.len() <= TEXT_MAX, "a shorter text").map(|()| text.into())
 }
 
 fn put(to: &mut BytesMut, message: &Message<Bytes>) {
     let mut begin = |kind: u8, all: &[u64]| {
-        to.extend_from_slice(&[kind]);
-        numbers(to, all);
+        to.u8(kind);
+        all.iter().for_each(|number| to.u64(*number));
     };
     match message {
         Message::Forward { round, seq, content } => {
             begin(1, &[*round, *seq]);
-            to.extend_from_slice(content);
+            to.put(content);
         }
         Message::Answered(seq, verdict) => {
             begin(2, &[*seq]);
-            to.extend_from_slice(&[code(*verdict)]);
+            to.u8(code(*verdict));
         }
         Message::Refused { seq, owner, is_open } => {
             begin(3, &[*seq, owner.epoch, owner.member.0.into(), u64::from(*is_open)]);
         }
         Message::Result(epoch, content) => {
             begin(4, &[*epoch]);
-            to.extend_from_slice(content);
+            to.put(content);
         }
         Message::Ended(epoch) => begin(5, &[*epoch]),
         Message::Take(epoch, None) => begin(6, &[*epoch]),
         Message::Take(epoch, Some(state)) => {
             begin(7, &[*epoch]);
-            to.extend_from_slice(state);
+            to.put(state);
         }
         Message::Table { owner, is_open } => {
             begin(8, &[owner.epoch, owner.member.0.into(), u64::from(*is_open)]);
@@ -248,35 +225,35 @@ fn put(to: &mut BytesMut, message: &Message<Bytes>) {
     }
 }
 
-fn said(mut body: Bytes) -> Result<Message<Bytes>, FrameError> {
-    let kind = byte(&mut body)?;
-    let first = number(&mut body)?;
-    let message = match kind {
+/// Contents share the memory of `body`.
+fn said(from: &mut Reader<'_>, body: &Bytes) -> Result<Message<Bytes>, Malformed> {
+    let kind = from.u8()?;
+    let first = from.u64()?;
+    Ok(match kind {
         1 => {
-            let seq = number(&mut body)?;
-            return Ok(Message::Forward { round: first, seq, content: body });
+            let seq = from.u64()?;
+            Message::Forward { round: first, seq, content: body.slice_ref(from.rest()) }
         }
-        2 => Message::Answered(first, verdict(byte(&mut body)?)),
+        2 => Message::Answered(first, verdict(from.u8()?)),
         3 => {
-            let (owner, is_open) = owner(number(&mut body)?, &mut body)?;
+            let (owner, is_open) = owner(from.u64()?, from)?;
             Message::Refused { seq: first, owner, is_open }
         }
-        4 => return Ok(Message::Result(first, body)),
+        4 => Message::Result(first, body.slice_ref(from.rest())),
         5 => Message::Ended(first),
         6 => Message::Take(first, None),
-        7 => return Ok(Message::Take(first, Some(body))),
+        7 => Message::Take(first, Some(body.slice_ref(from.rest()))),
         8 => {
-            let (owner, is_open) = owner(first, &mut body)?;
+            let (owner, is_open) = owner(first, from)?;
             Message::Table { owner, is_open }
         }
-        _ => return Err(Malformed("message")),
-    };
-    if body.is_empty() { Ok(message) } else { Err(Malformed("end")) }
+        _ => return Err(from.malformed("a message of a known kind")),
+    })
 }
 
-fn owner(epoch: u64, body: &mut Bytes) -> Result<(Owner, bool), FrameError> {
-    let member = u16::try_from(number(body)?).map_err(|_| Malformed("member"))?;
-    let is_open = number(body)? == 1;
+fn owner(epoch: u64, from: &mut Reader<'_>) -> Result<(Owner, bool), Malformed> {
+    let member = u16::try_from(from.u64()?).map_err(|_| from.malformed("a member"))?;
+    let is_open = from.u64()? == 1;
     Ok((Owner { epoch, member: Member(member) }, is_open))
 }
 

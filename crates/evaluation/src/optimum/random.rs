@@ -32,30 +32,20 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// ε.
 const PROCESSING: Duration = Duration::from_micros(200);
 
-/// How much of what the classes want an instance's uplink can carry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pressure {
-    /// All.
-    Fits,
-    /// All but what the least urgent class wants.
-    Bulk,
-    /// Less, but what keeps the bound of the most urgent class.
-    Urgent,
+tidegate_types::named! {
+    /// How much of what the classes want an instance's uplink can carry.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Pressure {
+        /// All.
+        Fits = "fits",
+        /// All but what the least urgent class wants.
+        Bulk = "bulk",
+        /// Less, but what keeps the bound of the most urgent class.
+        Urgent = "urgent",
+    }
 }
 
 impl Pressure {
-    /// From light to heavy.
-    pub const ALL: [Pressure; 3] = [Pressure::Fits, Pressure::Bulk, Pressure::Urgent];
-
-    /// As printed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Pressure::Fits => "fits",
-            Pressure::Bulk => "bulk",
-            Pressure::Urgent => "urgent",
-        }
-    }
-
     /// That of an instance.
     pub fn of(instance: &Instance) -> Self {
         let wanted = |part: &Part| wanted_rate(part.input, part.backlog, part.bound);

@@ -2,21 +2,15 @@
 
 use proptest::prelude::*;
 use tidegate_schedule::SchedulerName;
+use tidegate_types::random::SplitMix;
 
 use super::gap::{Score, allocation, objective, objective_as_served};
 use super::random::{Pressure, instance};
 use super::*;
 
-/// SplitMix64.
 fn uniform(seed: u64) -> impl FnMut() -> f64 {
-    let mut state = seed;
-    move || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
+    let mut random = SplitMix(seed);
+    move || random.share()
 }
 
 /// (backlog, input, bound in ms, weight) of each class; ε = 0, Δt = 50 ms.

@@ -1,6 +1,7 @@
 //! The fleet: what holds for every matching, every load and every fault.
 
 mod agents;
+mod by_hand;
 mod electing;
 mod faults;
 mod leading;

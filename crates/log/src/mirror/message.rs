@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
+use tidegate_types::codec::{Malformed, Reader, Sink, put_frame, take_frame};
 use tidegate_types::units::Size;
 
 use super::Lengths;
@@ -22,8 +23,6 @@ const SEGMENTS_MAX: usize = 20_000;
 pub const HELLO_MAX: usize = TEXT_MAX + 64;
 /// Bytes of the longest message, its length aside.
 const MESSAGE_MAX: usize = PIECE_MAX + 64;
-/// Bytes before a message's body: its length.
-const HEAD: usize = 4;
 
 /// What one says to the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,11 +72,9 @@ pub enum MessageError {
     )]
     Version(u8),
     /// They are nothing that a mirror writes.
-    #[error("the other end is no mirror: malformed {0}")]
-    Malformed(&'static str),
+    #[error("the other end is no mirror: {0}")]
+    Malformed(#[from] Malformed),
 }
-
-use MessageError::Malformed;
 
 impl Message {
     fn kind(&self) -> u8 {
@@ -95,103 +92,94 @@ impl Message {
 
     /// Adds its bytes, length and all.
     pub fn put(&self, to: &mut BytesMut) {
-        let begin = to.len();
-        to.extend_from_slice(&[0; HEAD]);
-        to.extend_from_slice(&[self.kind()]);
-        match self {
-            Message::Hello { node, incarnation } => {
-                to.extend_from_slice(&[VERSION]);
-                to.extend_from_slice(&incarnation.to_le_bytes());
-                to.extend_from_slice(node.as_bytes());
-            }
-            Message::Kept(kept) => {
-                for (segment, length) in kept.iter().take(SEGMENTS_MAX) {
-                    to.extend_from_slice(&segment.0.to_le_bytes());
-                    to.extend_from_slice(&length.0.to_le_bytes());
+        put_frame(to, |to| {
+            to.u8(self.kind());
+            match self {
+                Message::Hello { node, incarnation } => {
+                    to.u8(VERSION);
+                    to.u64(*incarnation);
+                    to.put(node.as_bytes());
                 }
+                Message::Kept(kept) => {
+                    let kept = kept.iter().take(SEGMENTS_MAX);
+                    kept.for_each(|(segment, length)| put_place(to, *segment, *length));
+                }
+                Message::Piece { segment, from, bytes } => {
+                    put_place(to, *segment, *from);
+                    to.put(bytes);
+                }
+                Message::Released(segments) => {
+                    let segments = segments.iter().take(SEGMENTS_MAX);
+                    segments.for_each(|segment| to.u32(segment.0));
+                }
+                Message::Alive => {}
+                Message::Safe { segment, upto } => put_place(to, *segment, *upto),
+                Message::Refused(why) => to.put(why.as_bytes()),
+                Message::Letters(letters) => to.put(letters),
             }
-            Message::Piece { segment, from, bytes } => {
-                to.extend_from_slice(&segment.0.to_le_bytes());
-                to.extend_from_slice(&from.0.to_le_bytes());
-                to.extend_from_slice(bytes);
-            }
-            Message::Released(segments) => {
-                let segments = segments.iter().take(SEGMENTS_MAX);
-                segments.for_each(|segment| to.extend_from_slice(&segment.0.to_le_bytes()));
-            }
-            Message::Alive => {}
-            Message::Safe { segment, upto } => {
-                to.extend_from_slice(&segment.0.to_le_bytes());
-                to.extend_from_slice(&upto.0.to_le_bytes());
-            }
-            Message::Refused(why) => to.extend_from_slice(why.as_bytes()),
-            Message::Letters(letters) => to.extend_from_slice(letters),
-        }
-        let length = (to.len() - begin - HEAD) as u32;
-        to[begin..begin + HEAD].copy_from_slice(&length.to_le_bytes());
+        });
     }
 
-    fn read(kind: u8, mut body: Bytes) -> Result<Message, MessageError> {
-        let is_rest = |message, body: &Bytes| match body.is_empty() {
-            true => Ok(message),
-            false => Err(Malformed("end")),
-        };
-        match kind {
+    fn read(body: &Bytes) -> Result<Message, MessageError> {
+        let mut from = Reader::new(body);
+        let message = match from.u8()? {
             1 => {
-                let version = body.try_get_u8().map_err(|_| Malformed("hello"))?;
+                let version = from.u8()?;
                 if version != VERSION {
                     return Err(MessageError::Version(version));
                 }
-                let incarnation = body.try_get_u64_le().map_err(|_| Malformed("hello"))?;
-                Ok(Message::Hello { node: text(&body)?, incarnation })
+                Message::Hello { incarnation: from.u64()?, node: text(&mut from)? }
             }
             2 => {
                 let mut kept = BTreeMap::new();
-                while !body.is_empty() {
-                    let (segment, length) = place(&mut body)?;
-                    if kept.insert(segment, length).is_some() {
-                        return Err(Malformed("segment"));
-                    }
+                while !from.is_empty() {
+                    let (segment, length) = place(&mut from)?;
+                    let is_new = kept.insert(segment, length).is_none();
+                    from.must(is_new, "each segment once")?;
                 }
-                Ok(Message::Kept(kept))
+                Message::Kept(kept)
             }
             3 => {
-                let (segment, from) = place(&mut body)?;
-                if body.len() > PIECE_MAX {
-                    return Err(Malformed("piece"));
-                }
-                Ok(Message::Piece { segment, from, bytes: body })
+                let (segment, at) = place(&mut from)?;
+                let bytes = from.rest();
+                from.must(bytes.len() <= PIECE_MAX, "a shorter piece")?;
+                Message::Piece { segment, from: at, bytes: body.slice_ref(bytes) }
             }
             4 => {
-                let mut segments = Vec::with_capacity(body.len() / 4);
-                while !body.is_empty() {
-                    let segment = body.try_get_u32_le().map_err(|_| Malformed("segment"))?;
-                    segments.push(SegmentId(segment));
+                let mut segments = Vec::with_capacity(from.left().len() / 4);
+                while !from.is_empty() {
+                    segments.push(SegmentId(from.u32()?));
                 }
-                Ok(Message::Released(segments))
+                Message::Released(segments)
             }
-            5 => is_rest(Message::Alive, &body),
+            5 => Message::Alive,
             6 => {
-                let (segment, upto) = place(&mut body)?;
-                is_rest(Message::Safe { segment, upto }, &body)
+                let (segment, upto) = place(&mut from)?;
+                Message::Safe { segment, upto }
             }
-            7 => Ok(Message::Refused(text(&body)?)),
-            8 => Ok(Message::Letters(body)),
-            _ => Err(Malformed("kind")),
-        }
+            7 => Message::Refused(text(&mut from)?),
+            8 => Message::Letters(body.slice_ref(from.rest())),
+            _ => return Err(from.malformed("a message of a known kind").into()),
+        };
+        from.end()?;
+        Ok(message)
     }
 }
 
-fn text(body: &Bytes) -> Result<Arc<str>, MessageError> {
-    let text = std::str::from_utf8(body).ok().filter(|text| text.len() <= TEXT_MAX);
-    Ok(text.ok_or(Malformed("text"))?.into())
+fn text(from: &mut Reader<'_>) -> Result<Arc<str>, Malformed> {
+    let text = from.rest_text()?;
+    from.must(text.len() <= TEXT_MAX, "a shorter text")?;
+    Ok(text.into())
+}
+
+fn put_place(to: &mut BytesMut, segment: SegmentId, place: Size) {
+    to.u32(segment.0);
+    to.u64(place.0);
 }
 
 /// A segment and a place in it.
-fn place(body: &mut Bytes) -> Result<(SegmentId, Size), MessageError> {
-    let segment = body.try_get_u32_le().map_err(|_| Malformed("segment"))?;
-    let place = body.try_get_u64_le().map_err(|_| Malformed("segment"))?;
-    Ok((SegmentId(segment), Size(place)))
+fn place(from: &mut Reader<'_>) -> Result<(SegmentId, Size), Malformed> {
+    Ok((SegmentId(from.u32()?), Size(from.u64()?)))
 }
 
 /// Takes one message off the front of what came; `None` where more must come first.
@@ -207,22 +195,14 @@ pub fn take(input: &mut BytesMut) -> Result<Option<Message>, MessageError> {
 /// # Errors
 /// As [`take`].
 pub fn take_within(input: &mut BytesMut, most: usize) -> Result<Option<Message>, MessageError> {
-    let Some(head) = input.first_chunk::<HEAD>() else { return Ok(None) };
-    let length = u32::from_le_bytes(*head) as usize;
-    if length == 0 || length > most.min(MESSAGE_MAX) {
-        return Err(Malformed("length"));
-    }
-    if input.len() < HEAD + length {
-        return Ok(None);
-    }
-    input.advance(HEAD);
-    let mut body = input.split_to(length).freeze();
-    Message::read(body.get_u8(), body).map(Some)
+    let body = take_frame(input, most.min(MESSAGE_MAX))?;
+    body.map(|body| Message::read(&body)).transpose()
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use tidegate_types::codec::FRAME_HEAD;
 
     use super::*;
 
@@ -253,6 +233,29 @@ mod tests {
         assert_eq!(heard, messages());
     }
 
+    /// Version 1, byte by byte: both ends of a mirror may be of different releases.
+    #[test]
+    fn version_1_stays_as_it_is() {
+        let expected = [
+            "100000000101ffffffffffffffff676174652d37",
+            "1900000002070000000500000000000000090000000000000000010000",
+            "0100000002",
+            "1200000003070000004000000000000000656e747279",
+            "09000000040700000001000000",
+            "0100000005",
+            "0d00000006070000004500000000000000",
+            "08000000076e6f20726f6f6d",
+            "08000000086c657474657273",
+        ];
+        let hex = |message: &Message| {
+            let mut bytes = BytesMut::new();
+            message.put(&mut bytes);
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        let found: Vec<String> = messages().iter().map(hex).collect();
+        assert_eq!(found, expected);
+    }
+
     #[test]
     fn a_version_that_is_not_ours_is_named() {
         let mut bytes = BytesMut::new();
@@ -265,7 +268,7 @@ mod tests {
     fn lengths_that_no_message_has_are_refused_before_they_take_memory() {
         for length in [0, MESSAGE_MAX as u32 + 1, u32::MAX] {
             let mut bytes = BytesMut::from(&length.to_le_bytes()[..]);
-            assert_eq!(take(&mut bytes), Err(Malformed("length")));
+            assert!(matches!(take(&mut bytes), Err(MessageError::Malformed(_))));
         }
     }
 
@@ -280,7 +283,7 @@ mod tests {
                 message.put(&mut again);
                 let mut read = again.clone();
                 prop_assert_eq!(take(&mut read), Ok(Some(message)));
-                prop_assert_eq!(again.len(), body.len() + HEAD);
+                prop_assert_eq!(again.len(), body.len() + FRAME_HEAD);
             }
         }
     }

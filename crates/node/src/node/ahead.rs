@@ -9,17 +9,19 @@ use std::sync::Arc;
 
 use tidegate_types::record::{DeliveryId, Offered};
 
-use super::admission::Sources;
+use super::base::Base;
 use super::holdings::Holdings;
 
 /// The connection, stream and queue that each offer will probably go to.
-pub(super) fn offers(sources: &Sources, holdings: &Holdings, offers: &[Offered]) {
+pub(super) fn offers(base: &Base, offers: &[Offered]) {
     if offers.len() < 2 {
         return;
     }
-    let streams = offers.iter().filter_map(|offer| sources.get(offer.source)?.likely());
-    let queues = streams.flat_map(|stream| holdings.stream(stream).queues());
-    black_box(queues.map(|queue| holdings.queues().backlog_of(queue).live_records).sum::<u64>());
+    let streams = offers.iter().filter_map(|offer| base.sources.get(offer.source)?.likely());
+    let queues = streams.flat_map(|stream| base.holdings.stream(stream).queues());
+    black_box(
+        queues.map(|queue| base.holdings.queues().backlog_of(queue).live_records).sum::<u64>(),
+    );
 }
 
 /// The delivery and the record of each handle, as far as they are known.

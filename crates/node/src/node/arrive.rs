@@ -1,77 +1,85 @@
 //! From an offer to a queue: what fits is accepted and put in its queues, what does not waits for room, and
 //! its sender gets an answer when its rule promises one.
 
+use std::sync::Arc;
+
 use tidegate_schedule::queue::{DeliveryKey, QueueSpec, RecordKey};
 use tidegate_types::class::ClassId;
 use tidegate_types::record::{
     AcceptMode, DropReason, Fate, Identity, Offered, Record, RefuseReason, SourceId,
 };
-use tidegate_types::units::{Size, Time};
+use tidegate_types::units::Size;
 
 use super::admission::{Blocked, Fit, size_of};
 use super::holdings::{Fresh, Keep, Room, StreamKey};
 use super::outbox::ReplyTo;
 use super::{Node, ahead};
-use crate::io::{Event, Output, OutputId};
+use crate::io::{Output, OutputId};
 use crate::rules::{FullPolicy, RuleId};
 
 impl Node {
     /// Takes records in the order of reading.
-    pub(super) fn ingest(&mut self, now: Time, records: Vec<Offered>) {
-        ahead::offers(self.admission.sources(), &self.holdings, &records);
+    pub(super) fn ingest(&mut self, records: Vec<Offered>) {
+        ahead::offers(&self.base, &records);
         for offered in records {
             let read_at = offered.read_at;
-            let Some(state) = self.admission.sources().get(offered.source) else {
-                self.holdings.count_refused(None);
-                let problem = "a record of a connection that is not open";
-                self.outbox.report(Event::Unsupported(problem));
+            let Some(state) = self.base.sources.get_mut(offered.source) else {
+                self.base.holdings.count_refused(None);
+                self.base.unsupported("a record of a connection that is not open");
                 continue;
             };
             if state.is_held_up() {
-                self.admission.keep_pending(&mut self.holdings, &mut self.outbox, offered);
+                // The order of a connection is kept: behind one that waits all do.
+                if let Some(offered) = state.keep_pending(offered) {
+                    self.base.refuse(&offered, None, RefuseReason::Full);
+                }
                 continue;
             }
-            match self.admit(now, offered) {
-                None => self.admission.processed(now.since(read_at)),
-                Some(blocked) => self.admission.block(now, &mut self.outbox, blocked),
+            match self.admit(offered) {
+                None => self.admission.processing.measure(self.base.now.since(read_at)),
+                Some(Blocked { offered, room, patience, .. }) => {
+                    let (source, until) = (offered.source, self.base.now + patience);
+                    self.base.sources.wait(offered, room, until, None);
+                    self.base.outbox.push(Output::PauseInput(source));
+                }
             }
         }
     }
 
     /// Accepts, drops or refuses one offer of an open connection, or answers that it must wait for room.
-    fn admit(&mut self, now: Time, offered: Offered) -> Option<Blocked> {
+    fn admit(&mut self, offered: Offered) -> Option<Blocked> {
         let size = size_of(&offered);
-        let source = self.admission.sources().get(offered.source);
+        let source = self.base.sources.get(offered.source);
         let (relays, bound) = source.map_or((None, None), |source| (source.relays, source.bound));
-        let rule = bound.or_else(|| self.options.rules.covering(&offered.key, relays));
+        let rule = bound.or_else(|| self.base.options.rules.covering(&offered.key, relays));
         let stream = match self.stream_for(offered.source, rule, size) {
             Ok(stream) => stream,
             Err(reason) => {
-                self.refuse(&offered, rule, reason);
+                self.base.refuse(&offered, rule, reason);
                 return None;
             }
         };
-        if let Some(patience) = self.admission.inbound_wait(now) {
+        if let Some(patience) = self.admission.inbound.wait(self.base.now) {
             return Some(Blocked { offered, stream, room: Room::Inbound, patience });
         }
         if self.space().is_durable(stream) {
-            let lacks_session = self.durability.lacks_session(self.admission.sources(), &offered);
-            let reason = match self.durability.is_failing() {
+            let lacks_session = self.durability.lacks_session(&self.base, &offered);
+            let reason = match self.durability.log().is_failing() {
                 true => Some(RefuseReason::Storage),
                 false => lacks_session.then_some(RefuseReason::Full),
             };
             if let Some(reason) = reason {
-                self.refuse(&offered, rule, reason);
+                self.base.refuse(&offered, rule, reason);
                 return None;
             }
         }
         let freed = self.space().superseded_size(stream, &offered.key);
         match self.make_fit(stream, size, freed) {
             Ok(keep) => {
-                self.accept(now, offered, stream, size, keep, None);
+                self.accept(offered, stream, size, keep, None);
                 None
             }
-            Err(room) => self.apply_full_policy(now, offered, stream, room),
+            Err(room) => self.apply_full_policy(offered, stream, room),
         }
     }
 
@@ -89,7 +97,7 @@ impl Node {
         if self.space().is_oversize(rule, size) {
             return Err(RefuseReason::Oversize);
         }
-        let stream = self.admission.stream_of(&mut self.holdings, &self.options, source, rule);
+        let stream = self.base.stream_of(source, rule);
         stream.ok_or(RefuseReason::TooManyStreams)
     }
 
@@ -112,69 +120,68 @@ impl Node {
 
     fn apply_full_policy(
         &mut self,
-        now: Time,
         offered: Offered,
         stream: StreamKey,
         room: Room,
     ) -> Option<Blocked> {
-        let known = self.holdings.stream(stream);
-        let rule = known.rule();
-        match self.options.rules.get(rule).full {
-            FullPolicy::Block(patience) if known.full_for().is_none() => {
+        let known = self.base.holdings.stream(stream);
+        let rule = known.rule;
+        match self.base.options.rules.get(rule).full {
+            FullPolicy::Block(patience) if known.full_for.is_none() => {
                 return Some(Blocked { offered, stream, room, patience });
             }
-            FullPolicy::DropOldest => self.replace_oldest(now, offered, stream, room),
-            FullPolicy::DropNewest => self.accept_and_drop(now, &offered, stream),
+            FullPolicy::DropOldest => self.replace_oldest(offered, stream, room),
+            FullPolicy::DropNewest => self.accept_and_drop(&offered, stream),
             FullPolicy::Reject | FullPolicy::Block(_) => {
-                self.refuse(&offered, Some(rule), RefuseReason::Full);
+                self.base.refuse(&offered, Some(rule), RefuseReason::Full);
             }
         }
-        self.admission.now_full(&mut self.holdings, &mut self.outbox, stream, room);
+        self.admission.now_full(&mut self.base, stream, room);
         None
     }
 
     /// Drops the stream's oldest waiting records until the new one fits. Where that cannot help, for
     /// other streams fill the memory or too much is under way, none is dropped and it is refused.
-    fn replace_oldest(&mut self, now: Time, offered: Offered, stream: StreamKey, room: Room) {
+    fn replace_oldest(&mut self, offered: Offered, stream: StreamKey, room: Room) {
         let size = size_of(&offered);
         if room == Room::Log {
-            self.drop_segments(now, stream, size);
+            self.drop_segments(stream, size);
         }
         if self.space().would_fit(stream, size) {
             let lacks = |node: &Node| node.space().lacks(stream, size, Size::ZERO).is_some();
-            while lacks(self) && self.drop_oldest(now, stream) {}
+            while lacks(self) && self.drop_oldest(stream) {}
         }
         match self.make_fit(stream, size, Size::ZERO) {
-            Ok(keep) => _ = self.accept(now, offered, stream, size, keep, None),
+            Ok(keep) => _ = self.accept(offered, stream, size, keep, None),
             Err(_) => {
-                let rule = self.holdings.stream(stream).rule();
-                self.refuse(&offered, Some(rule), RefuseReason::Full);
+                let rule = self.base.holdings.stream(stream).rule;
+                self.base.refuse(&offered, Some(rule), RefuseReason::Full);
             }
         }
     }
 
-    fn drop_oldest(&mut self, now: Time, stream: StreamKey) -> bool {
-        if self.drop_oldest_stored(now, stream) {
+    fn drop_oldest(&mut self, stream: StreamKey) -> bool {
+        if self.drop_oldest_stored(stream) {
             return true;
         }
-        let oldest = self.holdings.oldest_waiting(stream);
+        let oldest = self.base.holdings.oldest_waiting(stream);
         if let Some(oldest) = oldest {
-            self.finish(now, oldest, Fate::Dropped(DropReason::Full));
+            self.finish(oldest, Fate::Dropped(DropReason::Full));
         }
         oldest.is_some()
     }
 
     /// The newest of a full stream: accepted, and dropped in the same breath.
-    fn accept_and_drop(&mut self, now: Time, offered: &Offered, stream: StreamKey) {
-        self.admission.let_in(now, size_of(offered));
-        let rule = self.options.rules.get(self.holdings.stream(stream).rule());
-        self.holdings.accept_and_drop(stream, rule.to.len() as u64);
+    fn accept_and_drop(&mut self, offered: &Offered, stream: StreamKey) {
+        self.admission.inbound.spend(self.base.now, size_of(offered));
+        let rule = self.base.options.rules.get(self.base.holdings.stream(stream).rule);
+        self.base.holdings.accept_and_drop(stream, rule.to.len() as u64);
         if let Some(token) = offered.token {
             let result = match rule.accept {
                 AcceptMode::Memory | AcceptMode::Durable => Ok(()),
                 AcceptMode::Confirmed => Err(RefuseReason::Dropped(DropReason::Full)),
             };
-            self.outbox.push(Output::Accept { source: offered.source, token, result });
+            self.base.outbox.push(Output::Accept { source: offered.source, token, result });
         }
     }
 
@@ -182,36 +189,41 @@ impl Node {
     /// leaves it to the log; from here on it is the node's. Answers with its last delivery.
     pub(super) fn accept(
         &mut self,
-        now: Time,
         offered: Offered,
         stream: StreamKey,
         size: Size,
         keep: Keep,
         only: Option<OutputId>,
     ) -> Option<DeliveryKey> {
-        self.supersede(now, stream, &offered.key);
-        let seq = self.holdings.next_seq(stream);
-        let sources = self.admission.sources();
-        let reply = sources.reply_to(offered.source, offered.token, offered.packet);
+        self.supersede(stream, &offered.key);
+        let seq = self.base.holdings.next_seq(stream);
+        let reply = self.base.sources.reply_to(offered.source, offered.token, offered.packet);
         let again = offered.foreign.as_ref().is_some_and(|foreign| foreign.again);
-        let record = self.record_of(offered, stream, seq);
-        self.admission.let_in(now, size);
-        let rule = self.options.rules.get(self.holdings.stream(stream).rule());
+        let record = Arc::new(self.record_of(offered, stream, seq));
+        self.admission.inbound.spend(self.base.now, size);
+        let rule = self.base.options.rules.get(self.base.holdings.stream(stream).rule);
         let is_durable = rule.accept == AcceptMode::Durable;
         if keep == Keep::InLog {
-            self.holdings.accept_stored(stream, rule.to.len() as u64, size);
-            let (durability, mut around) = self.around();
-            durability.append_stored(&mut around, stream, (seq, again), &record, size, reply);
+            self.base.holdings.accept_stored(stream, rule.to.len() as u64, size);
+            self.durability.append_stored(
+                &mut self.base,
+                stream,
+                (seq, again),
+                &record,
+                size,
+                reply,
+            );
             return None;
         }
         let (accept, is_scripted) = (rule.accept, rule.script.is_some() && only.is_none());
-        let after_log = is_durable && self.durability.is_once(self.admission.sources(), reply);
+        let after_log = is_durable && self.durability.is_once(&self.base, reply);
         let logged_as = is_durable.then_some(seq);
         let fresh = Fresh { stream, record, size, logged_as, after_log, only, again };
-        let Node { options, holdings, egress, preparation, .. } = self;
+        let Node { base, egress, preparation, .. } = self;
+        let now = base.now;
         let (key, last) =
-            holdings.accept(options, fresh, |key: DeliveryKey, spec: QueueSpec, size: Size| {
-                egress.count_arrival(now, options, spec, size);
+            base.holdings.accept(fresh, |key: DeliveryKey, spec: QueueSpec, size: Size| {
+                egress.count_arrival(now, spec, size);
                 if is_scripted {
                     preparation.show(key);
                 }
@@ -222,11 +234,11 @@ impl Node {
 
     /// The record that is made of an offer.
     fn record_of(&self, offered: Offered, stream: StreamKey, seq: u64) -> Record {
-        let known = self.holdings.stream(stream);
-        let rule = self.options.rules.get(known.rule());
+        let known = self.base.holdings.stream(stream);
+        let rule = self.base.options.rules.get(known.rule);
         let is_durable = rule.accept == AcceptMode::Durable;
         let origin = if is_durable { self.durability.origin() } else { &self.origin };
-        let own = || Identity { origin: origin.clone(), stream: known.id(), seq };
+        let own = || Identity { origin: origin.clone(), stream: known.id, seq };
         let ttl = [offered.ttl, rule.ttl].into_iter().flatten().min();
         Record {
             identity: offered.foreign.map_or_else(own, |foreign| foreign.identity),
@@ -241,66 +253,61 @@ impl Node {
     }
 
     /// Takes out what waits of a key whose newer record comes now (`newest-only`).
-    pub(super) fn supersede(&mut self, now: Time, stream: StreamKey, record_key: &[u8]) {
-        for delivery in self.holdings.take_superseded(stream, record_key) {
-            self.finish(now, delivery, Fate::Dropped(DropReason::Superseded));
+    pub(super) fn supersede(&mut self, stream: StreamKey, record_key: &[u8]) {
+        for delivery in self.base.holdings.take_superseded(stream, record_key) {
+            self.finish(delivery, Fate::Dropped(DropReason::Superseded));
         }
     }
 
     /// Answers the sender as its rule promises: at once, or later by what it leaves behind.
     fn acknowledge(&mut self, key: RecordKey, accept: AcceptMode, reply: Option<ReplyTo>) {
         match (accept, reply) {
-            (AcceptMode::Memory, _) => self.answer(reply, Ok(())),
+            (AcceptMode::Memory, _) => self.base.answer(reply, Ok(())),
             (AcceptMode::Durable, _) => {
-                let (durability, mut around) = self.around();
-                durability.append(&mut around, key, reply);
+                self.durability.append(&mut self.base, key, reply);
             }
-            (AcceptMode::Confirmed, Some(reply)) => self.holdings.owe_answer(key, reply),
+            (AcceptMode::Confirmed, Some(reply)) => self.base.holdings.owe_answer(key, reply),
             (AcceptMode::Confirmed, None) => {}
         }
-    }
-
-    fn refuse(&mut self, offered: &Offered, rule: Option<RuleId>, reason: RefuseReason) {
-        self.admission.refuse(&mut self.holdings, &mut self.outbox, offered, rule, reason);
     }
 }
 
 /// Waiting connections.
 impl Node {
     /// Tries again for connections that wait: where room was made, and where patience ends.
-    pub(super) fn readmit(&mut self, now: Time) {
+    pub(super) fn readmit(&mut self) {
         loop {
             let freed = self.admission.take_freed();
             if freed.is_empty() {
                 break;
             }
             for key in freed {
-                self.serve_room(now, Room::Stream(key));
+                self.serve_room(Room::Stream(key));
             }
-            for class in 0..self.options.classes.len() {
-                self.serve_room(now, Room::Memory(ClassId(class as u8)));
+            for class in 0..self.base.options.classes.len() {
+                self.serve_room(Room::Memory(ClassId(class as u8)));
             }
         }
-        if self.admission.inbound_wait(now).is_none() {
-            self.serve_room(now, Room::Inbound);
+        if self.admission.inbound.wait(self.base.now).is_none() {
+            self.serve_room(Room::Inbound);
         }
         if self.made_log_room() {
-            self.serve_room(now, Room::Log);
+            self.serve_room(Room::Log);
         }
-        while let Some((until, source)) = self.admission.sources().first_patience() {
-            if until > now {
+        while let Some((until, source)) = self.base.sources.first_patience() {
+            if until > self.base.now {
                 break;
             }
-            self.retry(now, source, true);
+            self.retry(source, true);
         }
     }
 
     /// First come, first served, until one still finds too little.
-    fn serve_room(&mut self, now: Time, room: Room) {
-        while let Some(first) = self.admission.sources().first_waiting(room) {
+    fn serve_room(&mut self, room: Room) {
+        while let Some(first) = self.base.sources.first_waiting(room) {
             let (_, source) = first;
-            self.retry(now, source, false);
-            if self.admission.sources().first_waiting(room) == Some(first) {
+            self.retry(source, false);
+            if self.base.sources.first_waiting(room) == Some(first) {
                 break;
             }
         }
@@ -308,29 +315,29 @@ impl Node {
 
     /// Offers a connection's pending records again, in order; where patience `is_over`, the first is
     /// refused if it still does not fit.
-    fn retry(&mut self, now: Time, source: SourceId, is_over: bool) {
-        let Some(old) = self.admission.end_wait(source) else { return };
+    fn retry(&mut self, source: SourceId, is_over: bool) {
+        let Some(old) = self.base.sources.end_wait(source) else { return };
         let mut is_first = true;
-        while let Some(offered) = self.admission.next_pending(source) {
-            match self.admit(now, offered) {
+        while let Some(offered) = self.base.sources.next_pending(source) {
+            match self.admit(offered) {
                 None => {}
                 Some(blocked) if is_first && is_over && blocked.room != Room::Inbound => {
                     let Blocked { offered, stream, room, .. } = blocked;
-                    self.admission.now_full(&mut self.holdings, &mut self.outbox, stream, room);
-                    let rule = self.holdings.stream(stream).rule();
-                    self.refuse(&offered, Some(rule), RefuseReason::Full);
+                    self.admission.now_full(&mut self.base, stream, room);
+                    let rule = self.base.holdings.stream(stream).rule;
+                    self.base.refuse(&offered, Some(rule), RefuseReason::Full);
                 }
                 Some(Blocked { offered, room, patience, .. }) => {
                     // The first one's patience goes on; another's begins now, and so does one after a
                     // wait for the inbound limit.
                     let goes_on = is_first && ![room, old.room].contains(&Room::Inbound);
-                    let until = if goes_on { old.until } else { now + patience };
-                    self.admission.wait(offered, room, until, is_first.then_some(old));
+                    let until = if goes_on { old.until } else { self.base.now + patience };
+                    self.base.sources.wait(offered, room, until, is_first.then_some(old));
                     return;
                 }
             }
             is_first = false;
         }
-        self.outbox.push(Output::ResumeInput(source));
+        self.base.outbox.push(Output::ResumeInput(source));
     }
 }

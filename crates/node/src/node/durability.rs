@@ -7,6 +7,7 @@
 //! | file | what it has |
 //! |---|---|
 //! | `unappended.rs` | what is on its way to the log, and what happens when it is there |
+//! | `news.rs` | what the log may hear a little later |
 //! | `store.rs` | numbers, segments, fates; whether the log works |
 //! | `write.rs` | a record, a fate, a checkpoint go to the log |
 //! | `backlog.rs` | which stored records there are, and which part of the log is read next |
@@ -14,6 +15,7 @@
 //! | `sessions.rs`, `promises.rs` | publishers' sessions, which a crash must not forget |
 
 mod backlog;
+mod news;
 mod promises;
 mod read;
 mod sessions;
@@ -30,34 +32,24 @@ use tidegate_types::class::ClassId;
 use tidegate_types::record::{DropReason, Fate, Origin, StreamId};
 use tidegate_types::units::{Size, Time};
 
+use self::backlog::Backlog;
 pub(super) use self::backlog::Next;
-use self::backlog::{Backlog, Pass};
 use self::sessions::Sessions;
 use self::store::Store;
-pub(super) use self::unappended::{Promise, Stored, Unappended};
-use super::admission::Sources;
-use super::holdings::{EndedLeg, Holdings, Logged, StreamKey};
-use super::outbox::Outbox;
+pub(super) use self::unappended::{Stored, Unappended};
+use super::base::Base;
+use super::holdings::{EndedLeg, Logged, StreamKey};
 use crate::io::{Event, Output};
 use crate::options::NodeOptions;
-use crate::status::LogStatus;
 
 /// The log, where there is one, and what only it holds.
 #[derive(Debug)]
 pub(super) struct Durability {
-    store: Option<Box<Store>>,
+    store: Box<Store>,
     backlog: Backlog,
     sessions: Sessions,
     /// In the names of records that the log knows.
     origin: Arc<Origin>,
-}
-
-/// What durability looks at, and whom it tells.
-pub(super) struct Around<'a> {
-    pub(super) options: &'a NodeOptions,
-    pub(super) holdings: &'a mut Holdings,
-    pub(super) sources: &'a Sources,
-    pub(super) outbox: &'a mut Outbox,
 }
 
 /// Stored records of one chunk.
@@ -78,7 +70,7 @@ pub(super) struct StoredRun {
 impl Durability {
     /// Goes on where a log ends, if the node has one.
     pub(super) fn new(options: &NodeOptions, origin: Arc<Origin>, recovery: &Recovery) -> Self {
-        let store = options.log.clone().map(|log| Box::new(Store::new(log, recovery)));
+        let store = Box::new(Store::new(options.log.clone(), recovery));
         Durability { store, backlog: Backlog::default(), sessions: Sessions::default(), origin }
     }
 
@@ -87,90 +79,47 @@ impl Durability {
         &self.origin
     }
 
-    /// Whether durable records are refused for now.
-    pub(super) fn is_failing(&self) -> bool {
-        self.store.as_ref().is_some_and(|store| store.is_failing())
+    /// The node's side of its log, to be looked at.
+    pub(super) fn log(&self) -> &Store {
+        &self.store
     }
 
-    /// Whether the log takes a record, of which `ahead` bytes at most may be on their way.
-    pub(super) fn has_room(&self, size: Size, ahead: Size) -> bool {
-        self.store.as_ref().is_some_and(|store| store.has_room(size, ahead))
+    /// What only the log holds, to be looked at.
+    pub(super) fn backlog(&self) -> &Backlog {
+        &self.backlog
     }
 
-    /// Whether a log that was full may be filled again.
-    pub(super) fn has_much_room(&self) -> bool {
-        self.store.as_ref().is_some_and(|store| store.has_much_room())
-    }
-
-    /// Whether all that is owed to the log is in it, as far as it works.
-    pub(super) fn is_settled(&self) -> bool {
-        self.store.as_ref().is_none_or(|store| store.is_settled())
-    }
-
-    /// Whether a record is in the log already.
-    pub(super) fn is_on_disk(&self, logged: &Logged) -> bool {
-        let store = self.store.as_ref();
-        store.is_some_and(|store| !store.unappended.contains_key(&logged.number))
-    }
-
-    /// Whether an earlier process wrote a record: whether it sent it, nobody knows.
-    pub(super) fn is_inherited(&self, segment: SegmentId) -> bool {
-        self.store.as_ref().is_some_and(|store| store.is_inherited(segment))
-    }
-
-    /// When something must be written at the latest.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.store.as_ref().and_then(|store| store.next_timeout())
-    }
-
-    /// What the log is to do. An append goes first, so that its commit begins at once.
-    pub(super) fn next_output(&mut self, outbox: &mut Outbox) -> Option<Output> {
-        let store = self.store.as_mut()?;
-        let (releases, appends) = (store.take_releases(), store.take_appends());
+    /// What the log is to do.
+    pub(super) fn next_output(&mut self, base: &mut Base) -> Option<Output> {
+        let (appends, releases) = self.store.take_work()?;
         if !releases.is_empty() {
-            outbox.push(Output::Release(releases));
+            base.outbox.push(Output::Release(releases));
         }
         (!appends.is_empty()).then_some(Output::Append(appends))
     }
 
-    /// What people are shown of the log.
-    pub(super) fn status(&self, stored: u64) -> Option<LogStatus> {
-        let status = self.store.as_ref()?.status();
-        Some(LogStatus { left_deliveries: stored, ..status })
-    }
-
-    /// Bytes of the log's segments.
-    pub(super) fn bytes(&self) -> Size {
-        self.store.as_ref().map_or(Size::ZERO, |store| store.bytes())
-    }
-
     /// People hear when the log begins to fail, and when it works again.
-    pub(super) fn tell_state(&mut self, outbox: &mut Outbox, is_failing: bool) {
-        let Some(store) = &mut self.store else { return };
-        if std::mem::replace(&mut store.is_told, is_failing) != is_failing {
-            outbox.report(Event::LogFailing(is_failing));
+    pub(super) fn tell_state(&mut self, base: &mut Base, is_failing: bool) {
+        if std::mem::replace(&mut self.store.is_told, is_failing) != is_failing {
+            base.outbox.report(Event::LogFailing(is_failing));
         }
     }
 
     /// The next entry up to `upto` that is in the log now.
     pub(super) fn next_appended(&mut self, upto: u64) -> Option<Unappended> {
-        let (_, what) = self.store.as_mut()?.next_appended(upto)?;
-        Some(what)
+        self.store.next_appended(upto)
     }
 
     /// An entry did not get into the log; answers with what it was, and whether the log fails for it.
     pub(super) fn take_failed(&mut self, now: Time, number: u64) -> (Option<Unappended>, bool) {
-        let Some(store) = &mut self.store else { return (None, false) };
-        let failed = store.take_failed(now, number);
-        let is_news = failed.is_some() && store.is_failing();
+        let failed = self.store.take_failed(now, number);
+        let is_news = failed.is_some() && self.store.is_failing();
         (failed, is_news)
     }
 
     /// A record did not get into the log: it needs no place there.
     pub(super) fn unlog(&mut self, segment: SegmentId) {
-        if let Some(store) = &mut self.store {
-            store.settle(segment, 1);
-        }
+        self.store.settle(segment, 1);
     }
 
     /// A delivery of a logged record ended, perhaps by a neighbour: the log must know.
@@ -181,28 +130,23 @@ impl Durability {
         fate: Fate,
         by: Option<Arc<str>>,
     ) {
-        let Some(store) = &mut self.store else { return };
         let EndedLeg { logged, destinations, is_last } = *leg;
         let run = Run { first: logged.seq, last: logged.seq, destinations };
-        store.note_fate(now, logged.stream, run, (fate, by));
+        self.store.note_fate(now, logged.stream, run, (fate, by));
         if is_last {
-            store.settle(logged.segment, 1);
+            self.store.settle(logged.segment, 1);
         }
     }
 
     /// Stored records were dropped.
     pub(super) fn note_stored_fate(&mut self, now: Time, gone: &StoredRun, reason: DropReason) {
-        if let Some(store) = &mut self.store {
-            store.note_fate(now, gone.id, gone.run, (Fate::Dropped(reason), None));
-            store.settle(gone.segment, gone.run.records());
-        }
+        self.store.note_fate(now, gone.id, gone.run, (Fate::Dropped(reason), None));
+        self.store.settle(gone.segment, gone.run.records());
     }
 
     /// Some destinations of a record that was read back are no more.
     pub(super) fn note_unroutable(&mut self, now: Time, id: StreamId, run: Run) {
-        if let Some(store) = &mut self.store {
-            store.note_fate(now, id, run, (Fate::Dropped(DropReason::Unroutable), None));
-        }
+        self.store.note_fate(now, id, run, (Fate::Dropped(DropReason::Unroutable), None));
     }
 
     /// A record that memory leaves to the log. Answers with the stream that it counts for.
@@ -227,13 +171,8 @@ impl Durability {
     }
 
     /// Rules have changed: streams are read for other classes.
-    pub(super) fn reclass(&mut self, holdings: &Holdings, options: &NodeOptions) {
-        self.backlog.reclass(|key| options.rules.get(holdings.stream(key).rule()).class);
-    }
-
-    /// Bytes that are stored for a stream.
-    pub(super) fn stored_bytes(&self, key: StreamKey) -> Size {
-        self.backlog.chunks_of(key).map(|(.., bytes)| bytes).sum()
+    pub(super) fn reclass(&mut self, base: &Base) {
+        self.backlog.reclass(|key| base.rule_of(key).class);
     }
 
     /// A record that was read back, for a class, came to memory (or left it).
@@ -250,23 +189,12 @@ impl Durability {
 
     /// What the wall clock shows; true where it was not known before.
     pub(super) fn set_wall(&mut self, now: Time, wall: WallTime) -> bool {
-        self.store.as_mut().is_some_and(|store| store.wall.replace((now, wall)).is_none())
+        self.store.wall.replace((now, wall)).is_none()
     }
 
     /// A reader has got so far; false without a log, and where there is no place for one more.
     pub(super) fn note_position(&mut self, now: Time, position: SessionPosition) -> bool {
-        self.store.as_mut().is_some_and(|store| store.note_position(now, position))
-    }
-
-    /// How far a reader has got in a stream.
-    pub(super) fn position(&self, session: &Arc<str>, stream: StreamId) -> Option<u64> {
-        self.store.as_ref()?.position(session, stream)
-    }
-
-    /// Begins where a log ends: the number of this process among those of the log, for one whose last words
-    /// may be lost.
-    pub(super) fn boot(&self) -> Option<u64> {
-        self.store.as_ref().map(|store| store.options.boot)
+        self.store.note_position(now, position)
     }
 
     /// The log knew a stream of this name and last number.
@@ -283,9 +211,7 @@ impl Durability {
         segment: SegmentId,
         chunk: Chunk,
     ) {
-        if let Some(store) = &mut self.store {
-            store.owe(segment, chunk.runs.records());
-        }
+        self.store.owe(segment, chunk.runs.records());
         self.backlog.put_back(id, stream, class, segment).chunks.insert(segment, chunk);
     }
 }

@@ -7,10 +7,10 @@ use tidegate_types::record::{DropReason, Fate, RefuseReason, StreamId};
 use tidegate_types::units::{Size, Time};
 
 use super::Node;
-use super::durability::{Next, Promise, Stored, StoredRun, Unappended};
+use super::durability::{Next, Stored, StoredRun, Unappended};
 use super::holdings::{Holdings, Logged, Owed, ReadBack, StreamKey, all_of};
-use crate::io::{Event, OutputId};
-use crate::rules::{Discipline, RuleId};
+use crate::io::Event;
+use crate::rules::Discipline;
 
 /// The log answers.
 impl Node {
@@ -21,44 +21,46 @@ impl Node {
                 Unappended::Checkpoint(segment, promises) => {
                     self.durability.checkpointed(segment);
                     for promise in promises {
-                        self.keep_promise(promise);
+                        self.durability.keep_promise(&mut self.base, promise);
                     }
                 }
-                Unappended::Promise(promise) => self.keep_promise(*promise),
+                Unappended::Promise(promise) => {
+                    self.durability.keep_promise(&mut self.base, *promise)
+                }
                 Unappended::Held { record, reply, .. } => {
                     self.let_go(record);
-                    self.answer(reply, Ok(()));
+                    self.base.answer(reply, Ok(()));
                 }
                 Unappended::Stored(stored) => {
-                    self.answer(stored.reply, Ok(()));
-                    let class = self.options.rules.get(stored.rule).class;
+                    self.base.answer(stored.reply, Ok(()));
+                    let class = self.base.rule_of(stored.stream).class;
                     let to = self.durability.file(&stored, class);
                     let deliveries = u64::from(stored.destinations.count());
-                    self.holdings.filed(stored.stream, to, deliveries, stored.size);
+                    self.base.holdings.filed(stored.stream, to, deliveries, stored.size);
                 }
                 Unappended::Other => {}
             }
         }
         self.made_log_room();
-        if !self.durability.is_failing() {
-            self.durability.tell_state(&mut self.outbox, false);
+        if !self.durability.log().is_failing() {
+            self.durability.tell_state(&mut self.base, false);
         }
         self.check_drained();
     }
 
     /// The log does not hold these. Senders are told that nothing is promised; what is queued stays so, for
     /// not all of them send again.
-    pub(super) fn append_failed(&mut self, now: Time, appends: &[u64], reason: RefuseReason) {
+    pub(super) fn append_failed(&mut self, appends: &[u64], reason: RefuseReason) {
         let mut is_any_news = false;
         for &number in appends {
-            let (failed, is_news) = self.durability.take_failed(now, number);
+            let (failed, is_news) = self.durability.take_failed(self.base.now, number);
             is_any_news |= is_news;
             match failed {
                 Some(Unappended::Held { record, reply, taken, .. }) => {
                     self.durability.untake(taken);
-                    let is_held = self.unlogged(now, record);
+                    let is_held = self.unlogged(record);
                     // One that has its fates already needs no log.
-                    self.answer(reply, if is_held { Err(reason) } else { Ok(()) });
+                    self.base.answer(reply, if is_held { Err(reason) } else { Ok(()) });
                 }
                 Some(Unappended::Stored(stored)) => self.unstored(*stored, reason),
                 Some(Unappended::Checkpoint(_, promises)) => self.durability.owe_promises(promises),
@@ -67,7 +69,7 @@ impl Node {
             }
         }
         if is_any_news {
-            self.durability.tell_state(&mut self.outbox, true);
+            self.durability.tell_state(&mut self.base, true);
         }
         self.made_log_room();
         self.check_drained();
@@ -75,16 +77,16 @@ impl Node {
 
     /// A record did not get into the log; answers whether it is held. One that waits for the log leaves its
     /// queues: its sender is refused and sends it again.
-    fn unlogged(&mut self, now: Time, record: RecordKey) -> bool {
-        let logged = self.holdings.owed_mut(record).and_then(|owed| owed.logged.take());
+    fn unlogged(&mut self, record: RecordKey) -> bool {
+        let logged = self.base.holdings.owed_mut(record).and_then(|owed| owed.logged.take());
         if let Some(logged) = logged {
             self.durability.unlog(logged.segment);
         }
-        let is_held = self.holdings.record(record).is_some();
-        if self.holdings.waits_for_log(record) {
-            for key in self.holdings.legs_of(record) {
-                self.holdings.take(key);
-                self.finish(now, key, Fate::Dropped(DropReason::Storage));
+        let is_held = self.base.holdings.record(record).is_some();
+        if self.base.holdings.waits_for_log(record) {
+            for key in self.base.holdings.legs_of(record) {
+                self.base.holdings.take(key);
+                self.finish(key, Fate::Dropped(DropReason::Storage));
             }
         }
         is_held
@@ -92,34 +94,33 @@ impl Node {
 
     /// A record that only the log was to hold did not get there.
     fn unstored(&mut self, stored: Stored, reason: RefuseReason) {
-        let Stored { stream, segment, size, rule, reply, taken, destinations, .. } = stored;
+        let Stored { stream, segment, size, reply, taken, destinations, .. } = stored;
         self.durability.unlog(segment);
         self.durability.untake(taken);
-        self.answer(reply, Err(reason));
+        self.base.answer(reply, Err(reason));
         let deliveries = u64::from(destinations.count());
-        self.holdings.stored_ended(stream, rule, deliveries, size, DropReason::Storage);
-        self.made_room(stream, true);
-        self.holdings.note_idle(stream);
+        self.base.holdings.stored_ended(stream, deliveries, size, DropReason::Storage);
+        self.admission.made_room(&mut self.base, stream, true);
     }
 
     /// The log has a record that waited for it.
     fn let_go(&mut self, record: RecordKey) {
-        if !self.holdings.waits_for_log(record) {
+        if !self.base.holdings.waits_for_log(record) {
             return;
         }
-        if let Some(owed) = self.holdings.owed_mut(record) {
+        if let Some(owed) = self.base.holdings.owed_mut(record) {
             owed.after_log = false;
         }
-        for key in self.holdings.legs_of(record) {
-            self.holdings.make_ready(&self.options, key);
+        for key in self.base.holdings.legs_of(record) {
+            self.base.holdings.make_ready(key);
         }
     }
 
     /// Streams that were full for want of room in the log go on, if it has much of it again.
     pub(super) fn made_log_room(&mut self) -> bool {
-        let has_room = self.durability.has_much_room();
+        let has_room = self.durability.log().has_much_room();
         if has_room {
-            self.admission.made_log_room(&mut self.holdings, &mut self.outbox);
+            self.admission.made_log_room(&mut self.base);
         }
         has_room
     }
@@ -129,62 +130,60 @@ impl Node {
 impl Node {
     /// Takes a record out of memory that the log has: it is read back when there is room ahead.
     pub(super) fn leave(&mut self, record: RecordKey) {
-        let Some(logged) = self.holdings.logged_of(record) else { return };
-        let left = self.holdings.leave(record);
+        let Some(logged) = self.base.holdings.logged_of(record) else { return };
+        let left = self.base.holdings.leave(record);
         self.durability.left_ahead(left.owed.ahead, left.held.size);
-        let rule = self.holdings.stream(left.held.stream).rule();
-        let class = self.options.rules.get(rule).class;
+        let class = self.base.rule_of(left.held.stream).class;
         let destinations = (all_of(&left.owed.legs), left.may_be_there);
         let (stream, size) = (left.held.stream, left.held.size);
         let to = self.durability.put_back(&logged, stream, class, size, destinations);
-        self.holdings.count_left(&left, to);
+        self.base.holdings.count_left(&left, to);
     }
 
     /// Records are read back.
-    pub(super) fn fetched(&mut self, now: Time, fetched: Fetched) {
+    pub(super) fn fetched(&mut self, fetched: Fetched) {
         let Some(class) = self.durability.take_asked() else {
-            self.outbox.report(Event::Unsupported("records that nobody asked for"));
+            self.base.unsupported("records that nobody asked for");
             return;
         };
         if self.is_stopping {
             // They stay in the log, and are sent after the next start.
             return;
         }
-        let Some(pass) = self.durability.pass_of(class) else { return };
+        let Some(pass) = self.durability.backlog().pass_of(class) else { return };
         for record in fetched.records {
-            self.take_up(now, pass.segment, record);
+            self.take_up(pass.segment, record);
         }
         if self.durability.was_read(class, fetched.next, fetched.is_end) == Next::Missing {
             // The log cannot find them: here they end.
-            let (segment, before) = (pass.segment, self.holdings.stored());
-            for id in self.durability.wanted(pass) {
-                while self.drop_stored(now, id, segment, u64::MAX, DropReason::Storage) {}
+            let (segment, before) = (pass.segment, self.base.holdings.stored());
+            for id in self.durability.backlog().wanted(pass) {
+                while self.drop_stored(id, segment, u64::MAX, DropReason::Storage) {}
             }
-            let deliveries = before.saturating_sub(self.holdings.stored());
-            self.outbox.report(Event::LogLacks { segment, deliveries });
+            let deliveries = before.saturating_sub(self.base.holdings.stored());
+            self.base.outbox.report(Event::LogLacks { segment, deliveries });
         }
     }
 
     /// A stored record comes to memory, if it still waits and there is room.
-    fn take_up(&mut self, now: Time, segment: SegmentId, logged: LoggedRecord) {
-        let has_room = self.holdings.bytes() + logged.size() <= self.options.memory;
+    fn take_up(&mut self, segment: SegmentId, logged: LoggedRecord) {
+        let has_room = self.base.holdings.bytes() + logged.size() <= self.base.options.memory;
         let Some(back) = self.durability.take_up(segment, &logged, has_room) else { return };
-        let Some(rule) = self.options.rules.covering(&logged.key, None) else {
-            return self.end_stored(now, &back, DropReason::Unroutable);
+        let Some(rule) = self.base.options.rules.covering(&logged.key, None) else {
+            return self.end_stored(&back, DropReason::Unroutable);
         };
-        let expires = self.durability.expiry_of(now, segment, &logged);
-        if expires.is_some_and(|at| at <= now) {
-            return self.end_stored(now, &back, DropReason::Expired);
+        let expires = self.durability.expiry_of(self.base.now, segment, &logged);
+        if expires.is_some_and(|at| at <= self.base.now) {
+            return self.end_stored(&back, DropReason::Expired);
         }
         // Where there is no place for one more stream, it keeps its own.
-        let to = self.holdings.stream_under(&self.options, back.stream, rule);
-        self.hold(now, &back, to.unwrap_or(back.stream), expires, logged);
+        let to = self.base.holdings.stream_under(back.stream, rule);
+        self.hold(&back, to.unwrap_or(back.stream), expires, logged);
     }
 
     /// Puts a record that was read back in the queues of its stream, late.
     fn hold(
         &mut self,
-        now: Time,
         back: &StoredRun,
         stream: StreamKey,
         expires: Option<Time>,
@@ -192,81 +191,56 @@ impl Node {
     ) {
         let StoredRun { stream: from, id, segment, run, bytes, class, .. } = *back;
         let stored = u64::from(run.destinations.count());
-        self.holdings.taken_back(from, stored, bytes);
-        self.made_room(from, true);
-        let [from_rule, rule_id] = [from, stream].map(|key| self.holdings.stream(key).rule());
-        let rule = self.options.rules.get(rule_id);
+        self.base.holdings.taken_back(from, stored, bytes);
+        self.admission.made_room(&mut self.base, from, true);
+        let rule = self.base.rule_of(stream);
         let is_newest_only = rule.discipline == Discipline::NewestOnly;
         let legs = Holdings::legs_under(rule, run.destinations);
         let orphans = legs.iter().fold(run.destinations, |left, (_, bit)| left - *bit);
         if orphans != Destinations::NONE {
-            self.durability.note_unroutable(now, id, Run { destinations: orphans, ..run });
+            let run = Run { destinations: orphans, ..run };
+            self.durability.note_unroutable(self.base.now, id, run);
         }
-        let (size, seq) = (logged.size(), run.first);
-        let record = self.durability.record_of(now, segment, logged, expires);
-        let record_key = record.key.clone();
+        let (size, seq, is_scripted) = (logged.size(), run.first, rule.script.is_some());
+        let record = self.durability.record_of(self.base.now, segment, logged, expires);
+        let is_old = is_newest_only && self.base.holdings.is_superseded(stream, &record.key, seq);
+        let is_newest = is_newest_only && !is_old;
+        if is_newest {
+            self.supersede(stream, &record.key);
+        }
+        self.durability.came_ahead(class, size);
         let logged = Some(Logged { stream: id, seq, segment, number: 0 });
         let owed = Owed { seq, logged, ahead: Some(class), ..Owed::default() };
-        self.durability.came_ahead(class, size);
-        let unroutable = u64::from(orphans.count());
-        let back_in_memory = ReadBack {
-            stream,
-            from: from_rule,
-            record,
-            size,
-            owed,
-            stored,
-            legs: legs.clone(),
-            unroutable,
-        };
-        let key = self.holdings.read_back(back_in_memory);
-        self.holdings.note_idle(from);
-        let is_old = is_newest_only && self.holdings.is_superseded(key);
-        if is_newest_only && !is_old {
-            self.supersede(now, stream, &record_key);
-        }
-        let is_inherited = self.durability.is_inherited(segment);
+        let is_inherited = self.durability.log().is_inherited(segment);
         let again = if is_inherited { run.destinations } else { back.may_be_there };
-        self.enqueue_late(key, rule_id, &legs, again, is_newest_only && !is_old);
-        if is_old {
-            for delivery in self.holdings.legs_of(key) {
-                self.finish(now, delivery, Fate::Dropped(DropReason::Superseded));
-            }
-        }
-    }
-
-    fn enqueue_late(
-        &mut self,
-        key: RecordKey,
-        rule: RuleId,
-        legs: &[(OutputId, Destinations)],
-        again: Destinations,
-        is_newest: bool,
-    ) {
-        let is_scripted = self.options.rules.get(rule).script.is_some();
-        let Node { options, holdings, preparation, .. } = self;
-        holdings.enqueue_late(options, key, legs, (again, is_newest), |delivery, _, _| {
+        let unroutable = u64::from(orphans.count());
+        let back =
+            ReadBack { stream, record, size, owed, stored, legs, unroutable, again, is_newest };
+        let Node { base, preparation, .. } = self;
+        let key = base.holdings.read_back(from, back, |delivery, _, _| {
             if is_scripted {
                 preparation.show(delivery);
             }
         });
+        if is_old {
+            for delivery in self.base.holdings.legs_of(key) {
+                self.finish(delivery, Fate::Dropped(DropReason::Superseded));
+            }
+        }
     }
 
     /// Stored records end.
-    fn end_stored(&mut self, now: Time, gone: &StoredRun, reason: DropReason) {
+    fn end_stored(&mut self, gone: &StoredRun, reason: DropReason) {
         let StoredRun { stream, run, bytes, .. } = *gone;
         let deliveries = run.records() * u64::from(run.destinations.count());
-        self.durability.note_stored_fate(now, gone, reason);
-        let rule = self.holdings.stream(stream).rule();
-        self.holdings.stored_ended(stream, rule, deliveries, bytes, reason);
-        self.made_room(stream, true);
-        self.holdings.note_idle(stream);
+        self.durability.note_stored_fate(self.base.now, gone, reason);
+        self.base.holdings.stored_ended(stream, deliveries, bytes, reason);
+        self.admission.made_room(&mut self.base, stream, true);
     }
 
     /// Drops the first records of a chunk, at most so many and one run of them; false if there is none.
     fn drop_stored(
         &mut self,
-        now: Time,
         id: StreamId,
         segment: SegmentId,
         records: u64,
@@ -274,26 +248,26 @@ impl Node {
     ) -> bool {
         let gone = self.durability.take_first(id, segment, records);
         if let Some(gone) = &gone {
-            self.end_stored(now, gone, reason);
+            self.end_stored(gone, reason);
         }
         gone.is_some()
     }
 
     /// Drops the oldest stored record of a stream; false if there is none.
-    pub(super) fn drop_oldest_stored(&mut self, now: Time, stream: StreamKey) -> bool {
-        if self.holdings.stream(stream).account().stored() == 0 {
+    pub(super) fn drop_oldest_stored(&mut self, stream: StreamKey) -> bool {
+        if self.base.holdings.stream(stream).account.stored() == 0 {
             return false;
         }
-        let Some((id, segment)) = self.durability.oldest_of(stream) else { return false };
-        self.drop_stored(now, id, segment, 1, DropReason::Full)
+        let Some((id, segment)) = self.durability.backlog().oldest_of(stream) else { return false };
+        self.drop_stored(id, segment, 1, DropReason::Full)
     }
 
     /// Drops what a stream alone still holds of the oldest segments, until so much of the log is free.
     /// Where that cannot help, it drops nothing.
-    pub(super) fn drop_segments(&mut self, now: Time, stream: StreamKey, wanted: Size) {
+    pub(super) fn drop_segments(&mut self, stream: StreamKey, wanted: Size) {
         let mut free = Size::ZERO;
         for (segment, id, bytes) in self.durability.droppable(stream, wanted) {
-            while free < wanted && self.drop_stored(now, id, segment, u64::MAX, DropReason::Full) {}
+            while free < wanted && self.drop_stored(id, segment, u64::MAX, DropReason::Full) {}
             free += bytes;
         }
     }
@@ -301,17 +275,10 @@ impl Node {
 
 /// Sessions.
 impl Node {
-    /// The log holds what was promised.
-    fn keep_promise(&mut self, promise: Promise) {
-        let Node { admission, durability, outbox, .. } = self;
-        durability.keep_promise(admission.sources(), outbox, promise);
-    }
-
     /// What the wall clock shows. When it is known for the first time, sessions end by it.
-    pub(super) fn set_wall(&mut self, now: Time, wall: WallTime) {
-        if self.durability.set_wall(now, wall) {
-            let (durability, mut around) = self.around();
-            durability.date_sessions(&mut around, wall);
+    pub(super) fn set_wall(&mut self, wall: WallTime) {
+        if self.durability.set_wall(self.base.now, wall) {
+            self.durability.date_sessions(&mut self.base, wall);
         }
     }
 }

@@ -33,11 +33,12 @@ use tidegate_schedule::queue::{Delivery, DeliveryKey, Place, QueueSpec, Queues, 
 use tidegate_types::record::{DropReason, Fate, Record};
 use tidegate_types::units::{Size, Time};
 
-use self::account::Accounts;
+use self::account::Account;
 pub(super) use self::enqueue::{Fresh, ReadBack};
 pub(super) use self::record::{EndedLeg, Held, Keep, Leg, Logged, Owed, all_of, bit_of};
 use self::streams::Streams;
 pub(super) use self::streams::{Room, StreamKey};
+use self::tally::Tally;
 pub(super) use self::waiting::Cut;
 use crate::io::OutputId;
 use crate::options::NodeOptions;
@@ -47,10 +48,14 @@ use crate::status::{Counts, Stages};
 /// Everything that the node holds.
 #[derive(Debug)]
 pub(super) struct Holdings {
+    /// Those in force: rules, and what outputs add to a record.
+    options: Arc<NodeOptions>,
     streams: Streams,
     records: SlotMap<RecordKey, Held>,
     queues: Queues,
-    accounts: Accounts,
+    /// Of all streams together.
+    account: Account,
+    tally: Tally,
     /// When deliveries are given up.
     expiry: BTreeSet<(Time, DeliveryKey)>,
     /// What deliveries carry in place of their records.
@@ -78,6 +83,9 @@ pub(super) struct Left {
     pub(super) may_be_there: Destinations,
 }
 
+/// An entry in the accounts of the node and of a stream.
+type Entry = fn(&mut Account, &mut Account, u64, Size);
+
 /// What the queue of a rule's stream for one of its outputs is.
 fn queue_spec(id: RuleId, rule: &Rule, output: OutputId) -> QueueSpec {
     let Rule { class, discipline, strict_order, .. } = *rule;
@@ -85,48 +93,50 @@ fn queue_spec(id: RuleId, rule: &Rule, output: OutputId) -> QueueSpec {
 }
 
 impl Holdings {
-    pub(super) fn new(options: &NodeOptions) -> Self {
+    pub(super) fn new(options: Arc<NodeOptions>) -> Self {
         let (classes, outputs) = (options.classes.len(), options.outputs.len());
         Holdings {
             streams: Streams::default(),
             records: SlotMap::with_key(),
             queues: Queues::new(options.scheduler.ranking(), classes, outputs),
-            accounts: Accounts::new(options.rules.len()),
+            account: Account::default(),
+            tally: Tally::new(options.rules.len()),
             expiry: BTreeSet::new(),
             replaced: SparseSecondaryMap::new(),
             last_order: 0,
             newest: None,
+            options,
         }
     }
 
     /// Bytes in memory: keys, properties and payloads.
     pub(super) fn bytes(&self) -> Size {
-        self.accounts.bytes()
+        self.account.in_memory()
     }
 
     /// Deliveries that only the log holds.
     pub(super) fn stored(&self) -> u64 {
-        self.accounts.stored()
+        self.account.stored()
     }
 
     /// Deliveries without a fate, in memory or in the log.
     pub(super) fn deliveries(&self) -> u64 {
-        self.queues.len() as u64 + self.accounts.stored()
+        self.queues.len() as u64 + self.account.stored()
     }
 
     /// All counts since start.
     pub(super) fn total(&self) -> Counts {
-        self.accounts.total()
+        self.tally.total()
     }
 
     /// Counts and times of each rule.
     pub(super) fn of_rules(&self) -> &[(Counts, Stages)] {
-        self.accounts.of_rules()
+        self.tally.rules()
     }
 
     /// An offer was refused, perhaps before a rule was found.
     pub(super) fn count_refused(&mut self, rule: Option<RuleId>) {
-        self.accounts.refused(rule);
+        self.tally.refused(rule);
     }
 
     /// Everything that waits, to be looked at.
@@ -135,6 +145,7 @@ impl Holdings {
     }
 
     /// A delivery; `None` for a stale handle.
+    #[inline]
     pub(super) fn delivery(&self, key: DeliveryKey) -> Option<&Delivery> {
         self.queues.get(key)
     }
@@ -182,6 +193,14 @@ impl Holdings {
         owed.is_some_and(|owed| owed.after_log)
     }
 
+    /// Whether a delivery's record was read back from the log.
+    #[inline]
+    pub(super) fn is_backlog(&self, key: DeliveryKey) -> bool {
+        let record = self.queues.get(key).and_then(|delivery| self.records.get(delivery.record));
+        let owed = record.and_then(|held| held.owed.as_ref());
+        owed.is_some_and(|owed| owed.ahead.is_some())
+    }
+
     /// Where the log has a record, or will have it.
     pub(super) fn logged_of(&self, record: RecordKey) -> Option<Logged> {
         self.records.get(record)?.owed.as_ref()?.logged
@@ -221,25 +240,21 @@ impl Holdings {
     }
 
     /// Gives a delivery its fate, once, and frees what nothing needs any more.
-    pub(super) fn end(
-        &mut self,
-        now: Time,
-        options: &NodeOptions,
-        key: DeliveryKey,
-        fate: Fate,
-    ) -> Option<Ended> {
+    #[inline]
+    pub(super) fn end(&mut self, now: Time, key: DeliveryKey, fate: Fate) -> Option<Ended> {
         let delivery = self.queues.forget(key)?;
         self.forget_replaced(key, delivery.record);
         let held = &mut self.records[delivery.record];
         let leg = held.owed.as_mut().and_then(|owed| owed.end_leg(key));
         if delivery.can_expire {
-            let rule = options.rules.get(delivery.spec.rule);
+            let rule = self.options.rules.get(delivery.spec.rule);
             for at in record::ends_of(&held.record, rule) {
                 self.expiry.remove(&(at, key));
             }
         }
         held.left -= 1;
-        self.accounts.ended(now, self.streams.get_mut(held.stream), &delivery, fate);
+        self.account.free(&mut self.streams.get_mut(held.stream).account, 1, Size::ZERO);
+        self.tally.finished(now, &delivery, fate);
         if let Fate::Dropped(reason) = fate {
             held.dropped.get_or_insert(reason);
         }
@@ -251,7 +266,7 @@ impl Holdings {
     fn release(&mut self, key: RecordKey) -> Held {
         let held = self.records.remove(key).expect("a record is released once");
         let stream = self.streams.get_mut(held.stream);
-        self.accounts.released(stream, held.size);
+        self.account.free(&mut stream.account, 0, held.size);
         stream.forget_newest(&held.record.key, key);
         held
     }
@@ -275,8 +290,23 @@ impl Holdings {
     /// A record that left memory is stored for a stream.
     pub(super) fn count_left(&mut self, left: &Left, to: StreamKey) {
         let (from, deliveries) = (left.held.stream, left.owed.legs.len() as u64);
-        self.accounts.left(&mut self.streams, (from, to), deliveries, left.held.size);
+        let entries = [Account::free, Account::store];
+        self.transfer([from, to], deliveries, left.held.size, entries);
         self.streams.note_idle(from);
+    }
+
+    /// What counted for one stream counts for another one, which may be the same.
+    fn transfer(
+        &mut self,
+        [from, to]: [StreamKey; 2],
+        deliveries: u64,
+        size: Size,
+        [take, put]: [Entry; 2],
+    ) {
+        take(&mut self.account, &mut self.streams.get_mut(from).account, deliveries, size);
+        put(&mut self.account, &mut self.streams.get_mut(to).account, deliveries, size);
+        let [from, to] = [from, to].map(|key| self.streams.get(key).rule);
+        self.tally.moved(from, to, deliveries);
     }
 
     /// Where an attempt to send a record may have arrived.
@@ -290,26 +320,27 @@ impl Holdings {
 
     /// A stored record is in the log, where it counts for a stream.
     pub(super) fn filed(&mut self, from: StreamKey, to: StreamKey, deliveries: u64, size: Size) {
-        self.accounts.filed(&mut self.streams, (from, to), deliveries, size);
+        self.transfer([from, to], deliveries, size, [Account::unstore, Account::store]);
         self.streams.note_idle(from);
     }
 
-    /// Stored deliveries of a rule have their fates.
+    /// Stored deliveries of a stream have their fates.
     pub(super) fn stored_ended(
         &mut self,
-        stream: StreamKey,
-        rule: RuleId,
+        key: StreamKey,
         deliveries: u64,
         size: Size,
         reason: DropReason,
     ) {
-        let stream = self.streams.get_mut(stream);
-        self.accounts.stored_ended(stream, rule, deliveries, size, reason);
+        let stream = self.streams.get_mut(key);
+        self.account.unstore(&mut stream.account, deliveries, size);
+        self.tally.dropped(stream.rule, deliveries, reason);
+        self.streams.note_idle(key);
     }
 
     /// A stored record is about to come to memory.
     pub(super) fn taken_back(&mut self, stream: StreamKey, deliveries: u64, size: Size) {
-        self.accounts.taken_back(self.streams.get_mut(stream), deliveries, size);
+        self.account.unstore(&mut self.streams.get_mut(stream).account, deliveries, size);
     }
 
     /// A log that was recovered has these; `gone` deliveries of them go nowhere any more.
@@ -322,6 +353,8 @@ impl Holdings {
         gone: u64,
     ) {
         let stream = self.streams.get_mut(stream);
-        self.accounts.restored(stream, records, deliveries, size, gone);
+        self.account.store(&mut stream.account, deliveries, size);
+        self.tally.accepted(stream.rule, records, deliveries + gone, size);
+        self.tally.dropped(stream.rule, gone, DropReason::Unroutable);
     }
 }

@@ -11,6 +11,7 @@ use tidegate_types::limits::{TRANSFORMING_MAX, WITHHELD_MAX};
 use tidegate_types::record::{Record, WorkId};
 use tidegate_types::units::Time;
 
+use super::base::Base;
 use super::holdings::Holdings;
 use crate::io::{Content, Otherwise, Output};
 use crate::options::NodeOptions;
@@ -42,17 +43,13 @@ impl Preparation {
 
     /// The next delivery that its script has not seen. It may go as soon as the answer is there; what other
     /// deliveries can send meanwhile goes first, so that a slow script delays only its own.
-    pub(super) fn next_script(
-        &mut self,
-        holdings: &mut Holdings,
-        options: &NodeOptions,
-    ) -> Option<Output> {
+    pub(super) fn next_script(&mut self, base: &mut Base) -> Option<Output> {
         while let Some(key) = self.unseen.pop_front() {
-            let Some(&Delivery { record, queue, ready, .. }) = holdings.delivery(key) else {
+            let Some(&Delivery { record, queue, ready, .. }) = base.holdings.delivery(key) else {
                 continue;
             };
-            if !ready && !holdings.waits_for_log(record) {
-                holdings.make_ready(options, key);
+            if !ready && !base.holdings.waits_for_log(record) {
+                base.holdings.make_ready(key);
             }
             return Some(Output::RunScript { queue: queue.into(), delivery: key.into() });
         }

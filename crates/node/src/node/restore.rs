@@ -36,7 +36,7 @@ pub(super) fn restore(
     // What damage ate may have been the last word about a stream: then none is continued, and new
     // ones get numbers that no other process of this log gives.
     let is_certain = recovery.is_certain;
-    if let Some(boot) = durability.boot().filter(|_| !is_certain) {
+    if let Some(boot) = options.log.as_ref().map(|log| log.boot).filter(|_| !is_certain) {
         holdings.skip_stream_ids((boot & 0x7fff_ffff) << 32);
     }
     durability.restore_sessions(recovery.sessions.clients.into_values());
@@ -68,14 +68,14 @@ fn restore_stream(
     let last_seq = if is_certain { last_seq } else { ENDED };
     durability.remember_name(id, stream.name.clone(), last_seq);
     let source: Arc<str> = stream.name.source.clone();
-    if let Some(known) = holdings.find_stream(rule, &source) {
+    if let Some(known) = holdings.streams().find(rule, &source) {
         // Two streams of the log are one now. The newer number goes on.
-        if is_certain && holdings.stream(known).id() < id {
+        if is_certain && holdings.stream(known).id < id {
             holdings.continue_stream(known, id, last_seq, false);
         }
         return Some(known);
     }
-    let key = holdings.create_stream(options, rule, source)?;
+    let key = holdings.create_stream(rule, source)?;
     if is_certain {
         holdings.continue_stream(key, id, last_seq, true);
     }
@@ -91,7 +91,7 @@ fn restore_records(
     stream: RecoveredStream,
     known: &[Option<usize>],
 ) {
-    let rule = options.rules.get(holdings.stream(key).rule());
+    let rule = options.rules.get(holdings.stream(key).rule);
     let (class, first) = (rule.class, rule.to[0]);
     for (segment, old) in stream.live {
         let mut chunk = Chunk { bytes: old.bytes, ..Chunk::default() };

@@ -12,6 +12,7 @@ use tidegate_types::record::{DeliveryId, Record, StreamId};
 use tidegate_types::units::{Size, Time};
 
 use super::Node;
+use super::base::Base;
 use crate::adapt::{QueueFacts, QueueState};
 use crate::io::{OutputId, QueueId};
 use crate::options::NodeOptions;
@@ -22,36 +23,36 @@ use crate::status::{ClassStatus, Counts, NodeStatus, RuleStatus, Stages, UplinkS
 impl Node {
     /// The record of a delivery; `None` for a stale handle.
     pub fn record(&self, id: DeliveryId) -> Option<&Arc<Record>> {
-        self.holdings.content(id.into())
+        self.base.holdings.content(id.into())
     }
 
     /// The (last) delivery of the record that was accepted last: a driver that offers one record learns from
     /// it what to call it.
     pub fn newest(&self) -> Option<DeliveryId> {
-        self.holdings.newest().map(DeliveryId::from)
+        self.base.holdings.newest().map(DeliveryId::from)
     }
 
     /// The output for which a delivery waits; `None` where it does not wait.
     pub fn waits_for(&self, id: DeliveryId) -> Option<OutputId> {
-        let delivery = self.holdings.delivery(id.into())?;
-        self.holdings.is_waiting(id.into()).then_some(delivery.spec.output)
+        let delivery = self.base.holdings.delivery(id.into())?;
+        self.base.holdings.is_waiting(id.into()).then_some(delivery.spec.output)
     }
 
     /// The class of a delivery's record, as the far end is told it: of a neighbour's, that which it has
     /// there. `None` for a stale handle.
     pub fn class_of(&self, id: DeliveryId) -> Option<ClassId> {
-        let spec = self.holdings.delivery(id.into())?.spec;
-        Some(self.options.rules.get(spec.rule).relays.unwrap_or(spec.class))
+        let spec = self.base.holdings.delivery(id.into())?.spec;
+        Some(self.base.options.rules.get(spec.rule).relays.unwrap_or(spec.class))
     }
 
     /// The size of a delivery: the scale of `Output::Transmit`'s range; `None` for a stale handle.
     pub fn size_of(&self, id: DeliveryId) -> Option<Size> {
-        self.holdings.delivery(id.into()).map(|delivery| delivery.size)
+        self.base.holdings.delivery(id.into()).map(|delivery| delivery.size)
     }
 
     /// The options it was made of, with the rules that are in force now.
     pub fn options(&self) -> &NodeOptions {
-        &self.options
+        &self.base.options
     }
 
     /// The sessions whose clients are away: each with how long it still lasts, and the QoS 2 packet
@@ -62,7 +63,7 @@ impl Node {
 
     /// How far a reader has got in a stream, as the log has it or will have it.
     pub fn position(&self, session: &Arc<str>, stream: StreamId) -> Option<u64> {
-        self.durability.position(session, stream)
+        self.durability.log().news().position(session, stream)
     }
 }
 
@@ -70,44 +71,44 @@ impl Node {
 impl Node {
     /// Everything that waits, for whoever decides about it.
     pub fn waiting_queues(&self) -> &Queues {
-        self.holdings.queues()
+        self.base.holdings.queues()
     }
 
     /// All queues, for whoever edits them.
     pub fn queues(&self) -> impl Iterator<Item = QueueId> + '_ {
-        self.holdings.queues().queues().map(QueueId::from)
+        self.base.holdings.queues().queues().map(QueueId::from)
     }
 
     /// What waits in a queue: late records first, each list from its front. Nothing for a stale handle.
     pub fn waiting(&self, queue: QueueId) -> impl Iterator<Item = DeliveryId> + '_ {
-        self.holdings.queues().waiting(queue.into()).map(DeliveryId::from)
+        self.base.holdings.queues().waiting(queue.into()).map(DeliveryId::from)
     }
 
     /// What waits behind a record of its queue, or first in it: one step of [`Node::waiting`].
     pub fn waiting_after(&self, queue: QueueId, before: Option<DeliveryId>) -> Option<DeliveryId> {
-        let queues = self.holdings.queues();
+        let queues = self.base.holdings.queues();
         queues.waiting_after(queue.into(), before.map(Into::into)).map(Into::into)
     }
 
     /// Records that wait in a queue; 0 for a stale handle.
     pub fn queue_length(&self, queue: QueueId) -> u64 {
-        self.holdings.queues().backlog_of(queue.into()).records()
+        self.base.holdings.queues().backlog_of(queue.into()).records()
     }
 
     /// Whether an edit of a record in this queue can have an effect.
     pub fn is_waiting(&self, queue: QueueId, id: DeliveryId) -> bool {
-        self.holdings.queues().is_waiting_in(queue.into(), id.into())
+        self.base.holdings.queues().is_waiting_in(queue.into(), id.into())
     }
 
     /// The script of a queue.
     pub fn script_of(&self, queue: QueueId) -> Option<ScriptId> {
-        let spec = self.holdings.queues().spec(queue.into())?;
-        self.options.rules.get(spec.rule).script
+        let spec = self.base.holdings.queues().spec(queue.into())?;
+        self.base.options.rules.get(spec.rule).script
     }
 
     /// Grows whenever [`Node::queues_of`] may answer differently, but for new rules.
     pub fn queue_changes(&self) -> u64 {
-        self.holdings.queues().changes()
+        self.base.holdings.queues().changes()
     }
 
     /// The queues that a script looks at, in the order of their handles.
@@ -119,12 +120,13 @@ impl Node {
     pub fn queue_facts(&mut self, now: Time, queue: QueueId) -> Option<QueueFacts> {
         let key = QueueKey::from(queue);
         let latency = self.preparation.latency(key);
-        self.egress.queue_facts(now, &self.holdings, &self.options, key, latency)
+        self.base.now = now;
+        self.egress.queue_facts(&self.base, key, latency)
     }
 
     /// Whether what is handed to an output gets there.
     pub fn queue_state(&self, now: Time, output: OutputId) -> QueueState {
-        self.egress.queue_state(now, &self.options, output)
+        self.egress.queue_state(now, output)
     }
 }
 
@@ -132,27 +134,28 @@ impl Node {
 impl Node {
     /// A snapshot. It walks all streams: at most about once a second.
     pub fn status(&mut self, now: Time) -> NodeStatus {
-        let Node { options, holdings, egress, .. } = self;
-        let allocations = egress.allocations(now, holdings, options);
+        self.base.now = now;
+        let allocations = self.egress.allocations(&self.base);
         let rules = self.rule_status();
-        let classes = self.options.classes.clone();
+        let classes = self.base.options.classes.clone();
         let class_status =
             |(class, spec)| self.class_status(now, class, spec, &allocations, &rules);
         let classes = classes.iter().map(class_status).collect();
-        let Node { options, holdings, egress, durability, .. } = self;
+        let Node { base, egress, durability, .. } = &*self;
+        let Base { options, holdings, .. } = base;
         NodeStatus {
             name: options.name.clone(),
             incarnation: options.incarnation,
             now,
             classes,
             rules,
-            uplinks: egress.uplink_status(options),
-            outputs: egress.output_status(now, holdings, options),
+            uplinks: egress.uplink_status(base),
+            outputs: egress.output_status(base),
             held_bytes: holdings.bytes(),
             memory: options.memory,
             held: holdings.deliveries(),
             counts: holdings.total(),
-            log: durability.status(holdings.stored()),
+            log: durability.log().status(holdings.stored()),
         }
     }
 
@@ -165,8 +168,8 @@ impl Node {
         rules: &[RuleStatus],
     ) -> ClassStatus {
         let (input_rate, input_records_per_second, output_rate) = self.egress.rates_of(now, class);
-        let outputs = 0..self.options.outputs.len();
-        let waiting = self.holdings.queues().backlog_over(class, outputs);
+        let outputs = 0..self.base.options.outputs.len();
+        let waiting = self.base.holdings.queues().backlog_over(class, outputs);
         let allocated_rate = allocations.iter().map(|given| given.rates[class.index()]).sum();
         let served = output_rate.max(allocated_rate);
         let (mut counts, mut stages) = (Counts::default(), Stages::default());
@@ -185,25 +188,25 @@ impl Node {
             output_rate,
             wanted_rate: wanted_rate(input_rate, waiting.bytes, spec.latency),
             allocated_rate,
-            queue_delay: queue_delay(waiting.bytes, served, self.admission.processing()),
+            queue_delay: queue_delay(waiting.bytes, served, self.admission.processing.get()),
             counts,
             stages,
         }
     }
 
     fn rule_status(&self) -> Vec<RuleStatus> {
-        let mut streams = vec![(0, 0, Size::ZERO); self.options.rules.len()];
-        for stream in self.holdings.streams_in_use() {
-            let (count, held, bytes) = &mut streams[usize::from(stream.rule().0)];
+        let mut streams = vec![(0, 0, Size::ZERO); self.base.options.rules.len()];
+        for stream in self.base.holdings.streams().in_use() {
+            let (count, held, bytes) = &mut streams[usize::from(stream.rule.0)];
             *count += 1;
-            *held += stream.account().deliveries();
-            *bytes += stream.account().bytes();
+            *held += stream.account.deliveries();
+            *bytes += stream.account.bytes();
         }
         let status = |((rule, own), (counts, stages)): ((&Rule, _), &(Counts, Stages))| {
             let (streams, held, held_bytes) = own;
             RuleStatus {
                 name: rule.name.clone(),
-                class: self.options.classes.spec(rule.class).name.clone(),
+                class: self.base.options.classes.spec(rule.class).name.clone(),
                 bound: rule.latency,
                 streams,
                 held,
@@ -212,43 +215,44 @@ impl Node {
                 stages: stages.clone(),
             }
         };
-        let rules = self.options.rules.iter().map(|(_, rule)| rule);
-        rules.zip(streams).zip(self.holdings.of_rules()).map(status).collect()
+        let rules = self.base.options.rules.iter().map(|(_, rule)| rule);
+        rules.zip(streams).zip(self.base.holdings.of_rules()).map(status).collect()
     }
 
     /// All counts since start.
     pub fn counts(&self) -> Counts {
-        self.holdings.total()
+        self.base.holdings.total()
     }
 
     /// Bytes held in memory: keys, properties and payloads.
     pub fn held_bytes(&self) -> Size {
-        self.holdings.bytes()
+        self.base.holdings.bytes()
     }
 
     /// Deliveries held: waiting, unconfirmed, or only in the log.
     pub fn held(&self) -> u64 {
-        self.holdings.deliveries()
+        self.base.holdings.deliveries()
     }
 
     /// Accepted - confirmed - dropped - held, in deliveries since start: 0, or records were lost.
     pub fn audit(&self) -> i128 {
-        self.holdings.total().lost(self.holdings.deliveries())
+        self.base.holdings.total().lost(self.base.holdings.deliveries())
     }
 
     /// Deliveries that only the log holds, and bytes of its segments.
     pub fn log_use(&self) -> (u64, Size) {
-        (self.holdings.stored(), self.durability.bytes())
+        (self.base.holdings.stored(), self.durability.log().bytes())
     }
 
     /// The uplinks' part of the snapshot, for who looks often.
     pub fn uplinks(&self) -> Vec<UplinkStatus> {
-        self.egress.uplink_status(&self.options)
+        self.egress.uplink_status(&self.base)
     }
 
     /// What an agent of the fleet wants to know: of the uplink, and of our own classes on it. `None` where
     /// the node is no part of a fleet.
     pub fn measured(&mut self, now: Time) -> Option<Measured> {
-        self.egress.measured(now, &self.holdings, &self.options)
+        self.base.now = now;
+        self.egress.measured(&self.base)
     }
 }

@@ -94,6 +94,7 @@ pub struct Delivery {
 
 impl Delivery {
     /// A delivery of the record that is not in its queue yet: ready, and worth sending for ever.
+    #[inline]
     pub fn new(record: RecordKey, queue: (QueueKey, QueueSpec), size: Size, order: u64) -> Self {
         let place = Place::Taken;
         Delivery {

@@ -32,6 +32,7 @@ impl Queues {
     }
 
     /// The first cut of a delivery was picked.
+    #[inline]
     pub fn charge(&mut self, now: Time, key: DeliveryKey) {
         let Some(delivery) = self.deliveries.get(key) else { return };
         let (queue_key, size) = (delivery.queue, delivery.size);
@@ -46,6 +47,7 @@ impl Queues {
     }
 
     /// Queues whose time has come are ranked again.
+    #[inline]
     pub fn release_due(&mut self, now: Time) {
         while let Some(&(at, key)) = self.held.first().filter(|(at, _)| *at <= now) {
             self.held.remove(&(at, key));
@@ -57,6 +59,7 @@ impl Queues {
     }
 
     /// When [`Queues::release_due`] has something to do.
+    #[inline]
     pub fn next_release(&self) -> Option<Time> {
         self.held.first().map(|&(at, _)| at)
     }

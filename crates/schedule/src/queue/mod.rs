@@ -78,6 +78,7 @@ impl Queues {
         Queues { ranking, outputs, deliveries, queues, groups, held, due, changes: 0 }
     }
 
+    #[inline]
     fn group_at(&self, class: ClassId, output: OutputId) -> usize {
         class.index() * self.outputs + usize::from(output.0)
     }
@@ -103,6 +104,7 @@ impl Queues {
     }
 
     /// Adds a delivery to its queue, as the newest.
+    #[inline]
     pub fn insert(&mut self, delivery: Delivery) -> DeliveryKey {
         let key = self.deliveries.insert(delivery);
         self.link(key, Timing::Live, End::Back);
@@ -123,16 +125,19 @@ impl Queues {
     }
 
     /// The delivery, if the handle is not stale.
+    #[inline]
     pub fn get(&self, key: DeliveryKey) -> Option<&Delivery> {
         self.deliveries.get(key)
     }
 
     /// The delivery, for its progress to be changed; its size and place are changed by the queues only.
+    #[inline]
     pub fn get_mut(&mut self, key: DeliveryKey) -> Option<&mut Delivery> {
         self.deliveries.get_mut(key)
     }
 
     /// Its place among the records of its class: the smaller goes first.
+    #[inline]
     pub fn rank_of(&self, delivery: &Delivery) -> (u64, u64) {
         let first = match self.ranking {
             Ranking::Deadline => delivery.deadline.as_nanos(),
@@ -143,6 +148,7 @@ impl Queues {
 
     /// Takes a waiting delivery out of its list; it stays known until `forget`.
     /// Answers false for a stale handle or one that does not wait.
+    #[inline]
     pub fn take(&mut self, key: DeliveryKey) -> bool {
         match self.deliveries.get(key).map(Delivery::place) {
             Some(Place::Waiting(timing)) => {
@@ -167,6 +173,7 @@ impl Queues {
 
     /// Adds a taken delivery to the list of what its connection has sent and nobody confirmed, as the
     /// newest.
+    #[inline]
     pub fn await_fate(&mut self, list: &mut List, key: DeliveryKey) {
         let delivery = &mut self.deliveries[key];
         assert_eq!(delivery.place, Place::Taken, "only a taken delivery can be unconfirmed");
@@ -175,6 +182,7 @@ impl Queues {
     }
 
     /// Takes an unconfirmed delivery off its connection's list; false if it is not unconfirmed.
+    #[inline]
     pub fn take_unconfirmed(&mut self, list: &mut List, key: DeliveryKey) -> bool {
         let Some(delivery) = self.deliveries.get_mut(key) else { return false };
         if delivery.place != Place::Unconfirmed {
@@ -186,6 +194,7 @@ impl Queues {
     }
 
     /// Forgets a delivery, waiting or taken, and returns it; `None` for a stale handle.
+    #[inline]
     pub fn forget(&mut self, key: DeliveryKey) -> Option<Delivery> {
         match self.deliveries.get(key)?.place {
             Place::Waiting(timing) => self.unlink(key, timing),
@@ -228,6 +237,7 @@ impl Queues {
     }
 
     /// Whether a record of this deadline is late.
+    #[inline]
     fn is_past(&self, deadline: Time, now: Time) -> bool {
         self.ranking == Ranking::Deadline && deadline < now
     }

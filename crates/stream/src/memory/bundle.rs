@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
-use tidegate_types::units::Time;
+use bytes::{Bytes, BytesMut};
+use tidegate_types::codec::{Reader, Sink};
 
-use super::{Loader, Malformed, MemoryError, VERSION};
+use super::{MemoryError, VERSION};
 
 /// Bytes of a bundle: half of what may wait for a member of a group, so that nothing else must give way.
 pub const BUNDLE_MAX: usize = 4 << 20;
@@ -33,13 +33,10 @@ impl Kept {
 /// All of them, one behind the other.
 pub fn pack(all: &[Kept]) -> Bytes {
     let mut to = BytesMut::with_capacity(1 + all.iter().map(Kept::size).sum::<usize>());
-    to.put_u8(VERSION);
+    to.u8(VERSION);
     for kept in all {
-        to.put_u64_le(kept.definition);
-        for bytes in [kept.operator.as_bytes(), &kept.key, &kept.memory] {
-            to.put_u32_le(bytes.len() as u32);
-            to.put_slice(bytes);
-        }
+        to.u64(kept.definition);
+        [kept.operator.as_bytes(), &kept.key, &kept.memory].iter().for_each(|part| to.bytes(part));
     }
     to.freeze()
 }
@@ -49,8 +46,8 @@ pub fn pack(all: &[Kept]) -> Bytes {
 /// # Errors
 /// It is of another version, too large or damaged.
 pub fn unpack(bytes: &Bytes) -> Result<Vec<Kept>, MemoryError> {
-    let mut from = Loader::new(Time::ZERO, bytes);
-    let [version] = from.take()?;
+    let mut from = Reader::new(bytes);
+    let version = from.u8()?;
     if version != VERSION {
         return Err(MemoryError::Version(version));
     }
@@ -59,8 +56,8 @@ pub fn unpack(bytes: &Bytes) -> Result<Vec<Kept>, MemoryError> {
     }
     let mut all = Vec::new();
     while !from.is_empty() {
-        let definition = from.number()?;
-        let operator = from.text().map_err(|_| Malformed("operator"))?.into();
+        let definition = from.u64()?;
+        let operator = from.text()?.into();
         let [key, memory] = [from.bytes()?, from.bytes()?].map(|part| bytes.slice_ref(part));
         all.push(Kept { operator, definition, key, memory });
     }

@@ -1,9 +1,10 @@
 //! What a whole chain remembers of one key: its steps, one behind the other.
 
 use bytes::Bytes;
+use tidegate_types::codec::{Reader, Sink};
 use tidegate_types::units::Time;
 
-use super::{Loader, MemoryError, Saver, VERSION, must};
+use super::{MemoryError, Saver, VERSION};
 use crate::chain::{Chain, Work};
 
 impl Work {
@@ -37,16 +38,17 @@ impl Chain {
     /// # Errors
     /// It was no chain of such steps.
     pub fn load(&self, now: Time, bytes: &[u8]) -> Result<Work, MemoryError> {
-        let mut from = Loader::new(now, bytes);
-        let [version] = from.take()?;
+        let mut from = Reader::new(bytes);
+        let version = from.u8()?;
         if version != VERSION {
             return Err(MemoryError::Version(version));
         }
         let mut work = self.start();
-        must(from.count(usize::MAX)? == work.runs().len(), "steps")?;
+        let count = from.count(usize::MAX)?;
+        from.must(count == work.runs().len(), "as many steps as the chain has")?;
         for run in work.runs_mut() {
-            let mut its = Loader::new(now, from.bytes()?);
-            run.load(&mut its)?;
+            let mut its = Reader::new(from.bytes()?);
+            run.load(now, &mut its)?;
             its.end()?;
         }
         from.end()?;

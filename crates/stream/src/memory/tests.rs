@@ -195,13 +195,15 @@ fn steps_of_one_kind_only_take_what_was_theirs() {
     let bytes = saved(&work, Time::ZERO);
     assert!(window(5).load(Time::ZERO, &bytes).is_ok());
     let refused = |chain: &Chain, bytes: &[u8]| chain.load(Time::ZERO, bytes).unwrap_err();
-    assert_eq!(refused(&window(4), &bytes), Malformed("window"), "it would never end");
-    assert_eq!(refused(&Chain::default(), &bytes), Malformed("steps"));
+    let says = |error: MemoryError, text: &str| assert_eq!(error.to_string(), text);
+    // A window with all its rows would never end.
+    says(refused(&window(4), &bytes), "byte 17: expected a window that is not full");
+    says(refused(&Chain::default(), &bytes), "byte 1: expected as many steps as the chain has");
     let repeats = Chain::new(vec![Arc::new(Repeats::new(name("x"), 6, 0.01))]);
-    assert!(matches!(refused(&repeats, &bytes), Malformed(_)));
+    assert!(matches!(refused(&repeats, &bytes), MemoryError::Malformed(_)));
     let newer = [&[VERSION + 1], &bytes[1..]].concat();
     assert_eq!(refused(&window(5), &newer), MemoryError::Version(VERSION + 1));
-    assert_eq!(refused(&window(5), &[]), Malformed("end"));
+    says(refused(&window(5), &[]), "byte 0: expected a byte");
     assert_eq!(work.save(Time::ZERO, bytes.len() - 1), Err(MemoryError::Large));
     assert!(work.save(Time::ZERO, bytes.len()).is_ok());
     let forgetful = Chain::new(vec![Arc::new(Range { field: name("x"), min: 0.0, max: 1.0 })]);
@@ -258,4 +260,25 @@ fn the_form_of_version_1_stays() {
     assert_eq!(hex, expected.concat());
     let again = chain.load(Time::from_millis(7), &bytes).unwrap();
     assert_eq!(saved(&again, Time::from_millis(7)), bytes);
+}
+
+#[test]
+fn a_bundle_of_version_1_stays() {
+    let kept = Kept {
+        operator: "mean".into(),
+        definition: 0x0102_0304,
+        key: "taxi/7".into(),
+        memory: Bytes::from_static(&[VERSION, 0, 0, 0, 0]),
+    };
+    let packed = pack(&[kept.clone(), Kept { key: Bytes::new(), ..kept }]);
+    let hex: String = packed.iter().map(|byte| format!("{byte:02x}")).collect();
+    let expected = [
+        // The version.
+        "01",
+        // A definition, and then behind their lengths an operator, a key and a memory.
+        "0403020100000000040000006d65616e06000000746178692f37050000000100000000",
+        // The same without a key.
+        "0403020100000000040000006d65616e00000000050000000100000000",
+    ];
+    assert_eq!(hex, expected.concat());
 }

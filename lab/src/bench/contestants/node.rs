@@ -24,31 +24,18 @@ pub(crate) struct NodeRig {
     pub(crate) streams: &'static str,
 }
 
-/// Where a node sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Destination {
-    /// RabbitMQ in the cloud, AMQP.
-    RabbitMq,
-    /// Mosquitto in the cloud, MQTT.
-    Mosquitto,
-    /// Files of the embedded sink.
-    Files,
-    /// The embedded sink confirms and forgets.
-    Nothing,
-}
-
-impl Destination {
-    pub(crate) const ALL: [Destination; 4] =
-        [Destination::RabbitMq, Destination::Mosquitto, Destination::Files, Destination::Nothing];
-
-    /// As on the command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Destination::RabbitMq => "rabbitmq",
-            Destination::Mosquitto => "mosquitto",
-            Destination::Files => "files",
-            Destination::Nothing => "nothing",
-        }
+tidegate_types::named! {
+    /// Where a node sends.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Destination {
+        /// RabbitMQ in the cloud, AMQP.
+        RabbitMq = "rabbitmq",
+        /// Mosquitto in the cloud, MQTT.
+        Mosquitto = "mosquitto",
+        /// Files of the embedded sink.
+        Files = "files",
+        /// The embedded sink confirms and forgets.
+        Nothing = "nothing",
     }
 }
 

@@ -18,31 +18,20 @@ use crate::rig::versions::Program;
 /// Topics of one level: NATS has topics of its own below others.
 const FILTER: &str = "+";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keeper {
-    Tidegate,
-    /// The same, each entry sealed.
-    Sealed,
-    Mosquitto,
-    Nats,
-    /// The same with a sync for each message.
-    NatsSynced,
+tidegate_types::named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Keeper {
+        Tidegate = "tidegate",
+        /// The same, each entry sealed.
+        Sealed = "tidegate-sealed",
+        Mosquitto = "mosquitto",
+        Nats = "nats-stream",
+        /// The same with a sync for each message.
+        NatsSynced = "nats-stream-synced",
+    }
 }
 
 impl Keeper {
-    pub(super) const ALL: [Keeper; 5] =
-        [Keeper::Tidegate, Keeper::Sealed, Keeper::Mosquitto, Keeper::Nats, Keeper::NatsSynced];
-
-    fn name(self) -> &'static str {
-        match self {
-            Keeper::Tidegate => "tidegate",
-            Keeper::Sealed => "tidegate-sealed",
-            Keeper::Mosquitto => "mosquitto",
-            Keeper::Nats => "nats-stream",
-            Keeper::NatsSynced => "nats-stream-synced",
-        }
-    }
-
     /// What an acknowledgement means, with this configuration and by its maker's documentation.
     fn promise(self) -> &'static str {
         match self {

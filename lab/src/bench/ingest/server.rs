@@ -14,27 +14,18 @@ use crate::load::raw;
 use crate::net::scratch::Scratch;
 use crate::net::usage::{on_processor, resident_kib};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Contestant {
-    Tidegate,
-    Mosquitto,
+tidegate_types::named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Contestant {
+        Tidegate = "tidegate",
+        Mosquitto = "mosquitto",
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Discard,
     Forward,
-}
-
-impl Contestant {
-    pub(super) const ALL: [Contestant; 2] = [Contestant::Tidegate, Contestant::Mosquitto];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Contestant::Tidegate => "tidegate",
-            Contestant::Mosquitto => "mosquitto",
-        }
-    }
 }
 
 /// A contestant's process; ended when dropped.

@@ -13,31 +13,21 @@ use crate::net::scratch::Scratch;
 use crate::rig::versions::Program;
 use crate::rig::{self, CONNECT, brokers};
 
-/// A program at the edge that promises to keep what it acknowledges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Contestant {
-    /// Tidegate with a log -> link -> RabbitMQ, a durable queue, an acknowledging consumer.
-    Tidegate,
-    /// Mosquitto that writes its database down each second -> its bridge,
-    /// QoS 1 -> link -> the same Mosquitto -> an MQTT consumer with a lasting session.
-    Mosquitto,
-    /// NATS with JetStream and its MQTT listener -> link -> an MQTT consumer with a lasting session.
-    Nats,
+tidegate_types::named! {
+    /// A program at the edge that promises to keep what it acknowledges.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+    pub(crate) enum Contestant {
+        /// Tidegate with a log -> link -> RabbitMQ, a durable queue, an acknowledging consumer.
+        Tidegate = "tidegate",
+        /// Mosquitto that writes its database down each second -> its bridge,
+        /// QoS 1 -> link -> the same Mosquitto -> an MQTT consumer with a lasting session.
+        Mosquitto = "mosquitto",
+        /// NATS with JetStream and its MQTT listener -> link -> an MQTT consumer with a lasting session.
+        Nats = "nats",
+    }
 }
 
 impl Contestant {
-    pub(crate) const ALL: [Contestant; 3] =
-        [Contestant::Tidegate, Contestant::Mosquitto, Contestant::Nats];
-
-    /// Its name in figures and on the command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Contestant::Tidegate => "tidegate",
-            Contestant::Mosquitto => "mosquitto",
-            Contestant::Nats => "nats",
-        }
-    }
-
     /// The programs that take part, by name, with their versions.
     pub(super) fn versions(self) -> Vec<(String, String)> {
         Program::all_with_versions(match self {

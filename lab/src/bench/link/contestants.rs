@@ -28,41 +28,24 @@ const BUFFER: &str = "4096 131072 33554432";
 /// How long a sender has to connect before the load begins.
 const LEAD: Duration = Duration::from_secs(1);
 
-/// A way from a sender at the edge to a receiver in the cloud.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Contestant {
-    /// MQTT clients -> Tidegate -> link by all paths -> Tidegate -> MQTT.
-    Tidegate,
-    /// One connection of the kernel's MPTCP with BBR.
-    MptcpBbr,
-    /// The same with cubic.
-    MptcpCubic,
-    /// One connection of TCP with BBR on the fastest path.
-    TcpBbr,
-    /// The same with cubic.
-    TcpCubic,
+tidegate_types::named! {
+    /// A way from a sender at the edge to a receiver in the cloud.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub(crate) enum Contestant {
+        /// MQTT clients -> Tidegate -> link by all paths -> Tidegate -> MQTT.
+        Tidegate = "tidegate",
+        /// One connection of the kernel's MPTCP with BBR.
+        MptcpBbr = "mptcp-bbr",
+        /// The same with cubic.
+        MptcpCubic = "mptcp-cubic",
+        /// One connection of TCP with BBR on the fastest path.
+        TcpBbr = "tcp-bbr",
+        /// The same with cubic.
+        TcpCubic = "tcp-cubic",
+    }
 }
 
 impl Contestant {
-    pub(crate) const ALL: [Contestant; 5] = [
-        Contestant::Tidegate,
-        Contestant::MptcpBbr,
-        Contestant::MptcpCubic,
-        Contestant::TcpBbr,
-        Contestant::TcpCubic,
-    ];
-
-    /// As on the command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Contestant::Tidegate => "tidegate",
-            Contestant::MptcpBbr => "mptcp-bbr",
-            Contestant::MptcpCubic => "mptcp-cubic",
-            Contestant::TcpBbr => "tcp-bbr",
-            Contestant::TcpCubic => "tcp-cubic",
-        }
-    }
-
     fn kind(self, buffer: Option<usize>) -> Option<Kind> {
         let (multipath, congestion) = match self {
             Contestant::Tidegate => return None,

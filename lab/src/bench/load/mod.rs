@@ -66,27 +66,16 @@ fn kind(name: &str) -> Result<Kind, String> {
     found.ok_or_else(|| format!("no arrivals are called {name}"))
 }
 
-/// Arrivals, and what arrives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Generated records at equal distances.
-    Constant,
-    /// Generated records at random.
-    Poisson,
-    /// Rows of sensor data with the bursts in which they were recorded, sped up to the rate.
-    Recorded,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Kind; 3] = [Kind::Constant, Kind::Poisson, Kind::Recorded];
-
-    /// As on the command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Constant => "constant",
-            Kind::Poisson => "poisson",
-            Kind::Recorded => "recorded",
-        }
+tidegate_types::named! {
+    /// Arrivals, and what arrives.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Kind {
+        /// Generated records at equal distances.
+        Constant = "constant",
+        /// Generated records at random.
+        Poisson = "poisson",
+        /// Rows of sensor data with the bursts in which they were recorded, sped up to the rate.
+        Recorded = "recorded",
     }
 }
 

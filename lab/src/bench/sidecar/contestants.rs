@@ -15,50 +15,28 @@ use crate::rig;
 /// How long a proxy may take to start.
 const START: Duration = Duration::from_secs(30);
 
-/// One way to the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Contestant {
-    Direct,
-    /// Envoy with one worker.
-    Envoy,
-    /// Envoy with one worker, whose requests and responses wait in our queues (`tidegate ext-proc`).
-    EnvoyQueue,
-    /// The same, with a script that looks at all that waits, for each request.
-    EnvoyScript,
-    /// Our proxy, whose messages never wait.
-    Off,
-    Queue,
-    /// With queues, and a script that looks at all that waits, for each request.
-    Script,
-    /// The same for each request and each response.
-    Both,
+tidegate_types::named! {
+    /// One way to the server.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Contestant {
+        Direct = "direct",
+        /// Envoy with one worker.
+        Envoy = "envoy",
+        /// Envoy with one worker, whose requests and responses wait in our queues (`tidegate ext-proc`).
+        EnvoyQueue = "envoy-ext-proc-queue",
+        /// The same, with a script that looks at all that waits, for each request.
+        EnvoyScript = "envoy-ext-proc-script",
+        /// Our proxy, whose messages never wait.
+        Off = "tidegate-off",
+        Queue = "tidegate-queue",
+        /// With queues, and a script that looks at all that waits, for each request.
+        Script = "tidegate-script",
+        /// The same for each request and each response.
+        Both = "tidegate-both",
+    }
 }
 
 impl Contestant {
-    pub(super) const ALL: [Contestant; 8] = [
-        Contestant::Direct,
-        Contestant::Envoy,
-        Contestant::EnvoyQueue,
-        Contestant::EnvoyScript,
-        Contestant::Off,
-        Contestant::Queue,
-        Contestant::Script,
-        Contestant::Both,
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Contestant::Direct => "direct",
-            Contestant::Envoy => "envoy",
-            Contestant::EnvoyQueue => "envoy-ext-proc-queue",
-            Contestant::EnvoyScript => "envoy-ext-proc-script",
-            Contestant::Off => "tidegate-off",
-            Contestant::Queue => "tidegate-queue",
-            Contestant::Script => "tidegate-script",
-            Contestant::Both => "tidegate-both",
-        }
-    }
-
     /// Whether an Envoy takes part.
     pub(super) fn needs_envoy(self) -> bool {
         matches!(self, Contestant::Envoy | Contestant::EnvoyQueue | Contestant::EnvoyScript)

@@ -8,9 +8,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use tidegate_evaluation::credit::{Borrower, Lender};
 use tidegate_fleet::{
-    Agent, AgentInput, AgentOutput, Borrower, FleetOptions, Grant, Lender, NodeId, Orchestrator,
-    OrchestratorInput, OrchestratorOutput, Reach, Round, Token,
+    Agent, AgentInput, AgentOutput, FleetOptions, Grant, NodeId, Orchestrator, OrchestratorInput,
+    OrchestratorOutput, Reach, Round, Token,
 };
 use tidegate_types::demand::{Measured, gross_demand};
 use tidegate_types::units::{Rate, Size, Time};

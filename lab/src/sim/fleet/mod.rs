@@ -6,6 +6,7 @@ mod fluid;
 mod nodes;
 mod random;
 mod scale;
+mod sizes;
 mod tables;
 mod tally;
 mod traffic;

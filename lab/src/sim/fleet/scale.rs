@@ -4,8 +4,9 @@
 
 use std::time::{Duration, Instant};
 
+use tidegate_evaluation::audit::MatchingAudit;
 use tidegate_evaluation::objective::network_objective;
-use tidegate_fleet::{MatchingAudit, MatchingName, Redirection};
+use tidegate_fleet::{MatchingName, Redirection};
 
 use super::random::{BULKY, Fleet, Kind, Shape, URGENT};
 use super::traffic;

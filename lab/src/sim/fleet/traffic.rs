@@ -10,6 +10,7 @@ use tidegate_types::demand::Measured;
 use tidegate_types::units::{Rate, Time};
 
 use super::random::{BULKY, Fleet, Kind, Shape};
+use super::sizes;
 use crate::report::{Findings, figure};
 use crate::sim::random::Random;
 
@@ -88,7 +89,7 @@ fn play(nodes: usize, random: &mut Random) -> Traffic {
         for output in said {
             if let AgentOutput::Beat(beat) = output {
                 counts[0] += 1;
-                bytes += beat.encoded_size();
+                bytes += sizes::beat(&beat);
                 // The decision is timed by itself: it is due only when time is up.
                 if orchestrator.next_timeout().is_none_or(|due| due > now) {
                     orchestrator.handle(now, OrchestratorInput::Beat(beat));
@@ -104,7 +105,7 @@ fn play(nodes: usize, random: &mut Random) -> Traffic {
         directives.extend(std::iter::from_fn(|| orchestrator.poll()));
         for OrchestratorOutput::Directive(directive) in &directives {
             counts[1] += 1;
-            bytes += directive.encoded_size();
+            bytes += sizes::directive(directive);
         }
     }
     let seconds = STEP.as_secs_f64() * (STEPS.0 - STEPS.1) as f64;

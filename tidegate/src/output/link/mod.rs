@@ -10,11 +10,11 @@ mod record;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tidegate_fleet::custody::TAKE_BACK;
 use tidegate_link::handover::Handover;
 use tidegate_link::packet::Custody;
 use tidegate_link::{Event, OfferError, Outgoing};
 use tidegate_node::io::{PathState, Refusal};
+use tidegate_types::limits::RELAY_TAKE_BACK;
 use tidegate_types::record::{DeliveryId, DropReason, Fate};
 use tidegate_types::units::Rate;
 use tokio::sync::{mpsc, watch};
@@ -326,7 +326,7 @@ impl Sender {
             return Ok(());
         }
         let since = *self.alone_since.get_or_insert(Instant::now());
-        let patience = if self.options.is_peer { TAKE_BACK } else { PATIENCE };
+        let patience = if self.options.is_peer { RELAY_TAKE_BACK } else { PATIENCE };
         if self.is_up && since.elapsed() >= patience {
             return self.begin_anew("no path is connected").await;
         }

@@ -58,29 +58,17 @@ pub struct Spread {
     pub outside: [f64; 2],
 }
 
-/// A model of a file by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum By {
-    /// The physics and, where there are, the trees.
-    #[default]
-    Learned,
-    /// The physics of the machine alone.
-    Physics,
-    /// The paper's models.
-    Paper,
-}
-
-impl By {
-    /// All of them.
-    pub const ALL: [By; 3] = [By::Learned, By::Physics, By::Paper];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            By::Learned => "learned",
-            By::Physics => "physics",
-            By::Paper => "paper",
-        }
+tidegate_types::named! {
+    /// A model of a file by name.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum By {
+        /// The physics and, where there are, the trees.
+        #[default]
+        Learned = "learned",
+        /// The physics of the machine alone.
+        Physics = "physics",
+        /// The paper's models.
+        Paper = "paper",
     }
 }
 

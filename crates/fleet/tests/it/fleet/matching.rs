@@ -1,9 +1,8 @@
 //! Matchings on random fleets, against an optimum that is computed in another way.
 
 use proptest::prelude::*;
-use tidegate_fleet::{
-    Amount, Candidates, ClassAudit, MatchingAudit, MatchingName, Peer, Problem, Redirection,
-};
+use tidegate_evaluation::audit::{ClassAudit, MatchingAudit};
+use tidegate_fleet::{Amount, Candidates, MatchingName, Peer, Problem, Redirection};
 
 const CLASSES: usize = 3;
 

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use tidegate_link::{LinkOptions, PathOptions, PathState};
-use tidegate_testing::{LinkWorld, OVERHEAD, Seeded, Way};
+use tidegate_testing::support::log_uniform;
+use tidegate_testing::{LinkWorld, OVERHEAD, Way};
+use tidegate_types::random::SplitMix;
 use tidegate_types::units::{Rate, Size, Time};
 
 /// Megabits, milliseconds one way, kilobytes of queue: the paper's Table 1 with the queues of our own
@@ -43,14 +45,14 @@ fn seconds(world: &LinkWorld, seconds: f64) -> Time {
     world.now + Duration::from_secs_f64(seconds)
 }
 
-fn size(seeded: &mut Seeded) -> usize {
-    seeded.log_uniform(1000.0, 64_000.0) as usize
+fn size(seeded: &mut SplitMix) -> usize {
+    log_uniform(seeded, 1000.0, 64_000.0) as usize
 }
 
 /// More records than the link takes, for so long. Answers the goodput of each quarter second, Mbit/s.
 fn bulk(world: &mut LinkWorld, seed: u64, span: f64) -> Vec<f64> {
     const PART: Duration = Duration::from_millis(250);
-    let (mut seeded, end) = (Seeded(seed), seconds(world, span));
+    let (mut seeded, end) = (SplitMix(seed), seconds(world, span));
     let (mut each, mut before, mut since) = (Vec::new(), world.arrived, world.now);
     while world.now < end {
         while world.ahead[0].len() < 100 {
@@ -71,7 +73,7 @@ fn mean(numbers: &[f64]) -> f64 {
 }
 
 /// Records that come as they like (Poisson), at so many Mbit/s on average.
-fn media(world: &mut LinkWorld, seeded: &mut Seeded, mbit: f64, span: f64) {
+fn media(world: &mut LinkWorld, seeded: &mut SplitMix, mbit: f64, span: f64) {
     let mean_size = 63_000.0 / 64.0_f64.ln();
     let (end, rate) = (seconds(world, span), Rate::from_bits(mbit * 1e6));
     let mut next = world.now;
@@ -125,7 +127,7 @@ fn records_without_time_for_a_repeat_are_in_time_for_half_as_many_bytes_again() 
     world.run_for(Duration::from_secs(1));
     world.bound = Duration::from_millis(200);
     let (since, sent, arrived) = (seconds(&world, 1.0), world.sent(0), world.arrived);
-    media(&mut world, &mut Seeded(SEED), 40.0, 4.0);
+    media(&mut world, &mut SplitMix(SEED), 40.0, 4.0);
     let figures = latencies(&world, since);
     let cost = (world.sent(0) - sent).as_f64() / (world.arrived - arrived).as_f64();
     println!("heavy loss, 200 ms: p50/p90/p99/max {figures:?} ms for {cost:.2} of the bytes");
@@ -136,7 +138,7 @@ fn records_without_time_for_a_repeat_are_in_time_for_half_as_many_bytes_again() 
 fn an_alarm_is_in_time_on_paths_that_are_full_of_records_with_time() {
     const ALARM: u64 = 1000;
     let mut world = world(&ways(&[0, 1, 2], HEAVY), SEED);
-    let mut seeded = Seeded(SEED);
+    let mut seeded = SplitMix(SEED);
     bulk(&mut world, SEED, 2.0);
     media(&mut world, &mut seeded, 110.0, 2.0);
     let (since, end) = (world.now, seconds(&world, 4.0));
@@ -182,7 +184,7 @@ fn an_alarm_in_a_cold_start_under_heavy_loss_waits_for_no_time_out() {
 #[test]
 fn a_death_costs_one_time_out_and_the_way_round() {
     let mut world = world(&ways(&[0, 1, 2], LIGHT), SEED);
-    let mut seeded = Seeded(SEED);
+    let mut seeded = SplitMix(SEED);
     media(&mut world, &mut seeded, 16.0, 6.0);
     let died = world.now;
     world.kill(0, false);

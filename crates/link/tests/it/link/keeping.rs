@@ -7,17 +7,19 @@ use tidegate_capacity::LawName;
 use tidegate_link::predict::PredictorName;
 use tidegate_link::schedule::ScheduleName;
 use tidegate_link::{GuardName, LinkOptions, PathOptions, PathState};
-use tidegate_testing::{LinkWorld, Seeded, Way};
+use tidegate_testing::support::log_uniform;
+use tidegate_testing::{LinkWorld, Way};
+use tidegate_types::random::SplitMix;
 use tidegate_types::units::{Ratio, Size};
 
 /// Virtual time in which a link comes to its end: the slowest path carries all of it in that.
 const END: Duration = Duration::from_secs(600);
 
-fn any_way(seeded: &mut Seeded) -> Way {
+fn any_way(seeded: &mut SplitMix) -> Way {
     let mut way = Way::new(
-        seeded.log_uniform(0.3, 60.0),
-        seeded.log_uniform(1.0, 300.0) as u64,
-        seeded.log_uniform(20.0, 1000.0) as u64,
+        log_uniform(seeded, 0.3, 60.0),
+        log_uniform(seeded, 1.0, 300.0) as u64,
+        log_uniform(seeded, 20.0, 1000.0) as u64,
         [0.0, 0.01, 0.1, 0.3][seeded.number() as usize % 4],
     );
     way.burst = [1.0, 1.0, 8.0][seeded.number() as usize % 3];
@@ -26,7 +28,7 @@ fn any_way(seeded: &mut Seeded) -> Way {
     way
 }
 
-fn any_options(seeded: &mut Seeded) -> LinkOptions {
+fn any_options(seeded: &mut SplitMix) -> LinkOptions {
     let (schedules, predictors) = (ScheduleName::ALL, PredictorName::ALL);
     LinkOptions {
         receive_window: Size::from_kib([128, 200, 4096][seeded.number() as usize % 3]),
@@ -47,7 +49,7 @@ fn any_options(seeded: &mut Seeded) -> LinkOptions {
 
 /// A link of any kind, whose paths die, return and are taken away while both ends send.
 fn live(seed: u64) -> LinkWorld {
-    let seeded = &mut Seeded(seed);
+    let seeded = &mut SplitMix(seed);
     let count = 1 + seeded.number() as usize % 4;
     let ways: Vec<[Way; 2]> = (0..count).map(|_| [any_way(seeded), any_way(seeded)]).collect();
     let mut world = LinkWorld::new(&any_options(seeded), &ways, seed);
@@ -65,11 +67,11 @@ fn live(seed: u64) -> LinkWorld {
         }
         for _ in 0..seeded.number() % 12 {
             let end = usize::from(seeded.number().is_multiple_of(4));
-            let size = seeded.log_uniform(16.0, 100_000.0) as usize;
-            world.bound = Duration::from_millis(seeded.log_uniform(10.0, 1000.0) as u64);
+            let size = log_uniform(seeded, 16.0, 100_000.0) as usize;
+            world.bound = Duration::from_millis(log_uniform(seeded, 10.0, 1000.0) as u64);
             world.submit(end, seeded.number() % 5, size);
         }
-        world.run_for(Duration::from_secs_f64(seeded.log_uniform(0.001, 2.0)));
+        world.run_for(Duration::from_secs_f64(log_uniform(seeded, 0.001, 2.0)));
     }
     for path in 0..count {
         world.kill(path, true);

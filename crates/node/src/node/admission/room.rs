@@ -5,9 +5,9 @@ use tidegate_types::record::{AcceptMode, Offered};
 use tidegate_types::units::Size;
 
 use crate::io::OutputId;
+use crate::node::base::Base;
 use crate::node::durability::Durability;
-use crate::node::holdings::{Holdings, Keep, Room, StreamKey};
-use crate::options::NodeOptions;
+use crate::node::holdings::{Keep, Room, StreamKey};
 use crate::rules::{Rule, RuleId};
 
 /// The part of the memory whose bytes may be on their way to the log.
@@ -16,8 +16,7 @@ const UNAPPENDED_PART: u64 = 4;
 /// What room is measured by. It only looks.
 #[derive(Clone, Copy)]
 pub(crate) struct Space<'a> {
-    pub(crate) options: &'a NodeOptions,
-    pub(crate) holdings: &'a Holdings,
+    pub(crate) base: &'a Base,
     pub(crate) durability: &'a Durability,
 }
 
@@ -33,14 +32,14 @@ pub(crate) enum Fit {
 
 impl<'a> Space<'a> {
     fn rule(&self, stream: StreamKey) -> &'a Rule {
-        self.options.rules.get(self.holdings.stream(stream).rule())
+        self.base.rule_of(stream)
     }
 
     /// Whether a record of a rule would not fit even if nothing else were there.
     pub(crate) fn is_oversize(&self, rule: RuleId, size: Size) -> bool {
-        let rule = self.options.rules.get(rule);
+        let rule = self.base.options.rules.get(rule);
         let own = rule.bound.min(rule.memory);
-        let bounds = [self.options.record_max, own, self.options.memory_for(rule.class)];
+        let bounds = [self.base.options.record_max, own, self.base.options.memory_for(rule.class)];
         bounds.into_iter().any(|bound| size > bound)
     }
 
@@ -57,7 +56,7 @@ impl<'a> Space<'a> {
             return Fit::Lacks(room);
         }
         let is_strict = rule.can_leave() && rule.strict_order;
-        if is_strict && self.holdings.stream(stream).account().stored() > 0 {
+        if is_strict && self.base.holdings.stream(stream).account.stored() > 0 {
             // What is on disk goes before it.
             return Fit::Keep(Keep::InLog);
         }
@@ -83,10 +82,10 @@ impl<'a> Space<'a> {
     fn lacks_in_all(&self, key: StreamKey, size: Size, freed: Size) -> Option<Room> {
         let rule = self.rule(key);
         let is_durable = rule.accept == AcceptMode::Durable;
-        let ahead = Size(self.options.memory.0 / UNAPPENDED_PART);
-        if self.holdings.stream(key).account().bytes() + size > rule.bound + freed {
+        let ahead = Size(self.base.options.memory.0 / UNAPPENDED_PART);
+        if self.base.holdings.stream(key).account.bytes() + size > rule.bound + freed {
             Some(Room::Stream(key))
-        } else if is_durable && !self.durability.has_room(size, ahead) {
+        } else if is_durable && !self.durability.log().has_room(size, ahead) {
             Some(Room::Log)
         } else {
             None
@@ -96,9 +95,11 @@ impl<'a> Space<'a> {
     /// The same, of what holds for records in memory.
     fn lacks_in_memory(&self, key: StreamKey, size: Size, freed: Size) -> Option<Room> {
         let rule = self.rule(key);
-        if self.holdings.stream(key).account().in_memory() + size > rule.memory + freed {
+        if self.base.holdings.stream(key).account.in_memory() + size > rule.memory + freed {
             Some(Room::Stream(key))
-        } else if self.holdings.bytes() + size > self.options.memory_for(rule.class) + freed {
+        } else if self.base.holdings.bytes() + size
+            > self.base.options.memory_for(rule.class) + freed
+        {
             Some(Room::Memory(rule.class))
         } else {
             None
@@ -108,39 +109,43 @@ impl<'a> Space<'a> {
     /// The oldest waiting record of a stream, if it may leave memory: the log has it, and no part of it is
     /// under way.
     fn may_leave(&self, stream: StreamKey) -> Option<RecordKey> {
-        let oldest = self.holdings.oldest_waiting(stream)?;
-        let record = self.holdings.delivery(oldest)?.record;
-        let owed = self.holdings.record(record)?.owed.as_ref()?;
-        let is_on_disk = self.durability.is_on_disk(&owed.logged?);
-        let waits = owed.legs.iter().all(|leg| self.holdings.is_waiting(leg.delivery));
+        let oldest = self.base.holdings.oldest_waiting(stream)?;
+        let record = self.base.holdings.delivery(oldest)?.record;
+        let owed = self.base.holdings.record(record)?.owed.as_ref()?;
+        let is_on_disk = self.durability.log().is_on_disk(&owed.logged?);
+        let waits = owed.legs.iter().all(|leg| self.base.holdings.is_waiting(leg.delivery));
         (is_on_disk && waits).then_some(record)
     }
 
     /// Whether dropping all that waits of a stream would make room for a record.
     pub(crate) fn would_fit(&self, stream: StreamKey, size: Size) -> bool {
-        let account = self.holdings.stream(stream).account();
+        let account = self.base.holdings.stream(stream).account;
         let droppable = self.waiting_bytes(stream).min(account.bytes());
         self.lacks(stream, size, droppable).is_none()
     }
 
     /// Bytes that dropping all that waits of a stream would free at most.
     fn waiting_bytes(&self, key: StreamKey) -> Size {
-        let bytes = |queue| self.holdings.queues().backlog_of(queue).bytes;
-        let stream = self.holdings.stream(key);
+        let bytes = |queue| self.base.holdings.queues().backlog_of(queue).bytes;
+        let stream = self.base.holdings.stream(key);
         let elsewhere: Size = stream.side_queues().map(bytes).sum();
         let waiting = stream.queues().map(bytes).max().map(|most| most + elsewhere);
-        let is_any_stored = stream.account().stored() > 0;
-        let stored = if is_any_stored { self.durability.stored_bytes(key) } else { Size::ZERO };
+        let is_any_stored = stream.account.stored() > 0;
+        let stored = match is_any_stored {
+            true => self.durability.backlog().chunks_of(key).map(|(.., bytes)| bytes).sum(),
+            false => Size::ZERO,
+        };
         waiting.unwrap_or_default() + stored
     }
 
     /// Bytes that the record free of which this key's next one takes the place (`newest-only`).
     pub(crate) fn superseded_size(&self, stream: StreamKey, record_key: &[u8]) -> Size {
-        let Some((old, deliveries)) = self.holdings.stream(stream).newest_of(record_key) else {
+        let Some((old, deliveries)) = self.base.holdings.stream(stream).newest_of(record_key)
+        else {
             return Size::ZERO;
         };
-        let Some(held) = self.holdings.record(*old) else { return Size::ZERO };
-        let waiting = deliveries.iter().filter(|&&key| self.holdings.is_waiting(key)).count();
+        let Some(held) = self.base.holdings.record(*old) else { return Size::ZERO };
+        let waiting = deliveries.iter().filter(|&&key| self.base.holdings.is_waiting(key)).count();
         if waiting == held.left as usize { held.size } else { Size::ZERO }
     }
 

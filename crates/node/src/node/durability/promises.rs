@@ -9,12 +9,13 @@ use tidegate_types::limits::{LOG_PACKETS_MAX, LOG_SESSIONS_MAX};
 use tidegate_types::record::{Offered, SourceId};
 use tidegate_types::units::Time;
 
+use super::Durability;
 use super::sessions::{Known, Sessions};
 use super::unappended::{Promise, SessionKey, Taken, Unappended, Who};
-use super::{Around, Durability};
 use crate::io::Output;
-use crate::node::admission::Sources;
-use crate::node::outbox::{Outbox, ReplyTo};
+use crate::node::base::Base;
+use crate::node::outbox::ReplyTo;
+use crate::node::sources::Sources;
 
 impl Durability {
     /// Takes over the sessions of a log.
@@ -27,7 +28,7 @@ impl Durability {
     /// The sessions whose clients are away: each with how long it still lasts, and the QoS 2 packet
     /// identifiers that its client has not released. After a start these are the ones of the log.
     pub(crate) fn sessions(&self, now: Time) -> impl Iterator<Item = SessionState> + '_ {
-        let present = self.store.as_ref().and_then(|store| store.wall_at(now));
+        let present = self.store.wall_at(now);
         let is_away =
             |known: &&Known| !known.is_over && !self.sessions.speakers.contains_key(&known.client);
         self.sessions.known.values().filter(is_away).map(move |known| {
@@ -40,64 +41,62 @@ impl Durability {
     /// `lasts`. Where `is_new`, nothing of an earlier session counts.
     pub(crate) fn begin_session(
         &mut self,
-        around: &mut Around<'_>,
+        base: &mut Base,
         source: SourceId,
         lasts: Duration,
         is_new: bool,
     ) {
-        let Some((who, client)) = who_of(around.sources, source) else { return };
+        let Some((who, client)) = who_of(&base.sources, source) else { return };
         if lasts.is_zero() {
             self.sessions.speakers.remove(&client);
         } else {
             self.sessions.speakers.insert(client.clone(), (who, lasts));
         }
         let Some(&key) = self.sessions.names.get(&client) else {
-            return around.outbox.push(Output::SessionReady(source));
+            return base.outbox.push(Output::SessionReady(source));
         };
         let is_over = self.sessions.known[key].is_over;
         if is_new || is_over || lasts.is_zero() {
-            return self.end_session(around, key, Some(who));
+            return self.end_session(base, key, Some(who));
         }
         let known = &mut self.sessions.known[key];
         let is_news = known.lasts != lasts || known.is_away_in_log;
         (known.lasts, known.ends, known.is_away_in_log) = (lasts, None, false);
         let state = known.state();
-        if is_news && self.takes_entries() {
-            self.write_of_session(around, Entry::Session(state), Unappended::Other);
+        if is_news && self.store.takes_entries() {
+            self.write_of_session(base, Entry::Session(state), Unappended::Other);
         }
-        around.outbox.push(Output::SessionReady(source));
+        base.outbox.push(Output::SessionReady(source));
     }
 
     /// The session of a client that is away is over.
-    pub(crate) fn session_over(&mut self, around: &mut Around<'_>, client: &Arc<str>) {
+    pub(crate) fn session_over(&mut self, base: &mut Base, client: &Arc<str>) {
         if let Some(&key) = self.sessions.names.get(client)
             && !self.sessions.speakers.contains_key(client)
         {
-            self.end_session(around, key, None);
+            self.end_session(base, key, None);
         }
     }
 
     /// Ends a session in the log, and then tells who waits. While the log fails only those wait whom it
     /// could harm: identifiers of the old session might come back.
-    fn end_session(&mut self, around: &mut Around<'_>, key: SessionKey, who: Option<Who>) {
+    fn end_session(&mut self, base: &mut Base, key: SessionKey, who: Option<Who>) {
         let known = &self.sessions.known[key];
         let is_harmless = known.packets.is_empty() && !known.is_over && !known.is_doubtful;
         let client = known.client.clone();
         self.sessions.clear(key);
-        if let Some(store) = &mut self.store {
-            store.forget_positions(&client);
-        }
-        if self.takes_entries() {
+        self.store.forget_positions(&client);
+        if self.store.takes_entries() {
             let promise = Unappended::Promise(Promise::Over(key, who).into());
             return self.write_of_session(
-                around,
+                base,
                 Entry::Session(SessionState::over(client)),
                 promise,
             );
         }
         let who = match who {
             Some(Who { source, .. }) if is_harmless => {
-                around.outbox.push(Output::SessionReady(source));
+                base.outbox.push(Output::SessionReady(source));
                 None
             }
             who => who,
@@ -105,36 +104,28 @@ impl Durability {
         self.sessions.failed([Promise::Over(key, who)]);
     }
 
-    /// Whether an entry can be written now: the log works, or is being tried with a checkpoint, behind which it
-    /// stands.
-    fn takes_entries(&self) -> bool {
-        self.store.as_ref().is_none_or(|store| !store.must_begin() || !store.is_failing())
-    }
-
-    fn write_of_session(&mut self, around: &mut Around<'_>, entry: Entry, unappended: Unappended) {
-        self.begin_if_due(around.holdings, around.options);
-        if let Some(store) = &mut self.store {
-            store.push(entry, unappended);
-        }
+    fn write_of_session(&mut self, base: &mut Base, entry: Entry, unappended: Unappended) {
+        self.begin_if_due(base);
+        self.store.push(entry, unappended);
     }
 
     /// A connection ended: if it spoke for a client, that one is away.
-    pub(crate) fn leave_session(&mut self, now: Time, sources: &Sources, source: SourceId) {
-        let Some((who, client)) = who_of(sources, source) else { return };
+    pub(crate) fn leave_session(&mut self, base: &Base, source: SourceId) {
+        let Some((who, client)) = who_of(&base.sources, source) else { return };
         let Some(&(_, lasts)) =
             self.sessions.speakers.get(&client).filter(|(speaker, _)| *speaker == who)
         else {
             return;
         };
         self.sessions.speakers.remove(&client);
-        let wall = self.store.as_ref().and_then(|store| store.wall_at(now));
+        let wall = self.store.wall_at(base.now);
         if let Some(&key) = self.sessions.names.get(&client) {
             self.sessions.known[key].ends = wall.map(|wall| end_of(wall, lasts));
         }
     }
 
     /// The time in the world is known now. Sessions whose clients are away end by it.
-    pub(crate) fn date_sessions(&mut self, around: &mut Around<'_>, wall: WallTime) {
+    pub(crate) fn date_sessions(&mut self, base: &mut Base, wall: WallTime) {
         let mut ended = Vec::new();
         for (key, known) in &mut self.sessions.known {
             if self.sessions.speakers.contains_key(&known.client) || known.is_over {
@@ -145,17 +136,17 @@ impl Durability {
                 ended.push(key);
             }
         }
-        ended.into_iter().for_each(|key| self.end_session(around, key, None));
+        ended.into_iter().for_each(|key| self.end_session(base, key, None));
     }
 
     /// Whether an offer brings a packet identifier for which there is no place.
-    pub(crate) fn lacks_session(&self, sources: &Sources, offered: &Offered) -> bool {
+    pub(crate) fn lacks_session(&self, base: &Base, offered: &Offered) -> bool {
         let Sessions { known, packets, names, speakers, .. } = &self.sessions;
         let is_full = *packets >= LOG_PACKETS_MAX || known.len() >= LOG_SESSIONS_MAX;
         if offered.packet.is_none() || !is_full {
             return false;
         }
-        let client = sources.get(offered.source).map(|state| &state.name);
+        let client = base.sources.get(offered.source).map(|state| &state.name);
         client.is_some_and(|client| {
             let is_known = names.contains_key(client) && *packets < LOG_PACKETS_MAX;
             speakers.contains_key(client) && !is_known
@@ -164,23 +155,19 @@ impl Durability {
 
     /// Whether an offer is to be taken once: its sender's session outlives its connection, and knows it by a
     /// packet identifier.
-    pub(crate) fn is_once(&self, sources: &Sources, reply: Option<ReplyTo>) -> bool {
+    pub(crate) fn is_once(&self, base: &Base, reply: Option<ReplyTo>) -> bool {
         let Some(ReplyTo { source, life, packet: Some(_), .. }) = reply else { return false };
-        let Some(state) = sources.get(source) else { return false };
+        let Some(state) = base.sources.get(source) else { return false };
         let speaker = self.sessions.speakers.get(&state.name);
         speaker.is_some_and(|(who, _)| *who == Who { source, life })
     }
 
     /// The packet identifier that goes to the log with a record, if its sender's session outlives its
     /// connection; the log has heard of the session before.
-    pub(crate) fn take_packet(
-        &mut self,
-        around: &mut Around<'_>,
-        reply: Option<ReplyTo>,
-    ) -> Option<Taken> {
+    pub(crate) fn take_packet(&mut self, base: &mut Base, reply: Option<ReplyTo>) -> Option<Taken> {
         let ReplyTo { source, life, packet, .. } = reply?;
         let packet = packet?;
-        let client = around.sources.get(source)?.name.clone();
+        let client = base.sources.get(source)?.name.clone();
         let who = Who { source, life };
         let &(_, lasts) = self.sessions.speakers.get(&client).filter(|(known, _)| *known == who)?;
         let known = self.sessions.names.get(&client).copied();
@@ -188,7 +175,7 @@ impl Durability {
             Some(key) if !self.sessions.known[key].is_over => key,
             known => {
                 let state = SessionState { lasts, ..SessionState::over(client) };
-                self.write_of_session(around, Entry::Session(state.clone()), Unappended::Other);
+                self.write_of_session(base, Entry::Session(state.clone()), Unappended::Other);
                 match known {
                     // What waits for its end still finds it.
                     Some(key) => {
@@ -206,17 +193,12 @@ impl Durability {
     }
 
     /// A client has released identifiers: it hears of it when the log knows.
-    pub(crate) fn release_packets(
-        &mut self,
-        around: &mut Around<'_>,
-        source: SourceId,
-        packets: Vec<u16>,
-    ) {
-        let Some((who, client)) = who_of(around.sources, source) else { return };
+    pub(crate) fn release_packets(&mut self, base: &mut Base, source: SourceId, packets: Vec<u16>) {
+        let Some((who, client)) = who_of(&base.sources, source) else { return };
         let session = self.sessions.names.get(&client).copied();
         let known = session.and_then(|key| self.sessions.known.get_mut(key));
         let Some((key, known)) = session.zip(known) else {
-            return around.outbox.push(Output::Released(source, packets));
+            return base.outbox.push(Output::Released(source, packets));
         };
         let (packets, unknown): (Vec<u16>, Vec<u16>) =
             packets.into_iter().partition(|packet| known.packets.contains_key(packet));
@@ -224,26 +206,21 @@ impl Durability {
             known.packets.insert(*packet, true);
         }
         if !unknown.is_empty() {
-            around.outbox.push(Output::Released(source, unknown));
+            base.outbox.push(Output::Released(source, unknown));
         }
         if packets.is_empty() {
             return;
         }
         let promise = Promise::Released(key, who, packets.clone());
-        if !self.takes_entries() {
+        if !self.store.takes_entries() {
             return self.sessions.failed([promise]);
         }
         let entry = Entry::Released(Released { client, packets });
-        self.write_of_session(around, entry, Unappended::Promise(promise.into()));
+        self.write_of_session(base, entry, Unappended::Promise(promise.into()));
     }
 
     /// The log holds what was promised.
-    pub(crate) fn keep_promise(
-        &mut self,
-        sources: &Sources,
-        outbox: &mut Outbox,
-        promise: Promise,
-    ) {
+    pub(crate) fn keep_promise(&mut self, base: &mut Base, promise: Promise) {
         let (who, output) = match promise {
             Promise::Over(key, who) => {
                 if self.sessions.known.get(key).is_some_and(|known| known.is_over) {
@@ -265,8 +242,8 @@ impl Durability {
                 (who, Output::Released(who.source, packets))
             }
         };
-        if who_of(sources, who.source).is_some_and(|(known, _)| known == who) {
-            outbox.push(output);
+        if who_of(&base.sources, who.source).is_some_and(|(known, _)| known == who) {
+            base.outbox.push(output);
         }
     }
 }
@@ -287,7 +264,7 @@ fn end_of(wall: WallTime, lasts: Duration) -> WallTime {
 impl Durability {
     /// A checkpoint is in the log: what failed before it counts no more.
     pub(crate) fn checkpointed(&mut self, segment: SegmentId) {
-        self.store.iter_mut().for_each(|store| store.begun(segment));
+        self.store.begun(segment);
         self.sessions.settled();
     }
 

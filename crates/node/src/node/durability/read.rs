@@ -9,31 +9,28 @@ use tidegate_types::limits::FETCH_BYTES;
 use tidegate_types::record::{Identity, Record, StreamId};
 use tidegate_types::units::{Size, Time};
 
-use super::{Durability, Next, Pass, StoredRun};
-use crate::io::Fetch;
-use crate::node::holdings::{Holdings, StreamKey};
-use crate::options::NodeOptions;
+use super::{Durability, Next, StoredRun};
+use crate::io::{Fetch, Output};
+use crate::node::base::Base;
+use crate::node::holdings::StreamKey;
 
 /// The part of the memory that may hold records that are read back, all classes together.
 const AHEAD_PART: u64 = 8;
 
 impl Durability {
     /// The next part of the log to read, for the most urgent class that has room ahead.
-    pub(crate) fn next_fetch(
-        &mut self,
-        holdings: &Holdings,
-        options: &NodeOptions,
-    ) -> Option<Fetch> {
-        let order = self.store.as_ref()?.options.backlog;
-        if self.backlog.asked.is_some() || holdings.stored() == 0 {
+    pub(crate) fn next_fetch(&mut self, base: &Base) -> Option<Output> {
+        let order = self.store.options.backlog;
+        if self.backlog.asked.is_some() || base.holdings.stored() == 0 {
             return None;
         }
-        let memory = options.memory.0;
-        let budget = (memory / AHEAD_PART / options.classes.len() as u64).max(1);
-        for class in (0..options.classes.len()).map(|class| ClassId(class as u8)) {
+        let memory = base.options.memory.0;
+        let budget = (memory / AHEAD_PART / base.options.classes.len() as u64).max(1);
+        for class in (0..base.options.classes.len()).map(|class| ClassId(class as u8)) {
             let ahead = self.backlog.ahead.get(&class).map_or(0, |size| size.0);
             let most = Size((budget - ahead.min(budget)).min(FETCH_BYTES.0));
-            let has_room = ahead <= budget / 2 && holdings.bytes().0 + most.0 <= memory / 8 * 7;
+            let has_room =
+                ahead <= budget / 2 && base.holdings.bytes().0 + most.0 <= memory / 8 * 7;
             if !has_room {
                 continue;
             }
@@ -41,7 +38,7 @@ impl Durability {
             let streams = Arc::new(self.backlog.wanted(pass));
             self.backlog.asked = Some(class);
             let (segment, from) = (pass.segment, pass.from);
-            return Some(Fetch { segment, from, streams, most });
+            return Some(Output::Fetch(Fetch { segment, from, streams, most }));
         }
         None
     }
@@ -51,19 +48,9 @@ impl Durability {
         self.backlog.asked.take()
     }
 
-    /// The reading of a class.
-    pub(crate) fn pass_of(&self, class: ClassId) -> Option<Pass> {
-        self.backlog.pass_of(class)
-    }
-
     /// A class has read up to `next`, or to the end of the segment.
     pub(crate) fn was_read(&mut self, class: ClassId, next: u32, is_end: bool) -> Next {
         self.backlog.read(class, next, is_end)
-    }
-
-    /// The streams of a reading.
-    pub(crate) fn wanted(&self, pass: Pass) -> Vec<StreamId> {
-        self.backlog.wanted(pass).into_iter().collect()
     }
 
     /// Takes a record that was read out of the stored ones, if it still is one and memory has room for it.
@@ -111,11 +98,6 @@ impl Durability {
         Some(StoredRun { stream, id, segment, run, bytes, class, may_be_there })
     }
 
-    /// The oldest chunk that is stored for a stream.
-    pub(crate) fn oldest_of(&self, stream: StreamKey) -> Option<(StreamId, SegmentId)> {
-        self.backlog.oldest_of(stream)
-    }
-
     /// Chunks of a stream whose segments would go with them, the oldest first, and how many bytes each
     /// segment has. Nothing where all of them are less than `wanted`.
     pub(crate) fn droppable(
@@ -123,10 +105,9 @@ impl Durability {
         stream: StreamKey,
         wanted: Size,
     ) -> Vec<(SegmentId, StreamId, Size)> {
-        let Some(store) = &self.store else { return Vec::new() };
         let chunks = self.backlog.chunks_of(stream);
         let alone = chunks.filter_map(|(id, segment, records, _)| {
-            Some((segment, id, store.goes_with(segment, records)?))
+            Some((segment, id, self.store.goes_with(segment, records)?))
         });
         let mut alone: Vec<_> = alone.collect();
         alone.sort();
@@ -142,7 +123,7 @@ impl Durability {
         logged: LoggedRecord,
         expires: Option<Time>,
     ) -> Record {
-        let store = self.store.as_ref().expect("a backlog has a log");
+        let store = &self.store;
         let (arrived, deadline) = if segment >= store.own_since {
             (logged.arrived, logged.deadline)
         } else {
@@ -173,7 +154,7 @@ impl Durability {
         segment: SegmentId,
         logged: &LoggedRecord,
     ) -> Option<Time> {
-        let store = self.store.as_ref()?;
+        let store = &self.store;
         let expires = logged.expires?;
         if segment >= store.own_since {
             return Some(expires);

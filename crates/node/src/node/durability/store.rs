@@ -2,22 +2,22 @@
 //!
 //! A state machine that knows no record: `write.rs` fills it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_log::{
-    COPY_AT, Checkpoint, Entry, FRAME, FateRun, Fated, Recovery, Run, SegmentId, SessionPosition,
+    COPY_AT, Checkpoint, Entry, FRAME, FateRun, Recovery, Run, SegmentId, SessionPosition,
     TAG_LENGTH, WallTime,
 };
-use tidegate_types::limits::{
-    FATES_DELAY, FATES_MAX, LOG_SEGMENT_MAX, LOG_SESSIONS_MAX, UNAPPENDED_MAX,
-};
+use tidegate_types::limits::{LOG_SEGMENT_MAX, UNAPPENDED_MAX};
 use tidegate_types::record::{Fate, StreamId};
 use tidegate_types::units::{Size, Time};
 
+use super::news::News;
 use super::unappended::{Promise, Unappended};
 use crate::io::Append;
-use crate::options::LogOptions;
+use crate::node::holdings::Logged;
+use crate::options::{BacklogOrder, LogOptions};
 use crate::status::LogStatus;
 
 /// A segment is at least so many times as large as the checkpoint that it begins with; in a log that is
@@ -33,9 +33,10 @@ struct Segment {
     live: u64,
 }
 
-/// The node's side of its log.
+/// The node's side of its log. Without a log it takes nothing and has nothing to do.
 #[derive(Debug)]
 pub(crate) struct Store {
+    is_there: bool,
     pub(crate) options: LogOptions,
     appends: Vec<Append>,
     last_number: u64,
@@ -56,19 +57,23 @@ pub(crate) struct Store {
     failed: Option<Time>,
     /// Whether people were told that it fails.
     pub(crate) is_told: bool,
-    fates: Fated,
-    fates_due: Option<Time>,
+    news: News,
     releases: Vec<SegmentId>,
     /// When a wall clock said what.
     pub(crate) wall: Option<(Time, WallTime)>,
-    /// How far readers have got, and of which the log has not heard.
-    positions: BTreeMap<(Arc<str>, StreamId), u64>,
-    moved: BTreeSet<(Arc<str>, StreamId)>,
 }
 
 impl Store {
     /// Goes on where a recovered log ends, in a segment of its own.
-    pub(crate) fn new(options: LogOptions, recovery: &Recovery) -> Self {
+    pub(crate) fn new(options: Option<LogOptions>, recovery: &Recovery) -> Self {
+        let is_there = options.is_some();
+        let none = LogOptions {
+            boot: 0,
+            bound: Size::ZERO,
+            segment: LOG_SEGMENT_MAX,
+            backlog: BacklogOrder::default(),
+        };
+        let options = options.unwrap_or(none);
         let next = recovery.next_segment();
         // As in segments of its own, headers do not count.
         let of_entries = |bytes: Size| Size(bytes.0.saturating_sub(COPY_AT as u64));
@@ -76,6 +81,7 @@ impl Store {
             (id, Segment { bytes: of_entries(bytes), live: 0 })
         };
         Store {
+            is_there,
             options,
             appends: Vec::new(),
             last_number: recovery.last_sequence,
@@ -85,21 +91,29 @@ impl Store {
             bytes: recovery.segments.values().map(|&bytes| of_entries(bytes)).sum(),
             last_segment: SegmentId(next.0 - 1),
             own_since: next,
-            must_begin: true,
+            must_begin: is_there,
             last_checkpoint: 0,
             checkpoint_size: Size::ZERO,
             begun: None,
             // Numbers are given only when a checkpoint of this process is on disk: what an earlier one
             // gave and lost in a crash is then skipped for ever.
-            failed: Some(Time::ZERO),
+            failed: is_there.then_some(Time::ZERO),
             is_told: false,
-            fates: Fated::default(),
-            fates_due: None,
+            news: News::new(recovery.sessions.positions.clone()),
             releases: Vec::new(),
             wall: None,
-            positions: recovery.sessions.positions.clone(),
-            moved: BTreeSet::new(),
         }
+    }
+
+    /// Whether a record is in the log already.
+    pub(crate) fn is_on_disk(&self, logged: &Logged) -> bool {
+        !self.unappended.contains_key(&logged.number)
+    }
+
+    /// Whether entries can be written now: the log works, or is being tried with a checkpoint, behind which they
+    /// stand.
+    pub(crate) fn takes_entries(&self) -> bool {
+        !self.must_begin || !self.is_failing()
     }
 
     /// Whether an earlier process wrote a segment: what it sent of that, nobody knows.
@@ -112,26 +126,21 @@ impl Store {
         self.bytes
     }
 
-    /// What people are shown of it.
-    pub(crate) fn status(&self) -> LogStatus {
-        LogStatus {
+    /// What people are shown of it; only the log holds `stored` deliveries.
+    pub(crate) fn status(&self, stored: u64) -> Option<LogStatus> {
+        self.is_there.then(|| LogStatus {
             is_working: !self.is_failing(),
             segments: self.segments.len() as u64,
             bytes: self.bytes,
             bound: self.options.bound,
             held_records: self.segments.values().map(|segment| segment.live).sum(),
-            left_deliveries: 0,
-        }
+            left_deliveries: stored,
+        })
     }
 
     /// Whether durable records are refused.
     pub(crate) fn is_failing(&self) -> bool {
         self.failed.is_some()
-    }
-
-    /// Whether the next entry must be a checkpoint.
-    pub(crate) fn must_begin(&self) -> bool {
-        self.must_begin
     }
 
     /// Whether a record finds room in the log, of which `ahead` bytes at most may be on their way.
@@ -144,7 +153,7 @@ impl Store {
 
     /// Whether a log that was full may be filled again: a part of it is free.
     pub(crate) fn has_much_room(&self) -> bool {
-        self.unappended.len() <= UNAPPENDED_MAX / 2 && !self.is_nearly_full()
+        self.is_there && self.unappended.len() <= UNAPPENDED_MAX / 2 && !self.is_nearly_full()
     }
 
     /// Whether the next entry must begin a segment.
@@ -178,17 +187,10 @@ impl Store {
         self.last_segment = SegmentId(self.last_segment.0 + 1);
         self.segments.insert(self.last_segment, Segment::default());
         let segment = self.last_segment;
-        let position = |((session, stream), &seq): (&(Arc<str>, StreamId), &u64)| SessionPosition {
-            session: session.clone(),
-            stream: *stream,
-            seq,
-        };
-        let positions = self.positions.iter().map(position).collect();
+        let positions = self.news.positions();
         let checkpoint = Checkpoint { segment, positions, ..checkpoint };
         self.must_begin = false;
-        self.fates.runs.clear();
-        self.moved.clear();
-        self.fates_due = None;
+        self.news.forget();
         let before = self.bytes;
         self.last_checkpoint =
             self.push(Entry::Checkpoint(checkpoint), Unappended::Checkpoint(segment, promises));
@@ -197,6 +199,9 @@ impl Store {
 
     /// Appends an entry to the present segment; answers with its number.
     pub(crate) fn push(&mut self, entry: Entry, unappended: Unappended) -> u64 {
+        if !self.is_there {
+            return 0;
+        }
         self.last_number += 1;
         let size = Size((FRAME + entry.body_size() + TAG_LENGTH) as u64);
         self.bytes += size;
@@ -222,47 +227,24 @@ impl Store {
         run: Run,
         (fate, by): (Fate, Option<Arc<str>>),
     ) {
-        self.fates_due.get_or_insert(now + FATES_DELAY);
-        if self.must_begin {
-            return;
-        }
-        self.fates.wall = self.wall_at(now);
-        if let Some(last) = self.fates.runs.last_mut()
-            && last.stream == stream
-            && (last.fate, &last.by) == (fate, &by)
-            && last.run.destinations == run.destinations
-            && last.run.last + 1 == run.first
-        {
-            last.run.last = run.last;
-            return;
-        }
-        self.fates.runs.push(FateRun { stream, run, fate, by });
-        if self.fates.runs.len() >= FATES_MAX {
-            self.fates_due = Some(now);
-        }
+        let wall = self.wall_at(now);
+        let run = (!self.must_begin).then_some(FateRun { stream, run, fate, by });
+        self.news.note_fate(now, wall, run);
     }
 
-    /// A reader has got so far; false where there is no place for one more.
+    /// A reader has got so far; false without a log, and where there is no place for one more.
     pub(crate) fn note_position(&mut self, now: Time, position: SessionPosition) -> bool {
-        let key = (position.session, position.stream);
-        if self.positions.len() >= LOG_SESSIONS_MAX && !self.positions.contains_key(&key) {
-            return false;
-        }
-        self.fates_due.get_or_insert(now + FATES_DELAY);
-        self.positions.insert(key.clone(), position.seq);
-        self.moved.insert(key);
-        true
+        self.is_there && self.news.note_position(now, position)
     }
 
-    /// How far a reader has got.
-    pub(crate) fn position(&self, session: &Arc<str>, stream: StreamId) -> Option<u64> {
-        self.positions.get(&(session.clone(), stream)).copied()
+    /// What the log has not heard yet.
+    pub(crate) fn news(&self) -> &News {
+        &self.news
     }
 
     /// A session is over.
     pub(crate) fn forget_positions(&mut self, session: &str) {
-        self.positions.retain(|(known, _), _| **known != *session);
-        self.moved.retain(|(known, _)| **known != *session);
+        self.news.forget_positions(session);
     }
 
     /// Adds records without a fate, of a log that was recovered.
@@ -304,14 +286,14 @@ impl Store {
     }
 
     /// The next entry up to `upto` that is in the log now.
-    pub(crate) fn next_appended(&mut self, upto: u64) -> Option<(u64, Unappended)> {
+    pub(crate) fn next_appended(&mut self, upto: u64) -> Option<Unappended> {
         let entry = self.unappended.first_entry().filter(|entry| *entry.key() <= upto)?;
         let (number, what) = entry.remove_entry();
         self.unappended_bytes -= what.size();
         if number >= self.last_checkpoint {
             self.failed = None;
         }
-        Some((number, what))
+        Some(what)
     }
 
     /// An entry did not get into the log.
@@ -320,7 +302,7 @@ impl Store {
         self.unappended_bytes -= what.size();
         if number >= self.last_checkpoint {
             self.must_begin = true;
-            self.fates.runs.clear();
+            self.news.forget_fates();
             self.failed = Some(now + tidegate_types::limits::LOG_RETRY);
         }
         Some(what)
@@ -331,9 +313,9 @@ impl Store {
         match self.failed {
             Some(at) => at <= now,
             None => {
-                let is_owed = self.fates_due.is_some();
+                let is_owed = self.news.due.is_some();
                 let is_free = is_owed && !self.appends.is_empty();
-                self.fates_due.is_some_and(|at| at <= now) || is_free || self.is_stuck()
+                self.news.due.is_some_and(|at| at <= now) || is_free || self.is_stuck()
             }
         }
     }
@@ -342,7 +324,7 @@ impl Store {
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         match self.failed {
             Some(at) => (at < Time::FAR).then_some(at),
-            None => self.fates_due,
+            None => self.news.due,
         }
     }
 
@@ -356,33 +338,27 @@ impl Store {
         if self.must_begin {
             return;
         }
-        self.fates_due = None;
-        if !self.fates.runs.is_empty() {
-            let fates = std::mem::take(&mut self.fates);
-            self.push(Entry::Fates(fates), Unappended::Other);
-        }
-        for (session, stream) in std::mem::take(&mut self.moved) {
-            let Some(&seq) = self.positions.get(&(session.clone(), stream)) else { continue };
-            self.push(Entry::Position(SessionPosition { session, stream, seq }), Unappended::Other);
+        for entry in self.news.take_entries() {
+            self.push(entry, Unappended::Other);
         }
     }
 
     /// Whether all that is owed to the log is in it, as far as it works.
     pub(crate) fn is_settled(&self) -> bool {
-        self.is_failing() || self.unappended.is_empty() && self.fates_due.is_none()
+        self.is_failing() || self.unappended.is_empty() && self.news.due.is_none()
     }
 
-    pub(crate) fn take_appends(&mut self) -> Vec<Append> {
-        std::mem::take(&mut self.appends)
-    }
-
-    /// Segments to delete, behind the next appends: the fates of their records are among these. Else a
-    /// crash would leave records that seem to be owed and are nowhere.
-    pub(crate) fn take_releases(&mut self) -> Vec<SegmentId> {
+    /// What the log is to do: entries to append, and segments to delete. An append goes first, so that its commit
+    /// begins at once, and the fates of a segment's records are among these: else a crash would leave records that
+    /// seem to be owed and are nowhere.
+    pub(crate) fn take_work(&mut self) -> Option<(Vec<Append>, Vec<SegmentId>)> {
+        if self.appends.is_empty() && self.releases.is_empty() {
+            return None;
+        }
         if !self.releases.is_empty() {
             self.flush_fates();
         }
-        std::mem::take(&mut self.releases)
+        Some((std::mem::take(&mut self.appends), std::mem::take(&mut self.releases)))
     }
 
     /// What a wall clock would show at a time of the monotonic one, if it was ever set.

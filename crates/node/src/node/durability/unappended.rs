@@ -7,7 +7,6 @@ use tidegate_types::units::Size;
 
 use crate::node::holdings::StreamKey;
 use crate::node::outbox::ReplyTo;
-use crate::rules::RuleId;
 
 slotmap::new_key_type! {
     /// A session that the log knows, or will know.
@@ -63,7 +62,6 @@ pub(crate) struct Stored {
     pub(crate) again: bool,
     pub(crate) segment: SegmentId,
     pub(crate) size: Size,
-    pub(crate) rule: RuleId,
     pub(crate) reply: Option<ReplyTo>,
     pub(crate) taken: Option<Taken>,
 }

@@ -2,82 +2,57 @@
 
 use std::time::Duration;
 
-use tidegate_schedule::queue::{DeliveryKey, Timing};
-use tidegate_schedule::{Choice, ClassView, Piece};
+use tidegate_schedule::queue::Timing;
+use tidegate_schedule::{Choice, Piece};
 use tidegate_types::class::ClassId;
-use tidegate_types::limits::CLASSES_MAX;
-use tidegate_types::units::{Size, Time};
+use tidegate_types::units::Size;
 
-use super::{Egress, Handing, uplink_of};
+use super::candidates::{Candidate, Candidates};
+use super::{Egress, Handing};
 use crate::io::{Output, OutputId};
-use crate::node::holdings::Holdings;
-use crate::options::NodeOptions;
+use crate::node::base::Base;
 
 /// The choice that may overdraw the uplink.
 const URGENT: Choice = Choice { class: ClassId(0), timing: Timing::Live };
 
-/// The most urgent record of a list that could go now, and where.
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    key: DeliveryKey,
-    output: OutputId,
-    piece: Piece,
-    /// For the comparison between outputs: as records rank inside a class.
-    rank: (u64, u64),
-}
-
-/// What an uplink could send now.
-#[derive(Default)]
-struct Candidates {
-    of_class: [[Option<Candidate>; 2]; CLASSES_MAX],
-    views: [ClassView; CLASSES_MAX],
-    /// A lane has all that it may take ahead: what holds us up is below.
-    is_any_busy: bool,
-}
-
 impl Egress {
     /// Picks for the first uplink that is free and has anything ready.
-    pub(crate) fn forward(
-        &mut self,
-        now: Time,
-        holdings: &mut Holdings,
-        options: &NodeOptions,
-        processing: Duration,
-    ) -> Option<Output> {
-        let mut uplinks = 0..self.uplinks.len();
-        uplinks.find_map(|uplink| {
-            self.uplinks[uplink].uplink.tick(now);
-            self.reallocate(now, holdings, options, processing, uplink);
-            self.forward_by(now, holdings, options, uplink)
-        })
+    pub(crate) fn forward(&mut self, base: &mut Base, processing: Duration) -> Option<Output> {
+        let mut candidates = std::mem::take(&mut self.candidates);
+        let transmit = (0..self.uplinks.len()).find_map(|uplink| {
+            self.uplinks[uplink].uplink.tick(base.now);
+            self.reallocate(base, processing, uplink);
+            self.forward_by(base, uplink, &mut candidates)
+        });
+        self.candidates = candidates;
+        transmit
     }
 
     fn forward_by(
         &mut self,
-        now: Time,
-        holdings: &mut Holdings,
-        options: &NodeOptions,
+        base: &mut Base,
         uplink: usize,
+        candidates: &mut Candidates,
     ) -> Option<Output> {
-        let mut candidates = Candidates::default();
-        self.add_all(now, holdings, options, uplink, &mut candidates);
-        let views = &candidates.views[..options.classes.len()];
+        candidates.clear(base.options.classes.len());
+        self.add_all(base, uplink, candidates);
+        let views = &candidates.views[..];
         let state = &mut self.uplinks[uplink];
-        let Some(mut choice) = state.scheduler.next(now, views) else {
-            state.wake = state.scheduler.next_timeout(now, views);
+        let Some(mut choice) = state.scheduler.next(base.now, views) else {
+            state.wake = state.scheduler.next_timeout(base.now, views);
             if !candidates.is_any_busy {
                 state.uplink.idle();
             }
             return None;
         };
         let mut candidate = candidates.of(choice)?;
-        if self.is_free(now, options, uplink, choice, candidate) {
+        if self.is_free(base, uplink, choice, candidate) {
             self.uplinks[uplink].overtaken = Size::ZERO;
         } else {
-            let Some(urgent) = self.overtaker(now, options, uplink, &candidates) else {
+            let Some(urgent) = self.overtaker(base, uplink, candidates) else {
                 let state = &mut self.uplinks[uplink];
-                let free = state.uplink.next_free(now, candidate.piece.size);
-                let uncapped = state.scheduler.next_timeout(now, views);
+                let free = state.uplink.next_free(base.now, candidate.piece.size);
+                let uncapped = state.scheduler.next_timeout(base.now, views);
                 state.wake = [free, uncapped].into_iter().flatten().min();
                 return None;
             };
@@ -85,74 +60,57 @@ impl Egress {
             self.uplinks[uplink].overtaken += candidate.piece.size;
         }
         let Candidate { key, output, piece, .. } = candidate;
-        let is_backlog = is_backlog(holdings, key);
+        let is_backlog = base.holdings.is_backlog(key);
         let state = &mut self.uplinks[uplink];
-        state.scheduler.sent(now, choice, piece.size, views);
+        state.scheduler.sent(base.now, choice, piece.size, views);
         let handing = Handing { key, output, choice, piece: piece.size };
-        let transmit = self.hand_over(now, holdings, options, handing);
+        let transmit = self.hand_over(base, handing);
         self.uplinks[uplink].uplink.picked_of(is_backlog, piece.size);
         Some(transmit)
     }
 
     /// Whether the uplink takes the choice now. Live records of the most urgent class may overdraw it,
     /// unless all is one FIFO.
-    fn is_free(
-        &self,
-        now: Time,
-        options: &NodeOptions,
-        uplink: usize,
-        choice: Choice,
-        candidate: Candidate,
-    ) -> bool {
-        let is_urgent =
-            choice == URGENT && options.classes.len() > 1 && options.scheduler.favours_alarms();
+    fn is_free(&self, base: &Base, uplink: usize, choice: Choice, candidate: Candidate) -> bool {
+        let is_urgent = choice == URGENT
+            && base.options.classes.len() > 1
+            && base.options.scheduler.favours_alarms();
         let output = &self.outputs[usize::from(candidate.output.0)];
-        let path = || output.first_path + usize::from(options.scheduler.lane_of(choice.class));
+        let path = || output.first_path + usize::from(base.options.scheduler.lane_of(choice.class));
         let urgent = is_urgent.then(path);
-        self.uplinks[uplink].uplink.is_free(now, candidate.piece.size, urgent)
+        self.uplinks[uplink].uplink.is_free(base.now, candidate.piece.size, urgent)
     }
 
     /// The urgent record that goes although the scheduler chose another one, for which the uplink has no
     /// room: while that one waits, one cut of urgent records may pass it.
     fn overtaker(
         &self,
-        now: Time,
-        options: &NodeOptions,
+        base: &Base,
         uplink: usize,
         candidates: &Candidates,
     ) -> Option<(Choice, Candidate)> {
-        if !options.scheduler.favours_alarms() {
+        if !base.options.scheduler.favours_alarms() {
             // In one FIFO nothing passes, however small, and granted rates are kept.
             return None;
         }
         let urgent = candidates.of(URGENT)?;
         let state = &self.uplinks[uplink];
         let is_little = state.overtaken + urgent.piece.size <= state.uplink.cut();
-        (is_little && self.is_free(now, options, uplink, URGENT, urgent))
-            .then_some((URGENT, urgent))
+        (is_little && self.is_free(base, uplink, URGENT, urgent)).then_some((URGENT, urgent))
     }
 
     /// Adds, for each class and list, the most urgent record over the uplink's outputs.
-    fn add_all(
-        &self,
-        now: Time,
-        holdings: &mut Holdings,
-        options: &NodeOptions,
-        uplink: usize,
-        all: &mut Candidates,
-    ) {
+    fn add_all(&self, base: &mut Base, uplink: usize, all: &mut Candidates) {
         let cut = self.uplinks[uplink].uplink.cut();
         for output in 0..self.outputs.len() {
-            if usize::from(options.outputs[output].uplink.0) != uplink
-                || self.outputs[output].is_down
-            {
+            if self.outputs[output].uplink != uplink || self.outputs[output].is_down {
                 continue;
             }
             let output = OutputId(output as u16);
-            let leave = self.leaving(now, options, output);
-            for class in (0..options.classes.len()).map(|class| ClassId(class as u8)) {
+            let leave = self.leaving(base, output);
+            for class in (0..base.options.classes.len()).map(|class| ClassId(class as u8)) {
                 if leave.is_none_or(|least| class > least) {
-                    self.add_candidates(now, holdings, options, (class, output), cut, all);
+                    self.add_candidates(base, (class, output), cut, all);
                 }
             }
         }
@@ -161,19 +119,17 @@ impl Egress {
     /// Adds what a class could send to an output.
     fn add_candidates(
         &self,
-        now: Time,
-        holdings: &mut Holdings,
-        options: &NodeOptions,
+        base: &mut Base,
         (class, output): (ClassId, OutputId),
         cut: Size,
         all: &mut Candidates,
     ) {
-        let lane_index = usize::from(options.scheduler.lane_of(class));
+        let lane_index = usize::from(base.options.scheduler.lane_of(class));
         let state = &self.outputs[usize::from(output.0)];
         let lane = &state.lanes[lane_index];
         // Asked for in any case, so that records turn late one by one and not all at once when the
         // lane comes up.
-        let heads = holdings.heads(class, output, now);
+        let heads = base.holdings.heads(class, output, base.now);
         if !lane.is_up {
             return;
         }
@@ -184,17 +140,18 @@ impl Egress {
         if let Some((current, timing)) = lane.current {
             // What is begun is finished first: nothing else can use its connection. A late record on the
             // way of a live one is as urgent as that.
-            if holdings.delivery(current).is_some_and(|delivery| delivery.spec.class == class) {
+            if base.holdings.delivery(current).is_some_and(|delivery| delivery.spec.class == class)
+            {
                 let is_urged = heads[Timing::Live as usize].is_some();
                 let timing = if is_urged { Timing::Live } else { timing };
                 next[timing as usize] = Some(current);
             }
-        } else if state.unconfirmed() < options.window_for(class, output) {
+        } else if state.unconfirmed() < base.options.window_for(class, output) {
             next = heads;
         }
         view.has_live |= next[Timing::Live as usize].is_some();
         view.has_late |= next[Timing::Late as usize].is_some();
-        let uplink = &self.uplinks[uplink_of(options, output)];
+        let uplink = &self.uplinks[state.uplink];
         // A lane takes a cut's worth ahead, so that small records do not cost a wake-up each.
         if uplink.uplink.picked(state.first_path + lane_index) >= cut {
             all.is_any_busy = true;
@@ -202,37 +159,11 @@ impl Egress {
         }
         for (timing, key) in [Timing::Live, Timing::Late].into_iter().zip(next) {
             let Some(key) = key else { continue };
-            let delivery = holdings.delivery(key).expect("heads and currents are known");
+            let delivery = base.holdings.delivery(key).expect("heads and currents are known");
             let size = (delivery.size - delivery.progress.picked).min(cut);
             let piece = Piece { size, order: delivery.order };
-            let rank = holdings.queues().rank_of(delivery);
+            let rank = base.holdings.queues().rank_of(delivery);
             all.add(Choice { class, timing }, Candidate { key, output, piece, rank });
-        }
-    }
-}
-
-/// Whether a delivery's record was read back from the log.
-fn is_backlog(holdings: &Holdings, key: DeliveryKey) -> bool {
-    let record = holdings.delivery(key).and_then(|delivery| holdings.record(delivery.record));
-    let owed = record.and_then(|held| held.owed.as_ref());
-    owed.is_some_and(|owed| owed.ahead.is_some())
-}
-
-impl Candidates {
-    fn of(&self, choice: Choice) -> Option<Candidate> {
-        self.of_class[choice.class.index()][choice.timing as usize]
-    }
-
-    /// Keeps the more urgent one of two of the same class and list.
-    fn add(&mut self, choice: Choice, candidate: Candidate) {
-        let best = &mut self.of_class[choice.class.index()][choice.timing as usize];
-        if best.is_none_or(|best| candidate.rank < best.rank) {
-            *best = Some(candidate);
-            let view = &mut self.views[choice.class.index()];
-            match choice.timing {
-                Timing::Live => view.live = Some(candidate.piece),
-                Timing::Late => view.late = Some(candidate.piece),
-            }
         }
     }
 }

@@ -12,55 +12,24 @@ use tidegate_types::class::ClassId;
 use tidegate_types::limits::silence_max;
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::{Egress, OutputState, UplinkState, uplink_of};
+use super::Egress;
+use super::state::{OutputState, UplinkState};
 use crate::adapt::{QueueFacts, QueueState};
-use crate::io::{OutputId, PathSample};
-use crate::node::holdings::Holdings;
-use crate::options::{NodeOptions, OutputOptions, UplinkOptions};
+use crate::io::OutputId;
+use crate::node::base::Base;
+use crate::options::{OutputOptions, UplinkOptions};
 use crate::status::{OutputStatus, UplinkStatus};
-
-/// Since when nothing of what a connection was handed has been acknowledged; nothing where nothing waits
-/// for it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Silence {
-    since: Option<Time>,
-    delivered: Size,
-}
-
-impl Silence {
-    /// Figures of the connection came.
-    pub(super) fn note(&mut self, now: Time, sample: &PathSample) {
-        // What has not left this host says nothing of the way: the far end may not read.
-        if sample.in_flight <= sample.unsent {
-            self.since = None;
-        } else if sample.delivered > self.delivered || self.since.is_none() {
-            self.since = Some(now);
-        }
-        self.delivered = sample.delivered;
-    }
-
-    pub(super) fn since(&self) -> Option<Time> {
-        self.since
-    }
-}
 
 /// For schedulers that grant rates ahead.
 impl Egress {
     /// Lets the uplink's scheduler divide it anew, if it is time.
-    pub(super) fn reallocate(
-        &mut self,
-        now: Time,
-        holdings: &Holdings,
-        options: &NodeOptions,
-        processing: Duration,
-        uplink: usize,
-    ) {
-        let is_time = |at: Time| at <= now;
+    pub(super) fn reallocate(&mut self, base: &Base, processing: Duration, uplink: usize) {
+        let is_time = |at: Time| at <= base.now;
         if !self.uplinks[uplink].scheduler.next_reallocation().is_some_and(is_time) {
             return;
         }
-        let classes: Vec<ClassLoad> = (0..options.classes.len())
-            .map(|class| self.load_of(now, holdings, options, uplink, ClassId(class as u8)))
+        let classes: Vec<ClassLoad> = (0..base.options.classes.len())
+            .map(|class| self.load_of(base, uplink, ClassId(class as u8)))
             .collect();
         let state = &mut self.uplinks[uplink];
         let load = UplinkLoad {
@@ -69,49 +38,29 @@ impl Egress {
             processing,
             classes: &classes,
         };
-        state.scheduler.reallocate(now, &load);
+        state.scheduler.reallocate(base.now, &load);
     }
 
-    fn load_of(
-        &mut self,
-        now: Time,
-        holdings: &Holdings,
-        options: &NodeOptions,
-        uplink: usize,
-        class: ClassId,
-    ) -> ClassLoad {
-        let backlog = backlog_on(holdings, options, uplink, class)
-            + self.begun_on(holdings, options, uplink, class);
+    fn load_of(&mut self, base: &Base, uplink: usize, class: ClassId) -> ClassLoad {
+        let backlog = backlog_on(base, uplink, class) + self.begun_on(base, uplink, class);
         let (input, _) = &mut self.uplinks[uplink].meters[class.index()];
-        ClassLoad { arrived: input.total(), input: input.rate(now), backlog }
+        ClassLoad { arrived: input.total(), input: input.rate(base.now), backlog }
     }
 
     /// Bytes of records that are begun and not wholly picked. They wait as the others do: a class that has
     /// nothing else must be given a rate to end them.
-    fn begun_on(
-        &self,
-        holdings: &Holdings,
-        options: &NodeOptions,
-        uplink: usize,
-        class: ClassId,
-    ) -> Size {
-        let outputs = self.outputs.iter().zip(&options.outputs);
-        let own = outputs.filter(|(_, options)| usize::from(options.uplink.0) == uplink);
-        let lanes = own.flat_map(|(output, _)| &output.lanes);
-        let begun = lanes.filter_map(|lane| holdings.delivery(lane.current?.0));
+    fn begun_on(&self, base: &Base, uplink: usize, class: ClassId) -> Size {
+        let own = self.outputs.iter().filter(|output| output.uplink == uplink);
+        let lanes = own.flat_map(|output| &output.lanes);
+        let begun = lanes.filter_map(|lane| base.holdings.delivery(lane.current?.0));
         let of_class = begun.filter(|delivery| delivery.spec.class == class);
         of_class.map(|delivery| delivery.size - delivery.progress.picked).sum()
     }
 
     /// What the classes want of an uplink and get; where the scheduler grants rates, what it granted.
-    pub(crate) fn allocations(
-        &mut self,
-        now: Time,
-        holdings: &Holdings,
-        options: &NodeOptions,
-    ) -> Vec<Allocation> {
+    pub(crate) fn allocations(&mut self, base: &Base) -> Vec<Allocation> {
         let uplinks = self.uplinks.iter_mut().enumerate();
-        uplinks.map(|(index, state)| allocation(now, holdings, options, index, state)).collect()
+        uplinks.map(|(index, state)| allocation(base, index, state)).collect()
     }
 
     /// Bytes/s and records/s of a class that come, and bytes/s that leave, over all uplinks.
@@ -128,20 +77,14 @@ impl Egress {
 }
 
 /// What the classes want of one uplink and get.
-fn allocation(
-    now: Time,
-    holdings: &Holdings,
-    options: &NodeOptions,
-    uplink: usize,
-    state: &mut UplinkState,
-) -> Allocation {
+fn allocation(base: &Base, uplink: usize, state: &mut UplinkState) -> Allocation {
     if let Some(shares) = state.scheduler.shares() {
         return Allocation { rates: shares.rates.clone(), spare: shares.spare.total() };
     }
     let mut demands = Vec::new();
-    for (class, spec) in options.classes.iter() {
-        let backlog = backlog_on(holdings, options, uplink, class);
-        let input = state.meters[class.index()].0.rate(now);
+    for (class, spec) in base.options.classes.iter() {
+        let backlog = backlog_on(base, uplink, class);
+        let input = state.meters[class.index()].0.rate(base.now);
         let wanted = wanted_rate(input, backlog, spec.latency);
         demands.push(Demand { wanted, min_share: spec.min_share, cap: spec.cap });
     }
@@ -149,15 +92,10 @@ fn allocation(
 }
 
 /// Bytes of a class that wait for an uplink.
-pub(super) fn backlog_on(
-    holdings: &Holdings,
-    options: &NodeOptions,
-    uplink: usize,
-    class: ClassId,
-) -> Size {
-    let outputs = options.outputs.iter().enumerate();
+pub(super) fn backlog_on(base: &Base, uplink: usize, class: ClassId) -> Size {
+    let outputs = base.options.outputs.iter().enumerate();
     let own = outputs.filter(|(_, output)| usize::from(output.uplink.0) == uplink);
-    let backlog = |index| holdings.queues().backlog(class, OutputId(index as u16)).bytes;
+    let backlog = |index| base.holdings.queues().backlog(class, OutputId(index as u16)).bytes;
     own.map(|(index, _)| backlog(index)).sum()
 }
 
@@ -166,18 +104,17 @@ impl Egress {
     /// What is known of a queue; `None` for a stale handle.
     pub(crate) fn queue_facts(
         &mut self,
-        now: Time,
-        holdings: &Holdings,
-        options: &NodeOptions,
+        base: &Base,
         key: QueueKey,
         latency: Option<Duration>,
     ) -> Option<QueueFacts> {
-        let queues = holdings.queues();
+        let queues = base.holdings.queues();
         let spec = queues.spec(key)?;
-        let state = self.queue_state(now, options, spec.output);
-        let UplinkState { uplink, meters, .. } = &mut self.uplinks[uplink_of(options, spec.output)];
+        let state = self.queue_state(base.now, spec.output);
+        let UplinkState { uplink, meters, .. } =
+            &mut self.uplinks[self.outputs[usize::from(spec.output.0)].uplink];
         let urgent = meters[..spec.class.index()].iter_mut();
-        let urgent: Rate = urgent.map(|(_, output)| output.rate(now)).sum();
+        let urgent: Rate = urgent.map(|(_, output)| output.rate(base.now)).sum();
         let bandwidth = match state {
             QueueState::Down => Rate::ZERO,
             _ => Rate::new((uplink.observed().as_f64() - urgent.as_f64()).max(0.0)),
@@ -201,19 +138,14 @@ impl Egress {
     }
 
     /// Whether what is handed to an output gets there.
-    pub(crate) fn queue_state(
-        &self,
-        now: Time,
-        options: &NodeOptions,
-        output: OutputId,
-    ) -> QueueState {
+    pub(crate) fn queue_state(&self, now: Time, output: OutputId) -> QueueState {
         let state = &self.outputs[usize::from(output.0)];
-        let patience = silence_max(self.uplinks[uplink_of(options, output)].uplink.rtt());
+        let patience = silence_max(self.uplinks[state.uplink].uplink.rtt());
         let up = || state.lanes.iter().filter(|lane| lane.is_up);
         // Connections that nothing was handed to say nothing about the way.
-        let asked = up().filter_map(|lane| lane.silence.since());
+        let asked = up().filter_map(|lane| lane.silence.since);
         let silent = asked.filter(|since| now.since(*since) >= patience).count();
-        if self.dead_from(options, output).is_some_and(|at| at <= now) {
+        if self.dead_from(output).is_some_and(|at| at <= now) {
             QueueState::Down
         } else if silent > 0 || up().count() < state.lanes.len() {
             QueueState::Degraded
@@ -223,7 +155,7 @@ impl Egress {
     }
 
     /// The uplinks' part of the node's snapshot.
-    pub(crate) fn uplink_status(&self, options: &NodeOptions) -> Vec<UplinkStatus> {
+    pub(crate) fn uplink_status(&self, base: &Base) -> Vec<UplinkStatus> {
         let status = |(options, state): (&UplinkOptions, &UplinkState)| UplinkStatus {
             name: options.name.clone(),
             capacity: state.uplink.capacity(),
@@ -233,19 +165,15 @@ impl Egress {
             rtt: state.uplink.rtt(),
             is_patient: state.uplink.is_patient(),
         };
-        options.uplinks.iter().zip(&self.uplinks).map(status).collect()
+        base.options.uplinks.iter().zip(&self.uplinks).map(status).collect()
     }
 
     /// The outputs' part of the node's snapshot.
-    pub(crate) fn output_status(
-        &self,
-        now: Time,
-        holdings: &Holdings,
-        options: &NodeOptions,
-    ) -> Vec<OutputStatus> {
+    pub(crate) fn output_status(&self, base: &Base) -> Vec<OutputStatus> {
         let has_work = |output: OutputId, state: &OutputState| {
-            let waits = |(class, _)| holdings.queues().backlog(class, output).bytes > Size::ZERO;
-            state.unconfirmed() > 0 || options.classes.iter().any(waits)
+            let waits =
+                |(class, _)| base.holdings.queues().backlog(class, output).bytes > Size::ZERO;
+            state.unconfirmed() > 0 || base.options.classes.iter().any(waits)
         };
         let status = |(index, (options, state)): (usize, (&OutputOptions, &OutputState))| {
             let output = OutputId(index as u16);
@@ -253,12 +181,12 @@ impl Egress {
                 name: options.name.clone(),
                 lanes_up: state.lanes.iter().filter(|lane| lane.is_up).count(),
                 lanes: state.lanes.len(),
-                is_refusing: state.is_refusing(now) && has_work(output, state),
+                is_refusing: state.is_refusing(base.now) && has_work(output, state),
                 unconfirmed: state.unconfirmed() as u64,
                 redirected_records: state.redirected.0,
                 redirected: state.redirected.1,
             }
         };
-        options.outputs.iter().zip(&self.outputs).enumerate().map(status).collect()
+        base.options.outputs.iter().zip(&self.outputs).enumerate().map(status).collect()
     }
 }

@@ -4,21 +4,19 @@ use std::sync::Arc;
 
 use tidegate_log::Destinations;
 use tidegate_schedule::queue::{Delivery, DeliveryKey, QueueSpec, RecordKey};
-use tidegate_types::class::ClassId;
 use tidegate_types::record::{DropReason, Record};
 use tidegate_types::units::Size;
 
-use super::record::{Held, Keep, Leg, Owed, bit_of, end_of};
+use super::record::{Held, Leg, Owed, bit_of, end_of};
 use super::streams::StreamKey;
 use super::{Holdings, queue_spec};
 use crate::io::OutputId;
-use crate::options::NodeOptions;
-use crate::rules::{Discipline, Rule, RuleId};
+use crate::rules::{Discipline, Rule};
 
 /// A record that was accepted just now.
 pub(crate) struct Fresh {
     pub(crate) stream: StreamKey,
-    pub(crate) record: Record,
+    pub(crate) record: Arc<Record>,
     pub(crate) size: Size,
     /// Its number in its stream, where the log will have it.
     pub(crate) logged_as: Option<u64>,
@@ -33,8 +31,6 @@ pub(crate) struct Fresh {
 /// A record that came back from the log.
 pub(crate) struct ReadBack {
     pub(crate) stream: StreamKey,
-    /// The rule that it counted for so far.
-    pub(crate) from: RuleId,
     pub(crate) record: Record,
     pub(crate) size: Size,
     pub(crate) owed: Owed,
@@ -42,6 +38,10 @@ pub(crate) struct ReadBack {
     pub(crate) stored: u64,
     pub(crate) legs: Vec<(OutputId, Destinations)>,
     pub(crate) unroutable: u64,
+    /// Destinations where an earlier attempt may have arrived.
+    pub(crate) again: Destinations,
+    /// Whether it is the newest record of its key, and the stream keeps no others.
+    pub(crate) is_newest: bool,
 }
 
 /// Which deliveries a record gets.
@@ -100,17 +100,16 @@ impl Holdings {
 
     /// Holds a record that was accepted, and puts it in the queue of each of its destinations; `queued` hears
     /// of each delivery. Answers with the record and its last delivery.
+    #[inline]
     pub(crate) fn accept(
         &mut self,
-        options: &NodeOptions,
         fresh: Fresh,
         queued: impl FnMut(DeliveryKey, QueueSpec, Size),
     ) -> (RecordKey, Option<DeliveryKey>) {
         let Fresh { stream, record, size, logged_as, after_log, only, again } = fresh;
-        let rule = options.rules.get(self.streams.get(stream).rule);
+        let rule = self.options.rules.get(self.streams.get(stream).rule);
         let owed = logged_as.map(|seq| Box::new(Owed { seq, after_log, ..Owed::default() }));
         let left = only.map_or(rule.to.len(), |_| 1) as u32;
-        let record = Arc::new(record);
         let key = self.records.insert(Held { left, stream, size, dropped: None, owed, record });
         let all = || rule.to.iter().fold(Destinations::NONE, |all, &output| all | bit_of(output));
         let entrance = Entrance {
@@ -121,9 +120,10 @@ impl Holdings {
             is_scripted: rule.script.is_some() && only.is_none(),
             is_newest: rule.discipline == Discipline::NewestOnly,
         };
-        let Queued { deliveries, bytes, last } = self.enqueue(options, key, &entrance, queued);
+        let Queued { deliveries, bytes, last } = self.enqueue(key, &entrance, queued);
         let stream = self.streams.get_mut(stream);
-        self.accounts.accepted(stream, Keep::InMemory, deliveries, size, bytes);
+        self.account.hold(&mut stream.account, deliveries, size);
+        self.tally.accepted(stream.rule, 1, deliveries, bytes);
         self.newest = last;
         (key, last)
     }
@@ -131,52 +131,46 @@ impl Holdings {
     /// Counts a record that was accepted and that only the log is to hold.
     pub(crate) fn accept_stored(&mut self, stream: StreamKey, deliveries: u64, size: Size) {
         let stream = self.streams.get_mut(stream);
-        self.accounts.accepted(stream, Keep::InLog, deliveries, size, size);
+        self.account.store(&mut stream.account, deliveries, size);
+        self.tally.accepted(stream.rule, 1, deliveries, size);
     }
 
     /// Counts the newest record of a full stream, accepted and dropped in the same breath.
     pub(crate) fn accept_and_drop(&mut self, stream: StreamKey, deliveries: u64) {
         self.next_seq(stream);
         let rule = self.streams.get(stream).rule;
-        self.accounts.accepted_and_dropped(rule, deliveries, DropReason::Full);
+        self.tally.accepted(rule, 1, deliveries, Size::ZERO);
+        self.tally.dropped(rule, deliveries, DropReason::Full);
     }
 
-    /// Holds a record that was read back. It is in no queue yet.
-    pub(crate) fn read_back(&mut self, back: ReadBack) -> RecordKey {
-        let ReadBack { stream, from, record, size, owed, stored, legs, unroutable } = back;
-        let deliveries = legs.len() as u64;
-        let to = self.streams.get_mut(stream);
-        self.accounts.read_back((from, to), stored, deliveries, size, unroutable);
-        self.records.insert(Held {
-            left: legs.len() as u32,
-            stream,
-            size,
-            dropped: None,
-            owed: Some(owed.into()),
-            record: Arc::new(record),
-        })
-    }
-
-    /// Puts a record that was read back in its queues, late; `queued` hears of each delivery.
-    pub(crate) fn enqueue_late(
+    /// Holds a record that was read back and counted for a stream so far, and puts it in its queues, late; `queued`
+    /// hears of each delivery.
+    pub(crate) fn read_back(
         &mut self,
-        options: &NodeOptions,
-        key: RecordKey,
-        legs: &[(OutputId, Destinations)],
-        (again, is_newest): (Destinations, bool),
+        from: StreamKey,
+        back: ReadBack,
         queued: impl FnMut(DeliveryKey, QueueSpec, Size),
-    ) {
-        let rule = options.rules.get(self.streams.get(self.records[key].stream).rule);
-        let is_scripted = rule.script.is_some();
-        let wanted = Wanted::Legs(legs);
+    ) -> RecordKey {
+        let ReadBack { stream, record, size, owed, stored, legs, unroutable, .. } = back;
+        let from_rule = self.streams.get(from).rule;
+        let to = self.streams.get_mut(stream);
+        self.account.hold(&mut to.account, legs.len() as u64, size);
+        self.tally.moved(from_rule, to.rule, stored);
+        self.tally.dropped(to.rule, unroutable, DropReason::Unroutable);
+        let is_scripted = self.options.rules.get(to.rule).script.is_some();
+        let (left, owed, record) = (legs.len() as u32, Some(owed.into()), Arc::new(record));
+        let key = self.records.insert(Held { left, stream, size, dropped: None, owed, record });
+        self.streams.note_idle(from);
+        let (again, is_newest) = (back.again, back.is_newest);
+        let wanted = Wanted::Legs(&legs);
         let entrance = Entrance { wanted, again, is_late: true, is_scripted, is_newest };
-        self.enqueue(options, key, &entrance, queued);
+        self.enqueue(key, &entrance, queued);
+        key
     }
 
     /// Puts a record in the queues of its destinations.
     fn enqueue(
         &mut self,
-        options: &NodeOptions,
         record_key: RecordKey,
         entrance: &Entrance<'_>,
         mut queued: impl FnMut(DeliveryKey, QueueSpec, Size),
@@ -184,14 +178,14 @@ impl Holdings {
         self.last_order += 1;
         let Held { record, size, owed, stream, .. } = &mut self.records[record_key];
         let stream = self.streams.get_mut(*stream);
-        let rule = options.rules.get(stream.rule);
+        let rule = self.options.rules.get(stream.rule);
         let after_log = owed.as_ref().is_some_and(|owed| owed.after_log);
         let ends = end_of(record, rule);
         let mut all = Queued::default();
         let mut keys = Vec::new();
         for (queue, &output) in stream.queues().zip(&rule.to) {
             let Some(destinations) = entrance.wanted.leg(output) else { continue };
-            let size = *size + options.outputs[usize::from(output.0)].overhead;
+            let size = *size + self.options.outputs[usize::from(output.0)].overhead;
             let spec = queue_spec(stream.rule, rule, output);
             let mut delivery = Delivery::new(record_key, (queue, spec), size, self.last_order);
             (delivery.arrived, delivery.deadline) = (record.arrived, record.deadline);
@@ -224,6 +218,7 @@ impl Holdings {
     }
 
     /// Takes out the deliveries of a key whose newer record comes now (`newest-only`), if there are any.
+    #[inline]
     pub(crate) fn take_superseded(&mut self, stream: StreamKey, key: &[u8]) -> Vec<DeliveryKey> {
         let newest = self.streams.get_mut(stream).newest.as_mut();
         let Some((_, deliveries)) = newest.and_then(|newest| newest.remove(key)) else {
@@ -233,16 +228,15 @@ impl Holdings {
         deliveries.into_iter().filter(|&delivery| self.queues.take(delivery)).collect()
     }
 
-    /// Whether a newer record of its key is held than one that was read back.
-    pub(crate) fn is_superseded(&self, key: RecordKey) -> bool {
-        let name = |key: RecordKey| {
-            let owed = self.records[key].owed.as_ref()?;
-            owed.ahead.map(|_: ClassId| owed.seq)
-        };
-        let held = &self.records[key];
-        let newest = self.streams.get(held.stream).newest_of(&held.record.key);
+    /// Whether a stream holds a newer record of a key than the one of this number, which is read back.
+    pub(crate) fn is_superseded(&self, stream: StreamKey, key: &[u8], seq: u64) -> bool {
+        let newest = self.streams.get(stream).newest_of(key);
+        let other = newest.and_then(|(other, _)| self.records.get(*other));
         // One that was not read back was accepted by this process, after all that was.
-        newest.is_some_and(|(other, _)| name(*other).is_none_or(|seq| Some(seq) > name(key)))
+        other.is_some_and(|other| {
+            let owed = other.owed.as_ref().filter(|owed| owed.ahead.is_some());
+            owed.is_none_or(|owed| owed.seq > seq)
+        })
     }
 
     /// The outputs of a rule that are to have a record of the log now, each with the destination that it

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use tidegate_schedule::queue::QueueKey;
 use tidegate_types::record::StreamId;
 
-use super::streams::{Room, Stream, StreamKey};
+use super::streams::{Room, Stream, StreamKey, Streams};
 use super::{Holdings, queue_spec};
-use crate::options::NodeOptions;
 use crate::rules::RuleId;
 
 impl Holdings {
@@ -15,33 +14,18 @@ impl Holdings {
         self.streams.get(key)
     }
 
-    /// Every stream of the table.
-    pub(crate) fn streams(&self) -> impl Iterator<Item = (StreamKey, &Stream)> {
-        self.streams.all()
-    }
-
-    /// The streams that somebody feeds or that hold something.
-    pub(crate) fn streams_in_use(&self) -> impl Iterator<Item = &Stream> {
-        self.streams.in_use()
-    }
-
-    /// The stream of this name under this rule, if it is known.
-    pub(crate) fn find_stream(&self, rule: RuleId, name: &Arc<str>) -> Option<StreamKey> {
-        self.streams.find(rule, name)
+    /// The table of streams, to be looked at.
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.streams
     }
 
     /// The stream of this name under this rule, which one more connection feeds; `None` when the table is
     /// full of streams in use.
-    pub(crate) fn attach(
-        &mut self,
-        options: &NodeOptions,
-        rule: RuleId,
-        name: &Arc<str>,
-    ) -> Option<StreamKey> {
+    pub(crate) fn attach(&mut self, rule: RuleId, name: &Arc<str>) -> Option<StreamKey> {
         if let Some(stream) = self.streams.attach(rule, name) {
             return Some(stream);
         }
-        let stream = self.create_stream(options, rule, name.clone())?;
+        let stream = self.create_stream(rule, name.clone())?;
         self.streams.get_mut(stream).opens += 1;
         Some(stream)
     }
@@ -52,21 +36,16 @@ impl Holdings {
     }
 
     /// A new stream that nobody feeds yet; `None` when the table is full of streams in use.
-    pub(crate) fn create_stream(
-        &mut self,
-        options: &NodeOptions,
-        rule: RuleId,
-        name: Arc<str>,
-    ) -> Option<StreamKey> {
+    pub(crate) fn create_stream(&mut self, rule: RuleId, name: Arc<str>) -> Option<StreamKey> {
         for queue in self.streams.make_place()? {
             self.queues.close(queue);
         }
-        let queues = self.open_queues(options, rule);
+        let queues = self.open_queues(rule);
         Some(self.streams.create(rule, name, &queues))
     }
 
-    pub(super) fn open_queues(&mut self, options: &NodeOptions, id: RuleId) -> Vec<QueueKey> {
-        let rule = options.rules.get(id);
+    pub(super) fn open_queues(&mut self, id: RuleId) -> Vec<QueueKey> {
+        let rule = self.options.rules.get(id);
         rule.to.iter().map(|&output| self.queues.open(queue_spec(id, rule, output))).collect()
     }
 
@@ -86,11 +65,6 @@ impl Holdings {
     /// Numbers of streams up to this one are not given.
     pub(crate) fn skip_stream_ids(&mut self, last: u64) {
         self.streams.skip_ids(last);
-    }
-
-    /// The last number of a stream that was given, or is not to be given.
-    pub(crate) fn last_stream_id(&self) -> StreamId {
-        self.streams.last_id()
     }
 
     /// The log knows the stream from now on.

@@ -1,10 +1,12 @@
 //! New rules while the node works: what waits goes where it belongs now, and nothing is lost on the way.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tidegate_schedule::queue::{DeliveryKey, QueueKey, RecordKey};
 use tidegate_types::units::{Size, Time};
 
+use super::account::Account;
 use super::streams::StreamKey;
 use super::{Holdings, queue_spec};
 use crate::options::NodeOptions;
@@ -25,16 +27,17 @@ impl Holdings {
     }
 
     /// There are other rules now: gives each stream the queues that its rule wants, if it has others.
-    pub(crate) fn lay_out(&mut self, options: &NodeOptions) {
-        self.accounts.extend(options.rules.len());
+    pub(crate) fn lay_out(&mut self, options: Arc<NodeOptions>) {
+        self.options = options;
+        self.tally.extend(self.options.rules.len());
         let streams: Vec<StreamKey> = self.streams.all().map(|(key, _)| key).collect();
         for stream in streams {
             let rule_id = self.streams.get(stream).rule;
-            let rule = options.rules.get(rule_id);
+            let rule = self.options.rules.get(rule_id);
             let wanted = rule.to.iter().map(|&output| Some(queue_spec(rule_id, rule, output)));
             let present = self.streams.get(stream).queues().map(|queue| self.queues.spec(queue));
             if !wanted.eq(present) {
-                let queues = self.open_queues(options, rule_id);
+                let queues = self.open_queues(rule_id);
                 self.streams.get_mut(stream).set_queues(&queues);
             }
         }
@@ -53,19 +56,14 @@ impl Holdings {
     }
 
     /// The stream of the same source under another rule; `None` where there is no place for one more.
-    pub(crate) fn stream_under(
-        &mut self,
-        options: &NodeOptions,
-        from: StreamKey,
-        rule: RuleId,
-    ) -> Option<StreamKey> {
+    pub(crate) fn stream_under(&mut self, from: StreamKey, rule: RuleId) -> Option<StreamKey> {
         let stream = self.streams.get(from);
         if stream.rule == rule {
             return Some(from);
         }
         let name = stream.name.clone();
         let known = self.streams.find(rule, &name);
-        known.or_else(|| self.create_stream(options, rule, name))
+        known.or_else(|| self.create_stream(rule, name))
     }
 
     /// Puts a record where it belongs now; `None` if it is there already. One that is under way stays in its
@@ -73,7 +71,6 @@ impl Holdings {
     pub(crate) fn reseat(
         &mut self,
         now: Time,
-        options: &NodeOptions,
         record: RecordKey,
         deliveries: &[DeliveryKey],
     ) -> Option<(StreamKey, Vec<DeliveryKey>)> {
@@ -82,9 +79,9 @@ impl Holdings {
         let waiting: Vec<DeliveryKey> =
             deliveries.iter().copied().filter(|&key| self.is_waiting(key)).collect();
         let is_free = waiting.len() == held.left as usize;
-        let relays = options.rules.get(self.streams.get(from).rule).relays;
-        let rule = options.rules.covering(&key, relays).filter(|_| is_free);
-        let to = rule.and_then(|rule| self.stream_under(options, from, rule)).unwrap_or(from);
+        let relays = self.options.rules.get(self.streams.get(from).rule).relays;
+        let rule = self.options.rules.covering(&key, relays).filter(|_| is_free);
+        let to = rule.and_then(|rule| self.stream_under(from, rule)).unwrap_or(from);
         let is_seated = |key: &DeliveryKey| {
             let queue = self.queues.get(*key).map(|delivery| delivery.queue);
             queue.is_some_and(|queue| self.streams.get(to).all_queues().any(|own| own == queue))
@@ -92,26 +89,21 @@ impl Holdings {
         if to == from && waiting.iter().all(is_seated) {
             return None;
         }
-        self.change_stream(options, record, to, deliveries);
-        Some((from, self.seat(now, options, record, deliveries)))
+        self.change_stream(record, to, deliveries);
+        Some((from, self.seat(now, record, deliveries)))
     }
 
     /// The record counts for another stream from now on.
-    fn change_stream(
-        &mut self,
-        options: &NodeOptions,
-        record: RecordKey,
-        to: StreamKey,
-        deliveries: &[DeliveryKey],
-    ) {
+    fn change_stream(&mut self, record: RecordKey, to: StreamKey, deliveries: &[DeliveryKey]) {
         let carried: Size = deliveries.iter().map(|key| self.replaced_size(*key)).sum();
         let held = &mut self.records[record];
         let from = std::mem::replace(&mut held.stream, to);
         let (size, key) = (held.size + carried, held.record.key.clone());
-        self.accounts.moved(&mut self.streams, (from, to), deliveries.len() as u64, size);
+        let count = deliveries.len() as u64;
+        self.transfer([from, to], count, size, [Account::free, Account::hold]);
         self.streams.get_mut(from).forget_newest(&key, record);
         let stream = self.streams.get_mut(to);
-        if options.rules.get(stream.rule).discipline == Discipline::NewestOnly {
+        if self.options.rules.get(stream.rule).discipline == Discipline::NewestOnly {
             let known = stream.newest_of(&key).and_then(|(_, deliveries)| deliveries.first());
             let order = |key: &DeliveryKey| self.queues.get(*key).map(|delivery| delivery.order);
             // One that came later stays the newest; this one is sent as well.
@@ -127,13 +119,13 @@ impl Holdings {
     fn seat(
         &mut self,
         now: Time,
-        options: &NodeOptions,
         record: RecordKey,
         deliveries: &[DeliveryKey],
     ) -> Vec<DeliveryKey> {
         let stream = self.streams.get(self.records[record].stream);
+        let options = self.options.clone();
         let outputs = &options.rules.get(stream.rule).to;
-        let deadline = self.deadline_under(options, record, stream.rule);
+        let deadline = self.deadline_under(record, stream.rule);
         let queues: Vec<QueueKey> = stream.queues().collect();
         let mut orphans = Vec::new();
         let mut is_any_seated = false;
@@ -145,7 +137,7 @@ impl Holdings {
                 _ if !waits => is_any_seated = true,
                 Some(place) => {
                     // One that a script sent elsewhere goes by its own output again, until a script looks.
-                    self.reroute(options, key, outputs[place]);
+                    self.reroute(key, outputs[place]);
                     is_any_seated |= self.queues.reseat(key, queues[place], deadline, now);
                 }
                 None => orphans.push(key),
@@ -153,7 +145,7 @@ impl Holdings {
         }
         let mut rerouted = orphans.iter();
         if !is_any_seated && let Some(&key) = rerouted.next() {
-            self.reroute(options, key, outputs[0]);
+            self.reroute(key, outputs[0]);
         }
         let rest = rerouted.copied().collect();
         for key in orphans {
@@ -164,11 +156,11 @@ impl Holdings {
     }
 
     /// The deadline of a held record under a rule. One of an earlier process stays past its own.
-    fn deadline_under(&self, options: &NodeOptions, record: RecordKey, rule: RuleId) -> Time {
+    fn deadline_under(&self, record: RecordKey, rule: RuleId) -> Time {
         let held = &self.records[record].record;
         match held.deadline {
             Time::ZERO => Time::ZERO,
-            _ => held.arrived + options.rules.get(rule).latency,
+            _ => held.arrived + self.options.rules.get(rule).latency,
         }
     }
 }

@@ -32,14 +32,14 @@ pub(crate) enum Room {
     Log,
 }
 
-/// One stream. Only the holdings change it.
+/// One stream. It is lent to be looked at: only the holdings change it.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    pub(super) id: StreamId,
-    pub(super) rule: RuleId,
-    pub(super) name: Arc<str>,
+    pub(crate) id: StreamId,
+    pub(crate) rule: RuleId,
+    pub(crate) name: Arc<str>,
     /// Number of the last accepted record.
-    pub(super) seq: u64,
+    pub(crate) seq: u64,
     /// One queue a destination, in the order of the rule's `to`: the first of them, and the others.
     queue: QueueKey,
     other_queues: Box<[QueueKey]>,
@@ -48,11 +48,11 @@ pub(crate) struct Stream {
     /// Queues of earlier rules: records that were under way then may come back to them.
     former_queues: Vec<QueueKey>,
     /// What it holds.
-    pub(super) account: Account,
+    pub(crate) account: Account,
     /// Whether the log knows it.
-    pub(super) is_named: bool,
+    pub(crate) is_named: bool,
     /// Its records are dropped or refused at once until this has room again.
-    pub(super) full_for: Option<Room>,
+    pub(crate) full_for: Option<Room>,
     /// For `newest-only`: the newest record of each key, and its deliveries.
     pub(super) newest: Option<Box<Newest>>,
     /// Connections that feed it.
@@ -65,41 +65,6 @@ pub(crate) struct Stream {
 pub(super) type Newest = BTreeMap<Bytes, (RecordKey, Vec<DeliveryKey>)>;
 
 impl Stream {
-    /// Its number in identities and in the log.
-    pub(crate) fn id(&self) -> StreamId {
-        self.id
-    }
-
-    /// The rule of its records.
-    pub(crate) fn rule(&self) -> RuleId {
-        self.rule
-    }
-
-    /// The name of its source.
-    pub(crate) fn name(&self) -> &Arc<str> {
-        &self.name
-    }
-
-    /// Number of the last accepted record.
-    pub(crate) fn seq(&self) -> u64 {
-        self.seq
-    }
-
-    /// What it holds.
-    pub(crate) fn account(&self) -> &Account {
-        &self.account
-    }
-
-    /// Whether the log knows it.
-    pub(crate) fn is_named(&self) -> bool {
-        self.is_named
-    }
-
-    /// What its records are dropped or refused for.
-    pub(crate) fn full_for(&self) -> Option<Room> {
-        self.full_for
-    }
-
     /// One queue a destination, in the order of the rule's `to`.
     pub(crate) fn queues(&self) -> impl Iterator<Item = QueueKey> + '_ {
         std::iter::once(self.queue).chain(self.other_queues.iter().copied())
@@ -116,11 +81,13 @@ impl Stream {
     }
 
     /// The newest record of a key and its deliveries, where the stream keeps no others.
+    #[inline]
     pub(crate) fn newest_of(&self, key: &[u8]) -> Option<&(RecordKey, Vec<DeliveryKey>)> {
         self.newest.as_ref()?.get(key)
     }
 
     /// A record is the newest of its key no more, if it was.
+    #[inline]
     pub(super) fn forget_newest(&mut self, key: &[u8], record: RecordKey) {
         if let Some(newest) = &mut self.newest
             && newest.get(key).is_some_and(|(newest, _)| *newest == record)
@@ -150,7 +117,7 @@ impl Stream {
 
 /// All streams of a node.
 #[derive(Debug, Default)]
-pub(super) struct Streams {
+pub(crate) struct Streams {
     streams: SlotMap<StreamKey, Stream>,
     names: BTreeMap<(RuleId, Arc<str>), StreamKey>,
     /// What was found idle, the longest idle first. A record may have come since.
@@ -172,7 +139,7 @@ impl Streams {
     }
 
     /// The stream of this name under this rule, if it is known.
-    pub(super) fn find(&self, rule: RuleId, name: &Arc<str>) -> Option<StreamKey> {
+    pub(crate) fn find(&self, rule: RuleId, name: &Arc<str>) -> Option<StreamKey> {
         self.names.get(&(rule, name.clone())).copied()
     }
 
@@ -182,12 +149,12 @@ impl Streams {
     }
 
     /// The last number that was given, or is not to be given.
-    pub(super) fn last_id(&self) -> StreamId {
+    pub(crate) fn last_id(&self) -> StreamId {
         StreamId(self.last_id)
     }
 
     /// Every stream of the table.
-    pub(super) fn all(&self) -> impl Iterator<Item = (StreamKey, &Stream)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (StreamKey, &Stream)> {
         self.streams.iter()
     }
 
@@ -254,7 +221,7 @@ impl Streams {
         }
     }
 
-    pub(super) fn get(&self, key: StreamKey) -> &Stream {
+    pub(crate) fn get(&self, key: StreamKey) -> &Stream {
         &self.streams[key]
     }
 
@@ -263,7 +230,7 @@ impl Streams {
     }
 
     /// The streams that somebody feeds or that hold something.
-    pub(super) fn in_use(&self) -> impl Iterator<Item = &Stream> {
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = &Stream> {
         self.streams.values().filter(|stream| stream.opens > 0 || stream.account.deliveries() > 0)
     }
 }

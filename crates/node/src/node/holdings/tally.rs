@@ -52,29 +52,15 @@ impl Tally {
         }
     }
 
-    /// A record was accepted, with so many deliveries of so many bytes together.
-    pub(super) fn accepted(&mut self, rule: RuleId, deliveries: u64, bytes: Size) {
-        let counts = self.counts(rule);
-        counts.records += 1;
-        counts.accepted += deliveries;
-        counts.accepted_bytes += bytes.0;
-    }
-
-    /// A record was accepted and is not kept.
-    pub(super) fn accepted_and_dropped(&mut self, rule: RuleId, count: u64, reason: DropReason) {
-        self.accepted(rule, count, Size::ZERO);
-        self.counts(rule).dropped[reason.index()] += count;
-    }
-
-    /// Records of an earlier life of the node are its own again.
-    pub(super) fn restored(&mut self, rule: RuleId, records: u64, deliveries: u64, bytes: Size) {
+    /// Records were accepted, here or by an earlier process, with so many deliveries of so many bytes together.
+    pub(super) fn accepted(&mut self, rule: RuleId, records: u64, deliveries: u64, bytes: Size) {
         let counts = self.counts(rule);
         counts.records += records;
         counts.accepted += deliveries;
         counts.accepted_bytes += bytes.0;
     }
 
-    /// A record that was read back belongs to another rule now, with all its deliveries.
+    /// A record belongs to another rule now, with all its deliveries.
     pub(super) fn moved(&mut self, from: RuleId, to: RuleId, deliveries: u64) {
         if from != to {
             self.counts(from).accepted -= deliveries;
@@ -82,7 +68,7 @@ impl Tally {
         }
     }
 
-    /// Deliveries ended that only the log held.
+    /// Deliveries ended that were in no queue.
     pub(super) fn dropped(&mut self, rule: RuleId, deliveries: u64, reason: DropReason) {
         self.counts(rule).dropped[reason.index()] += deliveries;
     }

@@ -11,7 +11,6 @@ use super::Holdings;
 use super::record::end_of;
 use super::streams::StreamKey;
 use crate::io::OutputId;
-use crate::options::NodeOptions;
 
 /// Bytes of a delivery that go to a connection at once.
 pub(crate) struct Cut {
@@ -88,7 +87,7 @@ impl Holdings {
         let is_waiting = matches!(delivery.place(), Place::Waiting(_));
         let progress = &delivery.progress;
         if !is_waiting && progress.number == number && !progress.is_handed() {
-            self.accounts.handed(now, delivery);
+            self.tally.handed(now, delivery);
         }
     }
 
@@ -102,7 +101,7 @@ impl Holdings {
         progress.handed_at = Time::FAR;
         if was_lost {
             let stream = self.records[delivery.record].stream;
-            self.accounts.again(self.streams.get(stream).rule);
+            self.tally.again(self.streams.get(stream).rule);
         }
     }
 
@@ -115,10 +114,10 @@ impl Holdings {
     }
 
     /// A delivery that was out of its queue is the next of it again.
-    pub(crate) fn put_back(&mut self, now: Time, options: &NodeOptions, key: DeliveryKey) {
+    pub(crate) fn put_back(&mut self, now: Time, key: DeliveryKey) {
         let Some(delivery) = self.queues.get(key) else { return };
         let held = &self.records[delivery.record];
-        let ends = end_of(&held.record, options.rules.get(self.streams.get(held.stream).rule));
+        let ends = end_of(&held.record, self.options.rules.get(self.streams.get(held.stream).rule));
         if let Some(at) = ends.filter(|&at| at <= now) {
             // Its time passed while it was under way; the index of expiry has let it go.
             self.expiry.insert((at, key));
@@ -140,9 +139,9 @@ impl Holdings {
     }
 
     /// A delivery may go.
-    pub(crate) fn make_ready(&mut self, options: &NodeOptions, key: DeliveryKey) {
+    pub(crate) fn make_ready(&mut self, key: DeliveryKey) {
         let Some(delivery) = self.queues.get(key) else { return };
-        let overhead = options.outputs[usize::from(delivery.spec.output.0)].overhead;
+        let overhead = self.options.outputs[usize::from(delivery.spec.output.0)].overhead;
         let replaced = self.replaced(key).map(|record| record.size());
         let size = replaced.unwrap_or(self.records[delivery.record].size) + overhead;
         self.queues.resize(key, size);
@@ -159,15 +158,9 @@ impl Holdings {
     }
 
     /// Puts a waiting delivery in another queue, from which it goes by another output.
-    pub(crate) fn move_towards(
-        &mut self,
-        now: Time,
-        options: &NodeOptions,
-        key: DeliveryKey,
-        queue: QueueKey,
-    ) {
+    pub(crate) fn move_towards(&mut self, now: Time, key: DeliveryKey, queue: QueueKey) {
         let Some(spec) = self.queues.spec(queue) else { return };
-        self.reroute(options, key, spec.output);
+        self.reroute(key, spec.output);
         let Some(deadline) = self.queues.get(key).map(|delivery| delivery.deadline) else { return };
         self.queues.reseat(key, queue, deadline, now);
     }
@@ -175,13 +168,12 @@ impl Holdings {
     /// The queue of a record's stream for another output than its own, or the way back to its own.
     pub(crate) fn queue_towards(
         &mut self,
-        options: &NodeOptions,
         record: RecordKey,
         spec: QueueSpec,
         to: OutputId,
     ) -> Option<QueueKey> {
         let stream = self.streams.get_mut(self.records.get(record)?.stream);
-        let rule = options.rules.get(stream.rule);
+        let rule = self.options.rules.get(stream.rule);
         if to == spec.home {
             let place = rule.to.iter().position(|own| *own == to)?;
             return stream.queues().nth(place);
@@ -193,12 +185,12 @@ impl Holdings {
     }
 
     /// The size of a delivery is another one on its way to another output.
-    pub(super) fn reroute(&mut self, options: &NodeOptions, key: DeliveryKey, to: OutputId) {
+    pub(super) fn reroute(&mut self, key: DeliveryKey, to: OutputId) {
         let Some(delivery) = self.queues.get(key).filter(|delivery| delivery.spec.output != to)
         else {
             return;
         };
-        let overhead = |output: OutputId| options.outputs[usize::from(output.0)].overhead;
+        let overhead = |output: OutputId| self.options.outputs[usize::from(output.0)].overhead;
         let size = delivery.size - overhead(delivery.spec.output) + overhead(to);
         if delivery.ready {
             self.queues.resize(key, size);
@@ -214,7 +206,7 @@ impl Holdings {
         let new = changed.size();
         self.forget_replaced(key, record);
         let stream = self.streams.get_mut(self.records[record].stream);
-        self.accounts.replaced(stream, new);
+        self.account.hold(&mut stream.account, 0, new);
         self.replaced.insert(key, Arc::new(changed));
         if ready {
             self.queues.resize(key, size - old + new);
@@ -227,13 +219,14 @@ impl Holdings {
     }
 
     /// What the delivery carries in place of its record is needed no more.
+    #[inline]
     pub(super) fn forget_replaced(&mut self, key: DeliveryKey, record: RecordKey) {
         if self.replaced(key).is_none() {
             return;
         }
         if let Some(gone) = self.replaced.remove(key) {
             let stream = self.streams.get_mut(self.records[record].stream);
-            self.accounts.released(stream, gone.size());
+            self.account.free(&mut stream.account, 0, gone.size());
         }
     }
 
@@ -256,7 +249,6 @@ impl Holdings {
 
     /// Counts the records whose deadline has passed while they wait.
     pub(crate) fn pass_deadlines(&mut self, now: Time) {
-        let Holdings { queues, accounts, .. } = self;
-        queues.pass_deadlines(now, |rule| accounts.violated(rule));
+        self.queues.pass_deadlines(now, |rule| self.tally.violated(rule));
     }
 }

@@ -9,24 +9,21 @@ use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OutputOption
 use tidegate_node::rules::{Discipline, FullPolicy, Rule, Rules};
 use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{Classes, default_classes};
+use tidegate_types::random::SplitMix;
 use tidegate_types::record::AcceptMode;
 use tidegate_types::units::Size;
 
-/// Seeded numbers (SplitMix64).
+/// Seeded numbers of 64 bits.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(SplitMix);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        Random(SplitMix(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.number()
     }
 
     /// Below `end`.

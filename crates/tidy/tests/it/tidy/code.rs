@@ -144,6 +144,42 @@ pub(crate) fn unwraps(files: &[File], name: &str) -> (usize, usize) {
     })
 }
 
+/// Lines of code of a crate: no blank line, no comment, nothing that only tests compile. Bodies of macros count.
+pub(crate) fn lines_of_code(files: &[File], name: &str) -> usize {
+    let folder = format!("crates/{name}/src/");
+    let is_its = |file: &&File| file.path.starts_with(&folder) && file.is_rust() && !file.is_test();
+    let (mut lines, mut of_tests) = (Vec::new(), Vec::new());
+    for file in files.iter().filter(is_its) {
+        let (count, modules) = count_code(&file.text);
+        lines.push((file.name(), count));
+        of_tests.extend(modules.into_iter().map(|module| format!("{module}.rs")));
+    }
+    let is_product = |(file, _): &&(&str, usize)| !of_tests.iter().any(|other| other == file);
+    lines.iter().filter(is_product).map(|(_, count)| count).sum()
+}
+
+/// Lines of code of a file, and the modules that stand in files of their own and only tests compile.
+fn count_code(text: &str) -> (usize, Vec<&str>) {
+    let (mut count, mut modules) = (0, Vec::new());
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.trim() != "#[cfg(test)]" {
+            let code = line.trim();
+            count += usize::from(!code.is_empty() && !code.starts_with("//"));
+            continue;
+        }
+        let Some(item) = lines.next() else { break };
+        let module = item.trim().strip_prefix("mod ").and_then(|rest| rest.strip_suffix(';'));
+        modules.extend(module);
+        if item.ends_with('{') {
+            let indent = &item[..item.len() - item.trim_start().len()];
+            let is_end = |line: &str| line.strip_prefix(indent) == Some("}");
+            lines.by_ref().find(|line| is_end(line));
+        }
+    }
+    (count, modules)
+}
+
 /// A crate of less than a thousand lines counts as one of a thousand.
 pub(crate) fn unwraps_are_rare(files: &[File], limits: &[(&str, f64)]) -> Vec<String> {
     let problem = |(name, limit): &(&str, f64)| {
@@ -205,6 +241,22 @@ mod tests {
             0
         );
         assert_eq!(check(UNSAFE_FILES[0], "unsafe { y }"), 0);
+    }
+
+    #[test]
+    fn lines_of_code_are_those_that_run() {
+        let text = "//! Header.\n\nuse a;\n#[cfg(test)]\nmod trial;\n\nfn b() { // one\n    // two\n}\n\
+                    impl B {\n    #[cfg(test)]\n    fn c() {\n        d();\n    }\n}\n\
+                    #[cfg(test)]\nmod tests {\n    fn d() {\n    }\n}\n";
+        let files = [
+            File::new("crates/log/src/lib.rs", text),
+            File::new("crates/log/src/trial.rs", "fn a() {\n}\n"),
+            File::new("crates/log/src/tests.rs", "fn a() {\n}\n"),
+            File::new("crates/log/tests/it/main.rs", "fn a() {\n}\n"),
+            File::new("crates/link/src/lib.rs", "fn a() {\n}\n"),
+        ];
+        assert_eq!(count_code(text), (5, vec!["trial"]));
+        assert_eq!([lines_of_code(&files, "log"), lines_of_code(&files, "link")], [5, 2]);
     }
 
     #[test]

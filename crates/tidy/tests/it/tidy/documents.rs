@@ -39,6 +39,51 @@ pub(crate) fn looked(files: &[File]) -> Looked {
     Looked { blocks: blocks(files).1, ..of_links }
 }
 
+/// Stations of the walk that a reader remembers.
+const STATIONS_MAX: usize = 12;
+
+/// The walk in docs/ARCHITECTURE.md: each station is a function in a file of a room, no file comes twice, and the
+/// files of a room come in the order in which its opening page names them.
+pub(crate) fn the_walk_is_true(files: &[File]) -> Vec<String> {
+    const WALK: &str = "docs/ARCHITECTURE.md";
+    let text_of = |path: &str| files.iter().find(|file| file.path == path).map(|file| &*file.text);
+    let Some(walk) = text_of(WALK) else { return Vec::new() };
+    let mut problems = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for section in walk.split("\n## ").skip(1) {
+        let Some((number, rest)) = section.split_once(". `") else { continue };
+        let Ok(number) = number.parse::<usize>() else { continue };
+        let quoted: Vec<&str> = rest.split('`').collect();
+        let (name, file) = (quoted[0], quoted.get(2).copied().unwrap_or_default());
+        let function = name.rsplit("::").next().unwrap_or_default();
+        let is_there = text_of(file).is_some_and(|text| text.contains(&format!("fn {function}(")));
+        let page = file.split_once("/src/").map(|(room, _)| format!("{room}/src/lib.rs"));
+        let page = page.and_then(|page| text_of(&page)).unwrap_or_default();
+        let line_of = |file: &str| {
+            let name = file.split_once("/src/").map(|(_, name)| format!("`{name}`"))?;
+            page.lines().position(|line| line.contains(&name))
+        };
+        let room = file.split("/src/").next();
+        let before = seen.iter().rev().find(|other| other.split("/src/").next() == room);
+        for (is_so, problem) in [
+            (number == seen.len() + 1, "is not the next number"),
+            (number <= STATIONS_MAX, "is one too many"),
+            (is_there, "is not in the file that it names"),
+            (!seen.contains(&file), "is in a file that was read before"),
+            (
+                before.is_none_or(|before| line_of(before) < line_of(file)),
+                "comes in another order than the room's opening page says",
+            ),
+        ] {
+            if !is_so {
+                problems.push(format!("{WALK}: station {number}, {name}, {problem}"));
+            }
+        }
+        seen.push(file);
+    }
+    problems
+}
+
 fn documents(files: &[File]) -> impl Iterator<Item = &File> {
     files.iter().filter(|file| file.path.ends_with(".md"))
 }
@@ -201,6 +246,34 @@ fn targets(paragraph: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_walk_that_is_not_true_is_found() {
+        let check = |walk: &str| {
+            let page = "//! | `a.rs` | |\n//! | `b.rs` | |";
+            let files = [
+                File::new("docs/ARCHITECTURE.md", walk),
+                File::new("crates/node/src/lib.rs", page),
+                File::new("crates/node/src/a.rs", "fn one() {}"),
+                File::new("crates/node/src/b.rs", "fn two() {}"),
+            ];
+            the_walk_is_true(&files)
+        };
+        let a = "\n## 1. `A::one`\n\n`crates/node/src/a.rs`: it comes.";
+        let b = "\n## 2. `B::two`\n\n`crates/node/src/b.rs`: it goes.";
+        assert!(check(&format!("{a}\n\n## Elsewhere\n{b}")).is_empty());
+        let other = a.replace("one", "gone");
+        let twice = a.replace("1.", "2.");
+        let (late, early) = (a.replace("1.", "2."), b.replace("2.", "1."));
+        for (walk, problem) in [
+            (b.to_string(), "is not the next number"),
+            (other, "is not in the file that it names"),
+            (format!("{a}\n{twice}"), "is in a file that was read before"),
+            (format!("{early}\n{late}"), "comes in another order than the room's"),
+        ] {
+            assert!(check(&walk).iter().any(|line| line.contains(problem)), "{walk}: {problem}");
+        }
+    }
 
     fn check(text: &str) -> (Vec<String>, Looked) {
         let files = [

@@ -33,21 +33,12 @@ const CONNECTIONS: u32 = 8;
 const CALM: &str = "calm";
 const HARM: &str = "harm";
 
-/// Where it is tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    Node,
-    Proxy,
-}
-
-impl Place {
-    pub(super) const ALL: [Place; 2] = [Place::Node, Place::Proxy];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Place::Node => "node",
-            Place::Proxy => "proxy",
-        }
+tidegate_types::named! {
+    /// Where it is tried.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Place {
+        Node = "node",
+        Proxy = "proxy",
     }
 }
 

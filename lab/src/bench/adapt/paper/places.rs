@@ -29,26 +29,18 @@ const ANSWER: Duration = Duration::from_secs(10);
 pub(super) const CLOUD: &str = "cloud-detector";
 const EDGE: &str = "edge-detector";
 
-/// See the file's header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    Node,
-    Proxy,
-    /// Envoy, configured by `tidegate envoy-config`, with `tidegate ext-proc`.
-    Envoy,
+tidegate_types::named! {
+    /// See the file's header.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Place {
+        Node = "node",
+        Proxy = "proxy",
+        /// Envoy, configured by `tidegate envoy-config`, with `tidegate ext-proc`.
+        Envoy = "envoy",
+    }
 }
 
 impl Place {
-    pub(super) const ALL: [Place; 3] = [Place::Node, Place::Proxy, Place::Envoy];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Place::Node => "node",
-            Place::Proxy => "proxy",
-            Place::Envoy => "envoy",
-        }
-    }
-
     /// What it needs beside the product.
     pub(super) fn program(self) -> Option<Program> {
         (self == Place::Envoy).then_some(Program::Envoy)

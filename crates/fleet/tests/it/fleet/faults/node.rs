@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use tidegate_evaluation::custody::{Entrusted, Relayed};
 use tidegate_fleet::{
-    Agent, AgentInput, AgentOutput, Amount, Entrusted, FleetOptions, Grant, NodeId, Reach, Relayed,
-    Token,
+    Agent, AgentInput, AgentOutput, Amount, FleetOptions, Grant, NodeId, Reach, Token,
 };
 use tidegate_types::demand::{Measured, gross_demand};
 use tidegate_types::units::{Rate, Size, Time};

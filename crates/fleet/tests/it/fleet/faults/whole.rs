@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use tidegate_fleet::custody::TAKE_BACK;
 use tidegate_fleet::{Agent, AgentInput, AgentOutput, Amount, FleetOptions, NodeId, Reach};
 use tidegate_node::io::{Control, Destination, Input, OutputId, PathId, PathState, Refusal};
 use tidegate_node::node::Node;
@@ -11,6 +10,7 @@ use tidegate_node::options::NodeOptions;
 use tidegate_testing::{Disk, Wire, offer};
 use tidegate_types::accepted::Accepted;
 use tidegate_types::class::ClassId;
+use tidegate_types::limits::RELAY_TAKE_BACK;
 use tidegate_types::record::{DeliveryId, Foreign, Identity, Offered, SourceId, Token};
 use tidegate_types::units::{Size, Time};
 
@@ -369,7 +369,7 @@ impl Whole {
 
 impl Member for Whole {
     type Word = Word;
-    const PATIENCE: u64 = TAKE_BACK.as_millis() as u64;
+    const PATIENCE: u64 = RELAY_TAKE_BACK.as_millis() as u64;
     const IS_FENCED: bool = true;
 
     fn plan(seed: u64) -> Plan {
@@ -517,7 +517,7 @@ impl Member for Whole {
 
     /// For a while after its start a node does not know what it sent before.
     fn is_away(&self, seq: Seq, provider: usize) -> bool {
-        let is_young = self.process.wire.now < self.process.began + TAKE_BACK;
+        let is_young = self.process.wire.now < self.process.began + RELAY_TAKE_BACK;
         is_young || self.process.away.get(&seq) == Some(&provider)
     }
 

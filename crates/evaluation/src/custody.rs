@@ -8,19 +8,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use tidegate_fleet::{NodeId, Token};
+use tidegate_types::amount::Amount;
 use tidegate_types::units::Size;
 
-use tidegate_types::limits::{RELAY_ANSWER_MAX, RELAY_HOLD_MAX};
-
-use super::{Amount, Borrower, Lender, NodeId, Token};
-
-/// A receiver takes back what a provider has not answered for when nothing connects them for so long. By
-/// then the provider gave up what was not handed to its uplink: it is sent twice only if it was.
-pub const TAKE_BACK: Duration = Duration::from_secs(3);
-const _: () = assert!(
-    RELAY_HOLD_MAX.as_secs() < TAKE_BACK.as_secs()
-        && RELAY_HOLD_MAX.as_secs() < RELAY_ANSWER_MAX.as_secs()
-);
+use crate::credit::{Borrower, Lender};
 
 /// The receiver's book: records under way by providers. `K` names a record.
 #[derive(Debug)]

@@ -8,36 +8,36 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tidegate_types::class::ClassId;
-use tidegate_types::limits::SOURCES_MAX;
+use tidegate_types::limits::{PENDING_MAX, SOURCES_MAX};
 use tidegate_types::record::{Offered, SourceId, Token};
 use tidegate_types::units::Time;
 
-use crate::node::holdings::{Room, StreamKey};
-use crate::node::outbox::ReplyTo;
+use super::holdings::{Room, StreamKey};
+use super::outbox::ReplyTo;
 use crate::rules::RuleId;
 
 /// A wait for room.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wait {
-    pub(crate) room: Room,
+pub(super) struct Wait {
+    pub(super) room: Room,
     /// Its place among those who wait for the same.
-    pub(crate) ticket: u64,
+    pub(super) ticket: u64,
     /// When its patience ends.
-    pub(crate) until: Time,
+    pub(super) until: Time,
 }
 
 /// One connection of an input.
 #[derive(Debug)]
-pub(crate) struct SourceState {
-    pub(crate) name: Arc<str>,
+pub(super) struct SourceState {
+    pub(super) name: Arc<str>,
     /// The class of a neighbour's records, if it brings these.
-    pub(crate) relays: Option<ClassId>,
+    pub(super) relays: Option<ClassId>,
     /// The rule of everything that it brings, where its driver said so.
-    pub(crate) bound: Option<RuleId>,
+    pub(super) bound: Option<RuleId>,
     life: u64,
     /// The stream that it fed last, and all that it feeds.
     last: Option<(RuleId, StreamKey)>,
-    pub(crate) streams: Vec<(RuleId, StreamKey)>,
+    pub(super) streams: Vec<(RuleId, StreamKey)>,
     /// Set while it waits, which is rare.
     held_up: Option<Box<HeldUp>>,
 }
@@ -52,7 +52,7 @@ struct HeldUp {
 
 impl SourceState {
     /// The stream that it feeds under this rule, if it does already.
-    pub(crate) fn stream(&mut self, rule: RuleId) -> Option<StreamKey> {
+    pub(super) fn stream(&mut self, rule: RuleId) -> Option<StreamKey> {
         if self.last.is_none_or(|(last, _)| last != rule) {
             self.last = self.streams.iter().copied().find(|(known, _)| *known == rule);
         }
@@ -60,27 +60,32 @@ impl SourceState {
     }
 
     /// Which life of its number this is.
-    pub(crate) fn life(&self) -> u64 {
+    pub(super) fn life(&self) -> u64 {
         self.life
     }
 
     /// The stream that its next record probably goes to.
-    pub(crate) fn likely(&self) -> Option<StreamKey> {
+    pub(super) fn likely(&self) -> Option<StreamKey> {
         self.last.map(|(_, stream)| stream)
     }
 
     /// Whether records of it are pending.
-    pub(crate) fn is_held_up(&self) -> bool {
+    pub(super) fn is_held_up(&self) -> bool {
         self.held_up.is_some()
     }
 
-    /// Records that wait for room, in the order of reading.
-    pub(crate) fn pending(&mut self) -> &mut VecDeque<Offered> {
-        &mut self.held_up.get_or_insert_default().pending
+    /// Keeps a record behind those that wait for room; gives it back where they are too many.
+    pub(super) fn keep_pending(&mut self, offered: Offered) -> Option<Offered> {
+        let pending = &mut self.held_up.get_or_insert_default().pending;
+        if pending.len() >= PENDING_MAX {
+            return Some(offered);
+        }
+        pending.push_back(offered);
+        None
     }
 
-    /// The first of them; with the last one it is held up no more.
-    pub(crate) fn next_pending(&mut self) -> Option<Offered> {
+    /// The first of those; with the last one it is held up no more.
+    pub(super) fn next_pending(&mut self) -> Option<Offered> {
         let next = self.held_up.as_mut()?.pending.pop_front();
         if next.is_none() {
             self.held_up = None;
@@ -91,7 +96,7 @@ impl SourceState {
 
 /// All connections of a node.
 #[derive(Debug, Default)]
-pub(crate) struct Sources {
+pub(super) struct Sources {
     sources: Vec<Option<SourceState>>,
     by_room: BTreeSet<(Room, u64, SourceId)>,
     by_patience: BTreeSet<(Time, SourceId)>,
@@ -101,7 +106,7 @@ pub(crate) struct Sources {
 
 impl Sources {
     /// A connection begins; false where its number is beyond the bound.
-    pub(crate) fn open(
+    pub(super) fn open(
         &mut self,
         source: SourceId,
         name: Arc<str>,
@@ -128,21 +133,28 @@ impl Sources {
     }
 
     /// A connection ended: its state, if it was open.
-    pub(crate) fn close(&mut self, source: SourceId) -> Option<SourceState> {
+    pub(super) fn close(&mut self, source: SourceId) -> Option<SourceState> {
         self.end_wait(source);
         self.sources.get_mut(source.0 as usize)?.take()
     }
 
-    pub(crate) fn get(&self, source: SourceId) -> Option<&SourceState> {
+    pub(super) fn get(&self, source: SourceId) -> Option<&SourceState> {
         self.sources.get(source.0 as usize)?.as_ref()
     }
 
-    pub(crate) fn get_mut(&mut self, source: SourceId) -> Option<&mut SourceState> {
+    pub(super) fn get_mut(&mut self, source: SourceId) -> Option<&mut SourceState> {
         self.sources.get_mut(source.0 as usize)?.as_mut()
     }
 
+    /// All that comes by a connection is of one rule.
+    pub(super) fn bind(&mut self, source: SourceId, rule: RuleId) {
+        if let Some(state) = self.get_mut(source) {
+            state.bound = Some(rule);
+        }
+    }
+
     /// Who to answer, for an offer of an open connection that carries a token.
-    pub(crate) fn reply_to(
+    pub(super) fn reply_to(
         &self,
         source: SourceId,
         token: Option<Token>,
@@ -153,12 +165,19 @@ impl Sources {
     }
 
     /// Whether the connection that asked is still there.
-    pub(crate) fn is_alive(&self, reply: &ReplyTo) -> bool {
+    pub(super) fn is_alive(&self, reply: &ReplyTo) -> bool {
         self.get(reply.source).is_some_and(|state| state.life == reply.life)
     }
 
-    /// The connection waits. A wait that goes on for the same room keeps its place and its patience.
-    pub(crate) fn wait(&mut self, source: SourceId, room: Room, until: Time, old: Option<Wait>) {
+    /// The next record that a connection kept for later.
+    pub(super) fn next_pending(&mut self, source: SourceId) -> Option<Offered> {
+        self.get_mut(source)?.next_pending()
+    }
+
+    /// A record waits until then, before all others of its connection. A wait that goes on for the same room
+    /// as an `old` one keeps its turn.
+    pub(super) fn wait(&mut self, offered: Offered, room: Room, until: Time, old: Option<Wait>) {
+        let source = offered.source;
         let ticket = match old.filter(|old| old.room == room) {
             Some(old) => old.ticket,
             None => {
@@ -167,13 +186,15 @@ impl Sources {
             }
         };
         let Some(state) = self.get_mut(source) else { return };
-        state.held_up.get_or_insert_default().wait = Some(Wait { room, ticket, until });
+        let held_up = state.held_up.get_or_insert_default();
+        held_up.pending.push_front(offered);
+        held_up.wait = Some(Wait { room, ticket, until });
         self.by_room.insert((room, ticket, source));
         self.by_patience.insert((until, source));
     }
 
     /// The connection waits no more; answers with the wait that it had.
-    pub(crate) fn end_wait(&mut self, source: SourceId) -> Option<Wait> {
+    pub(super) fn end_wait(&mut self, source: SourceId) -> Option<Wait> {
         let wait = self.get_mut(source)?.held_up.as_mut()?.wait.take()?;
         self.by_room.remove(&(wait.room, wait.ticket, source));
         self.by_patience.remove(&(wait.until, source));
@@ -181,19 +202,19 @@ impl Sources {
     }
 
     /// Whoever waits longest for this room, and its ticket.
-    pub(crate) fn first_waiting(&self, room: Room) -> Option<(u64, SourceId)> {
+    pub(super) fn first_waiting(&self, room: Room) -> Option<(u64, SourceId)> {
         let rest = self.by_room.range((room, 0, SourceId(0))..);
         let first = rest.take_while(|(other, ..)| *other == room).next();
         first.map(|&(_, ticket, source)| (ticket, source))
     }
 
     /// Whether nobody waits.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.by_room.is_empty()
     }
 
     /// Whose patience ends first, and when.
-    pub(crate) fn first_patience(&self) -> Option<(Time, SourceId)> {
+    pub(super) fn first_patience(&self) -> Option<(Time, SourceId)> {
         self.by_patience.first().copied()
     }
 }

@@ -1,7 +1,7 @@
 //! Small fleets whose matchings can be worked out by hand.
 
-use super::*;
-use crate::{Amount, Candidates, MatchingAudit, Peer};
+use tidegate_evaluation::audit::MatchingAudit;
+use tidegate_fleet::{Amount, Candidates, MatchingName, Peer, Problem, Redirection};
 
 /// Nodes whose peers are those listed, at those distances.
 fn candidates(rows: &[&[(u32, u32)]]) -> Candidates {

@@ -4,10 +4,19 @@
 //! bounded by a time of the grant: it is a queue that nobody else could serve meanwhile. Its answers are
 //! the credits (`Lender` of the fleet, with the far end's confirmations as its words).
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use slotmap::SparseSecondaryMap;
+use tidegate_schedule::queue::{Delivery, DeliveryKey};
 use tidegate_types::amount::Amount;
+use tidegate_types::class::ClassId;
 use tidegate_types::units::{Size, Time};
+
+use crate::io::{OutputId, PathId};
+use crate::options::NodeOptions;
 
 /// What a receiver may have in a provider's queue, as a time of the grant.
 const CREDIT: Duration = Duration::from_millis(250);
@@ -78,6 +87,50 @@ impl GrantPacer {
     /// Nothing of what is under way gets an answer any more.
     pub(super) fn lost(&mut self) {
         (self.under_way, self.fastest) = (Size::ZERO, None);
+    }
+}
+
+/// Which grant: the class that it is for, and by which output.
+pub(super) type Permit = (Reverse<ClassId>, OutputId);
+
+/// What is granted, the least urgent class first: what is urgent leaves the node last, while its uplink carries.
+#[derive(Debug, Default)]
+pub(super) struct Grants {
+    pub(super) all: BTreeMap<Permit, GrantPacer>,
+    /// Records that went by the grant of a less urgent class.
+    pub(super) lifted: SparseSecondaryMap<DeliveryKey, ClassId>,
+    /// Who is reached by which output.
+    pub(super) names: BTreeMap<OutputId, Arc<str>>,
+    /// When a pace lets the next record go.
+    pub(super) wake: Option<Time>,
+}
+
+impl Grants {
+    /// A neighbour's connection of some classes is gone, with what was under way there.
+    pub(super) fn lost(&mut self, path: PathId, options: &NodeOptions) {
+        for (&(Reverse(class), peer), grant) in &mut self.all {
+            if peer == path.output && options.scheduler.lane_of(class) == path.lane {
+                grant.lost();
+            }
+        }
+    }
+
+    /// Something can go at this time.
+    pub(super) fn wake_at(&mut self, at: Time) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    }
+
+    /// A neighbour answered for a delivery, one way or another.
+    pub(super) fn answered(&mut self, now: Time, key: DeliveryKey, delivery: &Delivery) {
+        // For most nodes there is nothing, and this is asked for every record.
+        if self.all.is_empty() && self.lifted.is_empty() {
+            return;
+        }
+        let Delivery { spec, size, progress, .. } = delivery;
+        let class = self.lifted.remove(key).unwrap_or(spec.class);
+        if let Some(grant) = self.all.get_mut(&(Reverse(class), spec.output)) {
+            grant.answered(*size, now.since(progress.picked_at));
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a matching is worth, and whether it keeps to what it was given.
 
-use super::{Amount, Problem, Redirection};
+use tidegate_fleet::{Problem, Redirection};
+use tidegate_types::amount::Amount;
 
 /// What a class got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

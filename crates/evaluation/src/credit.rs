@@ -1,4 +1,5 @@
-//! What a receiver may have in a provider's queue: a provider lends places, not promises.
+//! What a receiver may have in a provider's queue: a provider lends places, not promises. The product's own is
+//! `crates/node/src/node/egress/grant_pacer.rs`.
 //!
 //! The provider's own records go first, so what it lends may stop at any time. Without a limit the
 //! receiver would go on for a control delay, and all of that would wait. A limit is a count of bytes since
@@ -7,9 +8,8 @@
 
 use std::time::Duration;
 
+use tidegate_types::amount::Amount;
 use tidegate_types::units::Size;
-
-use super::Amount;
 
 /// The provider's side of a grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
