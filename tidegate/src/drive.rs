@@ -136,6 +136,7 @@ pub fn start_at(
             frames: FramesBoard::default(),
             scripts: board,
             proxy: None,
+            confirms: Arc::default(),
         },
         intake,
         sessions,

@@ -54,7 +54,7 @@ pub use self::entry::{
 pub use self::error::{Defect, LogError};
 pub use self::fates::{Ending, Fates};
 pub use self::fetch::{Fetched, Window, fetch};
-pub use self::header::{COPY_AT, HEADER_MAX, Header, MAGIC, Opened, SEALED, TWICE};
+pub use self::header::{COPY_AT, HEADER_MAX, Header, MAGIC, OWNERS, Opened, SEALED, TWICE};
 pub use self::life::{Delivery, End, Life};
 pub use self::order::{Append, Fetch};
 pub use self::recover::{Part, RecoveredStream, Recovery, begins_with_checkpoint, recover};
@@ -63,7 +63,7 @@ pub use self::runs::{Run, Runs, Taken};
 pub use self::scan::{END, FRAME, Found, Frame, Scanner, find_footer, read_footer};
 pub use self::seal::{Key, Keys, TAG_LENGTH};
 pub use self::segment::{SegmentId, VERSION};
-pub use self::session::{Released, SessionPosition, SessionState, Sessions};
+pub use self::session::{Released, SessionOwner, SessionPosition, SessionState, Sessions};
 pub use self::survey::Survey;
 pub use self::walk::{Place, Walked, walk};
 pub use self::wall::WallTime;

@@ -11,6 +11,7 @@
 //! | `ids` | outputs, uplinks, rules, queues and local subscribers of a node |
 //! | `topic` | MQTT topic filters |
 //! | `limits` | every bound that is not a matter of taste |
+//! | `shares` | how much one owner may have of something bounded: more while more is free |
 //! | `account` | one account of the memory that others can make us hold |
 //! | `ranges`, `accepted` | sets of numbers; the records of other nodes that were accepted |
 //! | `demand` | what a node measures of itself for its fleet |
@@ -46,5 +47,6 @@ mod names;
 pub mod random;
 pub mod ranges;
 pub mod record;
+pub mod shares;
 pub mod topic;
 pub mod units;
