@@ -8,6 +8,7 @@
 mod access;
 pub mod check;
 mod clients;
+mod confirms;
 mod files;
 pub mod fleet;
 pub mod frames;
@@ -21,6 +22,7 @@ pub mod operators;
 pub(crate) mod outputs;
 pub mod places;
 mod proxy;
+mod quotas;
 mod read;
 pub mod reference;
 mod replay;
@@ -51,6 +53,7 @@ pub use proxy::{
     AccessFormat, BodyMode, FarTlsConfig, HealthConfig, ListenMode, ORIGINAL, Protocol,
     ProxyConfig, ProxyListenerConfig, RouteConfig, UpstreamConfig, WhenDown,
 };
+pub use quotas::QuotaConfig;
 pub use read::{Reading, read, read_file, read_with_files};
 pub use replay::{ReplayConfig, ReplayFormat};
 pub use scripts::ScriptConfig;
@@ -79,6 +82,8 @@ pub struct Config {
     pub http: HttpConfig,
     /// `[limits]`.
     pub limits: LimitsConfig,
+    /// Every `[[quota]]`; the first that covers a user holds.
+    pub quota: Vec<QuotaConfig>,
     /// `[log]`.
     pub log: LogConfig,
     /// `[mirror]`.

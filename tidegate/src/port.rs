@@ -13,7 +13,9 @@ use tidegate_node::io::{Control, Input, OutputId};
 use tidegate_node::rules::Rules;
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::Measured;
-use tidegate_types::record::{DeliveryId, Offered, Record, RefuseReason, SourceId, Token};
+use tidegate_types::record::{
+    DeliveryId, Offered, Owner, Quota, Record, RefuseReason, SourceId, Token,
+};
 use tidegate_types::units::Time;
 use tokio::sync::{mpsc, oneshot};
 
@@ -212,6 +214,15 @@ impl Source {
         self.notices.clone()
     }
 
+    /// Says on whose account all that comes by this connection is.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn charge(&self, owner: Owner, quota: Quota) -> Result<(), Stopping> {
+        let source = self.id;
+        self.intake.control(Control::Charge { source, owner, quota }).await
+    }
+
     /// Offers records in the order of reading; waits while the loop is busy.
     ///
     /// # Errors
@@ -322,6 +333,8 @@ pub struct Transmit {
 pub struct OutputPort {
     /// Which output this is.
     pub id: OutputId,
+    /// What the configuration calls it.
+    pub name: Arc<str>,
     /// How many lanes (connections) it may use, from the most urgent, lane 0.
     pub lanes: u8,
     /// What to do.

@@ -12,7 +12,7 @@ use super::entry::{
     CARRIED, Checkpoint, Chunk, Entry, FateEntry, FateRun, Footer, IndexPoint, LoggedRecord,
     StreamName, StreamPart, StreamState, fate_code, fate_of,
 };
-use super::session::{Released, SessionPosition, SessionState};
+use super::session::{Released, SessionOwner, SessionPosition, SessionState};
 use super::wall::WallTime;
 use super::{Run, SegmentId};
 
@@ -22,6 +22,8 @@ const HAS_WALL: u8 = 2;
 const HAS_SOURCE_TIME: u8 = 4;
 const HAS_FOREIGN_NAME: u8 = 8;
 const HAS_PACKET: u8 = 16;
+/// In the number of packets of a session: whose it is stands behind them.
+const HAS_OWNER: u32 = 1 << 31;
 /// More than any segment holds: sums of sizes never overflow.
 const CHUNK_MAX: Size = Size(1 << 40);
 
@@ -281,15 +283,28 @@ fn encode_session(state: &SessionState, to: &mut impl Sink) {
     to.name(&state.client);
     to.u32(u32::try_from(state.lasts.as_secs()).unwrap_or(u32::MAX));
     encode_wall(state.ends, to);
-    encode_packets(state.packets.iter(), to);
+    let user = match &state.owner {
+        SessionOwner::Unknown => return encode_packets(state.packets.iter(), to),
+        SessionOwner::Anonymous => "",
+        SessionOwner::User(user) => user,
+    };
+    to.u32(state.packets.len() as u32 | HAS_OWNER);
+    state.packets.iter().for_each(|packet| to.u16(*packet));
+    to.name(user);
 }
 
 fn decode_session(from: &mut Reader<'_>) -> Result<SessionState, Malformed> {
     let client = from.name()?.into();
     let lasts = Duration::from_secs(from.u32()?.into());
     let ends = decode_wall(from)?;
-    let packets = from.many(2, Reader::u16)?.into_iter().collect();
-    Ok(SessionState { client, lasts, ends, packets })
+    let count = from.u32()?;
+    let packets = (0..count & !HAS_OWNER).map(|_| from.u16()).collect::<Result<_, _>>()?;
+    let owner = if count & HAS_OWNER == 0 {
+        SessionOwner::Unknown
+    } else {
+        SessionOwner::new(Some(from.name()?).filter(|user| !user.is_empty()))
+    };
+    Ok(SessionState { client, owner, lasts, ends, packets })
 }
 
 fn encode_packets<'a>(packets: impl ExactSizeIterator<Item = &'a u16>, to: &mut impl Sink) {

@@ -14,6 +14,8 @@ pub const MAGIC: [u8; 8] = *b"tidegate";
 pub const SEALED: u16 = 1;
 /// Feature bit: the header is there twice, so that no single block of a disk takes a segment with it.
 pub const TWICE: u16 = 2;
+/// Feature bit: sessions may say whose they are.
+pub const OWNERS: u16 = 4;
 /// Where the second copy begins. A longer header has none.
 pub const COPY_AT: usize = 4096;
 /// Longest header: a name and some outputs.
@@ -67,9 +69,9 @@ impl Header {
     /// Its bytes, both copies and what is between them, and the salt of the segment's entries. `key` is the
     /// one that seals, if one does.
     pub(super) fn encode(&self, key: Option<&SegmentKey>) -> (Vec<u8>, u32) {
-        let (mut bytes, salt) = self.encode_once(key, TWICE);
+        let (mut bytes, salt) = self.encode_once(key, TWICE | OWNERS);
         if bytes.len() > COPY_AT {
-            return self.encode_once(key, 0);
+            return self.encode_once(key, OWNERS);
         }
         let length = bytes.len();
         bytes.resize(COPY_AT, 0);
@@ -77,11 +79,11 @@ impl Header {
         (bytes, salt)
     }
 
-    fn encode_once(&self, key: Option<&SegmentKey>, twice: u16) -> (Vec<u8>, u32) {
+    fn encode_once(&self, key: Option<&SegmentKey>, features: u16) -> (Vec<u8>, u32) {
         let mut bytes = Vec::new();
         bytes.put(&MAGIC);
         bytes.u16(VERSION);
-        bytes.u16(twice | if key.is_some() { SEALED } else { 0 });
+        bytes.u16(features | if key.is_some() { SEALED } else { 0 });
         bytes.u32(0);
         bytes.u64(self.incarnation);
         bytes.u64(self.boot);
@@ -144,7 +146,7 @@ impl Header {
         let mut reader = Reader::new(&rest[8..]);
         let version = reader.u16().map_err(|_| Defect::Damaged)?;
         let features = reader.u16().map_err(|_| Defect::Damaged)?;
-        if version != VERSION || features & !(SEALED | TWICE) != 0 {
+        if version != VERSION || features & !(SEALED | TWICE | OWNERS) != 0 {
             return Err(Defect::Newer { version, features });
         }
         let is_sealed = features & SEALED != 0;
@@ -253,7 +255,7 @@ mod tests {
             Header::open(&bytes, &[]).unwrap_err()
         };
         assert_eq!(newer(8, 2), Defect::Newer { version: 2, features: TWICE });
-        assert_eq!(newer(10, 4), Defect::Newer { version: 1, features: 4 });
+        assert_eq!(newer(10, 8), Defect::Newer { version: 1, features: 8 });
         let [old, new] = [Key::new(&[1; 32]), Key::new(&[2; 32])];
         let sealed = Header { is_sealed: true, ..header() };
         let (bytes, _) = sealed.encode(Some(&sealed.key(&old)));

@@ -69,7 +69,7 @@ pub use self::entry::{
 };
 pub use self::error::{Defect, LogError};
 pub use self::fetch::{Fetched, SegmentWindow, fetch};
-pub use self::header::{COPY_AT, HEADER_MAX, Header, MAGIC, OpenedHeader, SEALED, TWICE};
+pub use self::header::{COPY_AT, HEADER_MAX, Header, MAGIC, OWNERS, OpenedHeader, SEALED, TWICE};
 pub use self::order::{Append, Fetch};
 pub use self::outcomes::{Outcome, Outcomes};
 pub use self::preallocation::preallocated_end;
@@ -80,7 +80,7 @@ pub use self::scan::{END, FRAME, RawEntry, Scanned, Scanner, find_footer, read_f
 pub use self::seal::{Key, Keys, TAG_LENGTH};
 pub use self::segment::{SegmentId, VERSION};
 pub use self::segment_summary::SegmentSummary;
-pub use self::session::{Released, SessionPosition, SessionState, Sessions};
+pub use self::session::{Released, SessionOwner, SessionPosition, SessionState, Sessions};
 pub use self::walk::{ReadPosition, Walked, walk};
 pub use self::wall::WallTime;
 pub use self::writer::{LogName, SegmentWrite, WriteError, Writer};

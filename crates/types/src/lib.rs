@@ -11,6 +11,7 @@
 //! | `ids.rs` | outputs, uplinks, rules, queues and local subscribers of a node |
 //! | `topic.rs` | MQTT topic filters |
 //! | `limits.rs` | every bound that is not a matter of taste |
+//! | `shares.rs` | how much one owner may have of something bounded: more while more is free |
 //! | `account.rs` | one account of the memory that others can make us hold |
 //! | `ranges.rs`, `accepted.rs` | sets of numbers; the records of other nodes that were accepted |
 //! | `demand.rs` | what a node measures of itself for its fleet |
@@ -46,5 +47,6 @@ mod names;
 pub mod random;
 pub mod ranges;
 pub mod record;
+pub mod shares;
 pub mod topic;
 pub mod units;

@@ -11,6 +11,6 @@ mod publisher;
 mod seat;
 
 pub use self::counts::{BrokerCounts, BrokerStatus};
-pub use self::hub::{Hub, HubOptions, SubscribeError};
+pub use self::hub::{Hub, HubOptions, Payer, SubscribeError};
 pub use self::publisher::Publisher;
 pub use self::seat::{Seat, Subscriber};

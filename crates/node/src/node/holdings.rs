@@ -39,7 +39,7 @@ use self::account::Account;
 pub(super) use self::enqueue::{Fresh, ReadBack};
 pub(super) use self::record::{EndedLeg, Held, Keep, Leg, Logged, Owed, all_of, bit_of};
 use self::streams::Streams;
-pub(super) use self::streams::{Room, StreamKey};
+pub(super) use self::streams::{OwnerKey, Payer, Room, StreamKey};
 use self::tally::Tally;
 pub(super) use self::waiting::Cut;
 use crate::io::OutputId;

@@ -6,6 +6,14 @@ use tidegate_types::topic::Filter;
 
 use super::*;
 
+impl Hub {
+    /// Whose bounds are those of all.
+    pub(crate) fn anybody(&self) -> Payer {
+        let subscriptions = self.subscriptions_of("anybody", None);
+        Payer { account: self.account().clone(), subscriptions }
+    }
+}
+
 fn record(topic: &str, payload: &str, retain: bool) -> Offered {
     let pairs = if retain { vec![("retain".into(), "1".into())] } else { Vec::new() };
     Offered {
@@ -30,7 +38,7 @@ fn subscribe(hub: &Hub, subscriber: &Subscriber, filter: &str, options: Subscrib
 }
 
 fn subscribed(hub: &Hub, filter: &str) -> Subscriber {
-    let subscriber = hub.subscriber(hub.account());
+    let subscriber = hub.subscriber(&hub.anybody());
     subscriber.seat().outbox().connect(10);
     subscribe(hub, &subscriber, filter, SubscribeOptions { qos: 1, ..SubscribeOptions::default() });
     subscriber

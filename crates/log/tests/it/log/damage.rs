@@ -36,7 +36,7 @@ fn entries_of(opened: &OpenedHeader, bytes: &[u8]) -> (Vec<Entry>, Vec<(usize, u
 #[test]
 fn cut_at_any_byte_the_whole_entries_before_it_are_there() {
     for keys in [vec![], vec![key()]] {
-        let bytes = segment(&keys);
+        let bytes = segment(&keys, &owned_entries());
         let opened = Header::open(&bytes, &keys).unwrap();
         let places = places(&opened, &bytes);
         let (all, _) = entries_of(&opened, &bytes);
@@ -73,7 +73,7 @@ fn room_behind_what_was_written_is_told_from_a_hole_in_it() {
     let mut entries = vec![checkpoint(8, vec![])];
     entries.extend((1..=3).map(|seq| Entry::Record(record(1, seq, &[0; 40]).into())));
     let growing = write(&[], &entries).remove(0).bytes;
-    for whole in [growing, segment(&[])] {
+    for whole in [growing, segment(&[], &owned_entries())] {
         let id = SegmentId(8);
         let recovered = |bytes: &[u8]| {
             let part =
@@ -99,7 +99,7 @@ fn room_behind_what_was_written_is_told_from_a_hole_in_it() {
 #[test]
 fn a_flipped_bit_costs_one_entry_and_is_named() {
     for keys in [vec![], vec![key()]] {
-        let bytes = segment(&keys);
+        let bytes = segment(&keys, &owned_entries());
         let opened = Header::open(&bytes, &keys).unwrap();
         let places = places(&opened, &bytes);
         let (all, _) = entries_of(&opened, &bytes);
@@ -383,7 +383,7 @@ proptest! {
 proptest! {
     #[test]
     fn no_bytes_are_a_trap(noise in proptest::collection::vec(any::<u8>(), 0..600), cut in 0..900_usize) {
-        let bytes = segment(&[]);
+        let bytes = segment(&[], &owned_entries());
         let cut = cut.min(bytes.len());
         let spoilt = [&bytes[..cut], &noise].concat();
         let part = SegmentBytes { segment: SegmentId(8), size: Size(1), bytes: Some(&spoilt) };

@@ -17,6 +17,9 @@ const PLAIN: &[u8] = include_bytes!("golden/v1-plain.segment");
 const SEALED: &[u8] = include_bytes!("golden/v1-sealed.segment");
 const PLAIN_TWICE: &[u8] = include_bytes!("golden/v1-twice-plain.segment");
 const SEALED_TWICE: &[u8] = include_bytes!("golden/v1-twice-sealed.segment");
+/// The same with sessions that say whose they are.
+const PLAIN_OWNERS: &[u8] = include_bytes!("golden/v1-owners-plain.segment");
+const SEALED_OWNERS: &[u8] = include_bytes!("golden/v1-owners-sealed.segment");
 
 fn read(opened: &OpenedHeader, segment: &[u8]) -> Vec<Entry> {
     let entry = |found| match found {
@@ -28,21 +31,33 @@ fn read(opened: &OpenedHeader, segment: &[u8]) -> Vec<Entry> {
 
 #[test]
 fn version_1_is_written_as_ever() {
-    assert!(segment(&[]) == PLAIN_TWICE, "the plain format changed without a new version");
-    assert!(segment(&[key()]) == SEALED_TWICE, "the sealed format changed without a new version");
+    assert!(
+        segment(&[], &owned_entries()) == PLAIN_OWNERS,
+        "the plain format changed without a new version"
+    );
+    assert!(
+        segment(&[key()], &owned_entries()) == SEALED_OWNERS,
+        "the sealed format changed without a new version"
+    );
 }
 
 #[test]
 fn version_1_is_read_as_ever() {
     let keys = vec![Key::new(&[1; 32]), key()];
-    let plain = [(PLAIN, vec![]), (PLAIN_TWICE, vec![])];
-    for (bytes, keys) in plain.into_iter().chain([(SEALED, keys.clone()), (SEALED_TWICE, keys)]) {
+    for (bytes, keys, expected) in [
+        (PLAIN, vec![], entries()),
+        (PLAIN_TWICE, vec![], entries()),
+        (PLAIN_OWNERS, vec![], owned_entries()),
+        (SEALED, keys.clone(), entries()),
+        (SEALED_TWICE, keys.clone(), entries()),
+        (SEALED_OWNERS, keys, owned_entries()),
+    ] {
         let opened = Header::open(bytes, &keys).unwrap();
         assert_eq!(opened.header.node, name().node);
         assert_eq!((opened.header.incarnation, opened.header.boot), (0x1c9f, 0xb007));
         let all = read(&opened, bytes);
         let (footer, rest) = all.split_last().unwrap();
-        assert_eq!(rest, entries());
+        assert_eq!(rest, expected);
         let offset = find_footer(&opened, &bytes[bytes.len() - 16..]).unwrap();
         let found = read_footer(&opened, offset, &bytes[offset..]).unwrap();
         assert_eq!(*footer, Entry::Footer(found.clone()));
@@ -59,6 +74,10 @@ fn the_places_that_any_version_keeps() {
     assert_eq!(PLAIN[8..12], [1, 0, 0, 0]);
     assert_eq!(SEALED[8..12], [1, 0, 1, 0]);
     assert_eq!((&PLAIN_TWICE[8..12], &SEALED_TWICE[8..12]), (&[1, 0, 2, 0][..], &[1, 0, 3, 0][..]));
+    assert_eq!(
+        (&PLAIN_OWNERS[8..12], &SEALED_OWNERS[8..12]),
+        (&[1, 0, 6, 0][..], &[1, 0, 7, 0][..])
+    );
     let header = usize::from(PLAIN_TWICE[12]);
     assert_eq!(PLAIN_TWICE[..header], PLAIN_TWICE[4096..4096 + header]);
     // The first entry: checksum, length, sequence 100, kind checkpoint.
@@ -122,6 +141,11 @@ fn what_is_still_owed() {
 fn write_golden_files() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/log/golden");
     std::fs::create_dir_all(folder).unwrap();
-    std::fs::write(format!("{folder}/v1-twice-plain.segment"), segment(&[])).unwrap();
-    std::fs::write(format!("{folder}/v1-twice-sealed.segment"), segment(&[key()])).unwrap();
+    std::fs::write(format!("{folder}/v1-owners-plain.segment"), segment(&[], &owned_entries()))
+        .unwrap();
+    std::fs::write(
+        format!("{folder}/v1-owners-sealed.segment"),
+        segment(&[key()], &owned_entries()),
+    )
+    .unwrap();
 }
