@@ -48,4 +48,4 @@ mod tidegate;
 
 pub use self::names::SchedulerName;
 pub use self::scheduler::{Choice, ClassLoad, ClassView, NextCut, Scheduler, UplinkLoad};
-pub use self::shares::{Shares, Shortage, Spare};
+pub use self::shares::{Shortage, Spare, UplinkShares};

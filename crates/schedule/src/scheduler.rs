@@ -6,7 +6,7 @@ use tidegate_types::class::{ClassId, Classes};
 use tidegate_types::units::{Rate, Size, Time};
 
 use crate::queue::Timing;
-use crate::shares::Shares;
+use crate::shares::UplinkShares;
 
 /// What would go next of a list: one cut of its most urgent ready record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ pub trait Scheduler: std::fmt::Debug + Send {
     /// Divides the uplink for the next interval.
     fn reallocate(&mut self, _now: Time, _load: &UplinkLoad<'_>) {}
     /// How it is divided now; `None` where nothing is granted ahead, or the capacity is unknown.
-    fn shares(&self) -> Option<&Shares> {
+    fn shares(&self) -> Option<&UplinkShares> {
         None
     }
 }

@@ -50,7 +50,7 @@ struct Wire {
     meters: Vec<Meter>,
     outcomes: Vec<Outcome>,
     /// Rates of each reallocation.
-    history: Vec<Shares>,
+    history: Vec<UplinkShares>,
 }
 
 impl Wire {

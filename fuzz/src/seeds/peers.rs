@@ -14,7 +14,7 @@ use tidegate::frames::wire::{
 };
 use tidegate_cluster::handover::loads::{MemberLoads, UnitCounts, UnitLoad};
 use tidegate_cluster::handover::wire::MemberFrame;
-use tidegate_cluster::handover::{GroupMessage, Member, Owner, UnitId};
+use tidegate_cluster::handover::{GroupMessage, Member, UnitId, UnitOwner};
 use tidegate_log::SegmentId;
 use tidegate_log::mirror::MirrorMessage as Mirrored;
 use tidegate_types::record::RefuseReason;
@@ -82,7 +82,7 @@ fn handshake() -> Vec<MemberFrame> {
 }
 
 fn moving() -> Vec<MemberFrame> {
-    let owner = Owner { epoch: 3, member: Member(1) };
+    let owner = UnitOwner { epoch: 3, member: Member(1) };
     let content = Bytes::from_static(b"plant/7/alarm");
     let messages = [
         GroupMessage::Forward { round: 1, seq: 2, content: content.clone() },
@@ -101,7 +101,7 @@ fn moving() -> Vec<MemberFrame> {
 fn commands() -> Vec<MemberFrame> {
     let unit = |counts| UnitLoad {
         name: "taxi-7".into(),
-        owner: Owner { epoch: 3, member: Member(0) },
+        owner: UnitOwner { epoch: 3, member: Member(0) },
         is_open: true,
         counts,
     };

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use rustls::ClientConfig;
 use tidegate_cluster::handover::wire::MemberFrame;
 use tidegate_cluster::handover::{
-    Group, GroupInput, GroupMessage, GroupOutput, HandoverError, HandoverOptions, Member, Owner,
-    PublishReply, UnitId,
+    Group, GroupInput, GroupMessage, GroupOutput, HandoverError, HandoverOptions, Member,
+    PublishReply, UnitId, UnitOwner,
 };
 use tidegate_link::packet::Custody;
 use tidegate_types::record::{
@@ -300,7 +300,7 @@ impl Task {
         }
     }
 
-    fn owned(&mut self, unit: UnitId, owner: Owner) {
+    fn owned(&mut self, unit: UnitId, owner: UnitOwner) {
         let before = std::mem::replace(&mut self.handle.owners()[unit.0 as usize].0, owner);
         if before.member == self.me && owner.member != self.me {
             self.memory.is_gone(unit);

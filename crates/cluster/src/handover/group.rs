@@ -11,8 +11,8 @@ use tidegate_types::units::Time;
 use super::forward::{Forward, Taken};
 use super::merge::Merge;
 use super::{
-    GroupInput, GroupMessage, GroupOutput, HandoverError, HandoverOptions, Member, Owner, UnitId,
-    earlier,
+    GroupInput, GroupMessage, GroupOutput, HandoverError, HandoverOptions, Member, UnitId,
+    UnitOwner, earlier,
 };
 
 /// What a member has to do with a unit.
@@ -38,7 +38,7 @@ impl<T> Role<T> {
 
 #[derive(Clone, Debug)]
 struct Unit<T> {
-    owner: Owner,
+    owner: UnitOwner,
     role: Role<T>,
     forward: Forward<T>,
     taken: Taken,
@@ -71,10 +71,10 @@ impl<T: Clone> Group<T> {
         options: HandoverOptions,
         me: Member,
         members: u16,
-        owners: &[Owner],
+        owners: &[UnitOwner],
     ) -> Self {
         let until = now + options.start;
-        let unit = |owner: &Owner| Unit {
+        let unit = |owner: &UnitOwner| Unit {
             owner: *owner,
             role: if owner.member == me { Role::Named(until) } else { Role::None },
             forward: Forward::new(owner.member),
@@ -94,7 +94,7 @@ impl<T: Clone> Group<T> {
     }
 
     /// Who owns a unit, as far as is known here.
-    pub fn owner(&self, unit: UnitId) -> Option<Owner> {
+    pub fn owner(&self, unit: UnitId) -> Option<UnitOwner> {
         self.units.get(unit.0 as usize).map(|unit| unit.owner)
     }
 
@@ -165,7 +165,7 @@ impl<T: Clone> Group<T> {
             GroupInput::Seize(unit) => {
                 let me = self.me;
                 if let Some(it) = self.unit(unit).filter(|it| !it.role.is_open()) {
-                    it.owner = Owner { epoch: it.owner.epoch + 1, member: me };
+                    it.owner = UnitOwner { epoch: it.owner.epoch + 1, member: me };
                     let state = match std::mem::replace(&mut it.role, Role::None) {
                         // Nobody is known to have gone on with it.
                         Role::Given { state } => state,
@@ -335,7 +335,7 @@ impl<T: Clone> Group<T> {
         let Some(it) = self.unit(unit).filter(|it| it.attempt == attempt) else { return };
         let Role::Ending { to, .. } = it.role else { return };
         let ended = it.owner.epoch;
-        let owner = Owner { epoch: ended + 1, member: to };
+        let owner = UnitOwner { epoch: ended + 1, member: to };
         it.owner = owner;
         it.role = Role::Given { state: state.clone() };
         let shown = it.merge.reach(owner.epoch);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tidegate_types::codec::{Malformed, Reader, Sink};
 
-use super::Owner;
+use super::UnitOwner;
 use super::error::MemberFrameError;
 use super::histogram::TimeHistogram;
 
@@ -53,7 +53,7 @@ pub struct UnitLoad {
     /// Its name.
     pub name: Arc<str>,
     /// Who owns it, as the member knows it.
-    pub owner: Owner,
+    pub owner: UnitOwner,
     /// Whether the member is the owner, and takes records.
     pub is_open: bool,
     /// What it counted, where it is the owner.
@@ -166,7 +166,7 @@ impl UnitLoad {
         let member = super::Member(from.u16()?);
         from.must(usize::from(member.0) < members, "one of the members")?;
         let flags = from.u8()?;
-        let (owner, is_open) = (Owner { epoch, member }, flags & 1 != 0);
+        let (owner, is_open) = (UnitOwner { epoch, member }, flags & 1 != 0);
         let counts = (flags & 2 != 0).then(|| UnitCounts::take(from)).transpose()?;
         Ok(UnitLoad { name, owner, is_open, counts })
     }
@@ -218,7 +218,7 @@ mod tests {
     use tidegate_types::random::SplitMix;
 
     use super::super::wire::MemberFrame;
-    use super::super::{Member, Owner};
+    use super::super::{Member, UnitOwner};
     use super::*;
 
     fn loads() -> MemberLoads {
@@ -241,7 +241,7 @@ mod tests {
             deliveries: 8,
             delivered_late: 5,
         };
-        let owner = |epoch, member| Owner { epoch, member: Member(member) };
+        let owner = |epoch, member| UnitOwner { epoch, member: Member(member) };
         let other =
             UnitLoad { name: "taxi-8".into(), owner: owner(0, 0), is_open: false, counts: None };
         let own = UnitLoad {

@@ -40,7 +40,7 @@ pub struct UnitId(pub u32);
 
 /// Who owns a unit: the greater one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Owner {
+pub struct UnitOwner {
     /// Grows by one with each move.
     pub epoch: u64,
     /// The owner.
@@ -94,7 +94,7 @@ pub enum GroupMessage<T> {
         /// Its number.
         seq: u64,
         /// Who the owner is.
-        owner: Owner,
+        owner: UnitOwner,
         /// Whether who refuses is the owner and takes records: the sender begins anew at once.
         is_open: bool,
     },
@@ -107,7 +107,7 @@ pub enum GroupMessage<T> {
     /// Who the owner is. Whether it is the sender itself, and takes records.
     Table {
         /// The owner.
-        owner: Owner,
+        owner: UnitOwner,
         /// See above.
         is_open: bool,
     },
@@ -235,7 +235,7 @@ pub enum GroupOutput<T> {
         /// Which unit.
         unit: UnitId,
         /// Its owner.
-        owner: Owner,
+        owner: UnitOwner,
     },
     /// A move that was asked for here is over; or why the unit stays.
     Moved {

@@ -9,7 +9,7 @@ use tidegate_types::record::{DropReason, RefuseReason};
 
 pub use super::error::{MemberFrameError, VERSION};
 use super::loads::MemberLoads;
-use super::{GroupMessage, Member, Owner, PublishReply, UnitId};
+use super::{GroupMessage, Member, PublishReply, UnitId, UnitOwner};
 
 /// Bytes of the longest frame, its length aside: a record of the largest size, and what is around it.
 pub const FRAME_MAX: usize = 264 << 20;
@@ -254,10 +254,10 @@ fn said(from: &mut Reader<'_>, body: &Bytes) -> Result<GroupMessage<Bytes>, Malf
     })
 }
 
-fn owner(epoch: u64, from: &mut Reader<'_>) -> Result<(Owner, bool), Malformed> {
+fn owner(epoch: u64, from: &mut Reader<'_>) -> Result<(UnitOwner, bool), Malformed> {
     let member = u16::try_from(from.u64()?).map_err(|_| from.malformed("a member"))?;
     let is_open = from.u64()? == 1;
-    Ok((Owner { epoch, member: Member(member) }, is_open))
+    Ok((UnitOwner { epoch, member: Member(member) }, is_open))
 }
 
 /// Why a record was refused, in a byte: the publisher hears one of these.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::handover::loads::{MemberLoads, UnitCounts, UnitLoad};
-use tidegate_cluster::handover::{Member, Owner};
+use tidegate_cluster::handover::{Member, UnitOwner};
 use tidegate_cluster::place::rebalance::{
     BIAS, MoveReason, PlannedMove, RebalanceOptions, RebalanceRemark, RebalanceRound, Rebalancer,
     StayReason,
@@ -21,7 +21,7 @@ const SPANS: u64 = 40;
 
 struct Unit {
     topic: Topic,
-    owner: Owner,
+    owner: UnitOwner,
     counts: UnitCounts,
     moves: Vec<u64>,
 }
@@ -68,7 +68,7 @@ impl World {
                 bound: Duration::from_millis(bound),
                 is_serial: false,
             },
-            owner: Owner { epoch: 0, member: Member(0) },
+            owner: UnitOwner { epoch: 0, member: Member(0) },
             counts: UnitCounts::default(),
             moves: Vec::new(),
         };
@@ -212,7 +212,7 @@ impl World {
             let passed = PERIOD * (round - before) as u32;
             assert!(passed >= self.options.rest, "{step:?} after {passed:?}");
         }
-        it.owner = Owner { epoch: it.owner.epoch + 1, member: Member(to as u16) };
+        it.owner = UnitOwner { epoch: it.owner.epoch + 1, member: Member(to as u16) };
         // Another process counts it from now on.
         it.counts = UnitCounts::default();
         it.moves.push(round);

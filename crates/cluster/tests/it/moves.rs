@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use tidegate_cluster::handover::{
-    Group, GroupInput, GroupMessage, GroupOutput, HandoverError, HandoverOptions, Member, Owner,
-    UnitId,
+    Group, GroupInput, GroupMessage, GroupOutput, HandoverError, HandoverOptions, Member, UnitId,
+    UnitOwner,
 };
 use tidegate_types::random::SplitMix;
 use tidegate_types::record::RefuseReason;
@@ -43,7 +43,7 @@ struct World {
     processes: Vec<Option<Process>>,
     wires: BTreeMap<(u16, u16), VecDeque<Wire>>,
     /// What of each member is on its disk.
-    disks: Vec<Owner>,
+    disks: Vec<UnitOwner>,
     has_disks: bool,
     published: Vec<u64>,
     tickets: u64,
@@ -56,7 +56,7 @@ struct World {
 
 impl World {
     fn new(seed: u64, members: u16, has_disks: bool) -> World {
-        let first = Owner { epoch: 0, member: Member(0) };
+        let first = UnitOwner { epoch: 0, member: Member(0) };
         let mut world = World {
             now: Time::ZERO,
             random: SplitMix(seed),
@@ -87,7 +87,7 @@ impl World {
     fn start(&mut self, member: u16) {
         let owner = match self.has_disks {
             true => self.disks[usize::from(member)],
-            false => Owner { epoch: 0, member: Member(0) },
+            false => UnitOwner { epoch: 0, member: Member(0) },
         };
         let group = Group::new(self.now, self.options, Member(member), self.members(), &[owner]);
         self.processes[usize::from(member)] = Some(Process {
@@ -260,7 +260,7 @@ impl World {
         panic!("it does not come to rest: {:#?}", self.processes);
     }
 
-    fn owners(&self) -> Vec<Option<Owner>> {
+    fn owners(&self) -> Vec<Option<UnitOwner>> {
         let all = self.processes.iter().flatten();
         all.map(|process| process.group.owner(UNIT)).collect()
     }
@@ -394,7 +394,7 @@ fn a_unit_is_seized_where_its_owner_is_gone() {
     assert_eq!(world.answered.len(), 2);
     world.start(0);
     world.settle();
-    assert_eq!(world.owners(), [Some(Owner { epoch: 1, member: Member(2) }); 3]);
+    assert_eq!(world.owners(), [Some(UnitOwner { epoch: 1, member: Member(2) }); 3]);
     assert_eq!(world.open(), 1);
 }
 
@@ -415,14 +415,14 @@ fn who_gave_a_unit_to_the_dead_goes_on_with_what_it_remembers() {
     assert_eq!(memory(&world), Some(5));
     world.start(1);
     world.settle();
-    assert_eq!(world.owners(), [Some(Owner { epoch: 2, member: Member(0) }); 3]);
+    assert_eq!(world.owners(), [Some(UnitOwner { epoch: 2, member: Member(0) }); 3]);
     assert_eq!(memory(&world), Some(5));
 }
 
 #[test]
 fn what_waits_is_bounded() {
     let options = HandoverOptions { held: Size(10), ..HandoverOptions::default() };
-    let owner = Owner { epoch: 0, member: Member(1) };
+    let owner = UnitOwner { epoch: 0, member: Member(1) };
     let mut group = Group::new(Time::ZERO, options, Member(0), 2, &[owner]);
     let mut publish = |ticket, size| {
         let (unit, content) = (UNIT, 0u64);
@@ -444,7 +444,7 @@ mod wire {
     use super::*;
 
     fn frames() -> Vec<MemberFrame> {
-        let owner = Owner { epoch: 7, member: Member(2) };
+        let owner = UnitOwner { epoch: 7, member: Member(2) };
         let content = Bytes::from_static(b"\x01record");
         let messages = [
             GroupMessage::Forward { round: 3, seq: 9, content: content.clone() },

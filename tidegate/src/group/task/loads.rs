@@ -2,7 +2,7 @@
 
 use tidegate_cluster::handover::loads::{MemberLoads, UnitLoad};
 use tidegate_cluster::handover::wire::MemberFrame;
-use tidegate_cluster::handover::{Owner, UnitId};
+use tidegate_cluster::handover::{UnitId, UnitOwner};
 use tidegate_types::units::Time;
 
 use super::Task;
@@ -52,7 +52,7 @@ impl Task {
     /// Writes down who owns what, and whether this node drains; false where the disk says no.
     pub(super) fn remember(&self) -> bool {
         let Some(path) = &self.state else { return true };
-        let owners: Vec<Owner> = self.handle.owners().iter().map(|(owner, _)| *owner).collect();
+        let owners: Vec<UnitOwner> = self.handle.owners().iter().map(|(owner, _)| *owner).collect();
         let written = state::write(path, &self.units, &self.members, &owners, self.is_draining);
         if let Err(error) = &written {
             tracing::error!("{}: who owns what is not remembered: {error}", path.display());

@@ -3,7 +3,7 @@
 use tidegate_types::units::Time;
 
 use super::{Group, Role};
-use crate::handover::{GroupMessage, GroupOutput, HandoverError, Member, Owner, UnitId};
+use crate::handover::{GroupMessage, GroupOutput, HandoverError, Member, UnitId, UnitOwner};
 
 impl<T: Clone> Group<T> {
     /// A record for the owner: is that us?
@@ -65,7 +65,7 @@ impl<T: Clone> Group<T> {
                 self.show(unit, shown);
             }
             GroupMessage::Take(epoch, state) => {
-                let owner = Owner { epoch, member: self.me };
+                let owner = UnitOwner { epoch, member: self.me };
                 let it = &mut self.units[unit.0 as usize];
                 let is_named = it.owner == owner && matches!(it.role, Role::Named(_));
                 if is_named || owner > it.owner {
@@ -82,7 +82,7 @@ impl<T: Clone> Group<T> {
     }
 
     /// Someone says who the owner is; `is_open` where it is the owner itself, who takes records.
-    fn learn(&mut self, now: Time, from: Member, unit: UnitId, owner: Owner, is_open: bool) {
+    fn learn(&mut self, now: Time, from: Member, unit: UnitId, owner: UnitOwner, is_open: bool) {
         let (me, handing) = (self.me, self.options.handing);
         let is_open = is_open && from == owner.member;
         let Some(it) = self.units.get_mut(unit.0 as usize) else { return };

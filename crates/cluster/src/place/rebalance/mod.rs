@@ -28,7 +28,7 @@ use self::bias::Bias;
 use self::measured::Seen;
 pub use self::reasons::{MoveReason, RebalanceRemark, StayReason};
 use super::{LatencyModel, Machine, Topic};
-use crate::handover::Owner;
+use crate::handover::UnitOwner;
 use crate::handover::loads::MemberLoads;
 
 /// Part of a unit's records that may be later than its bound: of a 90th percentile, a tenth.
@@ -157,7 +157,7 @@ struct Node {
 
 #[derive(Clone, Debug)]
 struct Unit {
-    owner: Owner,
+    owner: UnitOwner,
     node: Arc<str>,
     is_open: bool,
     /// Its load, smoothed.

@@ -96,7 +96,7 @@ impl Rebalancer {
     }
 }
 
-type Owners = BTreeMap<Arc<str>, (crate::handover::Owner, Arc<str>)>;
+type Owners = BTreeMap<Arc<str>, (crate::handover::UnitOwner, Arc<str>)>;
 
 /// The owner with the highest epoch counts.
 fn owners_of(loads: &MemberLoads, all: &mut Owners) {
