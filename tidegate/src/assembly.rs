@@ -317,10 +317,10 @@ fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOpti
     let name: Arc<str> = output.uplink().into();
     let known = uplinks.iter().position(|uplink| uplink.name == name);
     let place = known.unwrap_or_else(|| {
-        let law =
-            if output.link.is_some() { RateControllerName::Told } else { output.law().into() };
+        let controller =
+            if output.link.is_some() { RateControllerName::Reported } else { output.law().into() };
         let cap = output.rate.cap();
-        uplinks.push(UplinkOptions { name, law, cap, remembered: None });
+        uplinks.push(UplinkOptions { name, controller, cap, remembered: None });
         uplinks.len() - 1
     });
     // What each record costs beside payload, key and properties: identity, deadline and source time as
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(options.rules.find("any/topic"), Some(RuleId(0)));
         assert_eq!(options.rules.get(RuleId(0)).class, ClassId(2));
         assert_eq!(&*options.outputs[0].name, "sink");
-        assert_eq!(options.uplinks[0].law, RateControllerName::Unlimited);
+        assert_eq!(options.uplinks[0].controller, RateControllerName::Unlimited);
     }
 
     #[test]
@@ -437,6 +437,6 @@ mod tests {
         );
         let uplinks: Vec<u16> = options.outputs.iter().map(|output| output.uplink.0).collect();
         assert_eq!(uplinks, [0, 0, 1]);
-        assert_eq!(options.uplinks[1].law, RateControllerName::Copa);
+        assert_eq!(options.uplinks[1].controller, RateControllerName::Copa);
     }
 }

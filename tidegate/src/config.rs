@@ -22,6 +22,7 @@ pub mod operators;
 pub(crate) mod outputs;
 pub mod places;
 mod proxy;
+mod quotas;
 mod read;
 pub mod reference;
 mod replay;
@@ -52,6 +53,7 @@ pub use proxy::{
     AccessFormat, BodyMode, FarTlsConfig, HealthConfig, ListenMode, ORIGINAL, Protocol,
     ProxyConfig, ProxyListenerConfig, RouteConfig, UpstreamConfig, WhenDown,
 };
+pub use quotas::QuotaConfig;
 pub(crate) use read::read_and;
 pub use read::{Reading, read, read_file};
 pub use replay::{ReplayConfig, ReplayFormat};
@@ -81,6 +83,8 @@ pub struct Config {
     pub http: HttpConfig,
     /// `[limits]`.
     pub limits: LimitsConfig,
+    /// Every `[[quota]]`; the first that covers a user holds.
+    pub quota: Vec<QuotaConfig>,
     /// `[log]`.
     pub log: LogConfig,
     /// `[mirror]`.

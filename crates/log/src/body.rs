@@ -9,10 +9,10 @@ use tidegate_types::units::{Size, Time};
 
 use super::destinations::Destinations;
 use super::entry::{
-    CARRIED, Checkpoint, Chunk, Entry, FateRun, Fated, Footer, IndexPoint, LoggedRecord,
+    CARRIED, Checkpoint, Chunk, Entry, FateEntry, FateRun, Footer, IndexPoint, LoggedRecord,
     StreamName, StreamPart, StreamState, fate_code, fate_of,
 };
-use super::session::{Released, SessionPosition, SessionState};
+use super::session::{Released, SessionOwner, SessionPosition, SessionState};
 use super::wall::WallTime;
 use super::{Run, SegmentId};
 
@@ -22,6 +22,8 @@ const HAS_WALL: u8 = 2;
 const HAS_SOURCE_TIME: u8 = 4;
 const HAS_FOREIGN_NAME: u8 = 8;
 const HAS_PACKET: u8 = 16;
+/// In the number of packets of a session: whose it is stands behind them.
+const HAS_OWNER: u32 = 1 << 31;
 /// More than any segment holds: sums of sizes never overflow.
 const CHUNK_MAX: Size = Size(1 << 40);
 
@@ -50,7 +52,7 @@ impl Entry {
     pub(super) fn encode(&self, to: &mut impl Sink) {
         match self {
             Entry::Record(record) => encode_record(record, to),
-            Entry::Fates(Fated { wall, runs }) => {
+            Entry::Fates(FateEntry { wall, runs }) => {
                 encode_wall(*wall, to);
                 to.count(runs.len());
                 runs.iter().for_each(|run| encode_fate(run, to));
@@ -74,7 +76,7 @@ impl Entry {
             1 => Entry::Record(Box::new(decode_record(&mut reader)?)),
             2 => {
                 let wall = decode_wall(&mut reader)?;
-                Entry::Fates(Fated { wall, runs: reader.many(29, decode_fate)? })
+                Entry::Fates(FateEntry { wall, runs: reader.many(29, decode_fate)? })
             }
             3 => Entry::Stream(decode_name(&mut reader)?),
             4 => Entry::Checkpoint(decode_checkpoint(&mut reader)?),
@@ -281,15 +283,28 @@ fn encode_session(state: &SessionState, to: &mut impl Sink) {
     to.name(&state.client);
     to.u32(u32::try_from(state.lasts.as_secs()).unwrap_or(u32::MAX));
     encode_wall(state.ends, to);
-    encode_packets(state.packets.iter(), to);
+    let user = match &state.owner {
+        SessionOwner::Unknown => return encode_packets(state.packets.iter(), to),
+        SessionOwner::Anonymous => "",
+        SessionOwner::User(user) => user,
+    };
+    to.u32(state.packets.len() as u32 | HAS_OWNER);
+    state.packets.iter().for_each(|packet| to.u16(*packet));
+    to.name(user);
 }
 
 fn decode_session(from: &mut Reader<'_>) -> Result<SessionState, Malformed> {
     let client = from.name()?.into();
     let lasts = Duration::from_secs(from.u32()?.into());
     let ends = decode_wall(from)?;
-    let packets = from.many(2, Reader::u16)?.into_iter().collect();
-    Ok(SessionState { client, lasts, ends, packets })
+    let count = from.u32()?;
+    let packets = (0..count & !HAS_OWNER).map(|_| from.u16()).collect::<Result<_, _>>()?;
+    let owner = if count & HAS_OWNER == 0 {
+        SessionOwner::Unknown
+    } else {
+        SessionOwner::new(Some(from.name()?).filter(|user| !user.is_empty()))
+    };
+    Ok(SessionState { client, owner, lasts, ends, packets })
 }
 
 fn encode_packets<'a>(packets: impl ExactSizeIterator<Item = &'a u16>, to: &mut impl Sink) {

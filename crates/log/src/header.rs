@@ -14,6 +14,8 @@ pub const MAGIC: [u8; 8] = *b"tidegate";
 pub const SEALED: u16 = 1;
 /// Feature bit: the header is there twice, so that no single block of a disk takes a segment with it.
 pub const TWICE: u16 = 2;
+/// Feature bit: sessions may say whose they are.
+pub const OWNERS: u16 = 4;
 /// Where the second copy begins. A longer header has none.
 pub const COPY_AT: usize = 4096;
 /// Longest header: a name and some outputs.
@@ -42,7 +44,7 @@ pub struct Header {
 
 /// A header as it was read.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct OpenedHeader {
     /// What it says.
     pub header: Header,
     /// Its length: where the first entry begins.
@@ -67,9 +69,9 @@ impl Header {
     /// Its bytes, both copies and what is between them, and the salt of the segment's entries. `key` is the
     /// one that seals, if one does.
     pub(super) fn encode(&self, key: Option<&SegmentKey>) -> (Vec<u8>, u32) {
-        let (mut bytes, salt) = self.encode_once(key, TWICE);
+        let (mut bytes, salt) = self.encode_once(key, TWICE | OWNERS);
         if bytes.len() > COPY_AT {
-            return self.encode_once(key, 0);
+            return self.encode_once(key, OWNERS);
         }
         let length = bytes.len();
         bytes.resize(COPY_AT, 0);
@@ -77,11 +79,11 @@ impl Header {
         (bytes, salt)
     }
 
-    fn encode_once(&self, key: Option<&SegmentKey>, twice: u16) -> (Vec<u8>, u32) {
+    fn encode_once(&self, key: Option<&SegmentKey>, features: u16) -> (Vec<u8>, u32) {
         let mut bytes = Vec::new();
         bytes.put(&MAGIC);
         bytes.u16(VERSION);
-        bytes.u16(twice | if key.is_some() { SEALED } else { 0 });
+        bytes.u16(features | if key.is_some() { SEALED } else { 0 });
         bytes.u32(0);
         bytes.u64(self.incarnation);
         bytes.u64(self.boot);
@@ -104,7 +106,7 @@ impl Header {
     /// # Errors
     /// See [`Defect`]: only `Damaged` is about the bytes; the others mean that this process must not
     /// use the log.
-    pub fn open(bytes: &[u8], keys: &Keys) -> Result<Opened, Defect> {
+    pub fn open(bytes: &[u8], keys: &Keys) -> Result<OpenedHeader, Defect> {
         let first = Header::open_once(bytes, keys);
         let is_copy = matches!(first, Err(Defect::Damaged));
         let opened = match bytes.get(COPY_AT..).filter(|_| is_copy) {
@@ -112,7 +114,7 @@ impl Header {
             None => first?,
         };
         match opened.is_twice {
-            true => Ok(Opened { length: COPY_AT + opened.length, is_copy, ..opened }),
+            true => Ok(OpenedHeader { length: COPY_AT + opened.length, is_copy, ..opened }),
             // A header that has no copy is not found where copies are.
             false if is_copy => Err(Defect::Damaged),
             false => Ok(opened),
@@ -120,7 +122,7 @@ impl Header {
     }
 
     /// Whether each copy of a segment's header that there should be is whole.
-    pub fn is_whole(opened: &Opened, segment: &[u8]) -> bool {
+    pub fn is_whole(opened: &OpenedHeader, segment: &[u8]) -> bool {
         let Some(length) = opened.length.checked_sub(COPY_AT).filter(|_| opened.is_twice) else {
             return true;
         };
@@ -128,7 +130,7 @@ impl Header {
     }
 
     /// Reads one copy.
-    fn open_once(bytes: &[u8], keys: &Keys) -> Result<Opened, Defect> {
+    fn open_once(bytes: &[u8], keys: &Keys) -> Result<OpenedHeader, Defect> {
         let fixed = bytes.get(..FIXED).ok_or(Defect::Damaged)?;
         let length = u32::from_le_bytes([fixed[12], fixed[13], fixed[14], fixed[15]]) as usize;
         if fixed[..8] != MAGIC || length > HEADER_MAX {
@@ -144,7 +146,7 @@ impl Header {
         let mut reader = Reader::new(&rest[8..]);
         let version = reader.u16().map_err(|_| Defect::Damaged)?;
         let features = reader.u16().map_err(|_| Defect::Damaged)?;
-        if version != VERSION || features & !(SEALED | TWICE) != 0 {
+        if version != VERSION || features & !(SEALED | TWICE | OWNERS) != 0 {
             return Err(Defect::Newer { version, features });
         }
         let is_sealed = features & SEALED != 0;
@@ -160,7 +162,7 @@ impl Header {
             }
         };
         let is_twice = features & TWICE != 0;
-        Ok(Opened { header, length, salt, key, is_twice, is_copy: false })
+        Ok(OpenedHeader { header, length, salt, key, is_twice, is_copy: false })
     }
 
     fn decode(mut reader: Reader<'_>, is_sealed: bool) -> Result<Self, Malformed> {
@@ -253,7 +255,7 @@ mod tests {
             Header::open(&bytes, &[]).unwrap_err()
         };
         assert_eq!(newer(8, 2), Defect::Newer { version: 2, features: TWICE });
-        assert_eq!(newer(10, 4), Defect::Newer { version: 1, features: 4 });
+        assert_eq!(newer(10, 8), Defect::Newer { version: 1, features: 8 });
         let [old, new] = [Key::new(&[1; 32]), Key::new(&[2; 32])];
         let sealed = Header { is_sealed: true, ..header() };
         let (bytes, _) = sealed.encode(Some(&sealed.key(&old)));

@@ -10,11 +10,32 @@ use tidegate_types::record::StreamId;
 
 use super::WallTime;
 
+/// Whose a session is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SessionOwner {
+    /// Nothing says it: whoever comes first has it.
+    #[default]
+    Unknown,
+    /// A client without a name of its own.
+    Anonymous,
+    /// The user who logged in.
+    User(Arc<str>),
+}
+
+impl SessionOwner {
+    /// That of who logged in by this name, if by any.
+    pub fn new(user: Option<&str>) -> Self {
+        user.map_or(SessionOwner::Anonymous, |user| SessionOwner::User(user.into()))
+    }
+}
+
 /// A publisher's session, by the name of its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionState {
     /// Name of the client, which is that of its streams' source.
     pub client: Arc<str>,
+    /// Whose it is.
+    pub owner: SessionOwner,
     /// How long it outlives its connection, in whole seconds; zero: it is over.
     pub lasts: Duration,
     /// When it ends, if its client is away and stays so.
@@ -26,7 +47,8 @@ pub struct SessionState {
 impl SessionState {
     /// The entry that ends a session.
     pub fn over(client: Arc<str>) -> Self {
-        SessionState { client, lasts: Duration::ZERO, ends: None, packets: BTreeSet::new() }
+        let (owner, lasts, ends) = (SessionOwner::Unknown, Duration::ZERO, None);
+        SessionState { client, owner, lasts, ends, packets: BTreeSet::new() }
     }
 
     /// How long it still lasts while its client stays away: zero only when it has surely ended. Without a

@@ -17,11 +17,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use super::shares::fair_part;
+
 /// Names whose shares are gone are forgotten when there are twice as many as there were after the last time.
 const NAMES_MIN: usize = 64;
-/// A fair share may hold so many times what is then free above it, times the part of the bound above that is free: one
-/// alone gets 61 % of it.
-const FAIR: u128 = 4;
 
 crate::named! {
     /// What bytes are held for.
@@ -151,8 +150,7 @@ impl Share {
 
     /// What a fair share may hold while so much is free above it.
     fn fair_part(&self, free: usize) -> usize {
-        let part = FAIR * free as u128 * free as u128 / self.bound.max(1) as u128;
-        usize::try_from(part).unwrap_or(usize::MAX)
+        usize::try_from(fair_part(free as u64, self.bound as u64)).unwrap_or(usize::MAX)
     }
 
     /// Its bound at this moment.

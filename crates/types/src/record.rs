@@ -148,6 +148,24 @@ pub struct Foreign {
     pub again: bool,
 }
 
+/// On whose account records are, as far as their input knows.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owner {
+    /// A user who proved his name.
+    User(Arc<str>),
+    /// A client of which only the address is known.
+    Address(Arc<str>),
+}
+
+/// What one owner may have, beside his share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// Streams that are fed or hold something.
+    pub streams: Option<u32>,
+    /// Bytes of the log that his records take.
+    pub log: Option<Size>,
+}
+
 /// When the sender is told that its record is accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AcceptMode {
@@ -171,7 +189,7 @@ pub enum RefuseReason {
     Full,
     /// Larger than the rule or the node allows.
     Oversize,
-    /// More streams than `limits::STREAMS_MAX`.
+    /// More streams than `limits::STREAMS_MAX`, or than one owner may have of them.
     TooManyStreams,
     /// The log could not take it (disk full, read-only).
     Storage,

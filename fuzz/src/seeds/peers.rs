@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
-use prost::GroupMessage as _;
+use prost::Message as _;
 use tidegate::services::cameras::wire::{
     FrameMessage, PolicyMessage, PublishRequest, ReplyKind, SubscribeReply, SubscribeRequest,
 };

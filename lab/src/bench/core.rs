@@ -214,7 +214,7 @@ fn options() -> NodeOptions {
         classes,
         uplinks: vec![UplinkOptions {
             name: "none".into(),
-            law: RateControllerName::Unlimited,
+            controller: RateControllerName::Unlimited,
             cap: None,
             remembered: None,
         }],

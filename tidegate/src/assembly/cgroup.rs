@@ -84,4 +84,14 @@ mod tests {
         assert!(told.contains("381 MiB") && told.contains("128 MiB"), "{told}");
         assert!(told.contains("memory.max") && told.contains("limits.connections"), "{told}");
     }
+    #[test]
+    fn the_packaged_units_bound_memory_and_write_no_core() {
+        for unit in [
+            include_str!("../../../packaging/tidegate.service"),
+            include_str!("../../../packaging/tidegate-orchestrate.service"),
+        ] {
+            assert!(unit.lines().any(|line| line.starts_with("MemoryMax=")), "{unit}");
+            assert!(unit.lines().any(|line| line == "LimitCORE=0"), "{unit}");
+        }
+    }
 }

@@ -67,6 +67,7 @@ pub async fn start_input(
         let files = mqtt.tls.as_ref().and_then(TlsConfig::files);
         let options = MqttOptions {
             access: Arc::new(mqtt.access()?),
+            quotas: Arc::new(config.quotas()),
             clients: clients.clone(),
             tls: files.map(|files| tls::server(&files)).transpose()?,
             max_packet_size: max_packet_size(config),

@@ -14,6 +14,7 @@ mod log;
 mod mirror;
 mod operators;
 mod proxy;
+mod quotas;
 mod scripts;
 mod security;
 mod streams;
@@ -74,6 +75,7 @@ pub fn check(config: &Config) -> Vec<Finding> {
     listeners(config, &mut findings);
     streams::check(config, &mut findings);
     log::check(config, &mut findings);
+    quotas::check(config, &mut findings);
     brokers::check(config, &mut findings);
     links::check(config, &mut findings);
     operators::check(config, &mut findings);

@@ -7,6 +7,7 @@ mod frames;
 mod group;
 mod http;
 mod inputs;
+mod limits;
 mod operators;
 mod outputs;
 mod proxy;
@@ -14,7 +15,7 @@ mod scripts;
 
 use std::fmt::Write;
 
-use super::{Config, LimitsConfig, LogConfig, MirrorConfig, NodeConfig, StreamConfig};
+use super::{Config, LogConfig, MirrorConfig, NodeConfig, StreamConfig};
 
 /// The whole file. It is a right configuration.
 pub fn render() -> String {
@@ -34,7 +35,8 @@ pub fn render() -> String {
     scripts::scripts(&mut file);
     operators::operators(&mut file);
     http::http(&mut file);
-    limits(&mut file);
+    limits::limits(&mut file);
+    limits::quotas(&mut file);
     log(&mut file);
     mirror(&mut file);
     group::group(&mut file);
@@ -177,25 +179,6 @@ fn streams(file: &mut File) {
         "\"shed\"",
         "The [[script]] that looks at each of its records before it may go. Default: none.",
     );
-}
-
-fn limits(file: &mut File) {
-    let LimitsConfig { memory, record_max, connections, subscriber, retained } =
-        LimitsConfig::default();
-    file.section("[limits]", "Bounds of the whole node.");
-    file.key(
-        "memory",
-        &quoted(memory),
-        "Bytes of records held; clients may make the broker hold half as much again.",
-    );
-    file.key("record_max", &quoted(record_max), "One record: topic, properties and payload.");
-    file.key("connections", &connections.to_string(), "Client connections.");
-    file.key(
-        "subscriber",
-        &quoted(subscriber),
-        "Bytes that wait for one client that has subscribed here; then the least urgent are dropped.",
-    );
-    file.key("retained", &quoted(retained), "Bytes of messages that are retained here.");
 }
 
 fn log(file: &mut File) {

@@ -91,7 +91,7 @@ impl Letters {
             true => (Vec::new(), of),
             false => {
                 let name = (origin.node.clone(), origin.incarnation);
-                let chain = letter::decode(lock(&self.0.chains).get(&name)?).ok()?;
+                let chain = delegation::decode(lock(&self.0.chains).get(&name)?).ok()?;
                 let first = chain.first()?.letter.clone();
                 (chain, Delegation { previous: 0, written, to: to.into(), ..first })
             }
@@ -104,7 +104,7 @@ impl Letters {
         let scheme = u16::from(signer.scheme());
         // The connection shows the certificate.
         chain.push(SignedDelegation { letter, scheme, signature, certificate: Bytes::new() });
-        Some(letter::encode(&chain))
+        Some(delegation::encode(&chain))
     }
 
     /// What an origin says by a chain that `peer` brings; its letters are kept. `None` where they prove nothing.
@@ -114,7 +114,7 @@ impl Letters {
         (peer, certificate): (&str, &CertificateDer<'_>),
         trust: &Trust,
     ) -> Option<(Delegation, bool)> {
-        let mut chain = letter::decode(proof).ok()?;
+        let mut chain = delegation::decode(proof).ok()?;
         let last = chain.last_mut()?;
         last.certificate = Bytes::copy_from_slice(certificate);
         let mut signers = Vec::with_capacity(chain.len());
@@ -124,7 +124,7 @@ impl Letters {
             signers.push(Certificate::read(&one.certificate).ok()?.common_name?);
         }
         let signers: Vec<&str> = signers.iter().map(String::as_str).collect();
-        let first = letter::holds(&chain, &signers, peer)?.clone();
+        let first = delegation::holds(&chain, &signers, peer)?.clone();
         self.keep(&chain);
         Some((first, chain.len() == 1))
     }
@@ -136,7 +136,7 @@ impl Letters {
         for number in [first.incarnation, first.boot] {
             let name = (first.node.clone(), number);
             if chains.len() < ORIGINS_MAX || chains.contains_key(&name) {
-                chains.insert(name, letter::encode(chain));
+                chains.insert(name, delegation::encode(chain));
             }
         }
     }
@@ -148,7 +148,7 @@ impl Letters {
 
     /// Takes back what was kept on a disk.
     pub(crate) fn remember(&self, kept: &Bytes) {
-        if let Ok(chain) = letter::decode(kept) {
+        if let Ok(chain) = delegation::decode(kept) {
             self.keep(&chain);
         }
     }
@@ -372,9 +372,9 @@ mod tests {
         let foreign = other.proof(&of("gate-7"), &far).unwrap();
         assert!(far.hears(&foreign, &other).is_none());
         // A signature over something else.
-        let mut chain = letter::decode(&letter).unwrap();
+        let mut chain = delegation::decode(&letter).unwrap();
         chain[0].letter.to = "evil".into();
-        assert!(far.hears(&letter::encode(&chain), &gate).is_none());
+        assert!(far.hears(&delegation::encode(&chain), &gate).is_none());
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod way;
 
 pub use self::counts::{BrokerCounts, BrokerStatus};
 pub use self::gate::{Busy, Gate};
-pub use self::hub::{Hub, HubOptions, SubscribeError};
+pub use self::hub::{Hub, HubOptions, Payer, SubscribeError};
 pub use self::meter::{DropWhy, Figures, Meter, MeterStatus, Meters, Placed};
 pub use self::operate::Operate;
 pub use self::placement::{Diverted, Placement};

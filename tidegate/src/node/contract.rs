@@ -13,7 +13,9 @@ use std::time::Duration;
 use tidegate_node::io::{Control, Input, OutputId};
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::Measured;
-use tidegate_types::record::{DeliveryId, Offered, Record, RefuseReason, SourceId, Token};
+use tidegate_types::record::{
+    DeliveryId, Offered, Owner, Quota, Record, RefuseReason, SourceId, Token,
+};
 use tidegate_types::units::Time;
 use tokio::sync::{mpsc, oneshot};
 
@@ -180,6 +182,15 @@ impl Source {
     /// By which others answer for the node.
     pub(crate) fn notices(&self) -> mpsc::WeakUnboundedSender<Notice> {
         self.notices.clone()
+    }
+
+    /// Says on whose account all that comes by this connection is.
+    ///
+    /// # Errors
+    /// The loop is gone.
+    pub async fn charge(&self, owner: Owner, quota: Quota) -> Result<(), Stopping> {
+        let source = self.id;
+        self.intake.control(Control::Charge { source, owner, quota }).await
     }
 
     /// Offers records in the order of reading; waits while the loop is busy.

@@ -138,7 +138,7 @@ const STAGE: Metric = Metric::histogram(
 const BOUND: Metric =
     Metric::gauge("tidegate_stream_bound_seconds", "Latency bound on residence, as configured.");
 /// Every metric.
-pub const ALL: [Metric; 138] = [
+pub const ALL: [Metric; 139] = [
     INFO,
     UPTIME,
     HELD,
@@ -149,6 +149,7 @@ pub const ALL: [Metric; 138] = [
     inputs::DROPPED,
     inputs::REFUSED,
     inputs::DENIED,
+    inputs::OVER_QUOTA,
     inputs::UNPROVEN,
     broker::PUBLISHED,
     broker::DELIVERED,

@@ -4,6 +4,7 @@
 //! nobody is, and which topics whom, the configuration says; passwords are in [`users`].
 
 mod acl;
+mod quotas;
 pub mod users;
 
 use std::net::IpAddr;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use tidegate_broker::fair_queue::FairQueueLimits;
 
 pub use self::acl::{Allow, Grants, is_of_server};
+pub use self::quotas::{Quota, QuotaRule, Quotas};
 use self::users::UserFile;
 use crate::support::tls::Certificate;
 use crate::support::turns::Desk;

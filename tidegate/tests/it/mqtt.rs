@@ -10,6 +10,7 @@ mod foreign;
 mod hostile;
 mod node;
 mod patience;
+mod quotas;
 mod sessions;
 mod standard;
 mod stress;

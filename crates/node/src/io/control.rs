@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_log::SessionPosition;
 use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
-use tidegate_types::record::{DeliveryId, SourceId};
+use tidegate_types::record::{DeliveryId, Owner, Quota, SourceId};
 use tidegate_types::units::Rate;
 
 use super::{OutputId, QueueId};
@@ -32,6 +32,15 @@ pub enum Control {
         source: SourceId,
         /// The rule.
         rule: RuleId,
+    },
+    /// All that comes by a connection is on somebody's account from now on. Without this it is on nobody's.
+    Charge {
+        /// The connection, which is open.
+        source: SourceId,
+        /// Who pays.
+        owner: Owner,
+        /// What he may have.
+        quota: Quota,
     },
     /// A connection of an input ended.
     Close(SourceId),

@@ -8,7 +8,7 @@
 
 mod room;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tidegate_schedule::estimate::ProcessingDelay;
@@ -18,7 +18,8 @@ use tidegate_types::units::Size;
 
 pub(super) use self::room::{Fit, Space, size_of};
 use super::base::Base;
-use super::holdings::{Holdings, Room, StreamKey};
+use super::durability::Durability;
+use super::holdings::{Holdings, OwnerKey, Room, StreamKey};
 use crate::inbound::Inbound;
 use crate::io::Event;
 use crate::options::NodeOptions;
@@ -43,6 +44,8 @@ pub(super) struct Admission {
     full_for_memory: BTreeSet<(ClassId, StreamKey)>,
     /// Streams that are full for want of room in the log.
     full_for_log: BTreeSet<StreamKey>,
+    /// Streams that are full because their owner has its share of the log.
+    full_for_share: BTreeMap<OwnerKey, BTreeSet<StreamKey>>,
     /// How many streams of each rule are full.
     full_streams: Vec<u64>,
     pub(super) inbound: Inbound,
@@ -62,6 +65,7 @@ impl Admission {
             freed: Vec::new(),
             full_for_memory: BTreeSet::new(),
             full_for_log: BTreeSet::new(),
+            full_for_share: BTreeMap::new(),
             full_streams: vec![0; options.rules.len()],
             inbound: Inbound::new(options.inbound),
             processing: ProcessingDelay::default(),
@@ -111,6 +115,25 @@ impl Admission {
         }
     }
 
+    /// The log holds less: streams whose owners have much of their shares again go on. Answers with the owners
+    /// for whose share connections wait that may be tried again.
+    pub(super) fn made_shares(
+        &mut self,
+        base: &mut Base,
+        durability: &Durability,
+    ) -> Vec<OwnerKey> {
+        let has_much = |base: &Base, owner: OwnerKey| {
+            durability.log().has_much_share(owner, base.sources.owners.quota(owner).log)
+        };
+        let full = self.full_for_share.keys().copied();
+        for owner in full.filter(|&owner| has_much(base, owner)).collect::<Vec<_>>() {
+            let streams = self.full_for_share.get(&owner).cloned().unwrap_or_default();
+            streams.into_iter().for_each(|key| self.no_longer_full(base, key));
+        }
+        let waiting = base.sources.owners_waiting().into_iter();
+        waiting.filter(|&owner| has_much(base, owner)).collect()
+    }
+
     /// Records of this stream are dropped or refused from now on, for there is no room.
     pub(super) fn now_full(&mut self, base: &mut Base, key: StreamKey, room: Room) {
         if base.holdings.stream(key).full_for.is_some() {
@@ -122,6 +145,9 @@ impl Admission {
         }
         if room == Room::Log {
             self.full_for_log.insert(key);
+        }
+        if let Room::Share(owner) = room {
+            self.full_for_share.entry(owner).or_default().insert(key);
         }
         let rule = usize::from(base.holdings.stream(key).rule.0);
         self.full_streams[rule] += 1;
@@ -138,6 +164,14 @@ impl Admission {
         }
         if room == Room::Log {
             self.full_for_log.remove(&key);
+        }
+        if let Room::Share(owner) = room
+            && let Some(streams) = self.full_for_share.get_mut(&owner)
+        {
+            streams.remove(&key);
+            if streams.is_empty() {
+                self.full_for_share.remove(&owner);
+            }
         }
         base.holdings.note_idle(key);
         let rule = usize::from(base.holdings.stream(key).rule.0);

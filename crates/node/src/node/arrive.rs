@@ -144,8 +144,8 @@ impl Node {
     /// other streams fill the memory or too much is under way, none is dropped and it is refused.
     fn replace_oldest(&mut self, offered: Offered, stream: StreamKey, room: Room) {
         let size = size_of(&offered);
-        if room == Room::Log {
-            self.drop_segments(stream, size);
+        if matches!(room, Room::Log | Room::Share(_)) {
+            self.drop_segments(stream, size, room);
         }
         if self.space().would_fit(stream, size) {
             let lacks = |node: &Node| node.space().lacks(stream, size, Size::ZERO).is_some();
@@ -293,6 +293,11 @@ impl Node {
         }
         if self.made_log_room() {
             self.serve_room(Room::Log);
+        }
+        if self.durability.take_freed() {
+            for owner in self.admission.made_shares(&mut self.base, &self.durability) {
+                self.serve_room(Room::Share(owner));
+            }
         }
         while let Some((until, source)) = self.base.sources.first_patience() {
             if until > self.base.now {

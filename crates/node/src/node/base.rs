@@ -26,7 +26,8 @@ pub(super) struct Base {
 }
 
 impl Base {
-    pub(super) fn new(options: Arc<NodeOptions>, holdings: Holdings) -> Self {
+    pub(super) fn new(options: Arc<NodeOptions>) -> Self {
+        let holdings = Holdings::new(options.clone());
         let (sources, outbox) = (Sources::default(), Outbox::default());
         Base { now: Time::ZERO, options, sources, holdings, outbox }
     }
@@ -57,13 +58,16 @@ impl Base {
         self.outbox.report(Event::Unsupported(problem));
     }
 
-    /// The stream that a connection feeds under this rule; `None` when the table of streams is full.
+    /// The stream that a connection feeds under this rule; `None` when the table of streams is full, or its
+    /// owner's share of it.
     pub(super) fn stream_of(&mut self, source: SourceId, rule: RuleId) -> Option<StreamKey> {
         let state = self.sources.get_mut(source)?;
         if let Some(stream) = state.stream(rule) {
             return Some(stream);
         }
-        let stream = self.holdings.attach(rule, &state.name)?;
+        let payer = self.sources.payer(source);
+        let state = self.sources.get_mut(source)?;
+        let stream = self.holdings.attach(rule, &state.name, payer)?;
         state.streams.push((rule, stream));
         Some(stream)
     }

@@ -8,7 +8,8 @@
 //! |---|---|
 //! | `unappended.rs` | what is on its way to the log, and what happens when it is there |
 //! | `news.rs` | what the log may hear a little later |
-//! | `store.rs` | numbers, segments, fates; whether the log works |
+//! | `segments.rs`, `parts.rs` | which segments there are, and on whose account their bytes are |
+//! | `store.rs` | numbers and fates; whether the log works |
 //! | `write.rs` | a record, a fate, a checkpoint go to the log |
 //! | `backlog.rs` | which stored records there are, and which part of the log is read next |
 //! | `read.rs` | a part of the log is asked for; a logged record on this process's clock |
@@ -16,8 +17,10 @@
 
 mod backlog;
 mod news;
+mod parts;
 mod promises;
 mod read;
+mod segments;
 mod sessions;
 mod store;
 mod unappended;
@@ -38,7 +41,7 @@ use self::sessions::Sessions;
 use self::store::Store;
 pub(super) use self::unappended::{Stored, Unappended};
 use super::base::Base;
-use super::holdings::{EndedLeg, Logged, StreamKey};
+use super::holdings::{EndedLeg, Left, Logged, StreamKey, all_of};
 use crate::io::{Event, Output};
 use crate::options::NodeOptions;
 
@@ -98,6 +101,11 @@ impl Durability {
         (!appends.is_empty()).then_some(Output::Append(appends))
     }
 
+    /// Whether anything has left the log since this was asked last.
+    pub(super) fn take_freed(&mut self) -> bool {
+        self.store.take_freed()
+    }
+
     /// People hear when the log begins to fail, and when it works again.
     pub(super) fn tell_state(&mut self, base: &mut Base, is_failing: bool) {
         if std::mem::replace(&mut self.store.is_told, is_failing) != is_failing {
@@ -118,8 +126,8 @@ impl Durability {
     }
 
     /// A record did not get into the log: it needs no place there.
-    pub(super) fn unlog(&mut self, segment: SegmentId) {
-        self.store.settle(segment, 1);
+    pub(super) fn unlog(&mut self, segment: SegmentId, stream: StreamId) {
+        self.store.settle(segment, stream, 1);
     }
 
     /// A delivery of a logged record ended, perhaps by a neighbour: the log must know.
@@ -134,14 +142,14 @@ impl Durability {
         let run = Run { first: logged.seq, last: logged.seq, destinations };
         self.store.note_fate(now, logged.stream, run, (fate, by));
         if is_last {
-            self.store.settle(logged.segment, 1);
+            self.store.settle(logged.segment, logged.stream, 1);
         }
     }
 
     /// Stored records were dropped.
     pub(super) fn note_stored_fate(&mut self, now: Time, gone: &StoredRun, reason: DropReason) {
         self.store.note_fate(now, gone.id, gone.run, (Fate::Dropped(reason), None));
-        self.store.settle(gone.segment, gone.run.records());
+        self.store.settle(gone.segment, gone.id, gone.run.records());
     }
 
     /// Some destinations of a record that was read back are no more.
@@ -150,18 +158,13 @@ impl Durability {
     }
 
     /// A record that memory leaves to the log. Answers with the stream that it counts for.
-    pub(super) fn put_back(
-        &mut self,
-        logged: &Logged,
-        stream: StreamKey,
-        class: ClassId,
-        size: Size,
-        (destinations, may_be_there): (Destinations, Destinations),
-    ) -> StreamKey {
+    pub(super) fn put_back(&mut self, base: &Base, logged: &Logged, left: &Left) -> StreamKey {
         let Logged { stream: id, seq, segment, .. } = *logged;
-        let stored = self.backlog.put_back(id, stream, class, segment);
-        stored.chunks.entry(segment).or_default().add(seq, destinations, size);
-        stored.mark(seq, may_be_there);
+        let (stream, size) = (left.held.stream, left.held.size);
+        self.left_ahead(left.owed.ahead, size);
+        let stored = self.backlog.put_back(id, stream, base.rule_of(stream).class, segment);
+        stored.chunks.entry(segment).or_default().add(seq, all_of(&left.owed.legs), size);
+        stored.mark(seq, left.may_be_there);
         stored.stream
     }
 

@@ -8,7 +8,7 @@ use tidegate_types::units::{Size, Time};
 
 use super::Node;
 use super::durability::{Next, Stored, StoredRun, Unappended};
-use super::holdings::{Holdings, Logged, Owed, ReadBack, StreamKey, all_of};
+use super::holdings::{Holdings, Logged, Owed, ReadBack, Room, StreamKey};
 use crate::io::Event;
 use crate::rules::Discipline;
 
@@ -80,7 +80,7 @@ impl Node {
     fn unlogged(&mut self, record: RecordKey) -> bool {
         let logged = self.base.holdings.owed_mut(record).and_then(|owed| owed.logged.take());
         if let Some(logged) = logged {
-            self.durability.unlog(logged.segment);
+            self.durability.unlog(logged.segment, logged.stream);
         }
         let is_held = self.base.holdings.record(record).is_some();
         if self.base.holdings.waits_for_log(record) {
@@ -94,8 +94,8 @@ impl Node {
 
     /// A record that only the log was to hold did not get there.
     fn unstored(&mut self, stored: Stored, reason: RefuseReason) {
-        let Stored { stream, segment, size, reply, taken, destinations, .. } = stored;
-        self.durability.unlog(segment);
+        let Stored { stream, id, segment, size, reply, taken, destinations, .. } = stored;
+        self.durability.unlog(segment, id);
         self.durability.untake(taken);
         self.base.answer(reply, Err(reason));
         let deliveries = u64::from(destinations.count());
@@ -132,11 +132,7 @@ impl Node {
     pub(super) fn leave(&mut self, record: RecordKey) {
         let Some(logged) = self.base.holdings.logged_of(record) else { return };
         let left = self.base.holdings.leave(record);
-        self.durability.left_ahead(left.owed.ahead, left.held.size);
-        let class = self.base.rule_of(left.held.stream).class;
-        let destinations = (all_of(&left.owed.legs), left.may_be_there);
-        let (stream, size) = (left.held.stream, left.held.size);
-        let to = self.durability.put_back(&logged, stream, class, size, destinations);
+        let to = self.durability.put_back(&self.base, &logged, &left);
         self.base.holdings.count_left(&left, to);
     }
 
@@ -262,11 +258,12 @@ impl Node {
         self.drop_stored(id, segment, 1, DropReason::Full)
     }
 
-    /// Drops what a stream alone still holds of the oldest segments, until so much of the log is free.
+    /// Drops what a stream alone still holds of the oldest segments, until so much of the log, or of its owner's share, is
+    /// free.
     /// Where that cannot help, it drops nothing.
-    pub(super) fn drop_segments(&mut self, stream: StreamKey, wanted: Size) {
+    pub(super) fn drop_segments(&mut self, stream: StreamKey, wanted: Size, room: Room) {
         let mut free = Size::ZERO;
-        for (segment, id, bytes) in self.durability.droppable(stream, wanted) {
+        for (segment, id, bytes) in self.durability.droppable(stream, wanted, room) {
             while free < wanted && self.drop_stored(id, segment, u64::MAX, DropReason::Full) {}
             free += bytes;
         }

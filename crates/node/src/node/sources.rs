@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use tidegate_types::class::ClassId;
 use tidegate_types::limits::{PENDING_MAX, SOURCES_MAX};
-use tidegate_types::record::{Offered, SourceId, Token};
+use tidegate_types::record::{Offered, Owner, Quota, SourceId, Token};
 use tidegate_types::units::Time;
 
-use super::holdings::{Room, StreamKey};
+use super::holdings::{OwnerKey, Payer, Room, StreamKey};
 use super::outbox::ReplyTo;
+use super::owners::Owners;
 use crate::rules::RuleId;
 
 /// A wait for room.
@@ -34,6 +35,8 @@ pub(super) struct SourceState {
     pub(super) relays: Option<ClassId>,
     /// The rule of everything that it brings, where its driver said so.
     pub(super) bound: Option<RuleId>,
+    /// On whose account it is, where its driver said so.
+    owner: Option<OwnerKey>,
     life: u64,
     /// The stream that it fed last, and all that it feeds.
     last: Option<(RuleId, StreamKey)>,
@@ -98,6 +101,7 @@ impl SourceState {
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     sources: Vec<Option<SourceState>>,
+    pub(super) owners: Owners,
     by_room: BTreeSet<(Room, u64, SourceId)>,
     by_patience: BTreeSet<(Time, SourceId)>,
     last_life: u64,
@@ -124,6 +128,7 @@ impl Sources {
             name,
             relays,
             bound: None,
+            owner: None,
             life: self.last_life,
             last: None,
             streams: Vec::new(),
@@ -135,7 +140,28 @@ impl Sources {
     /// A connection ended: its state, if it was open.
     pub(super) fn close(&mut self, source: SourceId) -> Option<SourceState> {
         self.end_wait(source);
-        self.sources.get_mut(source.0 as usize)?.take()
+        let state = self.sources.get_mut(source.0 as usize)?.take()?;
+        self.owners.leave(state.owner);
+        Some(state)
+    }
+
+    /// All that comes by a connection is on this account from now on.
+    pub(super) fn charge(&mut self, source: SourceId, owner: Owner, quota: Quota) {
+        let place = self.sources.get_mut(source.0 as usize);
+        let Some(state) = place.and_then(Option::as_mut) else { return };
+        let former = state.owner.replace(self.owners.join(owner, quota));
+        self.owners.leave(former);
+    }
+
+    /// On whose account a connection is, where its driver said so.
+    pub(super) fn owner_of(&self, source: SourceId) -> Option<&Owner> {
+        self.owners.get(self.get(source)?.owner?)
+    }
+
+    /// The same, and what that owner may have.
+    pub(super) fn payer(&self, source: SourceId) -> Option<Payer> {
+        let owner = self.get(source)?.owner?;
+        Some(Payer { owner, quota: self.owners.quota(owner) })
     }
 
     pub(super) fn get(&self, source: SourceId) -> Option<&SourceState> {
@@ -206,6 +232,19 @@ impl Sources {
         let rest = self.by_room.range((room, 0, SourceId(0))..);
         let first = rest.take_while(|(other, ..)| *other == room).next();
         first.map(|&(_, ticket, source)| (ticket, source))
+    }
+
+    /// Owners for whose share of the log somebody waits.
+    pub(super) fn owners_waiting(&self) -> Vec<OwnerKey> {
+        let after = |room| (room, u64::MAX, SourceId(u32::MAX))..;
+        let mut owners = Vec::new();
+        // A share is the last kind of room.
+        let mut last = Room::Log;
+        while let Some(&(room, ..)) = self.by_room.range(after(last)).next() {
+            owners.extend(if let Room::Share(owner) = room { Some(owner) } else { None });
+            last = room;
+        }
+        owners
     }
 
     /// Whether nobody waits.

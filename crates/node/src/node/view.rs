@@ -241,7 +241,7 @@ impl Node {
 
     /// Deliveries that only the log holds, and bytes of its segments.
     pub fn log_use(&self) -> (u64, Size) {
-        (self.base.holdings.stored(), self.durability.log().bytes())
+        (self.base.holdings.stored(), self.durability.log().segments().bytes())
     }
 
     /// The uplinks' part of the snapshot, for who looks often.

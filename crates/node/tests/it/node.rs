@@ -10,6 +10,7 @@ mod filling;
 mod granting;
 mod limiting;
 mod marking;
+mod owning;
 mod patient;
 mod reloading;
 mod sharing;

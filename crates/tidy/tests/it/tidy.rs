@@ -7,8 +7,10 @@ mod circles;
 mod code;
 mod documents;
 mod files;
+mod glossary;
 mod manifests;
 mod packages;
+mod pages;
 mod plot;
 mod program;
 mod promises;
@@ -34,6 +36,10 @@ const RULES: &[(&str, Rule)] = &[
     ("folders of the program make no circle", program::folders_make_no_circle),
     ("the driver contract knows no driver", program::the_contract_knows_no_driver),
     ("files of the program have a place", program::files_have_a_place),
+    ("types have names of their own", glossary::types_have_names_of_their_own),
+    ("the glossary names types that exist", glossary::glossary_names_types_that_exist),
+    ("opening pages name every file", pages::tables_name_every_file),
+    ("opening pages show the room used", pages::pages_have_an_example),
     ("crates inherit the lints", manifests::crates_inherit_lints),
     ("every clippy.toml repeats the shared keys", manifests::clippy_keys_agree),
     ("banned crates stay out", manifests::banned_crates_stay_out),

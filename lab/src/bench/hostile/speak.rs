@@ -1,10 +1,10 @@
 //! MQTT 5 by hand, as strangers speak it: bytes that no well-behaved client would send, and answers by their codes.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::load::raw::{Splitter, packet, push_text};
 
@@ -23,6 +23,8 @@ pub(super) struct Hello<'a> {
     /// Topic and payload of its will.
     pub(super) will: Option<(&'a str, &'a [u8])>,
     pub(super) user: Option<(&'a str, &'a str)>,
+    /// The address that it comes from, where it is not to be anybody's.
+    pub(super) from: Option<Ipv4Addr>,
 }
 
 impl Hello<'_> {
@@ -83,7 +85,18 @@ pub(super) struct Peer {
 impl Peer {
     /// Connects and says nothing.
     pub(super) fn silent(to: SocketAddr) -> io::Result<Peer> {
-        let stream = TcpStream::connect_timeout(&to, PATIENCE)?;
+        Peer::on(TcpStream::connect_timeout(&to, PATIENCE)?)
+    }
+
+    /// The same from an address of its own.
+    fn silent_from(from: Ipv4Addr, to: SocketAddr) -> io::Result<Peer> {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        rustix::net::bind(&socket, &SocketAddr::from((from, 0)))?;
+        rustix::net::connect(&socket, &to)?;
+        Peer::on(socket.into())
+    }
+
+    fn on(stream: TcpStream) -> io::Result<Peer> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -92,7 +105,10 @@ impl Peer {
 
     /// Connects and logs in; the CONNACK's code and whether its session was there are the answer too.
     pub(super) fn log_in(to: SocketAddr, hello: Hello<'_>) -> io::Result<(Peer, u8, bool)> {
-        let mut peer = Peer::silent(to)?;
+        let mut peer = match hello.from {
+            Some(from) => Peer::silent_from(from, to)?,
+            None => Peer::silent(to)?,
+        };
         peer.say(&hello.packet())?;
         let (first, body) = peer.hear()?;
         match (first, &body[..]) {
@@ -193,7 +209,7 @@ mod tests {
 
     #[test]
     fn packets_are_mqtt_5() {
-        let hello = Hello { id: "a", stays: true, will: Some(("w", b"x")), user: None };
+        let hello = Hello { id: "a", stays: true, will: Some(("w", b"x")), ..Hello::default() };
         let expected = b"\x10\x1a\x00\x04MQTT\x05\x04\x00\x00\x05\x11\x00\x01\x51\x80\x00\x01a\x00\x00\x01w\x00\x01x";
         assert_eq!(hello.packet(), expected);
         assert_eq!(subscribe(["#", "+"]), b"\x82\x0b\x00\x01\x00\x00\x01#\x01\x00\x01+\x01");

@@ -70,6 +70,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     ),
     attack("evict-session", SERVED, Setup::Node, SMALL, waiting::evict_session),
     attack("client-ids", SERVED, Setup::Down, SMALL, waiting::client_ids),
+    attack("fill-log", SERVED, Setup::Log, SMALL, waiting::fill_log),
     attack("healthz-unread", SERVED, Setup::Node, SMALL, web::healthz_unread),
     attack("healthz-partial", SERVED, Setup::Node, SMALL, web::healthz_partial),
     attack("kept", SERVED, Setup::Proxy, Bystander::Request, web::kept),

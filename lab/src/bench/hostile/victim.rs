@@ -31,6 +31,8 @@ pub(super) enum Setup {
     Node,
     /// The same, and records go to a broker that is not there.
     Down,
+    /// The same with a log, of 256 MiB so that it is soon full.
+    Log,
     /// An MQTT listener with TLS.
     Tls,
     /// An MQTT listener with TLS and users.
@@ -204,13 +206,16 @@ fn configuration(
         listener.push_str(&format!(", users = \"{}\"", users.display()));
     }
     let output = match setup {
-        Setup::Down => format!("mqtt = {{ url = \"mqtt://{}\" }}", free_address()),
+        Setup::Down | Setup::Log => format!("mqtt = {{ url = \"mqtt://{}\" }}", free_address()),
         _ => "sink = { discard = true }".to_owned(),
     };
     let mut text = format!(
         "[node]\nname = \"victim\"\n[http]\nlisten = \"{http}\"\n[[input]]\nmqtt = {{ {listener} }}\n\
          [[output]]\nname = \"far\"\n{output}\n"
     );
+    if setup == Setup::Log {
+        text.push_str("[log]\ndirectory = \"log\"\nbound = \"256MiB\"\n");
+    }
     if setup == Setup::Group {
         text.push_str(&format!(
             "[group]\nlisten = \"{group}\"\nmembers = [{{ name = \"other\", address = \"{}\" }}]\n\

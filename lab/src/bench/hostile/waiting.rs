@@ -1,7 +1,7 @@
 //! Attacks on what others wait for, and on their sessions.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -156,19 +156,23 @@ pub(super) fn evict_session(scene: &Scene) -> io::Result<()> {
     Ok(())
 }
 
-/// 65,535 client ids, each with a record that cannot go anywhere: may somebody new publish?
+/// Another address than that of who is served meanwhile.
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// 65,535 client ids of one address, each with a record that cannot go anywhere: may somebody new publish?
 pub(super) fn client_ids(scene: &Scene) -> io::Result<()> {
     const PROCESSES: u32 = 4;
     std::thread::scope(|threads| {
         for part in 0..PROCESSES {
             threads.spawn(move || {
                 for number in (part..65_535).step_by(PROCESSES as usize) {
-                    let Ok(mut peer) = scene.log_in(&format!("c{number}"), false) else { continue };
+                    let id = &*format!("c{number}");
+                    let hello = Hello { id, from: Some(ELSEWHERE), ..Hello::default() };
+                    let Ok(mut peer) = scene.log_in_as(hello) else { continue };
                     let message = [("t".to_owned(), vec![b'x'])];
                     let refused = |word| scene.refused(word);
-                    if let Ok(1) = peer.publish_all(message, false, refused) {
-                        peer.reset();
-                    }
+                    scene.told(peer.publish_all(message, false, refused));
+                    peer.reset();
                 }
             });
         }
@@ -178,6 +182,30 @@ pub(super) fn client_ids(scene: &Scene) -> io::Result<()> {
     let taken =
         newcomer.publish_all(message, false, |word| scene.refused(format!("newcomer: {word}")));
     scene.balance("the publish of somebody new", 1, taken.unwrap_or_default());
+    Ok(())
+}
+
+/// One address fills the log while nothing can be sent: may somebody new publish?
+pub(super) fn fill_log(scene: &Scene) -> io::Result<()> {
+    const CLIENTS: usize = 8;
+    let each = scene.pick(20, 80);
+    std::thread::scope(|threads| {
+        for number in 0..CLIENTS {
+            threads.spawn(move || {
+                let id = &*format!("fills-{number}");
+                let hello = Hello { id, from: Some(ELSEWHERE), ..Hello::default() };
+                let Ok(mut peer) = scene.log_in_as(hello) else { return };
+                let message = || ("t".to_owned(), vec![b'x'; 500_000]);
+                let messages = (0..each).map(|_| message());
+                scene.told(peer.publish_all(messages, false, |word| scene.refused(word)));
+            });
+        }
+    });
+    let mut newcomer = scene.log_in("newcomer", false)?;
+    let message = [("t".to_owned(), vec![b'x'; 100_000])];
+    let taken =
+        newcomer.publish_all(message, false, |word| scene.refused(format!("newcomer: {word}")));
+    scene.balance("the durable publish of somebody new", 1, taken.unwrap_or_default());
     Ok(())
 }
 

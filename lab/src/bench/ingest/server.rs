@@ -131,13 +131,14 @@ fn tidegate_config(
         let (certificate, key) = (certificate.display(), key.display());
         format!(", tls = {{ certificate = \"{certificate}\", key = \"{key}\" }}")
     });
+    // One address may have 61 % of the connections.
     let output = match work {
         Work::Discard => "sink = { discard = true }".to_owned(),
         Work::Forward => format!("mqtt = {{ url = \"mqtt://{sink}\" }}"),
     };
     format!(
         "[node]\nname = \"bench\"\n[http]\nlisten = []\n[[input]]\nmqtt = {{ listen = \"{address}\"{tls} }}\n\
-         [[output]]\nname = \"far\"\n{output}\n"
+         [[output]]\nname = \"far\"\n{output}\n[limits]\nconnections = 20000\n"
     )
 }
 

@@ -237,7 +237,7 @@ fn options(
     };
     let line = UplinkOptions {
         name: "line".into(),
-        law: RateControllerName::Unlimited,
+        controller: RateControllerName::Unlimited,
         cap: None,
         remembered: None,
     };

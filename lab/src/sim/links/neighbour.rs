@@ -65,8 +65,12 @@ impl Neighbour {
     /// A connection that begins at `from`, with BBR.
     pub(super) fn bbr(route: Route, back: Duration, from: Time) -> Self {
         let name = "neighbour".into();
-        let options =
-            UplinkOptions { name, law: RateControllerName::Bbr, cap: None, remembered: None };
+        let options = UplinkOptions {
+            name,
+            controller: RateControllerName::Bbr,
+            cap: None,
+            remembered: None,
+        };
         Neighbour::new(route, back, from, Control::Law(capacity::build(&options)))
     }
 

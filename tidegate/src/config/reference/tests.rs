@@ -3,10 +3,10 @@
 use serde::de::{Deserializer, Visitor};
 
 use super::super::{
-    AllowConfig, AmqpConfig, ClassConfig, GroupConfig, HttpConfig, InputConfig, LinkInputConfig,
-    LinkOutputConfig, MqttClientConfig, MqttInputConfig, MqttOutputConfig, OperatorConfig,
-    OutputConfig, PlacedConfig, ProxyListenerConfig, ReplayConfig, RouteConfig, ScriptConfig,
-    SinkConfig, TlsConfig, UpstreamConfig, read,
+    AllowConfig, AmqpConfig, ClassConfig, GroupConfig, HttpConfig, InputConfig, LimitsConfig,
+    LinkInputConfig, LinkOutputConfig, MqttClientConfig, MqttInputConfig, MqttOutputConfig,
+    OperatorConfig, OutputConfig, PlacedConfig, ProxyListenerConfig, QuotaConfig, ReplayConfig,
+    RouteConfig, ScriptConfig, SinkConfig, TlsConfig, UpstreamConfig, read,
 };
 use super::*;
 
@@ -69,6 +69,7 @@ fn every_key_is_explained() {
         fields::<HttpConfig>(),
         fields::<LimitsConfig>(),
         fields::<LogConfig>(),
+        fields::<QuotaConfig>(),
         fields::<ScriptConfig>(),
         fields::<OperatorConfig>(),
         fields::<GroupConfig>(),

@@ -77,7 +77,7 @@ pub(super) async fn settle(left: Left<'_>) {
         }
     }
     line.take();
-    registration.keep(memory, lasting);
+    shared.keep(registration, memory, lasting);
     shared.tell_gone().await;
 }
 
@@ -160,8 +160,10 @@ impl Afterlife {
             }
         }
         let Afterlife { registration, memory, line, until, permit, .. } = self;
+        let counts = line.as_ref().map(|line| line.source.counts().clone());
         drop((line, permit));
-        registration.keep(memory, until.saturating_duration_since(Instant::now()));
+        let ended = registration.keep(memory, until.saturating_duration_since(Instant::now()));
+        counts.iter().for_each(|counts| (0..ended).for_each(|_| counts.over_quota("sessions")));
     }
 
     /// The client is back: its will is void, unless it wants a new session and so ends this one.

@@ -2,74 +2,28 @@
 //! away: a newer connection of the same user takes over. One table for all inputs of a node, for a client id
 //! is one client.
 
+mod estate;
+mod payers;
+mod presence;
 mod worth;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tidegate_log::SessionState;
+use tidegate_log::{SessionOwner as Owner, SessionState};
 use tokio::sync::oneshot;
 
+pub(super) use self::estate::{Estate, Heritage, Line, Takeover};
+use self::payers::Payers;
+pub(super) use self::presence::Caller;
+use self::presence::Presence;
 use self::worth::{Age, Worth};
 use super::session::Memory;
-use crate::node::contract::Source;
 
 /// Packet identifiers that all kept sessions together may remember: some 20 MB.
 const KEPT_IDS_MAX: usize = 1 << 20;
-
-/// A source and whether the node wants it to be read.
-#[derive(Debug)]
-pub(super) struct Line {
-    pub(super) source: Source,
-    pub(super) paused: bool,
-}
-
-/// What an older connection leaves to a newer one.
-#[derive(Debug)]
-pub(super) struct Estate {
-    pub(super) memory: Memory,
-    /// Its source, where answers are still to come by it.
-    pub(super) line: Option<Line>,
-}
-
-/// Told to a connection that is taken over. Its end of life answers or drops the sender, which is what
-/// the newer connection waits for: the older one's records go first.
-#[derive(Debug)]
-pub(super) struct Takeover {
-    /// The newer connection wants nothing of the older session.
-    pub(super) is_clean: bool,
-    pub(super) heir: oneshot::Sender<Estate>,
-}
-
-/// What is there of an older session.
-#[derive(Debug)]
-pub(super) enum Heritage {
-    Nothing,
-    /// Kept while the client was away.
-    Kept(Memory),
-    /// An older connection ends now; an error of the receiver is nothing left.
-    Awaited(oneshot::Receiver<Estate>),
-}
-
-/// Whose a session is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    /// The log did not say: whoever comes first has it.
-    Unknown,
-    /// A client that the node knows by no name.
-    Anonymous,
-    /// The user who logged in.
-    User(Arc<str>),
-}
-
-impl Owner {
-    /// That of who logged in by this name, if by any.
-    pub(super) fn new(user: Option<&str>) -> Self {
-        user.map_or(Owner::Anonymous, |user| Owner::User(user.into()))
-    }
-}
 
 /// Why a client id is not given to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,38 +32,27 @@ pub(super) enum Taken {
     Reserved,
     /// It has a session of another user, live or kept.
     Foreign,
+    /// Its user has as many connections as he may.
+    Share,
 }
 
 /// A client's claim on its id.
 #[derive(Clone, Debug)]
 struct Claim {
     owner: Owner,
-    /// Among whose sessions it counts.
     payer: Arc<str>,
     number: u64,
     age: Age,
-}
-
-/// Who comes for a client id.
-#[derive(Clone, Debug)]
-pub(super) struct Caller {
-    pub(super) owner: Owner,
-    /// The address, by the name of its account: sessions of clients without a name count by it.
-    pub(super) address: Arc<str>,
-}
-
-impl Caller {
-    fn claim(self, number: u64) -> Claim {
-        let Caller { owner, address } = self;
-        let payer = if let Owner::User(user) = &owner { user.clone() } else { address };
-        Claim { owner, payer, number, age: Age { begun: number, is_resumed: false } }
-    }
+    /// Sessions that its payer may have kept.
+    sessions: Option<u32>,
 }
 
 #[derive(Debug)]
 enum Entry {
     Live {
         owner: Owner,
+        payer: Arc<str>,
+        door: u64,
         number: u64,
         age: Age,
         kick: oneshot::Sender<Takeover>,
@@ -125,18 +68,15 @@ enum Entry {
 
 /// Sessions by the end of their time.
 type ByEnd = BTreeSet<(Instant, u64, Arc<str>)>;
-/// The sessions of one that pays for them, by who makes room first.
-type ByWorth = BTreeSet<(Worth, Arc<str>)>;
 
 #[derive(Debug, Default)]
 struct Table {
     entries: HashMap<Arc<str>, Entry>,
+    presence: Presence,
     /// The kept ones, by the end of their time.
     by_end: ByEnd,
-    /// The same for each user, or for each address where nobody says who he is.
-    payers: BTreeMap<Arc<str>, ByWorth>,
-    /// How many each of them has.
-    sizes: BTreeSet<(usize, Arc<str>)>,
+    /// The same by who has them, in the order in which they make room.
+    payers: Payers,
     /// Packet identifiers in them.
     ids: usize,
     /// Clients whose sessions are over, and of which the node has not heard.
@@ -157,44 +97,53 @@ impl Table {
         }
     }
 
+    /// Whether one connection more is within the share of who comes, and within his quota. One that takes over
+    /// another of his is none more.
+    fn has_place(&self, client: &Arc<str>, caller: &Caller) -> bool {
+        let Caller { payer, quota, door, .. } = caller;
+        if let Some(Entry::Live { payer: older, door: by, .. }) = self.entries.get(client)
+            && (older, by) == (payer, door)
+        {
+            return true;
+        }
+        self.presence.admits(payer, *door, quota.connections)
+    }
+
     /// Takes the entry of a client out.
     fn take(&mut self, client: &Arc<str>) -> Option<Entry> {
         let entry = self.entries.remove(client)?;
-        if let Entry::Kept { claim, memory, until } = &entry {
-            self.by_end.remove(&(*until, claim.number, client.clone()));
-            let place = (Worth::of(claim.age, memory, *until), client.clone());
-            self.resize(&claim.payer, |sessions| _ = sessions.remove(&place));
-            self.ids -= memory.len();
+        match &entry {
+            Entry::Kept { claim, memory, until } => {
+                self.by_end.remove(&(*until, claim.number, client.clone()));
+                let worth = Worth::of(claim.age, memory, *until);
+                self.payers.remove(&claim.payer, worth, client);
+                self.ids -= memory.len();
+            }
+            Entry::Live { payer, door, .. } => self.presence.leave(payer, *door),
+            Entry::Reserved => {}
         }
         Some(entry)
+    }
+
+    /// Ends the sessions of one that are beyond his quota: those that make room first. Says how many.
+    fn trim(&mut self, payer: &Arc<str>, most: Option<u32>) -> usize {
+        let Some(most) = most else { return 0 };
+        let mut ended = 0;
+        while self.payers.count(payer) > most as usize
+            && let Some(client) = self.payers.first_of(payer)
+        {
+            self.take(&client);
+            self.gone.push(client);
+            ended += 1;
+        }
+        ended
     }
 
     fn keep(&mut self, client: Arc<str>, claim: Claim, memory: Memory, until: Instant) {
         self.ids += memory.len();
         self.by_end.insert((until, claim.number, client.clone()));
-        let place = (Worth::of(claim.age, &memory, until), client.clone());
-        self.resize(&claim.payer, |sessions| _ = sessions.insert(place));
+        self.payers.insert(&claim.payer, Worth::of(claim.age, &memory, until), &client);
         self.entries.insert(client, Entry::Kept { claim, memory, until });
-    }
-
-    /// Changes the sessions of one that pays for them.
-    fn resize(&mut self, payer: &Arc<str>, change: impl FnOnce(&mut ByWorth)) {
-        let sessions = self.payers.entry(payer.clone()).or_default();
-        let before = sessions.len();
-        change(sessions);
-        let after = sessions.len();
-        self.sizes.remove(&(before, payer.clone()));
-        if after == 0 {
-            self.payers.remove(payer);
-        } else {
-            self.sizes.insert((after, payer.clone()));
-        }
-    }
-
-    /// The session that makes room for others: the first of whoever has most.
-    fn first_of_most(&self) -> Option<Arc<str>> {
-        let (_, payer) = self.sizes.last()?;
-        self.payers.get(payer)?.first().map(|(_, client)| client.clone())
     }
 
     /// The session that makes room for packet identifiers: the first that has any, of whoever has most sessions.
@@ -203,8 +152,7 @@ impl Table {
             Some(Entry::Kept { memory, .. }) => !memory.is_empty(),
             _ => false,
         };
-        let payers = self.sizes.iter().rev().filter_map(|(_, payer)| self.payers.get(payer));
-        payers.flatten().map(|(_, client)| client).find(|client| has_ids(client)).cloned()
+        self.payers.by_most().find(|client| has_ids(client)).cloned()
     }
 
     /// Drops what is over, and while there is too much, what makes room.
@@ -213,7 +161,7 @@ impl Table {
             let client = if *until <= now {
                 Some(client.clone())
             } else if self.by_end.len() > most {
-                self.first_of_most()
+                self.payers.first_of_most()
             } else if self.ids > KEPT_IDS_MAX {
                 self.first_with_ids()
             } else {
@@ -255,12 +203,14 @@ impl Clients {
     /// Keeps the sessions that a log knows, each for the time that it still lasts.
     pub fn restore(&self, sessions: impl IntoIterator<Item = SessionState>) {
         let (now, mut table) = (Instant::now(), self.lock());
-        for SessionState { client, lasts, packets, .. } in sessions {
+        for SessionState { client, owner, lasts, packets, .. } in sessions {
             let number = self.numbers.fetch_add(1, Ordering::Relaxed);
             if let Some(until) = now.checked_add(lasts) {
-                // Each counts alone: it is not known whose it is.
+                // That of a client without a name counts alone: the log does not know its address.
+                let payer =
+                    if let Owner::User(user) = &owner { user.clone() } else { client.clone() };
                 let age = Age { begun: number, is_resumed: true };
-                let claim = Claim { owner: Owner::Unknown, payer: client.clone(), number, age };
+                let claim = Claim { owner, payer, number, age, sessions: None };
                 table.keep(client, claim, Memory::restored(packets), until);
             }
         }
@@ -276,6 +226,13 @@ impl Clients {
             Some(Entry::Kept { memory, .. }) => memory,
             _ => Memory::default(),
         }
+    }
+
+    /// A number for a listener that takes so many connections.
+    pub(super) fn door(&self, connections_max: usize) -> u64 {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        self.lock().presence.open(number, connections_max as u64);
+        number
     }
 
     /// Clients whose sessions are over since the last time that this was asked.
@@ -298,7 +255,7 @@ impl Clients {
     /// it, that one is told to end. At most `sessions_max` sessions stay.
     ///
     /// # Errors
-    /// The id is somebody else's, who does not hear of it.
+    /// The id is somebody else's, who does not hear of it; or the user has as many connections as he may.
     pub(super) fn register(
         self: &Arc<Self>,
         client: &Arc<str>,
@@ -311,15 +268,24 @@ impl Clients {
         let mut table = self.lock();
         table.tidy(Instant::now(), sessions_max);
         table.admits(client, &caller.owner)?;
+        if !table.has_place(client, &caller) {
+            return Err(Taken::Share);
+        }
         let older = table.take(client);
-        let mut claim = caller.claim(number);
-        if let Some(Entry::Kept { claim: Claim { age, .. }, .. } | Entry::Live { age, .. }) = &older
+        let mut age = Age { begun: number, is_resumed: false };
+        if let Some(
+            Entry::Kept { claim: Claim { age: older, .. }, .. } | Entry::Live { age: older, .. },
+        ) = &older
             && !is_clean
         {
-            claim.age = Age { is_resumed: true, ..*age };
+            age = Age { is_resumed: true, ..*older };
         }
-        let (owner, age) = (claim.owner.clone(), claim.age);
-        table.entries.insert(client.clone(), Entry::Live { owner, number, age, kick });
+        let Caller { owner, payer, quota, door } = caller;
+        table.presence.enter(&payer, door);
+        let live =
+            Entry::Live { owner: owner.clone(), payer: payer.clone(), door, number, age, kick };
+        let claim = Claim { owner, payer, number, age, sessions: quota.sessions };
+        table.entries.insert(client.clone(), live);
         drop(table);
         let heritage = match older {
             Some(Entry::Kept { memory, .. }) if !is_clean => Heritage::Kept(memory),
@@ -360,8 +326,9 @@ impl Registration {
         &self.client
     }
 
-    /// Gives the claim up and keeps the session for so long, or leaves it to a newer connection.
-    pub(super) fn keep(mut self, memory: Memory, lasting: Duration) {
+    /// Gives the claim up and keeps the session for so long, or leaves it to a newer connection. Answers with how
+    /// many sessions of the same user were ended for his quota.
+    pub(super) fn keep(mut self, memory: Memory, lasting: Duration) -> usize {
         let mut table = self.clients.lock();
         if self.is_current(&table) {
             let now = Instant::now();
@@ -369,14 +336,16 @@ impl Registration {
             if let Some(until) = now.checked_add(lasting) {
                 table.keep(self.client.clone(), self.claim.clone(), memory, until);
             }
+            let ended = table.trim(&self.claim.payer, self.claim.sessions);
             table.tidy(now, self.sessions_max);
-            return;
+            return ended;
         }
         drop(table);
         if let Ok(Takeover { is_clean: false, heir }) = self.kicked.try_recv() {
             // An heir that is gone has no use for it.
             let _ = heir.send(Estate { memory, line: None });
         }
+        0
     }
 
     fn is_current(&self, table: &Table) -> bool {
@@ -389,7 +358,7 @@ impl Drop for Registration {
     fn drop(&mut self) {
         let mut table = self.clients.lock();
         if self.is_current(&table) {
-            table.entries.remove(&self.client);
+            table.take(&self.client);
         }
     }
 }
@@ -397,12 +366,15 @@ impl Drop for Registration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::support::access::Quota;
 
     const HOUR: Duration = Duration::from_secs(3600);
     const MOST: usize = 2;
 
     fn caller(owner: Owner) -> Caller {
-        Caller { owner, address: "at 10.0.0.1".into() }
+        let payer =
+            if let Owner::User(user) = &owner { user.clone() } else { "at 10.0.0.1".into() };
+        Caller { owner, payer, quota: Quota::default(), door: 0 }
     }
 
     fn awaited(heritage: Heritage) -> oneshot::Receiver<Estate> {
@@ -493,7 +465,8 @@ mod tests {
     fn who_has_most_sessions_makes_room_with_his_own() {
         const MOST: usize = 10;
         let clients = Arc::new(Clients::new());
-        let anonymous = |address: &str| Caller { address: address.into(), owner: Owner::Anonymous };
+        let anonymous =
+            |address: &str| Caller { payer: address.into(), ..caller(Owner::Anonymous) };
         let keep = |id: &str, who: Caller, lasting| {
             let (registration, _) = clients.register(&id.into(), who, false, MOST).unwrap();
             registration.keep(Memory::default(), lasting);
@@ -509,8 +482,7 @@ mod tests {
         assert!(stays("by-user-0") && stays("by-address-0") && !stays("by-user-99"));
         let table = clients.lock();
         assert_eq!((table.by_end.len(), table.gone.len()), (MOST, 202 - MOST));
-        let sizes = table.payers.iter().map(|(payer, sessions)| (sessions.len(), payer.clone()));
-        assert_eq!(sizes.collect::<BTreeSet<_>>(), table.sizes);
+        table.payers.check();
     }
 
     #[test]
@@ -607,5 +579,62 @@ mod tests {
             clients.register(&id, caller(Owner::new(Some("alice"))), false, MOST).unwrap();
         assert!(matches!(heritage, Heritage::Kept(_)));
         assert!(clients.register(&id, caller(Owner::Anonymous), false, MOST).is_err());
+    }
+
+    #[test]
+    fn a_session_of_a_log_is_its_users_after_a_restart() {
+        let clients = Arc::new(Clients::new());
+        let id: Arc<str> = "alice-1".into();
+        let state = SessionState {
+            owner: Owner::new(Some("alice")),
+            lasts: HOUR,
+            ..SessionState::over(id.clone())
+        };
+        clients.restore([state]);
+        let come = |owner| clients.register(&id, caller(owner), false, MOST);
+        assert_eq!(come(Owner::new(Some("bob"))).unwrap_err(), Taken::Foreign);
+        assert_eq!(come(Owner::Anonymous).unwrap_err(), Taken::Foreign);
+        let (_registration, heritage) = come(Owner::new(Some("alice"))).unwrap();
+        assert!(matches!(heritage, Heritage::Kept(_)));
+    }
+
+    #[test]
+    fn one_address_cannot_take_all_connections_of_a_listener() {
+        let clients = Arc::new(Clients::new());
+        let door = clients.door(100);
+        let come = |number: usize, payer: &str| {
+            let caller = Caller { payer: payer.into(), door, ..caller(Owner::Anonymous) };
+            let id = format!("{payer} {number}").into();
+            clients.register(&id, caller, true, MOST).map(|(registration, _)| registration)
+        };
+        let mut flood: Vec<_> = (0..100).filter_map(|number| come(number, "a").ok()).collect();
+        assert_eq!(flood.len(), 61);
+        let others: Vec<_> = (0..100).filter_map(|number| come(number, "b").ok()).collect();
+        assert!(others.len() > 12, "{}", others.len());
+        assert!(come(0, "c").is_ok(), "there is always a place for who has none");
+        assert_eq!(come(100, "a").unwrap_err(), Taken::Share);
+        drop(others);
+        assert!(come(0, "a").is_ok(), "who takes over his own needs no place");
+        flood.truncate(50);
+        assert!(come(100, "a").is_ok());
+        drop(flood);
+        let table = clients.lock();
+        assert_eq!((table.entries.len(), table.presence.at(door)), (0, 0));
+    }
+
+    #[test]
+    fn quotas_of_connections_and_sessions_hold() {
+        let clients = Arc::new(Clients::new());
+        let quota = Quota { connections: Some(2), sessions: Some(1), ..Quota::default() };
+        let alice = |door| Caller { quota, door, ..caller(Owner::new(Some("alice"))) };
+        let come = |id: &str, caller: Caller| clients.register(&id.into(), caller, false, 10);
+        let (first, _) = come("a", alice(0)).unwrap();
+        let (second, _) = come("b", alice(1)).unwrap();
+        assert_eq!(come("c", alice(0)).unwrap_err(), Taken::Share, "of all listeners together");
+        assert!(come("d", caller(Owner::new(Some("bob")))).is_ok());
+        assert_eq!(first.keep(Memory::default(), HOUR), 0);
+        assert_eq!(second.keep(Memory::default(), 2 * HOUR), 1);
+        assert_eq!(clients.take_gone(), ["b".into()], "of two that hold nothing the younger one");
+        assert!(matches!(come("a", alice(0)).unwrap().1, Heritage::Kept(_)));
     }
 }

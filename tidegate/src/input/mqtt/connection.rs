@@ -13,15 +13,17 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tidegate_log::SessionOwner;
 use tidegate_types::account::Account;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use self::arrival::payer;
 use self::leaving::Leaving;
 use self::local::{Wants, others_first, roomy, rung};
 use super::afterlife::{Left, settle};
 use super::buffer::Buffer;
-use super::clients::{Caller, Estate, Heritage, Line, Owner};
+use super::clients::{Caller, Estate, Heritage, Line};
 use super::listener::{Call, Shared};
 use super::options::MqttOptions;
 use super::pulse::{Pulse, arm};
@@ -30,7 +32,7 @@ use super::session::{Effects, End, Session, Step};
 use crate::node::broker::Seat;
 use crate::node::contract::{Notice, Source};
 use crate::node::door::Door;
-use crate::support::access::Grants;
+use crate::support::access::{Grants, Quota};
 use crate::support::places::address;
 use crate::support::tls::Stream;
 
@@ -53,6 +55,7 @@ pub(super) async fn run(call: Call) {
         referral: None,
         room: None,
         account: shared.account_of(&address(peer.ip())),
+        quota: Quota::default(),
         shared: &shared,
     };
     let greeted = tokio::select! {
@@ -97,6 +100,8 @@ struct Connection<'a> {
     room: Option<Held>,
     /// Of what the client makes the node hold: its address's until it is known who it is.
     account: Account,
+    /// What the user may have, once it is known who it is.
+    quota: Quota,
     shared: &'a Arc<Shared>,
 }
 
@@ -109,8 +114,12 @@ impl Connection<'_> {
         }
         let is_clean = self.session.is_clean();
         let MqttOptions { clients, sessions_max, .. } = &self.shared.options;
-        let owner = Owner::new(self.grants.user());
-        let caller = Caller { owner, address: address(self.peer).into() };
+        let caller = Caller {
+            owner: SessionOwner::new(self.grants.user()),
+            payer: payer(self.grants.user(), self.peer).into(),
+            quota: self.quota,
+            door: self.shared.door,
+        };
         let (mut registration, heritage) =
             match clients.register(&client, caller, is_clean, *sessions_max) {
                 Ok(registered) => registered,
@@ -182,6 +191,9 @@ impl Connection<'_> {
     ) -> End {
         let patience = self.shared.options.connect_timeout;
         let Line { source, paused } = line;
+        if self.charge(source).await.is_err() {
+            return End::Stopping;
+        }
         match timeout(patience, self.begin_session(source, paused)).await {
             Ok(Ok(())) => {}
             Ok(Err(end)) => return end,

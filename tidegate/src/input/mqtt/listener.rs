@@ -15,10 +15,11 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
+use super::clients::Registration;
 use super::connection;
 use super::options::MqttOptions;
 use super::room::Room;
-use super::session::{End, Limits};
+use super::session::{End, Limits, Memory};
 use crate::node::contract::Intake;
 use crate::support::complaints::Complaints;
 use crate::support::places::{Occupant, Place, Places};
@@ -88,6 +89,8 @@ pub(super) struct Shared {
     /// Steps of TLS handshakes.
     pub(super) handshakes: Arc<Desk>,
     places: Arc<Places>,
+    /// Its number among the listeners of the node.
+    pub(super) door: u64,
 }
 
 impl Shared {
@@ -101,6 +104,13 @@ impl Shared {
         for client in self.options.clients.take_gone() {
             // An error means that the node is gone.
             let _ = self.intake.control(Control::SessionOver(client)).await;
+        }
+    }
+
+    /// Keeps the session of a client that has gone.
+    pub(super) fn keep(&self, registration: Registration, memory: Memory, lasting: Duration) {
+        for _ in 0..registration.keep(memory, lasting) {
+            self.intake.counts().over_quota("sessions");
         }
     }
 
@@ -244,6 +254,7 @@ impl MqttListener {
         let MqttListener { listeners, options } = self;
         let all = u32::try_from(options.connections_max).unwrap_or(u32::MAX);
         let places = Places::new(all, false);
+        let door = options.clients.door(options.connections_max);
         let limits = Limits {
             max_packet_size: options.max_packet_size,
             receive_maximum: options.receive_maximum,
@@ -265,6 +276,7 @@ impl MqttListener {
             complaints: Complaints::new(Instant::now()),
             handshakes: Desk::new(HANDSHAKES_MAX, HANDSHAKES_WAITING),
             places: places.clone(),
+            door,
         });
         let mut accepting = JoinSet::new();
         for listener in listeners {

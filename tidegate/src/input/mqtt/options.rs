@@ -8,7 +8,7 @@ use rustls::ServerConfig;
 
 use super::clients::Clients;
 use super::session::Refused;
-use crate::support::access::Access;
+use crate::support::access::{Access, Quotas};
 
 /// Options of one MQTT input.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub struct MqttOptions {
     pub tls: Option<Arc<ServerConfig>>,
     /// Who may come in, and what they may publish.
     pub access: Arc<Access>,
+    /// What one user may have.
+    pub quotas: Arc<Quotas>,
     /// Largest packet taken from a client, in bytes, fixed header included. Announced to MQTT 5
     /// clients.
     pub max_packet_size: u32,
@@ -62,6 +64,7 @@ impl MqttOptions {
             listen,
             tls: None,
             access: Arc::default(),
+            quotas: Arc::default(),
             clients: Arc::new(Clients::new()),
             max_packet_size: 1024 * 1024,
             receive_maximum: 1024,

@@ -54,9 +54,21 @@ pub enum SubscribeError {
     /// The session has too many.
     #[error("more than {SUBSCRIPTIONS_MAX} subscriptions")]
     TooMany,
+    /// Its user has too many.
+    #[error("more subscriptions than the quota of its user")]
+    Quota,
     /// There is no memory for it.
     #[error(transparent)]
     Full(#[from] Refusal),
+}
+
+/// On whose accounts a subscriber is.
+#[derive(Clone, Debug)]
+pub struct Payer {
+    /// Of bytes.
+    pub account: Account,
+    /// Of subscriptions: a number of them.
+    pub subscriptions: Account,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +94,8 @@ struct Inner {
     group: OnceLock<Arc<dyn Placement>>,
     /// Of all that clients may make it hold, but for what is retained.
     account: Account,
+    /// How many subscriptions there are, by user.
+    subscriptions: Account,
 }
 
 /// A broker. Cheap to clone; all clones are the same.
@@ -101,6 +115,7 @@ impl Hub {
         let retained = all.share(Level::Kind, options.retained);
         Hub(Arc::new(Inner {
             account: all.share(Level::All, options.clients),
+            subscriptions: Account::new(usize::MAX),
             bounds: OutboxLimits { count: usize::MAX, bytes: options.queue },
             table: RwLock::default(),
             generation: AtomicU64::new(1),
@@ -172,20 +187,26 @@ impl Hub {
         account.share(Level::Listener, account.bound() / of * parts)
     }
 
+    /// The number of subscriptions of a user, or of an address, who may have so many.
+    pub fn subscriptions_of(&self, user: &str, most: Option<u32>) -> Account {
+        let most = most.map_or(usize::MAX, |most| most as usize);
+        self.0.subscriptions.named(Level::User, user, most)
+    }
+
     /// What a connection publishes by.
     pub fn publisher(&self) -> Publisher {
         Publisher::new(self.clone())
     }
 
-    /// A seat for a session that subscribes for the first time; what it holds is on this account.
-    pub fn subscriber(&self, account: &Account) -> Subscriber {
+    /// A seat for a session that subscribes for the first time; what it holds is on these accounts.
+    pub fn subscriber(&self, payer: &Payer) -> Subscriber {
         let mut table = self.write();
         let mut id = SessionId(table.given);
         while table.seats.contains_key(&id) {
             id = SessionId(id.0.wrapping_add(1));
         }
         table.given = id.0.wrapping_add(1);
-        let seat = Arc::new(Seat::new(id, self.0.bounds, account));
+        let seat = Arc::new(Seat::new(id, self.0.bounds, payer));
         table.seats.insert(id, seat.clone());
         Subscriber { seat, hub: self.clone() }
     }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tidegate_broker::{Drops, Outbox, OutboxLimits, Subscription, footprint};
 use tidegate_node::io::SessionId;
-use tidegate_types::account::{Account, Kind, Refusal, Reservation};
+use tidegate_types::account::{Kind, Refusal, Reservation};
 use tidegate_types::units::Time;
 use tokio::sync::Notify;
 
-use super::hub::Hub;
+use super::hub::{Hub, Payer, SubscribeError};
 
 /// Bytes of subscriptions for which a session that is here needs no reservation: they are among what its
 /// connection costs.
@@ -23,17 +23,24 @@ pub(super) struct Holding {
     /// Bytes that need no reservation.
     free: usize,
     held: Reservation,
+    /// As many of its owner's quota.
+    counted: Reservation,
 }
 
 impl Holding {
     /// A subscription more.
-    pub(super) fn grow(&mut self, more: usize) -> Result<(), Refusal> {
-        self.held.resize((self.bytes + more).saturating_sub(self.free))?;
+    pub(super) fn grow(&mut self, more: usize) -> Result<(), SubscribeError> {
+        self.counted.grow(1).map_err(|_| SubscribeError::Quota)?;
+        if let Err(refusal) = self.held.resize((self.bytes + more).saturating_sub(self.free)) {
+            self.counted.shrink(1);
+            return Err(refusal.into());
+        }
         self.bytes += more;
         Ok(())
     }
 
     fn shrink(&mut self, less: usize) {
+        self.counted.shrink(1);
         self.bytes -= less;
         let is_less = self.held.resize(self.bytes.saturating_sub(self.free));
         debug_assert!(is_less.is_ok(), "less fits always");
@@ -63,11 +70,13 @@ pub struct Seat {
 }
 
 impl Seat {
-    pub(super) fn new(id: SessionId, bounds: OutboxLimits, account: &Account) -> Self {
+    pub(super) fn new(id: SessionId, bounds: OutboxLimits, payer: &Payer) -> Self {
+        let Payer { account, subscriptions } = payer;
         let held = account.empty(Kind::Subscriptions);
+        let counted = subscriptions.empty(Kind::Subscriptions);
         Seat {
             id,
-            holding: Mutex::new(Holding { bytes: 0, free: FREE, held }),
+            holding: Mutex::new(Holding { bytes: 0, free: FREE, held, counted }),
             outbox: Mutex::new(Outbox::new(bounds, account)),
             bell: Notify::new(),
             is_blocked: AtomicBool::new(false),

@@ -16,6 +16,8 @@ pub struct Counts {
     pub refused: ByReason,
     /// Connections that were not let in.
     pub denied: ByReason,
+    /// What a user wanted beyond his quota or share, by which.
+    pub over_quota: ByReason,
     /// Records that bear another node's name by no right that is known here, by what became of them.
     pub unproven: ByReason,
 }
@@ -33,9 +35,11 @@ impl Default for Counts {
                 "certificate",
                 "clone",
                 "password",
+                "quota",
                 "session",
                 "tls",
             ]),
+            over_quota: zero(&["connections", "session-expiry", "sessions", "subscriptions"]),
             unproven: zero(&["renamed", "taken"]),
         }
     }
@@ -59,6 +63,11 @@ impl InputCounts {
     /// A connection was not let in.
     pub fn denied(&self, reason: &'static str) {
         self.count(|counts| &mut counts.denied, reason);
+    }
+
+    /// A user wanted more than he may have.
+    pub fn over_quota(&self, which: &'static str) {
+        self.count(|counts| &mut counts.over_quota, which);
     }
 
     /// A record is taken that bears another node's name by no right that is known here.
@@ -87,7 +96,8 @@ mod tests {
         counts.clone().dropped("full");
         counts.dropped("stopping");
         counts.denied("tls");
-        let Counts { dropped, refused, denied, unproven } = counts.read();
+        let Counts { dropped, refused, denied, over_quota, unproven } = counts.read();
+        assert_eq!(over_quota["connections"], 0);
         assert_eq!((dropped["full"], dropped["stopping"], dropped["no-rule"]), (1, 1, 0));
         assert_eq!((refused["forbidden"], denied["tls"], denied["password"]), (0, 1, 0));
         assert_eq!((refused["claim"], unproven["taken"]), (0, 0));

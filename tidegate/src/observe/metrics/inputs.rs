@@ -21,13 +21,19 @@ pub(super) const UNPROVEN: Metric = Metric::counter(
     "Counts a record of a link that bears another node's name without proof when it is taken, by whether it keeps that name (taken) or gets one of ours (renamed).",
 );
 
+pub(super) const OVER_QUOTA: Metric = Metric::counter(
+    "tidegate_input_over_quota_total",
+    "Counts what a user, or an address where nobody says who he is, wanted beyond his [[quota]] or share: a connection or a subscription that is refused, a session that made room for another one of his, a session expiry that was reduced.",
+);
+
 /// Writes them.
 pub(super) fn encode(counts: &Counts, text: &mut Text) {
-    let Counts { dropped, refused, denied, unproven } = counts;
+    let Counts { dropped, refused, denied, over_quota, unproven } = counts;
     let all = [
         (DROPPED, "reason", dropped),
         (REFUSED, "reason", refused),
         (DENIED, "reason", denied),
+        (OVER_QUOTA, "quota", over_quota),
         (UNPROVEN, "outcome", unproven),
     ];
     for (metric, label, counts) in all {

@@ -83,7 +83,7 @@ impl Stand {
     }
 
     fn subscribe(&self, filter: &str) -> Subscriber {
-        let subscriber = self.hub.subscriber(self.hub.account());
+        let subscriber = self.hub.subscriber(&self.hub.anybody());
         subscriber.seat().outbox().connect(10);
         let (filter, options) = (Subscription::new(filter).unwrap(), SubscribeOptions::default());
         self.hub.subscribe(&subscriber, filter, options, |_| false).unwrap();

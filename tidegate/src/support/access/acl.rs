@@ -128,7 +128,7 @@ pub fn is_of_server(topic: &[u8]) -> bool {
 
 /// Whether a pattern with `*` covers a name. The first place that fits each part is as good as any
 /// later one, so it takes time of the order of their product at most.
-fn covers(pattern: &str, name: &str) -> bool {
+pub(super) fn covers(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = name.strip_prefix(first) else { return false };

@@ -110,6 +110,7 @@ async fn who_has_no_right_name_or_password_is_told_in_his_versions_words() {
         ("certificate", 0),
         ("clone", 0),
         ("password", 3),
+        ("quota", 0),
         ("session", 0),
         ("tls", 0),
     ];

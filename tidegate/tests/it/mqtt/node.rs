@@ -192,7 +192,7 @@ async fn stand_in(
                     Control::Release { source, packets } => {
                         let _ = sources[source.0 as usize].send(Notice::Released(packets));
                     }
-                    Control::SessionOver(_) => {}
+                    Control::SessionOver(_) | Control::Charge { .. } => {}
                     other => panic!("no input orders this: {other:?}"),
                 },
                 Some(other) => panic!("no input says this: {other:?}"),

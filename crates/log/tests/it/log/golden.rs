@@ -2,11 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use tidegate_log::{Defect, Key};
 use tidegate_log::{
-    Entry, Found, Header, LogError, Opened, Part, Scanner, SegmentId, Verdict, find_footer,
-    read_footer, recover,
+    DamageKind, Entry, Header, LogError, OpenedHeader, Scanned, Scanner, SegmentBytes, SegmentId,
+    find_footer, read_footer, recover,
 };
+use tidegate_log::{Defect, Key};
 use tidegate_types::units::Size;
 
 use crate::log::samples::*;
@@ -17,32 +17,47 @@ const PLAIN: &[u8] = include_bytes!("golden/v1-plain.segment");
 const SEALED: &[u8] = include_bytes!("golden/v1-sealed.segment");
 const PLAIN_TWICE: &[u8] = include_bytes!("golden/v1-twice-plain.segment");
 const SEALED_TWICE: &[u8] = include_bytes!("golden/v1-twice-sealed.segment");
+/// The same with sessions that say whose they are.
+const PLAIN_OWNERS: &[u8] = include_bytes!("golden/v1-owners-plain.segment");
+const SEALED_OWNERS: &[u8] = include_bytes!("golden/v1-owners-sealed.segment");
 
-fn read(opened: &Opened, segment: &[u8]) -> Vec<Entry> {
+fn read(opened: &OpenedHeader, segment: &[u8]) -> Vec<Entry> {
     let entry = |found| match found {
-        Found::Frame(frame) => frame.entry(opened).unwrap(),
-        Found::Damage { .. } => panic!("{found:?}"),
+        Scanned::Frame(frame) => frame.entry(opened).unwrap(),
+        Scanned::Damage { .. } => panic!("{found:?}"),
     };
     Scanner::new(opened, segment).map(entry).collect()
 }
 
 #[test]
 fn version_1_is_written_as_ever() {
-    assert!(segment(&[]) == PLAIN_TWICE, "the plain format changed without a new version");
-    assert!(segment(&[key()]) == SEALED_TWICE, "the sealed format changed without a new version");
+    assert!(
+        segment(&[], &owned_entries()) == PLAIN_OWNERS,
+        "the plain format changed without a new version"
+    );
+    assert!(
+        segment(&[key()], &owned_entries()) == SEALED_OWNERS,
+        "the sealed format changed without a new version"
+    );
 }
 
 #[test]
 fn version_1_is_read_as_ever() {
     let keys = vec![Key::new(&[1; 32]), key()];
-    let plain = [(PLAIN, vec![]), (PLAIN_TWICE, vec![])];
-    for (bytes, keys) in plain.into_iter().chain([(SEALED, keys.clone()), (SEALED_TWICE, keys)]) {
+    for (bytes, keys, expected) in [
+        (PLAIN, vec![], entries()),
+        (PLAIN_TWICE, vec![], entries()),
+        (PLAIN_OWNERS, vec![], owned_entries()),
+        (SEALED, keys.clone(), entries()),
+        (SEALED_TWICE, keys.clone(), entries()),
+        (SEALED_OWNERS, keys, owned_entries()),
+    ] {
         let opened = Header::open(bytes, &keys).unwrap();
         assert_eq!(opened.header.node, name().node);
         assert_eq!((opened.header.incarnation, opened.header.boot), (0x1c9f, 0xb007));
         let all = read(&opened, bytes);
         let (footer, rest) = all.split_last().unwrap();
-        assert_eq!(rest, entries());
+        assert_eq!(rest, expected);
         let offset = find_footer(&opened, &bytes[bytes.len() - 16..]).unwrap();
         let found = read_footer(&opened, offset, &bytes[offset..]).unwrap();
         assert_eq!(*footer, Entry::Footer(found.clone()));
@@ -59,6 +74,10 @@ fn the_places_that_any_version_keeps() {
     assert_eq!(PLAIN[8..12], [1, 0, 0, 0]);
     assert_eq!(SEALED[8..12], [1, 0, 1, 0]);
     assert_eq!((&PLAIN_TWICE[8..12], &SEALED_TWICE[8..12]), (&[1, 0, 2, 0][..], &[1, 0, 3, 0][..]));
+    assert_eq!(
+        (&PLAIN_OWNERS[8..12], &SEALED_OWNERS[8..12]),
+        (&[1, 0, 6, 0][..], &[1, 0, 7, 0][..])
+    );
     let header = usize::from(PLAIN_TWICE[12]);
     assert_eq!(PLAIN_TWICE[..header], PLAIN_TWICE[4096..4096 + header]);
     // The first entry: checksum, length, sequence 100, kind checkpoint.
@@ -78,7 +97,7 @@ fn nothing_of_a_sealed_payload_shows() {
 fn a_log_of_another_key_or_node_is_not_touched() {
     let part = |bytes| {
         let segment = SegmentId(8);
-        [Part { segment, size: Size(1), bytes: Some(bytes) }]
+        [SegmentBytes { segment, size: Size(1), bytes: Some(bytes) }]
     };
     let unusable = |source| LogError::Unusable { segment: SegmentId(8), source };
     let error = |bytes, keys: &[Key]| recover(&part(bytes), keys).unwrap_err();
@@ -89,18 +108,18 @@ fn a_log_of_another_key_or_node_is_not_touched() {
         tidegate_log::Writer::new(tidegate_log::LogName { incarnation: 5, ..name() }, &[]);
     other.push(1, &checkpoint(9, vec![])).unwrap();
     let bytes = other.take().remove(0).bytes;
-    let next = Part { segment: SegmentId(9), size: Size(1), bytes: Some(&bytes) };
+    let next = SegmentBytes { segment: SegmentId(9), size: Size(1), bytes: Some(&bytes) };
     let error = recover(&[part(PLAIN)[0], next], &[]).unwrap_err();
     let shown = error.to_string();
     assert!(shown.contains("segment 9") && shown.contains("gate-7/0000000000000005"), "{shown}");
     // A file under a wrong number is not of this place.
-    let wrong = Part { segment: SegmentId(3), size: Size(1), bytes: Some(PLAIN) };
-    assert_eq!(recover(&[wrong], &[]).unwrap().damage[0].verdict, Verdict::Other);
+    let wrong = SegmentBytes { segment: SegmentId(3), size: Size(1), bytes: Some(PLAIN) };
+    assert_eq!(recover(&[wrong], &[]).unwrap().damage[0].verdict, DamageKind::Other);
 }
 
 #[test]
 fn what_is_still_owed() {
-    let part = Part { segment: SegmentId(8), size: Size(1), bytes: Some(PLAIN) };
+    let part = SegmentBytes { segment: SegmentId(8), size: Size(1), bytes: Some(PLAIN) };
     let recovery = recover(&[part], &[]).unwrap();
     let live: Vec<_> = recovery.live().map(|(stream, at, run)| (stream.0, at.0, run)).collect();
     // 344 of the segment before was confirmed; of 345 one of two destinations is left.
@@ -122,6 +141,11 @@ fn what_is_still_owed() {
 fn write_golden_files() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/log/golden");
     std::fs::create_dir_all(folder).unwrap();
-    std::fs::write(format!("{folder}/v1-twice-plain.segment"), segment(&[])).unwrap();
-    std::fs::write(format!("{folder}/v1-twice-sealed.segment"), segment(&[key()])).unwrap();
+    std::fs::write(format!("{folder}/v1-owners-plain.segment"), segment(&[], &owned_entries()))
+        .unwrap();
+    std::fs::write(
+        format!("{folder}/v1-owners-sealed.segment"),
+        segment(&[key()], &owned_entries()),
+    )
+    .unwrap();
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_log::{
-    Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Key, LogName, LoggedRecord, Released,
-    Run, SegmentId, SessionPosition, SessionState, StreamName, StreamState, WallTime, Write,
-    Writer,
+    Checkpoint, Chunk, Destinations, Entry, FateEntry, FateRun, Key, LogName, LoggedRecord,
+    Released, Run, SegmentId, SegmentWrite, SessionOwner, SessionPosition, SessionState,
+    StreamName, StreamState, WallTime, Writer,
 };
 use tidegate_types::record::{DropReason, Fate, Identity, Origin, Properties, StreamId};
 use tidegate_types::units::{Size, Time};
@@ -84,8 +84,12 @@ pub(crate) fn entries() -> Vec<Entry> {
     };
     let ends = Some(WallTime { unix_ns: 1_700_000_600_000_000_000, ..NOON });
     let packets = [1, 65_535].into();
-    let client =
-        SessionState { client: "press".into(), lasts: Duration::from_secs(600), ends, packets };
+    let client = SessionState {
+        lasts: Duration::from_secs(600),
+        ends,
+        packets,
+        ..SessionState::over("press".into())
+    };
     let press = SessionState { client: "sensor 13".into(), ends: None, ..client.clone() };
     let position = SessionPosition { session: "press".into(), stream: StreamId(12), seq: 300 };
     let fate = |seq, bits, fate| FateRun {
@@ -101,7 +105,7 @@ pub(crate) fn entries() -> Vec<Entry> {
             ..first
         }),
         Entry::Record(full_record().into()),
-        Entry::Fates(Fated {
+        Entry::Fates(FateEntry {
             wall: Some(NOON),
             runs: vec![
                 fate(344, 1, Fate::Confirmed),
@@ -116,7 +120,7 @@ pub(crate) fn entries() -> Vec<Entry> {
     ]
 }
 
-pub(crate) fn write(keys: &[Key], entries: &[Entry]) -> Vec<Write> {
+pub(crate) fn write(keys: &[Key], entries: &[Entry]) -> Vec<SegmentWrite> {
     let mut writer = Writer::new(name(), keys);
     for (place, entry) in entries.iter().enumerate() {
         writer.push(place as u64 + 100, entry).unwrap();
@@ -124,10 +128,26 @@ pub(crate) fn write(keys: &[Key], entries: &[Entry]) -> Vec<Write> {
     writer.take()
 }
 
-/// The finished segment 8 of all entries.
-pub(crate) fn segment(keys: &[Key]) -> Vec<u8> {
+/// The same, with sessions that say whose they are.
+pub(crate) fn owned_entries() -> Vec<Entry> {
+    let owned = |state: &mut SessionState, user| state.owner = SessionOwner::new(user);
+    let mut all = entries();
+    for entry in &mut all {
+        match entry {
+            Entry::Checkpoint(checkpoint) => {
+                checkpoint.clients.iter_mut().for_each(|state| owned(state, Some("alice")));
+            }
+            Entry::Session(state) => owned(state, None),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// The finished segment 8 of these entries.
+pub(crate) fn segment(keys: &[Key], entries: &[Entry]) -> Vec<u8> {
     let mut writer = Writer::new(name(), keys);
-    for (place, entry) in entries().iter().enumerate() {
+    for (place, entry) in entries.iter().enumerate() {
         writer.push(place as u64 + 100, entry).unwrap();
     }
     writer.finish();

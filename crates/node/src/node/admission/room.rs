@@ -87,9 +87,18 @@ impl<'a> Space<'a> {
             Some(Room::Stream(key))
         } else if is_durable && !self.durability.log().has_room(size, ahead) {
             Some(Room::Log)
+        } else if is_durable {
+            self.lacks_share(key, size)
         } else {
             None
         }
+    }
+
+    /// The same, of what a stream's owner may have of the log.
+    fn lacks_share(&self, key: StreamKey, size: Size) -> Option<Room> {
+        let owner = self.base.holdings.stream(key).owner?;
+        let quota = self.base.sources.owners.quota(owner).log;
+        (!self.durability.log().has_share(owner, quota, size)).then_some(Room::Share(owner))
     }
 
     /// The same, of what holds for records in memory.

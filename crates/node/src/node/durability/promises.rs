@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_log::{Entry, Released, SegmentId, SessionState, WallTime};
+use tidegate_log::{Entry, Released, SegmentId, SessionOwner, SessionState, WallTime};
 use tidegate_types::limits::{LOG_PACKETS_MAX, LOG_SESSIONS_MAX};
-use tidegate_types::record::{Offered, SourceId};
+use tidegate_types::record::{Offered, Owner, SourceId};
 use tidegate_types::units::Time;
 
 use super::Durability;
@@ -59,9 +59,10 @@ impl Durability {
         if is_new || is_over || lasts.is_zero() {
             return self.end_session(base, key, Some(who));
         }
+        let owner = session_owner(&base.sources, source);
         let known = &mut self.sessions.known[key];
-        let is_news = known.lasts != lasts || known.is_away_in_log;
-        (known.lasts, known.ends, known.is_away_in_log) = (lasts, None, false);
+        let is_news = known.lasts != lasts || known.is_away_in_log || known.owner != owner;
+        (known.owner, known.lasts, known.ends, known.is_away_in_log) = (owner, lasts, None, false);
         let state = known.state();
         if is_news && self.store.takes_entries() {
             self.write_of_session(base, Entry::Session(state), Unappended::Other);
@@ -174,13 +175,15 @@ impl Durability {
         let session = match known {
             Some(key) if !self.sessions.known[key].is_over => key,
             known => {
-                let state = SessionState { lasts, ..SessionState::over(client) };
+                let owner = session_owner(&base.sources, source);
+                let state = SessionState { owner, lasts, ..SessionState::over(client) };
                 self.write_of_session(base, Entry::Session(state.clone()), Unappended::Other);
                 match known {
                     // What waits for its end still finds it.
                     Some(key) => {
                         let known = &mut self.sessions.known[key];
                         (known.lasts, known.ends, known.is_over) = (lasts, None, false);
+                        known.owner = state.owner;
                         key
                     }
                     None => self.sessions.open(state),
@@ -252,6 +255,16 @@ impl Durability {
 fn who_of(sources: &Sources, source: SourceId) -> Option<(Who, Arc<str>)> {
     let state = sources.get(source)?;
     Some((Who { source, life: state.life() }, state.name.clone()))
+}
+
+/// Whose the session of this connection's client is, as the log says it.
+fn session_owner(sources: &Sources, source: SourceId) -> SessionOwner {
+    match sources.owner_of(source) {
+        None => SessionOwner::Unknown,
+        // The address of a client changes.
+        Some(Owner::Address(_)) => SessionOwner::Anonymous,
+        Some(Owner::User(user)) => SessionOwner::User(user.clone()),
+    }
 }
 
 /// When a session ends whose client goes away now.

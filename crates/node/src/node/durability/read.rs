@@ -12,7 +12,7 @@ use tidegate_types::units::{Size, Time};
 use super::{Durability, Next, StoredRun};
 use crate::io::{Fetch, Output};
 use crate::node::base::Base;
-use crate::node::holdings::StreamKey;
+use crate::node::holdings::{Room, StreamKey};
 
 /// The part of the memory that may hold records that are read back, all classes together.
 const AHEAD_PART: u64 = 8;
@@ -104,10 +104,16 @@ impl Durability {
         &self,
         stream: StreamKey,
         wanted: Size,
+        room: Room,
     ) -> Vec<(SegmentId, StreamId, Size)> {
         let chunks = self.backlog.chunks_of(stream);
         let alone = chunks.filter_map(|(id, segment, records, _)| {
-            Some((segment, id, self.store.goes_with(segment, records)?))
+            let segments = self.store.segments();
+            let bytes = match room {
+                Room::Share(_) => segments.parts().goes_with(segment, id, records)?,
+                _ => segments.goes_with(segment, records)?,
+            };
+            Some((segment, id, bytes))
         });
         let mut alone: Vec<_> = alone.collect();
         alone.sort();

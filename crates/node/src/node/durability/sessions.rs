@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slotmap::SlotMap;
-use tidegate_log::{SessionState, WallTime};
+use tidegate_log::{SessionOwner, SessionState, WallTime};
 
 use super::unappended::{Promise, SessionKey, Taken, Who};
 
@@ -23,6 +23,7 @@ use super::unappended::{Promise, SessionKey, Taken, Who};
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) client: Arc<str>,
+    pub(super) owner: SessionOwner,
     pub(super) lasts: Duration,
     pub(super) ends: Option<WallTime>,
     /// Whether the log's last word is that its client is away.
@@ -38,10 +39,11 @@ pub(super) struct Known {
 impl Known {
     /// What the log says of it.
     pub(super) fn state(&self) -> SessionState {
-        let Known { client, lasts, ends, packets, .. } = self;
+        let Known { client, owner, lasts, ends, packets, .. } = self;
         let taken = packets.iter().filter(|(_, is_released)| !**is_released);
         let packets = taken.map(|(&packet, _)| packet).collect();
-        SessionState { client: client.clone(), lasts: *lasts, ends: *ends, packets }
+        let (client, owner) = (client.clone(), owner.clone());
+        SessionState { client, owner, lasts: *lasts, ends: *ends, packets }
     }
 }
 
@@ -93,13 +95,14 @@ impl Sessions {
 
     /// A session of its own.
     pub(super) fn open(&mut self, state: SessionState) -> SessionKey {
-        let SessionState { client, lasts, ends, packets } = state;
+        let SessionState { client, owner, lasts, ends, packets } = state;
         self.packets += packets.len();
         let is_away_in_log = ends.is_some();
         let packets = packets.into_iter().map(|packet| (packet, false)).collect();
         let name = client.clone();
         let (is_doubtful, is_over) = (false, false);
-        let known = Known { client, lasts, ends, is_away_in_log, is_doubtful, is_over, packets };
+        let known =
+            Known { client, owner, lasts, ends, is_away_in_log, is_doubtful, is_over, packets };
         let key = self.known.insert(known);
         self.names.insert(name, key);
         key

@@ -6,17 +6,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_log::{
-    COPY_AT, Checkpoint, Entry, FRAME, FateRun, Recovery, Run, SegmentId, SessionPosition,
-    TAG_LENGTH, WallTime,
+    Checkpoint, Entry, FRAME, FateRun, Recovery, Run, SegmentId, SessionPosition, TAG_LENGTH,
+    WallTime,
 };
 use tidegate_types::limits::{LOG_SEGMENT_MAX, UNAPPENDED_MAX};
 use tidegate_types::record::{Fate, StreamId};
+use tidegate_types::shares::limit;
 use tidegate_types::units::{Size, Time};
 
 use super::news::News;
+use super::segments::Segments;
 use super::unappended::{Promise, Unappended};
 use crate::io::Append;
-use crate::node::holdings::Logged;
+use crate::node::holdings::{Logged, OwnerKey};
 use crate::options::{BacklogOrder, LogOptions};
 use crate::status::LogStatus;
 
@@ -24,14 +26,6 @@ use crate::status::LogStatus;
 /// nearly full less will do, for only with the next one does anything of it go.
 const CHECKPOINT_PART: u64 = 8;
 const CHECKPOINT_PART_FULL: u64 = 2;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Segment {
-    /// As the node reckons them; the file has a footer more, or a tag less an entry.
-    bytes: Size,
-    /// Records without a fate.
-    live: u64,
-}
 
 /// The node's side of its log. Without a log it takes nothing and has nothing to do.
 #[derive(Debug)]
@@ -42,23 +36,18 @@ pub(crate) struct Store {
     last_number: u64,
     pub(crate) unappended: BTreeMap<u64, Unappended>,
     unappended_bytes: Size,
-    segments: BTreeMap<SegmentId, Segment>,
-    bytes: Size,
-    last_segment: SegmentId,
+    segments: Segments,
     /// The first one that this process began, or will: times of earlier ones are of another clock.
     pub(crate) own_since: SegmentId,
     /// The next entry must be a checkpoint.
     must_begin: bool,
     last_checkpoint: u64,
     checkpoint_size: Size,
-    /// The newest segment of which the checkpoint is on disk.
-    begun: Option<SegmentId>,
     /// Set while the log fails, or has not begun: when it is tried; `Time::FAR` while it is being tried.
     failed: Option<Time>,
     /// Whether people were told that it fails.
     pub(crate) is_told: bool,
     news: News,
-    releases: Vec<SegmentId>,
     /// When a wall clock said what.
     pub(crate) wall: Option<(Time, WallTime)>,
 }
@@ -75,11 +64,6 @@ impl Store {
         };
         let options = options.unwrap_or(none);
         let next = recovery.next_segment();
-        // As in segments of its own, headers do not count.
-        let of_entries = |bytes: Size| Size(bytes.0.saturating_sub(COPY_AT as u64));
-        let segment = |(&id, &bytes): (&SegmentId, &Size)| {
-            (id, Segment { bytes: of_entries(bytes), live: 0 })
-        };
         Store {
             is_there,
             options,
@@ -87,20 +71,16 @@ impl Store {
             last_number: recovery.last_sequence,
             unappended: BTreeMap::new(),
             unappended_bytes: Size::ZERO,
-            segments: recovery.segments.iter().map(segment).collect(),
-            bytes: recovery.segments.values().map(|&bytes| of_entries(bytes)).sum(),
-            last_segment: SegmentId(next.0 - 1),
+            segments: Segments::new(recovery),
             own_since: next,
             must_begin: is_there,
             last_checkpoint: 0,
             checkpoint_size: Size::ZERO,
-            begun: None,
             // Numbers are given only when a checkpoint of this process is on disk: what an earlier one
             // gave and lost in a crash is then skipped for ever.
             failed: is_there.then_some(Time::ZERO),
             is_told: false,
             news: News::new(recovery.sessions.positions.clone()),
-            releases: Vec::new(),
             wall: None,
         }
     }
@@ -121,19 +101,19 @@ impl Store {
         segment < self.own_since
     }
 
-    /// Bytes of all segments.
-    pub(crate) fn bytes(&self) -> Size {
-        self.bytes
+    /// The segments that there are.
+    pub(crate) fn segments(&self) -> &Segments {
+        &self.segments
     }
 
     /// What people are shown of it; only the log holds `stored` deliveries.
     pub(crate) fn status(&self, stored: u64) -> Option<LogStatus> {
         self.is_there.then(|| LogStatus {
             is_working: !self.is_failing(),
-            segments: self.segments.len() as u64,
-            bytes: self.bytes,
+            segments: self.segments.count() as u64,
+            bytes: self.segments.bytes(),
             bound: self.options.bound,
-            held_records: self.segments.values().map(|segment| segment.live).sum(),
+            held_records: self.segments.live(),
             left_deliveries: stored,
         })
     }
@@ -143,12 +123,38 @@ impl Store {
         self.failed.is_some()
     }
 
+    /// What records may fill of the log; the rest is for what makes room again.
+    fn bound_of_records(&self) -> Size {
+        Size(self.options.bound.0 / 8 * 7)
+    }
+
     /// Whether a record finds room in the log, of which `ahead` bytes at most may be on their way.
     pub(crate) fn has_room(&self, size: Size, ahead: Size) -> bool {
-        let records = self.options.bound.0 / 8 * 7;
         let is_little =
             self.unappended_bytes == Size::ZERO || self.unappended_bytes + size <= ahead;
-        is_little && self.unappended.len() < UNAPPENDED_MAX && self.bytes.0 + size.0 <= records
+        is_little
+            && self.unappended.len() < UNAPPENDED_MAX
+            && self.segments.bytes() + size <= self.bound_of_records()
+    }
+
+    /// What an owner of this quota may have of the log.
+    fn limit_of(&self, quota: Option<Size>) -> u64 {
+        limit(self.segments.bytes().0, self.bound_of_records().0, quota.map(|quota| quota.0))
+    }
+
+    /// Whether a record finds room in what its owner may have of the log.
+    pub(crate) fn has_share(&self, owner: OwnerKey, quota: Option<Size>, size: Size) -> bool {
+        self.segments.parts().of(owner).saturating_add(size.0) <= self.limit_of(quota)
+    }
+
+    /// Whether an owner who had its share of the log may go on: a part of the share is free.
+    pub(crate) fn has_much_share(&self, owner: OwnerKey, quota: Option<Size>) -> bool {
+        self.segments.parts().of(owner) <= self.limit_of(quota) / 8 * 7
+    }
+
+    /// Whether anything has left the log since this was asked last.
+    pub(crate) fn take_freed(&mut self) -> bool {
+        self.segments.take_freed()
     }
 
     /// Whether a log that was full may be filled again: a part of it is free.
@@ -158,21 +164,20 @@ impl Store {
 
     /// Whether the next entry must begin a segment.
     pub(crate) fn is_segment_due(&self) -> bool {
-        let current =
-            self.segments.get(&self.last_segment).map_or(Size::ZERO, |segment| segment.bytes);
+        let current = self.segments.current().map_or(Size::ZERO, |segment| segment.bytes);
         let part = if self.is_nearly_full() { CHECKPOINT_PART_FULL } else { CHECKPOINT_PART };
         let least = Size(self.checkpoint_size.0 * part).min(LOG_SEGMENT_MAX);
         self.must_begin || current >= self.options.segment.max(least)
     }
 
     fn is_nearly_full(&self) -> bool {
-        self.bytes.0 > self.options.bound.0 / 8 * 6
+        self.segments.bytes().0 > self.options.bound.0 / 8 * 6
     }
 
     /// Whether the log has no room because of its present segment, of which nothing is needed any more: no
     /// record would ever come that begins the next one.
     fn is_stuck(&self) -> bool {
-        let current = self.segments.get(&self.last_segment);
+        let current = self.segments.current();
         self.is_nearly_full()
             && current.is_some_and(|segment| segment.live == 0)
             && self.is_segment_due()
@@ -184,30 +189,43 @@ impl Store {
             // The checkpoint knows these fates, but only that they are: who reads the log wants to know which.
             self.flush_fates();
         }
-        self.last_segment = SegmentId(self.last_segment.0 + 1);
-        self.segments.insert(self.last_segment, Segment::default());
-        let segment = self.last_segment;
+        let segment = self.segments.begin_next();
         let positions = self.news.positions();
         let checkpoint = Checkpoint { segment, positions, ..checkpoint };
         self.must_begin = false;
         self.news.forget();
-        let before = self.bytes;
+        let before = self.segments.bytes();
         self.last_checkpoint =
             self.push(Entry::Checkpoint(checkpoint), Unappended::Checkpoint(segment, promises));
-        self.checkpoint_size = self.bytes - before;
+        self.checkpoint_size = self.segments.bytes() - before;
     }
 
-    /// Appends an entry to the present segment; answers with its number.
+    /// Appends an entry that is no record to the present segment; answers with its number.
     pub(crate) fn push(&mut self, entry: Entry, unappended: Unappended) -> u64 {
         if !self.is_there {
             return 0;
         }
+        self.segments.add(size_of(&entry));
+        self.append(entry, unappended)
+    }
+
+    /// Appends a record of a stream, on its owner's account; answers with its number.
+    pub(crate) fn push_record(
+        &mut self,
+        stream: StreamId,
+        owner: Option<OwnerKey>,
+        entry: Entry,
+        unappended: Unappended,
+    ) -> u64 {
+        if !self.is_there {
+            return 0;
+        }
+        self.segments.add_record(stream, owner, size_of(&entry));
+        self.append(entry, unappended)
+    }
+
+    fn append(&mut self, entry: Entry, unappended: Unappended) -> u64 {
         self.last_number += 1;
-        let size = Size((FRAME + entry.body_size() + TAG_LENGTH) as u64);
-        self.bytes += size;
-        let segment = self.segments.entry(self.last_segment).or_default();
-        segment.bytes += size;
-        segment.live += u64::from(matches!(entry, Entry::Record(_)));
         self.unappended_bytes += unappended.size();
         self.unappended.insert(self.last_number, unappended);
         self.appends.push(Append { number: self.last_number, entry });
@@ -216,7 +234,7 @@ impl Store {
 
     /// The segment that entries go to.
     pub(crate) fn segment(&self) -> SegmentId {
-        self.last_segment
+        self.segments.last()
     }
 
     /// Notes how deliveries ended; a checkpoint that is due will say so anyway.
@@ -249,40 +267,17 @@ impl Store {
 
     /// Adds records without a fate, of a log that was recovered.
     pub(crate) fn owe(&mut self, segment: SegmentId, records: u64) {
-        self.segments.entry(segment).or_default().live += records;
+        self.segments.owe(segment, records);
     }
 
     /// Records of a segment have all their fates. It goes with them, if nothing else needs it.
-    pub(crate) fn settle(&mut self, segment: SegmentId, records: u64) {
-        if let Some(state) = self.segments.get_mut(&segment) {
-            state.live -= records;
-            if state.live == 0 && self.begun.is_some_and(|begun| segment < begun) {
-                self.release(segment);
-            }
-        }
-    }
-
-    fn release(&mut self, segment: SegmentId) {
-        if let Some(gone) = self.segments.remove(&segment) {
-            self.bytes -= gone.bytes;
-            self.releases.push(segment);
-        }
-    }
-
-    /// Whether a segment could go if these records of it had their fates.
-    pub(crate) fn goes_with(&self, segment: SegmentId, records: u64) -> Option<Size> {
-        let state = self.segments.get(&segment)?;
-        let is_old = self.begun.is_some_and(|begun| segment < begun);
-        (is_old && state.live == records).then_some(state.bytes)
+    pub(crate) fn settle(&mut self, segment: SegmentId, stream: StreamId, records: u64) {
+        self.segments.settle(segment, stream, records);
     }
 
     /// The checkpoint of a segment is on disk: what is before it goes, where nothing is owed.
     pub(crate) fn begun(&mut self, segment: SegmentId) {
-        self.begun = self.begun.max(Some(segment));
-        let is_done =
-            |(id, state): (&SegmentId, &Segment)| (*id < segment && state.live == 0).then_some(*id);
-        let done: Vec<SegmentId> = self.segments.iter().filter_map(is_done).collect();
-        done.into_iter().for_each(|id| self.release(id));
+        self.segments.begun(segment);
     }
 
     /// The next entry up to `upto` that is in the log now.
@@ -352,13 +347,13 @@ impl Store {
     /// begins at once, and the fates of a segment's records are among these: else a crash would leave records that
     /// seem to be owed and are nowhere.
     pub(crate) fn take_work(&mut self) -> Option<(Vec<Append>, Vec<SegmentId>)> {
-        if self.appends.is_empty() && self.releases.is_empty() {
+        if self.appends.is_empty() && !self.segments.has_releases() {
             return None;
         }
-        if !self.releases.is_empty() {
+        if self.segments.has_releases() {
             self.flush_fates();
         }
-        Some((std::mem::take(&mut self.appends), std::mem::take(&mut self.releases)))
+        Some((std::mem::take(&mut self.appends), self.segments.take_releases()))
     }
 
     /// What a wall clock would show at a time of the monotonic one, if it was ever set.
@@ -368,4 +363,9 @@ impl Store {
             .saturating_sub(then.since(at).as_nanos() as u64);
         Some(WallTime { unix_ns, uncertainty })
     }
+}
+
+/// What an entry takes of a segment.
+fn size_of(entry: &Entry) -> Size {
+    Size((FRAME + entry.body_size() + TAG_LENGTH) as u64)
 }

@@ -25,8 +25,9 @@ impl Durability {
         self.open_segment(base, stream);
         let taken = self.take_packet(base, reply);
         let entry = self.logged_record(base, stream, seq, &record, (destinations, taken));
-        let number = self.store.push(entry, Unappended::Held { record: key, size, reply, taken });
-        let stream = base.holdings.stream(stream).id;
+        let (stream, owner) = (base.holdings.stream(stream).id, base.holdings.stream(stream).owner);
+        let unappended = Unappended::Held { record: key, size, reply, taken };
+        let number = self.store.push_record(stream, owner, entry, unappended);
         let logged = Logged { stream, seq, segment: self.store.segment(), number };
         if let Some(owed) = base.holdings.owed_mut(key) {
             owed.logged = Some(logged);
@@ -50,7 +51,8 @@ impl Durability {
         let entry = self.logged_record(base, stream, seq, record, (destinations, taken));
         let (id, segment) = (base.holdings.stream(stream).id, self.store.segment());
         let stored = Stored { stream, id, seq, destinations, again, segment, size, reply, taken };
-        self.store.push(entry, Unappended::Stored(stored.into()));
+        let owner = base.holdings.stream(stream).owner;
+        self.store.push_record(id, owner, entry, Unappended::Stored(stored.into()));
     }
 
     /// A record as the log keeps it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_schedule::queue::QueueKey;
 use tidegate_types::record::StreamId;
 
-use super::streams::{Room, Stream, StreamKey, Streams};
+use super::streams::{Payer, Room, Stream, StreamKey, Streams};
 use super::{Holdings, queue_spec};
 use crate::rules::RuleId;
 
@@ -20,13 +20,23 @@ impl Holdings {
     }
 
     /// The stream of this name under this rule, which one more connection feeds; `None` when the table is
-    /// full of streams in use.
-    pub(crate) fn attach(&mut self, rule: RuleId, name: &Arc<str>) -> Option<StreamKey> {
-        if let Some(stream) = self.streams.attach(rule, name) {
-            return Some(stream);
+    /// full of streams in use, or who pays has its share of it. Where nobody pays, only the table is bounded.
+    pub(crate) fn attach(
+        &mut self,
+        rule: RuleId,
+        name: &Arc<str>,
+        payer: Option<Payer>,
+    ) -> Option<StreamKey> {
+        let known = self.streams.find(rule, name);
+        let is_one_more = known.is_none_or(|stream| self.streams.was_idle(stream));
+        if is_one_more && payer.is_some_and(|payer| !self.streams.has_share(payer)) {
+            return None;
         }
-        let stream = self.create_stream(rule, name.clone())?;
-        self.streams.get_mut(stream).opens += 1;
+        let stream = match known {
+            Some(stream) => stream,
+            None => self.create_stream(rule, name.clone())?,
+        };
+        self.streams.attach(stream, payer.map(|payer| payer.owner));
         Some(stream)
     }
 

@@ -8,7 +8,8 @@ use slotmap::{SlotMap, new_key_type};
 use tidegate_schedule::queue::{DeliveryKey, QueueKey, RecordKey};
 use tidegate_types::class::ClassId;
 use tidegate_types::limits::STREAMS_MAX;
-use tidegate_types::record::StreamId;
+use tidegate_types::record::{Quota, StreamId};
+use tidegate_types::shares::{Shares, limit};
 
 use super::account::Account;
 use crate::io::OutputId;
@@ -17,6 +18,15 @@ use crate::rules::RuleId;
 new_key_type! {
     /// Handle of a stream.
     pub(crate) struct StreamKey;
+    /// Handle of an owner, while anything of it is here.
+    pub(crate) struct OwnerKey;
+}
+
+/// On whose account something comes, and what that owner may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payer {
+    pub(crate) owner: OwnerKey,
+    pub(crate) quota: Quota,
 }
 
 /// What a record finds too little of.
@@ -30,6 +40,8 @@ pub(crate) enum Room {
     Inbound,
     /// The log.
     Log,
+    /// What its owner may have of the log.
+    Share(OwnerKey),
 }
 
 /// One stream. It is lent to be looked at: only the holdings change it.
@@ -55,6 +67,8 @@ pub(crate) struct Stream {
     pub(crate) full_for: Option<Room>,
     /// For `newest-only`: the newest record of each key, and its deliveries.
     pub(super) newest: Option<Box<Newest>>,
+    /// On whose account it is, until it is found idle.
+    pub(crate) owner: Option<OwnerKey>,
     /// Connections that feed it.
     pub(super) opens: u32,
     /// Its place among the idle ones, if it was found idle.
@@ -124,18 +138,40 @@ pub(crate) struct Streams {
     idle: BTreeMap<u64, StreamKey>,
     last_idle: u64,
     last_id: u64,
+    /// How many streams in use are on whose account.
+    shares: Shares<OwnerKey>,
 }
 
 impl Streams {
-    /// The stream of this name under this rule, if it is known; its feeder count goes up.
-    pub(super) fn attach(&mut self, rule: RuleId, name: &Arc<str>) -> Option<StreamKey> {
-        let key = *self.names.get(&(rule, name.clone()))?;
+    /// One more connection feeds a stream. Where it was on nobody's account, it is on the feeder's until it is
+    /// found idle.
+    pub(super) fn attach(&mut self, key: StreamKey, owner: Option<OwnerKey>) {
         let stream = &mut self.streams[key];
         stream.opens += 1;
         if let Some(place) = stream.idle_since.take() {
             self.idle.remove(&place);
         }
-        Some(key)
+        if let (None, Some(owner)) = (stream.owner, owner) {
+            stream.owner = Some(owner);
+            self.shares.add(&owner, 1);
+        }
+    }
+
+    /// Whether a stream was found idle and may make place for another.
+    pub(super) fn was_idle(&self, key: StreamKey) -> bool {
+        self.streams[key].idle_since.is_some()
+    }
+
+    /// Streams on an owner's account.
+    pub(crate) fn of_owner(&self, owner: OwnerKey) -> u64 {
+        self.shares.of(&owner)
+    }
+
+    /// Whether one more stream may be on this account.
+    pub(super) fn has_share(&self, payer: Payer) -> bool {
+        let in_use = self.streams.len() - self.idle.len();
+        let ceiling = payer.quota.streams.map(u64::from);
+        self.of_owner(payer.owner) < limit(in_use as u64, STREAMS_MAX as u64, ceiling)
     }
 
     /// The stream of this name under this rule, if it is known.
@@ -198,6 +234,7 @@ impl Streams {
             is_named: false,
             full_for: None,
             newest: None,
+            owner: None,
             opens: 0,
             idle_since: None,
         });
@@ -218,6 +255,9 @@ impl Streams {
             self.last_idle += 1;
             stream.idle_since = Some(self.last_idle);
             self.idle.insert(self.last_idle, key);
+            if let Some(owner) = stream.owner.take() {
+                self.shares.subtract(&owner, 1);
+            }
         }
     }
 

@@ -266,8 +266,12 @@ impl Case {
             };
             rules.extend((0..3).map(relay));
         }
-        let uplink =
-            |name: &str, law, cap| UplinkOptions { name: name.into(), law, cap, remembered: None };
+        let uplink = |name: &str, controller, cap| UplinkOptions {
+            name: name.into(),
+            controller,
+            cap,
+            remembered: None,
+        };
         // What is configured: what the paper's node could forward, or the link's rate.
         let own = self.carries() * self.size() as f64;
         let (law, cap) = match (self.mode, self.network.forwards, &self.traces) {

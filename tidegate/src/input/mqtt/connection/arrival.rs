@@ -1,13 +1,17 @@
 //! All that comes before the node hears of a client: TLS, its CONNECT, who it is.
 
 use std::io;
+use std::net::IpAddr;
 
-use tidegate_types::record::RefuseReason;
+use tidegate_types::record::{Owner, RefuseReason};
 
 use super::{Connection, failed};
 use crate::input::mqtt::clients::Taken;
 use crate::input::mqtt::listener::{Arrival, Shared};
 use crate::input::mqtt::session::{End, Step};
+use crate::node::contract::{Source, Stopping};
+use crate::support::access::Quota;
+use crate::support::places::address;
 use crate::support::tls;
 
 impl Connection<'_> {
@@ -19,11 +23,16 @@ impl Connection<'_> {
         let certificate = self.stream.peer_certificate().map(AsRef::as_ref);
         match options.access.login(self.session.take_claim(), certificate, self.peer).await {
             Ok(grants) => {
+                self.quota = options.quotas.of(grants.user());
                 if let Some(user) = grants.user() {
                     self.account = self.shared.account_of(user);
                 }
                 self.door.publisher().charge_to(&self.account);
                 self.grants = grants;
+                if self.quota.session_expiry.is_some_and(|most| self.session.restrict_expiry(most))
+                {
+                    intake.counts().over_quota("session-expiry");
+                }
             }
             Err(denied) => {
                 intake.counts().denied(denied.name());
@@ -39,7 +48,17 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Tells the client that its id is not for it.
+    /// Says on whose account all that comes by the connection is.
+    pub(super) async fn charge(&self, source: &Source) -> Result<(), Stopping> {
+        let Quota { streams, log, .. } = self.quota;
+        let owner = match self.grants.user() {
+            Some(user) => Owner::User(user.into()),
+            None => Owner::Address(address(self.peer).into()),
+        };
+        source.charge(owner, tidegate_types::record::Quota { streams, log }).await
+    }
+
+    /// Tells the client that its id is not for it, or that its user has too many connections.
     pub(super) async fn refuse_client(&mut self, taken: Taken) -> End {
         let end = match taken {
             Taken::Reserved => End::Reserved,
@@ -47,8 +66,16 @@ impl Connection<'_> {
                 self.shared.intake.counts().denied("session");
                 End::Foreign
             }
+            Taken::Share => {
+                self.shared.intake.counts().denied("quota");
+                self.shared.intake.counts().over_quota("connections");
+                End::TooManyOfUser
+            }
         };
-        self.session.refuse_client(&mut self.effects.out);
+        match taken {
+            Taken::Share => self.session.refuse_quota(&mut self.effects.out),
+            _ => self.session.refuse_client(&mut self.effects.out),
+        }
         self.finish(&end, &mut None).await;
         end
     }
@@ -101,4 +128,10 @@ fn untrusted(error: io::Error) -> End {
         Some(words) => End::Untrusted(words.into()),
         None => failed(error),
     }
+}
+
+/// Among whose connections, sessions and subscriptions a client counts: the user, or the address where nobody says
+/// who he is.
+pub(super) fn payer(user: Option<&str>, peer: IpAddr) -> String {
+    user.map_or_else(|| address(peer), str::to_owned)
 }

@@ -12,11 +12,12 @@ use tidegate_types::units::Time;
 use tokio::time::timeout;
 
 use super::Connection;
+use super::arrival::payer;
 use super::leaving::Leaving;
 use crate::input::mqtt::session::{End, Granted, Request, Session};
 use crate::input::mqtt::wire::Version;
 use crate::input::mqtt::wire::control::Entry;
-use crate::node::broker::Seat;
+use crate::node::broker::{Payer, Seat, SubscribeError};
 use crate::node::contract::Source;
 use crate::node::door::{Bringer, From};
 use crate::support::access::is_of_server;
@@ -109,7 +110,11 @@ impl Connection<'_> {
             return Granted::Forbidden;
         }
         if self.session.subscriber().is_none() {
-            self.session.set_subscriber(self.door.hub().subscriber(&self.account));
+            let hub = self.door.hub();
+            let user = payer(self.grants.user(), self.peer);
+            let subscriptions = hub.subscriptions_of(&user, self.quota.subscriptions);
+            let payer = Payer { account: self.account.clone(), subscriptions };
+            self.session.set_subscriber(hub.subscriber(&payer));
         }
         let Some(subscriber) = self.session.subscriber() else { return Granted::Invalid };
         self.door.publisher().speak_for(subscriber.id());
@@ -118,7 +123,11 @@ impl Connection<'_> {
         match hub.subscribe(subscriber, subscription.clone(), entry.options, wants) {
             Ok(()) => Granted::Qos(entry.options.qos),
             Err(error) => {
-                self.shared.intake.counts().refused(RefuseReason::Full.name());
+                let counts = self.shared.intake.counts();
+                counts.refused(RefuseReason::Full.name());
+                if error == SubscribeError::Quota {
+                    counts.over_quota("subscriptions");
+                }
                 tracing::debug!(client = &**self.session.client(), %error, "no subscription");
                 Granted::TooMany
             }

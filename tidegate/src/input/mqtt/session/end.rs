@@ -63,6 +63,9 @@ pub enum End {
     /// There is no memory for what the client makes the node hold.
     #[error("there is no memory for it: {0}")]
     NoRoom(Refusal),
+    /// Its user has as many connections as he may.
+    #[error("more connections than the quota or the share of its user")]
+    TooManyOfUser,
     /// The client id belongs to an input of this node that is itself a client.
     #[error(
         "its client id is that of an mqtt_client input of this node: give one of them another id"
@@ -103,6 +106,7 @@ impl End {
             End::Disconnected { .. } | End::Closed | End::Failed(_) | End::ConnectTimeout => None,
             End::NotReading | End::Untrusted(_) | End::Denied(_) => None,
             End::Reserved | End::Foreign | End::Unready | End::NoRoom(_) => None,
+            End::TooManyOfUser => None,
             End::Violation { violation, .. } => Some(violation.reason),
             End::Refused { .. } | End::SlowPacket => Some(Reason::ImplementationSpecific),
             End::KeepAlive => Some(Reason::KeepAliveTimeout),
@@ -124,6 +128,7 @@ impl End {
             | End::TakenOver
             | End::Untrusted(_) => true,
             End::Denied(_) | End::Reserved | End::Foreign | End::Unready | End::NoRoom(_) => true,
+            End::TooManyOfUser => true,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The beginning of a session: CONNECT, and the answer to it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_types::account::{Account, Refusal};
 use tidegate_types::record::SourceId;
@@ -81,12 +82,22 @@ impl Session {
         self.phase = Phase::Ended;
     }
 
+    /// Keeps the session no longer than this; true where its client asked for more. The answer to the CONNECT
+    /// says so.
+    pub(crate) fn restrict_expiry(&mut self, most: Duration) -> bool {
+        let most = u32::try_from(most.as_secs()).unwrap_or(u32::MAX);
+        self.limits.session_expiry_max = self.limits.session_expiry_max.min(most);
+        let before = self.session_expiry;
+        self.session_expiry = before.min(most);
+        self.session_expiry < before
+    }
+
     /// Reserves the memory of the client's will, if it has one.
     pub(crate) fn charge_will(&mut self, account: &Account) -> Result<(), Refusal> {
         self.will.as_mut().map_or(Ok(()), |will| will.charge(account))
     }
 
-    /// Refuses the CONNECT for want of memory.
+    /// Refuses the CONNECT for want of memory, or because its user has too much already.
     pub(crate) fn refuse_quota(&mut self, out: &mut Vec<u8>) {
         match self.version {
             Some(Version::V5) => write::refused_v5(out, Reason::QuotaExceeded),

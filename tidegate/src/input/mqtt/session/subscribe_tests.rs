@@ -26,7 +26,7 @@ fn connected(properties: &[u8], limits: Limits) -> (Session, Effects) {
 /// Subscribes to a filter, as a connection does.
 fn subscribe(session: &mut Session, hub: &Hub, filter: &str, qos: u8) {
     if session.subscriber().is_none() {
-        session.set_subscriber(hub.subscriber(hub.account()));
+        session.set_subscriber(hub.subscriber(&hub.anybody()));
     }
     let subscription = tidegate_broker::Subscription::new(filter).unwrap();
     let options = SubscribeOptions { qos, ..SubscribeOptions::default() };

@@ -6,6 +6,14 @@ use tidegate_types::topic::Filter;
 
 use super::*;
 
+impl Hub {
+    /// Whose bounds are those of all.
+    pub(crate) fn anybody(&self) -> Payer {
+        let subscriptions = self.subscriptions_of("anybody", None);
+        Payer { account: self.account().clone(), subscriptions }
+    }
+}
+
 fn record(topic: &str, payload: &str, retain: bool) -> Offered {
     let pairs = if retain { vec![("retain".into(), "1".into())] } else { Vec::new() };
     Offered {
@@ -22,7 +30,7 @@ fn record(topic: &str, payload: &str, retain: bool) -> Offered {
     }
 }
 
-fn subscribe(hub: &Hub, subscriber: &Subscriber, filter: &str, options: Options) {
+fn subscribe(hub: &Hub, subscriber: &Subscriber, filter: &str, options: SubscribeOptions) {
     let subscription = Subscription::new(filter).unwrap();
     hub.subscribe(subscriber, subscription, options, |_| true).unwrap();
     // As its connection does at once.
@@ -30,9 +38,9 @@ fn subscribe(hub: &Hub, subscriber: &Subscriber, filter: &str, options: Options)
 }
 
 fn subscribed(hub: &Hub, filter: &str) -> Subscriber {
-    let subscriber = hub.subscriber(hub.account());
+    let subscriber = hub.subscriber(&hub.anybody());
     subscriber.seat().outbox().connect(10);
-    subscribe(hub, &subscriber, filter, Options { qos: 1, ..Options::default() });
+    subscribe(hub, &subscriber, filter, SubscribeOptions { qos: 1, ..SubscribeOptions::default() });
     subscriber
 }
 
@@ -95,7 +103,12 @@ fn a_group_takes_turns_and_passes_over_who_is_away() {
 fn what_is_retained_comes_with_a_subscription() {
     let hub = Hub::default();
     let early = subscribed(&hub, "a");
-    subscribe(&hub, &early, "b", Options { retain_as_published: true, ..Options::default() });
+    subscribe(
+        &hub,
+        &early,
+        "b",
+        SubscribeOptions { retain_as_published: true, ..SubscribeOptions::default() },
+    );
     let records = [record("a", "1", true), record("b", "2", true)];
     hub.publisher().publish_all(records.iter().map(|record| (record, 1)));
     assert_eq!(got(&early), [("1".into(), 1, false), ("2".into(), 0, true)]);

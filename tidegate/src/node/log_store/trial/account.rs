@@ -84,7 +84,7 @@ pub(super) fn node_options(segment: u64, incarnation: u64, boot: u64) -> NodeOpt
     };
     let uplink = UplinkOptions {
         name: "disk".into(),
-        law: RateControllerName::Unlimited,
+        controller: RateControllerName::Unlimited,
         cap: None,
         remembered: None,
     };

@@ -1,7 +1,6 @@
-//! The task that owns the orchestrator's state machine: beats in, directives out, answers for people.
+//! The task that owns the orchestrator's state machine: heartbeats in, directives out, answers for people.
 //!
-//! Where there are several orchestrators it also owns the candidate for the lead, so that the lease is looked
-//! at before anything else is done: a process that slept does not speak for the past.
+//! With several orchestrators it also owns the candidate and checks the lease first: a process may have slept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
