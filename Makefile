@@ -7,7 +7,7 @@ TIME ?= 60
 CARGO ?= cargo
 LAB = $(CARGO) run --release --locked --quiet -p tidegate-lab --
 
-.PHONY: help run demo check test test-full python wheel setup rivals sim lab bench report bench-full deb cross fuzz docs deny
+.PHONY: help run demo check test test-full python wheel setup rivals sim lab bench report bench-full deb dist dist-test cross fuzz docs deny
 help:
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' Makefile
 run: ## the demo: alarms and bulk through a 2 Mbit/s uplink (needs Rust, a C and C++ compiler, cmake)
@@ -35,6 +35,10 @@ bench: ## the short set of benchmarks (10 minutes), recorded; or one: NAME=backl
 	scripts/bench.sh $(NAME)
 bench-full: ## all benchmarks at full length (more than an hour), recorded
 	scripts/bench.sh full
+dist: ## all that is given to others, in target/dist: tarball, .deb, wheel, OCI image, SBOM, SHA256SUMS (TARGET, GLIBC, TIDEGATE_BINARY)
+	scripts/dist.sh
+dist-test: ## tries what make dist made: in an empty Debian (mmdebstrap, root), as an image, by pip, and docs/start.md from nothing
+	scripts/dist-test.sh
 deb: ## a Debian package of this machine's architecture, with a hardened service (TARGET=... for another one)
 	scripts/deb.sh
 cross: ## builds for aarch64 and armv7 (only builds)
@@ -44,7 +48,7 @@ fuzz: ## one fuzz target for a while, or all: TARGET, TIME in seconds (needs nig
 python: ## lints and tests of the Python package (needs a package index)
 	$(CARGO) build --locked -p tidegate
 	scripts/python.sh full
-wheel: ## the Python package with the program in it: target/wheel
+wheel: ## the Python package with this machine's program in it: target/wheel
 	$(CARGO) build --release --locked -p tidegate
 	TIDEGATE_BINARY=$(CURDIR)/target/release/tidegate python3 -m pip wheel --quiet --no-deps -w target/wheel ./python
 docs: ## the documentation of every crate; warnings are errors

@@ -1,4 +1,7 @@
-"""Puts the program into the wheel, where TIDEGATE_BINARY names it: `pip install` then brings `tidegate` as well."""
+"""Puts the program into the wheel, where TIDEGATE_BINARY names it: `pip install` then brings `tidegate` as well.
+
+TIDEGATE_PLATFORM says which systems can run that program (`manylinux_2_28_x86_64`); by default, only this one's kind.
+"""
 
 import os
 import sysconfig
@@ -14,7 +17,8 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         """Adds the program and names the platform."""
         binary = os.environ.get("TIDEGATE_BINARY")
         if binary:
-            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            here = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            platform = os.environ.get("TIDEGATE_PLATFORM", here)
             build_data["tag"] = f"py3-none-{platform}"
             build_data["pure_python"] = False
             build_data["shared_scripts"] = {binary: "tidegate"}

@@ -35,6 +35,9 @@ echo "== bench backlog, 14 GB"
 lab bench backlog --size 14GB
 echo "== bench hostile"
 lab bench hostile
+echo "== what is given to others"
+scripts/dist.sh
+scripts/dist-test.sh
 echo "== deny"
 scripts/deny.sh
 echo "== fuzz, $FUZZ_TIME s each target"

@@ -49,6 +49,8 @@ for target in "rooms and the program, module by module:--lib --bins" "promises o
 done
 step examples in the documentation
 tests --doc --quiet
+step documents do what they say
+scripts/documents.sh
 step lints
 cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 step fuzz targets compile

@@ -7,9 +7,9 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import tomllib
 import unittest
 
+import tomllib
 from test_sdk import PATIENCE, ROOT, Node, program
 
 

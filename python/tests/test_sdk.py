@@ -116,10 +116,12 @@ class Sdk(unittest.TestCase):
     def test_a_frame_is_read_as_opencv_reads_it(self) -> None:
         """Pixels in, pixels out, with what is known of the frame."""
         with node() as one, tidegate.VideoCapture("door", latency_ms=1000, address=one.address) as capture:
+            with self.assertRaisesRegex(ValueError, "no frame was read yet"):
+                _ = capture.meta
             with film(one.address):
                 ok, image = capture.read(PATIENCE)
             self.assertTrue(ok)
-            assert image is not None and capture.meta is not None
+            assert image is not None
             self.assertEqual((image.shape, capture.meta.size), ((48, 64, 3), (64, 48)))
             self.assertTrue(capture.meta.is_source and capture.isOpened())
             capture.release()
@@ -152,6 +154,24 @@ class Sdk(unittest.TestCase):
                 capture.frame(PATIENCE)
             with tidegate.Camera("cellar", address=one.address) as unknown, self.assertRaises(tidegate.Refused):
                 unknown.publish(picture(7))
+
+    def test_a_mistyped_camera_or_address_is_told(self) -> None:
+        """With the cameras that there are, and what to look at; not by waiting for ever."""
+        with node() as one:
+            with (
+                tidegate.VideoCapture("dor", address=one.address, timeout=0.3) as capture,
+                self.assertRaisesRegex(tidegate.Refused, "there are: door"),
+            ):
+                capture.frame(PATIENCE)
+            gone = one.address
+        with (
+            tidegate.VideoCapture("door", address=gone, timeout=0.3) as capture,
+            self.assertRaisesRegex(tidegate.NodeGone, "is the node running"),
+        ):
+            capture.frame(PATIENCE)
+        self.assertFalse(capture.isOpened())
+        with self.assertRaisesRegex(ValueError, "who we are"):
+            tidegate.VideoCapture("door", tls=tidegate.Tls("ca.pem"))
 
     def test_stored_frames_are_replayed_and_cameras_are_told(self) -> None:
         """By time, all of them."""

@@ -123,6 +123,7 @@ async fn start_on(
     let (mut running, ports) = drive::start_at(hub.clone(), options, Clock::start(), log, scripts)?;
     let own = Own { node: name.clone(), incarnation, boot, previous };
     running.intake.links().letters().are_of(own);
+    running.status.say_what_confirms(config.output.iter().map(OutputConfig::confirms).collect());
     let (mut inputs, mut outputs) = (Tasks::new(), Tasks::new());
     for (spec, port) in config.output.iter().zip(ports) {
         output(spec, port, &mut outputs)

@@ -8,6 +8,7 @@
 mod access;
 pub mod check;
 mod clients;
+mod confirms;
 mod files;
 pub mod fleet;
 pub mod frames;

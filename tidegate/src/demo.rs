@@ -104,6 +104,7 @@ impl Stage {
             now,
             before: None,
             commits: None,
+            confirms: Arc::default(),
             links: Vec::new(),
             broker: BrokerStatus::default(),
             fleet: None,

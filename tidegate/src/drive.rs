@@ -98,7 +98,8 @@ pub fn start_at(
         let id = tidegate_node::io::OutputId(place as u16);
         let (orders, inbox) = mpsc::unbounded_channel();
         let feedback = Feedback::new(sender.clone(), id, clock);
-        ports.push(OutputPort { id, lanes, orders: inbox, feedback, links: links.clone() });
+        let name = node.options().outputs[place].name.clone();
+        ports.push(OutputPort { id, name, lanes, orders: inbox, feedback, links: links.clone() });
         outputs.push(OutputEnd { orders, downs: vec![0; usize::from(lanes)] });
     }
     let log_is_ready = spool.as_ref().map(Spool::is_ready);
@@ -135,6 +136,7 @@ pub fn start_at(
             frames: FramesBoard::default(),
             scripts: board,
             proxy: None,
+            confirms: Arc::default(),
         },
         intake,
         sessions,

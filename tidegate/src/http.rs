@@ -12,6 +12,7 @@
 //! Everything is read-only. Connections are few: the eldest that is idle, or whose client reads nothing, makes room for
 //! a new one, so that who watches is always answered.
 
+mod heads;
 mod meter;
 mod pace;
 

@@ -333,6 +333,8 @@ pub struct Transmit {
 pub struct OutputPort {
     /// Which output this is.
     pub id: OutputId,
+    /// What the configuration calls it.
+    pub name: Arc<str>,
     /// How many lanes (connections) it may use, from the most urgent, lane 0.
     pub lanes: u8,
     /// What to do.

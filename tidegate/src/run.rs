@@ -40,6 +40,13 @@ pub fn check(file: &Path) -> anyhow::Result<ExitCode> {
         }
     };
     writeln!(io::stdout(), "{told}{}: {verdict}", file.display())?;
+    // A proxy has upstreams, which confirm nothing.
+    if errors == 0 && reading.config.proxy.listener.is_empty() {
+        for output in &reading.config.output {
+            let (name, when) = (output.label(), output.confirms());
+            writeln!(io::stdout(), "output {name} confirms a record {when}")?;
+        }
+    }
     if let Some(warning) = cgroup::warning(&reading.config.limits, cgroup::memory_max()) {
         writeln!(io::stderr(), "{warning}")?;
     }

@@ -41,6 +41,8 @@ pub struct Snapshot {
     pub before: Option<Arc<NodeStatus>>,
     /// What the log's commits count; `None` without a log.
     pub commits: Option<Commits>,
+    /// When each output confirms a record, in words.
+    pub confirms: Arc<[&'static str]>,
     /// What its links look like.
     pub links: Vec<LinkFigures>,
     /// Who has subscribed at it, and what they get.
@@ -101,6 +103,7 @@ impl StatusSource {
         let before = kept.as_ref().map(|(_, snapshot)| snapshot.now.clone());
         let now = Arc::new(self.handle.get().await?);
         let commits = self.handle.commits().map(CommitCounts::read);
+        let confirms = self.handle.confirms();
         let links = self.handle.links().read();
         let broker = self.handle.hub().status();
         let fleet = self.handle.fleet().read();
@@ -116,6 +119,7 @@ impl StatusSource {
             now,
             before,
             commits,
+            confirms,
             links,
             broker,
             fleet,

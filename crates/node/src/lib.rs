@@ -26,6 +26,7 @@
 //! | `io.rs`, `io/` | everything that goes in and comes out |
 //! | `node/mod.rs` | the composition: an input goes to its part, the next thing to do is asked for |
 //! | `node/base.rs`, `node/sources.rs`, `node/outbox.rs` | what all parts stand on: time, options, connections, what the driver is to hear |
+//! | `node/owners.rs` | on whose account connections are, and what each owner may have |
 //! | `node/arrive.rs` | an offer finds its stream; it is accepted, refused, or waits |
 //! | `node/admission.rs` | when a stream is full, and when no longer |
 //! | `node/admission/room.rs` | whether a record fits |

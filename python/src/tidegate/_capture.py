@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
 
 from . import _frames_pb2 as wire
-from ._connection import DEFAULT_ADDRESS, Tls, channel, method
-from ._errors import of_grpc
+from ._address import DEFAULT_ADDRESS, Tls
+from ._channel import channel, method, of_grpc
+from ._errors import NodeGone, Refused
 from ._frame import Bounds, CameraInfo, Feasible, Frame, Image, Infeasible, Policy, news
 
 _WAITS = (0.1, 2.0)
@@ -35,10 +37,15 @@ class VideoCapture:
         address: str = DEFAULT_ADDRESS,
         tls: Tls | None = None,
         on_news: Callable[[Infeasible | Feasible], None] | None = None,
+        timeout: float = 10.0,
     ) -> None:
-        """Subscribes. `on_news` hears, in another thread, when the bounds cannot be kept, and when they can."""
-        self.meta: Frame | None = None
-        """The frame that `read` answered last."""
+        """Subscribes. `on_news` hears, in another thread, when the bounds cannot be kept, and when they can.
+
+        For `timeout` seconds nobody need answer, or know the camera; then `read` says why. A node that was there once
+        may be away for as long as it likes.
+        """
+        self._timeout = timeout
+        self._meta: Frame | None = None
         self._request = Bounds(latency_ms, min_accuracy, policy).request(camera)
         self._address = address
         self._channel = channel(address, tls)
@@ -46,7 +53,7 @@ class VideoCapture:
         self._changed = threading.Condition()
         self._newest: Frame | None = None
         self._skipped = 0
-        self._error: grpc.RpcError | None = None
+        self._error: Refused | NodeGone | None = None
         self._is_open = True
         self._call: Any = None
         self._thread = threading.Thread(target=self._run, name=f"tidegate {camera}", daemon=True)
@@ -61,14 +68,21 @@ class VideoCapture:
         return (False, None) if frame is None else (True, frame.image)
 
     def frame(self, timeout: float | None = None) -> Frame | None:
-        """The same, as it came. Raises `Refused` where the node refused the subscription."""
+        """The same, as it came. Raises `Refused` with the node's reason, `NodeGone` where none answers."""
         with self._changed:
             self._changed.wait_for(lambda: self._newest or self._error or not self._is_open, timeout)
             frame, self._newest = self._newest, None
             if frame is None and self._error is not None:
-                raise of_grpc(self._error, self._address) from self._error
-        self.meta = frame or self.meta
+                raise self._error
+        self._meta = frame or self._meta
         return frame
+
+    @property
+    def meta(self) -> Frame:
+        """The frame that `read` answered last. Raises `ValueError` before there was one."""
+        if self._meta is None:
+            raise ValueError("no frame was read yet: meta tells about the last one")
+        return self._meta
 
     def __iter__(self) -> Iterator[Frame]:
         """Frames until the capture is closed."""
@@ -104,23 +118,43 @@ class VideoCapture:
 
     def _run(self) -> None:
         wait = _WAITS[0]
+        given_up_at = time.monotonic() + self._timeout
+        is_known = False
         ask = method(self._channel.unary_stream, "Subscribe", wire.SubscribeRequest, wire.SubscribeReply)
         while self._is_open:
             try:
-                self._call = ask(self._request, wait_for_ready=True)
+                # Until it was there once, what is wrong with the way to it is to be heard.
+                self._call = ask(self._request, wait_for_ready=is_known)
                 for reply in self._call:
-                    wait = _WAITS[0]
+                    wait, is_known = _WAITS[0], True
                     self._take(news(reply))
             except (grpc.RpcError, ValueError) as error:
                 # A channel that is closed says `ValueError`.
-                if isinstance(error, grpc.RpcError) and error.code() not in _AGAIN and self._is_open:
-                    with self._changed:
-                        self._error = error
-                        self._changed.notify_all()
-                    return
+                if isinstance(error, grpc.RpcError) and self._is_open:
+                    may_come = error.code() in _AGAIN and (is_known or time.monotonic() < given_up_at)
+                    if not may_come:
+                        self._fail(error)
+                        return
             with self._changed:
                 self._changed.wait_for(lambda: not self._is_open, wait)
             wait = min(2 * wait, _WAITS[1])
+
+    def _fail(self, error: grpc.RpcError) -> None:
+        said = of_grpc(error, self._address)
+        if error.code() is grpc.StatusCode.NOT_FOUND:
+            said = Refused(f"{said} at {self._address}; {self._others()}")
+        with self._changed:
+            self._error = said
+            self._changed.notify_all()
+
+    def _others(self) -> str:
+        """The cameras that are there, for somebody who has mistyped one."""
+        ask = method(self._channel.unary_unary, "GetCameraInfo", wire.CameraInfoRequest, wire.CameraInfoReply)
+        try:
+            names = sorted(camera.name for camera in ask(wire.CameraInfoRequest(), timeout=self._timeout).cameras)
+        except (grpc.RpcError, ValueError):
+            return "which cameras there are it does not say"
+        return f"there are: {', '.join(names)}" if names else "there are no cameras"
 
     def _take(self, reply: Frame | Infeasible | Feasible | None) -> None:
         if isinstance(reply, Frame):

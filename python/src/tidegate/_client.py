@@ -5,9 +5,12 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import queue
 import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 import paho.mqtt.client as mqtt
@@ -16,11 +19,14 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from ._connection import Tls
+from ._address import DEFAULT_MQTT, Tls, cure, split
 from ._errors import NodeGone, Refused
 
 _FAILED = 0x80
 """Reason codes from here on say no."""
+UNANSWERED_MAX = 10_000
+"""Records that `Client.send` lets wait for the node's answer."""
+_SECTION = "mqtt of an [[input]]"
 
 
 def _properties(packet: int) -> Any:  # noqa: ANN401
@@ -50,6 +56,7 @@ class Subscription:
         self._changed = threading.Condition()
         self._skipped = 0
         self._is_open = True
+        self._on_change: Callable[[], None] | None = None
 
     def get(self, timeout: float | None = None) -> Record | None:
         """The next record: waits for one, at most `timeout` seconds. None when none came, or it is closed."""
@@ -66,6 +73,11 @@ class Subscription:
     def skipped(self) -> int:
         """Records that were dropped here, because `keep` newer ones came before anybody took them."""
         return self._skipped
+
+    @property
+    def is_open(self) -> bool:
+        """Whether records may still come."""
+        return self._is_open
 
     def close(self) -> None:
         """Ends it; what has come can still be taken."""
@@ -85,11 +97,17 @@ class Subscription:
             self._skipped += len(self._records) == self._records.maxlen
             self._records.append(record)
             self._changed.notify_all()
+        self._tell()
 
     def _end(self) -> None:
         with self._changed:
             self._is_open = False
             self._changed.notify_all()
+        self._tell()
+
+    def _tell(self) -> None:
+        if (on_change := self._on_change) is not None:
+            on_change()
 
 
 class Client:
@@ -97,7 +115,7 @@ class Client:
 
     def __init__(
         self,
-        address: str = "127.0.0.1:1883",
+        address: str = DEFAULT_MQTT,
         *,
         name: str = "",
         user: str | None = None,
@@ -105,20 +123,23 @@ class Client:
         tls: Tls | ssl.SSLContext | None = None,
         timeout: float = 10.0,
     ) -> None:
-        """Connects, within `timeout` seconds. `name` is the MQTT client identifier; without one the node chooses.
+        """Connects to `host:port` (1883 without a port), within `timeout` seconds.
 
-        `tls` names our certificate, or is a context of Python's. Raises `Refused` or `NodeGone`.
+        `name` is the MQTT client identifier; without one the node chooses. `tls` names our certificate, or is a
+        context of Python's. Raises `Refused` or `NodeGone`, and `ValueError` for what is no address.
         """
+        host, port = split(address, DEFAULT_MQTT)
         self._address, self._timeout = address, timeout
         self._changed = threading.Condition()
+        self._waiting: dict[tuple[str, int], Future[None]] = {}
         self._answers: dict[tuple[str, int], Any] = {}
-        self._unawaited: set[tuple[str, int]] = set()
         self._subscriptions: dict[int, Subscription] = {}
         self._numbers = 0
         self._greetings: list[Any] = []
         self._is_up = False
         self._mqtt = mqtt.Client(CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5)
         self._mqtt.reconnect_delay_set(1, 2)
+        self._mqtt.connect_timeout = timeout
         if user is not None:
             self._mqtt.username_pw_set(user, password)
         if tls is not None:
@@ -128,17 +149,22 @@ class Client:
         self._mqtt.on_message = self._on_message
         self._mqtt.on_publish = lambda _c, _u, mid, code, _p: self._answer("publish", mid, [code])
         self._mqtt.on_subscribe = lambda _c, _u, mid, codes, _p: self._answer("subscribe", mid, codes)
-        host, _, port = address.rpartition(":")
         try:
-            self._mqtt.connect(host.strip("[]"), int(port))
+            self._mqtt.connect(host, port)
         except OSError as error:
-            raise NodeGone(f"{address}: {error}") from error
+            raise NodeGone(f"{address}: {cure(error, _SECTION)}") from error
+        self._greet(tls is not None)
+
+    def _greet(self, has_tls: bool) -> None:
         self._mqtt.loop_start()
         with self._changed:
-            self._changed.wait_for(lambda: self._greetings, timeout)
+            self._changed.wait_for(lambda: self._greetings, self._timeout)
         if not self._greetings:
             self.close()
-            raise NodeGone(f"{address}: no answer in {timeout} s")
+            other = "" if has_tls else "; if this port speaks TLS: tls=Tls(ca=...)"
+            raise NodeGone(
+                f"{self._address}: somebody listens there and does not answer MQTT in {self._timeout} s{other}"
+            )
         if self._greetings[0].is_failure:
             self.close()
             raise Refused(str(self._greetings[0]))
@@ -159,44 +185,72 @@ class Client:
         After `expires_s` seconds nobody wants it any more. Raises `Refused` with the node's reason, or `NodeGone` when
         it has not answered in `timeout` seconds (default: the client's); it may have been accepted all the same.
         """
-        with_it: Any = _properties(PacketTypes.PUBLISH)
-        if expires_s is not None:
-            with_it.MessageExpiryInterval = expires_s
-        if properties:
-            with_it.UserProperty = list(properties.items())
         seconds = self._timeout if timeout is None else timeout
         with self._changed:
             # Before it is up again what is subscribed to is not, and would miss this.
             if not self._changed.wait_for(lambda: self._is_up, seconds):
                 raise NodeGone(f"{self._address}: no connection in {seconds} s")
+        self._await(
+            self.send(topic, payload, qos=qos, retain=retain, expires_s=expires_s, properties=properties), seconds
+        )
+
+    def send(
+        self,
+        topic: str,
+        payload: bytes | str = b"",
+        *,
+        qos: int = 1,
+        retain: bool = False,
+        expires_s: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Future[None]:
+        """Publishes a record and does not wait: the answer is done when the node has accepted it, or said no.
+
+        `concurrent.futures.wait` waits for many of them. At most 10,000 may wait for their answer (`queue.Full`); what
+        waits when the connection breaks is sent again. Without a connection the answer is `NodeGone`.
+        """
+        with_it: Any = _properties(PacketTypes.PUBLISH)
+        if expires_s is not None:
+            with_it.MessageExpiryInterval = expires_s
+        if properties:
+            with_it.UserProperty = list(properties.items())
+        with self._changed:
+            if not self._is_up:
+                return _failed(NodeGone(f"{self._address}: no connection"))
+            if len(self._waiting) >= UNANSWERED_MAX:
+                return _failed(
+                    queue.Full(f"{UNANSWERED_MAX} records wait for the node's answer: wait for some of them")
+                )
+        # Without our lock: the answer may come in another thread before this returns.
         sent = self._mqtt.publish(topic, payload, qos, retain, with_it)
         if sent.rc not in (mqtt.MQTT_ERR_SUCCESS, mqtt.MQTT_ERR_NO_CONN):
-            raise NodeGone(f"{self._address}: {mqtt.error_string(sent.rc)}")
-        self._wait("publish", sent.mid, seconds)
+            return _failed(NodeGone(f"{self._address}: {mqtt.error_string(sent.rc)}"))
+        return self._expect("publish", sent.mid)
 
     def subscribe(self, *filters: str, qos: int = 1, keep: int = 1000) -> Subscription:
         """Subscribes to topics by MQTT's filters (`+`, `#`, `$share/group/filter`), with at most `qos`.
 
         Of what nobody takes the newest `keep` records are kept. Raises `Refused` or `NodeGone`.
         """
-        if not filters:
-            raise ValueError("a subscription needs a filter, for instance 'factory/#'")
-        self._numbers += 1
-        subscription = Subscription(self, self._numbers, filters, qos, keep)
-        self._subscriptions[self._numbers] = subscription
+        subscription, answer = self._begin(filters, qos, keep)
         try:
-            self._wait("subscribe", self._ask(subscription), self._timeout)
+            self._await(answer, self._timeout)
         except Exception:
-            del self._subscriptions[subscription._number]
+            self._drop(subscription)
             raise
         return subscription
 
     def close(self) -> None:
-        """Ends the connection and its subscriptions."""
+        """Ends the connection and its subscriptions; what was sent and not answered fails with `NodeGone`."""
         self._mqtt.disconnect()
         self._mqtt.loop_stop()
-        for subscription in self._subscriptions.values():
+        for subscription in list(self._subscriptions.values()):
             subscription._end()
+        with self._changed:
+            unanswered, self._waiting = list(self._waiting.values()), {}
+        for future in unanswered:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(NodeGone(f"{self._address}: closed before the node answered"))
 
     def __enter__(self) -> Client:
         """Itself."""
@@ -205,6 +259,21 @@ class Client:
     def __exit__(self, *_: object) -> None:
         """Ends the connection."""
         self.close()
+
+    def _begin(self, filters: tuple[str, ...], qos: int, keep: int) -> tuple[Subscription, Future[None]]:
+        if not filters:
+            raise ValueError("a subscription needs a filter, for instance 'factory/#'")
+        self._numbers += 1
+        subscription = Subscription(self, self._numbers, filters, qos, keep)
+        self._subscriptions[self._numbers] = subscription
+        try:
+            return subscription, self._expect("subscribe", self._ask(subscription))
+        except Exception:
+            self._drop(subscription)
+            raise
+
+    def _drop(self, subscription: Subscription) -> None:
+        self._subscriptions.pop(subscription._number, None)
 
     def _ask(self, subscription: Subscription) -> int:
         number: Any = _properties(PacketTypes.SUBSCRIBE)
@@ -221,29 +290,38 @@ class Client:
             if unwanted := [one for one in filters if one not in others]:
                 self._mqtt.unsubscribe(unwanted)
 
-    def _answer(self, kind: str, mid: int, codes: list[Any]) -> None:
+    def _expect(self, kind: str, mid: int) -> Future[None]:
+        """What is done when the answer to `mid` comes; it may have come already."""
+        future: Future[None] = Future()
         with self._changed:
-            if (kind, mid) in self._unawaited:
-                self._unawaited.remove((kind, mid))
-                return
-            self._answers[kind, mid] = next((code for code in codes if code.value >= _FAILED), codes[0])
-            self._changed.notify_all()
+            code = self._answers.pop((kind, mid), None)
+            if code is None:
+                self._waiting[kind, mid] = future
+        if code is not None:
+            _settle(future, code)
+        return future
 
-    def _wait(self, kind: str, mid: int, seconds: float) -> None:
+    def _answer(self, kind: str, mid: int, codes: list[Any]) -> None:
+        code = next((code for code in codes if code.value >= _FAILED), codes[0])
         with self._changed:
-            if not self._changed.wait_for(lambda: (kind, mid) in self._answers, seconds):
-                self._unawaited.add((kind, mid))
-                raise NodeGone(f"{self._address}: no answer in {seconds} s")
-            code = self._answers.pop((kind, mid))
-        if code.value >= _FAILED:
-            raise Refused(str(code))
+            future = self._waiting.pop((kind, mid), None)
+            if future is None:
+                self._answers[kind, mid] = code
+        if future is not None:
+            _settle(future, code)
+
+    def _await(self, answer: Future[None], seconds: float) -> None:
+        try:
+            answer.result(seconds)
+        except FutureTimeoutError:
+            raise NodeGone(f"{self._address}: no answer in {seconds} s") from None
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, code: Any, _properties: Any) -> None:  # noqa: ANN401
         if not code.is_failure:
             for subscription in list(self._subscriptions.values()):
                 # The connection is gone again: then this is called again.
-                with contextlib.suppress(NodeGone), self._changed:
-                    self._unawaited.add(("subscribe", self._ask(subscription)))
+                with contextlib.suppress(NodeGone):
+                    self._expect("subscribe", self._ask(subscription))
         with self._changed:
             self._greetings = [code]
             self._is_up = not code.is_failure
@@ -252,6 +330,12 @@ class Client:
     def _on_disconnect(self, *_: object) -> None:
         with self._changed:
             self._is_up = False
+            # A subscription is asked for again with a new number; a publish goes again with its own.
+            asked = [key for key in self._waiting if key[0] == "subscribe"]
+            void = [self._waiting.pop(key) for key in asked]
+        for future in void:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(NodeGone(f"{self._address}: the connection broke"))
 
     def _on_message(self, _client: Any, _data: Any, message: mqtt.MQTTMessage) -> None:  # noqa: ANN401
         said = message.properties
@@ -260,3 +344,18 @@ class Client:
         for number in getattr(said, "SubscriptionIdentifier", []) if said else []:
             if (subscription := self._subscriptions.get(number)) is not None:
                 subscription._take(record)
+
+
+def _failed(error: Exception) -> Future[None]:
+    future: Future[None] = Future()
+    future.set_exception(error)
+    return future
+
+
+def _settle(future: Future[None], code: Any) -> None:  # noqa: ANN401
+    # Who waited may have given up.
+    if future.set_running_or_notify_cancel():
+        if code.value >= _FAILED:
+            future.set_exception(Refused(str(code)))
+        else:
+            future.set_result(None)

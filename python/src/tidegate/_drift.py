@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ._address import DEFAULT_ADDRESS, Tls
 from ._capture import replay
-from ._connection import DEFAULT_ADDRESS, Tls
 from ._detect import Box, Detector, overlaps
 from ._errors import NodeGone, Refused
 from ._frame import Feasible, Frame, Infeasible

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import grpc
-
 
 class Refused(Exception):
     """A node said no, and why."""
@@ -15,11 +13,3 @@ class FrameRefused(Refused):
 
 class NodeGone(ConnectionError):
     """The node cannot be reached, or the connection to it broke."""
-
-
-def of_grpc(error: grpc.RpcError, address: str) -> Refused | NodeGone:
-    """What a call of gRPC failed with: the node's refusal, or its absence."""
-    said = error.details() or error.code().name
-    if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN, grpc.StatusCode.CANCELLED):
-        return NodeGone(f"{address}: {said}")
-    return Refused(said)

@@ -90,7 +90,7 @@ class Frame:
     @property
     def captured_at(self) -> datetime.datetime:
         """When it was taken, by its camera's clock."""
-        return datetime.datetime.fromtimestamp(self._message.captured_unix_ns / 1e9, datetime.UTC)
+        return datetime.datetime.fromtimestamp(self._message.captured_unix_ns / 1e9, datetime.timezone.utc)
 
     @property
     def captured_unix_ns(self) -> int:

@@ -10,8 +10,9 @@ from typing import Any
 import grpc
 
 from . import _frames_pb2 as wire
-from ._connection import DEFAULT_ADDRESS, Tls, channel, method
-from ._errors import FrameRefused, NodeGone, of_grpc
+from ._address import DEFAULT_ADDRESS, Tls
+from ._channel import channel, method, of_grpc
+from ._errors import FrameRefused, NodeGone
 from ._frame import Image, encode
 
 

@@ -1,5 +1,6 @@
 //! What others hold of a node that runs: it, its status, and the door of the fleet's agent.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_log::SessionState;
@@ -91,6 +92,7 @@ pub struct StatusHandle {
     pub(super) frames: FramesBoard,
     pub(super) scripts: ScriptBoard,
     pub(super) proxy: Option<ProxyCounts>,
+    pub(super) confirms: Arc<[&'static str]>,
 }
 
 impl StatusHandle {
@@ -111,8 +113,19 @@ impl StatusHandle {
             frames: FramesBoard::default(),
             scripts,
             proxy: Some(proxy),
+            confirms: Arc::default(),
         };
         (handle, answers)
+    }
+
+    /// Says of each output when it confirms a record.
+    pub fn say_what_confirms(&mut self, outputs: Arc<[&'static str]>) {
+        self.confirms = outputs;
+    }
+
+    /// When each output confirms a record, in words.
+    pub fn confirms(&self) -> Arc<[&'static str]> {
+        self.confirms.clone()
     }
 
     /// What its proxy counts, if it is one's.

@@ -6,6 +6,7 @@
 //! each subscriber. What is wanted goes the other way, by `register` or, within one node, at once: `desk` starts
 //! and ends the senders. `door` lets connections in, `service` is what gRPC calls.
 
+mod arriving;
 mod board;
 mod camera;
 mod codec;
@@ -149,6 +150,7 @@ pub async fn start(
             intake: intake.clone(),
             nodes: options.nodes.clone().into(),
             is_proven: options.tls.is_some(),
+            account: intake.hub().account_of_listener(),
         };
         serve(service, listener, options.tls.as_ref(), tasks)?;
     }
@@ -231,7 +233,7 @@ fn serve(
         server = server.tls_config(tls.server()?).context("[frames]: TLS")?;
     }
     let gone = service.intake.clone();
-    let door = Door::new(service.intake.hub().account_of_listener(), tls.is_some());
+    let door = Door::new(service.account.clone(), tls.is_some());
     tasks.spawn(async move {
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let incoming = incoming.filter_map(move |stream| door.let_in(stream));

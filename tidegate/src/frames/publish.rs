@@ -38,7 +38,15 @@ impl Publisher {
                     return;
                 }
             };
-            let Ok(Some(request)) = request else { return };
+            let request = match request {
+                Ok(Some(request)) => request,
+                Ok(None) => return,
+                Err(status) => {
+                    // It may be gone.
+                    let _ = replies.send(Err(status)).await;
+                    return;
+                }
+            };
             let camera = request.camera.clone();
             let reply = match self.take(request) {
                 Ok(frame) => PublishReply { camera, frame, error: String::new() },

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidegate_frames::piece::FRAME_MAX;
+use tidegate_types::account::{Account, Level};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
@@ -14,9 +15,11 @@ use tonic::codec::Codec;
 use tonic::codegen::{Service, http};
 use tonic::metadata::MetadataMap;
 use tonic::server::{Grpc, StreamingService};
+use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
+use super::arriving::Arriving;
 use super::desk::Cameras;
 use super::publish;
 use super::register;
@@ -28,6 +31,7 @@ use super::wire::{
     SubscribeRequest, UNREGISTER, UNSUBSCRIBE, UnregisterReply, UnregisterRequest,
     UnsubscribeReply, UnsubscribeRequest,
 };
+use crate::places::address;
 use crate::port::Intake;
 use crate::tls::Certificate;
 
@@ -47,6 +51,17 @@ pub(super) struct FramesService {
     pub(super) nodes: Arc<[String]>,
     /// Whether callers must prove who they are.
     pub(super) is_proven: bool,
+    /// Room for what comes by this listener.
+    pub(super) account: Account,
+}
+
+/// The name under which a caller has room: that of its address.
+fn caller(request: &http::Request<Body>) -> String {
+    let plain = request.extensions().get::<TcpConnectInfo>();
+    let tls = request.extensions().get::<TlsConnectInfo<TcpConnectInfo>>();
+    let tcp = plain.or(tls.map(TlsConnectInfo::get_ref));
+    let peer = tcp.and_then(TcpConnectInfo::remote_addr);
+    peer.map_or_else(String::new, |peer| address(peer.ip()))
 }
 
 /// An answer that takes no waiting.
@@ -190,6 +205,8 @@ impl FramesService {
             PUBLISH => {
                 let codec = ProstCodec::<PublishReply, PublishRequest>::default();
                 let mut grpc = Grpc::new(codec).max_decoding_message_size(FRAME_MAX + BESIDE);
+                let account = self.account.fair_named(Level::User, &caller(&request));
+                let request = request.map(|body| Body::new(Arriving::new(body, account)));
                 grpc.streaming(Publish(self), request).await
             }
             REGISTER => {

@@ -16,6 +16,7 @@ use tidegate_types::account::{Account, Kind, Reservation};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep_until};
 
+use super::heads::Heads;
 use crate::places::Occupant;
 
 /// Bytes of a head that need no room of their own: every connection has as many.
@@ -75,6 +76,8 @@ pub(crate) struct Meter {
     moved: AtomicU64,
     room: Option<(Account, usize)>,
     share: Mutex<Option<Reservation>>,
+    /// Those of HTTP/2.
+    heads: Mutex<Heads>,
 }
 
 impl Meter {
@@ -94,6 +97,7 @@ impl Meter {
             moved: AtomicU64::new(0),
             room,
             share: Mutex::default(),
+            heads: Mutex::default(),
         })
     }
 
@@ -144,6 +148,11 @@ impl Meter {
         self.moved.load(Relaxed)
     }
 
+    /// Whether a head is on its way of which more came than short ones have.
+    fn reads_long_head(&self) -> bool {
+        self.head_bytes.load(Relaxed) > HEAD_FREE
+    }
+
     /// When its time is over, and why; nobody waits for the client where there is none.
     fn due(&self, patience: &Patience) -> Option<(Instant, Over)> {
         let blocked = self.blocked_since.load(Relaxed);
@@ -171,6 +180,9 @@ impl Meter {
             let more = (known + bytes.len()).min(PREFACE.len()) as u8;
             self.preface.store(if begins { more } else { NO_PREFACE }, Relaxed);
         }
+        if self.is_http2() {
+            return self.note_frames(&[&PREFACE[..known % PREFACE.len()], bytes]);
+        }
         if self.exchanges.load(Relaxed) > 0 || bytes.is_empty() {
             return Ok(());
         }
@@ -182,9 +194,8 @@ impl Meter {
         match &self.room {
             Some((room, most)) if head > HEAD_FREE => {
                 let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
-                // What follows a head in the same piece is no part of it; in HTTP/2 no such mark can be believed.
-                let is_over = !self.is_http2() && bytes.windows(4).any(|four| four == b"\r\n\r\n");
-                if share.is_none() && !is_over {
+                // What follows a head in the same piece is no part of it.
+                if share.is_none() && !bytes.windows(4).any(|four| four == b"\r\n\r\n") {
                     let taken = room.reserve(Kind::Packets, *most);
                     *share = Some(taken.map_err(|_| io::ErrorKind::OutOfMemory)?);
                 }
@@ -192,6 +203,23 @@ impl Meter {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Bytes of HTTP/2 came, with what of the preface came before it was known: a head that goes on in further frames has
+    /// its room until the last of them.
+    fn note_frames(&self, pieces: &[&[u8]]) -> io::Result<()> {
+        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_open = pieces.iter().fold(false, |_, bytes| heads.meet(bytes));
+        let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
+        match &self.room {
+            Some((room, most)) if is_open && share.is_none() => {
+                let taken = room.reserve(Kind::Packets, *most);
+                *share = Some(taken.map_err(|_| io::ErrorKind::OutOfMemory)?);
+            }
+            _ if !is_open => *share = None,
+            _ => {}
+        }
+        Ok(())
     }
 
     fn note_write(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -291,11 +319,13 @@ pub(crate) async fn watch<C: Future>(
 pub(crate) struct Watched<S> {
     stream: S,
     meter: Arc<Meter>,
+    /// Others had their turn before this read.
+    has_yielded: bool,
 }
 
 impl<S> Watched<S> {
     pub(crate) fn new(stream: S, meter: Arc<Meter>) -> Watched<S> {
-        Watched { stream, meter }
+        Watched { stream, meter, has_yielded: false }
     }
 }
 
@@ -305,6 +335,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Watched<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        // Who sends a short head does not wait until all of many long ones are read.
+        if self.meter.reads_long_head() && !std::mem::replace(&mut self.has_yielded, true) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.has_yielded = false;
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         let came = buffer.filled_mut().get_mut(before..).unwrap_or_default();

@@ -1,5 +1,7 @@
 //! The status page and its clients, on a clock that stands still and on real sockets.
 
+use std::sync::Mutex;
+
 use tidegate_types::account::Account;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::TcpStream;
@@ -151,4 +153,55 @@ async fn long_heads_are_charged_while_they_come() {
     assert_eq!(room.used(), 64 << 10);
     drop(Busy::begin(&held[0]));
     assert_eq!(room.used(), 0, "the exchange has it, and ends");
+}
+
+#[tokio::test]
+async fn a_head_that_goes_on_in_frames_has_its_room_while_requests_are_under_way() {
+    let room = Account::new(64 << 10);
+    let head = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &[0, 0, 1, 1, 0, 0, 0, 0, 1, b'x']]
+        .concat();
+    let end = [0, 0, 0, 9, 4, 0, 0, 0, 1];
+    let mut held = Vec::new();
+    for fits in [true, false] {
+        let (mut near, far) = duplex(1 << 20);
+        let meter = Meter::new(Some((room.clone(), 64 << 10)));
+        let mut watched = Watched::new(far, meter.clone());
+        let busy = Busy::begin(&meter);
+        near.write_all(&head[..2]).await.unwrap();
+        watched.read_exact(&mut [0; 2]).await.unwrap();
+        near.write_all(&head[2..]).await.unwrap();
+        let read = watched.read_exact(&mut vec![0; head.len() - 2]).await;
+        assert_eq!(read.is_ok(), fits);
+        held.push((near, watched, busy));
+    }
+    assert_eq!(room.used(), 64 << 10);
+    let (near, watched, _) = &mut held[0];
+    near.write_all(&end).await.unwrap();
+    watched.read_exact(&mut [0; 9]).await.unwrap();
+    assert_eq!(room.used(), 0, "it has come whole");
+}
+
+#[tokio::test]
+async fn long_heads_are_read_piece_by_piece_and_others_have_their_turn_between() {
+    let read = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for number in [0, 1] {
+        let (mut near, far) = duplex(1 << 20);
+        near.write_all(&[b'x'; 64 << 10]).await.unwrap();
+        let (mut watched, read) = (Watched::new(far, Meter::new(None)), read.clone());
+        tasks.push(tokio::spawn(async move {
+            let mut piece = [0; 8 << 10];
+            for _ in 0..8 {
+                watched.read_exact(&mut piece).await.unwrap();
+                read.lock().unwrap().push(number);
+            }
+            near
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    // What a short head may have is read at once, and so is what tells that this one is longer.
+    let turns = [[0, 0, 1, 1].as_slice(), &[0, 1].repeat(6)].concat();
+    assert_eq!(*read.lock().unwrap(), turns);
 }

@@ -75,6 +75,8 @@ impl Complaint {
 /// What a lane is made of.
 pub(super) struct Lane<P> {
     pub(super) number: u8,
+    /// What people call the output.
+    pub(super) output: Arc<str>,
     /// Name or address of the far end, for connecting and for messages.
     pub(super) host: Arc<str>,
     pub(super) port: u16,
@@ -114,8 +116,8 @@ impl<P: Protocol> Lane<P> {
                 return;
             }
             if self.complaint.is_new(&end.to_string()) {
-                let (host, port, lane) = (&self.host, self.port, self.number);
-                tracing::warn!(%host, port, lane, "no connection: {end}; trying again");
+                let (output, host, port) = (&self.output, &self.host, self.port);
+                tracing::warn!(%output, %host, port, "no connection: {end}; trying again");
             }
             if self.unless_stopped(sleep(backoff.next())).await.is_err() {
                 return;

@@ -34,6 +34,7 @@ impl Stage {
         let (sender, reports) = mpsc::channel(64);
         let lane = Lane {
             number: 0,
+            output: "far".into(),
             host: local.ip().to_string().into(),
             port: local.port(),
             tls: None,

@@ -95,6 +95,7 @@ async fn lanes<P: Protocol + 'static>(far: Far, mut port: OutputPort, session: i
         senders.push(sender);
         let lane = Lane {
             number,
+            output: port.name.clone(),
             host: far.host.clone(),
             port: far.port,
             tls: far.tls.clone(),

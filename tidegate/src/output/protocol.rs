@@ -21,6 +21,9 @@ pub enum ProtocolError {
     /// It lets us in, and does not take what we send.
     #[error("the far end rejects what it is sent: {0}")]
     Rejected(String),
+    /// It lets us in, and what we want to send to is not to be had.
+    #[error("the far end lets us in, but {0}")]
+    Unusable(String),
     /// The far end does not let us in.
     #[error("the far end refuses the login: {0}")]
     Refused(String),

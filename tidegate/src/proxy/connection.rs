@@ -24,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 use super::envoy;
 use super::exchange::{Gate, exchange};
 use super::listener::{Guest, Manner, Peer};
+use super::starts::Line;
 use crate::http::{Answer, Busy, Meter, Over, Pace, Patience, Watched, watch};
 use crate::places::Occupant;
 
@@ -54,10 +55,11 @@ impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExecutor {
     }
 }
 
-/// Runs the streams of one connection, and ends those whose client takes nothing.
+/// Runs the streams of one connection, each when it has its turn, and ends those whose client takes nothing.
 #[derive(Clone, Debug)]
 struct Streams {
     write: Duration,
+    line: Rc<Line>,
     /// Of the stream that begins: hyper hands it over as soon as its service was called.
     newest: Rc<RefCell<Option<Arc<Pace>>>>,
 }
@@ -65,15 +67,15 @@ struct Streams {
 impl<F: Future + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, future: F) {
         let (pace, write) = (self.newest.take(), self.write);
-        spawn_local(async move {
-            match pace {
-                None => _ = future.await,
-                Some(pace) => tokio::select! {
+        match pace {
+            None => _ = spawn_local(async move { _ = future.await }),
+            Some(pace) => self.line.begin(async move {
+                tokio::select! {
                     _ = future => {}
                     () = pace.stalls(write) => {}
-                },
-            }
-        });
+                }
+            }),
+        }
     }
 }
 
@@ -131,7 +133,8 @@ pub(super) async fn answer<S, A, F, B>(
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let newest: Rc<RefCell<Option<Arc<Pace>>>> = Rc::default();
-    let streams = Streams { write: manner.patience.write, newest: newest.clone() };
+    let line = Rc::new(manner.starts.line(manner.streams));
+    let streams = Streams { write: manner.patience.write, line, newest: newest.clone() };
     let service = service_fn(|request| {
         let busy = Busy::begin(meter);
         let pace = (meter.is_http2() && manner.guest == Guest::Client).then(Pace::new);

@@ -18,6 +18,7 @@ use super::connection::{HEAD_MAX, converse};
 use super::exchange::Gate;
 use super::room::{self, Room};
 use super::sources::Name;
+use super::starts::Starts;
 use crate::config::{ListenMode, Network};
 use crate::http::{Meter, Patience};
 use crate::places::Places;
@@ -85,6 +86,8 @@ pub(super) struct Manner {
     pub(super) ping: Duration,
     /// Requests of one HTTP/2 connection at once.
     pub(super) streams: u32,
+    /// Turns of those that begin.
+    pub(super) starts: Rc<Starts>,
     /// Who is believed about the clients before it.
     pub(super) trusted: Vec<Network>,
     /// Its share of the room for bodies and heads.

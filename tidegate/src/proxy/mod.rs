@@ -7,7 +7,7 @@
 //! The path of one request, in the order of reading:
 //!
 //! 1. `listener.rs` takes the connection and finds where its client wanted to go; `connection.rs` speaks HTTP on it,
-//!    as long as its clocks let it.
+//!    as long as its clocks let it; requests of HTTP/2 begin by turns (`starts.rs`).
 //! 2. `exchange.rs` is the request's life from here on: it settles for which host and path it is (`target.rs`), finds
 //!    the route (`routes.rs`), reads a short body (`body.rs`) for which there is room (`room.rs`), and makes a record of
 //!    it (`message.rs`).
@@ -36,6 +36,7 @@ mod room;
 mod routes;
 pub mod run;
 mod sources;
+mod starts;
 mod target;
 mod upgrade;
 mod upload;

@@ -22,6 +22,7 @@ use super::exit::Registry;
 use super::hall::Hall;
 use super::listener::{self, Guest, Manner};
 use super::plan::{Plan, plan};
+use super::starts::Starts;
 use super::upstream::Upstream;
 use crate::cli::envoy::ExtProcArguments;
 use crate::cli::proxy::ProxyArguments;
@@ -234,13 +235,14 @@ pub(super) fn start(config: &Config, guest: Guest) -> anyhow::Result<Running> {
     let (stopping, stops) = watch::channel(false);
     let places = Places::new(config.limits.connections, false);
     let mut listens = Vec::new();
+    let starts = Starts::new();
     for (place, config) in proxy.listener.iter().enumerate() {
         let share = match proxy.listener.len() {
             1 => gate.room.clone(),
             // The others find room whatever comes by this one.
             _ => gate.room.share(Level::Listener, gate.room.bound() / 4 * 3),
         };
-        let manner = Rc::new(manner(guest, place, config, share)?);
+        let manner = Rc::new(manner(guest, place, config, (share, starts.clone()))?);
         for &address in config.listen.iter().flat_map(|listen| &listen.0) {
             let bound = bind(address, config)?;
             listens.push((bound.local_addr()?, config.label().to_owned()));
@@ -268,7 +270,7 @@ pub(super) fn manner(
     guest: Guest,
     place: usize,
     config: &ProxyListenerConfig,
-    room: Account,
+    (room, starts): (Account, Rc<Starts>),
 ) -> anyhow::Result<Manner> {
     let files = config.tls.as_ref().and_then(|tls| tls.files());
     let tls = files.map(|files| {
@@ -291,6 +293,7 @@ pub(super) fn manner(
         tunnel_timeout: config.tunnel_timeout.0,
         ping: config.ping.0,
         streams: config.streams,
+        starts,
         trusted: config.trusted.clone(),
         room,
     })

@@ -48,30 +48,38 @@ fn live_all(harm: Harm) -> Tallies {
     all
 }
 
+/// Worlds enough have seen what they are for; a few may have been lucky.
+fn saw_harm(all: &Tallies) {
+    let has_seen = all.destroyed > 0 && all.lost > 0 && all.named > 0;
+    assert!(has_seen || all.worlds < SEEDS, "{all:?}");
+}
+
 #[test]
 fn what_was_acknowledged_is_in_the_sink_through_power_cuts_failed_syncs_and_full_disks() {
     let all = live_all(Harm::None);
-    assert!(all.cuts > all.worlds && all.kills > all.worlds / 4, "{all:?}");
-    assert!(all.accepted > 20 * all.worlds && all.failed > 0 && all.refused > 0, "{all:?}");
+    if all.worlds >= SEEDS {
+        assert!(all.cuts > all.worlds && all.kills > all.worlds / 4, "{all:?}");
+        assert!(all.accepted > 20 * all.worlds && all.failed > 0 && all.refused > 0, "{all:?}");
+    }
     assert_eq!((all.destroyed, all.lost), (0, 0), "{all:?}");
 }
 
 #[test]
 fn sectors_that_rot_cost_at_most_what_stood_in_them_and_it_is_named() {
     let all = live_all(Harm::Sectors);
-    assert!(all.destroyed > 0 && all.lost > 0 && all.named > 0, "{all:?}");
+    saw_harm(&all);
 }
 
 #[test]
 fn files_that_are_exchanged_shortened_stale_or_gone_take_no_other_with_them() {
     let all = live_all(Harm::Files);
-    assert!(all.destroyed > 0 && all.lost > 0 && all.named > 0, "{all:?}");
+    saw_harm(&all);
 }
 
 #[test]
 fn lines_of_the_sink_that_rot_are_missed_by_who_reads_its_files() {
     let all = live_all(Harm::Sink);
-    assert!(all.destroyed > 0 && all.lost > 0 && all.named > 0, "{all:?}");
+    saw_harm(&all);
 }
 
 /// Seeds that found something once.
@@ -82,4 +90,8 @@ fn named_seeds() {
     }
     // A sector with the entries of a later place: what stood behind it was not read back.
     live(23918, Harm::Sectors, false);
+    // All lines of the newest files rotten: numbers were given again, and a lost one was not missed.
+    live(5930, Harm::Sink, false);
+    // What says how far lines are safe, written to a place among them: it counted as a line.
+    live(866, Harm::Sink, false);
 }

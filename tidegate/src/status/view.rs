@@ -203,6 +203,9 @@ pub struct OutputView {
     pub is_refusing: bool,
     /// Records sent and not confirmed.
     pub unconfirmed_records: u64,
+    /// When it confirms a record, which the log then forgets, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub confirms: String,
 }
 
 impl From<&Snapshot> for NodeView {
@@ -231,7 +234,7 @@ impl From<&Snapshot> for NodeView {
             classes: now.classes.iter().map(Into::into).collect(),
             streams: now.rules.iter().enumerate().map(stream).collect(),
             uplinks: now.uplinks.iter().map(Into::into).collect(),
-            outputs: now.outputs.iter().map(Into::into).collect(),
+            outputs: outputs(snapshot),
             links: snapshot.links.iter().map(Into::into).collect(),
             scripts: snapshot.scripts.iter().map(Into::into).collect(),
             operators: operators::views(snapshot, over),
@@ -239,6 +242,19 @@ impl From<&Snapshot> for NodeView {
             log: now.log.as_ref().map(|log| log_view(log, snapshot.commits.as_ref())),
         }
     }
+}
+
+fn outputs(snapshot: &Snapshot) -> Vec<OutputView> {
+    let words = snapshot.confirms.iter().copied().chain(std::iter::repeat(""));
+    let view = |(output, words): (&OutputStatus, &str)| OutputView {
+        name: output.name.to_string(),
+        lanes_up: output.lanes_up,
+        lanes: output.lanes,
+        is_refusing: output.is_refusing,
+        unconfirmed_records: output.unconfirmed,
+        confirms: words.to_owned(),
+    };
+    snapshot.now.outputs.iter().zip(words).map(view).collect()
 }
 
 fn stream_view(rule: &RuleStatus, before: Option<&Counts>, over: f64) -> StreamView {
@@ -346,18 +362,6 @@ impl From<&UplinkStatus> for UplinkView {
             in_flight_bytes: uplink.in_flight.0,
             min_rtt_seconds: uplink.min_rtt.map(|rtt| rtt.as_secs_f64()),
             rtt_seconds: uplink.rtt.map(|rtt| rtt.as_secs_f64()),
-        }
-    }
-}
-
-impl From<&OutputStatus> for OutputView {
-    fn from(output: &OutputStatus) -> Self {
-        OutputView {
-            name: output.name.to_string(),
-            lanes_up: output.lanes_up,
-            lanes: output.lanes,
-            is_refusing: output.is_refusing,
-            unconfirmed_records: output.unconfirmed,
         }
     }
 }

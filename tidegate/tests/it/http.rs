@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tidegate::assemble::node_options;
+use tidegate::assemble::{self, node_options};
 use tidegate::config::{HttpConfig, read};
 use tidegate::drive::{self, Running};
 use tidegate::http::{Site, serve};
@@ -41,6 +41,19 @@ async fn fetch(address: SocketAddr, path: &str) -> (u16, String) {
     let answer = ask(address, &format!("GET {path} HTTP/1.0\r\n\r\n")).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+#[tokio::test]
+async fn status_says_when_each_output_confirms() {
+    let text = "[[input]]\nmqtt = { listen = \"127.0.0.1:0\" }\n[[output]]\nname = \"away\"\n\
+        sink = { discard = true }\n[[output]]\nmqtt = { url = \"mqtt://127.0.0.1:1\" }\n";
+    let node = assemble::start(&read(text).config).await.unwrap();
+    let view = NodeView::from(&StatusSource::new(node.running.status.clone()).get().await.unwrap());
+    let said: Vec<_> = view.outputs.iter().map(|output| output.confirms.as_str()).collect();
+    assert_eq!(said[0], "at once: nothing is kept");
+    assert!(said[1].starts_with("when the broker acknowledges it"), "{said:?}");
+    let json = serde_json::to_value(&view).unwrap();
+    assert_eq!(json["outputs"][0]["confirms"], said[0]);
 }
 
 #[tokio::test]

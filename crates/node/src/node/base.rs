@@ -26,7 +26,8 @@ pub(super) struct Base {
 }
 
 impl Base {
-    pub(super) fn new(options: Arc<NodeOptions>, holdings: Holdings) -> Self {
+    pub(super) fn new(options: Arc<NodeOptions>) -> Self {
+        let holdings = Holdings::new(options.clone());
         let (sources, outbox) = (Sources::default(), Outbox::default());
         Base { now: Time::ZERO, options, sources, holdings, outbox }
     }

@@ -41,7 +41,7 @@ use self::sessions::Sessions;
 use self::store::Store;
 pub(super) use self::unappended::{Stored, Unappended};
 use super::base::Base;
-use super::holdings::{EndedLeg, Logged, StreamKey};
+use super::holdings::{EndedLeg, Left, Logged, StreamKey, all_of};
 use crate::io::{Event, Output};
 use crate::options::NodeOptions;
 
@@ -158,18 +158,13 @@ impl Durability {
     }
 
     /// A record that memory leaves to the log. Answers with the stream that it counts for.
-    pub(super) fn put_back(
-        &mut self,
-        logged: &Logged,
-        stream: StreamKey,
-        class: ClassId,
-        size: Size,
-        (destinations, may_be_there): (Destinations, Destinations),
-    ) -> StreamKey {
+    pub(super) fn put_back(&mut self, base: &Base, logged: &Logged, left: &Left) -> StreamKey {
         let Logged { stream: id, seq, segment, .. } = *logged;
-        let stored = self.backlog.put_back(id, stream, class, segment);
-        stored.chunks.entry(segment).or_default().add(seq, destinations, size);
-        stored.mark(seq, may_be_there);
+        let (stream, size) = (left.held.stream, left.held.size);
+        self.left_ahead(left.owed.ahead, size);
+        let stored = self.backlog.put_back(id, stream, base.rule_of(stream).class, segment);
+        stored.chunks.entry(segment).or_default().add(seq, all_of(&left.owed.legs), size);
+        stored.mark(seq, left.may_be_there);
         stored.stream
     }
 

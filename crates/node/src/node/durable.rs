@@ -8,7 +8,7 @@ use tidegate_types::units::{Size, Time};
 
 use super::Node;
 use super::durability::{Next, Stored, StoredRun, Unappended};
-use super::holdings::{Holdings, Logged, Owed, ReadBack, Room, StreamKey, all_of};
+use super::holdings::{Holdings, Logged, Owed, ReadBack, Room, StreamKey};
 use crate::io::Event;
 use crate::rules::Discipline;
 
@@ -132,11 +132,7 @@ impl Node {
     pub(super) fn leave(&mut self, record: RecordKey) {
         let Some(logged) = self.base.holdings.logged_of(record) else { return };
         let left = self.base.holdings.leave(record);
-        self.durability.left_ahead(left.owed.ahead, left.held.size);
-        let class = self.base.rule_of(left.held.stream).class;
-        let destinations = (all_of(&left.owed.legs), left.may_be_there);
-        let (stream, size) = (left.held.stream, left.held.size);
-        let to = self.durability.put_back(&logged, stream, class, size, destinations);
+        let to = self.durability.put_back(&self.base, &logged, &left);
         self.base.holdings.count_left(&left, to);
     }
 

@@ -4,26 +4,9 @@
 //! [`Node::next_timeout`] at the latest. `Node` only composes: each fact has one part that owns it, with
 //! fields that no other file can write, and every sum stands in a part or in the algorithm that it joins.
 //!
-//! # The life of one record, in the order of reading
-//!
-//! | file | station |
-//! |---|---|
-//! | `mod.rs` | an input comes in, the next thing to do goes out |
-//! | `base.rs`, `sources.rs` | what all parts stand on; connections of inputs, and who waits for room |
-//! | `owners.rs` | on whose account connections are, and what each owner may have |
-//! | `arrive.rs` | its rule, its stream, whether it fits; it is accepted, waits for room, or is refused |
-//! | `admission.rs` | whether it fits; fullness begins and ends |
-//! | `holdings.rs` | it comes into its queues, and into the accounts |
-//! | `durability.rs` | it goes to the log, and its fate follows it there |
-//! | `durable.rs` | the log has it; it leaves memory for the log, and is read back |
-//! | `preparation.rs` | its script looks at it, an endpoint works on it |
-//! | `change.rs` | what scripts and new rules change of it while it waits |
-//! | `egress.rs` | the uplink is free: the most urgent record is handed over |
-//! | `feedback.rs` | it is confirmed, refused, expires or is given up: its end |
-//! | `outbox.rs` | what the driver is to do |
-//!
-//! Beside it: `restore.rs` (a node starts from a log), `view.rs` (what the world may see), `ahead.rs` (a batch
-//! is read side by side).
+//! The files are listed, in the order of reading, on the room's opening page ([`crate`]). Six of them have functions
+//! of `Node`, for they join several parts: this one, `arrive.rs`, `durable.rs`, `change.rs`, `feedback.rs` and
+//! `view.rs`.
 
 mod admission;
 mod ahead;
@@ -52,7 +35,6 @@ use self::admission::{Admission, Space};
 use self::base::Base;
 use self::durability::Durability;
 use self::egress::Egress;
-use self::holdings::Holdings;
 use self::preparation::Preparation;
 use crate::io::{Control, Input, Output};
 use crate::options::{NodeOptions, OptionsError};
@@ -91,10 +73,11 @@ impl Node {
         let log_origin = origin(options.incarnation);
         let boot = options.log.as_ref().map(|log| origin(log.boot));
         let options = Arc::new(options);
-        let mut holdings = Holdings::new(options.clone());
+        let mut base = Base::new(options.clone());
         let mut durability = Durability::new(&options, log_origin.clone(), &recovery);
-        restore::restore(&options, &mut holdings, &mut durability, recovery);
+        restore::restore(&mut base, &mut durability, recovery);
         Ok(Node {
+            base,
             origin: boot.unwrap_or(log_origin),
             admission: Admission::new(&options),
             durability,
@@ -102,7 +85,6 @@ impl Node {
             egress: Egress::new(&options),
             is_stopping: false,
             is_drained: false,
-            base: Base::new(options, holdings),
         })
     }
 

@@ -72,5 +72,7 @@ fn report_what_the_ratchets_measure() {
     let all: usize = rooms.iter().map(|(_, lines)| lines).sum();
     println!("rooms: {all} lines of code, {rooms:?}");
     let documents::Looked { links, anchors, blocks } = documents::looked(&files);
-    println!("documents: {links} links, {anchors} to a heading, {blocks} blocks of TOML and JSON");
+    println!(
+        "documents: {links} links, {anchors} to a heading, {blocks} blocks of TOML, JSON and shell"
+    );
 }

@@ -72,6 +72,7 @@ pub(super) fn kept(scene: &Scene) -> io::Result<()> {
     scene.connects(1_000);
     let answered = Handle::current().block_on(send(load, || ())).map_err(io::Error::other)?;
     let good = answered.took.len() as u64;
+    answered.why.into_keys().for_each(|why| scene.refused(why));
     scene.balance("requests on kept connections", good + answered.failed, good);
     Ok(())
 }

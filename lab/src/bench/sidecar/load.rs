@@ -1,5 +1,6 @@
 //! The load: HTTP/1.1 over many kept connections, requests due at random times, and the server behind it all.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -37,9 +38,16 @@ pub(in crate::bench) struct Answered {
     pub(in crate::bench) took: Vec<f64>,
     /// Answers that were none: another status, a connection that ended.
     pub(in crate::bench) failed: u64,
+    /// How many of each kind: the first line of an answer with its reason, or what the system said.
+    pub(in crate::bench) why: BTreeMap<String, u64>,
 }
 
 impl Answered {
+    fn fails(&mut self, why: String) {
+        self.failed += 1;
+        *self.why.entry(why).or_default() += 1;
+    }
+
     /// The time within which this part was answered, in milliseconds.
     pub(in crate::bench) fn quantile(&self, part: f64) -> f64 {
         let place = (self.took.len() as f64 * part) as usize;
@@ -77,14 +85,15 @@ pub(in crate::bench) async fn send(load: Load, begins: impl FnOnce()) -> anyhow:
             let mut stream = stream;
             let mut answered = Answered::default();
             while let Some(due) = rings.recv().await {
-                let is_good = ask(&mut stream).await;
+                let said = ask(&mut stream).await;
                 if due >= counted_from {
-                    match is_good {
-                        Ok(true) => answered.took.push(due.elapsed().as_secs_f64()),
-                        _ => answered.failed += 1,
+                    match &said {
+                        Ok(None) => answered.took.push(due.elapsed().as_secs_f64()),
+                        Ok(Some(other)) => answered.fails(other.clone()),
+                        Err(error) => answered.fails(error.to_string()),
                     }
                 }
-                if is_good.is_err() {
+                if said.is_err() {
                     break;
                 }
             }
@@ -100,6 +109,7 @@ pub(in crate::bench) async fn send(load: Load, begins: impl FnOnce()) -> anyhow:
         let one = one?;
         all.took.extend(one.took);
         all.failed += one.failed;
+        one.why.into_iter().for_each(|(why, count)| *all.why.entry(why).or_default() += count);
     }
     ringing.join().map_err(|_| anyhow::anyhow!("the load's clock broke"))?;
     all.took.sort_by(f64::total_cmp);
@@ -120,8 +130,8 @@ fn ring(all: &[(Instant, usize)], bells: &[mpsc::UnboundedSender<Instant>]) {
 const REQUEST: &[u8] = b"GET /index.html HTTP/1.1\r\nhost: app.example\r\nuser-agent: lab\r\n\
                          accept: */*\r\n\r\n";
 
-/// One request and its answer; whether that is the right one.
-async fn ask(stream: &mut TcpStream) -> io::Result<bool> {
+/// One request and its answer; what it was where it is not the right one.
+async fn ask(stream: &mut TcpStream) -> io::Result<Option<String>> {
     stream.write_all(REQUEST).await?;
     let mut buffer = [0u8; 4096];
     let mut filled = 0;
@@ -134,13 +144,22 @@ async fn ask(stream: &mut TcpStream) -> io::Result<bool> {
         if let Some(head) = head_of(&buffer[..filled]) {
             let length = length_of(&buffer[..head]).unwrap_or(BODY);
             if filled >= head + length {
-                return Ok(buffer.starts_with(b"HTTP/1.1 200") && length == BODY);
+                let is_good = buffer.starts_with(b"HTTP/1.1 200") && length == BODY;
+                return Ok((!is_good).then(|| in_words(&buffer[..head])));
             }
         }
         if filled == buffer.len() {
             return Err(io::ErrorKind::InvalidData.into());
         }
     }
+}
+
+/// The first line of a head, and the reason of our proxy.
+fn in_words(head: &[u8]) -> String {
+    let head = String::from_utf8_lossy(head);
+    let is_told = |line: &&str| line.starts_with("x-tidegate-reason");
+    let told = head.lines().take(1).chain(head.lines().filter(is_told));
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// Where the head ends, if it does.
@@ -207,6 +226,9 @@ mod tests {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nrest";
         assert_eq!(head_of(head), Some(head.len() - 4));
         assert_eq!(length_of(head), Some(12));
+        let refused =
+            b"HTTP/1.1 503 Service Unavailable\r\ndate: x\r\nx-tidegate-reason: full\r\n\r\n";
+        assert_eq!(in_words(refused), "HTTP/1.1 503 Service Unavailable, x-tidegate-reason: full");
         assert_eq!((head_of(b"HTTP"), length_of(b"HTTP/1.1 200 OK\r\n")), (None, None));
     }
 

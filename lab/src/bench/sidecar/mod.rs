@@ -7,6 +7,7 @@
 mod contestants;
 pub(super) mod load;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
@@ -50,13 +51,14 @@ pub(crate) struct Options {
 }
 
 /// What came of one turn.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Turn {
     /// Milliseconds, as in `QUANTILES`.
     took: [f64; 3],
     /// Microseconds of CPU of one request, of all processes between.
     cpu: f64,
-    failed: u64,
+    /// Requests that failed, by what came in the place of their answers.
+    failed: BTreeMap<String, u64>,
 }
 
 /// Runs it and returns what was found.
@@ -123,7 +125,7 @@ async fn turn(
     Ok(Turn {
         took: QUANTILES.map(|(_, part)| answered.quantile(part)),
         cpu: spent.as_secs_f64() * 1e6 / requests,
-        failed: answered.failed,
+        failed: answered.why,
     })
 }
 
@@ -139,7 +141,11 @@ fn tell(connections: u32, contestants: &[Contestant], turns: &[Vec<Turn>], found
         let of = |value: &dyn Fn(&Turn) -> f64| median(turns.iter().map(value).collect());
         let took = [0, 1, 2].map(|place| of(&|turn| turn.took[place]));
         let cpu = of(&|turn| turn.cpu);
-        let failed: u64 = turns.iter().map(|turn| turn.failed).sum();
+        let mut why: BTreeMap<&str, u64> = BTreeMap::new();
+        for (word, count) in turns.iter().flat_map(|turn| &turn.failed) {
+            *why.entry(word).or_default() += count;
+        }
+        let failed: u64 = why.values().sum();
         let name = contestant.name();
         found.lines.push(format!(
             "  {name:<22}{:>7.3} ms{:>7.3} ms{:>7.3} ms{cpu:>13.0} us{}",
@@ -149,7 +155,9 @@ fn tell(connections: u32, contestants: &[Contestant], turns: &[Vec<Turn>], found
             if failed > 0 { format!("  {failed} failed") } else { String::new() }
         ));
         if failed > 0 {
-            found.broken.push(format!("{name}: {failed} requests failed"));
+            let why: Vec<String> =
+                why.iter().map(|(why, count)| format!("{count} {why}")).collect();
+            found.broken.push(format!("{name}: {failed} requests failed: {}", why.join("; ")));
         }
         let key = format!("sidecar_{}_{connections}", name.replace('-', "_"));
         for ((quantile, _), took) in QUANTILES.iter().zip(took) {
@@ -193,7 +201,7 @@ mod tests {
 
     #[test]
     fn ratios_are_those_of_medians() {
-        let turn = |took: f64, cpu| Turn { took: [took; 3], cpu, failed: 0 };
+        let turn = |took: f64, cpu| Turn { took: [took; 3], cpu, failed: BTreeMap::new() };
         let turns =
             [vec![turn(1.0, 300.0), turn(2.0, 100.0), turn(9.0, 200.0)], vec![turn(1.0, 50.0)]];
         let mut found = Findings::default();

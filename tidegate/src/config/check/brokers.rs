@@ -6,7 +6,7 @@ use super::security::far_end;
 use super::{Findings, one_password};
 use crate::config::outputs::Url;
 use crate::config::places::Place;
-use crate::config::{Config, MqttClientConfig, OutputKind};
+use crate::config::{Config, MqttClientConfig, OutputConfig, OutputKind};
 
 /// What one `mqtt_client` must have.
 pub(super) fn client(client: &MqttClientConfig, place: &Place, findings: &mut Findings) {
@@ -79,36 +79,50 @@ fn broker(url: Option<&str>) -> Option<String> {
 
 /// The output that sends some of the client's topics to the client's own broker.
 fn returns<'c>(config: &'c Config, client: &MqttClientConfig, own: &str) -> Option<&'c str> {
-    for (place, output) in config.output.iter().enumerate() {
-        let is_own = output.kinds().any(|kind| match kind {
+    let is_own = |output: &&OutputConfig| {
+        output.kinds().any(|kind| match kind {
             OutputKind::Mqtt(mqtt) => broker(mqtt.url.as_deref()).as_deref() == Some(own),
             OutputKind::Amqp(_)
             | OutputKind::Link(_)
             | OutputKind::Sink(_)
             | OutputKind::Frames => false,
-        });
-        let leads_here = |to: &Option<Vec<String>>| match to {
-            None => place == 0,
-            Some(to) => to.iter().any(|name| name == output.label()),
-        };
-        let some = |topics: &Option<Vec<String>>| match topics {
-            None => true,
-            Some(topics) => topics.iter().any(|topic| is_taken(client, topic)),
-        };
-        let mut rules = config.stream.iter();
-        let by_rule = rules.any(|stream| leads_here(&stream.to) && some(&stream.topics));
-        // What no rule takes goes to the first output.
-        let has_rest = config.stream.iter().all(|stream| stream.topics.is_some());
-        if is_own && (by_rule || has_rest && place == 0) {
-            return Some(output.label());
-        }
-    }
-    None
+        })
+    };
+    let first = config.output.first().map(OutputConfig::label);
+    let goes_back = |topic: &str| {
+        let to = destinations(config, topic, first);
+        let mut back = config.output.iter().filter(is_own).map(OutputConfig::label);
+        back.find(|label| to.contains(label))
+    };
+    client.topics.iter().find_map(|topic| goes_back(unshared(topic)))
 }
 
-fn is_taken(client: &MqttClientConfig, filter: &str) -> bool {
-    let levels = |filter: &str| filter.split('/').map(str::to_owned).collect::<Vec<_>>();
-    client.topics.iter().any(|topic| overlap(&levels(unshared(topic)), &levels(filter)))
+/// The outputs that records of a filter may go to: rules in their order, up to one that takes all of them.
+fn destinations<'c>(config: &'c Config, topic: &str, first: Option<&'c str>) -> Vec<&'c str> {
+    let topic = levels(topic);
+    let mut all = Vec::new();
+    for stream in &config.stream {
+        let filters: Vec<_> = match &stream.topics {
+            None => vec![levels("#")],
+            Some(topics) => topics.iter().map(|filter| levels(filter)).collect(),
+        };
+        if filters.iter().any(|filter| overlap(filter, &topic)) {
+            match &stream.to {
+                None => all.extend(first),
+                Some(to) => all.extend(to.iter().map(String::as_str)),
+            }
+        }
+        if filters.iter().any(|filter| covers(filter, &topic)) {
+            return all;
+        }
+    }
+    // What no rule takes goes to the first output.
+    all.extend(first);
+    all
+}
+
+fn levels(filter: &str) -> Vec<&str> {
+    filter.split('/').collect()
 }
 
 /// The filter of a shared subscription, or the filter itself.
@@ -118,15 +132,30 @@ fn unshared(topic: &str) -> &str {
 }
 
 /// Whether a topic can match both filters.
-fn overlap(one: &[String], other: &[String]) -> bool {
-    let (is_rest, is_any) = (|level: &String| level == "#", |level: &String| level == "+");
+fn overlap(one: &[&str], other: &[&str]) -> bool {
     match (one, other) {
-        ([level, ..], _) if is_rest(level) => true,
-        (_, [level, ..]) if is_rest(level) => true,
+        (["#", ..], _) | (_, ["#", ..]) => true,
         ([level, one @ ..], [opposite, other @ ..]) => {
-            (is_any(level) || is_any(opposite) || level == opposite) && overlap(one, other)
+            (*level == "+" || *opposite == "+" || level == opposite) && overlap(one, other)
         }
         (one, other) => one.is_empty() && other.is_empty(),
+    }
+}
+
+/// Whether the wide filter takes every topic that the narrow one takes.
+fn covers(wide: &[&str], narrow: &[&str]) -> bool {
+    // A wildcard at the beginning takes no topics of the broker itself, such as $SYS.
+    let is_hidden = narrow.first().is_some_and(|level| level.starts_with('$'));
+    let is_wild = wide.first().is_some_and(|level| matches!(*level, "#" | "+"));
+    !(is_hidden && is_wild) && covers_below(wide, narrow)
+}
+
+fn covers_below(wide: &[&str], narrow: &[&str]) -> bool {
+    match (wide, narrow) {
+        (["#", ..], _) => true,
+        (["+", wide @ ..], [level, narrow @ ..]) => *level != "#" && covers_below(wide, narrow),
+        ([level, wide @ ..], [same, narrow @ ..]) => level == same && covers_below(wide, narrow),
+        (wide, narrow) => wide.is_empty() && narrow.is_empty(),
     }
 }
 
@@ -137,10 +166,7 @@ mod tests {
 
     #[test]
     fn filters_overlap_where_a_topic_matches_both() {
-        let overlap = |one: &str, other: &str| {
-            let levels = |text: &str| text.split('/').map(str::to_owned).collect::<Vec<_>>();
-            overlap(&levels(one), &levels(other))
-        };
+        let overlap = |one: &str, other: &str| overlap(&levels(one), &levels(other));
         for (one, other) in
             [("#", "a/b"), ("a", "a/#"), ("a/+", "+/b"), ("a/b", "a/b"), ("+/#", "x")]
         {
@@ -149,6 +175,49 @@ mod tests {
         for (one, other) in [("a", "b"), ("a/+", "a"), ("a/b/#", "a/c"), ("+", "a/b")] {
             assert!(!overlap(one, other) && !overlap(other, one), "{one} {other}");
         }
+    }
+
+    #[test]
+    fn a_filter_covers_another_where_it_takes_all_of_its_topics() {
+        let covers = |wide: &str, narrow: &str| covers(&levels(wide), &levels(narrow));
+        for (wide, narrow) in
+            [("#", "a/b"), ("#", "#"), ("a/#", "a"), ("a/#", "a/+/c/#"), ("+/b", "a/b"), ("+", "+")]
+        {
+            assert!(covers(wide, narrow), "{wide} {narrow}");
+        }
+        for (wide, narrow) in [
+            ("a/b", "a/+"),
+            ("a/+", "a/#"),
+            ("a", "a/#"),
+            ("+/b", "+/+"),
+            ("#", "$SYS/a"),
+            ("+/a", "$SYS/a"),
+        ] {
+            assert!(!covers(wide, narrow), "{wide} {narrow}");
+        }
+    }
+
+    #[test]
+    fn a_bridge_of_two_ways_is_right_where_each_topic_goes_one_way() {
+        let both = |down: &str| {
+            let rules = format!(
+                "[[stream]]\ntopics = [\"cmd/#\"]\nto = {down}\n\
+                 [[stream]]\ntopics = [\"sensors/#\"]\nto = [\"cloud\"]\n\
+                 [[output]]\nname = \"cloud\"\nmqtt.url = \"mqtt://b\"\n\
+                 [[output]]\nname = \"plant\"\nmqtt.url = \"mqtt://plant\"\n"
+            );
+            told("topics = [\"cmd/#\"]", &rules)
+        };
+        assert_eq!(both("[]"), "");
+        assert_eq!(both("[\"plant\"]"), "");
+        assert!(both("[\"plant\", \"cloud\"]").contains("come again for ever"));
+        // A rule that takes only a part leaves the rest to those below, and at last to the first output.
+        let part =
+            "[[stream]]\ntopics = [\"cmd/now\"]\nto = []\n[[output]]\nmqtt.url = \"mqtt://b\"\n";
+        assert!(told("topics = [\"cmd/#\"]", part).contains("come again for ever"));
+        let earlier = "[[stream]]\ntopics = [\"#\"]\nto = []\n[[stream]]\ntopics = [\"cmd/#\"]\n\
+                       [[output]]\nmqtt.url = \"mqtt://b\"\n";
+        assert!(!told("topics = [\"cmd/#\"]", earlier).contains("come again for ever"));
     }
 
     fn told(input: &str, rest: &str) -> String {

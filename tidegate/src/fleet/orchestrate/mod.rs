@@ -177,7 +177,7 @@ impl Orchestrating {
 
 /// The revision of a single orchestrator: larger than that of every process before, as long as the clock
 /// does not go back over a restart. Where it does, nodes refuse what it says until their leases end and
-/// they have restarted: `OPERATING.md` says so.
+/// they have restarted: `docs/howto/fleet.md` says so.
 fn revision() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX).max(1)

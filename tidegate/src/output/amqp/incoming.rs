@@ -5,10 +5,10 @@
 //! stepping over tables by their length, and only methods without tables reach the codec.
 
 use amq_protocol::frame::{AMQPFrame, parse_frame};
-use amq_protocol::protocol::{AMQPClass, constants};
+use amq_protocol::protocol::{AMQPClass, channel, constants};
 use bytes::{Buf, BytesMut};
 
-use crate::output::protocol::ProtocolError;
+use crate::output::protocol::{ProtocolError, words};
 
 /// Type, channel and size of a frame.
 const HEAD: usize = 7;
@@ -32,6 +32,9 @@ const METHODS: &[(u16, u16)] = &[
     (60, 80),
     (60, 120),
 ];
+/// Why a broker closes a channel: what is named does not exist, or is not ours to use.
+const NOT_FOUND: u16 = 404;
+const ACCESS_REFUSED: u16 = 403;
 /// `connection.start`.
 const START: (u16, u16) = (10, 10);
 
@@ -159,6 +162,20 @@ impl<'a> Reader<'a> {
         let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]);
         self.take(length as usize)
     }
+}
+
+/// Why a channel is not to be had, and what to do about it at the broker; `exchange` is what was asked for last.
+pub(super) fn unusable(exchange: Option<&str>, close: &channel::Close) -> ProtocolError {
+    let said = words(close.reply_text.as_str());
+    ProtocolError::Unusable(match (exchange, close.reply_code) {
+        (Some(exchange), NOT_FOUND) => {
+            format!("it has no exchange {exchange:?}: declare it there ({said})")
+        }
+        (Some(exchange), ACCESS_REFUSED) => {
+            format!("our user has no right to the exchange {exchange:?} ({said})")
+        }
+        _ => format!("it opens no channel for us ({said})"),
+    })
 }
 
 pub(super) fn malformed(what: String) -> ProtocolError {

@@ -127,7 +127,8 @@ impl Session {
     fn channel(&mut self, method: AMQPClass) -> Result<(), ProtocolError> {
         self.state = match (method, self.state) {
             (AMQPClass::Channel(channel::AMQPMethod::Close(close)), _) => {
-                return Err(ProtocolError::Refused(words(close.reply_text.as_str())));
+                let exchange = (self.state == State::Exchange).then_some(&*self.options.exchange);
+                return Err(incoming::unusable(exchange, &close));
             }
             (AMQPClass::Channel(channel::AMQPMethod::OpenOk(_)), State::ChannelOpen) => {
                 if self.has_exchange() { State::Exchange } else { State::Select }
@@ -630,6 +631,33 @@ mod tests {
         let mut pair = Pair::ready();
         let shutdown = pair.hear(global(connection::AMQPMethod::Close(close("SHUTDOWN"))));
         assert_eq!(shutdown, Err(ProtocolError::Closed("SHUTDOWN".into())));
+    }
+
+    #[test]
+    fn an_exchange_that_is_missing_is_no_refused_login() {
+        for (reply_code, cure) in [(404, "declare it there"), (403, "no right to the exchange")] {
+            let close = channel::Close {
+                reply_code,
+                reply_text: "the broker's words".into(),
+                class_id: 40,
+                method_id: 10,
+            };
+            let mut pair = Pair::new(options());
+            pair.hear(start("PLAIN")).unwrap();
+            pair.session.state = State::Exchange;
+            let mut input = BytesMut::new();
+            let close = AMQPClass::Channel(channel::AMQPMethod::Close(close));
+            push_frame(&mut input, &AMQPFrame::Method(CHANNEL, close));
+            let ended = pair.session.receive(
+                Time::ZERO,
+                &mut input,
+                &mut pair.out,
+                &mut Verdicts::default(),
+            );
+            let error = ended.unwrap_err().to_string();
+            assert!(error.starts_with("the far end lets us in, but "), "{error}");
+            assert!(error.contains(cure) && error.contains("the broker's words"), "{error}");
+        }
     }
 
     #[test]

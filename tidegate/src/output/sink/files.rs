@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use tidegate_types::units::Time;
 
+use super::mark::Mark;
 use super::{FileOptions, lines};
 use crate::disk::{Disk, DiskFile, How, read_at};
 use crate::port::Transmit;
@@ -75,6 +76,7 @@ pub(crate) struct Files {
     is_dirty: bool,
     /// Number of the next line.
     next: u64,
+    mark: Mark,
 }
 
 impl Files {
@@ -84,32 +86,58 @@ impl Files {
     /// With the path.
     pub(crate) fn open(disk: Arc<dyn Disk>, options: FileOptions) -> io::Result<Self> {
         let path = current(&options.directory);
-        let open = || {
-            disk.make_folder(&options.directory, FOLDER)?;
-            let file = disk.open(&path, How::WriteOrMake)?;
-            let all = file.length()?;
-            let length = whole_lines(&*file, all)?;
-            if length < all {
-                file.set_length(length)?;
-            }
-            if options.sync {
-                // That there is such a file, and what a process before this one wrote and may have told.
-                file.sync()?;
-                disk.sync_folder(&options.directory)?;
-            }
-            let next = next_line(&*disk, &options, (&*file, length))?;
-            Ok((file, length, next))
-        };
-        let (file, length, next) = open().map_err(|error| named(&path, &error))?;
-        Ok(Files { disk, options, file, length, is_dirty: false, next })
+        let named = |error: io::Error| named(&path, &error);
+        disk.make_folder(&options.directory, FOLDER).map_err(named)?;
+        let file = disk.open(&path, How::WriteOrMake).map_err(named)?;
+        let mark = Mark::open(&*disk, &options.directory).map_err(named)?;
+        let mut files = Files { disk, options, file, length: 0, is_dirty: false, next: 1, mark };
+        files.begin().map_err(named)?;
+        Ok(files)
+    }
+
+    /// Looks for the end of the last whole line, and for the number of the next one.
+    fn begin(&mut self) -> io::Result<()> {
+        let all = self.file.length()?;
+        self.length = whole_lines(&*self.file, all)?;
+        let numbers = self.last_and_next()?;
+        let (last, next) = numbers.map_or((None, 1), |(last, next)| (Some(last), next));
+        let missing = lines::missing_at_the_end(last, self.mark.last(), all > 0 || last.is_some());
+        if let Some((from, to)) = missing {
+            tracing::warn!(
+                from,
+                to,
+                "lines of the sink were safe on disk, and are not there any more"
+            );
+        }
+        self.next = next.max(self.mark.last().saturating_add(1));
+        if self.length < all && missing.is_some() {
+            // It is no crash's: what is left stays, as a damaged line.
+            self.file.write_at(b"\n", all)?;
+            self.length = all + 1;
+        } else if self.length < all {
+            self.file.set_length(self.length)?;
+        }
+        self.mark.note(last.unwrap_or(0))?;
+        if self.options.sync {
+            // That there are such files, and what a process before this one wrote and may have told.
+            self.file.sync()?;
+            self.mark.sync()?;
+            self.disk.sync_folder(&self.options.directory)?;
+        }
+        Ok(())
     }
 
     /// Writes a line for each record, and makes them all safe by one sync. Returns how many of them are in the
     /// file for sure. After an error the file must be opened anew: nobody knows what of it is safe.
     pub(crate) fn append(&mut self, moment: Moment, batch: &[Transmit]) -> (usize, io::Result<()>) {
+        let first = self.next;
         let (written, result) = self.write_all(moment, batch);
         match self.sync() {
-            Ok(()) => (written, result),
+            Ok(()) => {
+                // Without it nothing is lost: a line that the disk takes is not missed.
+                let _ = self.mark.note(first + written as u64 - 1);
+                (written, result)
+            }
             Err(error) => (0, result.and(Err(named(&current(&self.options.directory), &error)))),
         }
     }
@@ -158,6 +186,31 @@ impl Files {
         Ok(())
     }
 
+    /// The last number that is found, and the one for the next line.
+    fn last_and_next(&self) -> io::Result<Option<(u64, u64)>> {
+        let mut found = last_and_next(&*self.file, self.length)?;
+        // Where the last safe line is not in this file, an older one may tell.
+        let is_enough = |(last, _)| self.mark.last() > 0 && last >= self.mark.last();
+        for (name, _) in
+            lines::files(&*self.disk, &self.options.directory)?.range(1..).map(|(_, file)| file)
+        {
+            if found.is_some_and(is_enough) {
+                break;
+            }
+            let file = match self.disk.open(&self.options.directory.join(name), How::Read) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let older = last_and_next(&*file, file.length()?)?;
+            found = match (found, older) {
+                (Some(one), Some(other)) => Some((one.0.max(other.0), one.1.max(other.1))),
+                (one, other) => one.or(other),
+            };
+        }
+        Ok(found)
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         if self.is_dirty && self.options.sync {
             self.file.sync()?;
@@ -198,32 +251,17 @@ fn whole_lines(file: &dyn DiskFile, mut end: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// The number of the next line: that behind the last one of this file, or of the one before.
-fn next_line(
-    disk: &dyn Disk,
-    options: &FileOptions,
-    (file, length): (&dyn DiskFile, u64),
-) -> io::Result<u64> {
-    let behind = |file: &dyn DiskFile, end: u64| -> io::Result<Option<u64>> {
-        let mut block = BLOCK;
-        loop {
-            let from = end.saturating_sub(block);
-            let next = lines::next(&read_at(file, from, (end - from) as usize)?);
-            if next.is_some() || from == 0 {
-                return Ok(next);
-            }
-            block *= 4;
+/// The last number in this file and the one behind it, by its last lines.
+fn last_and_next(file: &dyn DiskFile, end: u64) -> io::Result<Option<(u64, u64)>> {
+    let mut block = BLOCK;
+    loop {
+        let from = end.saturating_sub(block);
+        let found = lines::last_and_next(&read_at(file, from, (end - from) as usize)?);
+        if found.is_some() || from == 0 {
+            return Ok(found);
         }
-    };
-    if let Some(next) = behind(file, length)? {
-        return Ok(next);
+        block *= 4;
     }
-    let before = match disk.open(&closed(&options.directory, 1), How::Read) {
-        Ok(file) => behind(&*file, file.length()?)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    Ok(before.unwrap_or(1))
 }
 
 fn current(directory: &Path) -> PathBuf {
@@ -240,7 +278,9 @@ fn rotate(disk: &dyn Disk, options: &FileOptions) -> io::Result<()> {
     if options.files <= 1 {
         return disk.remove(&current(&options.directory));
     }
-    for number in (1..options.files - 1).rev() {
+    // Only those that are there: a sink may keep many thousands.
+    let there = lines::files(disk, &options.directory)?;
+    for &number in there.range(1..options.files - 1).map(|(number, _)| number).rev() {
         match disk.rename(&closed(number), &closed(number + 1)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -374,7 +414,7 @@ mod tests {
         }
         let seq = |name: &str| folder.lines(name)[0]["id"].as_str().unwrap().ends_with('5');
         assert!(seq("records.jsonl") && !seq("records.1.jsonl"));
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 3);
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 4, "three files and the mark");
     }
 
     #[test]
@@ -401,8 +441,9 @@ mod tests {
             drop(files);
             disk.restart(&mut random, true);
             let mut lines = BTreeSet::new();
-            for path in disk.files(&options.directory) {
-                let content = disk.content(&path);
+            let files = disk.files(&options.directory);
+            for path in files.iter().filter(|path| path.extension() != Some("mark".as_ref())) {
+                let content = disk.content(path);
                 let all = content.split(|&byte| byte == b'\n');
                 for line in all.filter_map(|line| serde_json::from_slice::<Value>(line).ok()) {
                     let id = line["id"].as_str().unwrap().rsplit('/').next().unwrap();
@@ -412,6 +453,62 @@ mod tests {
             assert!(confirmed.len() > 10, "{confirmed:?}");
             assert!(confirmed.iter().all(|id| lines.contains(id)), "seed {seed}: {confirmed:?}");
         }
+    }
+
+    /// A sink of three files of a line each and one of two, on a disk in memory.
+    fn five_lines(disk: &Memory, options: &FileOptions) {
+        let of_disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        let mut files = Files::open(of_disk, options.clone()).unwrap();
+        for (id, payload) in
+            [(1, &[b'x'; 900][..]), (2, &[b'x'; 900]), (3, &[b'x'; 900]), (4, b"y")]
+        {
+            assert_eq!(files.append(moment(), &[whole(id, payload)]).0, 1);
+        }
+        assert_eq!(files.append(moment(), &[whole(5, b"z")]).0, 1);
+    }
+
+    #[test]
+    fn no_number_comes_twice_where_all_lines_of_the_newest_files_are_damaged() {
+        for has_mark in [true, false] {
+            let (disk, options) = (Memory::default(), Folder::new("twice").options(700, 1000));
+            five_lines(&disk, &options);
+            for name in ["records.jsonl", "records.1.jsonl", "records.2.jsonl"] {
+                let path = options.directory.join(name);
+                let mut content = disk.content(&path);
+                content.iter_mut().filter(|byte| **byte == b'"').for_each(|byte| *byte ^= 1);
+                disk.rot(&path, Some(content));
+            }
+            if !has_mark {
+                disk.rot(&options.directory.join("records.mark"), None);
+            }
+            let mut files = Files::open(Arc::new(disk.clone()), options.clone()).unwrap();
+            // Without the mark the oldest line says that there were more before it was rotten.
+            assert_eq!(files.next, if has_mark { 6 } else { 2 });
+            assert_eq!(files.append(moment(), &[whole(6, b"x")]).0, 1);
+            let found = lines::read(&disk, &options.directory).unwrap().unwrap();
+            let missing: Vec<_> = found.missing().collect();
+            assert_eq!(missing, if has_mark { vec![(2, 5)] } else { vec![] });
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_gone_from_the_very_end_is_missed_and_what_is_left_of_it_stays() {
+        let (disk, options) = (Memory::default(), Folder::new("end").options(700, 1000));
+        five_lines(&disk, &options);
+        let path = options.directory.join("records.jsonl");
+        let mut content = disk.content(&path);
+        let length = content.len();
+        content[length - 100..].fill(0);
+        disk.rot(&path, Some(content));
+        let missing = || {
+            let found = lines::read(&disk, &options.directory).unwrap().unwrap();
+            found.missing().collect::<Vec<_>>()
+        };
+        assert_eq!(missing(), [(5, 5)], "before anybody opens it");
+        let mut files = Files::open(Arc::new(disk.clone()), options.clone()).unwrap();
+        assert_eq!(files.append(moment(), &[whole(6, b"x")]).0, 1);
+        assert_eq!(missing(), [(5, 5)]);
+        assert!(disk.content(&path).len() > length, "the evidence is not cut off");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::path::Path;
 use tidegate_types::crc::crc32c;
 use tidegate_types::limits::LOG_DAMAGES_MAX;
 
+use super::mark;
 use crate::disk::Disk;
 
 const BEGIN: &[u8] = b"{\"line\":";
@@ -38,28 +39,28 @@ pub(super) fn finish(text: &mut Vec<u8>, from: usize) -> io::Result<()> {
 pub(crate) fn find(text: &[u8]) -> Option<(usize, u64)> {
     let begins = |at: &usize| text[*at..].starts_with(BEGIN);
     let mut places = (0..text.len()).filter(begins);
-    places.find_map(|at| Some((at, number(&text[at..])?)))
+    places.find_map(|at| Some((at, number(BEGIN, &text[at..])?)))
 }
 
-/// The number of a line, without its end of line; `None` if its bytes are not those that were written.
-fn number(line: &[u8]) -> Option<u64> {
+/// The number of a line that begins so, without its end of line; `None` if its bytes are not those that were written.
+pub(super) fn number(begin: &[u8], line: &[u8]) -> Option<u64> {
     let (body, tail) = line.split_at_checked(line.len().checked_sub(TAIL)?)?;
     let digits = tail.strip_prefix(CRC)?.strip_suffix(END)?;
     let is_whole = *digits == *format!("{:08x}", crc32c(0, body)).as_bytes();
-    let rest = body.strip_prefix(BEGIN).filter(|_| is_whole)?;
+    let rest = body.strip_prefix(begin).filter(|_| is_whole)?;
     let digits = rest.split(|&byte| byte == b',').next()?;
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The number for the line behind these whole ones; `None` where none has a number. Damaged lines among them may have
-/// had numbers, and none is given twice.
-pub(super) fn next(lines: &[u8]) -> Option<u64> {
+/// The last number of these lines, and the one for the line behind them; `None` where none has a number. Damaged lines
+/// among them may have had numbers, and none is given twice.
+pub(super) fn last_and_next(lines: &[u8]) -> Option<(u64, u64)> {
     let all = || lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     let last = all().filter_map(find).map(|(_, number)| number).max()?;
     let damaged = all().map(|line| find(line).map_or(line.len(), |(from, _)| from));
     let damaged: usize = damaged.sum();
     let most = damaged.div_ceil(LINE_MIN) as u64;
-    Some(last.saturating_add(1 + most))
+    Some((last, last.saturating_add(1 + most)))
 }
 
 /// What was found in the files of a sink.
@@ -80,19 +81,27 @@ pub(crate) struct Found {
     pub(crate) torn: Option<(usize, usize)>,
     /// Numbers of the whole lines: the first one of each run, and the last one.
     met: BTreeMap<u64, u64>,
+    /// The last line that was safe, as far as that was noted.
+    mark: u64,
 }
 
 impl Found {
-    /// Numbers of which there is no whole line, though there are lines before and behind: from and to.
+    /// Numbers of which there is no whole line, though there are lines before and behind, or it was noted that they
+    /// were safe: from and to.
     pub(crate) fn missing(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let next = self.met.keys().skip(1);
-        self.met.values().zip(next).map(|(end, next)| (end + 1, next - 1))
+        let between = self.met.values().zip(next).map(|(end, next)| (end + 1, next - 1));
+        between.chain(missing_at_the_end(self.last(), self.mark, self.bytes > 0))
+    }
+
+    fn last(&self) -> Option<u64> {
+        self.met.last_key_value().map(|(_, &last)| last)
     }
 
     /// The first and the last number.
     #[cfg(test)]
     pub(crate) fn span(&self) -> Option<(u64, u64)> {
-        Some((*self.met.first_key_value()?.0, *self.met.last_key_value()?.1))
+        Some((*self.met.first_key_value()?.0, self.last()?))
     }
 
     fn meet(&mut self, number: u64) {
@@ -133,6 +142,14 @@ impl Found {
     }
 }
 
+/// Of the lines up to the mark, those behind the last whole one. Where no byte is left somebody emptied the folder, or
+/// the only file was full and went.
+pub(super) fn missing_at_the_end(last: Option<u64>, mark: u64, is_any: bool) -> Option<(u64, u64)> {
+    // Where none is whole nobody knows which ones went with their files, but for the last.
+    let from = last.map_or(mark, |last| last.saturating_add(1));
+    (is_any && mark > 0 && from <= mark).then_some((from, mark))
+}
+
 /// Whether a version before numbers may have written this.
 fn is_of_before(line: &[u8]) -> bool {
     line.starts_with(b"{\"id\":") && serde_json::from_slice::<serde_json::Value>(line).is_ok()
@@ -144,8 +161,10 @@ fn is_of_before(line: &[u8]) -> bool {
 /// What the system says.
 pub(crate) fn read(disk: &dyn Disk, folder: &Path) -> io::Result<Option<Found>> {
     loop {
+        // First: a node that runs notes lines when they are there.
+        let mark = mark::read(disk, folder)?;
         let files = files(disk, folder)?;
-        let mut found = Found::default();
+        let mut found = Found { mark, ..Found::default() };
         for (age, (name, _)) in files.iter().rev() {
             match disk.read(&folder.join(name)) {
                 Ok(bytes) => found.read(name, &bytes, *age == 0),
@@ -166,7 +185,7 @@ pub(crate) fn read(disk: &dyn Disk, folder: &Path) -> io::Result<Option<Found>> 
 /// Files by their age, with their bytes: 0 is the one that is written.
 type Files = BTreeMap<u32, (String, u64)>;
 
-fn files(disk: &dyn Disk, folder: &Path) -> io::Result<Files> {
+pub(super) fn files(disk: &dyn Disk, folder: &Path) -> io::Result<Files> {
     let age = |name: &str| match name.strip_prefix("records.")? {
         "jsonl" => Some(0),
         name => name.strip_suffix(".jsonl")?.parse().ok().filter(|age| *age > 0),
@@ -189,14 +208,16 @@ mod tests {
     #[test]
     fn any_flipped_bit_is_seen() {
         let whole = line(1_234);
-        assert_eq!(number(whole.trim_ascii_end()), Some(1_234));
+        assert_eq!(number(BEGIN, whole.trim_ascii_end()), Some(1_234));
         assert!(serde_json::from_slice::<serde_json::Value>(&whole).is_ok());
         for bit in 0..(whole.len() - 1) * 8 {
             let mut line = whole.clone();
             line[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(number(line.strip_suffix(b"\n").unwrap()), None, "bit {bit}");
+            assert_eq!(number(BEGIN, line.strip_suffix(b"\n").unwrap()), None, "bit {bit}");
         }
-        assert!(["", "{}", "{\"line\":1}"].iter().all(|text| number(text.as_bytes()).is_none()));
+        assert!(
+            ["", "{}", "{\"line\":1}"].iter().all(|text| number(BEGIN, text.as_bytes()).is_none())
+        );
     }
 
     #[test]
@@ -226,13 +247,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_gone_from_the_very_end_is_named_by_the_mark() {
+        let mut found = Found { mark: 5, ..Found::default() };
+        assert_eq!(found.missing().count(), 0, "somebody emptied the folder");
+        found.read("records.jsonl", &[0; 100], true);
+        assert_eq!(found.missing().collect::<Vec<_>>(), [(5, 5)]);
+        found.read("records.jsonl", &[line(1), line(3)].concat(), true);
+        assert_eq!(found.missing().collect::<Vec<_>>(), [(2, 2), (4, 5)]);
+        found.mark = 3;
+        assert_eq!(found.missing().collect::<Vec<_>>(), [(2, 2)]);
+    }
+
+    #[test]
     fn no_number_is_given_twice() {
-        assert_eq!(next(b""), None);
-        assert_eq!(next(&[line(7), line(8)].concat()), Some(9));
+        assert_eq!(last_and_next(b""), None);
+        assert_eq!(last_and_next(&[line(7), line(8)].concat()), Some((8, 9)));
         let mut damaged = [line(7), line(8), line(9)].concat();
         let at = line(7).len() + 30;
         damaged[at] ^= 1;
         damaged[at + line(8).len()] ^= 1;
-        assert!(next(&damaged).is_some_and(|next| next >= 10), "8 and 9 were given");
+        let (last, next) = last_and_next(&damaged).unwrap();
+        assert!(last == 7 && next >= 10, "8 and 9 were given");
     }
 }

@@ -6,6 +6,7 @@
 
 pub(crate) mod files;
 pub(crate) mod lines;
+pub(crate) mod mark;
 
 use std::io;
 use std::path::PathBuf;

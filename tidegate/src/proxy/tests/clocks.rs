@@ -19,6 +19,7 @@ use crate::config::ProxyListenerConfig;
 use crate::http::Meter;
 use crate::proxy::connection::{LocalExecutor, answer};
 use crate::proxy::run::manner;
+use crate::proxy::starts::Starts;
 
 /// A test whose time passes when nobody has anything to do.
 fn on_a_still_clock(test: impl Future<Output = ()>) {
@@ -32,9 +33,13 @@ fn client(bytes: usize, length: Option<usize>) -> (DuplexStream, JoinHandle<u64>
     let (near, far) = duplex(bytes);
     let begin = Instant::now();
     let served = spawn_local(async move {
-        let manner =
-            manner(Guest::Client, 0, &ProxyListenerConfig::default(), Account::new(1 << 20))
-                .unwrap();
+        let manner = manner(
+            Guest::Client,
+            0,
+            &ProxyListenerConfig::default(),
+            (Account::new(1 << 20), Starts::new()),
+        )
+        .unwrap();
         let (_stop, stopping) = watch::channel(false);
         let ask = move |_: Request<Incoming>| async move {
             match length {

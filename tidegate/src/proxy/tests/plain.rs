@@ -1,6 +1,11 @@
 //! What every proxy does: pass, refuse, give up, and end.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::spawn_local;
 
 use super::peers::until;
 use super::*;
@@ -21,6 +26,52 @@ fn requests_pass_and_connections_are_kept() {
         assert_eq!(proxy.status.proxy().unwrap().read().routes[0].1[2], 3);
         assert_eq!(proxy.hall.status().counts.confirmed, 3);
         proxy.stop(Duration::ZERO).await;
+    });
+}
+
+/// An upstream that answers a connection's first request and ends the connection where the second one comes.
+async fn answers_once(listener: TcpListener, asked: Rc<RefCell<Vec<String>>>) {
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let asked = asked.clone();
+        spawn_local(async move {
+            let mut bytes = [0; 4096];
+            for is_answered in [true, false] {
+                let count = stream.read(&mut bytes).await.unwrap_or(0);
+                if count == 0 {
+                    break;
+                }
+                let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+                let line = text.split(" HTTP").next().unwrap_or_default();
+                asked.borrow_mut().push(line.to_owned());
+                if is_answered {
+                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+                    stream.write_all(answer).await.unwrap();
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_kept_connection_that_ends_under_a_request_costs_nothing_that_may_be_repeated_rfc9112_9_3_1() {
+    on_one_thread(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (upstream, asked) = (listener.local_addr().unwrap(), Rc::default());
+        spawn_local(answers_once(listener, Rc::clone(&asked)));
+        let proxy = proxy(&simple(upstream, ""));
+        let mut client = Client::connect(address(&proxy)).await;
+        for path in ["/1", "/2"] {
+            assert_eq!(client.send(get(path)).await.status(), 200, "{path}");
+        }
+        // Whether the far end has done what it was asked for nobody knows.
+        let refused = client.send(post("/3", "x")).await;
+        assert_eq!(
+            (refused.status().as_u16(), refused.headers()["x-tidegate-reason"].to_str().unwrap()),
+            (502, "broken")
+        );
+        assert_eq!(*asked.borrow(), ["GET /1", "GET /2", "GET /2", "POST /3"]);
+        until(|| is_settled(&proxy)).await;
     });
 }
 

@@ -1,5 +1,6 @@
 //! Where requests go: an upstream, its endpoints, and whether they live.
 
+mod again;
 mod connect;
 mod health;
 mod io;
@@ -123,7 +124,7 @@ impl Upstream {
     }
 
     /// Sends a request and waits for the head of its response. An endpoint that cannot be connected to is
-    /// passed by; what was sent in part is not sent again.
+    /// passed by; what was sent in part is not sent again, but for what may be ([`again`]).
     ///
     /// # Errors
     /// There is no response.
@@ -140,9 +141,10 @@ impl Upstream {
         };
         self.count_informational(&mut request);
         let mut left = self.endpoints.len().max(1);
+        let mut may_be_kept = true;
         loop {
             let endpoint = self.endpoint(original)?;
-            let (sender, is_kept) = match self.sender(&endpoint, wants_http2).await {
+            let (sender, is_kept) = match self.sender(&endpoint, wants_http2, may_be_kept).await {
                 Ok(sender) => sender,
                 Err(error) => {
                     left -= 1;
@@ -153,13 +155,19 @@ impl Upstream {
                     }
                 }
             };
+            let copy = if is_kept { again::copy(&request) } else { None };
             match send_by(sender, request).await {
                 Ok((response, sender)) => {
                     let lease = sender.map(|sender| Lease { endpoint, sender });
                     return Ok((response, lease));
                 }
                 // The far end closed a kept connection: nothing of the request went.
-                Err(Some(unsent)) if is_kept => request = unsent,
+                Err(Unanswered::Unsent(unsent)) if is_kept => request = *unsent,
+                // It closed it at the same moment. All that are kept are as old, or nearly.
+                Err(Unanswered::Cut) if copy.is_some() => {
+                    let Some(copy) = copy else { return Err(Failure::Broken) };
+                    (request, may_be_kept) = (copy, false);
+                }
                 Err(_) => return Err(Failure::Broken),
             }
         }
@@ -179,12 +187,13 @@ impl Upstream {
         &self,
         endpoint: &Rc<Endpoint>,
         wants_http2: bool,
+        may_be_kept: bool,
     ) -> std::io::Result<(Sender, bool)> {
-        if let Some(sender) = endpoint.kept(wants_http2).await {
+        if may_be_kept && let Some(sender) = endpoint.kept(wants_http2).await {
             return Ok((sender, true));
         }
         // TLS may have agreed on HTTP/1.1.
-        let may_differ = wants_http2 && self.manner.tls.is_some();
+        let may_differ = wants_http2 && may_be_kept && self.manner.tls.is_some();
         if may_differ && let Some(sender) = endpoint.kept(false).await {
             return Ok((sender, true));
         }
@@ -262,24 +271,41 @@ impl Upstream {
     }
 }
 
-/// Sends a request by a connection; what was not sent comes back.
+/// Why a connection brought no answer.
+enum Unanswered {
+    /// Nothing of the request went.
+    Unsent(Box<Request<Passing>>),
+    /// The connection of HTTP/1.1 ended.
+    Cut,
+    /// What came was no answer, or a stream of HTTP/2 ended.
+    Broken,
+}
+
+/// Sends a request by a connection.
 async fn send_by(
     sender: Sender,
     mut request: Request<Passing>,
-) -> Result<(Response<Incoming>, Option<http1::SendRequest<Passing>>), Option<Request<Passing>>> {
+) -> Result<(Response<Incoming>, Option<http1::SendRequest<Passing>>), Unanswered> {
     match sender {
         Sender::Http1(mut sender) => {
             as_http1(&mut request);
             match sender.try_send_request(request).await {
                 Ok(response) => Ok((response, Some(sender))),
-                Err(mut error) => Err(error.take_message()),
+                Err(mut error) => Err(match error.take_message() {
+                    Some(unsent) => Unanswered::Unsent(Box::new(unsent)),
+                    None if error.error().is_parse() => Unanswered::Broken,
+                    None => Unanswered::Cut,
+                }),
             }
         }
         Sender::Http2(mut sender) => {
             as_http2(&mut request);
             match sender.try_send_request(request).await {
                 Ok(response) => Ok((response, None)),
-                Err(mut error) => Err(error.take_message()),
+                Err(mut error) => {
+                    let unsent = error.take_message().map(Box::new);
+                    Err(unsent.map_or(Unanswered::Broken, Unanswered::Unsent))
+                }
             }
         }
     }

@@ -29,6 +29,20 @@ fn priority_puts_messages_first_or_last() {
 }
 
 #[test]
+fn prefix_changes_how_topics_begin() {
+    let texts = [("remove", "plant/"), ("add", "site7/")];
+    let parameters = texts.map(|(name, text)| (name, Parameter::Text(text.to_owned())));
+    let script = stock(include_str!("../../../lua/prefix.luau"), &parameters);
+    let mut rehearsal = rehearse(script, Line::default());
+    for key in ["plant/3/alarm", "plant", "other/plant/1"] {
+        rehearsal.offer(record(key, "x"));
+    }
+    rehearsal.advance(ms(100));
+    assert_eq!(keys(&rehearsal), ["site7/3/alarm", "site7/plant", "site7/other/plant/1"]);
+    is_well(&rehearsal);
+}
+
+#[test]
 fn codel_keeps_a_queue_short_that_does_not_end() {
     // 1000 bytes/s for 1250: without it, the oldest waits longer and longer.
     let oldest_at_end = |text: &str| {

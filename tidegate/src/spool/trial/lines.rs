@@ -10,8 +10,10 @@ use super::account::{SINK, name_of};
 use super::harm::harm_sector;
 use crate::disk::model::Memory;
 use crate::output::sink::lines::find;
+use crate::output::sink::mark;
 
-/// Numbers of lines that are not whole any more, by the names of their records. True: a line behind it was whole then.
+/// Numbers of lines that are not whole any more, by the names of their records. True: something that was left could
+/// tell, a whole line behind it or the mark.
 pub(super) type Rotten = BTreeMap<u64, BTreeMap<u64, bool>>;
 
 /// A whole line.
@@ -45,12 +47,15 @@ pub(super) fn harm_lines(
             gone.extend((!is_whole).then_some((line.name, line.number)));
         }
     }
-    story.push(format!("of the sink's lines, gone {gone:?}, whole up to {last}"));
+    let mark = mark::read(disk, Path::new(SINK)).expect("it can be read");
+    story
+        .push(format!("of the sink's lines, gone {gone:?}, whole up to {last}, safe up to {mark}"));
+    let is_told = |number: u64| number < last || number <= mark;
     // What is left decides what can be told, of what went before, too.
     let told = rotten.values_mut().flat_map(|lines| lines.iter_mut());
-    told.for_each(|(number, is_told)| *is_told &= *number < last);
+    told.for_each(|(number, told)| *told &= is_told(*number));
     for (name, number) in gone {
-        rotten.entry(name).or_default().entry(number).or_insert(number < last);
+        rotten.entry(name).or_default().entry(number).or_insert(is_told(number));
     }
 }
 

@@ -64,7 +64,8 @@ impl Node {
         let (sender, reports) = mpsc::channel(64);
         let feedback = Feedback::new(sender, OutputId(0), Clock::start());
         let links = tidegate::link::Links::default();
-        let port = OutputPort { id: OutputId(0), lanes, orders: inbox, feedback, links };
+        let (id, name) = (OutputId(0), "output".into());
+        let port = OutputPort { id, name, lanes, orders: inbox, feedback, links };
         let mut states = Vec::new();
         states.resize_with(usize::from(lanes), LaneState::default);
         Node {

@@ -1,7 +1,9 @@
 //! Rules about documents: every relative link leads to a file and a heading that exist, and every
-//! block of TOML or JSON parses.
+//! block of TOML, JSON or shell parses. What a block of Luau is, `tidegate/tests/it/documents.rs` asks Luau.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use crate::tidy::files::File;
 
@@ -123,6 +125,7 @@ fn blocks(files: &[File]) -> (Vec<String>, usize) {
                 "json" => serde_json::from_str::<serde_json::Value>(&text)
                     .err()
                     .map(|error| error.to_string()),
+                "sh" => shell_error(&text),
                 _ => continue,
             };
             looked += 1;
@@ -131,6 +134,22 @@ fn blocks(files: &[File]) -> (Vec<String>, usize) {
         }
     }
     (problems, looked)
+}
+
+/// What bash says of commands that it only reads. Without bash nothing is said.
+fn shell_error(text: &str) -> Option<String> {
+    let piped = (Stdio::piped(), Stdio::null(), Stdio::piped());
+    let mut bash = Command::new("bash")
+        .arg("-n")
+        .stdin(piped.0)
+        .stdout(piped.1)
+        .stderr(piped.2)
+        .spawn()
+        .ok()?;
+    let is_written = bash.stdin.take().is_some_and(|mut to| to.write_all(text.as_bytes()).is_ok());
+    let said = bash.wait_with_output().ok()?;
+    let is_right = is_written && said.status.success() && said.stderr.is_empty();
+    (!is_right).then(|| String::from_utf8_lossy(&said.stderr).into_owned())
 }
 
 fn is_relative(link: &str) -> bool {
@@ -162,7 +181,11 @@ fn parts_of(text: &str) -> Parts {
     for (at, line) in text.lines().enumerate() {
         let fence = line.trim_start().strip_prefix("```");
         match (fence, open.take()) {
-            (Some(language), None) => open = Some((language.trim().into(), String::new(), at + 1)),
+            (Some(words), None) => {
+                // Behind the language may stand what `scripts/blocks.py` reads.
+                let language = words.split_whitespace().next().unwrap_or_default();
+                open = Some((language.into(), String::new(), at + 1));
+            }
             (Some(_), Some(block)) => parts.blocks.push(block),
             (None, Some((language, inside, from))) => {
                 open = Some((language, inside + line + "\n", from));
@@ -286,6 +309,8 @@ mod tests {
         let check = |text: &str| blocks_parse(&[File::new("a.md", text)]).len();
         assert_eq!(check("```toml\na = 1\n```\n```json\n{\"a\": 1}\n```\n```sh\na = =\n```\n"), 0);
         assert_eq!(check("```toml\na = 1\na = 2\n```\n```json\n{a: 1}\n```\n"), 2);
-        assert_eq!(looked(&[File::new("a.md", "```toml\na = 1\n```\n")]).blocks, 1);
+        assert_eq!(looked(&[File::new("a.md", "```toml file=a\na = 1\n```\n")]).blocks, 1);
+        assert_eq!(check("```sh run\nif true; then\n  echo 'a b' | cat\nfi\n```\n"), 0);
+        assert_eq!(check("```sh\necho 'a b\n```\n```sh\nif true\n```\n"), 2);
     }
 }

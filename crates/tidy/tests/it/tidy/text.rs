@@ -68,20 +68,20 @@ pub(crate) fn metrics_are_documented(files: &[File]) -> Vec<String> {
         let plain = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '_';
         text.starts_with("tidegate_") && text.chars().all(plain)
     };
-    let guide = text_of(files, "docs/OPERATING.md");
+    let guide = text_of(files, "docs/reference/metrics.md");
     let mut problems = Vec::new();
     for file in files.iter().filter(|file| file.path.starts_with("tidegate/src/metrics")) {
         let lines = file.product_lines();
         let texts = lines.iter().flat_map(|line| line.split('"').skip(1).step_by(2));
         let unknown = texts.filter(is_metric).filter(|name| !has_word(guide, name));
-        problems.extend(unknown.map(|name| format!("{name} is not in docs/OPERATING.md")));
+        problems.extend(unknown.map(|name| format!("{name} is not in docs/reference/metrics.md")));
     }
     problems
 }
 
 /// Rules for alerts ask for metrics that the guide knows.
 pub(crate) fn alerts_ask_for_metrics(files: &[File]) -> Vec<String> {
-    let guide = text_of(files, "docs/OPERATING.md");
+    let guide = text_of(files, "docs/reference/metrics.md");
     let rules = text_of(files, "packaging/alerts.yaml");
     let words = rules.split(|char: char| !(char.is_ascii_alphanumeric() || char == '_'));
     let unknown = words.filter(|word| word.starts_with("tidegate_") && !has_word(guide, word));
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn an_alert_for_a_metric_of_the_past_is_found() {
         let check = |metric: &str| {
-            let guide = File::new("docs/OPERATING.md", "| `tidegate_late_total` |");
+            let guide = File::new("docs/reference/metrics.md", "| `tidegate_late_total` |");
             let rules = format!("- expr: rate({metric}{{a=\"b\"}}[5m]) > 0\n");
             alerts_ask_for_metrics(&[guide, File::new("packaging/alerts.yaml", &rules)]).len()
         };
@@ -149,7 +149,8 @@ mod tests {
         let declared =
             || File::new("tidegate/src/metrics.rs", "counter(\"tidegate_a_total\", \"Help\");");
         let check = |guide: &str| {
-            metrics_are_documented(&[declared(), File::new("docs/OPERATING.md", guide)]).len()
+            metrics_are_documented(&[declared(), File::new("docs/reference/metrics.md", guide)])
+                .len()
         };
         assert_eq!([check("`tidegate_a_total` counts"), check("`tidegate_a_totals`")], [0, 1]);
     }
