@@ -41,7 +41,8 @@ place 644 packaging/alerts.yaml usr/share/doc/tidegate/alerts.yaml
 for file in tidegate/lua/*.luau; do
   case "$file" in */prelude.luau) ;; *) place 644 "$file" "usr/share/tidegate/lua/$(basename "$file")" ;; esac
 done
-for file in README.md CHANGELOG.md SECURITY.md docs/*.md docs/*.svg docs/*.toml docs/scripts/*.md examples/*.toml; do
+# Documents as they stand in the repository, so that their links lead somewhere.
+for file in README.md CHANGELOG.md SECURITY.md python/README.md examples/*.toml examples/README.md $(find docs -type f | LC_ALL=C sort); do
   place 644 "$file" "usr/share/doc/tidegate/$file"
 done
 place 644 packaging/copyright usr/share/doc/tidegate/copyright

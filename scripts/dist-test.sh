@@ -2,7 +2,8 @@
 # Tries what `make dist` has made as a stranger would: the Debian package is installed, upgraded and removed in an empty
 # Debian, the image runs as its user with a root that cannot be written, pip takes the wheel, packing twice gives the same
 # bytes, and docs/start.md is followed from nothing to the first alarm on a RabbitMQ. What cannot be tried here is told.
-#   scripts/dist-test.sh [bytes] [deb] [image] [wheel] [start]     all without a word
+#   scripts/dist-test.sh [bytes] [deb] [image] [wheel] [start]     all of these without a word
+#   scripts/dist-test.sh build     builds the same commit once more, in another folder: the program must be the same
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PATH:/usr/sbin:/sbin"
@@ -51,6 +52,16 @@ try_bytes() {
   TIDEGATE_BINARY=$work/tidegate-$version-x86_64-linux/bin/tidegate scripts/dist.sh >"$work/again" 2>&1 || { cat "$work/again" >&2; fail "packing again"; }
   diff "$work/before" "$dist/SHA256SUMS" >&2 || fail "packing again gives other bytes"
   pass "packing twice gives the same bytes"
+}
+
+try_build() {
+  git diff --quiet HEAD || { skip "a second build needs a folder without changes: it compares commits"; return 0; }
+  # Of the tools only what was installed for the first build.
+  git clone --quiet . "$work/elsewhere"
+  scripts/dist.sh >"$work/first" 2>&1 || { tail -n 20 "$work/first" >&2; fail "the first build"; }
+  (cd "$work/elsewhere" && scripts/dist.sh) >"$work/second" 2>&1 || { tail -n 20 "$work/second" >&2; fail "the second build"; }
+  diff "$dist/SHA256SUMS" "$work/elsewhere/target/dist/SHA256SUMS" >&2 || fail "another folder gives other bytes"
+  pass "two builds of one commit in two folders give the same bytes"
 }
 
 try_deb() {

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 out=$PWD/target/dist
 tools=$out/tools
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 export SOURCE_DATE_EPOCH LC_ALL=C
 umask 022
 case "$TARGET" in

@@ -38,6 +38,7 @@ lab bench hostile
 echo "== what is given to others"
 scripts/dist.sh
 scripts/dist-test.sh
+scripts/dist-test.sh build
 echo "== deny"
 scripts/deny.sh
 echo "== fuzz, $FUZZ_TIME s each target"

@@ -72,15 +72,21 @@ pub fn operator_memory(data: &[u8]) {
     use std::sync::Arc;
     use tidegate_stream::memory::bundle::{BUNDLE_MAX, pack, unpack};
     use tidegate_stream::{
-        Aggregate, BlockAverage, Chain, Extent, Interpolate, Kalman, Repeats, Window,
+        Aggregate, BlockAverage, Chain, Deduplicate, Interpolate, Kalman, Window, WindowLength,
     };
     use tidegate_types::units::Time;
     let chain = Chain::new(vec![
         Arc::new(Interpolate::new("x".into(), 3, None)),
         Arc::new(Kalman::new("x".into(), "y".into(), 0.25, 0.5, Some("id".into()))),
         Arc::new(BlockAverage::new("x".into(), "z".into(), 2, None)),
-        Arc::new(Repeats::new("y".into(), 2, 0.5)),
-        Arc::new(Window::new("x".into(), "x".into(), Aggregate::Distinct, Extent::Rows(9), None)),
+        Arc::new(Deduplicate::new("y".into(), 2, 0.5)),
+        Arc::new(Window::new(
+            "x".into(),
+            "x".into(),
+            Aggregate::Distinct,
+            WindowLength::Rows(9),
+            None,
+        )),
     ]);
     let saved = |memory: &[u8]| {
         let work = chain.load(Time::ZERO, memory).ok()?;
@@ -101,9 +107,9 @@ pub fn operator_memory(data: &[u8]) {
 /// A frame as somebody sends it: as a JPEG, as a piece of one, as a file of stored ones. What is found of a file
 /// is inside of it.
 pub fn frames(data: &[u8]) {
-    use tidegate_frames::piece::{Assembly, Piece};
-    use tidegate_frames::{jpeg, stored};
-    if let Ok(head) = jpeg::Head::read(data) {
+    use tidegate_frames::piece::{FrameAssembly, FramePiece};
+    use tidegate_frames::{archive, jpeg};
+    if let Ok(head) = jpeg::JpegHeader::read(data) {
         assert!(head.pixels() <= jpeg::PIXELS_MAX);
         let rung = tidegate_frames::Rung {
             eighths: 4,
@@ -116,11 +122,11 @@ pub fn frames(data: &[u8]) {
         };
         let _ = tidegate::frames::shrink(data, &head, &rung);
     }
-    if let Ok(piece) = Piece::decode(data.to_vec().into()) {
+    if let Ok(piece) = FramePiece::decode(data.to_vec().into()) {
         assert_eq!(piece.encode(), data);
-        let _ = Assembly::default().push(piece);
+        let _ = FrameAssembly::default().push(piece);
     }
-    let (found, right) = stored::scan(data);
+    let (found, right) = archive::scan(data);
     assert!(right <= data.len());
     assert!(found.iter().all(|one| one.offset as usize + one.length as usize <= right));
 }

@@ -1,16 +1,16 @@
 //! Targets: what other nodes, orchestrators, cameras, proxies and etcd say, and files that describe who they are.
 
 use bytes::BytesMut;
-use tidegate_cluster::moves::wire;
+use tidegate_cluster::handover::wire;
 use tidegate_log::mirror;
 
 /// What the other members of a group say; what is taken says the same again.
 pub fn group_frames(data: &[u8]) {
     let mut input = BytesMut::from(data);
-    while let Ok(Some(frame)) = wire::Frame::take(&mut input) {
+    while let Ok(Some(frame)) = wire::MemberFrame::take(&mut input) {
         let mut again = BytesMut::new();
         frame.put(&mut again);
-        let same = wire::Frame::take(&mut again);
+        let same = wire::MemberFrame::take(&mut again);
         // Numbers that are none are not the same as themselves: those of a load.
         if format!("{frame:?}").contains("NaN") {
             continue;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_fleet::FleetOptions;
 use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
@@ -318,9 +318,10 @@ fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOpti
     let name: Arc<str> = output.uplink().into();
     let known = uplinks.iter().position(|uplink| uplink.name == name);
     let place = known.unwrap_or_else(|| {
-        let law = if output.link.is_some() { LawName::Told } else { output.law().into() };
+        let controller =
+            if output.link.is_some() { RateControllerName::Reported } else { output.law().into() };
         let cap = output.rate.cap();
-        uplinks.push(UplinkOptions { name, law, cap, remembered: None });
+        uplinks.push(UplinkOptions { name, controller, cap, remembered: None });
         uplinks.len() - 1
     });
     // What each record costs beside payload, key and properties: identity, deadline and source time as
@@ -349,7 +350,7 @@ pub(crate) fn unconfirmed_max(output: &OutputConfig) -> usize {
 mod tests {
     use std::time::Duration;
 
-    use tidegate_capacity::LawName;
+    use tidegate_capacity::RateControllerName;
     use tidegate_node::rules::{FullPolicy, RuleId};
     use tidegate_types::units::Rate;
 
@@ -369,7 +370,7 @@ mod tests {
         assert_eq!(options.rules.find("any/topic"), Some(RuleId(0)));
         assert_eq!(options.rules.get(RuleId(0)).class, ClassId(2));
         assert_eq!(&*options.outputs[0].name, "sink");
-        assert_eq!(options.uplinks[0].law, LawName::Unlimited);
+        assert_eq!(options.uplinks[0].controller, RateControllerName::Unlimited);
     }
 
     #[test]
@@ -437,6 +438,6 @@ mod tests {
         );
         let uplinks: Vec<u16> = options.outputs.iter().map(|output| output.uplink.0).collect();
         assert_eq!(uplinks, [0, 0, 1]);
-        assert_eq!(options.uplinks[1].law, LawName::Copa);
+        assert_eq!(options.uplinks[1].controller, RateControllerName::Copa);
     }
 }

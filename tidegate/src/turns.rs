@@ -6,7 +6,7 @@ use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_broker::turns::{Asker, Bounds, Turns};
+use tidegate_broker::fair_queue::{FairQueue, FairQueueLimits, Requester};
 use tokio::sync::oneshot;
 
 use crate::port::Clock;
@@ -18,7 +18,7 @@ pub struct Crowded;
 
 #[derive(Debug)]
 struct State {
-    turns: Turns<oneshot::Sender<Turn>>,
+    turns: FairQueue<oneshot::Sender<Turn>>,
     /// Places that nobody has. Zero while anybody waits.
     free: usize,
 }
@@ -34,22 +34,22 @@ pub struct Desk {
 
 impl Desk {
     /// With so many places.
-    pub fn new(places: usize, bounds: Bounds) -> Arc<Self> {
-        let state = State { turns: Turns::new(bounds), free: places };
+    pub fn new(places: usize, bounds: FairQueueLimits) -> Arc<Self> {
+        let state = State { turns: FairQueue::new(bounds), free: places };
         let names = RandomState::new();
         Arc::new(Desk { state: Mutex::new(state), clock: Clock::start(), names })
     }
 
     /// Who asks: a client at this address, under this name.
-    pub fn asker(&self, address: IpAddr, name: &str) -> Asker {
-        Asker::new(address, self.names.hash_one(name))
+    pub fn asker(&self, address: IpAddr, name: &str) -> Requester {
+        Requester::new(address, self.names.hash_one(name))
     }
 
     /// Waits for a turn, which lasts until it is dropped. Cancel-safe.
     ///
     /// # Errors
     /// Too many wait.
-    pub async fn turn(self: &Arc<Self>, asker: Asker) -> Result<Turn, Crowded> {
+    pub async fn turn(self: &Arc<Self>, asker: Requester) -> Result<Turn, Crowded> {
         let turn = {
             let mut state = self.state();
             if state.free > 0 {
@@ -65,12 +65,12 @@ impl Desk {
     }
 
     /// What a turn was spent on was wrong: the next of this asker come later.
-    pub fn wrong(&self, asker: Asker) {
+    pub fn wrong(&self, asker: Requester) {
         self.state().turns.wrong(self.clock.now(), asker);
     }
 
     /// It was right.
-    pub fn right(&self, asker: Asker) {
+    pub fn right(&self, asker: Requester) {
         self.state().turns.right(asker);
     }
 
@@ -120,9 +120,9 @@ mod tests {
 
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { all: 4, network: 3, name: 2 };
+    const BOUNDS: FairQueueLimits = FairQueueLimits { all: 4, network: 3, name: 2 };
 
-    fn at(desk: &Desk, host: u8) -> Asker {
+    fn at(desk: &Desk, host: u8) -> Requester {
         desk.asker([127, 0, 0, host].into(), "plc")
     }
 

@@ -43,17 +43,17 @@ pub struct Message {
 /// What is reserved for a message where it waits; deliveries of one publish share it. It is of the memory, and
 /// not of what is delivered.
 #[derive(Clone, Debug, Default)]
-pub struct Charge(Option<Arc<Reservation>>);
+pub struct MessageReservation(Option<Arc<Reservation>>);
 
-impl Charge {
+impl MessageReservation {
     /// Reserves what the messages of a run take together: one step for many. It is given back when the last
     /// delivery of them is gone.
     ///
     /// # Errors
     /// There is no room.
-    pub fn of(run: &[Arc<Message>], account: &Account) -> Result<Charge, Refusal> {
+    pub fn of(run: &[Arc<Message>], account: &Account) -> Result<MessageReservation, Refusal> {
         let bytes = run.iter().map(|message| message.footprint()).sum();
-        Ok(Charge(Some(Arc::new(account.reserve(Kind::Messages, bytes)?))))
+        Ok(MessageReservation(Some(Arc::new(account.reserve(Kind::Messages, bytes)?))))
     }
 
     /// Whether anything is reserved.
@@ -62,13 +62,13 @@ impl Charge {
     }
 }
 
-impl PartialEq for Charge {
+impl PartialEq for MessageReservation {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Charge {}
+impl Eq for MessageReservation {}
 
 impl Message {
     /// Whether nobody wants it any more.
@@ -93,7 +93,7 @@ pub type Ids = Option<Arc<[u32]>>;
 
 /// A message for one subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct SubscriberMessage {
     /// The message.
     pub message: Arc<Message>,
     /// The smaller one of the publisher's and the subscription's.
@@ -103,5 +103,5 @@ pub struct Delivery {
     /// Which of its subscriptions it is for, where they have identifiers.
     pub ids: Ids,
     /// What is reserved for it.
-    pub charge: Charge,
+    pub charge: MessageReservation,
 }

@@ -13,11 +13,11 @@ use tidegate_types::class::ClassId;
 use tidegate_types::limits::CLASSES_MAX;
 use tidegate_types::units::Time;
 
-use super::message::{Charge, Delivery, Message};
-use super::pending::Pending;
-use super::retained::{Found, Retained};
-use super::said::{Bounds, Drops, Next, Reason, Told};
-use super::window::Window;
+use super::delivery::{AckOutcome, Drops, NextSend, OutboxDropReason, OutboxLimits};
+use super::in_flight::Window;
+use super::message::{Message, MessageReservation, SubscriberMessage};
+use super::pending::PendingRetained;
+use super::retained::{Retained, RetainedItem};
 
 /// Bytes that a delivery costs beside its message.
 const OVERHEAD: usize = 64;
@@ -42,9 +42,9 @@ const WINDOW_PART: usize = 2;
 /// The messages of one session.
 #[derive(Debug)]
 pub struct Outbox {
-    bounds: Bounds,
+    bounds: OutboxLimits,
     /// By class.
-    waiting: Vec<VecDeque<Delivery>>,
+    waiting: Vec<VecDeque<SubscriberMessage>>,
     count: usize,
     bytes: usize,
     window: Window,
@@ -53,17 +53,17 @@ pub struct Outbox {
     is_asleep: bool,
     drops: Drops,
     /// Retained messages that were asked for and are still to be read.
-    pending: Pending,
+    pending: PendingRetained,
     /// For places.
     held: Reservation,
 }
 
 impl Outbox {
     /// An empty one, of a subscriber that is away; what it holds is reserved of the account.
-    pub fn new(bounds: Bounds, account: &Account) -> Self {
+    pub fn new(bounds: OutboxLimits, account: &Account) -> Self {
         Outbox {
             bounds,
-            pending: Pending::default(),
+            pending: PendingRetained::default(),
             held: account.empty(Kind::Messages),
             waiting: Vec::new(),
             count: 0,
@@ -85,12 +85,12 @@ impl Outbox {
     /// The subscriber is away: QoS 0 does not wait for it.
     pub fn disconnect(&mut self) {
         self.is_connected = false;
-        self.retain(Reason::Away, |delivery| delivery.qos > 0);
+        self.retain(OutboxDropReason::Away, |delivery| delivery.qos > 0);
         // What was among a connection's costs has none any more.
         let account = self.held.account().clone();
-        let mut has_room = |delivery: &mut Delivery| {
+        let mut has_room = |delivery: &mut SubscriberMessage| {
             if !delivery.charge.is_set() {
-                match Charge::of(std::slice::from_ref(&delivery.message), &account) {
+                match MessageReservation::of(std::slice::from_ref(&delivery.message), &account) {
                     Ok(charge) => delivery.charge = charge,
                     Err(_) => return false,
                 }
@@ -98,15 +98,15 @@ impl Outbox {
             true
         };
         let is_held = self.window.deliveries().all(&mut has_room);
-        self.retain(Reason::Full, |delivery| is_held && has_room(delivery));
+        self.retain(OutboxDropReason::Full, |delivery| is_held && has_room(delivery));
     }
 
     /// The subscriber is gone for good: nothing waits, and nothing will.
     pub fn close(&mut self) {
         self.is_connected = false;
-        self.bounds = Bounds { count: 0, bytes: 0 };
+        self.bounds = OutboxLimits { count: 0, bytes: 0 };
         (self.waiting, self.count, self.bytes) = (Vec::new(), 0, 0);
-        (self.window, self.pending) = (Window::default(), Pending::default());
+        (self.window, self.pending) = (Window::default(), PendingRetained::default());
         self.held.shrink(self.held.bytes());
     }
 
@@ -116,21 +116,21 @@ impl Outbox {
     }
 
     /// Puts a message behind the others of its class. True where the subscriber is to be told.
-    pub fn push(&mut self, mut delivery: Delivery) -> bool {
+    pub fn push(&mut self, mut delivery: SubscriberMessage) -> bool {
         let class = delivery.message.class;
         if delivery.qos == 0 && !self.is_connected {
-            self.drop_one(class, Reason::Away);
+            self.drop_one(class, OutboxDropReason::Away);
             return false;
         }
         let cost = cost(&delivery);
         while self.count >= self.bounds.count || self.held_bytes() + cost > self.bounds.bytes {
             if !self.make_room(class) {
-                self.drop_one(class, Reason::Full);
+                self.drop_one(class, OutboxDropReason::Full);
                 return false;
             }
         }
         if !self.has_memory(&mut delivery) {
-            self.drop_one(class, Reason::Full);
+            self.drop_one(class, OutboxDropReason::Full);
             return false;
         }
         self.insert(delivery)
@@ -143,10 +143,10 @@ impl Outbox {
     }
 
     /// Whether there is memory for a delivery, which is reserved then.
-    fn has_memory(&mut self, delivery: &mut Delivery) -> bool {
+    fn has_memory(&mut self, delivery: &mut SubscriberMessage) -> bool {
         let run = std::slice::from_ref(&delivery.message);
         if !delivery.charge.is_set() && self.needs_charge(run) {
-            match Charge::of(run, self.held.account()) {
+            match MessageReservation::of(run, self.held.account()) {
                 Ok(charge) => delivery.charge = charge,
                 Err(_) => return false,
             }
@@ -174,7 +174,7 @@ impl Outbox {
         self.bytes + self.window.bytes()
     }
 
-    fn insert(&mut self, delivery: Delivery) -> bool {
+    fn insert(&mut self, delivery: SubscriberMessage) -> bool {
         let class = delivery.message.class.index().min(CLASSES_MAX - 1);
         if self.waiting.len() <= class {
             self.waiting.resize_with(class + 1, VecDeque::new);
@@ -192,11 +192,11 @@ impl Outbox {
             return false;
         };
         self.take(victim);
-        self.drop_one(ClassId(victim as u8), Reason::Full);
+        self.drop_one(ClassId(victim as u8), OutboxDropReason::Full);
         true
     }
 
-    fn take(&mut self, class: usize) -> Option<Delivery> {
+    fn take(&mut self, class: usize) -> Option<SubscriberMessage> {
         let delivery = self.waiting[class].pop_front()?;
         self.count -= 1;
         self.bytes -= cost(&delivery);
@@ -205,19 +205,19 @@ impl Outbox {
 
     /// What goes now; `None` where there is nothing, or nothing that may go: then `push` tells when there
     /// is, and an acknowledgement may make room.
-    pub fn next(&mut self, now: Time) -> Option<Next> {
+    pub fn next(&mut self, now: Time) -> Option<NextSend> {
         if let Some(again) = self.window.again() {
             return Some(again);
         }
         while let Some(class) = self.choose(now) {
             let Some(delivery) = self.take(class) else { break };
             if delivery.message.is_expired(now) {
-                self.drop_one(delivery.message.class, Reason::Expired);
+                self.drop_one(delivery.message.class, OutboxDropReason::Expired);
                 continue;
             }
             let id = (delivery.qos > 0).then(|| self.window.begin(delivery.clone()));
             self.tidy();
-            return Some(Next::Publish { delivery, id, again: false });
+            return Some(NextSend::Publish { delivery, id, again: false });
         }
         self.tidy();
         self.is_asleep = self.is_connected;
@@ -232,7 +232,7 @@ impl Outbox {
         let ready = heads.filter_map(|(class, queue)| Some((class, queue.front()?)));
         let ready = ready.filter(|(_, head)| head.qos == 0 || has_room);
         // The late ones come behind, by class.
-        let order = |(class, head): &(usize, &Delivery)| {
+        let order = |(class, head): &(usize, &SubscriberMessage)| {
             let deadline = head.message.deadline;
             if deadline > now { (false, deadline, *class) } else { (true, Time::ZERO, *class) }
         };
@@ -247,35 +247,39 @@ impl Outbox {
     }
 
     /// A PUBACK.
-    pub fn acknowledged(&mut self, id: u16) -> Told {
+    pub fn acknowledged(&mut self, id: u16) -> AckOutcome {
         // What it had reserved goes with the next look at what waits.
         self.window.acknowledged(id, 1)
     }
 
     /// A PUBREC: the answer is a PUBREL, or none where the publish was refused.
-    pub fn received(&mut self, id: u16, is_taken: bool) -> Told {
+    pub fn received(&mut self, id: u16, is_taken: bool) -> AckOutcome {
         if is_taken { self.window.received(id) } else { self.window.acknowledged(id, 2) }
     }
 
     /// A PUBCOMP.
-    pub fn completed(&mut self, id: u16) -> Told {
+    pub fn completed(&mut self, id: u16) -> AckOutcome {
         self.window.completed(id)
     }
 
     /// What `next` said cannot be sent: it is larger than the subscriber takes.
-    pub fn give_up(&mut self, delivery: &Delivery, id: Option<u16>) {
+    pub fn give_up(&mut self, delivery: &SubscriberMessage, id: Option<u16>) {
         if let Some(id) = id {
             self.window.acknowledged(id, delivery.qos);
         }
-        self.drop_one(delivery.message.class, Reason::Oversize);
+        self.drop_one(delivery.message.class, OutboxDropReason::Oversize);
     }
 
     /// Forgets messages to whose topics the subscriber has no right any more.
-    pub fn forbid(&mut self, mut is_allowed: impl FnMut(&Delivery) -> bool) {
-        self.retain(Reason::Away, |delivery| is_allowed(delivery));
+    pub fn forbid(&mut self, mut is_allowed: impl FnMut(&SubscriberMessage) -> bool) {
+        self.retain(OutboxDropReason::Away, |delivery| is_allowed(delivery));
     }
 
-    fn retain(&mut self, why: Reason, mut is_kept: impl FnMut(&mut Delivery) -> bool) {
+    fn retain(
+        &mut self,
+        why: OutboxDropReason,
+        mut is_kept: impl FnMut(&mut SubscriberMessage) -> bool,
+    ) {
         for class in 0..self.waiting.len() {
             let (mut gone, mut bytes) = (0, 0);
             self.waiting[class].retain_mut(|delivery| {
@@ -294,7 +298,7 @@ impl Outbox {
         }
     }
 
-    fn drop_one(&mut self, class: ClassId, why: Reason) {
+    fn drop_one(&mut self, class: ClassId, why: OutboxDropReason) {
         *self.drops.entry((class, why)).or_default() += 1;
     }
 
@@ -324,7 +328,7 @@ impl Outbox {
     }
 
     /// Retained messages that are still to be read.
-    pub fn pending(&mut self) -> &mut Pending {
+    pub fn pending(&mut self) -> &mut PendingRetained {
         &mut self.pending
     }
 
@@ -333,17 +337,17 @@ impl Outbox {
     pub fn refill(&mut self, now: Time, retained: &mut Retained, mut steps: usize) -> bool {
         while self.has_appetite() {
             match self.pending.next(now, retained, &mut steps) {
-                Found::Message(message) => {
+                RetainedItem::Message(message) => {
                     let mut delivery = self.pending.delivery(message);
                     let class = delivery.message.class;
                     if self.has_memory(&mut delivery) {
                         self.insert(delivery);
                     } else {
-                        self.drop_one(class, Reason::Full);
+                        self.drop_one(class, OutboxDropReason::Full);
                     }
                 }
-                Found::Later => return true,
-                Found::End => return false,
+                RetainedItem::Later => return true,
+                RetainedItem::End => return false,
             }
         }
         false
@@ -361,7 +365,7 @@ impl Outbox {
     }
 }
 
-fn cost(delivery: &Delivery) -> usize {
+fn cost(delivery: &SubscriberMessage) -> usize {
     delivery.message.size() + OVERHEAD
 }
 

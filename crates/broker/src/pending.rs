@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tidegate_types::topic::Filter;
 use tidegate_types::units::Time;
 
-use super::message::{Charge, Delivery, Ids, Message};
-use super::retained::{Cursor, Found, Retained};
+use super::message::{Ids, Message, MessageReservation, SubscriberMessage};
+use super::retained::{Cursor, Retained, RetainedItem};
 
 /// What one subscription still reads.
 #[derive(Debug)]
@@ -22,9 +22,9 @@ struct Reading {
 
 /// All that a session still reads, filter by filter.
 #[derive(Debug, Default)]
-pub struct Pending(BTreeMap<Filter, Reading>);
+pub struct PendingRetained(BTreeMap<Filter, Reading>);
 
-impl Pending {
+impl PendingRetained {
     /// A subscription wants what is retained; one that reads already begins again.
     pub fn ask(&mut self, filter: Filter, qos: u8, id: Option<u32>) {
         let reading = Reading { cursor: Cursor::default(), qos, ids: id.map(|id| [id].into()) };
@@ -47,22 +47,27 @@ impl Pending {
     }
 
     /// What comes next.
-    pub(super) fn next(&mut self, now: Time, retained: &mut Retained, steps: &mut usize) -> Found {
+    pub(super) fn next(
+        &mut self,
+        now: Time,
+        retained: &mut Retained,
+        steps: &mut usize,
+    ) -> RetainedItem {
         while let Some(mut entry) = self.0.first_entry() {
             let filter = entry.key().clone();
             match retained.next(&filter, &mut entry.get_mut().cursor, now, steps) {
-                Found::End => drop(entry.remove()),
+                RetainedItem::End => drop(entry.remove()),
                 found => return found,
             }
         }
-        Found::End
+        RetainedItem::End
     }
 
     /// A message that came for the subscription that is read.
-    pub(super) fn delivery(&self, message: Arc<Message>) -> Delivery {
+    pub(super) fn delivery(&self, message: Arc<Message>) -> SubscriberMessage {
         let reading = self.0.first_key_value().map(|(_, reading)| reading);
         let qos = message.qos.min(reading.map_or(0, |reading| reading.qos));
         let ids = reading.and_then(|reading| reading.ids.clone());
-        Delivery { message, qos, retain: true, ids, charge: Charge::default() }
+        SubscriberMessage { message, qos, retain: true, ids, charge: MessageReservation::default() }
     }
 }

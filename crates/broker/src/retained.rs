@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_types::account::{Account, Kind, Reservation};
-use tidegate_types::topic::{Filter, Level};
+use tidegate_types::topic::{Filter, FilterLevel};
 use tidegate_types::units::Time;
 
 use super::message::Message;
@@ -23,7 +23,7 @@ const BEHIND: u8 = 1;
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum RetainOutcome {
     /// It is the one of its topic.
     Stored,
     /// It had no payload: its topic has none any more.
@@ -60,7 +60,7 @@ pub struct Cursor {
 
 /// What a reader finds next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum RetainedItem {
     /// A message.
     Message(Arc<Message>),
     /// Nothing in as many steps as it may take: it comes again.
@@ -95,18 +95,18 @@ impl Retained {
     }
 
     /// Keeps a message as the last one of its topic; one without a payload ends it (MQTT 5, 3.3.1-6).
-    pub fn keep(&mut self, message: &Arc<Message>) -> Kept {
+    pub fn keep(&mut self, message: &Arc<Message>) -> RetainOutcome {
         let key = Key(message.topic.clone());
         // First of all: what was held makes room.
         self.messages.remove(&key);
         if message.payload.is_empty() {
-            return Kept::Removed;
+            return RetainOutcome::Removed;
         }
         let Ok(held) = self.account.reserve(Kind::Retained, message.footprint() + OVERHEAD) else {
-            return Kept::Full;
+            return RetainOutcome::Full;
         };
         self.messages.insert(key, (message.clone(), held));
-        Kept::Stored
+        RetainOutcome::Stored
     }
 
     /// What a subscription gets next, in at most so many steps; what is expired goes.
@@ -116,26 +116,26 @@ impl Retained {
         cursor: &mut Cursor,
         now: Time,
         steps: &mut usize,
-    ) -> Found {
-        let levels: Vec<Level<'_>> = filter.levels().collect();
+    ) -> RetainedItem {
+        let levels: Vec<FilterLevel<'_>> = filter.levels().collect();
         loop {
-            let Some(left) = steps.checked_sub(1) else { return Found::Later };
+            let Some(left) = steps.checked_sub(1) else { return RetainedItem::Later };
             *steps = left;
             let from = Key(cursor.from.clone());
             let from = if cursor.is_after { Bound::Excluded(from) } else { Bound::Included(from) };
             let Some((key, (message, _))) = self.messages.range((from, Bound::Unbounded)).next()
             else {
-                return Found::End;
+                return RetainedItem::End;
             };
             match step(&levels, &key.0) {
-                Step::End => return Found::End,
+                Step::End => return RetainedItem::End,
                 Step::At(text) => *cursor = Cursor { from: text.into(), is_after: false },
                 Step::After => *cursor = Cursor { from: key.0.clone(), is_after: true },
                 Step::Take => {
                     let (key, message) = (key.clone(), message.clone());
                     *cursor = Cursor { from: key.0.clone(), is_after: true };
                     if !message.is_expired(now) {
-                        return Found::Message(message);
+                        return RetainedItem::Message(message);
                     }
                     self.messages.remove(&key);
                 }
@@ -160,7 +160,7 @@ impl Retained {
 }
 
 /// What a topic is to a filter.
-fn step(levels: &[Level<'_>], topic: &[u8]) -> Step {
+fn step(levels: &[FilterLevel<'_>], topic: &[u8]) -> Step {
     let mut begin = 0;
     // Behind all that is below the levels before this place.
     let behind = |end: usize| {
@@ -169,7 +169,7 @@ fn step(levels: &[Level<'_>], topic: &[u8]) -> Step {
     for level in levels {
         // The end of a topic has no level any more, which `a/#` matches at `a`.
         let is_over = begin > topic.len();
-        if let Level::Rest = level
+        if let FilterLevel::Rest = level
             && is_over
         {
             return Step::Take;
@@ -183,10 +183,10 @@ fn step(levels: &[Level<'_>], topic: &[u8]) -> Step {
         // Names that begin with $ are not met by a wildcard at the first level.
         let is_of_server = begin == 0 && name.first() == Some(&b'$');
         match level {
-            Level::Rest | Level::One if is_of_server => return behind(end + 1),
-            Level::Rest => return Step::Take,
-            Level::One => {}
-            Level::Exact(exact) => match name.cmp(exact.as_bytes()) {
+            FilterLevel::Rest | FilterLevel::One if is_of_server => return behind(end + 1),
+            FilterLevel::Rest => return Step::Take,
+            FilterLevel::One => {}
+            FilterLevel::Exact(exact) => match name.cmp(exact.as_bytes()) {
                 Ordering::Equal => {}
                 Ordering::Less => return Step::At([&topic[..begin], exact.as_bytes()].concat()),
                 Ordering::Greater => return behind(begin),
@@ -228,11 +228,11 @@ mod tests {
         loop {
             // So few steps that a reader often comes again.
             match retained.next(&filter, &mut cursor, Time::from_millis(now), &mut 2) {
-                Found::Message(message) => {
+                RetainedItem::Message(message) => {
                     all.push(String::from_utf8(message.topic.to_vec()).unwrap());
                 }
-                Found::Later => {}
-                Found::End => return all,
+                RetainedItem::Later => {}
+                RetainedItem::End => return all,
             }
         }
     }
@@ -241,7 +241,7 @@ mod tests {
     fn the_last_one_is_kept_until_an_empty_one_comes() {
         let mut retained = Retained::new(Account::new(10_000));
         for (topic, payload) in [("a/b", "1"), ("a", "1"), ("$x/b", "1"), ("a/b", "2")] {
-            assert_eq!(retained.keep(&message(topic, payload, None)), Kept::Stored);
+            assert_eq!(retained.keep(&message(topic, payload, None)), RetainOutcome::Stored);
         }
         assert_eq!(retained.len(), 3);
         assert_eq!(found(&mut retained, "a/#", 0), ["a", "a/b"]);
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(found(&mut retained, "+/b", 0), ["a/b"]);
         assert_eq!(found(&mut retained, "$x/#", 0), ["$x/b"]);
         for topic in ["a", "a/b", "$x/b", "a/b"] {
-            assert_eq!(retained.keep(&message(topic, "", None)), Kept::Removed);
+            assert_eq!(retained.keep(&message(topic, "", None)), RetainOutcome::Removed);
         }
         assert!(retained.is_empty() && retained.bytes() == 0);
     }
@@ -265,9 +265,9 @@ mod tests {
     #[test]
     fn bytes_are_bounded_and_nothing_old_stays() {
         let mut retained = Retained::new(Account::new(4 * OVERHEAD));
-        assert_eq!(retained.keep(&message("a", "1", None)), Kept::Stored);
-        assert_eq!(retained.keep(&message("b", "1", None)), Kept::Full);
-        assert_eq!(retained.keep(&message("a", &"1".repeat(999), None)), Kept::Full);
+        assert_eq!(retained.keep(&message("a", "1", None)), RetainOutcome::Stored);
+        assert_eq!(retained.keep(&message("b", "1", None)), RetainOutcome::Full);
+        assert_eq!(retained.keep(&message("a", &"1".repeat(999), None)), RetainOutcome::Full);
         assert_eq!((retained.len(), retained.bytes()), (0, 0));
     }
 
@@ -289,7 +289,10 @@ mod tests {
         }
         let (filter, mut cursor, mut steps) =
             (Filter::new("a/+/b").unwrap(), Cursor::default(), 10);
-        assert_eq!(retained.next(&filter, &mut cursor, Time::ZERO, &mut steps), Found::Later);
+        assert_eq!(
+            retained.next(&filter, &mut cursor, Time::ZERO, &mut steps),
+            RetainedItem::Later
+        );
         assert_eq!(steps, 0);
     }
 

@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_types::ids::SessionId;
-use tidegate_types::topic::Level;
+use tidegate_types::topic::FilterLevel;
 
 use super::children::Children;
 use super::message::Ids;
-use super::target::Subscription;
+use super::subscription::Subscription;
 
 /// What a subscription asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct SubscribeOptions {
     /// The largest QoS that it wants: 0, 1 or 2.
     pub qos: u8,
     /// Nothing that the same client published.
@@ -45,7 +45,7 @@ pub fn footprint(subscription: &Subscription) -> usize {
 
 /// Somebody who gets a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct Recipient {
     /// Who.
     pub session: SessionId,
     /// The largest QoS.
@@ -60,9 +60,9 @@ pub struct Target {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
     /// All of these.
-    pub all: Vec<Target>,
+    pub all: Vec<Recipient>,
     /// One of each.
-    pub groups: Vec<Vec<Target>>,
+    pub groups: Vec<Vec<Recipient>>,
 }
 
 impl Route {
@@ -75,7 +75,7 @@ impl Route {
 #[derive(Clone, Copy, Debug)]
 struct Member {
     session: SessionId,
-    options: Options,
+    options: SubscribeOptions,
 }
 
 /// The subscriptions of one filter.
@@ -138,32 +138,34 @@ impl Node {
     }
 
     /// The place of a filter, made where there is none.
-    fn leaf(&mut self, levels: &[Level<'_>]) -> &mut Leaf {
+    fn leaf(&mut self, levels: &[FilterLevel<'_>]) -> &mut Leaf {
         match levels.split_first() {
             None => &mut self.leaves.get_or_insert_default().here,
-            Some((Level::Rest, _)) => &mut self.leaves.get_or_insert_default().rest,
-            Some((Level::One, below)) => self.any.get_or_insert_default().leaf(below),
-            Some((Level::Exact(level), below)) => self.children.get_or_insert(level).leaf(below),
+            Some((FilterLevel::Rest, _)) => &mut self.leaves.get_or_insert_default().rest,
+            Some((FilterLevel::One, below)) => self.any.get_or_insert_default().leaf(below),
+            Some((FilterLevel::Exact(level), below)) => {
+                self.children.get_or_insert(level).leaf(below)
+            }
         }
     }
 
     /// Removes a subscription, and the nodes that only it needed.
-    fn remove(&mut self, levels: &[Level<'_>], group: Option<&Arc<str>>, session: SessionId) {
+    fn remove(&mut self, levels: &[FilterLevel<'_>], group: Option<&Arc<str>>, session: SessionId) {
         match levels.split_first() {
-            None | Some((Level::Rest, _)) => {
+            None | Some((FilterLevel::Rest, _)) => {
                 let Some(leaves) = &mut self.leaves else { return };
                 let is_here = levels.is_empty();
                 let leaf = if is_here { &mut leaves.here } else { &mut leaves.rest };
                 leaf.remove(group, session);
                 self.leaves.take_if(|leaves| leaves.here.is_empty() && leaves.rest.is_empty());
             }
-            Some((Level::One, below)) => {
+            Some((FilterLevel::One, below)) => {
                 if let Some(any) = &mut self.any {
                     any.remove(below, group, session);
                     self.any.take_if(|any| any.is_empty());
                 }
             }
-            Some((Level::Exact(level), below)) => {
+            Some((FilterLevel::Exact(level), below)) => {
                 if let Some(child) = self.children.find_mut(level) {
                     child.remove(below, group, session);
                     if child.is_empty() {
@@ -197,7 +199,7 @@ impl Node {
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     root: Node,
-    by_session: BTreeMap<SessionId, BTreeMap<Subscription, Options>>,
+    by_session: BTreeMap<SessionId, BTreeMap<Subscription, SubscribeOptions>>,
 }
 
 impl Subscriptions {
@@ -206,7 +208,7 @@ impl Subscriptions {
         &mut self,
         session: SessionId,
         subscription: Subscription,
-        options: Options,
+        options: SubscribeOptions,
     ) -> bool {
         let levels: Vec<_> = subscription.filter.levels().collect();
         let leaf = self.root.leaf(&levels);
@@ -245,7 +247,10 @@ impl Subscriptions {
     }
 
     /// The subscriptions of a session.
-    pub fn of(&self, session: SessionId) -> impl Iterator<Item = (&Subscription, &Options)> {
+    pub fn of(
+        &self,
+        session: SessionId,
+    ) -> impl Iterator<Item = (&Subscription, &SubscribeOptions)> {
         self.by_session.get(&session).into_iter().flatten()
     }
 
@@ -285,9 +290,9 @@ impl Subscriptions {
 }
 
 /// One target of the subscriptions of one session.
-fn target(members: &[Member]) -> Target {
+fn target(members: &[Member]) -> Recipient {
     let ids: Vec<u32> = members.iter().filter_map(|member| member.options.id).collect();
-    Target {
+    Recipient {
         session: members[0].session,
         qos: members.iter().map(|member| member.options.qos).max().unwrap_or(0),
         retain_as_published: members.iter().any(|member| member.options.retain_as_published),

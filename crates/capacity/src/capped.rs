@@ -1,68 +1,68 @@
-//! A configured rate is a cap of whatever a law finds, never a pace of its own.
+//! A configured rate is a cap of whatever a rate controller finds, never a pace of its own.
 //!
-//! The law below sees its own traffic only as fast as the cap lets it out, so its estimate ends at the
+//! The rate controller below sees its own traffic only as fast as the cap lets it out, so its estimate ends at the
 //! cap or below it; the cap holds its pace from the first byte on.
 
 use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::{Ack, Law};
+use super::{Ack, RateController};
 
-/// A law that never goes beyond a rate.
+/// A rate controller that never goes beyond a rate.
 #[derive(Debug)]
 pub(super) struct Capped {
-    law: Box<dyn Law>,
+    controller: Box<dyn RateController>,
     cap: Rate,
 }
 
 impl Capped {
-    /// Holds `law` to `cap`.
-    pub(super) fn new(law: Box<dyn Law>, cap: Rate) -> Self {
-        Capped { law, cap }
+    /// Holds `rate controller` to `cap`.
+    pub(super) fn new(controller: Box<dyn RateController>, cap: Rate) -> Self {
+        Capped { controller, cap }
     }
 }
 
-impl Law for Capped {
+impl RateController for Capped {
     fn acked(&mut self, now: Time, ack: &Ack) {
-        self.law.acked(now, ack);
+        self.controller.acked(now, ack);
     }
 
     fn sent(&mut self, now: Time, bytes: Size, in_flight: Size) {
-        self.law.sent(now, bytes, in_flight);
+        self.controller.sent(now, bytes, in_flight);
     }
 
     fn tick(&mut self, now: Time) {
-        self.law.tick(now);
+        self.controller.tick(now);
     }
 
     fn patient(&mut self, is_patient: bool) {
-        self.law.patient(is_patient);
+        self.controller.patient(is_patient);
     }
 
-    fn told(&mut self, rate: Rate) {
-        self.law.told(rate);
+    fn report_rate(&mut self, rate: Rate) {
+        self.controller.report_rate(rate);
     }
 
     fn rate(&self) -> Rate {
-        self.law.rate().min(self.cap)
+        self.controller.rate().min(self.cap)
     }
 
     fn window(&self) -> Size {
-        self.law.window()
+        self.controller.window()
     }
 
     fn pace(&self) -> Rate {
-        let pace = self.law.pace();
+        let pace = self.controller.pace();
         if pace.is_zero() { self.cap } else { pace.min(self.cap) }
     }
 
     fn min_rtt(&self) -> Option<Duration> {
-        self.law.min_rtt()
+        self.controller.min_rtt()
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        self.law.next_timeout()
+        self.controller.next_timeout()
     }
 }
 
@@ -72,9 +72,9 @@ mod tests {
     use crate::unlimited::Unlimited;
 
     #[test]
-    fn a_law_without_a_pace_gets_one() {
+    fn a_rate_controller_without_a_pace_gets_one() {
         let cap = Rate::from_bits(1e6);
-        let law = Capped::new(Box::new(Unlimited), cap);
-        assert_eq!((law.pace(), law.rate()), (cap, Rate::ZERO));
+        let controller = Capped::new(Box::new(Unlimited), cap);
+        assert_eq!((controller.pace(), controller.rate()), (cap, Rate::ZERO));
     }
 }

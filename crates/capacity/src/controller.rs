@@ -20,7 +20,7 @@ pub struct PathSample {
     pub lost: Size,
 }
 
-/// One acknowledgement as a law sees it, merged over the paths of an uplink.
+/// One acknowledgement as a rate controller sees it, merged over the paths of an uplink.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ack {
     /// From handing the newest acknowledged byte to its path to its acknowledgement.
@@ -45,8 +45,8 @@ pub struct Ack {
     pub app_limited: bool,
 }
 
-/// A law of capacity. All methods are total: any sequence of calls with non-decreasing times is legal.
-pub trait Law: std::fmt::Debug + Send {
+/// A rate controller. All methods are total: any sequence of calls with non-decreasing times is legal.
+pub trait RateController: std::fmt::Debug + Send {
     /// Takes an acknowledgement.
     fn acked(&mut self, now: Time, ack: &Ack);
     /// Bytes were handed to a path; `in_flight` counts them already.
@@ -57,12 +57,12 @@ pub trait Law: std::fmt::Debug + Send {
     /// capacity than have a queue stand. Only `tide` listens.
     fn patient(&mut self, _is_patient: bool) {}
     /// What is below has found its own capacity, in bytes/s. Only `told` listens.
-    fn told(&mut self, _rate: Rate) {}
+    fn report_rate(&mut self, _rate: Rate) {}
     /// The estimated capacity in bytes/s; zero while nothing is known.
     fn rate(&self) -> Rate;
     /// Bytes that may be unacknowledged.
     fn window(&self) -> Size;
-    /// The rate at which bytes may be handed over, >= `rate` in most laws; zero for no pace at all.
+    /// The rate at which bytes may be handed over, >= `rate` in most rate controllers; zero for no pace at all.
     fn pace(&self) -> Rate;
     /// The smallest round trip seen on the present path; `None` before the first sample.
     fn min_rtt(&self) -> Option<Duration>;

@@ -1,4 +1,4 @@
-//! Paces at 92 % of a rate that somebody knows: the reference for the laws that must find it.
+//! Paces at 92 % of a rate that somebody knows: the reference for the rate controllers that must find it.
 //! Source: own; the share is that of the first measurements of this project (docs/ALGORITHMS.md#known).
 //! Inputs: the rate. Outputs: rate and pace in bytes/s, window in bytes.
 //! Deviations: none.
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::{Ack, Law};
+use super::{Ack, RateController};
 
 /// Part of the known rate that is used.
 const SHARE: f64 = 0.92;
@@ -17,7 +17,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// Smallest window: on the slowest links the known rate still needs a few packets.
 const WINDOW_MIN: Size = Size(6_000);
 
-/// The law's state.
+/// The rate controller's state.
 #[derive(Debug)]
 pub(super) struct Known {
     rate: Rate,
@@ -25,13 +25,13 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// A law for an uplink of this rate.
+    /// A rate controller for an uplink of this rate.
     pub(super) fn new(rate: Rate) -> Self {
         Known { rate: rate.times(SHARE), min_rtt: None }
     }
 }
 
-impl Law for Known {
+impl RateController for Known {
     fn acked(&mut self, _now: Time, ack: &Ack) {
         self.min_rtt = Some(self.min_rtt.map_or(ack.rtt, |least| least.min(ack.rtt)));
     }

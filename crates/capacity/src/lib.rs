@@ -1,29 +1,64 @@
-//! Finding the uplink's rate without being told, and how much may be below the scheduler.
+//! Finds the rate of an uplink, and limits the bytes that may stand below the scheduler.
 //!
-//! One law an uplink. A law sees byte-level feedback only (`TCP_INFO`, packet acknowledgements), never
-//! confirmations of whole records, for a broker's confirmations also measure its disk and come in lumps
-//! as large as a record. It answers with a window (bytes that may be unacknowledged) and a pace.
+//! Each uplink has one *rate controller*. A controller sees byte-level feedback only: samples of `TCP_INFO` or the
+//! acknowledgements of a link's packets. Confirmations of whole records never reach it, because a broker's confirmations
+//! also measure its disk and come in lumps as large as a record. The controller answers with a *window* (bytes that may be
+//! unacknowledged) and a *pace* (bytes/s). A *path* is one connection of the uplink; a *sample* is its feedback.
+//!
+//! | file | what |
+//! |---|---|
+//! | `controller.rs` | the `RateController` trait and what it sees: `PathSample`, `Ack` |
+//! | `names.rs` | the controllers by name, `UplinkOptions`, and `build` |
+//! | `uplink.rs` | one uplink: its controller, its pacer, and the exact count of bytes below the scheduler |
+//! | `pace.rs` | the pacer: when the next piece may go, and how large a cut is |
+//! | `tide.rs` | the default controller: keeps a small standing queue |
+//! | `round_trip.rs`, `standing_queue.rs`, `delivery_rate.rs`, `route_change.rs` | what `tide` observes: path, queue, acknowledged rate, a path that became longer |
+//! | `max_rate.rs`, `window_filter.rs` | windowed maximum and minimum |
+//! | `known.rs`, `unlimited.rs`, `reported.rs`, `capped.rs` | controllers without a search, and the cap of a configured rate |
+//! | `baselines/` | BBR, Copa and LEDBAT, selectable by name |
+//!
+//! ```
+//! use tidegate_capacity::uplink::Uplink;
+//! use tidegate_capacity::{PathSample, RateControllerName, UplinkOptions, build};
+//! use tidegate_types::units::{Rate, Size, Time};
+//!
+//! let options = UplinkOptions {
+//!     name: "wan".into(),
+//!     controller: RateControllerName::Known,
+//!     cap: Some(Rate::from_bits(8e6)),
+//!     remembered: None,
+//! };
+//! let mut uplink = Uplink::new(&options, build(&options), 1);
+//! let (now, piece) = (Time::from_millis(1), Size(1000));
+//! assert!(uplink.is_free(now, piece, None));
+//! uplink.picked_for(now, 0, piece);
+//! uplink.handed(0, piece, piece);
+//! assert_eq!(uplink.in_flight(), piece);
+//! let sample = PathSample { delivered: piece, ..PathSample::default() };
+//! uplink.sample(Time::from_millis(21), 0, &sample);
+//! assert_eq!(uplink.in_flight(), Size::ZERO);
+//! ```
 
 #![forbid(unsafe_code)]
 
-mod acked;
 mod baselines;
 mod capped;
 mod controller;
-mod doubt;
+mod delivery_rate;
 mod known;
 mod max_rate;
 mod names;
 pub mod pace;
+mod reported;
 mod round_trip;
-mod standing;
-mod tide;
-mod told;
+mod route_change;
+mod standing_queue;
 #[cfg(test)]
-mod trial;
+mod test_link;
+mod tide;
 mod unlimited;
 pub mod uplink;
-pub mod windowed;
+pub mod window_filter;
 
-pub use self::controller::{Ack, Law, PathSample};
-pub use self::names::{LawName, UplinkOptions, build};
+pub use self::controller::{Ack, PathSample, RateController};
+pub use self::names::{RateControllerName, UplinkOptions, build};

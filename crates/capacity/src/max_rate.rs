@@ -3,7 +3,7 @@
 use tidegate_types::units::{Size, Time};
 
 use super::Ack;
-use super::windowed::{Extreme, Windowed};
+use super::window_filter::{Extreme, WindowFilter};
 
 /// Round trips over which the largest delivery rate counts.
 const ROUNDS: u64 = 8;
@@ -13,7 +13,7 @@ const ROUNDS: u64 = 8;
 #[derive(Debug)]
 pub(super) struct MaxRate {
     rate: f64,
-    rates: Windowed,
+    rates: WindowFilter,
     round: u64,
     /// `delivered` at which the present round trip ends.
     round_end: Size,
@@ -26,7 +26,7 @@ impl MaxRate {
     pub(super) fn new(rate: f64) -> Self {
         MaxRate {
             rate,
-            rates: Windowed::new(Extreme::Max),
+            rates: WindowFilter::new(Extreme::Max),
             round: 0,
             round_end: Size::ZERO,
             void_before: Time::ZERO,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tidegate_types::units::Rate;
 
-use crate::controller::Law;
-use crate::{baselines, capped, known, tide, told, unlimited};
+use crate::controller::RateController;
+use crate::{baselines, capped, known, reported, tide, unlimited};
 
 /// A capacity that several outputs share.
 #[derive(Clone, Debug)]
@@ -14,17 +14,17 @@ pub struct UplinkOptions {
     /// Label in metrics and messages.
     pub name: Arc<str>,
     /// How its capacity is found.
-    pub law: LawName,
-    /// A configured rate: never more than this. The law `known` needs it.
+    pub controller: RateControllerName,
+    /// A configured rate: never more than this. The rate controller `known` needs it.
     pub cap: Option<Rate>,
     /// A rate remembered from an earlier run, to start from.
     pub remembered: Option<Rate>,
 }
 
 tidegate_types::named! {
-    /// The laws, by name.
+    /// The rate controllers, by name.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub enum LawName: "law of capacity" {
+    pub enum RateControllerName: "rate controller" {
         /// Ours.
         #[default]
         Tide = "tide",
@@ -40,27 +40,27 @@ tidegate_types::named! {
         Unlimited = "unlimited",
     }
     unlisted {
-        /// What is below measures itself: the law of a link, and of nothing else.
-        Told = "told",
+        /// What is below measures itself: the rate controller of a link, and of nothing else.
+        Reported = "told",
     }
 }
 
-/// The law of these options for an uplink. A configured rate caps every law; `known`, without one, knows
+/// The rate controller of these options for an uplink. A configured rate caps every rate controller; `known`, without one, knows
 /// of nothing and sends nothing but one piece at a time (`NodeOptions::check` refuses it).
-pub fn build(options: &UplinkOptions) -> Box<dyn Law> {
+pub fn build(options: &UplinkOptions) -> Box<dyn RateController> {
     let remembered = options.remembered;
-    let law: Box<dyn Law> = match options.law {
-        LawName::Tide => Box::new(tide::Tide::new(remembered)),
-        LawName::Bbr => Box::new(baselines::bbr::Bbr::new(remembered)),
-        LawName::Copa => Box::new(baselines::copa::Copa::new(remembered)),
-        LawName::Ledbat => Box::new(baselines::ledbat::Ledbat::new(remembered)),
-        LawName::Known => Box::new(known::Known::new(options.cap.unwrap_or_default())),
-        LawName::Unlimited => Box::new(unlimited::Unlimited),
-        LawName::Told => Box::new(told::Told::default()),
+    let controller: Box<dyn RateController> = match options.controller {
+        RateControllerName::Tide => Box::new(tide::Tide::new(remembered)),
+        RateControllerName::Bbr => Box::new(baselines::bbr::Bbr::new(remembered)),
+        RateControllerName::Copa => Box::new(baselines::copa::Copa::new(remembered)),
+        RateControllerName::Ledbat => Box::new(baselines::ledbat::Ledbat::new(remembered)),
+        RateControllerName::Known => Box::new(known::Known::new(options.cap.unwrap_or_default())),
+        RateControllerName::Unlimited => Box::new(unlimited::Unlimited),
+        RateControllerName::Reported => Box::new(reported::Reported::default()),
     };
     match options.cap {
-        Some(cap) => Box::new(capped::Capped::new(law, cap)),
-        None => law,
+        Some(cap) => Box::new(capped::Capped::new(controller, cap)),
+        None => controller,
     }
 }
 
@@ -71,12 +71,12 @@ mod tests {
     use tidegate_types::units::{Size, Time};
 
     use super::*;
-    use crate::trial::{Feedback, Trial};
+    use crate::test_link::{Feedback, Trial};
 
     const POLLED: Feedback = Feedback::Polled(Duration::from_millis(5));
     const HELD: Feedback =
         Feedback::Held { held: Duration::from_millis(40), period: Duration::from_millis(100) };
-    /// Megabits and propagation in milliseconds, one way, of the links that the laws must find.
+    /// Megabits and propagation in milliseconds, one way, of the links that the rate controllers must find.
     const LINKS: [(f64, u64); 8] = [
         (2.0, 50),
         (18.0, 50),
@@ -94,10 +94,10 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_configuration() {
-        for law in LawName::ALL {
-            assert_eq!(law.name().parse(), Ok(law));
+        for controller in RateControllerName::ALL {
+            assert_eq!(controller.name().parse(), Ok(controller));
         }
-        let error = "tied".parse::<LawName>().unwrap_err();
+        let error = "tied".parse::<RateControllerName>().unwrap_err();
         assert!(error.contains("\"tied\"") && error.contains("tide, bbr"), "{error}");
     }
 
@@ -105,7 +105,7 @@ mod tests {
     fn tide_fills_any_link_and_alarms_hardly_wait() {
         for (megabits, delay) in LINKS {
             for feedback in [Feedback::Each, POLLED] {
-                let mut trial = Trial::fixed(LawName::Tide, megabits, delay);
+                let mut trial = Trial::fixed(RateControllerName::Tide, megabits, delay);
                 trial.feedback = feedback;
                 let outcome = trial.run();
                 let wait = |from| outcome.quantile(0.99, from, 20.0) - delay as f64;
@@ -124,7 +124,7 @@ mod tests {
     fn beside_a_backlog_live_records_meet_no_queue() {
         for (megabits, delay) in [(40.0, 20), (18.0, 50), (200.0, 5), (10.0, 50)] {
             for feedback in [Feedback::Each, POLLED] {
-                let mut trial = Trial::fixed(LawName::Tide, megabits, delay);
+                let mut trial = Trial::fixed(RateControllerName::Tide, megabits, delay);
                 (trial.feedback, trial.is_backlog) = (feedback, true);
                 trial.length = Duration::from_secs(60);
                 let outcome = trial.run();
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_backlog_follows_the_rate_and_the_path() {
         for feedback in [Feedback::Each, POLLED] {
-            let mut trial = Trial::fixed(LawName::Tide, 8.0, 50);
+            let mut trial = Trial::fixed(RateControllerName::Tide, 8.0, 50);
             (trial.feedback, trial.is_backlog) = (feedback, true);
             let steps = [(0, 8e6), (30, 2e6), (60, 8e6)];
             trial.rates = seconds(&steps, |&bits| Rate::from_bits(bits));
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn tide_bears_held_acknowledgements() {
         for (megabits, delay) in [(2.0, 50), (18.0, 50), (0.78, 100), (1.0, 150)] {
-            let mut trial = Trial::fixed(LawName::Tide, megabits, delay);
+            let mut trial = Trial::fixed(RateControllerName::Tide, megabits, delay);
             trial.feedback = HELD;
             let outcome = trial.run();
             let p99 = outcome.quantile(0.99, 0.0, 20.0) - delay as f64;
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn tide_follows_steps_of_the_rate() {
         for (feedback, queue) in [(Feedback::Each, 0.025), (POLLED, 0.03)] {
-            let mut trial = Trial::fixed(LawName::Tide, 8.0, 50);
+            let mut trial = Trial::fixed(RateControllerName::Tide, 8.0, 50);
             trial.feedback = feedback;
             let steps = [(0, 8e6), (18, 1e6), (38, 8e6)];
             trial.rates = seconds(&steps, |&bits| Rate::from_bits(bits));
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn tide_notices_that_the_path_became_longer_or_shorter() {
         for (before, after) in [(30, 80), (50, 65), (5, 12), (12, 5), (2, 200), (200, 2)] {
-            let mut trial = Trial::fixed(LawName::Tide, 8.0, 50);
+            let mut trial = Trial::fixed(RateControllerName::Tide, 8.0, 50);
             let millis = Duration::from_millis;
             trial.delays =
                 vec![(Time::ZERO, millis(before)), (Time::from_millis(20_000), millis(after))];
@@ -209,7 +209,7 @@ mod tests {
     fn tide_fills_a_link_that_serves_in_lumps() {
         // As a modem that gets a turn now and then: within half a round trip there is often none.
         for period in [50, 70, 90, 120] {
-            let mut trial = Trial::fixed(LawName::Tide, 10.0, 30);
+            let mut trial = Trial::fixed(RateControllerName::Tide, 10.0, 30);
             let period = Duration::from_millis(period);
             trial.served = Some((period / 10, period));
             trial.length = Duration::from_secs(60);
@@ -225,7 +225,7 @@ mod tests {
         // Alarms alone are more than 5 to 30 kbit/s carry: their backlog fills what is drained for a look.
         for silent in [0.005, 0.03] {
             for after in [0.3, 8.0] {
-                let mut trial = Trial::fixed(LawName::Tide, 8.0, 50);
+                let mut trial = Trial::fixed(RateControllerName::Tide, 8.0, 50);
                 let steps = [(0, 8.0), (10, silent), (20, after)];
                 trial.rates = seconds(&steps, |&megabits| Rate::from_bits(megabits * 1e6));
                 trial.length = Duration::from_secs(50);
@@ -245,16 +245,18 @@ mod tests {
 
     #[test]
     fn rivals_fill_a_plain_link() {
-        for law in [LawName::Bbr, LawName::Copa, LawName::Ledbat] {
-            let outcome = Trial::fixed(law, 2.0, 50).run();
+        for controller in
+            [RateControllerName::Bbr, RateControllerName::Copa, RateControllerName::Ledbat]
+        {
+            let outcome = Trial::fixed(controller, 2.0, 50).run();
             let share = outcome.share(2.0, 3.0, 20.0);
-            assert!(share >= 0.95, "{}: share {share:.3}", law.name());
+            assert!(share >= 0.95, "{}: share {share:.3}", controller.name());
         }
     }
 
     #[test]
     fn a_known_rate_is_used_to_92_percent() {
-        let mut trial = Trial::fixed(LawName::Known, 2.0, 50);
+        let mut trial = Trial::fixed(RateControllerName::Known, 2.0, 50);
         trial.cap = Some(Rate::from_bits(2e6));
         let outcome = trial.run();
         let share = outcome.share(2.0, 3.0, 20.0);
@@ -263,25 +265,35 @@ mod tests {
     }
 
     #[test]
-    fn a_configured_rate_caps_every_law() {
-        for law in [LawName::Tide, LawName::Bbr, LawName::Copa, LawName::Ledbat] {
-            let mut trial = Trial::fixed(law, 8.0, 50);
+    fn a_configured_rate_caps_every_controller() {
+        for controller in [
+            RateControllerName::Tide,
+            RateControllerName::Bbr,
+            RateControllerName::Copa,
+            RateControllerName::Ledbat,
+        ] {
+            let mut trial = Trial::fixed(controller, 8.0, 50);
             trial.cap = Some(Rate::from_bits(2e6));
             let outcome = trial.run();
             let share = outcome.share(2.0, 1.0, 20.0);
-            assert!(outcome.rate <= Rate::from_bits(2e6), "{}: {}", law.name(), outcome.rate);
-            assert!((0.9..=1.03).contains(&share), "{}: share {share:.3}", law.name());
+            assert!(
+                outcome.rate <= Rate::from_bits(2e6),
+                "{}: {}",
+                controller.name(),
+                outcome.rate
+            );
+            assert!((0.9..=1.03).contains(&share), "{}: share {share:.3}", controller.name());
         }
     }
 
     #[test]
     fn without_proof_the_rate_is_forgotten_but_not_below_a_fresh_start() {
-        let mut law = tide::Tide::new(Some(Rate::from_bits(1e9)));
+        let mut controller = tide::Tide::new(Some(Rate::from_bits(1e9)));
         for _ in 0..100 {
-            let now = law.next_timeout().expect("a rate without proof");
-            law.tick(now);
+            let now = controller.next_timeout().expect("a rate without proof");
+            controller.tick(now);
         }
-        assert_eq!(law.rate(), Rate::new(146_000.0));
-        assert!(law.window() >= Size(14_600));
+        assert_eq!(controller.rate(), Rate::new(146_000.0));
+        assert!(controller.window() >= Size(14_600));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_types::units::Time;
 
-use super::windowed::{Extreme, Windowed};
+use super::window_filter::{Extreme, WindowFilter};
 
 /// Round trips over which the jitter is averaged.
 const JITTER_ROUNDS: f64 = 4.0;
@@ -22,7 +22,7 @@ const GAP_MAX: f64 = 0.1;
 #[derive(Debug)]
 pub(super) struct RoundTrips {
     least: Option<f64>,
-    recent: Windowed,
+    recent: WindowFilter,
     jitter: f64,
     heard_at: Time,
     /// Mean time between two acknowledgements, as one who looks at any instant sees it.
@@ -33,7 +33,7 @@ impl RoundTrips {
     pub(super) fn new() -> Self {
         RoundTrips {
             least: None,
-            recent: Windowed::new(Extreme::Min),
+            recent: WindowFilter::new(Extreme::Min),
             jitter: 0.0,
             gap: 0.0,
             heard_at: Time::ZERO,

@@ -21,13 +21,13 @@ use std::time::Duration;
 use tidegate_types::limits::CUT_MIN;
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::acked::Acked;
-use super::doubt::Doubt;
+use super::delivery_rate::DeliveryRate;
 use super::max_rate::MaxRate;
 use super::round_trip::RoundTrips;
-use super::standing::Standing;
-use super::windowed::{Extreme, Windowed};
-use super::{Ack, Law};
+use super::route_change::RouteChange;
+use super::standing_queue::Standing;
+use super::window_filter::{Extreme, WindowFilter};
+use super::{Ack, RateController};
 
 /// First window: what TCP sends at first (RFC 6928).
 const WINDOW_START: f64 = 14_600.0;
@@ -87,20 +87,20 @@ enum Mode {
     /// way again.
     Verify(Time, Size),
     /// The first of them say that it is longer.
-    Doubt(Doubt),
+    Doubt(RouteChange),
 }
 
-/// The law's state. Rates are bytes/s, round trips seconds.
+/// The rate controller's state. Rates are bytes/s, round trips seconds.
 #[derive(Debug)]
 pub(super) struct Tide {
     rate: MaxRate,
     /// The rate when no queue was left over last.
     sound_rate: f64,
     trips: RoundTrips,
-    acked: Acked,
+    acked: DeliveryRate,
     standing: Standing,
     /// The largest piece of the last half second, bytes.
-    pieces: Windowed,
+    pieces: WindowFilter,
     boost: f64,
     boosted_at: Time,
     /// Round trips without a queue.
@@ -114,15 +114,15 @@ pub(super) struct Tide {
 }
 
 impl Tide {
-    /// A law that knows nothing but perhaps a rate of an earlier run, of which it starts with half.
+    /// A rate controller that knows nothing but perhaps a rate of an earlier run, of which it starts with half.
     pub(super) fn new(remembered: Option<Rate>) -> Self {
         Tide {
             rate: MaxRate::new(remembered.map_or(0.0, Rate::as_f64) / 2.0),
             sound_rate: 0.0,
             trips: RoundTrips::new(),
-            acked: Acked::default(),
+            acked: DeliveryRate::default(),
             standing: Standing::default(),
-            pieces: Windowed::new(Extreme::Max),
+            pieces: WindowFilter::new(Extreme::Max),
             boost: BOOST.1,
             boosted_at: Time::ZERO,
             calm: 0,
@@ -192,7 +192,7 @@ impl Tide {
                 self.settled(now);
             }
             Mode::Verify(since, _) if ack.sent_at >= since => {
-                self.verified(now, Doubt::new(now, since, ack.rtt));
+                self.verified(now, RouteChange::new(now, since, ack.rtt));
             }
             Mode::Doubt(doubt) if ack.sent_at >= doubt.since => {
                 self.verified(now, doubt.with(ack.rtt));
@@ -233,7 +233,7 @@ impl Tide {
     }
 
     /// Bytes crossed the path while nearly none of ours was on it.
-    fn verified(&mut self, now: Time, doubt: Doubt) {
+    fn verified(&mut self, now: Time, doubt: RouteChange) {
         let path = self.path();
         if doubt.least() - path > LEFT_OVER * self.target() {
             if !doubt.is_over(now) {
@@ -259,7 +259,7 @@ impl Tide {
     }
 }
 
-impl Law for Tide {
+impl RateController for Tide {
     fn acked(&mut self, now: Time, ack: &Ack) {
         let held = self.time_of(ack.newly.as_f64() - CUT_MIN.as_f64());
         self.trips.push(now, ack.rtt.as_secs_f64(), held);

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::{Ack, Law};
+use super::{Ack, RateController};
 
 /// Enough to keep a disk busy, little enough to choose late.
 const WINDOW: Size = Size::from_kib(256);
 
-/// The law's state: none.
+/// The rate controller's state: none.
 #[derive(Debug)]
 pub(super) struct Unlimited;
 
-impl Law for Unlimited {
+impl RateController for Unlimited {
     fn acked(&mut self, _now: Time, _ack: &Ack) {}
 
     fn sent(&mut self, _now: Time, _bytes: Size, _in_flight: Size) {}

@@ -1,4 +1,4 @@
-//! One uplink: its law of capacity, its pacer, and the exact count of bytes below the scheduler.
+//! One uplink: its rate controller, its pacer, and the exact count of bytes below the scheduler.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tidegate_types::limits::{CUT_MAX, CUT_MIN};
 use tidegate_types::units::{Rate, Size, Time};
 
 use crate::pace::{Pacer, cut_size};
-use crate::{Ack, Law, LawName, PathSample, UplinkOptions};
+use crate::{Ack, PathSample, RateController, RateControllerName, UplinkOptions};
 
 /// How far back the delivered bytes are remembered: longer than any round trip that can be used.
 const HISTORY: Duration = Duration::from_secs(10);
@@ -38,8 +38,8 @@ const BACKLOG_BYTES: f64 = 256.0 * 1024.0;
 /// The state of one uplink.
 #[derive(Debug)]
 pub struct Uplink {
-    law: Box<dyn Law>,
-    /// Bound of the pace's floor: a configured rate is a cap. Zero where the law does not estimate.
+    controller: Box<dyn RateController>,
+    /// Bound of the pace's floor: a configured rate is a cap. Zero where the rate controller does not estimate.
     floor_max: Rate,
     /// No network below, or one that keeps its own count: bytes handed over are gone.
     is_forgotten: bool,
@@ -48,7 +48,7 @@ pub struct Uplink {
     pacer: Pacer,
     paths: Vec<PathBytes>,
     delivered: Size,
-    /// Acknowledged and found lost since the law was last told: a sample without a round trip is not
+    /// Acknowledged and found lost since the rate controller was last told: a sample without a round trip is not
     /// told, and must not take these with it.
     newly: Size,
     lost: Size,
@@ -64,17 +64,22 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// An uplink of these options, under this law and with so many paths.
-    pub fn new(options: &UplinkOptions, law: Box<dyn Law>, paths: usize) -> Self {
-        let floor_max = match options.law {
-            LawName::Known | LawName::Unlimited | LawName::Told => Rate::ZERO,
+    /// An uplink of these options, under this rate controller and with so many paths.
+    pub fn new(options: &UplinkOptions, controller: Box<dyn RateController>, paths: usize) -> Self {
+        let floor_max = match options.controller {
+            RateControllerName::Known
+            | RateControllerName::Unlimited
+            | RateControllerName::Reported => Rate::ZERO,
             _ => options.cap.unwrap_or(Rate::new(f64::MAX)),
         };
         Uplink {
-            law,
+            controller,
             floor_max,
-            is_forgotten: matches!(options.law, LawName::Unlimited | LawName::Told),
-            is_local: options.law == LawName::Unlimited,
+            is_forgotten: matches!(
+                options.controller,
+                RateControllerName::Unlimited | RateControllerName::Reported
+            ),
+            is_local: options.controller == RateControllerName::Unlimited,
             pacer: Pacer::default(),
             paths: vec![PathBytes::default(); paths],
             delivered: Size::ZERO,
@@ -104,15 +109,15 @@ impl Uplink {
     #[inline]
     pub fn cut(&self) -> Size {
         // Where there is no network below, there is no wire that a large cut could hold up.
-        if self.is_local { CUT_MAX } else { cut_size(self.law.rate()) }
+        if self.is_local { CUT_MAX } else { cut_size(self.controller.rate()) }
     }
 
     /// The rate at which bytes may be handed over; zero where nothing but the window holds them back. At
     /// least a packet a round trip, whatever an estimate fell to in a silence or began with: at 20 byte/s a
-    /// pacer holds a packet for a minute, and nothing teaches the law better.
+    /// pacer holds a packet for a minute, and nothing teaches the rate controller better.
     #[inline]
     pub fn pace(&self) -> Rate {
-        let pace = self.law.pace();
+        let pace = self.controller.pace();
         if pace.is_zero() {
             return pace;
         }
@@ -129,7 +134,7 @@ impl Uplink {
             // Whatever the window is, one piece at a time always passes.
             return urgent.is_some() || self.pacer.next_free(now, self.pace()) <= now;
         }
-        let window = self.law.window();
+        let window = self.controller.window();
         if let Some(path) = urgent {
             let own = self.paths[path].picked + self.paths[path].below;
             return in_flight + piece <= window + self.cut()
@@ -143,7 +148,7 @@ impl Uplink {
     #[inline]
     pub fn next_free(&self, now: Time, piece: Size) -> Option<Time> {
         let in_flight = self.in_flight();
-        let is_open = in_flight == Size::ZERO || in_flight + piece <= self.law.window();
+        let is_open = in_flight == Size::ZERO || in_flight + piece <= self.controller.window();
         is_open.then(|| self.pacer.next_free(now, self.pace()))
     }
 
@@ -157,16 +162,16 @@ impl Uplink {
         self.paths[path].picked += piece;
         self.pacer.spend(now, self.pace(), piece);
         let in_flight = self.in_flight();
-        self.law.sent(now, piece, in_flight);
+        self.controller.sent(now, piece, in_flight);
     }
 
-    /// What was picked was read back from a backlog, or was not. While most is, the law keeps no queue below,
+    /// What was picked was read back from a backlog, or was not. While most is, the rate controller keeps no queue below,
     /// which a live record would meet: nobody waits for a backlog.
     #[inline]
     pub fn picked_of(&mut self, is_backlog: bool, piece: Size) {
         let weight = (piece.as_f64() / BACKLOG_BYTES).min(1.0);
         self.backlog_part += (f64::from(u8::from(is_backlog)) - self.backlog_part) * weight;
-        self.law.patient(self.is_patient());
+        self.controller.patient(self.is_patient());
     }
 
     /// Whether most of what was picked lately was read back from a backlog.
@@ -212,17 +217,17 @@ impl Uplink {
             app_limited: delivered_at_send <= self.limited_upto,
         };
         self.remember(now);
-        self.law.acked(now, &ack);
+        self.controller.acked(now, &ack);
     }
 
     /// What is below has found its own capacity.
     #[inline]
-    pub fn told(&mut self, rate: Rate) {
-        self.law.told(rate);
+    pub fn report_rate(&mut self, rate: Rate) {
+        self.controller.report_rate(rate);
         self.observed = Some(rate);
     }
 
-    /// Bytes/s that it could carry, for whoever adapts to it: what was seen below where no law finds it,
+    /// Bytes/s that it could carry, for whoever adapts to it: what was seen below where no rate controller finds it,
     /// and without end where nothing was seen yet.
     #[inline]
     pub fn observed(&self) -> Rate {
@@ -234,7 +239,7 @@ impl Uplink {
     #[inline]
     pub fn idle(&mut self) {
         let in_flight = self.in_flight();
-        if in_flight + CUT_MIN <= self.law.window() {
+        if in_flight + CUT_MIN <= self.controller.window() {
             self.limited_upto = self.delivered + in_flight;
         }
     }
@@ -248,33 +253,33 @@ impl Uplink {
     /// Time passes.
     #[inline]
     pub fn tick(&mut self, now: Time) {
-        if self.law.next_timeout().is_some_and(|at| at <= now) {
-            self.law.tick(now);
+        if self.controller.next_timeout().is_some_and(|at| at <= now) {
+            self.controller.tick(now);
         }
     }
 
     /// When `tick` must be called next.
     #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
-        self.law.next_timeout()
+        self.controller.next_timeout()
     }
 
     /// The estimated capacity; zero while unknown.
     #[inline]
     pub fn capacity(&self) -> Rate {
-        self.law.rate()
+        self.controller.rate()
     }
 
     /// Bytes that may be below the scheduler.
     #[inline]
     pub fn window(&self) -> Size {
-        self.law.window()
+        self.controller.window()
     }
 
     /// The smallest round trip seen on the present path.
     #[inline]
     pub fn min_rtt(&self) -> Option<Duration> {
-        self.law.min_rtt()
+        self.controller.min_rtt()
     }
 
     /// The newest round trip.
@@ -309,7 +314,7 @@ mod tests {
     use super::*;
     use crate::pace::CREDIT_MAX;
 
-    /// A law that says what it is told to and remembers what it heard.
+    /// A rate controller that says what it is told to and remembers what it heard.
     #[derive(Clone, Debug)]
     struct Said {
         rate: Rate,
@@ -317,7 +322,7 @@ mod tests {
         heard: Arc<Mutex<Vec<Ack>>>,
     }
 
-    impl Law for Said {
+    impl RateController for Said {
         fn acked(&mut self, _now: Time, ack: &Ack) {
             self.heard.lock().unwrap().push(*ack);
         }
@@ -340,19 +345,23 @@ mod tests {
     const NOW: Time = Time::from_millis(1000);
     const RTT: Duration = Duration::from_millis(50);
 
-    fn uplink(law: LawName, cap: Option<Rate>, rate: f64) -> (Uplink, Arc<Mutex<Vec<Ack>>>) {
-        uplink_with(law, cap, rate, 10_000)
+    fn uplink(
+        controller: RateControllerName,
+        cap: Option<Rate>,
+        rate: f64,
+    ) -> (Uplink, Arc<Mutex<Vec<Ack>>>) {
+        uplink_with(controller, cap, rate, 10_000)
     }
 
     fn uplink_with(
-        law: LawName,
+        controller: RateControllerName,
         cap: Option<Rate>,
         rate: f64,
         window: u64,
     ) -> (Uplink, Arc<Mutex<Vec<Ack>>>) {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let said = Said { rate: Rate::new(rate), window, heard: heard.clone() };
-        let options = UplinkOptions { name: "wan".into(), law, cap, remembered: None };
+        let options = UplinkOptions { name: "wan".into(), controller, cap, remembered: None };
         (Uplink::new(&options, Box::new(said), 2), heard)
     }
 
@@ -363,7 +372,7 @@ mod tests {
 
     #[test]
     fn bytes_below_are_counted_from_the_pick_to_the_acknowledgement() {
-        let (mut uplink, _) = uplink(LawName::Tide, None, 1e6);
+        let (mut uplink, _) = uplink(RateControllerName::Tide, None, 1e6);
         uplink.picked_for(NOW, 0, Size(1000));
         uplink.picked_for(NOW, 1, Size(500));
         assert_eq!((uplink.in_flight(), uplink.picked(0)), (Size(1500), Size(1000)));
@@ -377,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_sample_without_a_round_trip_loses_nothing() {
-        let (mut uplink, heard) = uplink(LawName::Tide, None, 1e6);
+        let (mut uplink, heard) = uplink(RateControllerName::Tide, None, 1e6);
         uplink.sample(NOW, 0, &sample(1000, 0, 0, Some(RTT)));
         uplink.sample(NOW, 0, &sample(1500, 0, 300, None));
         uplink.sample(NOW, 1, &sample(200, 0, 0, Some(RTT)));
@@ -389,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_measured_from_what_was_delivered_when_the_byte_was_sent() {
-        let (mut uplink, heard) = uplink(LawName::Tide, None, 1e6);
+        let (mut uplink, heard) = uplink(RateControllerName::Tide, None, 1e6);
         for step in 0..10 {
             let now = NOW + Duration::from_millis(10) * step;
             uplink.sample(now, 0, &sample(1000 * u64::from(step + 1), 0, 0, Some(RTT)));
@@ -401,7 +410,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_while_idle_says_little_about_the_uplink() {
-        let (mut uplink, heard) = uplink(LawName::Tide, None, 1e6);
+        let (mut uplink, heard) = uplink(RateControllerName::Tide, None, 1e6);
         uplink.picked_for(NOW, 0, Size(1000));
         uplink.handed(0, Size(1000), Size(1000));
         uplink.idle();
@@ -418,7 +427,7 @@ mod tests {
 
     #[test]
     fn the_urgent_overdraw_the_window_by_a_cut() {
-        let (mut uplink, _) = uplink_with(LawName::Tide, None, 250_000.0, 20_000);
+        let (mut uplink, _) = uplink_with(RateControllerName::Tide, None, 250_000.0, 20_000);
         let cut = uplink.cut();
         assert_eq!(cut, Size(2000));
         uplink.picked_for(NOW, 0, Size(19_500));
@@ -438,8 +447,8 @@ mod tests {
     }
 
     #[test]
-    fn the_urgent_fill_a_first_window_whatever_the_law_says() {
-        let (mut uplink, _) = uplink_with(LawName::Tide, None, 250_000.0, 3_000);
+    fn the_urgent_fill_a_first_window_whatever_the_rate_controller_says() {
+        let (mut uplink, _) = uplink_with(RateControllerName::Tide, None, 250_000.0, 3_000);
         uplink.picked_for(NOW, 0, Size(6_000));
         let may_go = |bytes| uplink.is_free(NOW, Size(bytes), Some(0));
         assert!(may_go(8_600) && !may_go(8_601));
@@ -448,7 +457,7 @@ mod tests {
 
     #[test]
     fn one_piece_passes_whatever_the_window_is() {
-        let (mut uplink, _) = uplink(LawName::Tide, None, 1e9);
+        let (mut uplink, _) = uplink(RateControllerName::Tide, None, 1e9);
         assert!(uplink.is_free(NOW, CUT_MAX, None));
         uplink.picked_for(NOW, 0, CUT_MAX);
         assert!(!uplink.is_free(NOW + RTT, Size(1), None));
@@ -456,24 +465,24 @@ mod tests {
 
     #[test]
     fn an_estimate_that_fell_to_nothing_does_not_stop_the_node() {
-        let wait = |law, cap: Option<f64>, rate| {
-            let (mut uplink, _) = uplink(law, cap.map(Rate::new), rate);
+        let wait = |controller, cap: Option<f64>, rate| {
+            let (mut uplink, _) = uplink(controller, cap.map(Rate::new), rate);
             uplink.sample(NOW, 0, &sample(1, 0, 0, Some(RTT)));
             uplink.picked_for(NOW, 0, CUT_MIN);
             uplink.next_free(NOW, CUT_MIN).unwrap().since(NOW)
         };
-        assert_eq!(wait(LawName::Tide, None, 0.001), RTT - CREDIT_MAX);
+        assert_eq!(wait(RateControllerName::Tide, None, 0.001), RTT - CREDIT_MAX);
         assert_eq!(
-            wait(LawName::Tide, Some(14_000.0), 0.001),
+            wait(RateControllerName::Tide, Some(14_000.0), 0.001),
             2 * RTT - CREDIT_MAX,
             "a cap is a cap"
         );
-        assert_eq!(wait(LawName::Known, Some(14_000.0), 12_880.0).as_millis(), 106);
+        assert_eq!(wait(RateControllerName::Known, Some(14_000.0), 12_880.0).as_millis(), 106);
     }
 
     #[test]
     fn without_a_network_below_nothing_is_acknowledged() {
-        let (mut uplink, _) = uplink(LawName::Unlimited, None, 0.0);
+        let (mut uplink, _) = uplink(RateControllerName::Unlimited, None, 0.0);
         uplink.picked_for(NOW, 0, Size(1000));
         uplink.handed(0, Size(1000), Size(1000));
         assert_eq!((uplink.in_flight(), uplink.cut()), (Size::ZERO, CUT_MAX));

@@ -1,6 +1,6 @@
 //! What a matching is worth, and whether it keeps to what it was given.
 
-use tidegate_fleet::{Problem, Redirection};
+use tidegate_fleet::{MatchingProblem, Redirection};
 use tidegate_types::amount::Amount;
 
 /// What a class got.
@@ -31,7 +31,7 @@ pub struct MatchingAudit {
 
 impl MatchingAudit {
     /// Measures what a matching answered to a problem.
-    pub fn new(problem: &Problem<'_>, redirections: &[Redirection]) -> Self {
+    pub fn new(problem: &MatchingProblem<'_>, redirections: &[Redirection]) -> Self {
         let mut audit = MatchingAudit { redirections: redirections.len(), ..Self::default() };
         let mut served = vec![Amount::ZERO; problem.wanted().len()];
         let mut lent = vec![Amount::ZERO; problem.nodes()];

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use tidegate_fleet::{NodeId, Token};
+use tidegate_fleet::{FencingToken, NodeId};
 use tidegate_types::amount::Amount;
 use tidegate_types::units::Size;
 
@@ -17,7 +17,7 @@ use crate::credit::{Borrower, Lender};
 /// The receiver's book: records under way by providers. `K` names a record.
 #[derive(Debug)]
 pub struct Entrusted<K> {
-    ways: BTreeMap<Token, (NodeId, Borrower)>,
+    ways: BTreeMap<FencingToken, (NodeId, Borrower)>,
     records: BTreeMap<K, NodeId>,
 }
 
@@ -29,29 +29,29 @@ impl<K: Ord + Copy> Default for Entrusted<K> {
 
 impl<K: Ord + Copy> Entrusted<K> {
     /// A grant is there, or changed.
-    pub fn begin(&mut self, token: Token, provider: NodeId) {
+    pub fn begin(&mut self, token: FencingToken, provider: NodeId) {
         self.ways.entry(token).or_insert((provider, Borrower::default()));
     }
 
     /// A grant is over. What went by it still gets an answer.
-    pub fn end(&mut self, token: Token) {
+    pub fn end(&mut self, token: FencingToken) {
         self.ways.remove(&token);
     }
 
     /// The provider told how much it takes in all.
-    pub fn allow(&mut self, token: Token, limit: Size) {
+    pub fn allow(&mut self, token: FencingToken, limit: Size) {
         if let Some((_, borrower)) = self.ways.get_mut(&token) {
             borrower.allow(limit);
         }
     }
 
     /// What may go by a grant now.
-    pub fn room(&self, token: Token) -> Size {
+    pub fn room(&self, token: FencingToken) -> Size {
         self.ways.get(&token).map_or(Size::ZERO, |(_, borrower)| borrower.room())
     }
 
     /// A record goes; answers with its provider. `None` without a grant or room: it stays here.
-    pub fn entrust(&mut self, token: Token, key: K, size: Size) -> Option<NodeId> {
+    pub fn entrust(&mut self, token: FencingToken, key: K, size: Size) -> Option<NodeId> {
         let (provider, borrower) = self.ways.get_mut(&token)?;
         if borrower.room() == Size::ZERO {
             return None;
@@ -103,7 +103,7 @@ struct Lent<K> {
 /// The provider's book: others' records that wait here or are under way to the far end.
 #[derive(Debug)]
 pub struct Relayed<K> {
-    lent: BTreeMap<Token, Lent<K>>,
+    lent: BTreeMap<FencingToken, Lent<K>>,
     sent: BTreeMap<(NodeId, K), ()>,
 }
 
@@ -115,20 +115,20 @@ impl<K: Ord + Copy> Default for Relayed<K> {
 
 impl<K: Ord + Copy> Relayed<K> {
     /// A grant is there, or changed.
-    pub fn begin(&mut self, token: Token, receiver: NodeId) {
+    pub fn begin(&mut self, token: FencingToken, receiver: NodeId) {
         let lent = || Lent { receiver, lender: Lender::default(), waiting: VecDeque::new() };
         self.lent.entry(token).or_insert_with(lent);
     }
 
     /// A grant is over: what has not left goes back to its receiver.
-    pub fn end(&mut self, token: Token) -> Vec<K> {
+    pub fn end(&mut self, token: FencingToken) -> Vec<K> {
         let lent = self.lent.remove(&token);
         lent.into_iter().flat_map(|lent| lent.waiting).map(|(key, _)| key).collect()
     }
 
     /// A record of a receiver came. Whether it is taken; what comes without a grant or beyond its credit
     /// goes back.
-    pub fn take(&mut self, token: Token, key: K, size: Size) -> bool {
+    pub fn take(&mut self, token: FencingToken, key: K, size: Size) -> bool {
         let Some(lent) = self.lent.get_mut(&token) else { return false };
         let is_taken = lent.lender.take(size);
         if is_taken {
@@ -138,17 +138,17 @@ impl<K: Ord + Copy> Relayed<K> {
     }
 
     /// What a receiver may send by a grant in all, at this amount.
-    pub fn limit(&mut self, token: Token, amount: Amount, window: Duration) -> Option<Size> {
+    pub fn limit(&mut self, token: FencingToken, amount: Amount, window: Duration) -> Option<Size> {
         self.lent.get_mut(&token).map(|lent| lent.lender.limit(amount, window))
     }
 
     /// The next record of a grant, without taking it.
-    pub fn next(&self, token: Token) -> Option<(K, Size)> {
+    pub fn next(&self, token: FencingToken) -> Option<(K, Size)> {
         self.lent.get(&token)?.waiting.front().copied()
     }
 
     /// The next record of a grant goes to the far end.
-    pub fn send(&mut self, token: Token) -> Option<(NodeId, K)> {
+    pub fn send(&mut self, token: FencingToken) -> Option<(NodeId, K)> {
         let lent = self.lent.get_mut(&token)?;
         let (key, size) = lent.waiting.pop_front()?;
         lent.lender.sent(size);
@@ -177,7 +177,7 @@ impl<K: Ord + Copy> Relayed<K> {
     }
 
     /// Grants that are known here.
-    pub fn tokens(&self) -> impl Iterator<Item = Token> + '_ {
+    pub fn tokens(&self) -> impl Iterator<Item = FencingToken> + '_ {
         self.lent.keys().copied()
     }
 }
@@ -186,7 +186,7 @@ impl<K: Ord + Copy> Relayed<K> {
 mod tests {
     use super::*;
 
-    const TOKEN: Token = Token { revision: 1, id: 1 };
+    const TOKEN: FencingToken = FencingToken { revision: 1, id: 1 };
     const PROVIDER: NodeId = NodeId(1);
     const RECEIVER: NodeId = NodeId(2);
     const WINDOW: Duration = Duration::from_millis(250);

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, VecDeque};
 use tidegate_types::class::ClassId;
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::message::{Beat, Directive, Fence, Held, Reach};
-use super::smooth::{Flow, Smooth};
+use super::message::{CarriedGrant, Directive, Fence, Heartbeat, ReachablePeer};
+use super::moving_average::{Flow, Smooth};
 use tidegate_types::demand::Measured;
 
-use super::{Amount, FleetOptions, Grant, NodeId, Token, Tuple};
+use super::{Amount, FencingToken, FleetOptions, Grant, NodeId, Tuple};
 
 /// Beats of which the time of sending is known: more than are under way in any lease.
 const BEATS_KNOWN: usize = 32;
@@ -24,9 +24,9 @@ pub enum AgentInput {
     /// New figures.
     Measured(Measured),
     /// The provider's uplink has carried so much of a grant since the last time.
-    Carried(Token, Size),
+    Carried(FencingToken, Size),
     /// The peers that it reaches have changed.
-    Peers(Vec<Reach>),
+    Peers(Vec<ReachablePeer>),
     /// The link to a peer is gone: what it lent is worth nothing.
     PeerLost(NodeId),
     /// A leader is there to talk to, or none is any more.
@@ -41,7 +41,7 @@ pub enum AgentInput {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentOutput {
     /// To be sent to the leader.
-    Beat(Beat),
+    Beat(Heartbeat),
     /// A grant is new, or its amount has changed: as provider or as receiver.
     Granted(Grant),
     /// A grant is over.
@@ -50,7 +50,7 @@ pub enum AgentOutput {
 
 /// A grant as its holder sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Holding {
+pub struct HeldGrant {
     /// As granted.
     pub grant: Grant,
     /// What of it is to be used now: a provider gives less than it granted while it needs more itself.
@@ -72,10 +72,10 @@ pub struct Agent {
     capacity: Smooth,
     output: Smooth,
     tuple: Tuple,
-    held: BTreeMap<Token, Holding>,
+    held: BTreeMap<FencingToken, HeldGrant>,
     heard: Fence,
     has_leader: bool,
-    peers: Vec<Reach>,
+    peers: Vec<ReachablePeer>,
     /// The first beat that told them, and whether the leader has answered that or a later one.
     peers_told: Option<u64>,
     peers_heard: bool,
@@ -162,12 +162,12 @@ impl Agent {
     }
 
     /// Grants by which others' records come here.
-    pub fn lent(&self) -> impl Iterator<Item = &Holding> + '_ {
+    pub fn lent(&self) -> impl Iterator<Item = &HeldGrant> + '_ {
         self.held.values().filter(|holding| holding.grant.provider == self.node)
     }
 
     /// Grants by which records go from here.
-    pub fn borrowed(&self) -> impl Iterator<Item = &Holding> + '_ {
+    pub fn borrowed(&self) -> impl Iterator<Item = &HeldGrant> + '_ {
         self.held.values().filter(|holding| holding.grant.receiver == self.node)
     }
 
@@ -185,9 +185,10 @@ impl Agent {
     }
 
     /// The grant by which records of a receiver and a class come here, if there is one.
-    pub fn lent_to(&self, receiver: NodeId, class: ClassId) -> Option<Token> {
-        let is_its =
-            |holding: &&Holding| holding.grant.receiver == receiver && holding.grant.class == class;
+    pub fn lent_to(&self, receiver: NodeId, class: ClassId) -> Option<FencingToken> {
+        let is_its = |holding: &&HeldGrant| {
+            holding.grant.receiver == receiver && holding.grant.class == class
+        };
         self.lent().find(is_its).map(|holding| holding.grant.token)
     }
 
@@ -223,7 +224,7 @@ impl Agent {
     fn fit(&mut self) {
         let mut left = self.tuple.capacity.saturating_sub(self.tuple.total());
         let lent = self.held.values_mut().filter(|holding| holding.grant.provider == self.node);
-        let mut lent: Vec<&mut Holding> = lent.collect();
+        let mut lent: Vec<&mut HeldGrant> = lent.collect();
         lent.sort_by_key(|holding| (holding.grant.class, holding.grant.token));
         for holding in lent {
             holding.usable = holding.grant.amount.min(left);
@@ -264,7 +265,7 @@ impl Agent {
             return;
         }
         let carried = Flow::new(now);
-        let new = Holding { grant, usable: Amount::ZERO, until, carried };
+        let new = HeldGrant { grant, usable: Amount::ZERO, until, carried };
         let is_known = self.held.contains_key(&grant.token);
         let holding = self.held.entry(grant.token).or_insert(new);
         let has_changed = !is_known || holding.grant.amount != grant.amount;
@@ -288,7 +289,7 @@ impl Agent {
     }
 
     fn expire(&mut self, now: Time) {
-        let over: Vec<Token> = self
+        let over: Vec<FencingToken> = self
             .held
             .values()
             .filter(|holding| holding.until <= now)
@@ -333,14 +334,14 @@ impl Agent {
         self.peers_told = self.peers_told.or(Some(self.number));
         let constant = self.options.smoothing;
         let node = self.node;
-        let tell = |holding: &mut Holding| {
+        let tell = |holding: &mut HeldGrant| {
             let carried = holding.carried.rate(now, constant);
             let is_lent = holding.grant.provider == node;
             let carried = if is_lent { Amount::of(carried) } else { Amount::ZERO };
-            Held { grant: holding.grant, carried }
+            CarriedGrant { grant: holding.grant, carried }
         };
         let held = self.held.values_mut().map(tell).collect();
-        self.outputs.push_back(AgentOutput::Beat(Beat {
+        self.outputs.push_back(AgentOutput::Beat(Heartbeat {
             node: self.node,
             incarnation: self.incarnation,
             number: self.number,

@@ -46,7 +46,7 @@ impl Default for ElectionOptions {
 
 /// Who has the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct KeyHolder {
     /// Of the claim: larger than that of every claim before.
     pub revision: u64,
     /// Whether the claim was made with the lease that this candidate has now.
@@ -82,7 +82,7 @@ pub enum ElectionInput {
         /// Of the look or the claim.
         number: u64,
         /// Nobody, or this.
-        holder: Option<Holder>,
+        holder: Option<KeyHolder>,
     },
     /// It is to lead no longer, for good: whoever waits follows at once.
     Resign,
@@ -284,9 +284,9 @@ impl Election {
         self.look = None;
     }
 
-    fn see(&mut self, now: Time, holder: Option<Holder>) {
+    fn see(&mut self, now: Time, holder: Option<KeyHolder>) {
         match (self.stage, holder) {
-            (Stage::Standing, Some(Holder { revision, is_own: true })) => {
+            (Stage::Standing, Some(KeyHolder { revision, is_own: true })) => {
                 self.stage = Stage::Leading { revision };
                 self.outputs.push_back(ElectionOutput::Lead { revision });
             }

@@ -3,11 +3,13 @@
 use tidegate_types::class::ClassId;
 use tidegate_types::units::{Ratio, Time};
 
+use super::grant_history::{EndReason, GrantDecision, GrantTotals, History};
 use super::grants::{Entry, Grants, Key, key};
-use super::history::{EndReason, Given, History, Totals};
 use super::members::{Member, Members, News};
-use super::message::{Beat, Directive, Fence, Held};
-use super::{Amount, FleetOptions, Grant, NodeId, Problem, Redirection, Token, Tuple};
+use super::message::{CarriedGrant, Directive, Fence, Heartbeat};
+use super::{
+    Amount, FencingToken, FleetOptions, Grant, MatchingProblem, NodeId, Redirection, Tuple,
+};
 
 /// A member of the fleet, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub(super) struct Ledger {
     pub(super) grants: Grants,
     /// Why they were given, for people.
     pub(super) history: History,
-    pub(super) totals: Totals,
+    pub(super) totals: GrantTotals,
     /// Grants of this leader so far.
     granted: u64,
     /// What grants have changed by since [`Ledger::take_changed`].
@@ -55,13 +57,19 @@ impl Ledger {
 
     /// Takes a beat in, and brings the grants of its node together with what it says it holds. The provider
     /// decides: what it does not hold is over. What nobody here granted came from an earlier leader.
-    pub(super) fn hear(&mut self, now: Time, beat: &Beat, revision: u64, classes: usize) -> News {
+    pub(super) fn hear(
+        &mut self,
+        now: Time,
+        beat: &Heartbeat,
+        revision: u64,
+        classes: usize,
+    ) -> News {
         let news = self.members.hear(now, beat, classes);
         if news == News::Old {
             return news;
         }
         let node = beat.node;
-        for &Held { grant, carried } in &beat.held {
+        for &CarriedGrant { grant, carried } in &beat.held {
             let is_lent = grant.provider == node;
             match self.grants.get_mut(key(&grant)) {
                 Some(entry) if entry.grant.token >= grant.token => {
@@ -80,7 +88,7 @@ impl Ledger {
                 self.grants.insert(Entry { grant, carried, since: now, round: 0, wanted: 0 });
             }
         }
-        let lists = |token: Token| beat.held.iter().any(|held| held.grant.token == token);
+        let lists = |token: FencingToken| beat.held.iter().any(|held| held.grant.token == token);
         // A first beat of a life has heard nothing of this leader, and holds all that it will.
         let heard = if beat.heard.revision == revision { beat.heard.round } else { 0 };
         let is_over = |entry: &&Entry| {
@@ -133,7 +141,7 @@ impl Ledger {
 
     /// The fleet as a matching sees it, grants in force included. A grant whose other side this leader has
     /// not heard yet is left alone: it counts, and does not move.
-    pub(super) fn problem(&self, options: &FleetOptions) -> Problem<'_> {
+    pub(super) fn problem(&self, options: &FleetOptions) -> MatchingProblem<'_> {
         let (classes, nodes) = (options.classes, self.members.rows().len());
         let mut wanted = vec![Amount::ZERO; nodes * classes];
         let mut asked = vec![u64::MAX; nodes * classes];
@@ -172,7 +180,7 @@ impl Ledger {
                 asked[request] = since[class].unwrap_or(u64::MAX);
             }
         }
-        Problem::new(self.members.candidates(), wanted, spare).asked(asked).holding(held)
+        MatchingProblem::new(self.members.candidates(), wanted, spare).asked(asked).holding(held)
     }
 
     /// Makes the grants what a matching says; answers with those that are new.
@@ -197,7 +205,7 @@ impl Ledger {
                 }
                 None => {
                     self.granted += 1;
-                    let token = Token { revision, id: self.granted };
+                    let token = FencingToken { revision, id: self.granted };
                     let grant = Grant { token, provider, receiver, class, amount };
                     let carried = Amount::ZERO;
                     let entry = Entry { grant, carried, since: now, round, wanted: round };
@@ -225,7 +233,7 @@ impl Ledger {
         let lent: Amount =
             self.grants.lent_by(grant.provider).map(|entry| entry.grant.amount).sum();
         let spare = tuple(grant.provider).map(|tuple| tuple.spare(Ratio::ZERO));
-        let given = Given {
+        let given = GrantDecision {
             grant,
             receiver: tuple(grant.receiver).cloned().unwrap_or_default(),
             spare: spare.unwrap_or_default().saturating_sub(lent),

@@ -1,52 +1,80 @@
-//! The fleet: a node whose uplink cannot carry everything borrows its neighbours' uplinks.
+//! Decides which node borrows whose uplink: a node whose uplink cannot carry everything uses its neighbours' spare
+//! bandwidth.
 //!
-//! Nodes say what they want and what they have ([`Tuple`]); a [`Problem`] is what that means for the
-//! whole fleet at one time; a matching (`match/`, chosen by name) answers with [`Redirection`]s.
-//! Everything here is a rate: whole bytes/s, so that matchings are exact ([`Amount`]).
+//! A node reports a [`Tuple`]: its capacity, and what each class wants, never net of what is redirected. A
+//! [`MatchingProblem`] is the whole fleet at one time; a *matching* answers with [`Redirection`]s. A [`Grant`] is a lease of
+//! a part of a provider's uplink, with a fencing token. The *provider* lends, the *receiver* borrows. Amounts are whole
+//! bytes/s, so that matchings are exact ([`Amount`]).
 //!
-//! Two state machines without I/O hold it together: the [`Agent`] of each node, and the [`Orchestrator`]
-//! that leads. What they say to each other ([`Beat`], [`Directive`]) is always the whole state, so that a
-//! lost message is repaired by the next one. Grants live in the agents, on their own clocks.
+//! Two state machines without I/O form a fleet: the [`Agent`] of each node, and the [`Orchestrator`] that leads. Their
+//! messages ([`Heartbeat`], [`Directive`]) always hold the whole state, so that the next message repairs the loss of one.
+//! Grants live in the agents, on the agents' own clocks.
+//!
+//! | file | what |
+//! |---|---|
+//! | `tuple.rs`, `problem.rs`, `candidates.rs` | what a node reports; what a matching is asked; who can lend to whom |
+//! | `matching.rs` | the matchings by name: `augment` (default), `flow`, and baselines |
+//! | `sticky.rs` | lets any matching keep what is granted |
+//! | `message.rs`, `options.rs` | what agents and orchestrators exchange; what can be tuned |
+//! | `agent.rs`, `neighbours.rs` | a node's side: its grants; the links that it keeps open |
+//! | `orchestrator.rs`, `members.rs`, `ledger.rs`, `grants.rs` | the leader: its members and every grant |
+//! | `pairs.rs`, `plausibility.rs`, `moving_average.rs` | pairs that do help each other; claims that are refused; smoothed amounts |
+//! | `election.rs` | which orchestrator leads |
+//! | `grant_history.rs` | why grants were given, for people |
+//! | `reserve.rs` | how a provider makes room for what it lends (not reachable yet) |
+//! ```
+//! use tidegate_fleet::{Amount, Candidates, MatchingName, MatchingProblem, Peer};
+//!
+//! // Node 0 lacks 5 bytes/s in its third class; node 1 has 8 to lend, and they reach each other.
+//! let mut candidates = Candidates::default();
+//! candidates.push(&[Peer { place: 1, distance: 1 }]);
+//! candidates.push(&[Peer { place: 0, distance: 1 }]);
+//! let wanted = [0, 0, 5, 0, 0, 0].map(Amount).to_vec();
+//! let problem = MatchingProblem::new(&candidates, wanted, [0, 8].map(Amount).to_vec());
+//! let redirections = MatchingName::Augment.solve(&problem, 1);
+//! let found = redirections[0];
+//! assert_eq!((found.receiver, found.class, found.provider, found.amount), (0, 2, 1, Amount(5)));
+//! ```
 
 #![forbid(unsafe_code)]
 
 mod agent;
 mod candidates;
-mod ceiling;
 mod election;
+mod grant_history;
 mod grants;
-mod history;
 mod ledger;
 mod matching;
 mod members;
 mod message;
+mod moving_average;
 mod neighbours;
 mod options;
 mod orchestrator;
 mod pairs;
+mod plausibility;
 mod problem;
 mod reserve;
-mod smooth;
 mod sticky;
 mod tuple;
 
 pub use tidegate_types::amount::Amount;
 use tidegate_types::class::ClassId;
 
-pub use self::agent::{Agent, AgentInput, AgentOutput, Holding};
+pub use self::agent::{Agent, AgentInput, AgentOutput, HeldGrant};
 pub use self::candidates::{Candidates, Peer};
-pub use self::ceiling::FalseClaim;
-pub use self::election::{Election, ElectionInput, ElectionOptions, ElectionOutput, Holder};
-pub use self::history::{EndReason, Given, Totals};
+pub use self::election::{Election, ElectionInput, ElectionOptions, ElectionOutput, KeyHolder};
+pub use self::grant_history::{EndReason, GrantDecision, GrantTotals};
 pub use self::ledger::{GrantStatus, MemberStatus};
 pub use self::matching::MatchingName;
-pub use self::message::{Beat, Digest, Directive, Fence, Held, Reach};
+pub use self::message::{CarriedGrant, Directive, Fence, FleetDigest, Heartbeat, ReachablePeer};
 pub use self::neighbours::Neighbours;
 pub use self::options::FleetOptions;
-pub use self::orchestrator::{Orchestrator, OrchestratorInput, OrchestratorOutput, Round};
+pub use self::orchestrator::{MatchingRound, Orchestrator, OrchestratorInput, OrchestratorOutput};
 pub use self::pairs::PairState;
-pub use self::problem::{Problem, Redirection};
-pub use self::reserve::{Reserve, ReserveError, Shift};
+pub use self::plausibility::FalseClaim;
+pub use self::problem::{MatchingProblem, Redirection};
+pub use self::reserve::{ClassShift, Reserve, ReserveError};
 pub use self::tuple::Tuple;
 
 /// Nodes of one fleet: places are 32 bits wide, and one orchestrator serves no more.
@@ -60,7 +88,7 @@ pub struct NodeId(pub u64);
 
 /// What no two grants share: the revision under which the granting leader was elected, and its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token {
+pub struct FencingToken {
     /// Of the leader that granted it.
     pub revision: u64,
     /// From 1, for each leader.
@@ -71,7 +99,7 @@ pub struct Token {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Its name.
-    pub token: Token,
+    pub token: FencingToken,
     /// Whose uplink is lent.
     pub provider: NodeId,
     /// Whose records go by it.

@@ -7,7 +7,7 @@ mod baselines;
 mod flow;
 mod graph;
 
-use super::{Problem, Redirection};
+use super::{MatchingProblem, Redirection};
 
 tidegate_types::named! {
     /// The matchings, by name; those of the paper first.
@@ -36,7 +36,7 @@ tidegate_types::named! {
 impl MatchingName {
     /// Who carries what for whom. `seed` decides where a rule leaves it to chance. What a problem holds
     /// already is known to `augment` alone, which may move it; the others begin anew.
-    pub fn solve(self, problem: &Problem<'_>, seed: u64) -> Vec<Redirection> {
+    pub fn solve(self, problem: &MatchingProblem<'_>, seed: u64) -> Vec<Redirection> {
         match self {
             MatchingName::Pmrfs => baselines::pmrfs::pmrfs(problem),
             MatchingName::PmrfsText => baselines::pmrfs_text::pmrfs_text(problem),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use tidegate_types::units::Time;
 
-use super::message::{Beat, Fence, Reach};
+use super::message::{Fence, Heartbeat, ReachablePeer};
 use super::{Amount, CANDIDATES_MAX, Candidates, NODES_MAX, NodeId, Peer, Tuple};
 
 /// A node that has said something to this leader.
@@ -20,7 +20,7 @@ pub(super) struct Member {
     pub(super) heard: Time,
     pub(super) tuple: Tuple,
     pub(super) output: Amount,
-    reach: Vec<Reach>,
+    reach: Vec<ReachablePeer>,
     /// The same as places, of those that are members.
     peers: Vec<(NodeId, Peer)>,
     /// When each class began to be short, as a count.
@@ -34,7 +34,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    fn new(beat: &Beat) -> Self {
+    fn new(beat: &Heartbeat) -> Self {
         Member {
             node: beat.node,
             incarnation: beat.incarnation,
@@ -124,7 +124,7 @@ impl Members {
     }
 
     /// Takes a beat in.
-    pub(super) fn hear(&mut self, now: Time, beat: &Beat, classes: usize) -> News {
+    pub(super) fn hear(&mut self, now: Time, beat: &Heartbeat, classes: usize) -> News {
         let known = self.get(beat.node).map(|member| (member.incarnation, member.number));
         let news = match known {
             Some((life, _)) if beat.incarnation < life => News::Old,
@@ -207,7 +207,7 @@ impl Members {
     /// Pairs change many times a second, places hardly ever: they are looked up once.
     fn find_places(&mut self) {
         for Member { reach, peers, .. } in self.rows.iter_mut().flatten() {
-            let peer = |reach: &Reach| {
+            let peer = |reach: &ReachablePeer| {
                 let place = *self.places.get(&reach.node)?;
                 Some((reach.node, Peer { place, distance: reach.distance }))
             };

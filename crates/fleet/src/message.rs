@@ -19,7 +19,7 @@ pub struct Fence {
 
 /// A peer that a node reaches over a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct ReachablePeer {
     /// Which.
     pub node: NodeId,
     /// How far it is, in any measure that adds up.
@@ -28,7 +28,7 @@ pub struct Reach {
 
 /// A grant that a node holds, as provider or as receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct CarriedGrant {
     /// As it was granted.
     pub grant: Grant,
     /// What the provider carries of it, measured; what the receiver tells is nothing.
@@ -37,7 +37,7 @@ pub struct Held {
 
 /// A node's heartbeat: on change, and once a second.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beat {
+pub struct Heartbeat {
     /// Who.
     pub node: NodeId,
     /// New whenever its process is new.
@@ -51,9 +51,9 @@ pub struct Beat {
     /// What its own records use of its own uplink, measured.
     pub output: Amount,
     /// The peers that it reaches; absent where the leader has them from an earlier beat.
-    pub peers: Option<Vec<Reach>>,
+    pub peers: Option<Vec<ReachablePeer>>,
     /// What it holds.
-    pub held: Vec<Held>,
+    pub held: Vec<CarriedGrant>,
 }
 
 /// What the leader tells a node: all of its grants. A grant that is not in it is over.
@@ -75,7 +75,7 @@ pub struct Directive {
 
 /// What a leader knows and no node does, for whoever follows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Digest {
+pub struct FleetDigest {
     /// Nodes that are to lend nothing.
     pub drained: Vec<NodeId>,
     /// Receivers and providers that did not help each other, and how much longer they are left alone.

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use tidegate_types::units::Time;
 
-use super::ceiling;
+use super::grant_history::{EndReason, GrantDecision, GrantTotals};
 use super::grants::{Entry, key};
-use super::history::{EndReason, Given, Totals};
 use super::ledger::{GrantStatus, Ledger, MemberStatus};
 use super::members::{Member, News};
-use super::message::{Beat, Digest, Directive};
+use super::message::{Directive, FleetDigest, Heartbeat};
 use super::pairs::{PairState, Pairs};
+use super::plausibility;
 use super::{Amount, FleetOptions, NodeId, sticky};
 
 /// Lenders that are named to a node.
@@ -33,9 +33,9 @@ pub enum OrchestratorInput {
     /// It no longer leads.
     Deposed,
     /// What the leader knows and no node does: to whoever may follow it.
-    Inherit(Digest),
+    Inherit(FleetDigest),
     /// From a node.
-    Beat(Beat),
+    Beat(Heartbeat),
     /// A node is to lend nothing and to be left by its borrowers, or to take part again.
     Drain(NodeId, bool),
     /// How long the last decision took: the next one waits twice that at least.
@@ -53,7 +53,7 @@ pub enum OrchestratorOutput {
 
 /// What the last decision did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Round {
+pub struct MatchingRound {
     /// Decisions of this leader so far.
     pub number: u64,
     /// Amounts granted, all together.
@@ -75,13 +75,13 @@ pub struct Orchestrator {
     revision: Option<u64>,
     ledger: Ledger,
     pairs: Pairs,
-    round: Round,
+    round: MatchingRound,
     decided: Option<Time>,
     took: Duration,
     has_news: bool,
     /// Nodes that are to lend nothing until they are told to take part again, heard or not.
     drained: BTreeSet<NodeId>,
-    inherited: Digest,
+    inherited: FleetDigest,
     outputs: VecDeque<OrchestratorOutput>,
 }
 
@@ -93,12 +93,12 @@ impl Orchestrator {
             revision: None,
             ledger: Ledger::default(),
             pairs: Pairs::default(),
-            round: Round::default(),
+            round: MatchingRound::default(),
             decided: None,
             took: Duration::ZERO,
             has_news: false,
             drained: BTreeSet::new(),
-            inherited: Digest::default(),
+            inherited: FleetDigest::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -109,7 +109,7 @@ impl Orchestrator {
             OrchestratorInput::Elected { revision } => {
                 self.clear();
                 self.revision = Some(revision);
-                let Digest { drained, apart } = std::mem::take(&mut self.inherited);
+                let FleetDigest { drained, apart } = std::mem::take(&mut self.inherited);
                 self.drained = drained.into_iter().collect();
                 for (receiver, provider, left) in apart {
                     self.pairs.part(now, (receiver, provider), left.min(self.options.apart));
@@ -164,12 +164,12 @@ impl Orchestrator {
     }
 
     /// What the last decision did.
-    pub fn round(&self) -> Round {
+    pub fn round(&self) -> MatchingRound {
         self.round
     }
 
     /// What it has decided since it was made, under whatever revision.
-    pub fn totals(&self) -> Totals {
+    pub fn totals(&self) -> GrantTotals {
         self.ledger.totals
     }
 
@@ -193,7 +193,7 @@ impl Orchestrator {
     }
 
     /// The last grants of a receiver by this leader, the oldest first, and why they were given.
-    pub fn given(&self, receiver: NodeId) -> impl Iterator<Item = &Given> + '_ {
+    pub fn given(&self, receiver: NodeId) -> impl Iterator<Item = &GrantDecision> + '_ {
         self.ledger.history.of(receiver)
     }
 
@@ -231,9 +231,9 @@ impl Orchestrator {
     }
 
     /// What it knows and no node does.
-    pub fn digest(&self, now: Time) -> Digest {
+    pub fn digest(&self, now: Time) -> FleetDigest {
         let apart = self.pairs.apart(now).map(|(pair, left)| (pair.0, pair.1, left)).collect();
-        Digest { drained: self.drained.iter().copied().collect(), apart }
+        FleetDigest { drained: self.drained.iter().copied().collect(), apart }
     }
 
     fn clear(&mut self) {
@@ -243,18 +243,18 @@ impl Orchestrator {
         self.ledger.totals = totals;
         self.pairs = Pairs::default();
         self.drained.clear();
-        self.round = Round::default();
+        self.round = MatchingRound::default();
         (self.decided, self.has_news) = (None, false);
         self.outputs.clear();
     }
 
-    fn hear(&mut self, now: Time, mut beat: Beat) {
+    fn hear(&mut self, now: Time, mut beat: Heartbeat) {
         let Some(revision) = self.revision else { return };
         if beat.check(self.options.uplink_max).is_err() {
             self.ledger.totals.false_claims += 1;
             return;
         }
-        ceiling::within(&mut beat.tuple.demand, self.options.uplink_max);
+        plausibility::within(&mut beat.tuple.demand, self.options.uplink_max);
         let news = self.ledger.hear(now, &beat, revision, self.options.classes);
         self.ledger.totals.beats += u64::from(news != News::Old);
         self.has_news |= news != News::Old;
@@ -286,7 +286,7 @@ impl Orchestrator {
         self.ledger.totals.decisions += 1;
         self.ledger.totals.directives += directives.len() as u64;
         self.outputs.extend(directives.into_iter().map(OrchestratorOutput::Directive));
-        self.round = Round {
+        self.round = MatchingRound {
             number: round.1,
             granted: self.ledger.grants.iter().map(|entry| entry.grant.amount).sum(),
             changed: self.ledger.take_changed(),

@@ -19,7 +19,7 @@ pub struct Redirection {
 
 /// A fleet at one time. A node stands at its place in [`Candidates`].
 #[derive(Clone, Debug)]
-pub struct Problem<'a> {
+pub struct MatchingProblem<'a> {
     candidates: &'a Candidates,
     classes: usize,
     /// What each class of each node wants of others, a row of classes a node: shortage of the node, what
@@ -33,7 +33,7 @@ pub struct Problem<'a> {
     held: Vec<Redirection>,
 }
 
-impl<'a> Problem<'a> {
+impl<'a> MatchingProblem<'a> {
     /// A problem in which nothing is granted yet, and requests were made in the order of the nodes.
     ///
     /// A node that wants something lends nothing: records are redirected once, to where they are sent.
@@ -51,7 +51,7 @@ impl<'a> Problem<'a> {
             }
         }
         let asked = (0..wanted.len() as u64).collect();
-        Problem { candidates, classes, wanted, spare, asked, held: Vec::new() }
+        MatchingProblem { candidates, classes, wanted, spare, asked, held: Vec::new() }
     }
 
     /// The same with the order in which requests were first made.
@@ -139,7 +139,7 @@ mod tests {
         candidates.push(&[Peer { place: 1, distance: 1 }]);
         candidates.push(&[Peer { place: 0, distance: 1 }]);
         let wanted = [0, 3, 0, 0].map(Amount).to_vec();
-        let problem = Problem::new(&candidates, wanted, [7, 7].map(Amount).to_vec());
+        let problem = MatchingProblem::new(&candidates, wanted, [7, 7].map(Amount).to_vec());
         assert_eq!(problem.spare(), [Amount(0), Amount(7)]);
         assert_eq!(problem.requests().collect::<Vec<_>>(), [1]);
         assert_eq!((problem.node_of(1), problem.class_of(1)), (0, 1));

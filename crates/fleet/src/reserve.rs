@@ -7,18 +7,18 @@ use thiserror::Error;
 use tidegate_types::class::ClassId;
 use tidegate_types::limits::CLASSES_MAX;
 
-use super::{Amount, Token};
+use super::{Amount, FencingToken};
 
 /// What a reservation moved between the classes of the provider, `[5 down, 0, 5 up]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shift {
+pub struct ClassShift {
     /// What each class gives.
     pub down: Vec<Amount>,
     /// Which class gets it: the records of the receiver are of that class.
     pub class: ClassId,
 }
 
-impl Shift {
+impl ClassShift {
     /// How much moved.
     pub fn amount(&self) -> Amount {
         self.down.iter().copied().sum()
@@ -46,7 +46,7 @@ pub enum ReserveError {
 pub struct Reserve {
     allocated: Vec<Amount>,
     available: Vec<Amount>,
-    lent: BTreeMap<Token, Shift>,
+    lent: BTreeMap<FencingToken, ClassShift>,
 }
 
 impl Reserve {
@@ -73,7 +73,7 @@ impl Reserve {
 
     /// What is lent.
     pub fn lent(&self) -> Amount {
-        self.lent.values().map(Shift::amount).sum()
+        self.lent.values().map(ClassShift::amount).sum()
     }
 
     /// Moves what no class wants to the class that carries the receiver's records, from the most urgent
@@ -83,14 +83,14 @@ impl Reserve {
     /// More than is available, or no such class: then nothing has changed.
     pub fn reserve(
         &mut self,
-        token: Token,
+        token: FencingToken,
         class: ClassId,
         amount: Amount,
-    ) -> Result<&Shift, ReserveError> {
+    ) -> Result<&ClassShift, ReserveError> {
         if class.index() >= self.allocated.len() {
             return Err(ReserveError::NoClass(class.0));
         }
-        let before = self.lent.get(&token).map_or(Amount::ZERO, Shift::amount);
+        let before = self.lent.get(&token).map_or(Amount::ZERO, ClassShift::amount);
         let available = self.available.iter().copied().sum::<Amount>() + before;
         if amount > available {
             return Err(ReserveError::TooMuch { wanted: amount, available });
@@ -108,11 +108,11 @@ impl Reserve {
             *allocated -= *taken;
         }
         self.allocated[class.index()] += amount;
-        Ok(self.lent.entry(token).or_insert(Shift { down, class }))
+        Ok(self.lent.entry(token).or_insert(ClassShift { down, class }))
     }
 
     /// Gives a reservation back to where it came from; `None` where there is none.
-    pub fn release(&mut self, token: Token) -> Option<Shift> {
+    pub fn release(&mut self, token: FencingToken) -> Option<ClassShift> {
         let shift = self.lent.remove(&token)?;
         self.allocated[shift.class.index()] -= shift.amount();
         for (place, taken) in shift.down.iter().enumerate() {
@@ -127,7 +127,7 @@ impl Reserve {
 mod tests {
     use super::*;
 
-    const TOKEN: Token = Token { revision: 1, id: 1 };
+    const TOKEN: FencingToken = FencingToken { revision: 1, id: 1 };
 
     fn amounts(amounts: [u64; 3]) -> Vec<Amount> {
         amounts.map(Amount).to_vec()

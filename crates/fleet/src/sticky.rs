@@ -4,10 +4,14 @@
 //! others what is held stays, the most urgent first; an urgent request that still lacks something then
 //! takes the place of less urgent ones at the providers that it reaches.
 
-use super::{Amount, MatchingName, Problem, Redirection};
+use super::{Amount, MatchingName, MatchingProblem, Redirection};
 
 /// What a matching answers, with what is held kept where it fits.
-pub(super) fn solve(matching: MatchingName, problem: &Problem<'_>, seed: u64) -> Vec<Redirection> {
+pub(super) fn solve(
+    matching: MatchingName,
+    problem: &MatchingProblem<'_>,
+    seed: u64,
+) -> Vec<Redirection> {
     if matching == MatchingName::Augment || problem.held().is_empty() {
         return matching.solve(problem, seed);
     }
@@ -24,7 +28,7 @@ pub(super) fn solve(matching: MatchingName, problem: &Problem<'_>, seed: u64) ->
         spare[provider] -= held.amount;
     }
     // A node that lacks nothing more is still no provider.
-    let rest = Problem::new(problem.candidates(), wanted.clone(), spare);
+    let rest = MatchingProblem::new(problem.candidates(), wanted.clone(), spare);
     let rest = rest.asked((0..wanted.len()).map(|request| problem.asked_at(request)).collect());
     let more = matching.solve(&rest, seed);
     for redirection in &more {
@@ -36,7 +40,7 @@ pub(super) fn solve(matching: MatchingName, problem: &Problem<'_>, seed: u64) ->
 }
 
 /// Requests that lack something take it from less urgent ones, the least urgent first.
-fn displace(problem: &Problem<'_>, kept: &mut Vec<Redirection>, wanted: &mut [Amount]) {
+fn displace(problem: &MatchingProblem<'_>, kept: &mut Vec<Redirection>, wanted: &mut [Amount]) {
     let mut lacking: Vec<usize> =
         (0..wanted.len()).filter(|&request| !wanted[request].is_zero()).collect();
     lacking.sort_unstable_by_key(|&request| (problem.class_of(request), request));

@@ -21,7 +21,7 @@ const ENDS: (f64, f64) = (0.025, 0.975);
 
 /// Something that a detector found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct Detection {
     /// Left, top, width and height, pixels.
     pub place: [f64; 4],
     /// What it is; only boxes of one label can be the same.
@@ -52,7 +52,7 @@ pub struct Sample {
 
 /// A rung, with what its mean and its lower end do not say.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
+pub struct MeasuredRung {
     /// As a ladder takes it.
     pub rung: Rung,
     /// Upper end of the accuracy's 95 % interval.
@@ -61,23 +61,23 @@ pub struct Measured {
     pub bytes_quantiles: [f64; 3],
 }
 
-impl Found {
+impl Detection {
     /// The same on an image that is this many times as wide and as high.
     #[must_use]
     pub fn scaled(self, wide: f64, high: f64) -> Self {
         let [left, top, width, height] = self.place;
-        Found { place: [left * wide, top * high, width * wide, height * high], ..self }
+        Detection { place: [left * wide, top * high, width * wide, height * high], ..self }
     }
 
     /// Intersection over union, 0 to 1.
-    fn overlap(&self, other: &Found) -> f64 {
+    fn overlap(&self, other: &Detection) -> f64 {
         let along = |axis: usize| {
             let (one, two) = (&self.place, &other.place);
             let end = (one[axis] + one[axis + 2]).min(two[axis] + two[axis + 2]);
             (end - one[axis].max(two[axis])).max(0.0)
         };
         let both = along(0) * along(1);
-        let area = |found: &Found| found.place[2] * found.place[3];
+        let area = |found: &Detection| found.place[2] * found.place[3];
         let either = area(self) + area(other) - both;
         if either > 0.0 { both / either } else { 0.0 }
     }
@@ -85,10 +85,10 @@ impl Found {
 
 impl Agreement {
     /// Compares what was found with the truth, both in the source's pixels: each box counts once.
-    pub fn of(truth: &[Found], found: &[Found]) -> Self {
+    pub fn of(truth: &[Detection], found: &[Detection]) -> Self {
         let (truth, found) =
             (&truth[..truth.len().min(BOXES_MAX)], &found[..found.len().min(BOXES_MAX)]);
-        let mut left: Vec<&Found> = found.iter().collect();
+        let mut left: Vec<&Detection> = found.iter().collect();
         let mut both = 0;
         for one in truth {
             let rivals = left.iter().enumerate().filter(|(_, other)| other.label == one.label);
@@ -129,7 +129,7 @@ impl std::iter::Sum for Agreement {
 ///
 /// # Panics
 /// There are no samples.
-pub fn measure(rung: &Rung, samples: &[Sample], seed: u64) -> Measured {
+pub fn measure(rung: &Rung, samples: &[Sample], seed: u64) -> MeasuredRung {
     assert!(!samples.is_empty(), "a rung is measured on frames");
     let count = samples.len();
     let accuracy = samples.iter().map(|sample| sample.agreement).sum::<Agreement>().f1();
@@ -144,7 +144,7 @@ pub fn measure(rung: &Rung, samples: &[Sample], seed: u64) -> Measured {
     let mut bytes: Vec<f64> = samples.iter().map(|sample| sample.bytes as f64).collect();
     bytes.sort_by(f64::total_cmp);
     let cost = samples.iter().map(|sample| sample.cost).sum::<Duration>() / count as u32;
-    Measured {
+    MeasuredRung {
         rung: Rung {
             bytes: bytes.iter().sum::<f64>() / count as f64,
             accuracy,
@@ -159,7 +159,7 @@ pub fn measure(rung: &Rung, samples: &[Sample], seed: u64) -> Measured {
 
 /// Those that no other beats in both bytes and accuracy, by rising bytes; one that takes fewer bytes and is
 /// as good beats.
-pub fn front(mut all: Vec<Measured>) -> Vec<Measured> {
+pub fn front(mut all: Vec<MeasuredRung>) -> Vec<MeasuredRung> {
     all.sort_by(|a, b| {
         let bytes = a.rung.bytes.total_cmp(&b.rung.bytes);
         bytes.then(b.rung.accuracy.total_cmp(&a.rung.accuracy))
@@ -185,8 +185,8 @@ mod tests {
     use super::super::ladder::tests::rung;
     use super::*;
 
-    fn found(left: f64, width: f64) -> Found {
-        Found { place: [left, 0.0, width, 10.0], label: 0 }
+    fn found(left: f64, width: f64) -> Detection {
+        Detection { place: [left, 0.0, width, 10.0], label: 0 }
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(none, Agreement { both: 0, found: 1, truth: 1 });
         let half = Agreement::of(&[found(0.0, 10.0)], &[found(0.0, 20.0)]);
         assert_eq!((half.both, half.f1()), (1, 1.0));
-        let other = Found { label: 1, ..found(0.0, 10.0) };
+        let other = Detection { label: 1, ..found(0.0, 10.0) };
         assert_eq!(Agreement::of(&[found(0.0, 10.0)], &[other]).both, 0, "another label");
     }
 
@@ -211,15 +211,15 @@ mod tests {
 
     #[test]
     fn boxes_of_a_smaller_image_are_brought_to_the_sources_pixels() {
-        let small = Found { place: [1.0, 2.0, 3.0, 4.0], label: 7 };
-        assert_eq!(small.scaled(2.0, 4.0), Found { place: [2.0, 8.0, 6.0, 16.0], label: 7 });
+        let small = Detection { place: [1.0, 2.0, 3.0, 4.0], label: 7 };
+        assert_eq!(small.scaled(2.0, 4.0), Detection { place: [2.0, 8.0, 6.0, 16.0], label: 7 });
     }
 
     #[test]
     fn no_place_of_a_box_makes_it_panic() {
         let odd = [f64::NAN, f64::INFINITY, -1.0, 0.0];
-        let boxes: Vec<Found> =
-            odd.iter().map(|&at| Found { place: [at, at, at, at], label: 0 }).collect();
+        let boxes: Vec<Detection> =
+            odd.iter().map(|&at| Detection { place: [at, at, at, at], label: 0 }).collect();
         assert_eq!(Agreement::of(&boxes, &boxes).truth, 4);
     }
 
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_is_beaten_is_no_rung() {
-        let one = |bytes, accuracy| Measured {
+        let one = |bytes, accuracy| MeasuredRung {
             rung: rung(bytes, accuracy),
             accuracy_high: accuracy,
             bytes_quantiles: [bytes; 3],

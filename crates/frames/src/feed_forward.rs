@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use tidegate_types::units::{Size, Time};
 
-use super::site::Site;
-use super::{Controller, Ladder, Moment};
+use super::channel::ChannelModel;
+use super::{Controller, ControllerInput, Ladder};
 
 /// Age at which a rate says nothing any more.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -111,12 +111,12 @@ impl FeedForward {
 }
 
 impl Controller for FeedForward {
-    fn begin_at(&mut self, site: &Site, _ladder: &Ladder) {
+    fn begin_at(&mut self, site: &ChannelModel, _ladder: &Ladder) {
         // The first look finds nothing acknowledged.
         self.rate = site.rate / SILENT;
     }
 
-    fn budget(&mut self, now: Time, moment: &Moment) -> f64 {
+    fn budget(&mut self, now: Time, moment: &ControllerInput) -> f64 {
         self.estimate(now);
         let budget = self.rate * self.caution * moment.left.as_secs_f64() - moment.backlog.as_f64();
         self.budget = budget;
@@ -187,7 +187,7 @@ mod tests {
 
     fn budget((mut control, now): (FeedForward, Time), backlog: u64) -> f64 {
         control.caution = 1.0;
-        control.budget(now, &Moment { left: LEFT, backlog: Size(backlog) })
+        control.budget(now, &ControllerInput { left: LEFT, backlog: Size(backlog) })
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
         control.caution = 1.0;
         control.sent(now);
         control.acked(now + Duration::from_millis(10), Size(1000));
-        let moment = Moment { left: LEFT, backlog: Size(19_000) };
+        let moment = ControllerInput { left: LEFT, backlog: Size(19_000) };
         let stuck = control.budget(now + Duration::from_millis(110), &moment);
         assert!(stuck < 0.0, "10 kB/s at most: {stuck}");
     }
@@ -225,7 +225,7 @@ mod tests {
     fn silence_lowers_the_rate_frame_by_frame() {
         let (mut control, now) = delivered(&[(20_000, 20); 3]);
         control.caution = 1.0;
-        let moment = Moment { left: LEFT, backlog: Size::ZERO };
+        let moment = ControllerInput { left: LEFT, backlog: Size::ZERO };
         let mut budgets = (0..4)
             .map(|frame| control.budget(now + Duration::from_millis(1500 + 100 * frame), &moment));
         let first = budgets.next().unwrap();
@@ -251,9 +251,9 @@ mod tests {
     #[test]
     fn a_site_that_was_measured_is_where_it_begins() {
         let mut control = FeedForward::default();
-        let site = Site { base: Duration::from_millis(10), rate: 500_000.0 };
+        let site = ChannelModel { base: Duration::from_millis(10), rate: 500_000.0 };
         control.begin_at(&site, &super::super::ladder::tests::four());
-        let moment = Moment { left: LEFT, backlog: Size::ZERO };
+        let moment = ControllerInput { left: LEFT, backlog: Size::ZERO };
         let first = control.budget(Time::from_millis(5), &moment);
         assert!((first - 25_000.0).abs() < 1e-6, "{first}");
     }

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use tidegate_types::units::{Size, Time};
 
-use super::{Controller, Moment};
+use super::{Controller, ControllerInput};
 
 /// Nothing to remember.
 #[derive(Debug)]
 pub(super) struct Fixed;
 
 impl Controller for Fixed {
-    fn budget(&mut self, _now: Time, _moment: &Moment) -> f64 {
+    fn budget(&mut self, _now: Time, _moment: &ControllerInput) -> f64 {
         f64::INFINITY
     }
     fn sent(&mut self, _now: Time) {}

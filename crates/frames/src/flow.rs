@@ -13,8 +13,11 @@ use std::time::Duration;
 
 use tidegate_types::units::{Size, Time};
 
-use super::site::Site;
-use super::{Choice, ControllerName, Frame, Gains, Infeasible, Ladder, Skip, Subscription, Target};
+use super::channel::ChannelModel;
+use super::{
+    CameraSubscription, ControllerName, Frame, FrameDecision, FrameTarget, Gains, Infeasible,
+    Ladder, SkipReason,
+};
 
 /// Frames that may be under way at once: a controller that allows more knows nothing of the channel.
 const UNDER_WAY_MAX: usize = 8;
@@ -53,7 +56,7 @@ struct Waiting {
     frame: u64,
     captured_at: Time,
     /// Why it did not go when it was looked at last.
-    skip: Option<Skip>,
+    skip: Option<SkipReason>,
 }
 
 /// A frame under way.
@@ -72,7 +75,7 @@ struct Sending {
 /// The state of a flow.
 #[derive(Debug)]
 pub struct Flow {
-    subscription: Subscription,
+    subscription: CameraSubscription,
     waiting: Option<Waiting>,
     /// Whether something has changed since the last look.
     is_due: bool,
@@ -88,9 +91,9 @@ pub struct Flow {
 
 impl Flow {
     /// A flow with these bounds.
-    pub fn new(target: Target, name: ControllerName, ladder: &Ladder, gains: Gains) -> Self {
+    pub fn new(target: FrameTarget, name: ControllerName, ladder: &Ladder, gains: Gains) -> Self {
         Flow {
-            subscription: Subscription::new(target, name, ladder, gains),
+            subscription: CameraSubscription::new(target, name, ladder, gains),
             waiting: None,
             is_due: false,
             sending: VecDeque::new(),
@@ -102,13 +105,13 @@ impl Flow {
     }
 
     /// The same where the channel was measured before.
-    pub fn begin_at(mut self, site: &Site, ladder: &Ladder) -> Self {
+    pub fn begin_at(mut self, site: &ChannelModel, ladder: &Ladder) -> Self {
         self.subscription.begin_at(site, ladder);
         self
     }
 
     /// What it keeps to.
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &FrameTarget {
         self.subscription.target()
     }
 
@@ -129,9 +132,9 @@ impl Flow {
         let counts = &mut self.counts;
         *match waiting.skip {
             None => &mut counts.superseded,
-            Some(Skip::Late) => &mut counts.stale,
-            Some(Skip::Backlogged) => &mut counts.backlogged,
-            Some(Skip::Inaccurate) => &mut counts.inaccurate,
+            Some(SkipReason::Late) => &mut counts.stale,
+            Some(SkipReason::Backlogged) => &mut counts.backlogged,
+            Some(SkipReason::Inaccurate) => &mut counts.inaccurate,
         } += 1;
     }
 
@@ -149,14 +152,14 @@ impl Flow {
         let frame = Frame { captured_at: waiting.captured_at, overhead };
         let backlog = Size(self.sending.iter().filter_map(|one| one.left).sum());
         match self.subscription.choose(now, &frame, ladder, backlog) {
-            Choice::Skip(why) => {
+            FrameDecision::Skip(why) => {
                 waiting.skip = Some(why);
-                if why == Skip::Late && self.named_at.is_some_and(|at| at + FORGET <= now) {
+                if why == SkipReason::Late && self.named_at.is_some_and(|at| at + FORGET <= now) {
                     (self.trip, self.encoding) = (None, 0.0);
                 }
                 None
             }
-            Choice::Send(rung) => {
+            FrameDecision::Send(rung) => {
                 let waiting = self.waiting.take()?;
                 self.send(now, waiting);
                 Some((waiting.frame, rung))
@@ -260,7 +263,7 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Policy;
+    use super::super::InfeasiblePolicy;
     use super::super::ladder::tests::four;
     use super::*;
 
@@ -271,7 +274,8 @@ mod tests {
     }
 
     fn flow() -> Flow {
-        let target = Target { latency: LATENCY, accuracy: 0.0, policy: Policy::Degrade };
+        let target =
+            FrameTarget { latency: LATENCY, accuracy: 0.0, policy: InfeasiblePolicy::Degrade };
         Flow::new(target, ControllerName::FeedForward, &four(), Gains::default())
     }
 

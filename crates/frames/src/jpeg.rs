@@ -13,7 +13,7 @@ const PIXELS_A_BYTE_MAX: u64 = 256;
 
 /// What the header of a JPEG says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct JpegHeader {
     /// Pixels of a row.
     pub width: u16,
     /// Rows.
@@ -86,13 +86,13 @@ pub enum JpegError {
     },
 }
 
-impl Head {
+impl JpegHeader {
     /// What these bytes say, from the first marker to the beginning of the picture, and that they end as a
     /// JPEG does.
     ///
     /// # Errors
     /// See [`JpegError`].
-    pub fn read(bytes: &[u8]) -> Result<Head, JpegError> {
+    pub fn read(bytes: &[u8]) -> Result<JpegHeader, JpegError> {
         if !bytes.starts_with(&[0xFF, 0xD8]) {
             return Err(JpegError::NoJpeg);
         }
@@ -106,7 +106,7 @@ impl Head {
             let body = segment(bytes, at)?;
             match marker {
                 0xC0..=0xC2 if head.is_some() => return Err(JpegError::Twice),
-                0xC0..=0xC2 => head = Some(Head::of(body, at)?),
+                0xC0..=0xC2 => head = Some(JpegHeader::of(body, at)?),
                 0xC3 | 0xC5..=0xC7 | 0xC9..=0xCB | 0xCD..=0xCF => {
                     return Err(JpegError::Kind { marker });
                 }
@@ -116,7 +116,7 @@ impl Head {
             at += 2 + body.len();
         }
         let head = head.ok_or(JpegError::Empty)?;
-        let Head { width, height, .. } = head;
+        let JpegHeader { width, height, .. } = head;
         if (bytes.len() as u64) < head.pixels() / PIXELS_A_BYTE_MAX {
             return Err(JpegError::Hollow { width, height, bytes: bytes.len() });
         }
@@ -133,7 +133,7 @@ impl Head {
         u64::from(self.width) * u64::from(self.height)
     }
 
-    fn of(body: &[u8], at: usize) -> Result<Head, JpegError> {
+    fn of(body: &[u8], at: usize) -> Result<JpegHeader, JpegError> {
         let &[bits, h1, h0, w1, w0, components, ..] = body else {
             return Err(JpegError::CutOff { at });
         };
@@ -141,7 +141,7 @@ impl Head {
         if bits != 8 || !matches!(components, 1 | 3) {
             return Err(JpegError::Samples { components, bits });
         }
-        let head = Head { width, height, components };
+        let head = JpegHeader { width, height, components };
         let fits = |side: u16| (1..=SIDE_MAX).contains(&side);
         if !fits(width) || !fits(height) || head.pixels() > PIXELS_MAX {
             return Err(JpegError::Size { width, height });
@@ -198,38 +198,38 @@ mod tests {
     #[test]
     fn the_size_is_read_of_baseline_and_progressive_pictures() {
         for sof in [0xC0, 0xC1, 0xC2] {
-            let head = Head::read(&jpeg(sof, 1920, 1080, 20_000)).unwrap();
-            assert_eq!(head, Head { width: 1920, height: 1080, components: 3 });
+            let head = JpegHeader::read(&jpeg(sof, 1920, 1080, 20_000)).unwrap();
+            assert_eq!(head, JpegHeader { width: 1920, height: 1080, components: 3 });
         }
         let mut padded = jpeg(0xC0, 64, 48, 100);
         padded.extend([0; 9]);
-        assert!(Head::read(&padded).is_ok());
+        assert!(JpegHeader::read(&padded).is_ok());
     }
 
     #[test]
     fn what_is_no_frame_is_told_why() {
         let good = jpeg(0xC0, 64, 48, 100);
-        assert_eq!(Head::read(b"\x89PNG"), Err(JpegError::NoJpeg));
-        assert_eq!(Head::read(b""), Err(JpegError::NoJpeg));
-        assert_eq!(Head::read(&good[..6]), Err(JpegError::CutOff { at: 4 }));
-        let cut = Head::read(&good[..good.len() - 1]).unwrap_err();
+        assert_eq!(JpegHeader::read(b"\x89PNG"), Err(JpegError::NoJpeg));
+        assert_eq!(JpegHeader::read(b""), Err(JpegError::NoJpeg));
+        assert_eq!(JpegHeader::read(&good[..6]), Err(JpegError::CutOff { at: 4 }));
+        let cut = JpegHeader::read(&good[..good.len() - 1]).unwrap_err();
         assert!(matches!(cut, JpegError::CutOff { .. }), "{cut}");
-        assert_eq!(Head::read(&[0xFF, 0xD8, 0xFF, 0xD9]), Err(JpegError::Empty));
-        assert_eq!(Head::read(&[0xFF, 0xD8, 7, 7]), Err(JpegError::NoMarker { at: 2 }));
-        let kind = Head::read(&jpeg(0xC3, 64, 48, 100));
+        assert_eq!(JpegHeader::read(&[0xFF, 0xD8, 0xFF, 0xD9]), Err(JpegError::Empty));
+        assert_eq!(JpegHeader::read(&[0xFF, 0xD8, 7, 7]), Err(JpegError::NoMarker { at: 2 }));
+        let kind = JpegHeader::read(&jpeg(0xC3, 64, 48, 100));
         assert_eq!(kind, Err(JpegError::Kind { marker: 0xC3 }));
         let mut twice = good[..27].to_vec();
         twice.extend(&good[8..]);
-        assert_eq!(Head::read(&twice), Err(JpegError::Twice));
+        assert_eq!(JpegHeader::read(&twice), Err(JpegError::Twice));
     }
 
     #[test]
     fn headers_that_lie_about_the_size_cost_no_memory() {
         for (width, height) in [(0, 10), (10, 0), (65_535, 65_535), (16_000, 16_000)] {
-            let read = Head::read(&jpeg(0xC0, width, height, 100));
+            let read = JpegHeader::read(&jpeg(0xC0, width, height, 100));
             assert_eq!(read, Err(JpegError::Size { width, height }));
         }
-        let read = Head::read(&jpeg(0xC0, 6000, 5000, 100));
+        let read = JpegHeader::read(&jpeg(0xC0, 6000, 5000, 100));
         assert!(matches!(read, Err(JpegError::Hollow { .. })), "{read:?}");
     }
 
@@ -242,10 +242,10 @@ mod tests {
             let place = at % bytes.len();
             bytes[place] = with;
             bytes.truncate(cut);
-            let _ = Head::read(&bytes);
+            let _ = JpegHeader::read(&bytes);
             let mut bytes = vec![0xFF, 0xD8];
             bytes.extend(junk);
-            let _ = Head::read(&bytes);
+            let _ = JpegHeader::read(&bytes);
         }
     }
 }

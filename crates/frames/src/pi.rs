@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tidegate_types::units::{Size, Time};
 
-use super::site::Site;
-use super::{Controller, Ladder, Moment};
+use super::channel::ChannelModel;
+use super::{Controller, ControllerInput, Ladder};
 
 /// The latency that is steered to, as a part of the bound: what is left are the next frame's surprises.
 const AIM: f64 = 0.8;
@@ -63,13 +63,13 @@ impl Pi {
 }
 
 impl Controller for Pi {
-    fn begin_at(&mut self, site: &Site, ladder: &Ladder) {
+    fn begin_at(&mut self, site: &ChannelModel, ladder: &Ladder) {
         let aim = Duration::from_secs_f64(AIM * self.bound_ms / 1e3);
         self.nominal = site.nominal(aim, ladder);
     }
 
     /// `nominal + K1 error + K2 sum(error)`, within the ladder.
-    fn budget(&mut self, _now: Time, _moment: &Moment) -> f64 {
+    fn budget(&mut self, _now: Time, _moment: &ControllerInput) -> f64 {
         let size = self.nominal + self.gains.gain_p * self.error_ms + self.integral;
         size.clamp(self.range.0, self.range.1)
     }
@@ -94,7 +94,7 @@ mod tests {
     use crate::ladder::tests::four;
 
     const BOUND: Duration = Duration::from_millis(100);
-    const MOMENT: Moment = Moment { left: BOUND, backlog: Size::ZERO };
+    const MOMENT: ControllerInput = ControllerInput { left: BOUND, backlog: Size::ZERO };
 
     fn after(latencies: &[Option<u64>]) -> f64 {
         let mut pi = Pi::new(BOUND, &four(), Gains::default());

@@ -18,7 +18,7 @@ pub const HEAD: usize = 1 + 8 + 8 + 2 + 2;
 
 /// A part of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct FramePiece {
     /// For whom: the receiver's own number.
     pub flow: u64,
     /// Which frame; later ones have larger numbers.
@@ -50,17 +50,17 @@ pub enum PieceError {
     },
 }
 
-impl Piece {
+impl FramePiece {
     /// A frame cut into pieces of at most `size` bytes.
     ///
     /// # Panics
     /// A size of 0, or so small that there are more than [`PIECES_MAX`].
-    pub fn cut(flow: u64, frame: u64, bytes: &Bytes, size: usize) -> Vec<Piece> {
+    pub fn cut(flow: u64, frame: u64, bytes: &Bytes, size: usize) -> Vec<FramePiece> {
         let count = bytes.len().div_ceil(size).max(1);
         assert!(count <= PIECES_MAX, "{count} pieces of {size} bytes");
         let piece = |index: usize| {
             let bytes = bytes.slice(index * size..bytes.len().min((index + 1) * size));
-            Piece { flow, frame, index: index as u16, count: count as u16, bytes }
+            FramePiece { flow, frame, index: index as u16, count: count as u16, bytes }
         };
         (0..count).map(piece).collect()
     }
@@ -75,7 +75,7 @@ impl Piece {
 
     /// The head of a frame that goes in one piece: its bytes follow.
     pub fn whole(flow: u64, frame: u64, to: &mut BytesMut) {
-        Piece { flow, frame, index: 0, count: 1, bytes: Bytes::new() }.put_head(to);
+        FramePiece { flow, frame, index: 0, count: 1, bytes: Bytes::new() }.put_head(to);
     }
 
     fn put_head(&self, to: &mut BytesMut) {
@@ -90,7 +90,7 @@ impl Piece {
     ///
     /// # Errors
     /// See [`PieceError`].
-    pub fn decode(mut bytes: Bytes) -> Result<Piece, PieceError> {
+    pub fn decode(mut bytes: Bytes) -> Result<FramePiece, PieceError> {
         if bytes.len() < HEAD {
             return Err(PieceError::Short(bytes.len()));
         }
@@ -103,13 +103,13 @@ impl Piece {
         if index >= count || usize::from(count) > PIECES_MAX {
             return Err(PieceError::Place { index, count });
         }
-        Ok(Piece { flow, frame, index, count, bytes })
+        Ok(FramePiece { flow, frame, index, count, bytes })
     }
 }
 
 /// What came of one flow's newest frame.
 #[derive(Debug, Default)]
-pub struct Assembly {
+pub struct FrameAssembly {
     frame: u64,
     parts: Vec<Option<Bytes>>,
     /// Parts that came, and their bytes.
@@ -119,16 +119,17 @@ pub struct Assembly {
     broken: u64,
 }
 
-impl Assembly {
+impl FrameAssembly {
     /// Takes a piece. Answers the frame if that was the last one of it. What is older than the newest frame
     /// is nothing any more.
-    pub fn push(&mut self, piece: Piece) -> Option<(u64, Bytes)> {
-        let Piece { frame, index, count, bytes, .. } = piece;
+    pub fn push(&mut self, piece: FramePiece) -> Option<(u64, Bytes)> {
+        let FramePiece { frame, index, count, bytes, .. } = piece;
         let is_first = self.parts.is_empty();
         if is_first || frame > self.frame {
             self.broken += u64::from(!is_first && !self.is_done);
             let parts = vec![None; usize::from(count)];
-            *self = Assembly { frame, parts, got: (0, 0), is_done: false, broken: self.broken };
+            *self =
+                FrameAssembly { frame, parts, got: (0, 0), is_done: false, broken: self.broken };
         }
         if frame != self.frame || self.is_done || self.parts.len() != usize::from(count) {
             return None;
@@ -178,32 +179,33 @@ mod tests {
 
     #[test]
     fn a_piece_travels_as_these_bytes() {
-        let piece = Piece { flow: 1, frame: 258, index: 2, count: 3, bytes: Bytes::from("x") };
+        let piece = FramePiece { flow: 1, frame: 258, index: 2, count: 3, bytes: Bytes::from("x") };
         let bytes = piece.encode();
         let head = [1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 2, 0, 2, 0, 3, b'x'];
         assert_eq!(&bytes[..], head);
-        assert_eq!(Piece::decode(bytes), Ok(piece));
+        assert_eq!(FramePiece::decode(bytes), Ok(piece));
         let mut whole = BytesMut::new();
-        Piece::whole(1, 258, &mut whole);
-        assert_eq!(whole.freeze(), Piece::cut(1, 258, &Bytes::new(), 9)[0].encode());
+        FramePiece::whole(1, 258, &mut whole);
+        assert_eq!(whole.freeze(), FramePiece::cut(1, 258, &Bytes::new(), 9)[0].encode());
     }
 
     #[test]
     fn what_is_no_piece_is_told_why() {
-        assert_eq!(Piece::decode(Bytes::from_static(&[1; 20])), Err(PieceError::Short(20)));
-        assert_eq!(Piece::decode(Bytes::from_static(&[2; 21])), Err(PieceError::Version(2)));
-        let place = |index, count| Piece { flow: 0, frame: 0, index, count, bytes: Bytes::new() };
+        assert_eq!(FramePiece::decode(Bytes::from_static(&[1; 20])), Err(PieceError::Short(20)));
+        assert_eq!(FramePiece::decode(Bytes::from_static(&[2; 21])), Err(PieceError::Version(2)));
+        let place =
+            |index, count| FramePiece { flow: 0, frame: 0, index, count, bytes: Bytes::new() };
         for (index, count) in [(0, 0), (3, 3), (0, 9000)] {
-            let error = Piece::decode(place(index, count).encode());
+            let error = FramePiece::decode(place(index, count).encode());
             assert_eq!(error, Err(PieceError::Place { index, count }));
         }
     }
 
     #[test]
     fn a_newer_frame_ends_one_of_which_pieces_are_missing() {
-        let mut assembly = Assembly::default();
-        let old = Piece::cut(7, 1, &frame(250), 100);
-        let new = Piece::cut(7, 2, &frame(150), 100);
+        let mut assembly = FrameAssembly::default();
+        let old = FramePiece::cut(7, 1, &frame(250), 100);
+        let new = FramePiece::cut(7, 2, &frame(150), 100);
         assert_eq!(assembly.push(old[0].clone()), None);
         assert_eq!(assembly.push(new[0].clone()), None);
         assert_eq!(assembly.push(old[1].clone()), None, "too old");
@@ -214,10 +216,10 @@ mod tests {
 
     #[test]
     fn a_frame_that_grows_beyond_its_bound_is_given_up() {
-        let mut assembly = Assembly::default();
+        let mut assembly = FrameAssembly::default();
         let part = frame(FRAME_MAX / 2 + 1);
         for index in 0..3 {
-            let piece = Piece { flow: 0, frame: 1, index, count: 3, bytes: part.clone() };
+            let piece = FramePiece { flow: 0, frame: 1, index, count: 3, bytes: part.clone() };
             assert_eq!(assembly.push(piece), None);
         }
         assert_eq!(assembly.broken(), 1);
@@ -228,12 +230,12 @@ mod tests {
         fn pieces_in_any_order_make_the_frame(
             length in 0_usize..2000, size in 1_usize..500, seed in any::<u64>(),
         ) {
-            let mut pieces = Piece::cut(1, 5, &frame(length), size.max(length / PIECES_MAX + 1));
+            let mut pieces = FramePiece::cut(1, 5, &frame(length), size.max(length / PIECES_MAX + 1));
             let count = pieces.len();
             for at in (1..count).rev() {
                 pieces.swap(at, (seed as usize).wrapping_mul(at + 7) % (at + 1));
             }
-            let mut assembly = Assembly::default();
+            let mut assembly = FrameAssembly::default();
             let mut wholes = pieces.into_iter().filter_map(|piece| assembly.push(piece));
             prop_assert_eq!(wholes.next(), Some((5, frame(length))));
             prop_assert_eq!(wholes.next(), None);
@@ -241,8 +243,8 @@ mod tests {
 
         #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-            if let Ok(piece) = Piece::decode(bytes.into()) {
-                let _ = Assembly::default().push(piece);
+            if let Ok(piece) = FramePiece::decode(bytes.into()) {
+                let _ = FrameAssembly::default().push(piece);
             }
         }
     }

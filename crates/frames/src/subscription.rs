@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tidegate_types::units::{Size, Time};
 
+use super::channel::ChannelModel;
 use super::feasibility::{Feasibility, Infeasible};
-use super::site::Site;
-use super::{Controller, ControllerName, Gains, Ladder, Moment};
+use super::{Controller, ControllerInput, ControllerName, Gains, Ladder};
 
 /// Bound of the latency that is called feasible, in times that are left: beyond it nobody reckons.
 const TIMES_MAX: f64 = 100.0;
@@ -20,28 +20,28 @@ const FLOOR_PATIENCE: u32 = 10;
 
 /// What a subscriber asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Target {
+pub struct FrameTarget {
     /// From capture to the last byte at the subscriber.
     pub latency: Duration,
     /// Least accuracy of a frame, 0 to 1, by its ladder.
     pub accuracy: f64,
     /// What happens when both cannot be kept.
-    pub policy: Policy,
+    pub policy: InfeasiblePolicy,
 }
 
-impl Target {
+impl FrameTarget {
     /// From capture until a frame is given up: who asked for its accuracy in any case has it late, but not for ever.
     pub fn patience(&self) -> Duration {
         match self.policy {
-            Policy::Floor => self.latency * FLOOR_PATIENCE,
-            Policy::Skip | Policy::Degrade => self.latency,
+            InfeasiblePolicy::Floor => self.latency * FLOOR_PATIENCE,
+            InfeasiblePolicy::Skip | InfeasiblePolicy::Degrade => self.latency,
         }
     }
 }
 
 /// What happens to a frame for which no rung keeps both bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
+pub enum InfeasiblePolicy {
     /// It goes at the least accuracy asked for, and may be late.
     Floor,
     /// It does not go.
@@ -62,16 +62,16 @@ pub struct Frame {
 
 /// What to do with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum FrameDecision {
     /// Encode it to this rung of the ladder and send it.
     Send(usize),
     /// Leave it.
-    Skip(Skip),
+    Skip(SkipReason),
 }
 
 /// Why a frame is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Skip {
+pub enum SkipReason {
     /// Its bound is over.
     Late,
     /// What is under way takes the time that it has.
@@ -82,37 +82,43 @@ pub enum Skip {
 
 /// A subscriber's bounds, its controller and whether its bounds can be kept.
 #[derive(Debug)]
-pub struct Subscription {
-    target: Target,
+pub struct CameraSubscription {
+    target: FrameTarget,
     controller: Box<dyn Controller>,
     feasibility: Feasibility,
 }
 
-impl Subscription {
+impl CameraSubscription {
     /// One with these bounds.
-    pub fn new(target: Target, name: ControllerName, ladder: &Ladder, gains: Gains) -> Self {
+    pub fn new(target: FrameTarget, name: ControllerName, ladder: &Ladder, gains: Gains) -> Self {
         let controller = name.build(target.latency, ladder, gains);
-        Subscription { target, controller, feasibility: Feasibility::default() }
+        CameraSubscription { target, controller, feasibility: Feasibility::default() }
     }
 
     /// What is known of the channel before the first frame.
-    pub fn begin_at(&mut self, site: &Site, ladder: &Ladder) {
+    pub fn begin_at(&mut self, site: &ChannelModel, ladder: &Ladder) {
         self.controller.begin_at(site, ladder);
     }
 
     /// What it asks for.
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &FrameTarget {
         &self.target
     }
 
     /// The rung for a frame that would leave now. backlog: bytes of earlier frames not acknowledged.
-    pub fn choose(&mut self, now: Time, frame: &Frame, ladder: &Ladder, backlog: Size) -> Choice {
+    pub fn choose(
+        &mut self,
+        now: Time,
+        frame: &Frame,
+        ladder: &Ladder,
+        backlog: Size,
+    ) -> FrameDecision {
         let deadline = frame.captured_at + self.target.latency;
         let left = deadline.since(now + frame.overhead);
         if left.is_zero() {
-            return Choice::Skip(Skip::Late);
+            return FrameDecision::Skip(SkipReason::Late);
         }
-        let budget = self.controller.budget(now, &Moment { left, backlog });
+        let budget = self.controller.budget(now, &ControllerInput { left, backlog });
         let fits = ladder.largest_within(budget);
         let reached = fits.map_or(0.0, |rung| ladder.rungs()[rung].accuracy);
         let floor = ladder.least_of(self.target.accuracy).unwrap_or(ladder.rungs().len() - 1);
@@ -122,13 +128,13 @@ impl Subscription {
         // A small backlog is gone before a frame of the smallest rung would be late by much.
         let smallest = || (backlog.as_f64() <= ladder.expected(0)).then_some(0);
         let Some(rung) = fits.or_else(smallest) else {
-            return Choice::Skip(Skip::Backlogged);
+            return FrameDecision::Skip(SkipReason::Backlogged);
         };
         match self.target.policy {
-            _ if ladder.rungs()[rung].accuracy >= self.target.accuracy => Choice::Send(rung),
-            Policy::Floor => Choice::Send(floor),
-            Policy::Degrade => Choice::Send(rung),
-            Policy::Skip => Choice::Skip(Skip::Inaccurate),
+            _ if ladder.rungs()[rung].accuracy >= self.target.accuracy => FrameDecision::Send(rung),
+            InfeasiblePolicy::Floor => FrameDecision::Send(floor),
+            InfeasiblePolicy::Degrade => FrameDecision::Send(rung),
+            InfeasiblePolicy::Skip => FrameDecision::Skip(SkipReason::Inaccurate),
         }
     }
 
@@ -162,12 +168,12 @@ mod tests {
     const FRAME: Frame = Frame { captured_at: Time::ZERO, overhead: Duration::from_millis(20) };
 
     /// One that has 125 kB/s to begin with: 10 kB fit in the 80 ms that are left, more do not.
-    fn subscription(accuracy: f64, policy: Policy) -> Subscription {
-        let target = Target { latency: LATENCY, accuracy, policy };
-        Subscription::new(target, ControllerName::FeedForward, &four(), Gains::default())
+    fn subscription(accuracy: f64, policy: InfeasiblePolicy) -> CameraSubscription {
+        let target = FrameTarget { latency: LATENCY, accuracy, policy };
+        CameraSubscription::new(target, ControllerName::FeedForward, &four(), Gains::default())
     }
 
-    fn choose(accuracy: f64, policy: Policy, millis: u64, backlog: u64) -> Choice {
+    fn choose(accuracy: f64, policy: InfeasiblePolicy, millis: u64, backlog: u64) -> FrameDecision {
         let mut one = subscription(accuracy, policy);
         // The first question halves nothing but what silence takes: an acknowledgement comes first.
         one.sent(Time::ZERO);
@@ -180,31 +186,48 @@ mod tests {
 
     #[test]
     fn the_best_rung_that_fits_goes() {
-        assert_eq!(choose(0.0, Policy::Degrade, 0, 0), Choice::Send(0));
-        assert_eq!(choose(0.0, Policy::Degrade, 0, 9_000), Choice::Send(0), "a small backlog");
-        assert_eq!(choose(0.0, Policy::Degrade, 0, 11_000), Choice::Skip(Skip::Backlogged));
-        assert_eq!(choose(0.0, Policy::Degrade, 80, 0), Choice::Skip(Skip::Late));
+        assert_eq!(choose(0.0, InfeasiblePolicy::Degrade, 0, 0), FrameDecision::Send(0));
+        assert_eq!(
+            choose(0.0, InfeasiblePolicy::Degrade, 0, 9_000),
+            FrameDecision::Send(0),
+            "a small backlog"
+        );
+        assert_eq!(
+            choose(0.0, InfeasiblePolicy::Degrade, 0, 11_000),
+            FrameDecision::Skip(SkipReason::Backlogged)
+        );
+        assert_eq!(
+            choose(0.0, InfeasiblePolicy::Degrade, 80, 0),
+            FrameDecision::Skip(SkipReason::Late)
+        );
     }
 
     #[test]
     fn below_the_floor_the_policy_decides() {
-        assert_eq!(choose(0.95, Policy::Degrade, 0, 0), Choice::Send(0));
-        assert_eq!(choose(0.95, Policy::Floor, 0, 0), Choice::Send(2));
-        assert_eq!(choose(0.95, Policy::Skip, 0, 0), Choice::Skip(Skip::Inaccurate));
-        assert_eq!(choose(0.999, Policy::Floor, 0, 0), Choice::Send(3), "the best there is");
+        assert_eq!(choose(0.95, InfeasiblePolicy::Degrade, 0, 0), FrameDecision::Send(0));
+        assert_eq!(choose(0.95, InfeasiblePolicy::Floor, 0, 0), FrameDecision::Send(2));
+        assert_eq!(
+            choose(0.95, InfeasiblePolicy::Skip, 0, 0),
+            FrameDecision::Skip(SkipReason::Inaccurate)
+        );
+        assert_eq!(
+            choose(0.999, InfeasiblePolicy::Floor, 0, 0),
+            FrameDecision::Send(3),
+            "the best there is"
+        );
     }
 
     #[test]
     fn only_who_asked_for_the_floor_waits_beyond_the_bound() {
-        let patience = |policy| Target { latency: LATENCY, accuracy: 0.9, policy }.patience();
-        assert_eq!(patience(Policy::Degrade), LATENCY);
-        assert_eq!(patience(Policy::Skip), LATENCY);
-        assert_eq!(patience(Policy::Floor), LATENCY * 10);
+        let patience = |policy| FrameTarget { latency: LATENCY, accuracy: 0.9, policy }.patience();
+        assert_eq!(patience(InfeasiblePolicy::Degrade), LATENCY);
+        assert_eq!(patience(InfeasiblePolicy::Skip), LATENCY);
+        assert_eq!(patience(InfeasiblePolicy::Floor), LATENCY * 10);
     }
 
     #[test]
     fn bounds_that_cannot_be_kept_are_told() {
-        let mut one = subscription(0.95, Policy::Degrade);
+        let mut one = subscription(0.95, InfeasiblePolicy::Degrade);
         let mut news = Vec::new();
         for frame in 0..10 {
             let now = Time::from_millis(200 * frame);
@@ -218,9 +241,9 @@ mod tests {
 
     #[test]
     fn an_early_frame_is_a_hit_and_a_late_one_is_none() {
-        let mut one = subscription(0.0, Policy::Degrade);
-        let budget = |one: &mut Subscription| {
-            let moment = Moment { left: LATENCY, backlog: Size::ZERO };
+        let mut one = subscription(0.0, InfeasiblePolicy::Degrade);
+        let budget = |one: &mut CameraSubscription| {
+            let moment = ControllerInput { left: LATENCY, backlog: Size::ZERO };
             one.controller.budget(Time::ZERO, &moment)
         };
         one.sent(Time::ZERO);

@@ -18,13 +18,13 @@ const PERIOD: Duration = Duration::from_secs(30);
 
 /// What is known of one sender's frames.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Transit {
+pub struct TransitTime {
     /// Since when the present period is, and the least difference of it and of the one before, nanoseconds.
     period: Option<(Time, i128)>,
     before: Option<i128>,
 }
 
-impl Transit {
+impl TransitTime {
     /// A frame left at `left`, by its sender's clock, and came at `now`. `way`: the shortest time on the way, as its
     /// sender knows it. Answers how long it was on its way.
     pub fn came(&mut self, now: Time, left: Duration, way: Duration) -> Duration {
@@ -56,14 +56,14 @@ mod tests {
 
     /// A frame that leaves at so many milliseconds of a clock that began long before ours, or after it, and is so long
     /// under way.
-    fn came(transit: &mut Transit, left: u64, took: u64, ahead: u64) -> Duration {
+    fn came(transit: &mut TransitTime, left: u64, took: u64, ahead: u64) -> Duration {
         transit.came(Time::from_millis(100_000 + left + took), millis(ahead + left), WAY)
     }
 
     #[test]
     fn what_waits_on_its_way_is_found_whatever_the_clocks_say() {
         for ahead in [0, 100_000, 9_000_000] {
-            let mut transit = Transit::default();
+            let mut transit = TransitTime::default();
             assert_eq!(came(&mut transit, 0, 5, ahead), WAY, "the first is the measure");
             assert_eq!(came(&mut transit, 100, 85, ahead), millis(85));
             assert_eq!(came(&mut transit, 200, 3, ahead), WAY, "a shorter one is the new measure");
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn clocks_that_drift_are_measured_again() {
-        let mut transit = Transit::default();
+        let mut transit = TransitTime::default();
         came(&mut transit, 0, 5, 0);
         // The sender's clock is stopped for 20 ms: all seem to take longer, for a minute at most.
         assert_eq!(came(&mut transit, 1000, 25, 0), millis(25));

@@ -17,7 +17,7 @@ const ANY: &str = "*";
 
 /// By what right a peer gives a record its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Right {
+pub enum ClaimRight {
     /// The name is its own, or one that it may vouch for.
     Proven,
     /// Nothing that is known here says that it may.
@@ -26,27 +26,27 @@ pub enum Right {
 
 /// What is asked of peers, and for whom each may vouch by the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Vouching {
+pub struct VouchPolicy {
     /// Whether records without a proven name are refused.
     pub is_strict: bool,
     /// Names of origins, or `*`, by the name of the peer.
     pub vouches: BTreeMap<String, Vec<String>>,
 }
 
-impl Vouching {
+impl VouchPolicy {
     /// By what right the peer whose certificate says `peer` names records of `origin`.
-    pub fn right(&self, peer: &str, origin: &str) -> Right {
+    pub fn right(&self, peer: &str, origin: &str) -> ClaimRight {
         let may = |names: &Vec<String>| names.iter().any(|name| name == origin || name == ANY);
         match peer == origin || self.vouches.get(peer).is_some_and(may) {
-            true => Right::Proven,
-            false => Right::Claimed,
+            true => ClaimRight::Proven,
+            false => ClaimRight::Claimed,
         }
     }
 }
 
 /// What a record is that comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Came {
+pub enum ClaimOutcome {
     /// Nobody has brought it before.
     New,
     /// It was accepted before: its sender has not heard so.
@@ -71,20 +71,20 @@ impl Claims {
     }
 
     /// What a record of this name is.
-    pub fn came(&self, identity: &Identity, right: Right) -> Came {
+    pub fn came(&self, identity: &Identity, right: ClaimRight) -> ClaimOutcome {
         match (self.proven.contains(identity), right) {
-            (true, Right::Proven) => Came::Again,
-            (true, Right::Claimed) => Came::Stolen,
-            (false, Right::Claimed) if self.claimed.contains(identity) => Came::Again,
-            (false, _) => Came::New,
+            (true, ClaimRight::Proven) => ClaimOutcome::Again,
+            (true, ClaimRight::Claimed) => ClaimOutcome::Stolen,
+            (false, ClaimRight::Claimed) if self.claimed.contains(identity) => ClaimOutcome::Again,
+            (false, _) => ClaimOutcome::New,
         }
     }
 
     /// A record of this name is accepted.
-    pub fn accept(&mut self, identity: &Identity, right: Right) {
+    pub fn accept(&mut self, identity: &Identity, right: ClaimRight) {
         match right {
-            Right::Claimed => self.claimed.insert(identity),
-            Right::Proven => {
+            ClaimRight::Claimed => self.claimed.insert(identity),
+            ClaimRight::Proven => {
                 self.proven.insert(identity);
                 let node = &identity.origin.node;
                 if self.nodes.len() < NODES_MAX && !self.nodes.contains(node) {
@@ -96,8 +96,8 @@ impl Claims {
 
     /// Whether a record goes on under this name. Otherwise it gets one of ours: further on nobody could tell
     /// it from a rightful one.
-    pub fn keeps_name(&self, identity: &Identity, right: Right) -> bool {
-        right == Right::Proven || !self.nodes.contains(&identity.origin.node)
+    pub fn keeps_name(&self, identity: &Identity, right: ClaimRight) -> bool {
+        right == ClaimRight::Proven || !self.nodes.contains(&identity.origin.node)
     }
 }
 
@@ -116,13 +116,13 @@ mod tests {
     fn a_peer_speaks_for_itself_and_for_whom_it_may_vouch() {
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let vouches = [("relay".to_owned(), names(&["gate-7"])), ("hub".to_owned(), names(&["*"]))];
-        let vouching = Vouching { vouches: vouches.into(), ..Vouching::default() };
+        let vouching = VouchPolicy { vouches: vouches.into(), ..VouchPolicy::default() };
         for (peer, origin, right) in [
-            ("gate-7", "gate-7", Right::Proven),
-            ("evil", "gate-7", Right::Claimed),
-            ("relay", "gate-7", Right::Proven),
-            ("relay", "gate-8", Right::Claimed),
-            ("hub", "gate-8", Right::Proven),
+            ("gate-7", "gate-7", ClaimRight::Proven),
+            ("evil", "gate-7", ClaimRight::Claimed),
+            ("relay", "gate-7", ClaimRight::Proven),
+            ("relay", "gate-8", ClaimRight::Claimed),
+            ("hub", "gate-8", ClaimRight::Proven),
         ] {
             assert_eq!(vouching.right(peer, origin), right, "{peer} for {origin}");
         }
@@ -132,23 +132,23 @@ mod tests {
     fn a_name_that_is_only_claimed_makes_no_rightful_record_a_duplicate() {
         let mut claims = Claims::new("far".into(), Accepted::default());
         let name = identity("gate-7", 5);
-        assert_eq!(claims.came(&name, Right::Claimed), Came::New);
-        assert!(claims.keeps_name(&name, Right::Claimed), "nobody else has this name");
-        claims.accept(&name, Right::Claimed);
-        assert_eq!(claims.came(&name, Right::Claimed), Came::Again);
-        assert_eq!(claims.came(&name, Right::Proven), Came::New);
-        claims.accept(&name, Right::Proven);
-        assert_eq!(claims.came(&name, Right::Proven), Came::Again);
-        assert_eq!(claims.came(&name, Right::Claimed), Came::Stolen);
+        assert_eq!(claims.came(&name, ClaimRight::Claimed), ClaimOutcome::New);
+        assert!(claims.keeps_name(&name, ClaimRight::Claimed), "nobody else has this name");
+        claims.accept(&name, ClaimRight::Claimed);
+        assert_eq!(claims.came(&name, ClaimRight::Claimed), ClaimOutcome::Again);
+        assert_eq!(claims.came(&name, ClaimRight::Proven), ClaimOutcome::New);
+        claims.accept(&name, ClaimRight::Proven);
+        assert_eq!(claims.came(&name, ClaimRight::Proven), ClaimOutcome::Again);
+        assert_eq!(claims.came(&name, ClaimRight::Claimed), ClaimOutcome::Stolen);
     }
 
     #[test]
     fn the_name_of_a_node_that_has_spoken_for_itself_goes_no_further() {
         let mut claims = Claims::new("far".into(), Accepted::default());
-        claims.accept(&identity("gate-7", 5), Right::Proven);
+        claims.accept(&identity("gate-7", 5), ClaimRight::Proven);
         for node in ["gate-7", "far"] {
-            assert!(!claims.keeps_name(&identity(node, 6), Right::Claimed), "{node}");
-            assert!(claims.keeps_name(&identity(node, 6), Right::Proven), "{node}");
+            assert!(!claims.keeps_name(&identity(node, 6), ClaimRight::Claimed), "{node}");
+            assert!(claims.keeps_name(&identity(node, 6), ClaimRight::Proven), "{node}");
         }
     }
 }

@@ -15,7 +15,7 @@ use super::packet::Custody;
 
 /// What an order means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ordered {
+pub struct OrderEffect {
     /// The record begins: it is to be offered.
     pub is_first: bool,
     /// The record is ordered whole, and the peer had settled it before.
@@ -61,9 +61,9 @@ impl Handover {
     }
 
     /// The node orders a cut of a record of `size` bytes.
-    pub fn ordered(&mut self, lane: u8, id: DeliveryId, cut: Range<u64>, size: u64) -> Ordered {
+    pub fn ordered(&mut self, lane: u8, id: DeliveryId, cut: Range<u64>, size: u64) -> OrderEffect {
         let Some(lane) = self.lanes.get_mut(usize::from(lane)) else {
-            return Ordered { is_first: false, custody: None };
+            return OrderEffect { is_first: false, custody: None };
         };
         let bytes = Size(cut.end.saturating_sub(cut.start));
         lane.cuts.push_back((id, bytes));
@@ -74,9 +74,9 @@ impl Handover {
         let custody = known.and_then(|current| current.custody);
         if left > Size::ZERO {
             lane.current = Some(Current { id, left, custody });
-            return Ordered { is_first, custody: None };
+            return OrderEffect { is_first, custody: None };
         }
-        Ordered { is_first, custody }
+        OrderEffect { is_first, custody }
     }
 
     /// The peer has settled a record. Answers whether the node may hear of it now: else `ordered` tells,

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tidegate_types::units::{Size, Time};
 
-use super::begun::Part;
-use super::control::Mark;
-use super::packet::{Ack, Custody};
+use super::outgoing_record::Part;
+use super::packet::{Custody, SelectiveAck};
+use super::rate_control::Mark;
 
 /// A packet is lost when one that was sent so many after it has come (RFC 9002, 6.1.1): a single path
 /// hardly reorders.
@@ -45,7 +45,7 @@ pub(super) struct Outcome {
 /// A packet that was sent.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
-    /// When, and what the law must know.
+    /// When, and what the rate controller must know.
     pub(super) mark: Mark,
     /// Its bytes.
     pub(super) size: Size,
@@ -94,7 +94,7 @@ impl InFlight {
     }
 
     /// Takes out the packets that came, oldest first.
-    pub(super) fn acked(&mut self, ack: &Ack) -> Vec<Sent> {
+    pub(super) fn acked(&mut self, ack: &SelectiveAck) -> Vec<Sent> {
         self.largest_acked = self.largest_acked.max(Some(ack.largest()));
         let Some((&oldest, _)) = self.packets.first_key_value() else { return Vec::new() };
         // The newest stand first; most of the others are known for long.
@@ -187,10 +187,10 @@ impl InFlight {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_capacity::LawName;
+    use tidegate_capacity::RateControllerName;
 
     use super::*;
-    use crate::control::Control;
+    use crate::rate_control::Control;
 
     const PATIENCE: Duration = Duration::from_millis(112);
 
@@ -205,7 +205,7 @@ mod tests {
     /// Packets of 1000 bytes, one each millisecond from 1, each with the piece of its number.
     fn sent(count: u64) -> InFlight {
         let mut in_flight = InFlight::default();
-        let mut control = Control::new(LawName::Tide, None, None, None);
+        let mut control = Control::new(RateControllerName::Tide, None, None, None);
         for psn in 0..count {
             let size = Size(1000);
             let mark = control.sent(at(1 + psn), size, in_flight.bytes(), false);
@@ -216,7 +216,7 @@ mod tests {
 
     fn ack(in_flight: &mut InFlight, runs: &[(u64, u64)]) -> usize {
         let runs = runs.iter().map(|&(start, end)| start..=end).collect();
-        in_flight.acked(&Ack { path: 0, received_at: 0, delay: 0, runs }).len()
+        in_flight.acked(&SelectiveAck { path: 0, received_at: 0, delay: 0, runs }).len()
     }
 
     fn lost(in_flight: &mut InFlight, now: Time) -> Vec<Carried> {

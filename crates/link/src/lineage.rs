@@ -9,7 +9,7 @@ const SEEN_MAX: usize = 64;
 
 /// What a process that says a word is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coming {
+pub enum LineageCheck {
     /// The one that is known.
     Same,
     /// It follows the one that is known, whose connections are over.
@@ -31,22 +31,22 @@ pub struct Lineage {
 
 impl Lineage {
     /// A process comes by a new connection, and names the one before it (0 where it knows none).
-    pub fn comes(&mut self, boot: u64, previous: u64) -> Coming {
+    pub fn comes(&mut self, boot: u64, previous: u64) -> LineageCheck {
         let current = self.seen.last().copied();
         if current == Some(boot) {
-            return Coming::Same;
+            return LineageCheck::Same;
         }
         let is_back = self.seen.contains(&boot);
         let is_branch = current != Some(previous) && self.seen.contains(&previous);
         if is_back || is_branch {
             if self.late.contains(&boot) {
-                return Coming::Copy;
+                return LineageCheck::Copy;
             }
             remember(&mut self.late, boot);
-            return Coming::Late;
+            return LineageCheck::Late;
         }
         remember(&mut self.seen, boot);
-        Coming::Next
+        LineageCheck::Next
     }
 }
 
@@ -64,21 +64,21 @@ mod tests {
     #[test]
     fn processes_that_follow_each_other_are_one_holder() {
         let mut line = Lineage::default();
-        assert_eq!(line.comes(1, 0), Coming::Next);
-        assert_eq!(line.comes(1, 0), Coming::Same);
-        assert_eq!(line.comes(2, 1), Coming::Next);
-        assert_eq!(line.comes(5, 4), Coming::Next, "two that never came here lie between");
-        assert_eq!(line.comes(6, 0), Coming::Next, "a damaged log knows no process before");
+        assert_eq!(line.comes(1, 0), LineageCheck::Next);
+        assert_eq!(line.comes(1, 0), LineageCheck::Same);
+        assert_eq!(line.comes(2, 1), LineageCheck::Next);
+        assert_eq!(line.comes(5, 4), LineageCheck::Next, "two that never came here lie between");
+        assert_eq!(line.comes(6, 0), LineageCheck::Next, "a damaged log knows no process before");
     }
 
     #[test]
     fn two_that_go_on_from_one_process_are_told_once_the_second_comes_again() {
         let mut line = Lineage::default();
         line.comes(1, 0);
-        assert_eq!(line.comes(2, 1), Coming::Next);
-        assert_eq!(line.comes(3, 1), Coming::Late);
-        assert_eq!(line.comes(3, 1), Coming::Copy);
-        assert_eq!(line.comes(2, 1), Coming::Same, "who was first goes on");
+        assert_eq!(line.comes(2, 1), LineageCheck::Next);
+        assert_eq!(line.comes(3, 1), LineageCheck::Late);
+        assert_eq!(line.comes(3, 1), LineageCheck::Copy);
+        assert_eq!(line.comes(2, 1), LineageCheck::Same, "who was first goes on");
     }
 
     #[test]
@@ -86,9 +86,9 @@ mod tests {
         let mut line = Lineage::default();
         line.comes(1, 0);
         line.comes(2, 1);
-        assert_eq!([line.comes(1, 0), line.comes(1, 0)], [Coming::Late, Coming::Copy]);
+        assert_eq!([line.comes(1, 0), line.comes(1, 0)], [LineageCheck::Late, LineageCheck::Copy]);
         // Its next process does not hide it.
-        assert_eq!([line.comes(4, 1), line.comes(4, 1)], [Coming::Late, Coming::Copy]);
+        assert_eq!([line.comes(4, 1), line.comes(4, 1)], [LineageCheck::Late, LineageCheck::Copy]);
     }
 
     #[test]

@@ -8,18 +8,18 @@ use std::collections::VecDeque;
 use tidegate_types::units::{Rate, Ratio, Size, Time};
 
 use crate::error::WireError;
-use crate::guard::Guard;
 use crate::in_flight::{Carried, Outcome};
 use crate::limits::PATHS_MAX;
 use crate::options::{
-    Event, LinkCounts, LinkOptions, OfferError, Outgoing, PathOptions, PathState, PathStatus,
+    LinkCounts, LinkEvent, LinkOptions, OfferError, Outgoing, PathHealth, PathOptions, PathStatus,
 };
 use crate::outbox::{Outbox, WINDOW_START};
-use crate::packet::{self, Custody, Frame, HEAD_MAX, Head, PIECE_HEAD_MAX};
+use crate::packet::{self, Custody, HEAD_MAX, LinkFrame, PIECE_HEAD_MAX, PacketHeader};
 use crate::path::Path;
+use crate::path_scheduler::{PathScheduler, PathView};
 use crate::reassembly::{Reassembly, Taken};
-use crate::schedule::{PathView, Scheduler};
-use crate::shared::Shared;
+use crate::redundancy::Redundancy;
+use crate::shared_bottleneck::SharedBottleneck;
 
 /// Least `LinkOptions::packet_max`: an acknowledgement must fit.
 const PACKET_MIN: usize = 600;
@@ -31,9 +31,9 @@ pub struct Link {
     /// The peer's incarnation, once it has said a word.
     peer: Option<u32>,
     paths: Vec<Path>,
-    scheduler: Box<dyn Scheduler>,
-    guard: Guard,
-    shared: Shared,
+    scheduler: Box<dyn PathScheduler>,
+    guard: Redundancy,
+    shared: SharedBottleneck,
     outbox: Outbox,
     inbox: Reassembly,
     /// The window that the peer surely heard of, or will.
@@ -45,7 +45,7 @@ pub struct Link {
     custodies: VecDeque<(u64, Custody)>,
     /// They open a packet of their own from then on.
     custodies_at: Time,
-    events: VecDeque<Event>,
+    events: VecDeque<LinkEvent>,
     counts: LinkCounts,
     now: Time,
 }
@@ -62,8 +62,8 @@ impl Link {
         Link {
             peer: None,
             paths,
-            shared: Shared::new(options.paths),
-            guard: Guard::new(options.guard, options.guard_share.as_f64()),
+            shared: SharedBottleneck::new(options.paths),
+            guard: Redundancy::new(options.guard, options.guard_share.as_f64()),
             scheduler: options.schedule.build(options.decrease_factor.as_f64()),
             outbox: Outbox::new(options.memory, options.unsettled_max, piece_max),
             inbox: Reassembly::new(options.receive_window),
@@ -82,7 +82,7 @@ impl Link {
     /// The driver has this path (again).
     pub fn path_up(&mut self, path: usize, now: Time, options: PathOptions) {
         self.now = now;
-        if self.paths[path].state != PathState::Absent {
+        if self.paths[path].state != PathHealth::Absent {
             self.path_down(path, now);
         }
         self.shared.forget(path);
@@ -122,7 +122,8 @@ impl Link {
     /// [`WireError`]: it is no packet of a peer that this link can talk to; nothing has changed.
     pub fn receive(&mut self, path: usize, packet: &[u8], now: Time) -> Result<(), WireError> {
         self.now = now;
-        let (head, frames) = Head::decode(packet).inspect_err(|_| self.counts.strange += 1)?;
+        let (head, frames) =
+            PacketHeader::decode(packet).inspect_err(|_| self.counts.strange += 1)?;
         let is_mine = head.to == self.options.incarnation;
         let known = *self.peer.get_or_insert(head.from);
         if known != head.from {
@@ -135,14 +136,14 @@ impl Link {
         }
         let is_stale = !is_mine && head.to != 0;
         let received = &self.paths[path].received;
-        if is_stale || self.paths[path].state == PathState::Absent || !received.is_new(head.psn) {
+        if is_stale || self.paths[path].state == PathHealth::Absent || !received.is_new(head.psn) {
             self.counts.strange += 1;
             return Ok(());
         }
         let mut asks = false;
         let mut is_refused = false;
         for frame in frames {
-            asks |= !matches!(frame, Frame::Ack(_) | Frame::Window(_));
+            asks |= !matches!(frame, LinkFrame::Ack(_) | LinkFrame::Window(_));
             is_refused |= !self.take(frame, is_mine);
         }
         if is_refused {
@@ -154,38 +155,38 @@ impl Link {
     }
 
     /// Takes a frame. Answers whether it keeps to the rules.
-    fn take(&mut self, frame: Frame<'_>, is_mine: bool) -> bool {
+    fn take(&mut self, frame: LinkFrame<'_>, is_mine: bool) -> bool {
         match frame {
-            Frame::Ping { .. } => {}
-            Frame::Piece(piece) => match self.inbox.push(&piece) {
+            LinkFrame::Ping { .. } => {}
+            LinkFrame::Piece(piece) => match self.inbox.push(&piece) {
                 Taken::New => self.counts.arrived += Size(piece.data.len() as u64),
                 Taken::Duplicate => self.counts.duplicates += 1,
                 Taken::Refused => return false,
             },
-            Frame::Repair(repair) => match self.inbox.push_repair(&repair) {
+            LinkFrame::Repair(repair) => match self.inbox.push_repair(&repair) {
                 Taken::New => self.counts.repairs += 1,
                 Taken::Duplicate => self.counts.duplicates += 1,
                 Taken::Refused => return false,
             },
             // What follows speaks of our packets: an earlier life's are not ours.
-            Frame::Ack(ack) if is_mine => self.take_ack(&ack),
-            Frame::Window(window) if is_mine => self.outbox.widen(window),
-            Frame::Custody { record, custody } if is_mine => {
+            LinkFrame::Ack(ack) if is_mine => self.take_ack(&ack),
+            LinkFrame::Window(window) if is_mine => self.outbox.widen(window),
+            LinkFrame::Custody { record, custody } if is_mine => {
                 if let Some(token) = self.outbox.settle(record, custody) {
-                    self.events.push_back(Event::Custody { token, custody });
+                    self.events.push_back(LinkEvent::Custody { token, custody });
                 }
             }
-            Frame::Ack(_) | Frame::Window(_) | Frame::Custody { .. } => {}
+            LinkFrame::Ack(_) | LinkFrame::Window(_) | LinkFrame::Custody { .. } => {}
         }
         true
     }
 
-    fn take_ack(&mut self, ack: &packet::Ack) {
+    fn take_ack(&mut self, ack: &packet::SelectiveAck) {
         let path = usize::from(ack.path);
         let mut outcome = Outcome::default();
         let Some(state) = self.paths.get_mut(path) else { return };
         if state.acked(self.now, ack, &mut outcome) {
-            self.events.push_back(Event::Path { path, state: PathState::Up });
+            self.events.push_back(LinkEvent::Path { path, state: PathHealth::Up });
         }
         if let Some((sent_at, delay)) = outcome.measured.filter(|_| self.options.spares_shared) {
             self.shared.push(self.now, path, sent_at, delay);
@@ -205,7 +206,7 @@ impl Link {
     }
 
     fn restarted(&mut self, incarnation: u32) {
-        let event = Event::Restarted { incarnation };
+        let event = LinkEvent::Restarted { incarnation };
         if !self.events.contains(&event) {
             self.events.push_back(event);
         }
@@ -216,7 +217,7 @@ impl Link {
             if let Carried::Part(part) = carried
                 && let Some(token) = self.outbox.arrived(part)
             {
-                self.events.push_back(Event::Delivered { token });
+                self.events.push_back(LinkEvent::Delivered { token });
             }
         }
         // A record that is hedged soon waits for that: many an answer is only late.
@@ -244,20 +245,20 @@ impl Link {
     pub fn tick(&mut self, now: Time) {
         self.now = now;
         let events = &mut self.events;
-        self.outbox.expire(now, |token| events.push_back(Event::Expired { token }));
+        self.outbox.expire(now, |token| events.push_back(LinkEvent::Expired { token }));
         let paths = &mut self.paths;
         self.outbox.take_back(now, |token, parts| {
             for path in paths.iter_mut() {
                 parts.iter().for_each(|&part| path.forget(part));
             }
-            events.push_back(Event::Expired { token });
+            events.push_back(LinkEvent::Expired { token });
         });
         let guard = &mut self.guard;
         self.outbox.hedge(now, |bytes| guard.pay(bytes));
         for path in 0..self.paths.len() {
             let mut outcome = Outcome::default();
             if self.paths[path].tick(now, &mut outcome) {
-                self.events.push_back(Event::Path { path, state: PathState::Dead });
+                self.events.push_back(LinkEvent::Path { path, state: PathHealth::Dead });
             }
             self.settle_outcome(outcome);
         }
@@ -267,7 +268,7 @@ impl Link {
     pub fn next_timeout(&self) -> Option<Time> {
         let packet = Size(self.options.packet_max as u64);
         let of_path = |path: &Path| {
-            let due = path.received.due().filter(|_| path.state != PathState::Absent);
+            let due = path.received.due().filter(|_| path.state != PathHealth::Absent);
             let has_data = path.queued() > Size::ZERO;
             let free = path.next_free(self.now, packet).filter(|_| has_data);
             [path.next_timeout(), due, free].into_iter().flatten().min()
@@ -280,10 +281,10 @@ impl Link {
     }
 
     /// The next thing to tell, until there is none.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<LinkEvent> {
         let arrived = |inbox: &mut Reassembly| {
             let whole = inbox.pop()?;
-            Some(Event::Arrived { record: whole.record, content: whole.bytes })
+            Some(LinkEvent::Arrived { record: whole.record, content: whole.bytes })
         };
         self.events.pop_front().or_else(|| arrived(&mut self.inbox))
     }
@@ -313,7 +314,7 @@ impl Link {
     /// What all working paths carry together, loss included.
     pub fn rate(&self) -> Rate {
         let carries =
-            |&path: &usize| self.paths[path].state == PathState::Up && !self.is_spare(path);
+            |&path: &usize| self.paths[path].state == PathHealth::Up && !self.is_spare(path);
         let working = (0..self.paths.len()).filter(carries).map(|path| &self.paths[path]);
         working.map(|path| path.rate().times(1.0 - path.loss_rate())).sum()
     }

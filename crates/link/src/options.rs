@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thiserror::Error;
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_types::units::{Rate, Ratio, Size, Time};
 
-use super::guard::GuardName;
 use super::packet::Custody;
+use super::path_scheduler::PathSchedulerName;
 use super::predict::PredictorName;
-use super::schedule::ScheduleName;
+use super::redundancy::RedundancyName;
 
 /// What a guard may cost for each byte of a record unless told otherwise: with the heaviest loss of the paper's
 /// paths and headers, half as many bytes again.
@@ -31,19 +31,19 @@ pub struct LinkOptions {
     pub unsettled_max: usize,
     /// Largest packet in bytes, at least 600: what every path carries in one datagram.
     pub packet_max: usize,
-    /// The law of each path's rate.
-    pub law: LawName,
+    /// The rate controller of each path's rate.
+    pub controller: RateControllerName,
     /// Which path takes the next piece.
-    pub schedule: ScheduleName,
+    pub schedule: PathSchedulerName,
     /// How the next arrival delay of a path is predicted.
     pub predictor: PredictorName,
     /// How far the link may go for a record for whose repeat its deadline leaves no time.
-    pub guard: GuardName,
+    pub guard: RedundancyName,
     /// What that may cost, for each byte of a record.
     pub guard_share: Ratio,
     /// η of FD-MVQS Eq. 22.
     pub decrease_factor: Ratio,
-    /// Whether a loss of congestion shrinks a path's window to η for a round trip, beside what the law
+    /// Whether a loss of congestion shrinks a path's window to η for a round trip, beside what the rate controller
     /// does: for paths that share a bottleneck with others.
     pub decreases_on_loss: bool,
     /// Whether of paths that go through one bottleneck only one carries data.
@@ -63,10 +63,10 @@ impl LinkOptions {
             memory: Size::from_mib(16),
             unsettled_max: 65_536,
             packet_max: 1350,
-            law: LawName::Tide,
-            schedule: ScheduleName::FdMvqs,
+            controller: RateControllerName::Tide,
+            schedule: PathSchedulerName::FdMvqs,
             predictor: PredictorName::Last,
-            guard: GuardName::Code,
+            guard: RedundancyName::Code,
             guard_share: Ratio::new(GUARD_SHARE),
             decrease_factor: Ratio::new(0.5),
             decreases_on_loss: false,
@@ -113,7 +113,7 @@ pub enum OfferError {
 
 /// What a link tells its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum LinkEvent {
     /// A record came. The peer waits for [`super::Link::settle`].
     Arrived {
         /// Its name on this link.
@@ -143,7 +143,7 @@ pub enum Event {
         /// Which.
         path: usize,
         /// Its state.
-        state: PathState,
+        state: PathHealth,
     },
     /// The peer has begun a new life: this link is over, and `Link::close` says what it owes.
     Restarted {
@@ -154,7 +154,7 @@ pub enum Event {
 
 /// Whether a path works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathState {
+pub enum PathHealth {
     /// It does, or nothing is known to the contrary.
     Up,
     /// A probe time-out has passed without a word: what was in flight goes by other paths as well.
@@ -182,7 +182,7 @@ pub struct PathCounts {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathStatus {
     /// Whether it works.
-    pub state: PathState,
+    pub state: PathHealth,
     /// Its estimated capacity; zero while that is not known.
     pub rate: Rate,
     /// Bytes that may be unacknowledged on it.

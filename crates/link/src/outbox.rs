@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_types::units::{Size, Time};
 
 use self::numbers::Spare;
-use super::begun::{Beginning, Begun, Part, Protection};
-use super::packet::{Custody, PIECE_MIN, Window};
+use super::outgoing_record::{FirstSend, OutgoingRecord, Part, Protection};
+use super::packet::{Custody, PIECE_MIN, ReceiveWindow};
 use super::reassembly::{RECORD_COST, cost};
 use super::{OfferError, Outgoing};
 
@@ -46,7 +46,7 @@ pub(super) struct Outbox {
     expiring: BTreeSet<(Time, (Time, u64))>,
     offered: u64,
     tails: BTreeMap<u64, Tail>,
-    begun: BTreeMap<u64, Begun>,
+    begun: BTreeMap<u64, OutgoingRecord>,
     ready: BTreeSet<PartKey>,
     /// Parts that are sent again and have not arrived.
     failed: BTreeSet<Part>,
@@ -63,7 +63,7 @@ pub(super) struct Outbox {
     next_dsn: u64,
     /// Numbers before it that are to be given again.
     spare: Spare,
-    window: Window,
+    window: ReceiveWindow,
     /// The peer has told its window.
     is_window_known: bool,
     begun_cost: Size,
@@ -93,7 +93,7 @@ impl Outbox {
             held: Size::ZERO,
             next_dsn: 1,
             spare: Spare::default(),
-            window: Window { limit: WINDOW_START, record_max: WINDOW_START },
+            window: ReceiveWindow { limit: WINDOW_START, record_max: WINDOW_START },
             is_window_known: false,
             begun_cost: Size::ZERO,
         }
@@ -152,7 +152,7 @@ impl Outbox {
     }
 
     /// The peer takes more.
-    pub(super) fn widen(&mut self, window: Window) {
+    pub(super) fn widen(&mut self, window: ReceiveWindow) {
         self.is_window_known = true;
         if window.limit >= self.window.limit {
             self.window = window;
@@ -219,10 +219,10 @@ impl Outbox {
         let after = std::mem::replace(&mut tail.begun, record);
         let protection = protect(deadline, pieces, Size(u64::from(size.div_ceil(pieces))));
         let beginning =
-            Beginning { token, stream, deadline, expires, after, content, pieces, protection };
+            FirstSend { token, stream, deadline, expires, after, content, pieces, protection };
         self.hedges.extend(protection.hedge.map(|at| (at, record)));
         self.unsent.extend(expires.map(|at| (at, record)));
-        let mut begun = Begun::new(record, beginning);
+        let mut begun = OutgoingRecord::new(record, beginning);
         begun.open(if is_half { 1 } else { pieces });
         self.half = if begun.is_open() { self.half } else { Some((deadline, record)) };
         let opened = Size(u64::from(size)) - begun.closed();
@@ -234,12 +234,12 @@ impl Outbox {
         true
     }
 
-    fn find(&self, part: Part) -> Option<&Begun> {
+    fn find(&self, part: Part) -> Option<&OutgoingRecord> {
         let (_, begun) = self.begun.range(..=part.dsn).next_back()?;
         begun.has(part.dsn).then_some(begun)
     }
 
-    fn find_mut(&mut self, part: Part) -> Option<(u64, &mut Begun)> {
+    fn find_mut(&mut self, part: Part) -> Option<(u64, &mut OutgoingRecord)> {
         let (&record, begun) = self.begun.range_mut(..=part.dsn).next_back()?;
         begun.has(part.dsn).then_some((record, begun))
     }
@@ -445,7 +445,7 @@ mod tests {
         // Two whole ones of 60,128, and of what is left but 2 KiB eight pieces of the third.
         assert_eq!(sent, 120 + 8);
         assert!(outbox.begun_cost() <= WINDOW_START);
-        let window = |limit| Window { limit: Size(limit), record_max: Size::from_kib(128) };
+        let window = |limit| ReceiveWindow { limit: Size(limit), record_max: Size::from_kib(128) };
         outbox.widen(window(200_000));
         assert_eq!(next(&mut outbox), Some(129));
         outbox.widen(window(1));
@@ -516,7 +516,7 @@ mod tests {
     fn offers_beyond_the_bounds_are_refused() {
         let mut outbox = Outbox::new(Size(1500), 2, 1000);
         assert_eq!(outbox.offer(outgoing(1, 1, 1 << 20, 1)), Err(OfferError::Full));
-        outbox.widen(Window { limit: WINDOW_START, record_max: WINDOW_START });
+        outbox.widen(ReceiveWindow { limit: WINDOW_START, record_max: WINDOW_START });
         assert_eq!(outbox.offer(outgoing(1, 1, 1 << 20, 1)), Err(OfferError::Oversize));
         assert_eq!(outbox.offer(outgoing(1, 1, 1000, 1)), Ok(()));
         assert_eq!(outbox.offer(outgoing(2, 1, 1000, 1)), Err(OfferError::Full));

@@ -11,7 +11,7 @@
 //!
 //! Numbers are varints where no width is given. A packet that is broken anywhere counts for nothing.
 //!
-//! Version 1 is the frames 1 to 6 as [`Frame`] has them, and custody codes up to the drop reasons of `crates/types/src/record.rs`.
+//! Version 1 is the frames 1 to 6 as [`LinkFrame`] has them, and custody codes up to the drop reasons of `crates/types/src/record.rs`.
 //! Nothing is negotiated: a frame, a code or a rule that a reader of version 1 does not have needs another version,
 //! or a feature bit where only who uses it must have it. A reader that lacks either says which
 //! ([`WireError::Version`], [`WireError::Feature`]) and takes nothing of the packet.
@@ -22,7 +22,7 @@ use tidegate_types::codec::{Malformed, Reader, Sink};
 use tidegate_types::record::{DropReason, Fate};
 use tidegate_types::units::Size;
 
-pub use super::part::{PIECE_MIN, Piece, Repair};
+pub use super::piece::{PIECE_MIN, Parity, Piece};
 use super::{PATHS_MAX, WireError};
 
 /// The version that this code writes, and the only one that it reads.
@@ -50,7 +50,7 @@ const REPAIR: u8 = 6;
 
 /// The head of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct PacketHeader {
     /// Incarnation of the sender's link, never 0.
     pub from: u32,
     /// Incarnation of the receiver's link as the sender knows it; 0 while it does not.
@@ -61,20 +61,20 @@ pub struct Head {
 
 /// One thing that a packet says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Frame<'a> {
+pub enum LinkFrame<'a> {
     /// Asks for an acknowledgement, no more. So many zeros follow, which make the packet larger.
     Ping {
         /// How many.
         padding: usize,
     },
     /// What came by a path.
-    Ack(Ack),
+    Ack(SelectiveAck),
     /// A part of a record.
     Piece(Piece<'a>),
     /// What stands for any piece of a record that is lost.
-    Repair(Repair<'a>),
+    Repair(Parity<'a>),
     /// How much may be sent.
-    Window(Window),
+    Window(ReceiveWindow),
     /// Who answers for a record now.
     Custody {
         /// The record: the data sequence number of its first piece.
@@ -86,7 +86,7 @@ pub enum Frame<'a> {
 
 /// Packets that came by a path, and when the newest of them did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ack {
+pub struct SelectiveAck {
     /// The path whose packets are acknowledged; it need not be the one that carries this.
     pub path: u8,
     /// When the packet `largest` came, microseconds of the receiver's clock. Less the time at which it
@@ -99,7 +99,7 @@ pub struct Ack {
     pub runs: Vec<RangeInclusive<u64>>,
 }
 
-impl Ack {
+impl SelectiveAck {
     /// The newest packet that came.
     pub fn largest(&self) -> u64 {
         self.runs.first().map_or(0, |run| *run.end())
@@ -108,7 +108,7 @@ impl Ack {
 
 /// How much the receiver takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct ReceiveWindow {
     /// Sum of the costs of all records that may be begun, since the link began.
     pub limit: Size,
     /// What a single record may cost at most.
@@ -124,7 +124,7 @@ pub enum Custody {
     Final(Fate),
 }
 
-impl Head {
+impl PacketHeader {
     /// Writes the head of a packet.
     pub fn encode(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(&[MAGIC | VERSION, 0]);
@@ -137,7 +137,7 @@ impl Head {
     ///
     /// # Errors
     /// [`WireError`]: what is wrong first.
-    pub fn decode(packet: &[u8]) -> Result<(Head, Vec<Frame<'_>>), WireError> {
+    pub fn decode(packet: &[u8]) -> Result<(PacketHeader, Vec<LinkFrame<'_>>), WireError> {
         let mut reader = Reader::new(packet);
         let first = reader.u8()?;
         reader.must(first & 0xf0 == MAGIC, "a packet of a link")?;
@@ -150,39 +150,39 @@ impl Head {
         }
         let from = reader.u32()?;
         reader.must(from != 0, "an incarnation, not 0")?;
-        let head = Head { from, to: reader.u32()?, psn: reader.varint()? };
+        let head = PacketHeader { from, to: reader.u32()?, psn: reader.varint()? };
         let mut frames = Vec::new();
         while !reader.is_empty() {
-            frames.push(Frame::decode(&mut reader)?);
+            frames.push(LinkFrame::decode(&mut reader)?);
         }
         Ok((head, frames))
     }
 }
 
-impl<'a> Frame<'a> {
+impl<'a> LinkFrame<'a> {
     /// Writes the frame.
     pub fn encode(&self, to: &mut Vec<u8>) {
         match self {
-            Frame::Ping { padding } => {
+            LinkFrame::Ping { padding } => {
                 to.push(PING);
                 to.varint(*padding as u64);
                 to.resize(to.len() + padding, 0);
             }
-            Frame::Ack(ack) => ack.encode(to),
-            Frame::Piece(piece) => {
+            LinkFrame::Ack(ack) => ack.encode(to),
+            LinkFrame::Piece(piece) => {
                 to.push(PIECE);
                 piece.encode(to);
             }
-            Frame::Repair(repair) => {
+            LinkFrame::Repair(repair) => {
                 to.push(REPAIR);
                 repair.encode(to);
             }
-            Frame::Window(window) => {
+            LinkFrame::Window(window) => {
                 to.push(WINDOW);
                 to.varint(window.limit.0);
                 to.varint(window.record_max.0);
             }
-            Frame::Custody { record, custody } => {
+            LinkFrame::Custody { record, custody } => {
                 to.push(CUSTODY);
                 to.varint(*record);
                 to.push(custody.code());
@@ -195,12 +195,12 @@ impl<'a> Frame<'a> {
             PING => {
                 let padding = reader.varint_bytes()?;
                 reader.must(padding.iter().all(|&byte| byte == 0), "a padding of zeros")?;
-                Ok(Frame::Ping { padding: padding.len() })
+                Ok(LinkFrame::Ping { padding: padding.len() })
             }
-            ACK => Ack::decode(reader).map(Frame::Ack),
-            PIECE => Piece::decode(reader).map(Frame::Piece),
-            REPAIR => Repair::decode(reader).map(Frame::Repair),
-            WINDOW => Ok(Frame::Window(Window {
+            ACK => SelectiveAck::decode(reader).map(LinkFrame::Ack),
+            PIECE => Piece::decode(reader).map(LinkFrame::Piece),
+            REPAIR => Parity::decode(reader).map(LinkFrame::Repair),
+            WINDOW => Ok(LinkFrame::Window(ReceiveWindow {
                 limit: Size(reader.varint()?),
                 record_max: Size(reader.varint()?),
             })),
@@ -208,14 +208,14 @@ impl<'a> Frame<'a> {
                 let record = reader.varint()?;
                 let custody = Custody::from_code(reader.u8()?);
                 let custody = custody.ok_or_else(|| reader.malformed("a known custody"))?;
-                Ok(Frame::Custody { record, custody })
+                Ok(LinkFrame::Custody { record, custody })
             }
             _ => Err(reader.malformed("a frame of a known kind")),
         }
     }
 }
 
-impl Ack {
+impl SelectiveAck {
     fn encode(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(&[ACK, self.path]);
         to.varint(self.received_at);
@@ -252,7 +252,7 @@ impl Ack {
             let start = start.ok_or_else(|| reader.malformed(RUN))?;
             runs.push(start..=end);
         }
-        Ok(Ack { path, received_at, delay, runs })
+        Ok(SelectiveAck { path, received_at, delay, runs })
     }
 }
 
@@ -283,14 +283,14 @@ mod tests {
 
     use super::*;
 
-    fn encode(head: Head, frames: &[Frame<'_>]) -> Vec<u8> {
+    fn encode(head: PacketHeader, frames: &[LinkFrame<'_>]) -> Vec<u8> {
         let mut bytes = Vec::new();
         head.encode(&mut bytes);
         frames.iter().for_each(|frame| frame.encode(&mut bytes));
         bytes
     }
 
-    const HEAD: Head = Head { from: 7, to: 9, psn: 300 };
+    const HEAD: PacketHeader = PacketHeader { from: 7, to: 9, psn: 300 };
 
     #[test]
     fn a_packet_comes_back_as_it_was() {
@@ -298,17 +298,24 @@ mod tests {
             Piece { record: 500, place: 1, pieces: 2, size: 603, after: 497, data: &[5; 301] };
         assert_eq!((piece.dsn(), piece.offset()), (501, 302));
         let frames = [
-            Frame::Ping { padding: 0 },
-            Frame::Ping { padding: 300 },
-            Frame::Ack(Ack {
+            LinkFrame::Ping { padding: 0 },
+            LinkFrame::Ping { padding: 300 },
+            LinkFrame::Ack(SelectiveAck {
                 path: 3,
                 received_at: 1 << 40,
                 delay: 250,
                 runs: vec![90..=99, 88..=88, 0..=5],
             }),
-            Frame::Piece(piece),
-            Frame::Piece(Piece { record: 1, place: 0, pieces: 1, size: 0, after: 0, data: &[] }),
-            Frame::Repair(Repair {
+            LinkFrame::Piece(piece),
+            LinkFrame::Piece(Piece {
+                record: 1,
+                place: 0,
+                pieces: 1,
+                size: 0,
+                after: 0,
+                data: &[],
+            }),
+            LinkFrame::Repair(Parity {
                 record: 500,
                 number: 127,
                 pieces: 2,
@@ -316,26 +323,26 @@ mod tests {
                 after: 497,
                 data: &[6; 302],
             }),
-            Frame::Window(Window { limit: Size(1 << 50), record_max: Size(128) }),
-            Frame::Custody { record: 500, custody: Custody::Held },
+            LinkFrame::Window(ReceiveWindow { limit: Size(1 << 50), record_max: Size(128) }),
+            LinkFrame::Custody { record: 500, custody: Custody::Held },
         ];
         let bytes = encode(HEAD, &frames);
-        assert_eq!(Head::decode(&bytes), Ok((HEAD, frames.to_vec())));
+        assert_eq!(PacketHeader::decode(&bytes), Ok((HEAD, frames.to_vec())));
     }
 
     /// Version 1 as bytes, by hand: what is written today must be read by every later one.
     #[test]
     fn version_1_stays_as_it_is() {
         let piece = Piece { record: 300, place: 0, pieces: 1, size: 3, after: 298, data: b"abc" };
-        let ack = Ack { path: 1, received_at: 1000, delay: 5, runs: vec![8..=9, 2..=4] };
-        let repair = Repair { record: 300, number: 1, pieces: 1, size: 3, after: 0, data: b"xyz" };
+        let ack = SelectiveAck { path: 1, received_at: 1000, delay: 5, runs: vec![8..=9, 2..=4] };
+        let repair = Parity { record: 300, number: 1, pieces: 1, size: 3, after: 0, data: b"xyz" };
         let frames = [
-            Frame::Ping { padding: 2 },
-            Frame::Ack(ack),
-            Frame::Piece(piece),
-            Frame::Window(Window { limit: Size(200), record_max: Size(100) }),
-            Frame::Custody { record: 300, custody: Custody::Final(Fate::Confirmed) },
-            Frame::Repair(repair),
+            LinkFrame::Ping { padding: 2 },
+            LinkFrame::Ack(ack),
+            LinkFrame::Piece(piece),
+            LinkFrame::Window(ReceiveWindow { limit: Size(200), record_max: Size(100) }),
+            LinkFrame::Custody { record: 300, custody: Custody::Final(Fate::Confirmed) },
+            LinkFrame::Repair(repair),
         ];
         let bytes = [
             &[0x71, 0, 7, 0, 0, 0, 9, 0, 0, 0, 0xac, 0x02][..],
@@ -363,13 +370,13 @@ mod tests {
     fn a_newer_version_and_an_unknown_feature_are_told_apart_from_damage() {
         let mut bytes = encode(HEAD, &[]);
         bytes[0] += 1;
-        assert_eq!(Head::decode(&bytes), Err(WireError::Version(2)));
+        assert_eq!(PacketHeader::decode(&bytes), Err(WireError::Version(2)));
         bytes[0] -= 1;
         bytes[1] = 4;
-        assert_eq!(Head::decode(&bytes), Err(WireError::Feature(4)));
+        assert_eq!(PacketHeader::decode(&bytes), Err(WireError::Feature(4)));
         bytes[0] = 0;
         let expected = Malformed { expected: "a packet of a link", at: 0 };
-        assert_eq!(Head::decode(&bytes), Err(WireError::Malformed(expected)));
+        assert_eq!(PacketHeader::decode(&bytes), Err(WireError::Malformed(expected)));
     }
 
     #[test]
@@ -377,7 +384,7 @@ mod tests {
         let sized = |size, pieces, length| {
             let data = &[1; 600][..length];
             let piece = Piece { record: 9, place: 0, pieces, size, after: 0, data };
-            Head::decode(&encode(HEAD, &[Frame::Piece(piece)])).is_ok()
+            PacketHeader::decode(&encode(HEAD, &[LinkFrame::Piece(piece)])).is_ok()
         };
         assert!(sized(600, 1, 600) && sized(600, 3, 200));
         assert!(!sized(600, 4, 150), "600 bytes pay for three pieces");
@@ -392,7 +399,7 @@ mod tests {
         ) {
             let head = if begins { encode(HEAD, &[]) } else { Vec::new() };
             let packet = [head, bytes].concat();
-            if let Ok((head, frames)) = Head::decode(&packet) {
+            if let Ok((head, frames)) = PacketHeader::decode(&packet) {
                 prop_assert_eq!(encode(head, &frames), packet);
             }
         }

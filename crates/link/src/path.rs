@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_types::units::{Rate, Size, Time};
 
-use super::begun::Part;
-use super::control::{Control, Feedback, Mark, explains_loss};
-use super::delay::ArrivalDelay;
-use super::failure::LossRate;
+use super::arrival_delay::ArrivalDelay;
 use super::in_flight::{Carried, InFlight, Outcome, Sent};
-use super::options::{LinkOptions, PathCounts, PathOptions, PathState};
+use super::loss_rate::LossRate;
+use super::options::{LinkOptions, PathCounts, PathHealth, PathOptions};
 use super::outbox::PartKey;
-use super::packet::Ack;
+use super::outgoing_record::Part;
+use super::packet::SelectiveAck;
+use super::path_scheduler::PathView;
 use super::predict::PredictorName;
+use super::rate_control::{Control, Feedback, Mark, explains_loss};
 use super::received::Received;
 use super::round_trip::RoundTrip;
-use super::schedule::PathView;
 
 /// Packets without an answer after which a path is silent: at 10 % loss it is one of a thousand times
 /// that so many are lost with nothing after them.
@@ -36,10 +36,10 @@ const SILENT_WINDOW: Size = Size(3000);
 /// The state of one path.
 #[derive(Debug)]
 pub(super) struct Path {
-    pub(super) state: PathState,
+    pub(super) state: PathHealth,
     pub(super) received: Received,
     pub(super) counts: PathCounts,
-    law: LawName,
+    controller: RateControllerName,
     decrease_factor: Option<f64>,
     predictor: PredictorName,
     options: PathOptions,
@@ -49,7 +49,7 @@ pub(super) struct Path {
     delay: ArrivalDelay,
     loss: LossRate,
     control: Control,
-    /// Bytes found lost that the law has not heard of.
+    /// Bytes found lost that the rate controller has not heard of.
     untold: Size,
     queue: BTreeMap<PartKey, Size>,
     queued: Size,
@@ -67,14 +67,14 @@ pub(super) struct Path {
 impl Path {
     /// A path that the driver does not have yet.
     pub(super) fn new(options: &LinkOptions) -> Self {
-        let LinkOptions { law, predictor, .. } = *options;
+        let LinkOptions { controller, predictor, .. } = *options;
         let on_loss = options.decreases_on_loss;
         let decrease_factor = on_loss.then_some(options.decrease_factor.as_f64());
         Path {
-            state: PathState::Absent,
+            state: PathHealth::Absent,
             received: Received::default(),
             counts: PathCounts::default(),
-            law,
+            controller,
             decrease_factor,
             predictor,
             options: PathOptions::default(),
@@ -83,7 +83,7 @@ impl Path {
             trips: RoundTrip::default(),
             delay: ArrivalDelay::new(predictor),
             loss: LossRate::default(),
-            control: Control::new(law, None, None, decrease_factor),
+            control: Control::new(controller, None, None, decrease_factor),
             untold: Size::ZERO,
             queue: BTreeMap::new(),
             queued: Size::ZERO,
@@ -101,19 +101,20 @@ impl Path {
         (self.trips, self.delay) = (RoundTrip::default(), ArrivalDelay::new(self.predictor));
         self.loss = LossRate::default();
         self.restart(options.remembered);
-        (self.state, self.timeouts, self.unanswered) = (PathState::Up, 0, 0);
+        (self.state, self.timeouts, self.unanswered) = (PathHealth::Up, 0, 0);
         // A rate that is remembered need not be found out.
         self.train = if options.remembered.is_some() { 1 } else { TRAIN };
         self.keepalive = now + KEEPALIVE;
     }
 
     fn restart(&mut self, remembered: Option<Rate>) {
-        self.control = Control::new(self.law, self.options.cap, remembered, self.decrease_factor);
+        self.control =
+            Control::new(self.controller, self.options.cap, remembered, self.decrease_factor);
     }
 
     /// The driver has lost the path. Answers what must go by others.
     pub(super) fn down(&mut self) -> Vec<Carried> {
-        self.state = PathState::Absent;
+        self.state = PathHealth::Absent;
         (self.questions, self.train, self.keepalive) = (0, 0, Time::FAR);
         self.give_up()
     }
@@ -174,11 +175,11 @@ impl Path {
     pub(super) fn is_free(&self, now: Time, packet: Size) -> bool {
         let in_flight = self.in_flight.bytes();
         match self.state {
-            PathState::Up => {
+            PathHealth::Up => {
                 self.control.has_room(now, in_flight, packet) && self.control.next_free(now) <= now
             }
-            PathState::Silent => in_flight + packet <= SILENT_WINDOW,
-            PathState::Dead | PathState::Absent => false,
+            PathHealth::Silent => in_flight + packet <= SILENT_WINDOW,
+            PathHealth::Dead | PathHealth::Absent => false,
         }
     }
 
@@ -220,7 +221,7 @@ impl Path {
     }
 
     /// Takes an acknowledgement of this path's packets. Answers whether the path has come back.
-    pub(super) fn acked(&mut self, now: Time, ack: &Ack, outcome: &mut Outcome) -> bool {
+    pub(super) fn acked(&mut self, now: Time, ack: &SelectiveAck, outcome: &mut Outcome) -> bool {
         if ack.largest() >= self.next_psn {
             return false;
         }
@@ -249,7 +250,7 @@ impl Path {
         self.heard()
     }
 
-    fn measure(&mut self, now: Time, mark: Mark, ack: &Ack) {
+    fn measure(&mut self, now: Time, mark: Mark, ack: &SelectiveAck) {
         let whole = now.since(mark.at());
         let held = Duration::from_micros(ack.delay).min(whole);
         let rtt = whole - held;
@@ -273,12 +274,12 @@ impl Path {
     /// The path has given a sign of life. Answers whether it was dead.
     fn heard(&mut self) -> bool {
         (self.timeouts, self.unanswered) = (0, 0);
-        let was_dead = self.state == PathState::Dead;
+        let was_dead = self.state == PathHealth::Dead;
         if was_dead {
             self.restart(Some(self.control.rate()).filter(|rate| !rate.is_zero()));
         }
-        if self.state != PathState::Absent {
-            self.state = PathState::Up;
+        if self.state != PathHealth::Absent {
+            self.state = PathHealth::Up;
         }
         was_dead
     }
@@ -295,7 +296,7 @@ impl Path {
     /// Time passes. Answers whether the path has died.
     pub(super) fn tick(&mut self, now: Time, outcome: &mut Outcome) -> bool {
         self.control.tick(now);
-        if self.state == PathState::Absent {
+        if self.state == PathHealth::Absent {
             return false;
         }
         self.lost(now, outcome);
@@ -308,14 +309,14 @@ impl Path {
         }
         self.unanswered(now, outcome);
         self.questions = QUESTIONS;
-        let was_dead = self.state == PathState::Dead;
+        let was_dead = self.state == PathHealth::Dead;
         if self.unanswered >= UNANSWERED_MAX {
             self.timeouts += 1;
             self.counts.timeouts += 1;
             outcome.failed.extend(self.give_up());
-            self.state = if self.timeouts >= 2 { PathState::Dead } else { PathState::Silent };
+            self.state = if self.timeouts >= 2 { PathHealth::Dead } else { PathHealth::Silent };
         }
-        self.state == PathState::Dead && !was_dead
+        self.state == PathHealth::Dead && !was_dead
     }
 
     /// What was not answered in time goes again, at once or when it is hedged.
@@ -328,7 +329,7 @@ impl Path {
 
     /// When `tick` must be called next.
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        if self.state == PathState::Absent {
+        if self.state == PathHealth::Absent {
             return None;
         }
         let loss = self.in_flight.loss_timeout(self.trips.patience());
@@ -341,7 +342,7 @@ impl Path {
     /// helps.
     pub(super) fn next_free(&self, now: Time, packet: Size) -> Option<Time> {
         let has_room = self.control.has_room(now, self.in_flight.bytes(), packet);
-        (self.state == PathState::Up && has_room).then(|| self.control.next_free(now))
+        (self.state == PathHealth::Up && has_room).then(|| self.control.next_free(now))
     }
 
     /// Least arrival delay on the clocks of both ends, and half the least round trip: seconds.

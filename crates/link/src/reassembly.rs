@@ -11,9 +11,9 @@ use bytes::Bytes;
 use tidegate_types::ranges::Ranges;
 use tidegate_types::units::Size;
 
-use super::code;
-use super::packet::{Piece, Repair, Window};
-use super::part::piece_length;
+use super::erasure_code;
+use super::packet::{Parity, Piece, ReceiveWindow};
+use super::piece::piece_length;
 
 /// What a record costs in the window beside its bytes: its places in the tables.
 pub(super) const RECORD_COST: Size = Size(128);
@@ -78,18 +78,18 @@ impl Partial {
         partial_cost(self.came, self.size)
     }
 
-    fn has(&self, part: &Coming<'_>) -> bool {
+    fn has(&self, part: &Part<'_>) -> bool {
         match *part {
-            Coming::Piece(place, _) => self.pieces.contains_key(&place),
-            Coming::Repair(number, _) => self.repairs.iter().any(|(other, _)| *other == number),
+            Part::Piece(place, _) => self.pieces.contains_key(&place),
+            Part::Repair(number, _) => self.repairs.iter().any(|(other, _)| *other == number),
         }
     }
 
-    fn take(&mut self, part: &Coming<'_>) {
+    fn take(&mut self, part: &Part<'_>) {
         self.came += part.data().len() as u64;
         match *part {
-            Coming::Piece(place, data) => drop(self.pieces.insert(place, data.into())),
-            Coming::Repair(number, data) => self.repairs.push((number, data.into())),
+            Part::Piece(place, data) => drop(self.pieces.insert(place, data.into())),
+            Part::Repair(number, data) => self.repairs.push((number, data.into())),
         }
     }
 
@@ -103,7 +103,7 @@ impl Partial {
         let mut pieces: Vec<Option<Box<[u8]>>> =
             (0..self.count).map(|place| self.pieces.remove(&place)).collect();
         if !self.repairs.is_empty() {
-            code::restore(&mut pieces, &self.repairs, piece_length(self.size, self.count));
+            erasure_code::restore(&mut pieces, &self.repairs, piece_length(self.size, self.count));
         }
         let mut bytes = Vec::with_capacity(self.size as usize);
         pieces.iter().flatten().for_each(|piece| bytes.extend_from_slice(piece));
@@ -115,15 +115,15 @@ impl Partial {
 
 /// A part that comes: its place or number, and its bytes.
 #[derive(Clone, Copy, Debug)]
-enum Coming<'a> {
+enum Part<'a> {
     Piece(u32, &'a [u8]),
     Repair(u8, &'a [u8]),
 }
 
-impl Coming<'_> {
+impl Part<'_> {
     fn data(&self) -> &[u8] {
         match *self {
-            Coming::Piece(_, data) | Coming::Repair(_, data) => data,
+            Part::Piece(_, data) | Part::Repair(_, data) => data,
         }
     }
 }
@@ -184,8 +184,8 @@ impl Reassembly {
     }
 
     /// What the sender is told.
-    pub(super) fn window(&self) -> Window {
-        Window { limit: self.released + self.window + self.lent(), record_max: self.window }
+    pub(super) fn window(&self) -> ReceiveWindow {
+        ReceiveWindow { limit: self.released + self.window + self.lent(), record_max: self.window }
     }
 
     /// What came of the record that is being read, as far as the window does not count it.
@@ -206,7 +206,7 @@ impl Reassembly {
     /// Takes a piece.
     pub(super) fn push(&mut self, piece: &Piece<'_>) -> Taken {
         let Piece { record, place, pieces, size, after, data } = *piece;
-        let taken = self.take(Named { record, pieces, size, after }, &Coming::Piece(place, data));
+        let taken = self.take(Named { record, pieces, size, after }, &Part::Piece(place, data));
         if taken == Taken::New {
             if piece.dsn() < self.newest {
                 self.disordered += 1;
@@ -217,12 +217,12 @@ impl Reassembly {
     }
 
     /// Takes a repair.
-    pub(super) fn push_repair(&mut self, repair: &Repair<'_>) -> Taken {
-        let Repair { record, number, pieces, size, after, data } = *repair;
-        self.take(Named { record, pieces, size, after }, &Coming::Repair(number, data))
+    pub(super) fn push_repair(&mut self, repair: &Parity<'_>) -> Taken {
+        let Parity { record, number, pieces, size, after, data } = *repair;
+        self.take(Named { record, pieces, size, after }, &Part::Repair(number, data))
     }
 
-    fn take(&mut self, named: Named, part: &Coming<'_>) -> Taken {
+    fn take(&mut self, named: Named, part: &Part<'_>) -> Taken {
         if self.delivered.contains(named.record) {
             return Taken::Duplicate;
         }

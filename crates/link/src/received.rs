@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_types::ranges::Ranges;
 use tidegate_types::units::Time;
 
-use super::packet::{ACK_RUNS_MAX, Ack};
+use super::packet::{ACK_RUNS_MAX, SelectiveAck};
 
 /// An acknowledgement goes after so many packets that ask for one.
 const PACKETS: u32 = 4;
@@ -61,13 +61,13 @@ impl Received {
     }
 
     /// The acknowledgement of everything that came by `path`, if it is time for one or `early`.
-    pub(super) fn ack(&mut self, now: Time, path: u8, early: bool) -> Option<Ack> {
+    pub(super) fn ack(&mut self, now: Time, path: u8, early: bool) -> Option<SelectiveAck> {
         let is_due = self.due.is_some_and(|due| early || due <= now);
         let (_, at) = self.newest.filter(|_| is_due)?;
         (self.due, self.asking, self.spaced) = (None, 0, now + SPACING);
         let runs = self.runs.newest_first().collect();
         let micros = |time: Time| time.as_nanos() / 1000;
-        Some(Ack { path, received_at: micros(at), delay: micros(now) - micros(at), runs })
+        Some(SelectiveAck { path, received_at: micros(at), delay: micros(now) - micros(at), runs })
     }
 }
 

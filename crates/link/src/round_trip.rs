@@ -7,7 +7,7 @@ use super::received::ACK_DELAY;
 /// Round trip that is taken for one that is not measured yet.
 const RTT_GUESS: Duration = Duration::from_millis(200);
 /// Least variation that a time-out allows for, beside an eighth of the round trip: timers are this coarse,
-/// and a law lets queues grow as much.
+/// and a rate controller lets queues grow as much.
 const GRANULARITY: Duration = Duration::from_millis(10);
 /// Smoothed round trips (RFC 6298; γ of Eq. 3 is 1/8).
 #[derive(Clone, Copy, Debug, Default)]

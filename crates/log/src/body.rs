@@ -9,7 +9,7 @@ use tidegate_types::units::{Size, Time};
 
 use super::destinations::Destinations;
 use super::entry::{
-    CARRIED, Checkpoint, Chunk, Entry, FateRun, Fated, Footer, IndexPoint, LoggedRecord,
+    CARRIED, Checkpoint, Chunk, Entry, FateEntry, FateRun, Footer, IndexPoint, LoggedRecord,
     StreamName, StreamPart, StreamState, fate_code, fate_of,
 };
 use super::session::{Released, SessionOwner, SessionPosition, SessionState};
@@ -52,7 +52,7 @@ impl Entry {
     pub(super) fn encode(&self, to: &mut impl Sink) {
         match self {
             Entry::Record(record) => encode_record(record, to),
-            Entry::Fates(Fated { wall, runs }) => {
+            Entry::Fates(FateEntry { wall, runs }) => {
                 encode_wall(*wall, to);
                 to.count(runs.len());
                 runs.iter().for_each(|run| encode_fate(run, to));
@@ -76,7 +76,7 @@ impl Entry {
             1 => Entry::Record(Box::new(decode_record(&mut reader)?)),
             2 => {
                 let wall = decode_wall(&mut reader)?;
-                Entry::Fates(Fated { wall, runs: reader.many(29, decode_fate)? })
+                Entry::Fates(FateEntry { wall, runs: reader.many(29, decode_fate)? })
             }
             3 => Entry::Stream(decode_name(&mut reader)?),
             4 => Entry::Checkpoint(decode_checkpoint(&mut reader)?),

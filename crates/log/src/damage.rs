@@ -12,12 +12,12 @@ pub struct Damage {
     /// Where they end.
     pub to: u64,
     /// What they look like.
-    pub verdict: Verdict,
+    pub verdict: DamageKind,
 }
 
 /// What damage looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DamageKind {
     /// The end of a segment that was being written: what was never acknowledged, if the disk is honest.
     Torn,
     /// Something before whole entries: what was written is not there any more.
@@ -35,14 +35,14 @@ pub enum Verdict {
     Missing,
 }
 
-impl Verdict {
+impl DamageKind {
     /// Whether a crash alone leaves this behind, or nothing is lost by it.
     pub fn is_harmless(self) -> bool {
-        matches!(self, Verdict::Torn | Verdict::Spare | Verdict::Moved)
+        matches!(self, DamageKind::Torn | DamageKind::Spare | DamageKind::Moved)
     }
 
     /// Whether nothing of the segment can be read.
     pub fn is_of_all(self) -> bool {
-        matches!(self, Verdict::Header | Verdict::Other | Verdict::Missing)
+        matches!(self, DamageKind::Header | DamageKind::Other | DamageKind::Missing)
     }
 }

@@ -9,7 +9,7 @@ use tidegate_types::units::{Size, Time};
 use super::destinations::Destinations;
 use super::session::{Released, SessionPosition, SessionState};
 use super::wall::WallTime;
-use super::{Run, Runs, SegmentId, Taken};
+use super::{RemovedRuns, Run, Runs, SegmentId};
 
 /// One entry of the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub enum Entry {
     /// An accepted record.
     Record(Box<LoggedRecord>),
     /// How deliveries ended.
-    Fates(Fated),
+    Fates(FateEntry),
     /// A stream that has no record in the log before this entry.
     Stream(StreamName),
     /// All that holds where a segment begins: what came before need not be read.
@@ -74,7 +74,7 @@ impl LoggedRecord {
 
 /// How some deliveries ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fated {
+pub struct FateEntry {
     /// When the last of them ended, where the node knew it; the first `limits::FATES_DELAY` before at most.
     pub wall: Option<WallTime>,
     /// Which ones, and how.
@@ -123,7 +123,7 @@ impl Chunk {
     }
 
     /// Takes destinations away; answers also with the bytes of the records that are gone.
-    pub fn remove(&mut self, run: Run) -> (Taken, Size) {
+    pub fn remove(&mut self, run: Run) -> (RemovedRuns, Size) {
         let before = self.runs.records();
         let taken = self.runs.remove(run);
         (taken, self.take_bytes(before, taken.records))
@@ -285,7 +285,7 @@ pub(super) mod tests {
     pub(crate) fn fate(stream: u64, seqs: RangeInclusive<u64>, bits: u32, fate: Fate) -> Entry {
         let run = Run { first: *seqs.start(), last: *seqs.end(), destinations: Destinations(bits) };
         let runs = vec![FateRun { stream: StreamId(stream), run, fate, by: None }];
-        Entry::Fates(Fated { wall: None, runs })
+        Entry::Fates(FateEntry { wall: None, runs })
     }
 
     /// A checkpoint that begins a segment and knows records of one stream in another one.

@@ -6,12 +6,12 @@ use tidegate_types::record::StreamId;
 use tidegate_types::units::Size;
 
 use super::entry::{Entry, LoggedRecord};
-use super::header::Opened;
-use super::scan::{Found, Scanner};
+use super::header::OpenedHeader;
+use super::scan::{Scanned, Scanner};
 
 /// Some bytes of a segment.
 #[derive(Clone, Copy, Debug)]
-pub struct Window<'a> {
+pub struct SegmentWindow<'a> {
     /// Where they begin, in bytes from the segment's beginning: where an entry does, or in the header.
     pub from: u32,
     /// They themselves.
@@ -40,8 +40,8 @@ pub struct Fetched {
 /// A window that ends within an entry is read up to there; one that is the segment's last is read past
 /// all damage.
 pub fn fetch(
-    opened: &Opened,
-    window: Window<'_>,
+    opened: &OpenedHeader,
+    window: SegmentWindow<'_>,
     streams: &BTreeSet<StreamId>,
     most: Size,
 ) -> Fetched {
@@ -68,14 +68,14 @@ pub fn fetch(
             return fetched;
         };
         let frame = match found {
-            Found::Frame(frame) => frame,
+            Scanned::Frame(frame) => frame,
             // An entry that the window cuts may stand in it: it takes more bytes to see where this ends.
-            Found::Damage { from: begin, is_tail: true, .. } if !window.is_last => {
+            Scanned::Damage { from: begin, is_tail: true, .. } if !window.is_last => {
                 fetched.next = begin as u32;
                 fetched.needs = (begin == from).then(|| 2 * window.bytes.len());
                 return fetched;
             }
-            Found::Damage { from, to, is_tail } => {
+            Scanned::Damage { from, to, is_tail } => {
                 if !is_tail {
                     fetched.damaged.get_or_insert((from as u32, to as u32));
                 }

@@ -44,7 +44,7 @@ pub struct Header {
 
 /// A header as it was read.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct OpenedHeader {
     /// What it says.
     pub header: Header,
     /// Its length: where the first entry begins.
@@ -106,7 +106,7 @@ impl Header {
     /// # Errors
     /// See [`Defect`]: only `Damaged` is about the bytes; the others mean that this process must not
     /// use the log.
-    pub fn open(bytes: &[u8], keys: &Keys) -> Result<Opened, Defect> {
+    pub fn open(bytes: &[u8], keys: &Keys) -> Result<OpenedHeader, Defect> {
         let first = Header::open_once(bytes, keys);
         let is_copy = matches!(first, Err(Defect::Damaged));
         let opened = match bytes.get(COPY_AT..).filter(|_| is_copy) {
@@ -114,7 +114,7 @@ impl Header {
             None => first?,
         };
         match opened.is_twice {
-            true => Ok(Opened { length: COPY_AT + opened.length, is_copy, ..opened }),
+            true => Ok(OpenedHeader { length: COPY_AT + opened.length, is_copy, ..opened }),
             // A header that has no copy is not found where copies are.
             false if is_copy => Err(Defect::Damaged),
             false => Ok(opened),
@@ -122,7 +122,7 @@ impl Header {
     }
 
     /// Whether each copy of a segment's header that there should be is whole.
-    pub fn is_whole(opened: &Opened, segment: &[u8]) -> bool {
+    pub fn is_whole(opened: &OpenedHeader, segment: &[u8]) -> bool {
         let Some(length) = opened.length.checked_sub(COPY_AT).filter(|_| opened.is_twice) else {
             return true;
         };
@@ -130,7 +130,7 @@ impl Header {
     }
 
     /// Reads one copy.
-    fn open_once(bytes: &[u8], keys: &Keys) -> Result<Opened, Defect> {
+    fn open_once(bytes: &[u8], keys: &Keys) -> Result<OpenedHeader, Defect> {
         let fixed = bytes.get(..FIXED).ok_or(Defect::Damaged)?;
         let length = u32::from_le_bytes([fixed[12], fixed[13], fixed[14], fixed[15]]) as usize;
         if fixed[..8] != MAGIC || length > HEADER_MAX {
@@ -162,7 +162,7 @@ impl Header {
             }
         };
         let is_twice = features & TWICE != 0;
-        Ok(Opened { header, length, salt, key, is_twice, is_copy: false })
+        Ok(OpenedHeader { header, length, salt, key, is_twice, is_copy: false })
     }
 
     fn decode(mut reader: Reader<'_>, is_sealed: bool) -> Result<Self, Malformed> {

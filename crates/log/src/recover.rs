@@ -13,18 +13,18 @@ use tidegate_types::limits::LOG_DAMAGES_MAX;
 use tidegate_types::record::StreamId;
 use tidegate_types::units::Size;
 
-use super::damage::{Damage, Verdict};
+use super::damage::{Damage, DamageKind};
 use super::destinations::Destinations;
 use super::entry::{Checkpoint, Chunk, Entry, FateRun, LoggedRecord, StreamName, StreamState};
-use super::header::{Header, Opened};
-use super::scan::{Found, Frame, Scanner};
+use super::header::{Header, OpenedHeader};
+use super::scan::{RawEntry, Scanned, Scanner};
 use super::seal::Keys;
 use super::session::Sessions;
 use super::{Defect, LogError, Run, SegmentId};
 
 /// One segment.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct SegmentBytes<'a> {
     /// Its number, by its file's name.
     pub segment: SegmentId,
     /// Bytes of its file.
@@ -93,11 +93,11 @@ impl Recovery {
     }
 
     /// Notes that a segment is not what its name says: its file is of no use to this log.
-    pub fn condemn(&mut self, segment: SegmentId, verdict: Verdict) {
+    pub fn condemn(&mut self, segment: SegmentId, verdict: DamageKind) {
         let mut known = self.damage.iter_mut().filter(|damage| damage.segment == segment);
         // What is missing is told better by what stands in its place.
         let is_same = |damage: &&mut Damage| {
-            let is_missing = damage.verdict == Verdict::Missing && verdict.is_of_all();
+            let is_missing = damage.verdict == DamageKind::Missing && verdict.is_of_all();
             damage.verdict == verdict || is_missing
         };
         if let Some(known) = known.find(is_same) {
@@ -139,8 +139,8 @@ pub fn begins_with_checkpoint(
     Ok(opened.header.segment == segment && checkpoint_of(&opened, bytes).is_some())
 }
 
-fn checkpoint_of(opened: &Opened, segment: &[u8]) -> Option<Checkpoint> {
-    let Some(Found::Frame(first)) = Scanner::new(opened, segment).next() else { return None };
+fn checkpoint_of(opened: &OpenedHeader, segment: &[u8]) -> Option<Checkpoint> {
+    let Some(Scanned::Frame(first)) = Scanner::new(opened, segment).next() else { return None };
     match first.entry(opened)? {
         Entry::Checkpoint(checkpoint) if checkpoint.segment == opened.header.segment => {
             Some(checkpoint)
@@ -154,7 +154,7 @@ fn checkpoint_of(opened: &Opened, segment: &[u8]) -> Option<Checkpoint> {
 /// # Errors
 /// Segments that this process must not use: written by a newer version, sealed with an unknown key, or
 /// of another log. Damage is no error.
-pub fn recover(parts: &[Part<'_>], keys: &Keys) -> Result<Recovery, LogError> {
+pub fn recover(parts: &[SegmentBytes<'_>], keys: &Keys) -> Result<Recovery, LogError> {
     let mut recovery = Recovery::default();
     let mut opened = Vec::new();
     for part in parts {
@@ -162,7 +162,7 @@ pub fn recover(parts: &[Part<'_>], keys: &Keys) -> Result<Recovery, LogError> {
         recovery.last_segment = recovery.last_segment.max(part.segment);
         let Some(bytes) = part.bytes else { continue };
         if bytes.is_empty() {
-            recovery.condemn(part.segment, Verdict::Missing);
+            recovery.condemn(part.segment, DamageKind::Missing);
             continue;
         }
         match Header::open(bytes, keys) {
@@ -170,13 +170,13 @@ pub fn recover(parts: &[Part<'_>], keys: &Keys) -> Result<Recovery, LogError> {
                 recovery.check_owner(&head.header)?;
                 opened.push((head, bytes));
             }
-            Ok(_) => recovery.condemn(part.segment, Verdict::Other),
+            Ok(_) => recovery.condemn(part.segment, DamageKind::Other),
             // A file that a crash caught before its header was whole, or worse.
-            Err(Defect::Damaged) => recovery.condemn(part.segment, Verdict::Header),
+            Err(Defect::Damaged) => recovery.condemn(part.segment, DamageKind::Header),
             Err(source) => return Err(LogError::Unusable { segment: part.segment, source }),
         }
     }
-    let begins = |(head, bytes): &(Opened, &[u8])| checkpoint_of(head, bytes).is_some();
+    let begins = |(head, bytes): &(OpenedHeader, &[u8])| checkpoint_of(head, bytes).is_some();
     recovery.boot = opened.last().map_or(0, |(head, _)| head.header.boot);
     let base = opened.iter().rposition(begins).unwrap_or(0);
     for (head, bytes) in &opened[base.min(opened.len())..] {
@@ -189,7 +189,7 @@ pub fn recover(parts: &[Part<'_>], keys: &Keys) -> Result<Recovery, LogError> {
     // may have been the last word about a session.
     let last = parts.last().map(|part| part.segment);
     let is_of_crash = |damage: &Damage| match damage.verdict {
-        Verdict::Header | Verdict::Missing => Some(damage.segment) == last,
+        DamageKind::Header | DamageKind::Missing => Some(damage.segment) == last,
         verdict => verdict.is_harmless(),
     };
     if recovery.more_damage > 0 || !recovery.damage.iter().all(is_of_crash) {
@@ -210,7 +210,7 @@ impl Recovery {
         for segment in owed {
             let is_told = self.damage.iter().any(|damage| damage.segment == segment);
             if !self.segments.contains_key(&segment) && !is_told {
-                self.condemn(segment, Verdict::Missing);
+                self.condemn(segment, DamageKind::Missing);
             }
         }
     }
@@ -235,41 +235,41 @@ impl Recovery {
     }
 
     /// Applies the entries of a segment.
-    fn read(&mut self, opened: &Opened, segment: &[u8]) {
+    fn read(&mut self, opened: &OpenedHeader, segment: &[u8]) {
         let names: Vec<usize> =
             opened.header.outputs.iter().map(|name| self.place_of(name)).collect();
         let id = opened.header.segment;
         let mut written = opened.length.min(segment.len());
         // A crash may leave a second copy that is not whole, but no entry behind it.
         if segment.len() > opened.length && !Header::is_whole(opened, segment) {
-            let (from, verdict) = (0, Verdict::Spare);
+            let (from, verdict) = (0, DamageKind::Spare);
             self.note(Damage { segment: id, from, to: opened.length as u64, verdict });
         }
         let (mut behind, mut is_damaged) = (Vec::new(), false);
         for found in Scanner::new(opened, segment) {
             written = found.end().min(segment.len());
             match found {
-                Found::Damage { from, to, is_tail } => {
+                Scanned::Damage { from, to, is_tail } => {
                     is_damaged = true;
-                    let verdict = if is_tail { Verdict::Torn } else { Verdict::Corrupt };
+                    let verdict = if is_tail { DamageKind::Torn } else { DamageKind::Corrupt };
                     self.note(Damage { segment: id, from: from as u64, to: to as u64, verdict });
                 }
-                Found::Frame(frame) if is_damaged => behind.push(frame),
-                Found::Frame(frame) => self.meet(opened, &names, frame),
+                Scanned::Frame(frame) if is_damaged => behind.push(frame),
+                Scanned::Frame(frame) => self.meet(opened, &names, frame),
             }
         }
         // Where a sector stands in the place of another, so do its entries.
-        behind.sort_by_key(Frame::number);
+        behind.sort_by_key(RawEntry::number);
         behind.into_iter().for_each(|frame| self.meet(opened, &names, frame));
         self.segments.insert(id, Size(written as u64));
     }
 
     /// The next entry of a segment.
-    fn meet(&mut self, opened: &Opened, names: &[usize], frame: Frame<'_>) {
+    fn meet(&mut self, opened: &OpenedHeader, names: &[usize], frame: RawEntry<'_>) {
         let segment = opened.header.segment;
         let Some(entry) = frame.entry(opened) else {
             let (from, to) = (frame.offset as u64, frame.end() as u64);
-            self.note(Damage { segment, from, to, verdict: Verdict::Corrupt });
+            self.note(Damage { segment, from, to, verdict: DamageKind::Corrupt });
             return;
         };
         self.last_sequence = self.last_sequence.max(frame.number());

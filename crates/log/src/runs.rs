@@ -30,7 +30,7 @@ impl Run {
 
 /// What a change took away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct RemovedRuns {
     /// (record, destination) pairs.
     pub deliveries: u64,
     /// Records that wait for nobody any more.
@@ -116,8 +116,8 @@ impl Runs {
     }
 
     /// Takes destinations away from records; a record without any is gone.
-    pub fn remove(&mut self, run: Run) -> Taken {
-        let mut taken = Taken::default();
+    pub fn remove(&mut self, run: Run) -> RemovedRuns {
+        let mut taken = RemovedRuns::default();
         let mut next = run.first;
         while let Some(piece) = self.split_off(next, run.last) {
             let left = piece.destinations - run.destinations;
@@ -217,7 +217,7 @@ mod tests {
         runs.add(run(1, 9, 0));
         assert_eq!(runs.get(u64::MAX), Destinations(3));
         let taken = runs.remove(run(0, u64::MAX, 1));
-        assert_eq!(taken, Taken { deliveries: 2, records: 0 });
+        assert_eq!(taken, RemovedRuns { deliveries: 2, records: 0 });
         assert_eq!(runs.take(u64::MAX), Destinations(2));
         assert_eq!(runs.records(), 1);
     }

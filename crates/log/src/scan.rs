@@ -11,7 +11,7 @@ use tidegate_types::crc::crc32c;
 use tidegate_types::limits::LOG_ENTRY_MAX;
 
 use super::entry::{Entry, Footer};
-use super::header::Opened;
+use super::header::OpenedHeader;
 
 /// Bytes of an entry before its body: checksum, length, sequence, kind.
 pub const FRAME: usize = 17;
@@ -31,7 +31,7 @@ const SEARCH_FACTOR: usize = 16;
 
 /// An entry whose checksum holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<'a> {
+pub struct RawEntry<'a> {
     /// Where it begins, in bytes from the beginning of the segment.
     pub offset: usize,
     /// Its place in the log.
@@ -44,7 +44,7 @@ pub struct Frame<'a> {
     body: &'a [u8],
 }
 
-impl Frame<'_> {
+impl RawEntry<'_> {
     /// Where it ends, in bytes from the beginning of the segment.
     pub fn end(&self) -> usize {
         self.offset + FRAME + self.body.len()
@@ -67,7 +67,7 @@ impl Frame<'_> {
 
     /// The entry; `None` if its body does not open or is not of its kind, though its checksum holds:
     /// damage that somebody made.
-    pub fn entry(&self, opened: &Opened) -> Option<Entry> {
+    pub fn entry(&self, opened: &OpenedHeader) -> Option<Entry> {
         let Some(key) = &opened.key else { return Entry::decode(self.kind, self.body).ok() };
         let body = key.unseal(self.sequence, self.head, self.body)?;
         Entry::decode(self.kind, &body).ok()
@@ -76,9 +76,9 @@ impl Frame<'_> {
 
 /// What a scan finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found<'a> {
+pub enum Scanned<'a> {
     /// An entry.
-    Frame(Frame<'a>),
+    Frame(RawEntry<'a>),
     /// Bytes that are no entry.
     Damage {
         /// Where they begin, in bytes from the beginning of the segment.
@@ -90,13 +90,13 @@ pub enum Found<'a> {
     },
 }
 
-impl Found<'_> {
+impl Scanned<'_> {
     /// Where it ends, in bytes from the beginning of the segment; a footer with the end behind it.
     pub fn end(&self) -> usize {
         match self {
-            Found::Frame(frame) if frame.is_footer() => frame.end() + END,
-            Found::Frame(frame) => frame.end(),
-            Found::Damage { to, .. } => *to,
+            Scanned::Frame(frame) if frame.is_footer() => frame.end() + END,
+            Scanned::Frame(frame) => frame.end(),
+            Scanned::Damage { to, .. } => *to,
         }
     }
 }
@@ -119,25 +119,30 @@ pub struct Scanner<'a> {
     /// Sequences of the entries that were met: the first one of each run, and the last one.
     met: BTreeMap<u64, u64>,
     /// The entry behind the damage just told.
-    behind: Option<Frame<'a>>,
+    behind: Option<RawEntry<'a>>,
     /// Bytes that the search may still sum up.
     budget: usize,
 }
 
 impl<'a> Scanner<'a> {
     /// Over a whole segment.
-    pub fn new(opened: &Opened, segment: &'a [u8]) -> Self {
+    pub fn new(opened: &OpenedHeader, segment: &'a [u8]) -> Self {
         let bytes = segment.get(opened.length..).unwrap_or_default();
         Scanner::resume(opened, opened.length, bytes, Some(0))
     }
 
     /// Over some bytes of a segment, of which the first stands at `base` and begins an entry.
-    pub fn within(opened: &Opened, base: usize, bytes: &'a [u8]) -> Self {
+    pub fn within(opened: &OpenedHeader, base: usize, bytes: &'a [u8]) -> Self {
         Scanner::resume(opened, base, bytes, None)
     }
 
     /// The same, behind an entry of a known sequence.
-    pub(super) fn resume(opened: &Opened, base: usize, bytes: &'a [u8], last: Option<u64>) -> Self {
+    pub(super) fn resume(
+        opened: &OpenedHeader,
+        base: usize,
+        bytes: &'a [u8],
+        last: Option<u64>,
+    ) -> Self {
         let budget = bytes.len().saturating_mul(SEARCH_FACTOR);
         let (salt, is_in_doubt, met) = (opened.salt, last.is_none(), BTreeMap::new());
         Scanner { salt, bytes, base, at: 0, last, is_in_doubt, met, behind: None, budget }
@@ -164,7 +169,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The frame at a place, if there is one. `is_search`: an entry should have begun before.
-    fn frame_at(&mut self, at: usize, is_search: bool) -> Option<Frame<'a>> {
+    fn frame_at(&mut self, at: usize, is_search: bool) -> Option<RawEntry<'a>> {
         let bytes = &self.bytes[at..];
         let mut reader = Reader::new(bytes);
         let crc = reader.u32().ok()?;
@@ -188,17 +193,17 @@ impl<'a> Scanner<'a> {
         if crc32c(self.salt, &bytes[4..FRAME + length]) != crc {
             return None;
         }
-        Some(Frame { offset: self.base + at, sequence, kind, head, body })
+        Some(RawEntry { offset: self.base + at, sequence, kind, head, body })
     }
 
     /// Whether behind a footer stands the end of a segment that says where this footer is.
-    pub(super) fn is_end(&self, footer: &Frame<'_>) -> bool {
+    pub(super) fn is_end(&self, footer: &RawEntry<'_>) -> bool {
         let end = self.bytes.get(footer.end() - self.base..).and_then(<[u8]>::first_chunk);
         end.is_some_and(|end| footer_before(self.salt, end) == Some(footer.offset))
     }
 
     /// Whether entries come behind a footer: it stands in the place of something else.
-    fn goes_on(&mut self, footer: &Frame<'_>) -> bool {
+    fn goes_on(&mut self, footer: &RawEntry<'_>) -> bool {
         let from = footer.end() - self.base;
         let written = from + without_room(&self.bytes[from..]);
         !self.is_end(footer) && (from..written).any(|at| self.frame_at(at, true).is_some())
@@ -214,7 +219,7 @@ impl<'a> Scanner<'a> {
         kind == FOOTER || (last.abs_diff(sequence) <= most && !is_met())
     }
 
-    fn meet(&mut self, frame: &Frame<'_>) {
+    fn meet(&mut self, frame: &RawEntry<'_>) {
         let number = frame.number();
         self.last = Some(number);
         match self.met.range_mut(..=number).next_back() {
@@ -225,9 +230,9 @@ impl<'a> Scanner<'a> {
 }
 
 impl<'a> Iterator for Scanner<'a> {
-    type Item = Found<'a>;
+    type Item = Scanned<'a>;
 
-    fn next(&mut self) -> Option<Found<'a>> {
+    fn next(&mut self) -> Option<Scanned<'a>> {
         if self.at >= self.bytes.len() {
             return None;
         }
@@ -240,7 +245,7 @@ impl<'a> Iterator for Scanner<'a> {
                 FOOTER => self.bytes.len(),
                 _ => frame.end() - self.base,
             };
-            return Some(Found::Frame(frame));
+            return Some(Scanned::Frame(frame));
         }
         let from = self.at;
         let written = from + without_room(&self.bytes[from..]);
@@ -251,7 +256,7 @@ impl<'a> Iterator for Scanner<'a> {
         self.is_in_doubt = true;
         self.at = self.behind.map_or(written, |frame| frame.offset - self.base);
         let (from, to) = (self.base + from, self.base + self.at);
-        Some(Found::Damage { from, to, is_tail: self.behind.is_none() })
+        Some(Scanned::Damage { from, to, is_tail: self.behind.is_none() })
     }
 }
 
@@ -262,7 +267,7 @@ fn without_room(bytes: &[u8]) -> usize {
 
 /// Where the footer of a finished segment begins, by the segment's last bytes; `None` if it is not
 /// finished, or its end is damaged.
-pub fn find_footer(opened: &Opened, last: &[u8]) -> Option<usize> {
+pub fn find_footer(opened: &OpenedHeader, last: &[u8]) -> Option<usize> {
     footer_before(opened.salt, last.last_chunk()?)
 }
 
@@ -276,9 +281,9 @@ fn footer_before(salt: u32, end: &[u8; END]) -> Option<usize> {
 }
 
 /// The footer of a finished segment, from the bytes that begin at its offset.
-pub fn read_footer(opened: &Opened, offset: usize, bytes: &[u8]) -> Option<Footer> {
+pub fn read_footer(opened: &OpenedHeader, offset: usize, bytes: &[u8]) -> Option<Footer> {
     let found = Scanner::within(opened, offset, bytes).next()?;
-    let Found::Frame(frame) = found else { return None };
+    let Scanned::Frame(frame) = found else { return None };
     match frame.entry(opened)? {
         Entry::Footer(footer) => Some(footer),
         _ => None,

@@ -2,27 +2,27 @@
 
 use std::ops::ControlFlow;
 
-use super::header::Opened;
-use super::scan::{FRAME, Found, Scanner};
+use super::header::OpenedHeader;
+use super::scan::{FRAME, Scanned, Scanner};
 
 /// How far a reader of a segment has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ReadPosition {
     /// Bytes from the segment's beginning: where the next entry begins.
     pub offset: usize,
     /// Sequence of the entry before, if it is known; 0 before the first one. Behind damage it is not.
     last: Option<u64>,
 }
 
-impl Place {
+impl ReadPosition {
     /// Before the first entry.
-    pub fn first(opened: &Opened) -> Self {
-        Place { offset: opened.length, last: Some(0) }
+    pub fn first(opened: &OpenedHeader) -> Self {
+        ReadPosition { offset: opened.length, last: Some(0) }
     }
 
     /// Where an entry begins, as a point of a footer says it.
     pub fn point(offset: usize) -> Self {
-        Place { offset, last: None }
+        ReadPosition { offset, last: None }
     }
 }
 
@@ -40,11 +40,11 @@ pub enum Walked<B> {
 /// Meets the entries of a window, which begins at `place`, and the damage; moves the place on. `is_last`:
 /// the segment ends with the window.
 pub fn walk<'a, B>(
-    opened: &Opened,
-    place: &mut Place,
+    opened: &OpenedHeader,
+    place: &mut ReadPosition,
     bytes: &'a [u8],
     is_last: bool,
-    mut meet: impl FnMut(Found<'a>) -> ControlFlow<B>,
+    mut meet: impl FnMut(Scanned<'a>) -> ControlFlow<B>,
 ) -> Walked<B> {
     let mut scanner = Scanner::resume(opened, place.offset, bytes, place.last);
     loop {
@@ -60,21 +60,21 @@ pub fn walk<'a, B>(
             return if is_last { Walked::End } else { Walked::Needs(2 * left.max(FRAME)) };
         };
         let offset = match found {
-            Found::Damage { is_tail: true, .. } if !is_last => {
+            Scanned::Damage { is_tail: true, .. } if !is_last => {
                 return Walked::Needs(2 * left.max(FRAME));
             }
-            Found::Damage { to, .. } => to,
+            Scanned::Damage { to, .. } => to,
             // It takes more bytes to see whether it stands in the place of something else.
-            Found::Frame(frame) if frame.is_footer() && !is_last && !scanner.is_end(&frame) => {
+            Scanned::Frame(frame) if frame.is_footer() && !is_last && !scanner.is_end(&frame) => {
                 return Walked::Needs(2 * left.max(FRAME));
             }
-            Found::Frame(frame) => frame.end(),
+            Scanned::Frame(frame) => frame.end(),
         };
-        *place = Place { offset, last: scanner.before() };
+        *place = ReadPosition { offset, last: scanner.before() };
         if let ControlFlow::Break(told) = meet(found) {
             return Walked::Stopped(told);
         }
-        if matches!(found, Found::Frame(frame) if frame.is_footer()) {
+        if matches!(found, Scanned::Frame(frame) if frame.is_footer()) {
             return Walked::End;
         }
     }

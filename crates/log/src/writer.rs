@@ -32,7 +32,7 @@ pub struct LogName {
 
 /// Bytes for the end of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Write {
+pub struct SegmentWrite {
     /// Which one.
     pub segment: SegmentId,
     /// Whether the segment begins with them: then its file must not exist, and must be made.
@@ -58,7 +58,7 @@ pub struct Writer {
     name: LogName,
     key: Option<Key>,
     open: Option<Open>,
-    writes: Vec<Write>,
+    writes: Vec<SegmentWrite>,
 }
 
 /// The segment that grows.
@@ -103,7 +103,7 @@ impl Writer {
     }
 
     /// What must be written, in this order; the writer forgets it.
-    pub fn take(&mut self) -> Vec<Write> {
+    pub fn take(&mut self) -> Vec<SegmentWrite> {
         std::mem::take(&mut self.writes)
     }
 
@@ -143,7 +143,7 @@ impl Writer {
             streams: BTreeMap::new(),
             next_point: 0,
         });
-        self.writes.push(Write { segment, is_new: true, bytes });
+        self.writes.push(SegmentWrite { segment, is_new: true, bytes });
     }
 
     /// Notes for the footer what the entry is.
@@ -203,9 +203,9 @@ impl Writer {
 }
 
 /// The bytes that are to be written at the end of a segment.
-fn bytes_of(writes: &mut Vec<Write>, segment: SegmentId) -> &mut Vec<u8> {
+fn bytes_of(writes: &mut Vec<SegmentWrite>, segment: SegmentId) -> &mut Vec<u8> {
     if writes.last().is_none_or(|write| write.segment != segment) {
-        writes.push(Write { segment, is_new: false, bytes: Vec::new() });
+        writes.push(SegmentWrite { segment, is_new: false, bytes: Vec::new() });
     }
     &mut writes.last_mut().expect("one was made").bytes
 }

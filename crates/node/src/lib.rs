@@ -50,7 +50,7 @@
 //! # One record
 //!
 //! ```
-//! use tidegate_capacity::LawName;
+//! use tidegate_capacity::RateControllerName;
 //! use tidegate_node::io::{Control, Destination, Input, Output, OutputId, PathId, PathState, UplinkId};
 //! use tidegate_node::node::Node;
 //! use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
@@ -68,7 +68,7 @@
 //!     classes,
 //!     uplinks: vec![UplinkOptions {
 //!         name: "modem".into(),
-//!         law: LawName::Unlimited,
+//!         controller: RateControllerName::Unlimited,
 //!         cap: None,
 //!         remembered: None,
 //!     }],

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 pub use tidegate_capacity::UplinkOptions;
 use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{ClassId, Classes};
@@ -118,7 +118,7 @@ pub enum OptionsError {
     /// An inbound limit that lets nothing in.
     #[error("the inbound limit must be above zero: leave it out for no limit")]
     NoInbound,
-    /// The law `known` without a rate.
+    /// The rate controller `known` without a rate.
     #[error("uplink {0:?} has the law \"known\" and no rate: give it one, or rate = \"auto\"")]
     NoRate(Arc<str>),
     /// A durable rule without a log.
@@ -185,8 +185,9 @@ impl NodeOptions {
         if self.fleet.as_ref().is_some_and(|seat| !is_seat(seat)) {
             return Err(OptionsError::NoSeat);
         }
-        let unknown =
-            |uplink: &&UplinkOptions| uplink.law == LawName::Known && uplink.cap.is_none();
+        let unknown = |uplink: &&UplinkOptions| {
+            uplink.controller == RateControllerName::Known && uplink.cap.is_none()
+        };
         match self.uplinks.iter().find(unknown) {
             Some(uplink) => Err(OptionsError::NoRate(uplink.name.clone())),
             None => Ok(()),

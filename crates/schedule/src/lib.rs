@@ -1,23 +1,34 @@
-//! Where records wait, and which of them the uplink serves next.
+//! Holds the records that wait, and chooses which one the uplink serves next.
 //!
-//! A *queue* holds the records of one stream for one output; a class groups queues. A *scheduler* sees, for each class,
-//! the most urgent record that could go now, and answers with a class and a list of it. It is asked as late as
+//! A *queue* holds the records of one stream for one output. A *class* groups queues. A *delivery* is one record on its way
+//! to one destination; it is *live* until its deadline and *late* afterwards. A *scheduler* sees, for each class, the next
+//! cut of its most urgent ready record, and answers with a class and one of its two lists. The node asks as late as
 //! possible: when the pacer says that the wire is free.
 //!
-//! | file, in the order of reading | what it decides |
+//! | file | what |
 //! |---|---|
 //! | `queue/mod.rs`, `queue/` | queues, groups, live and late lists, exact in bytes |
 //! | `discipline.rs` | the order within one queue |
-//! | `scheduler.rs`, `names.rs` | what a scheduler sees and answers; which there are |
-//! | `estimate.rs`, `allocate.rs` | rates of arrival; shares of the uplink among classes |
-//! | `tidegate.rs`, `shares.rs`, `throttle.rs` | the default scheduler |
-//! | `baselines/` | the paper's schedulers and a plain FIFO, by name |
+//! | `scheduler.rs` | the `Scheduler` trait: what it sees and what it answers |
+//! | `names.rs` | the schedulers by name, and what else of a node follows from the choice |
+//! | `tidegate.rs` | the default scheduler |
+//! | `throttle.rs` | serves each class at a granted rate, for schedulers that grant rates |
+//! | `estimate.rs`, `allocate.rs`, `shares.rs` | arrival rates; the division of the uplink among classes; what a node reports of it |
+//! | `baselines/` | the paper's schedulers and a plain FIFO, selectable by name |
 //!
 //! ```
-//! use tidegate_schedule::SchedulerName;
+//! use tidegate_schedule::queue::Timing;
+//! use tidegate_schedule::{Choice, ClassView, NextCut, SchedulerName};
+//! use tidegate_types::class::{ClassId, Classes, default_classes};
+//! use tidegate_types::units::{Size, Time};
 //!
-//! assert_eq!("janus".parse(), Ok(SchedulerName::Janus));
-//! assert!(!SchedulerName::Native.has_classes());
+//! let classes = Classes::new(default_classes()).unwrap();
+//! let mut scheduler = SchedulerName::Tidegate.build(&classes);
+//! let cut = |order| Some(NextCut { size: Size(1000), order });
+//! // Bulk came first, and an alarm of the most urgent class came second.
+//! let views = [ClassView::new(cut(2), None), ClassView::default(), ClassView::new(cut(1), None)];
+//! let choice = scheduler.next(Time::from_millis(1), &views);
+//! assert_eq!(choice, Some(Choice { class: ClassId(0), timing: Timing::Live }));
 //! ```
 
 #![forbid(unsafe_code)]
@@ -36,5 +47,5 @@ mod throttle;
 mod tidegate;
 
 pub use self::names::SchedulerName;
-pub use self::scheduler::{Choice, ClassLoad, ClassView, Piece, Scheduler, UplinkLoad};
-pub use self::shares::{Shares, Shortage, Spare};
+pub use self::scheduler::{Choice, ClassLoad, ClassView, NextCut, Scheduler, UplinkLoad};
+pub use self::shares::{Shortage, Spare, UplinkShares};

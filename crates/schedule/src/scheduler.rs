@@ -6,11 +6,11 @@ use tidegate_types::class::{ClassId, Classes};
 use tidegate_types::units::{Rate, Size, Time};
 
 use crate::queue::Timing;
-use crate::shares::Shares;
+use crate::shares::UplinkShares;
 
 /// What would go next of a list: one cut of its most urgent ready record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct NextCut {
     /// Bytes of the cut.
     pub size: Size,
     /// The record's place in the node's order of acceptance.
@@ -21,9 +21,9 @@ pub struct Piece {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassView {
     /// Of its live records.
-    pub live: Option<Piece>,
+    pub live: Option<NextCut>,
     /// Of its late ones.
-    pub late: Option<Piece>,
+    pub late: Option<NextCut>,
     /// Whether live records wait on a connection that is up, even if none can go at this moment: a class
     /// whose connection has all that it takes ahead keeps its claims.
     pub has_live: bool,
@@ -33,7 +33,7 @@ pub struct ClassView {
 
 impl ClassView {
     /// A view of a class of which everything that waits could go.
-    pub fn new(live: Option<Piece>, late: Option<Piece>) -> Self {
+    pub fn new(live: Option<NextCut>, late: Option<NextCut>) -> Self {
         ClassView { live, late, has_live: live.is_some(), has_late: late.is_some() }
     }
 }
@@ -72,7 +72,7 @@ pub struct UplinkLoad<'a> {
 }
 
 impl UplinkLoad<'_> {
-    /// How much faster than its estimate the uplink may be used, so that a law can find that it grew: a
+    /// How much faster than its estimate the uplink may be used, so that a rate controller can find that it grew: a
     /// scheduler that holds the classes to the estimate would hold the estimate where it is.
     pub(crate) fn gain(&self) -> f64 {
         (self.pace.as_f64() / self.capacity.as_f64()).max(1.0)
@@ -94,7 +94,7 @@ pub trait Scheduler: std::fmt::Debug + Send {
     /// Divides the uplink for the next interval.
     fn reallocate(&mut self, _now: Time, _load: &UplinkLoad<'_>) {}
     /// How it is divided now; `None` where nothing is granted ahead, or the capacity is unknown.
-    fn shares(&self) -> Option<&Shares> {
+    fn shares(&self) -> Option<&UplinkShares> {
         None
     }
 }

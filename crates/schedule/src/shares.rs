@@ -38,7 +38,7 @@ impl Spare {
 
 /// An uplink, divided for an interval.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Shares {
+pub struct UplinkShares {
     /// Bytes/s that each class may send (V), most urgent first.
     pub rates: Vec<Rate>,
     /// Bytes/s that any class may send beyond that, the most urgent one first.

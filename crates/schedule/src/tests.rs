@@ -50,7 +50,7 @@ struct Wire {
     meters: Vec<Meter>,
     outcomes: Vec<Outcome>,
     /// Rates of each reallocation.
-    history: Vec<Shares>,
+    history: Vec<UplinkShares>,
 }
 
 impl Wire {
@@ -72,7 +72,7 @@ impl Wire {
 
     fn views(&self) -> Vec<ClassView> {
         let piece = |queue: &VecDeque<(Time, u64)>| {
-            queue.front().map(|&(_, order)| Piece { size: RECORD, order })
+            queue.front().map(|&(_, order)| NextCut { size: RECORD, order })
         };
         self.queues.iter().map(|queue| ClassView::new(piece(queue), None)).collect()
     }

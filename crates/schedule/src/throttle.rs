@@ -136,11 +136,11 @@ impl Throttle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Piece;
+    use crate::NextCut;
 
     const DEPTH: Duration = Duration::from_millis(50);
     const PIECE: ClassView = ClassView {
-        live: Some(Piece { size: Size(1000), order: 0 }),
+        live: Some(NextCut { size: Size(1000), order: 0 }),
         late: None,
         has_live: true,
         has_late: false,

@@ -10,14 +10,14 @@ use tidegate_types::class::{ClassId, Classes};
 use tidegate_types::units::{Rate, Ratio, Size, Time};
 
 use crate::queue::Timing;
-use crate::scheduler::{Choice, ClassView, Piece, Scheduler};
+use crate::scheduler::{Choice, ClassView, NextCut, Scheduler};
 
 /// Bound on what a class can save up or owe, in bytes: a quarter of a second of 2 Mbit/s.
 const CREDIT_MAX: f64 = 64.0 * 1024.0;
 
 /// The bound for one class: at high rates a single cut is larger, and must be within reach.
 fn credit_max(view: &ClassView) -> f64 {
-    let piece = |piece: Option<Piece>| piece.map_or(0.0, |piece| piece.size.as_f64());
+    let piece = |piece: Option<NextCut>| piece.map_or(0.0, |piece| piece.size.as_f64());
     CREDIT_MAX.max(piece(view.live)).max(piece(view.late))
 }
 
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    const PIECE: Option<Piece> = Some(Piece { size: Size(1000), order: 0 });
+    const PIECE: Option<NextCut> = Some(NextCut { size: Size(1000), order: 0 });
     const NONE: ClassView = ClassView { live: None, late: None, has_live: false, has_late: false };
     const LIVE: ClassView = ClassView { live: PIECE, has_live: true, ..NONE };
     const LATE: ClassView = ClassView { late: PIECE, has_late: true, ..NONE };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ring::hmac;
 
-use super::chain::Run;
-use super::value::{Fault, Item, Value};
+use super::chain::StepInstance;
+use super::value::{Item, StepError, Value};
 
 /// What becomes of which fields. A field that a row lacks is none of its business.
 #[derive(Clone, Debug)]
@@ -34,8 +34,8 @@ impl Anonymise {
     }
 }
 
-impl Run for Anonymise {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for Anonymise {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let row = item.row_mut()?;
         for name in self.drop.iter() {
             row.remove(name);
@@ -48,7 +48,7 @@ impl Run for Anonymise {
         }
         for (name, step) in self.coarsen.iter() {
             let Some(value) = row.find(name) else { continue };
-            let number = value.number().ok_or(Fault::Number)?;
+            let number = value.number().ok_or(StepError::Number)?;
             // By way of whole steps, so that the result shows no digits that a step has not.
             let coarse = (number / step).floor() * step;
             let digits = (-step.log10()).ceil().clamp(0.0, 15.0);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tidegate_types::codec::{Reader, Sink};
 use tidegate_types::units::Time;
 
-use super::by::By;
-use super::chain::Run;
+use super::chain::StepInstance;
+use super::keyed::By;
 use super::memory::{MemoryError, Saver};
-use super::value::{Fault, Item, Value};
+use super::value::{Item, StepError, Value};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
@@ -34,8 +34,8 @@ impl BlockAverage {
     }
 }
 
-impl Run for BlockAverage {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for BlockAverage {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let row = item.row_mut()?;
         let number = row.number(&self.field)?;
         let block = self.blocks.of(row)?;
@@ -85,13 +85,13 @@ pub struct ErrorEstimate {
     pub into: Arc<str>,
 }
 
-impl Run for ErrorEstimate {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for ErrorEstimate {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let row = item.row_mut()?;
         let off = row.number(&self.predicted)? - row.number(&self.field)?;
         let error = off / row.number(&self.average)?;
         if !error.is_finite() {
-            return Err(Fault::Number);
+            return Err(StepError::Number);
         }
         row.set(self.into.clone(), Value::Number(error));
         out.push(item);

@@ -10,30 +10,30 @@ use std::sync::Arc;
 use tidegate_types::codec::{Malformed, Reader, Sink};
 use tidegate_types::units::Time;
 
-use super::chain::Run;
+use super::chain::StepInstance;
 use super::memory::{MemoryError, Saver};
-use super::value::{Fault, Item};
+use super::value::{Item, StepError};
 
 /// Bits of one set: 16 MiB.
 const BITS_MAX: u64 = 1 << 27;
 
 /// A set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filter {
+pub struct BloomFilter {
     bits: Vec<u64>,
     hashes: u32,
 }
 
-impl Filter {
+impl BloomFilter {
     /// An empty set for so many members, of which a stranger is wrongly one in this share of cases: it has
     /// `-n ln p / ln2^2` bits and `bits / n ln 2` hashes. `members >= 1`, `share` in (0, 1).
-    pub fn new(members: u64, share: f64) -> Filter {
+    pub fn new(members: u64, share: f64) -> BloomFilter {
         let ln2 = std::f64::consts::LN_2;
         let share = share.clamp(1e-9, 0.999);
         let bits = (members.max(1) as f64 * -share.ln() / (ln2 * ln2)).ceil();
         let bits = (bits as u64).clamp(64, BITS_MAX).next_multiple_of(64);
         let hashes = (bits as f64 / members.max(1) as f64 * ln2).round().clamp(1.0, 30.0) as u32;
-        Filter { bits: vec![0; (bits / 64) as usize], hashes }
+        BloomFilter { bits: vec![0; (bits / 64) as usize], hashes }
     }
 
     /// Adds a member; false where it seems to be one already.
@@ -105,12 +105,12 @@ pub struct Bloom {
     /// Of this field.
     pub field: Arc<str>,
     /// Who passes.
-    pub members: Arc<Filter>,
+    pub members: Arc<BloomFilter>,
 }
 
-impl Run for Bloom {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
-        let text = item.row_mut()?.find(&self.field).ok_or(Fault::Field)?.text();
+impl StepInstance for Bloom {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
+        let text = item.row_mut()?.find(&self.field).ok_or(StepError::Field)?.text();
         if self.members.contains(&text) {
             out.push(item);
         }
@@ -121,28 +121,28 @@ impl Run for Bloom {
 /// Lets rows pass whose field was not seen before. Two sets take turns, so that it works for ever: what was seen
 /// among the last `members` values is known.
 #[derive(Clone, Debug)]
-pub struct Repeats {
+pub struct Deduplicate {
     /// Of this field.
     field: Arc<str>,
-    empty: Arc<Filter>,
+    empty: Arc<BloomFilter>,
     members: u64,
-    young: Filter,
-    old: Filter,
+    young: BloomFilter,
+    old: BloomFilter,
     count: u64,
 }
 
-impl Repeats {
+impl Deduplicate {
     /// Of a field, with room for so many values.
-    pub fn new(field: Arc<str>, members: u64, share: f64) -> Repeats {
-        let empty = Filter::new(members, share / 2.0);
+    pub fn new(field: Arc<str>, members: u64, share: f64) -> Deduplicate {
+        let empty = BloomFilter::new(members, share / 2.0);
         let (young, old) = (empty.clone(), empty.clone());
-        Repeats { field, empty: Arc::new(empty), members: members.max(1), young, old, count: 0 }
+        Deduplicate { field, empty: Arc::new(empty), members: members.max(1), young, old, count: 0 }
     }
 }
 
-impl Run for Repeats {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
-        let text = item.row_mut()?.find(&self.field).ok_or(Fault::Field)?.text();
+impl StepInstance for Deduplicate {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
+        let text = item.row_mut()?.find(&self.field).ok_or(StepError::Field)?.text();
         let was_known = self.old.contains(&text);
         if !self.young.insert(&text) {
             return Ok(());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::ROWS_MAX;
-use super::value::{Fault, Row, Value};
+use super::value::{Row, StepError, Value};
 
 /// How lines are read and written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,16 +20,16 @@ impl CsvFormat {
     ///
     /// # Errors
     /// It is not UTF-8, has a quote that does not end, or a line with more fields than there are columns.
-    pub(super) fn read(&self, payload: &[u8]) -> Result<Vec<Row>, Fault> {
-        let text = std::str::from_utf8(payload).map_err(|_| Fault::Parse)?;
+    pub(super) fn read(&self, payload: &[u8]) -> Result<Vec<Row>, StepError> {
+        let text = std::str::from_utf8(payload).map_err(|_| StepError::Parse)?;
         let mut rows = Vec::new();
         for fields in lines(text, self.separator) {
             let fields = fields?;
             if fields.len() > self.columns.len() {
-                return Err(Fault::Parse);
+                return Err(StepError::Parse);
             }
             if rows.len() >= ROWS_MAX {
-                return Err(Fault::Bound);
+                return Err(StepError::Bound);
             }
             let named = self.columns.iter().zip(fields).filter(|(_, field)| !field.is_empty());
             rows.push(named.map(|(name, field)| (name.clone(), value(&field))).collect());
@@ -65,7 +65,7 @@ fn value(field: &str) -> Value {
 }
 
 /// The fields of each line that has some.
-fn lines(text: &str, separator: char) -> impl Iterator<Item = Result<Vec<String>, Fault>> {
+fn lines(text: &str, separator: char) -> impl Iterator<Item = Result<Vec<String>, StepError>> {
     let mut rest = text.chars().peekable();
     std::iter::from_fn(move || {
         while rest.next_if(|c| matches!(c, '\n' | '\r')).is_some() {}
@@ -85,7 +85,7 @@ fn lines(text: &str, separator: char) -> impl Iterator<Item = Result<Vec<String>
                 c => field.push(c),
             }
         }
-        Some(if is_quoted { Err(Fault::Parse) } else { Ok(fields) })
+        Some(if is_quoted { Err(StepError::Parse) } else { Ok(fields) })
     })
 }
 

@@ -2,17 +2,17 @@
 
 use bytes::Bytes;
 
-use super::chain::Run;
+use super::chain::StepInstance;
 use super::csv::CsvFormat;
-use super::value::{Content, Fault, Item};
+use super::value::{Item, ItemContent, StepError};
 use super::{json, senml};
 
 impl Item {
     /// Its bytes: a row is written as JSON.
     pub fn into_payload(self) -> Bytes {
         match self.content {
-            Content::Payload(bytes) => bytes,
-            Content::Row(row) => json::write(&row).into(),
+            ItemContent::Payload(bytes) => bytes,
+            ItemContent::Row(row) => json::write(&row).into(),
         }
     }
 }
@@ -30,34 +30,36 @@ pub enum Format {
 
 /// Reads payloads.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parse(pub Format);
+pub struct ParseRows(pub Format);
 
-impl Run for Parse {
-    fn run(&mut self, item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
-        let Content::Payload(payload) = &item.content else { return Err(Fault::Parse) };
+impl StepInstance for ParseRows {
+    fn run(&mut self, item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
+        let ItemContent::Payload(payload) = &item.content else { return Err(StepError::Parse) };
         let rows = match &self.0 {
             Format::Json => json::read(payload)?,
             Format::Senml => senml::read(payload)?,
             Format::Csv(format) => format.read(payload)?,
         };
-        out.extend(rows.into_iter().map(|row| Item { at: item.at, content: Content::Row(row) }));
+        out.extend(
+            rows.into_iter().map(|row| Item { at: item.at, content: ItemContent::Row(row) }),
+        );
         Ok(())
     }
 }
 
 /// Writes rows as payloads.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Write(pub Format);
+pub struct WriteRows(pub Format);
 
-impl Run for Write {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for WriteRows {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let row = item.row_mut()?;
         let text = match &self.0 {
             Format::Json => json::write(row),
             Format::Senml => senml::write(row),
             Format::Csv(format) => format.write(row),
         };
-        out.push(Item { at: item.at, content: Content::Payload(text.into()) });
+        out.push(Item { at: item.at, content: ItemContent::Payload(text.into()) });
         Ok(())
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tidegate_types::codec::Reader;
 use tidegate_types::units::Time;
 
-use super::by::By;
-use super::chain::Run;
+use super::chain::StepInstance;
+use super::keyed::By;
 use super::memory::{MemoryError, Saver, floats};
-use super::value::{Fault, Item, Value};
+use super::value::{Item, StepError, Value};
 
 /// Of one field.
 #[derive(Clone, Debug)]
@@ -26,11 +26,11 @@ impl Interpolate {
     }
 }
 
-impl Run for Interpolate {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for Interpolate {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let row = item.row_mut()?;
         let last = self.last.of(row)?;
-        match row.find(&self.field).map(|value| value.number().ok_or(Fault::Number)) {
+        match row.find(&self.field).map(|value| value.number().ok_or(StepError::Number)) {
             Some(number) => {
                 if last.len() >= self.window {
                     last.pop_front();

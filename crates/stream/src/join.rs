@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::chain::Run;
+use super::chain::StepInstance;
 use super::csv::Table;
-use super::value::{Fault, Item, Row};
+use super::value::{Item, Row, StepError};
 
 /// Adds the columns of the line whose key a field names.
 #[derive(Clone, Debug)]
@@ -19,10 +19,10 @@ pub struct Join {
     pub drops_unknown: bool,
 }
 
-impl Run for Join {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for Join {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let row = item.row_mut()?;
-        let key = row.find(&self.field).ok_or(Fault::Field)?.text();
+        let key = row.find(&self.field).ok_or(StepError::Field)?.text();
         match self.table.find(&key) {
             Some(line) => {
                 let wanted = |name: &Arc<str>| self.add.is_empty() || self.add.contains(name);
@@ -42,8 +42,8 @@ impl Run for Join {
 #[derive(Clone, Debug)]
 pub struct Annotate(pub Arc<Row>);
 
-impl Run for Annotate {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for Annotate {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let row = item.row_mut()?;
         self.0.iter().for_each(|(name, value)| row.set(name.clone(), value.clone()));
         out.push(item);

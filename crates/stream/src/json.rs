@@ -5,25 +5,25 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 
 use super::ROWS_MAX;
-use super::value::{Fault, Row, Value};
+use super::value::{Row, StepError, Value};
 
 /// The rows of an object, or of a list of objects. Objects inside become fields with dots in their names, lists
 /// inside the text that they are; null is no field.
 ///
 /// # Errors
 /// It is no JSON, or neither of these.
-pub fn read(payload: &[u8]) -> Result<Vec<Row>, Fault> {
-    match serde_json::from_slice(payload).map_err(|_| Fault::Parse)? {
+pub fn read(payload: &[u8]) -> Result<Vec<Row>, StepError> {
+    match serde_json::from_slice(payload).map_err(|_| StepError::Parse)? {
         Json::Object(object) => Ok(vec![row(object)]),
-        Json::Array(all) if all.len() > ROWS_MAX => Err(Fault::Bound),
+        Json::Array(all) if all.len() > ROWS_MAX => Err(StepError::Bound),
         Json::Array(all) => all
             .into_iter()
             .map(|one| match one {
                 Json::Object(object) => Ok(row(object)),
-                _ => Err(Fault::Parse),
+                _ => Err(StepError::Parse),
             })
             .collect(),
-        _ => Err(Fault::Parse),
+        _ => Err(StepError::Parse),
     }
 }
 

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use tidegate_types::codec::{Reader, Sink};
 use tidegate_types::units::Time;
 
-use super::by::By;
-use super::chain::Run;
+use super::chain::StepInstance;
+use super::keyed::By;
 use super::memory::{MemoryError, Saver};
-use super::value::{Fault, Item, Value};
+use super::value::{Item, StepError, Value};
 
 /// What is known of the value.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +45,8 @@ impl Kalman {
     }
 }
 
-impl Run for Kalman {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for Kalman {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let row = item.row_mut()?;
         let measured = row.number(&self.field)?;
         let state = self.all.of(row)?;

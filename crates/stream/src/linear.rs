@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::chain::Run;
-use super::value::{Fault, Item, Value};
+use super::chain::StepInstance;
+use super::value::{Item, StepError, Value};
 
 /// The model.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,15 +16,15 @@ pub struct Linear {
     pub into: Arc<str>,
 }
 
-impl Run for Linear {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for Linear {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let row = item.row_mut()?;
         let mut sum = self.intercept;
         for (field, weight) in self.weights.iter() {
             sum += weight * row.number(field)?;
         }
         if !sum.is_finite() {
-            return Err(Fault::Number);
+            return Err(StepError::Number);
         }
         row.set(self.into.clone(), Value::Number(sum));
         out.push(item);

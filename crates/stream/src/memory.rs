@@ -1,6 +1,6 @@
 //! What operators remember, as bytes: a node that takes over a topic goes on with it.
 //!
-//! What works on one key is written by [`crate::Work::save`] and read by [`crate::Chain::load`]: a version, then for each step how
+//! What works on one key is written by [`crate::ChainInstance::save`] and read by [`crate::Chain::load`]: a version, then for each step how
 //! many bytes it has, and those, in which numbers are little-endian. A time is written as how long ago it was, for no
 //! two nodes have one clock. Bytes come from another node: steps check all that they read, so that a
 //! step never holds more than it would have come to by itself. `bundle` is what several keys remember.

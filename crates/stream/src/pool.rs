@@ -21,7 +21,7 @@ const GAIN: f64 = 0.1;
 
 /// Who goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Discipline {
+pub enum PoolOrder {
     /// Who must be ready first.
     #[default]
     EarliestDeadline,
@@ -31,7 +31,7 @@ pub enum Discipline {
 
 /// What an operator may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct OperatorLimits {
     /// Records that wait.
     pub waiting: usize,
     /// Keys of which nothing waits and whose state is kept; the one that was idle for longest is forgotten.
@@ -40,7 +40,7 @@ pub struct Limits {
 
 #[derive(Debug)]
 struct Operator {
-    limits: Limits,
+    limits: OperatorLimits,
     waiting: usize,
     idle: BTreeSet<(u64, LaneId)>,
     is_over: bool,
@@ -71,7 +71,7 @@ pub struct Task<T, S> {
 /// What waits: records `T`, and what each key remembers, `S`.
 #[derive(Debug)]
 pub struct Pool<T, S> {
-    discipline: Discipline,
+    discipline: PoolOrder,
     operators: BTreeMap<OperatorId, Operator>,
     lanes: BTreeMap<LaneId, Lane<T, S>>,
     names: BTreeMap<(OperatorId, Bytes), LaneId>,
@@ -83,7 +83,7 @@ pub struct Pool<T, S> {
 
 impl<T, S> Pool<T, S> {
     /// Nothing waits.
-    pub fn new(discipline: Discipline) -> Self {
+    pub fn new(discipline: PoolOrder) -> Self {
         Pool {
             discipline,
             operators: BTreeMap::new(),
@@ -97,7 +97,7 @@ impl<T, S> Pool<T, S> {
     }
 
     /// From now on there is this operator, or it has other limits.
-    pub fn begin(&mut self, id: OperatorId, limits: Limits) {
+    pub fn begin(&mut self, id: OperatorId, limits: OperatorLimits) {
         let new =
             Operator { limits, waiting: 0, idle: BTreeSet::new(), is_over: false, takes: None };
         self.operators.entry(id).or_insert(new).limits = limits;
@@ -149,7 +149,7 @@ impl<T, S> Pool<T, S> {
     /// The next record to work on; its key is nobody else's until [`Pool::done`]. `None` while every key that has
     /// something is worked on.
     pub fn take(&mut self, now: Time) -> Option<Task<T, S>> {
-        if self.discipline == Discipline::EarliestDeadline {
+        if self.discipline == PoolOrder::EarliestDeadline {
             // What is late already must not make late what can still be in time.
             while let Some(first) = self.live.first().copied().filter(|(at, ..)| *at <= now) {
                 self.live.remove(&first);
@@ -308,8 +308,8 @@ impl<T, S> Pool<T, S> {
             && let Some(head) = lane.queue.front()
         {
             let rank = match self.discipline {
-                Discipline::Fifo => (Time::ZERO, head.seq),
-                Discipline::EarliestDeadline => {
+                PoolOrder::Fifo => (Time::ZERO, head.seq),
+                PoolOrder::EarliestDeadline => {
                     (lane.earliest.front().map_or(head.deadline, |(at, _)| *at), head.seq)
                 }
             };

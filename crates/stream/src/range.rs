@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::chain::Run;
-use super::value::{Fault, Item};
+use super::chain::StepInstance;
+use super::value::{Item, StepError};
 
 /// The range.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Range {
+pub struct RangeFilter {
     /// Of this field.
     pub field: Arc<str>,
     /// At least.
@@ -16,8 +16,8 @@ pub struct Range {
     pub max: f64,
 }
 
-impl Run for Range {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for RangeFilter {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let number = item.row_mut()?.number(&self.field)?;
         if (self.min..=self.max).contains(&number) {
             out.push(item);

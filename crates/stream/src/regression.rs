@@ -10,10 +10,10 @@ use std::sync::Arc;
 use tidegate_types::codec::Reader;
 use tidegate_types::units::Time;
 
-use super::by::By;
-use super::chain::Run;
+use super::chain::StepInstance;
+use super::keyed::By;
 use super::memory::{MemoryError, Saver, floats};
-use super::value::{Fault, Item, Value};
+use super::value::{Item, StepError, Value};
 
 /// Of one field.
 #[derive(Clone, Debug)]
@@ -39,8 +39,8 @@ impl Regression {
     }
 }
 
-impl Run for Regression {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for Regression {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let row = item.row_mut()?;
         let number = row.number(&self.field)?;
         let last = self.last.of(row)?;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json as object};
 
 use super::ROWS_MAX;
 use super::json::{field, json};
-use super::value::{Fault, Row, Value};
+use super::value::{Row, StepError, Value};
 
 /// The field in which the time of a row stands.
 const TIME: &str = "time";
@@ -16,27 +16,27 @@ const TIME: &str = "time";
 ///
 /// # Errors
 /// It is no SenML.
-pub(super) fn read(payload: &[u8]) -> Result<Vec<Row>, Fault> {
-    let pack: Json = serde_json::from_slice(payload).map_err(|_| Fault::Parse)?;
+pub(super) fn read(payload: &[u8]) -> Result<Vec<Row>, StepError> {
+    let pack: Json = serde_json::from_slice(payload).map_err(|_| StepError::Parse)?;
     let mut base = Base::default();
     let entries = match &pack {
         Json::Array(entries) => entries,
         Json::Object(pack) => {
             base.take(pack);
-            pack.get("e").and_then(Json::as_array).ok_or(Fault::Parse)?
+            pack.get("e").and_then(Json::as_array).ok_or(StepError::Parse)?
         }
-        _ => return Err(Fault::Parse),
+        _ => return Err(StepError::Parse),
     };
     let mut rows: Vec<(Option<f64>, Row)> = Vec::new();
     for entry in entries {
-        let entry = entry.as_object().ok_or(Fault::Parse)?;
+        let entry = entry.as_object().ok_or(StepError::Parse)?;
         base.take(entry);
         let Some((name, value)) = base.field(entry) else { continue };
         let time = base.time(entry);
         let place = rows.iter().rposition(|(known, _)| same(*known, time));
         let place = match place {
             Some(place) => place,
-            None if rows.len() >= ROWS_MAX => return Err(Fault::Bound),
+            None if rows.len() >= ROWS_MAX => return Err(StepError::Bound),
             None => {
                 let time_field = time.map(|time| (TIME.into(), Value::Number(time)));
                 rows.push((time, time_field.into_iter().collect()));
@@ -46,7 +46,7 @@ pub(super) fn read(payload: &[u8]) -> Result<Vec<Row>, Fault> {
         rows[place].1.set(name, value);
     }
     if rows.is_empty() {
-        Err(Fault::Parse)
+        Err(StepError::Parse)
     } else {
         Ok(rows.into_iter().map(|(_, row)| row).collect())
     }

@@ -11,11 +11,11 @@ fn name(text: &str) -> std::sync::Arc<str> {
 
 fn row(json: &str) -> Item {
     let row = read_json(json.as_bytes()).unwrap().remove(0);
-    Item { at: Time::ZERO, content: Content::Row(row) }
+    Item { at: Time::ZERO, content: ItemContent::Row(row) }
 }
 
 /// What a step makes of rows, as JSON.
-fn all(run: &mut dyn Run, rows: &[&str]) -> Vec<String> {
+fn all(run: &mut dyn StepInstance, rows: &[&str]) -> Vec<String> {
     let mut out = Vec::new();
     for json in rows {
         let _ = run.run(row(json), &mut out);
@@ -24,7 +24,7 @@ fn all(run: &mut dyn Run, rows: &[&str]) -> Vec<String> {
 }
 
 /// The field of each row that a step makes of numbers in `x`.
-fn numbers(run: &mut dyn Run, field: &str, x: &[f64]) -> Vec<f64> {
+fn numbers(run: &mut dyn StepInstance, field: &str, x: &[f64]) -> Vec<f64> {
     let mut out = Vec::new();
     for x in x {
         run.run(row(&format!("{{\"x\": {x}}}")), &mut out).unwrap();
@@ -32,10 +32,10 @@ fn numbers(run: &mut dyn Run, field: &str, x: &[f64]) -> Vec<f64> {
     out.iter_mut().map(|item| item.row_mut().unwrap().number(field).unwrap()).collect()
 }
 
-fn parse(format: Format, payload: &str) -> Result<Vec<String>, Fault> {
-    let content = Content::Payload(payload.as_bytes().to_vec().into());
+fn parse(format: Format, payload: &str) -> Result<Vec<String>, StepError> {
+    let content = ItemContent::Payload(payload.as_bytes().to_vec().into());
     let mut out = Vec::new();
-    Parse(format).run(Item { at: Time::ZERO, content }, &mut out)?;
+    ParseRows(format).run(Item { at: Time::ZERO, content }, &mut out)?;
     Ok(out
         .into_iter()
         .map(|item| String::from_utf8(item.into_payload().to_vec()).unwrap())
@@ -60,7 +60,7 @@ fn json_is_read_flat() {
     assert_eq!(found, Ok(vec![expected.into()]));
     assert_eq!(parse(Format::Json, r#"[{"a":1},{"a":2}]"#).unwrap().len(), 2);
     for wrong in ["", "7", "[1]", "{", "\u{0}"] {
-        assert_eq!(parse(Format::Json, wrong), Err(Fault::Parse), "{wrong}");
+        assert_eq!(parse(Format::Json, wrong), Err(StepError::Parse), "{wrong}");
     }
 }
 
@@ -80,7 +80,7 @@ fn senml_of_both_kinds_is_read() {
         Ok(vec![r#"{"far":9.08,"id":"8","time":1000}"#.into()])
     );
     for wrong in ["{}", "[]", "[{}]", "[7]", "{\"e\":7}"] {
-        assert_eq!(parse(Format::Senml, wrong), Err(Fault::Parse), "{wrong}");
+        assert_eq!(parse(Format::Senml, wrong), Err(StepError::Parse), "{wrong}");
     }
 }
 
@@ -88,9 +88,9 @@ fn senml_of_both_kinds_is_read() {
 fn senml_that_is_written_reads_the_same() {
     let item = row(r#"{"a":1.5,"b":"x","c":true,"time":99}"#);
     let mut out = Vec::new();
-    Write(Format::Senml).run(item.clone(), &mut out).unwrap();
+    WriteRows(Format::Senml).run(item.clone(), &mut out).unwrap();
     let mut again = Vec::new();
-    Parse(Format::Senml).run(out.remove(0), &mut again).unwrap();
+    ParseRows(Format::Senml).run(out.remove(0), &mut again).unwrap();
     assert_eq!(again.remove(0).into_payload(), item.into_payload());
 }
 
@@ -101,20 +101,20 @@ fn lines_are_read_and_written() {
     let found = parse(Format::Csv(format.clone()), payload).unwrap();
     let expected = [r#"{"id":"007","n":1.5,"say":"a \"b\",\nc"}"#, r#"{"id":"x","n":-2}"#];
     assert_eq!(found, expected);
-    assert_eq!(parse(Format::Csv(format.clone()), "a,b,c,d"), Err(Fault::Parse));
-    assert_eq!(parse(Format::Csv(format.clone()), "\"a"), Err(Fault::Parse));
+    assert_eq!(parse(Format::Csv(format.clone()), "a,b,c,d"), Err(StepError::Parse));
+    assert_eq!(parse(Format::Csv(format.clone()), "\"a"), Err(StepError::Parse));
     let mut out = Vec::new();
-    Write(Format::Csv(format)).run(row(expected[0]), &mut out).unwrap();
+    WriteRows(Format::Csv(format)).run(row(expected[0]), &mut out).unwrap();
     assert_eq!(out.remove(0).into_payload(), "007,\"a \"\"b\"\",\nc\",1.5");
 }
 
 #[test]
 fn a_range_lets_its_own_pass() {
-    let mut range = Range { field: name("x"), min: 1.0, max: 2.0 };
+    let mut range = RangeFilter { field: name("x"), min: 1.0, max: 2.0 };
     let rows = [r#"{"x":0.9}"#, r#"{"x":1}"#, r#"{"x":"2"}"#, r#"{"x":2.1}"#];
     assert_eq!(all(&mut range, &rows), [r#"{"x":1}"#, r#"{"x":"2"}"#]);
-    assert_eq!(range.run(row("{}"), &mut Vec::new()), Err(Fault::Field));
-    assert_eq!(range.run(row(r#"{"x":"far"}"#), &mut Vec::new()), Err(Fault::Number));
+    assert_eq!(range.run(row("{}"), &mut Vec::new()), Err(StepError::Field));
+    assert_eq!(range.run(row(r#"{"x":"far"}"#), &mut Vec::new()), Err(StepError::Number));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_bloom_filter_errs_to_one_side_and_as_rarely_as_it_says() {
 
 #[test]
 fn repeats_are_dropped_for_as_long_as_is_promised() {
-    let mut repeats = Repeats::new(name("x"), 100, 1e-6);
+    let mut repeats = Deduplicate::new(name("x"), 100, 1e-6);
     let mut passes = |x: u64| all(&mut repeats, &[&format!("{{\"x\":{x}}}")]).len() == 1;
     assert!((0..100).all(&mut passes));
     assert!(!(0..100).any(&mut passes), "the last hundred are known");
@@ -183,10 +183,10 @@ fn windows_of_rows_and_of_time() {
         (Aggregate::Distinct, [2.0, 1.0]),
         (Aggregate::SecondMoment, [5.0, 9.0]),
     ] {
-        let mut window = Window::new(name("x"), name("y"), of, Extent::Rows(3), None);
+        let mut window = Window::new(name("x"), name("y"), of, WindowLength::Rows(3), None);
         near(&numbers(&mut window, "y", &x), &expected);
     }
-    let span = Extent::Span(Duration::from_secs(2));
+    let span = WindowLength::Span(Duration::from_secs(2));
     let mut window = Window::new(name("x"), name("sum"), Aggregate::Sum, span, Some(name("id")));
     let mut out = Vec::new();
     for second in 0..5 {
@@ -223,11 +223,11 @@ fn models_that_were_trained_elsewhere() {
     let mut linear = Linear { intercept: 3.0, weights, into: name("y") };
     assert_eq!(all(&mut linear, &[r#"{"x":2,"z":1}"#]), [r#"{"x":2,"y":6,"z":1}"#]);
     let text = r#"{"field":"x","at_most":5,"then":{"leaf":"low"},"else":{"field":"z","at_most":1,"then":{"leaf":2},"else":{"leaf":true}}}"#;
-    let mut tree = Tree::read(text, name("y")).unwrap();
+    let mut tree = DecisionTree::read(text, name("y")).unwrap();
     let rows = [r#"{"x":5}"#, r#"{"x":6,"z":1}"#, r#"{"x":6,"z":2}"#];
     let expected = [r#"{"x":5,"y":"low"}"#, r#"{"x":6,"y":2,"z":1}"#, r#"{"x":6,"y":true,"z":2}"#];
     assert_eq!(all(&mut tree, &rows), expected);
-    let wrong = Tree::read(r#"{"field":"x"}"#, name("y")).unwrap_err();
+    let wrong = DecisionTree::read(r#"{"field":"x"}"#, name("y")).unwrap_err();
     assert!(wrong.to_string().ends_with(r#"{"field":"x"}"#), "{wrong}");
 }
 
@@ -239,7 +239,7 @@ fn blocks_and_errors() {
     let [field, predicted, average, into] = fields;
     let mut error = ErrorEstimate { field, predicted, average, into };
     assert_eq!(all(&mut error, &[r#"{"x":4,"p":5,"a":2}"#]), [r#"{"a":2,"e":0.5,"p":5,"x":4}"#]);
-    assert_eq!(error.run(row(r#"{"x":4,"p":5,"a":0}"#), &mut Vec::new()), Err(Fault::Number));
+    assert_eq!(error.run(row(r#"{"x":4,"p":5,"a":0}"#), &mut Vec::new()), Err(StepError::Number));
 }
 
 #[test]
@@ -259,18 +259,18 @@ fn people_are_not_recognised() {
 #[test]
 fn a_chain_counts_what_ends_on_the_way() {
     let chain = Chain::new(vec![
-        std::sync::Arc::new(Parse(Format::Json)),
-        std::sync::Arc::new(Range { field: name("x"), min: 0.0, max: 9.0 }),
+        std::sync::Arc::new(ParseRows(Format::Json)),
+        std::sync::Arc::new(RangeFilter { field: name("x"), min: 0.0, max: 9.0 }),
     ]);
     let mut work = chain.start();
     let mut faults = Vec::new();
-    let content = Content::Payload(r#"[{"x":1},{},{"x":10},{"x":2}]"#.into());
+    let content = ItemContent::Payload(r#"[{"x":1},{},{"x":10},{"x":2}]"#.into());
     let out = work.run(Item { at: Time::ZERO, content }, |fault| faults.push(fault));
-    assert_eq!((out.len(), faults), (2, vec![Fault::Field]));
+    assert_eq!((out.len(), faults), (2, vec![StepError::Field]));
     let mut faults = Vec::new();
-    let content = Content::Payload("no".into());
+    let content = ItemContent::Payload("no".into());
     assert!(work.run(Item { at: Time::ZERO, content }, |fault| faults.push(fault)).is_empty());
-    assert_eq!(faults, [Fault::Parse]);
+    assert_eq!(faults, [StepError::Parse]);
 }
 
 #[test]
@@ -283,8 +283,11 @@ fn topics_of_results() {
     }
     assert!(Template::new("a/#").is_err() && Template::new("a/%x").is_err());
     let topic = bytes::Bytes::from_static(b"a/b/c");
-    assert_eq!(Key::Topic.of(&topic), topic);
-    assert_eq!((Key::Level(1).of(&topic), Key::Level(7).of(&topic)), ("b".into(), "".into()));
+    assert_eq!(PartitionKey::Topic.of(&topic), topic);
+    assert_eq!(
+        (PartitionKey::Level(1).of(&topic), PartitionKey::Level(7).of(&topic)),
+        ("b".into(), "".into())
+    );
 }
 
 proptest! {
@@ -292,11 +295,11 @@ proptest! {
     fn no_payload_is_too_odd(payload in prop::collection::vec(any::<u8>(), 0..200), like in "[\\[{}\\],:\"0-9a-z\\-.en ]{0,60}") {
         for bytes in [payload, like.into_bytes()] {
             for format in [Format::Json, Format::Senml, Format::Csv(csv(&["a", "b"]))] {
-                let content = Content::Payload(bytes.clone().into());
+                let content = ItemContent::Payload(bytes.clone().into());
                 let mut out = Vec::new();
-                if Parse(format.clone()).run(Item { at: Time::ZERO, content }, &mut out).is_ok() {
+                if ParseRows(format.clone()).run(Item { at: Time::ZERO, content }, &mut out).is_ok() {
                     for item in out {
-                        let _ = Write(format.clone()).run(item, &mut Vec::new());
+                        let _ = WriteRows(format.clone()).run(item, &mut Vec::new());
                     }
                 }
             }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::chain::Run;
+use super::chain::StepInstance;
 use super::json::field as value_of;
-use super::value::{Fault, Item, Value};
+use super::value::{Item, StepError, Value};
 
 /// Nodes of one tree.
 const NODES_MAX: usize = 100_000;
@@ -36,23 +36,23 @@ enum Node {
 
 /// A tree, and where what it says goes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tree {
+pub struct DecisionTree {
     nodes: Arc<[Node]>,
     into: Arc<str>,
 }
 
-impl Tree {
+impl DecisionTree {
     /// Reads a tree from JSON, one of the two kinds of node that [`TreeError::Node`] names.
     ///
     /// # Errors
     /// See [`TreeError`].
-    pub fn read(text: &str, into: Arc<str>) -> Result<Tree, TreeError> {
+    pub fn read(text: &str, into: Arc<str>) -> Result<DecisionTree, TreeError> {
         let json: Json =
             serde_json::from_str(text).map_err(|error| TreeError::Json(error.to_string()))?;
         let mut nodes = Vec::new();
         // The parser bounds the depth.
         add(&json, &mut nodes)?;
-        Ok(Tree { nodes: nodes.into(), into })
+        Ok(DecisionTree { nodes: nodes.into(), into })
     }
 }
 
@@ -77,8 +77,8 @@ fn add(json: &Json, nodes: &mut Vec<Node>) -> Result<usize, TreeError> {
     Ok(nodes.len() - 1)
 }
 
-impl Run for Tree {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for DecisionTree {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let row = item.row_mut()?;
         // Each node stands behind those under it: the places fall, and it ends.
         let mut place = self.nodes.len() - 1;

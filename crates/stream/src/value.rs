@@ -51,8 +51,8 @@ impl Row {
     ///
     /// # Errors
     /// There is none.
-    pub fn number(&self, name: &str) -> Result<f64, Fault> {
-        self.find(name).ok_or(Fault::Field)?.number().ok_or(Fault::Number)
+    pub fn number(&self, name: &str) -> Result<f64, StepError> {
+        self.find(name).ok_or(StepError::Field)?.number().ok_or(StepError::Number)
     }
 
     /// Puts a field in the place of one of the same name, or at the end.
@@ -86,7 +86,7 @@ impl FromIterator<(Arc<str>, Value)> for Row {
 
 /// What an item has.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Content {
+pub enum ItemContent {
     /// Bytes that nobody has read, or that are written already.
     Payload(Bytes),
     /// Fields.
@@ -99,7 +99,7 @@ pub struct Item {
     /// When the node had read it; what was made of it keeps that.
     pub at: Time,
     /// What it has.
-    pub content: Content,
+    pub content: ItemContent,
 }
 
 impl Item {
@@ -107,10 +107,10 @@ impl Item {
     ///
     /// # Errors
     /// Nobody has read its payload.
-    pub fn row_mut(&mut self) -> Result<&mut Row, Fault> {
+    pub fn row_mut(&mut self) -> Result<&mut Row, StepError> {
         match &mut self.content {
-            Content::Row(row) => Ok(row),
-            Content::Payload(_) => Err(Fault::Unread),
+            ItemContent::Row(row) => Ok(row),
+            ItemContent::Payload(_) => Err(StepError::Unread),
         }
     }
 }
@@ -118,7 +118,7 @@ impl Item {
 tidegate_types::named! {
     /// Why a step could not do its work. The record then ends there, and is counted.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-    pub enum Fault {
+    pub enum StepError {
         /// The payload is not what it should be.
         #[error("the payload cannot be read")]
         Parse = "parse",
@@ -146,4 +146,4 @@ tidegate_types::named! {
     }
 }
 
-impl Fault {}
+impl StepError {}

@@ -10,10 +10,10 @@ use std::time::Duration;
 use tidegate_types::codec::{Reader, Sink};
 use tidegate_types::units::Time;
 
-use super::by::By;
-use super::chain::Run;
+use super::chain::StepInstance;
+use super::keyed::By;
 use super::memory::{MemoryError, Saver, finite};
-use super::value::{Content, Fault, Item, Row, Value};
+use super::value::{Item, ItemContent, Row, StepError, Value};
 
 /// Values that are told apart in one window.
 const DISTINCT_MAX: usize = 100_000;
@@ -39,7 +39,7 @@ pub enum Aggregate {
 
 /// How long a window is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum WindowLength {
     /// So many rows.
     Rows(u64),
     /// So long, by the arrival of records at the node.
@@ -64,7 +64,7 @@ pub struct Window {
     field: Arc<str>,
     into: Arc<str>,
     of: Aggregate,
-    extent: Extent,
+    extent: WindowLength,
     all: By<State>,
 }
 
@@ -75,43 +75,43 @@ impl Window {
         field: Arc<str>,
         into: Arc<str>,
         of: Aggregate,
-        extent: Extent,
+        extent: WindowLength,
         by: Option<Arc<str>>,
     ) -> Self {
         Window { field, into, of, extent, all: By::new(by, State::default()) }
     }
 }
 
-impl Run for Window {
-    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for Window {
+    fn run(&mut self, mut item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let (of, extent, at) = (self.of, self.extent, item.at);
         let row = item.row_mut()?;
         let wants_numbers =
             !matches!(of, Aggregate::Count | Aggregate::Distinct | Aggregate::SecondMoment);
-        let value = row.find(&self.field).ok_or(Fault::Field)?.clone();
+        let value = row.find(&self.field).ok_or(StepError::Field)?.clone();
         let number = match value.number() {
-            None if wants_numbers => return Err(Fault::Number),
+            None if wants_numbers => return Err(StepError::Number),
             number => number.unwrap_or(0.0),
         };
         let key = self.all.field().and_then(|by| Some((by.clone(), row.find(by)?.clone())));
         let state = self.all.of(row)?;
         let begun = *state.begun.get_or_insert(at);
         let mut ended = None;
-        if let Extent::Span(span) = extent
+        if let WindowLength::Span(span) = extent
             && at.since(begun) + state.before >= span
         {
             ended = Some(result(of, state));
             *state = State { begun: Some(at), ..State::default() };
         }
         add(of, state, number, &value)?;
-        if extent == Extent::Rows(state.count) {
+        if extent == WindowLength::Rows(state.count) {
             ended = Some(result(of, state));
             *state = State::default();
         }
         if let Some(result) = ended {
             let mut row: Row = key.into_iter().collect();
             row.set(self.into.clone(), Value::Number(result));
-            out.push(Item { at, content: Content::Row(row) });
+            out.push(Item { at, content: ItemContent::Row(row) });
         }
         Ok(())
     }
@@ -139,7 +139,7 @@ impl Run for Window {
 
 fn state(
     of: Aggregate,
-    extent: Extent,
+    extent: WindowLength,
     now: Time,
     from: &mut Reader<'_>,
 ) -> Result<State, MemoryError> {
@@ -148,7 +148,7 @@ fn state(
     }
     let (begun, before, count) = (Some(now), Duration::from_nanos(from.u64()?), from.u64()?);
     // One that has all its rows would never end.
-    let is_full = matches!(extent, Extent::Rows(rows) if count >= rows);
+    let is_full = matches!(extent, WindowLength::Rows(rows) if count >= rows);
     from.must(!is_full, "a window that is not full")?;
     let (sum, min, max) = (from.f64()?, finite(from)?, finite(from)?);
     from.must(min <= max, "a maximum above the minimum")?;
@@ -170,11 +170,11 @@ fn keeps_values(of: Aggregate) -> bool {
     matches!(of, Aggregate::Distinct | Aggregate::SecondMoment)
 }
 
-fn add(of: Aggregate, state: &mut State, number: f64, value: &Value) -> Result<(), Fault> {
+fn add(of: Aggregate, state: &mut State, number: f64, value: &Value) -> Result<(), StepError> {
     if keeps_values(of) {
         let text = value.text();
         if state.values.len() >= DISTINCT_MAX && !state.values.contains_key(&text) {
-            return Err(Fault::Bound);
+            return Err(StepError::Bound);
         }
         *state.values.entry(text).or_default() += 1;
     }

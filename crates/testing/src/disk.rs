@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use tidegate_log::{
-    Fetched, Header, Key, LogError, LogName, Part, Recovery, SegmentId, Window, Writer,
-    begins_with_checkpoint, fetch, recover,
+    Fetched, Header, Key, LogError, LogName, Recovery, SegmentBytes, SegmentId, SegmentWindow,
+    Writer, begins_with_checkpoint, fetch, recover,
 };
 use tidegate_node::io::{Append, Fetch};
 use tidegate_types::units::Size;
@@ -156,7 +156,7 @@ impl Disk {
             let from = (order.from as usize).min(content.len());
             let to = (from + length).min(content.len());
             let is_last = to == content.len();
-            let window = Window { from: from as u32, bytes: &content[from..to], is_last };
+            let window = SegmentWindow { from: from as u32, bytes: &content[from..to], is_last };
             let fetched = fetch(&opened, window, &order.streams, order.most);
             match fetched.needs {
                 Some(needs) => length = needs.max(length + 1),
@@ -179,12 +179,12 @@ impl Disk {
                 break;
             }
         }
-        let part = |(&segment, file): (&SegmentId, &'_ File)| Part {
+        let part = |(&segment, file): (&SegmentId, &'_ File)| SegmentBytes {
             segment,
             size: Size(file.length() as u64),
             bytes: needed.get(&segment).map(AsRef::as_ref),
         };
-        let parts: Vec<Part<'_>> = self.files.iter().map(part).collect();
+        let parts: Vec<SegmentBytes<'_>> = self.files.iter().map(part).collect();
         recover(&parts, &self.keys)
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use tidegate_link::envelope::Envelope;
-use tidegate_link::packet::{Custody, Head};
-use tidegate_link::{Event, Link, LinkOptions, Outgoing, PathOptions, READ_MAX};
+use tidegate_link::packet::{Custody, PacketHeader};
+use tidegate_link::{Link, LinkEvent, LinkOptions, Outgoing, PathOptions, READ_MAX};
 use tidegate_types::record::Fate;
 use tidegate_types::units::{Size, Time};
 
@@ -21,7 +21,7 @@ const ANSWERS_MAX: usize = 1000;
 pub fn hear(bytes: &[u8]) {
     let Some((&choice, bytes)) = bytes.split_first() else { return };
     if choice.is_multiple_of(2) {
-        if let Ok((head, frames)) = Head::decode(bytes) {
+        if let Ok((head, frames)) = PacketHeader::decode(bytes) {
             let mut again = Vec::new();
             head.encode(&mut again);
             frames.iter().for_each(|frame| frame.encode(&mut again));
@@ -68,7 +68,7 @@ fn converse(mut bytes: &[u8]) {
         let mut packet = Vec::new();
         if operation & 8 == 0 {
             let to = if operation & 16 == 0 { OWN } else { 0 };
-            Head { from: PEER, to, psn }.encode(&mut packet);
+            PacketHeader { from: PEER, to, psn }.encode(&mut packet);
             psn += 1;
         }
         packet.extend_from_slice(said);
@@ -89,7 +89,7 @@ fn answer(link: &mut Link, now: Time) {
         assert!(answers.count() < ANSWERS_MAX, "endless answers");
     }
     while let Some(event) = link.poll_event() {
-        if let Event::Arrived { record, .. } = event {
+        if let LinkEvent::Arrived { record, .. } = event {
             link.settle(record, Custody::Final(Fate::Confirmed));
         }
     }

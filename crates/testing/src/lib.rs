@@ -24,7 +24,7 @@ pub use self::steps::NodeOp;
 pub use self::trial::{Trial, run};
 pub use self::wire::{Answer, Wire};
 
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_node::rules::{Discipline, FullPolicy, Rule, Rules, ScriptId};
@@ -33,21 +33,21 @@ use tidegate_types::class::{Classes, default_classes};
 use tidegate_types::record::{AcceptMode, Offered, Properties, SourceId};
 use tidegate_types::units::{Rate, Ratio, Size, Time};
 
-/// A small node that runs into every bound: the bits of the number choose scheduler, uplinks and laws.
+/// A small node that runs into every bound: the bits of the number choose scheduler, uplinks and rate controllers.
 pub fn trial_options(setup: u8) -> NodeOptions {
     let is = |bit: u8| setup >> bit & 1 == 1;
     let mut classes = default_classes();
     classes[1].min_share = Ratio::new(0.2);
     classes[1].cap = is(4).then(|| Rate::new(20_000.0));
     let classes = Classes::new(classes).unwrap_or_else(|error| panic!("{error}"));
-    let law = match (is(1), is(5)) {
-        (false, _) => LawName::Unlimited,
-        (true, false) => LawName::Known,
-        (true, true) => LawName::Tide,
+    let controller = match (is(1), is(5)) {
+        (false, _) => RateControllerName::Unlimited,
+        (true, false) => RateControllerName::Known,
+        (true, true) => RateControllerName::Tide,
     };
     let uplink = |name: &str| UplinkOptions {
         name: name.into(),
-        law,
+        controller,
         cap: is(1).then(|| Rate::from_bits(2e6)),
         remembered: None,
     };

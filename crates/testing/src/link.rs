@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use tidegate_link::packet::Custody;
 use tidegate_link::{
-    Event, Link, LinkOptions, OfferError, Outgoing, PathOptions, PathState, READ_MAX,
+    Link, LinkEvent, LinkOptions, OfferError, Outgoing, PathHealth, PathOptions, READ_MAX,
 };
 use tidegate_types::random::SplitMix;
 use tidegate_types::record::Fate;
@@ -125,7 +125,7 @@ pub struct LinkWorld {
     /// Records that expired.
     pub expired: u64,
     /// What paths did at end 0.
-    pub turns: Vec<(Time, usize, PathState)>,
+    pub turns: Vec<(Time, usize, PathHealth)>,
     /// How long a record that is submitted now may take by its sender's wish.
     pub bound: Duration,
     /// Added to the clock of end 1: clocks of two hosts began at different times.
@@ -258,27 +258,27 @@ impl LinkWorld {
         }
     }
 
-    fn event(&mut self, end: usize, event: Event) {
+    fn event(&mut self, end: usize, event: LinkEvent) {
         match event {
-            Event::Arrived { record, content } => {
+            LinkEvent::Arrived { record, content } => {
                 self.take(end, &content);
                 self.ends[end].settle(record, Custody::Held);
                 self.ends[end].settle(record, Custody::Final(Fate::Confirmed));
             }
-            Event::Custody { token, custody } => {
+            LinkEvent::Custody { token, custody } => {
                 assert!(self.owed[&token].has_arrived, "{token} is answered for before it came");
                 if custody != Custody::Held {
                     self.owed.remove(&token);
                     self.confirmed += 1;
                 }
             }
-            Event::Expired { token } => {
+            LinkEvent::Expired { token } => {
                 assert!(self.owed.remove(&token).is_some_and(|owed| !owed.has_arrived));
                 self.expired += 1;
             }
-            Event::Path { path, state } if end == 0 => self.turns.push((self.now, path, state)),
-            Event::Delivered { .. } | Event::Path { .. } => {}
-            Event::Restarted { .. } => panic!("nobody restarted"),
+            LinkEvent::Path { path, state } if end == 0 => self.turns.push((self.now, path, state)),
+            LinkEvent::Delivered { .. } | LinkEvent::Path { .. } => {}
+            LinkEvent::Restarted { .. } => panic!("nobody restarted"),
         }
     }
 

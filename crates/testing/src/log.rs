@@ -2,8 +2,8 @@
 
 use tidegate_log::{Checkpoint, Entry};
 use tidegate_log::{
-    FRAME, Found, Header, Key, LogName, Opened, Part, Scanner, SegmentId, TAG_LENGTH, Window,
-    Writer, fetch, find_footer, recover,
+    FRAME, Header, Key, LogName, OpenedHeader, Scanned, Scanner, SegmentBytes, SegmentId,
+    SegmentWindow, TAG_LENGTH, Writer, fetch, find_footer, recover,
 };
 use tidegate_types::crc::crc32c;
 use tidegate_types::record::StreamId;
@@ -21,8 +21,11 @@ pub fn scan_log(bytes: &[u8]) {
         1 => framed(bytes),
         _ => [head(keys).0, bytes.to_vec()].concat(),
     };
-    let part =
-        Part { segment: SegmentId(1), size: Size(segment.len() as u64), bytes: Some(&segment) };
+    let part = SegmentBytes {
+        segment: SegmentId(1),
+        size: Size(segment.len() as u64),
+        bytes: Some(&segment),
+    };
     let Ok(recovery) = recover(&[part], keys) else { return };
     for damage in &recovery.damage {
         assert!(damage.from < damage.to || damage.to == 0, "{damage:?}");
@@ -34,8 +37,8 @@ pub fn scan_log(bytes: &[u8]) {
     for found in Scanner::new(&opened, &segment) {
         // Nothing is skipped, nothing is read twice.
         let (from, to) = match found {
-            Found::Frame(frame) => (frame.offset, frame.end()),
-            Found::Damage { from, to, .. } => (from, to),
+            Scanned::Frame(frame) => (frame.offset, frame.end()),
+            Scanned::Damage { from, to, .. } => (from, to),
         };
         assert!(from == at && to > from && to <= segment.len(), "{found:?} after {at}");
         at = to;
@@ -45,12 +48,12 @@ pub fn scan_log(bytes: &[u8]) {
 }
 
 /// Reading in small windows finds the records that reading at once does, where nothing is damaged.
-fn check_fetch(opened: &Opened, segment: &[u8]) {
+fn check_fetch(opened: &OpenedHeader, segment: &[u8]) {
     let streams = (0..4).map(StreamId).collect();
-    let all = Window { from: 0, bytes: segment, is_last: true };
+    let all = SegmentWindow { from: 0, bytes: segment, is_last: true };
     let whole = fetch(opened, all, &streams, Size(u64::MAX));
     assert!(whole.is_end && whole.next as usize <= segment.len());
-    let is_sound = Scanner::new(opened, segment).all(|found| matches!(found, Found::Frame(_)));
+    let is_sound = Scanner::new(opened, segment).all(|found| matches!(found, Scanned::Frame(_)));
     let (mut from, mut length, mut records) = (0_u32, 40, 0);
     if !is_sound {
         return;
@@ -58,7 +61,7 @@ fn check_fetch(opened: &Opened, segment: &[u8]) {
     loop {
         let end = (from as usize + length).min(segment.len());
         let bytes = &segment[from as usize..end];
-        let window = Window { from, bytes, is_last: end == segment.len() };
+        let window = SegmentWindow { from, bytes, is_last: end == segment.len() };
         let part = fetch(opened, window, &streams, Size(100));
         assert!(part.next > from || part.needs.is_some_and(|needs| needs > length) || part.is_end);
         records += part.records.len();

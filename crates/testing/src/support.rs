@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_node::io::{Event, Input, OutputId, PathId, UplinkId};
 use tidegate_node::node::Node;
 use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
@@ -65,7 +65,7 @@ pub fn options(rules: Vec<Rule>) -> NodeOptions {
         incarnation: 7,
         classes: classes(),
         rules: Rules::new(rules).unwrap(),
-        uplinks: vec![uplink(LawName::Unlimited, None)],
+        uplinks: vec![uplink(RateControllerName::Unlimited, None)],
         outputs: vec![output(0)],
         scheduler: SchedulerName::Tidegate,
         memory: Size::from_mib(64),
@@ -90,8 +90,8 @@ pub fn log() -> LogOptions {
     LogOptions { boot: 9, bound: Size::from_mib(64), segment: Size::from_mib(1), backlog }
 }
 
-pub fn uplink(law: LawName, cap: Option<Rate>) -> UplinkOptions {
-    UplinkOptions { name: "wan".into(), law, cap, remembered: None }
+pub fn uplink(controller: RateControllerName, cap: Option<Rate>) -> UplinkOptions {
+    UplinkOptions { name: "wan".into(), controller, cap, remembered: None }
 }
 
 pub fn output(uplink: u16) -> OutputOptions {
@@ -105,7 +105,7 @@ pub fn output(uplink: u16) -> OutputOptions {
 
 /// The same on an uplink of 2 Mbit/s, on which every byte must be acknowledged.
 pub fn narrow(rules: Vec<Rule>) -> NodeOptions {
-    let uplinks = vec![uplink(LawName::Known, Some(Rate::from_bits(2e6)))];
+    let uplinks = vec![uplink(RateControllerName::Known, Some(Rate::from_bits(2e6)))];
     NodeOptions { uplinks, ..options(rules) }
 }
 

@@ -16,7 +16,7 @@ pub const RUNS_MAX: usize = 1024;
 pub const RUNS_ALL_MAX: usize = 262_144;
 
 /// A stream of another node.
-pub type StreamName = (Arc<Origin>, StreamId);
+pub type OriginStream = (Arc<Origin>, StreamId);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Known {
@@ -27,9 +27,9 @@ struct Known {
 /// Numbers of accepted records, by the stream of the node that accepted them first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
-    streams: BTreeMap<StreamName, Known>,
+    streams: BTreeMap<OriginStream, Known>,
     /// Streams by when they were used last.
-    order: BTreeMap<u64, StreamName>,
+    order: BTreeMap<u64, OriginStream>,
     last: u64,
     /// Of all streams.
     runs: usize,

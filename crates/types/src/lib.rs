@@ -4,20 +4,20 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `units` | `Time`, `Size`, `Rate`, `Ratio`: newtypes that panic on underflow |
-//! | `amount` | whole bytes/s, which are shared out among nodes |
-//! | `class` | latency bounds with a name, most urgent first |
-//! | `record` | a record, its identity, its body, its fate |
-//! | `ids` | outputs, uplinks, rules, queues and local subscribers of a node |
-//! | `topic` | MQTT topic filters |
-//! | `limits` | every bound that is not a matter of taste |
-//! | `shares` | how much one owner may have of something bounded: more while more is free |
-//! | `account` | one account of the memory that others can make us hold |
-//! | `ranges`, `accepted` | sets of numbers; the records of other nodes that were accepted |
-//! | `demand` | what a node measures of itself for its fleet |
-//! | `codec`, `crc` | values as bytes; a checksum |
-//! | `names` | enums whose variants have names |
-//! | `random` | numbers from a seed |
+//! | `units.rs` | `Time`, `Size`, `Rate`, `Ratio`: newtypes that panic on underflow |
+//! | `amount.rs` | whole bytes/s, which are shared out among nodes |
+//! | `class.rs` | latency bounds with a name, most urgent first |
+//! | `record.rs` | a record, its identity, its body, its fate |
+//! | `ids.rs` | outputs, uplinks, rules, queues and local subscribers of a node |
+//! | `topic.rs` | MQTT topic filters |
+//! | `limits.rs` | every bound that is not a matter of taste |
+//! | `shares.rs` | how much one owner may have of something bounded: more while more is free |
+//! | `account.rs` | one account of the memory that others can make us hold |
+//! | `ranges.rs`, `accepted.rs` | sets of numbers; the records of other nodes that were accepted |
+//! | `demand.rs` | what a node measures of itself for its fleet |
+//! | `codec.rs`, `crc.rs` | values as bytes; a checksum |
+//! | `names.rs` | enums whose variants have names |
+//! | `random.rs` | numbers from a seed |
 //!
 //! ```
 //! use std::time::Duration;

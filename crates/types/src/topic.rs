@@ -11,7 +11,7 @@ pub struct Filter {
 
 /// One level of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level<'a> {
+pub enum FilterLevel<'a> {
     /// A level of exactly this text.
     Exact(&'a str),
     /// `+`.
@@ -20,13 +20,13 @@ pub enum Level<'a> {
     Rest,
 }
 
-impl<'a> Level<'a> {
+impl<'a> FilterLevel<'a> {
     /// A level of a filter that is checked.
     fn of(part: &'a str) -> Self {
         match part {
-            "#" => Level::Rest,
-            "+" => Level::One,
-            exact => Level::Exact(exact),
+            "#" => FilterLevel::Rest,
+            "+" => FilterLevel::One,
+            exact => FilterLevel::Exact(exact),
         }
     }
 }
@@ -117,9 +117,9 @@ impl Filter {
         let mut theirs = other.levels();
         for level in self.levels() {
             match (level, theirs.next()) {
-                (Level::Rest, _) => return true,
-                (Level::One, Some(Level::Exact(_) | Level::One)) => {}
-                (Level::Exact(exact), Some(Level::Exact(part))) if exact == part => {}
+                (FilterLevel::Rest, _) => return true,
+                (FilterLevel::One, Some(FilterLevel::Exact(_) | FilterLevel::One)) => {}
+                (FilterLevel::Exact(exact), Some(FilterLevel::Exact(part))) if exact == part => {}
                 _ => return false,
             }
         }
@@ -136,8 +136,12 @@ impl Filter {
         let (mut ours, mut theirs) = (self.levels(), other.levels());
         loop {
             match (ours.next(), theirs.next()) {
-                (Some(Level::Rest), _) | (_, Some(Level::Rest)) | (None, None) => return true,
-                (Some(Level::Exact(ours)), Some(Level::Exact(theirs))) if ours != theirs => {
+                (Some(FilterLevel::Rest), _) | (_, Some(FilterLevel::Rest)) | (None, None) => {
+                    return true;
+                }
+                (Some(FilterLevel::Exact(ours)), Some(FilterLevel::Exact(theirs)))
+                    if ours != theirs =>
+                {
                     return false;
                 }
                 (Some(_), Some(_)) => {}
@@ -147,13 +151,13 @@ impl Filter {
     }
 
     /// Its levels, at least one.
-    pub fn levels(&self) -> impl Iterator<Item = Level<'_>> {
-        self.text.split('/').map(Level::of)
+    pub fn levels(&self) -> impl Iterator<Item = FilterLevel<'_>> {
+        self.text.split('/').map(FilterLevel::of)
     }
 
     /// Whether its first level is a wildcard.
     fn is_wild(&self) -> bool {
-        !matches!(self.levels().next(), Some(Level::Exact(_)))
+        !matches!(self.levels().next(), Some(FilterLevel::Exact(_)))
     }
 
     /// As it was written.
@@ -176,9 +180,9 @@ mod tests {
         let mut parts = topic.split('/');
         for level in filter.levels() {
             match (level, parts.next()) {
-                (Level::Rest, _) => return true,
-                (Level::One, Some(_)) => {}
-                (Level::Exact(exact), Some(part)) if exact == part => {}
+                (FilterLevel::Rest, _) => return true,
+                (FilterLevel::One, Some(_)) => {}
+                (FilterLevel::Exact(exact), Some(part)) if exact == part => {}
                 _ => return false,
             }
         }

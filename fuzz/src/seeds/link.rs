@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use super::Seed;
 use tidegate_link::envelope::{Envelope, GrantId};
-use tidegate_link::packet::{Ack, Custody, Frame, Head, Piece, Window};
+use tidegate_link::packet::{Custody, LinkFrame, PacketHeader, Piece, ReceiveWindow, SelectiveAck};
 use tidegate_types::record::{Fate, Identity, Origin, Properties, StreamId};
 use tidegate_types::units::Size;
 
 pub(super) fn seeds() -> impl Iterator<Item = Seed> {
     let frames = frames();
     let mut packet = vec![0];
-    Head { from: 9, to: 11, psn: 300 }.encode(&mut packet);
+    PacketHeader { from: 9, to: 11, psn: 300 }.encode(&mut packet);
     frames.iter().for_each(|frame| frame.encode(&mut packet));
     let envelope = [vec![0], envelope().encode().to_vec()].concat();
     // Offers first, so that acknowledgements and custody have something to name.
@@ -30,27 +30,32 @@ pub(super) fn seeds() -> impl Iterator<Item = Seed> {
     .into_iter()
 }
 
-fn frames() -> Vec<Frame<'static>> {
+fn frames() -> Vec<LinkFrame<'static>> {
     let piece = Piece { record: 2, place: 0, pieces: 1, size: 5, after: 1, data: b"press" };
     vec![
-        Frame::Ping { padding: 20 },
-        Frame::Window(Window { limit: Size(1 << 20), record_max: Size(1 << 18) }),
-        Frame::Ack(Ack { path: 0, received_at: 5_000_000, delay: 100, runs: vec![7..=8, 0..=5] }),
-        Frame::Piece(piece),
-        Frame::Piece(Piece { record: 1, after: 0, ..piece }),
-        Frame::Custody { record: 1, custody: Custody::Held },
-        Frame::Custody { record: 1, custody: Custody::Final(Fate::Confirmed) },
+        LinkFrame::Ping { padding: 20 },
+        LinkFrame::Window(ReceiveWindow { limit: Size(1 << 20), record_max: Size(1 << 18) }),
+        LinkFrame::Ack(SelectiveAck {
+            path: 0,
+            received_at: 5_000_000,
+            delay: 100,
+            runs: vec![7..=8, 0..=5],
+        }),
+        LinkFrame::Piece(piece),
+        LinkFrame::Piece(Piece { record: 1, after: 0, ..piece }),
+        LinkFrame::Custody { record: 1, custody: Custody::Held },
+        LinkFrame::Custody { record: 1, custody: Custody::Final(Fate::Confirmed) },
     ]
 }
 
 /// An operation that says one frame behind a sound head.
-fn said(operation: u8, frame: &Frame<'_>) -> Vec<u8> {
+fn said(operation: u8, frame: &LinkFrame<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     frame.encode(&mut bytes);
     [vec![operation, bytes.len() as u8], bytes].concat()
 }
 
-fn said_late(frame: &Frame<'_>) -> Vec<u8> {
+fn said_late(frame: &LinkFrame<'_>) -> Vec<u8> {
     said(7 << 5, frame)
 }
 

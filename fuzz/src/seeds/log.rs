@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Seed;
 use tidegate_log::{
-    Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Key, LogName, LoggedRecord, Released,
-    Run, SegmentId, SessionPosition, SessionState, StreamName, StreamState, Writer,
+    Checkpoint, Chunk, Destinations, Entry, FateEntry, FateRun, Key, LogName, LoggedRecord,
+    Released, Run, SegmentId, SessionPosition, SessionState, StreamName, StreamState, Writer,
 };
 use tidegate_types::record::{Fate, Properties, StreamId};
 use tidegate_types::units::{Size, Time};
@@ -63,7 +63,7 @@ fn entries() -> Vec<Entry> {
             positions: vec![position.clone()],
         }),
         Entry::Record(record.into()),
-        Entry::Fates(Fated {
+        Entry::Fates(FateEntry {
             wall: None,
             runs: vec![FateRun { stream, run, fate: Fate::Confirmed, by: None }],
         }),

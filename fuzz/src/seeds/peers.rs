@@ -12,11 +12,11 @@ use tidegate::fleet::wire::{
 use tidegate::frames::wire::{
     FrameMessage, PolicyMessage, PublishRequest, ReplyKind, SubscribeReply, SubscribeRequest,
 };
-use tidegate_cluster::moves::loads::{Counts, Loads, UnitLoad};
-use tidegate_cluster::moves::wire::Frame;
-use tidegate_cluster::moves::{Member, Message, Owner, UnitId};
+use tidegate_cluster::handover::loads::{MemberLoads, UnitCounts, UnitLoad};
+use tidegate_cluster::handover::wire::MemberFrame;
+use tidegate_cluster::handover::{GroupMessage, Member, UnitId, UnitOwner};
 use tidegate_log::SegmentId;
-use tidegate_log::mirror::Message as Mirrored;
+use tidegate_log::mirror::MirrorMessage as Mirrored;
 use tidegate_types::record::RefuseReason;
 use tidegate_types::units::Size;
 
@@ -64,64 +64,69 @@ pub(super) fn seeds() -> impl Iterator<Item = Seed> {
     .into_iter()
 }
 
-fn group(frames: &[Frame]) -> Vec<u8> {
+fn group(frames: &[MemberFrame]) -> Vec<u8> {
     let mut bytes = BytesMut::new();
     frames.iter().for_each(|frame| frame.put(&mut bytes));
     bytes.to_vec()
 }
 
-fn handshake() -> Vec<Frame> {
+fn handshake() -> Vec<MemberFrame> {
     vec![
-        Frame::Hello { node: "gate-8".into(), incarnation: 7, digest: 9 },
-        Frame::Welcome { incarnation: 8, received: 0 },
-        Frame::Greeted,
-        Frame::Received(1),
-        Frame::Alive,
-        Frame::Refused("it is no member of this group".into()),
+        MemberFrame::Hello { node: "gate-8".into(), incarnation: 7, digest: 9 },
+        MemberFrame::Welcome { incarnation: 8, received: 0 },
+        MemberFrame::Greeted,
+        MemberFrame::Received(1),
+        MemberFrame::Alive,
+        MemberFrame::Refused("it is no member of this group".into()),
     ]
 }
 
-fn moving() -> Vec<Frame> {
-    let owner = Owner { epoch: 3, member: Member(1) };
+fn moving() -> Vec<MemberFrame> {
+    let owner = UnitOwner { epoch: 3, member: Member(1) };
     let content = Bytes::from_static(b"plant/7/alarm");
     let messages = [
-        Message::Forward { round: 1, seq: 2, content: content.clone() },
-        Message::Answered(2, Ok(())),
-        Message::Answered(3, Err(RefuseReason::Full)),
-        Message::Refused { seq: 4, owner, is_open: true },
-        Message::Result(3, content.clone()),
-        Message::Ended(3),
-        Message::Take(4, None),
-        Message::Take(4, Some(content)),
-        Message::Table { owner, is_open: false },
+        GroupMessage::Forward { round: 1, seq: 2, content: content.clone() },
+        GroupMessage::Answered(2, Ok(())),
+        GroupMessage::Answered(3, Err(RefuseReason::Full)),
+        GroupMessage::Refused { seq: 4, owner, is_open: true },
+        GroupMessage::Result(3, content.clone()),
+        GroupMessage::Ended(3),
+        GroupMessage::Take(4, None),
+        GroupMessage::Take(4, Some(content)),
+        GroupMessage::Table { owner, is_open: false },
     ];
-    messages.into_iter().map(|message| Frame::Said(UnitId(0), message)).collect()
+    messages.into_iter().map(|message| MemberFrame::Said(UnitId(0), message)).collect()
 }
 
-fn commands() -> Vec<Frame> {
+fn commands() -> Vec<MemberFrame> {
     let unit = |counts| UnitLoad {
         name: "taxi-7".into(),
-        owner: Owner { epoch: 3, member: Member(0) },
+        owner: UnitOwner { epoch: 3, member: Member(0) },
         is_open: true,
         counts,
     };
-    let loads = Loads {
+    let loads = MemberLoads {
         node: "gate-7".into(),
         life: 7,
         threads: 2,
         processors: 2,
         members: vec!["gate-7".into(), "gate-8".into()],
-        units: vec![unit(None), unit(Some(Counts { records: 9, ..Counts::default() }))],
-        ..Loads::default()
+        units: vec![unit(None), unit(Some(UnitCounts { records: 9, ..UnitCounts::default() }))],
+        ..MemberLoads::default()
     };
     vec![
-        Frame::Order { unit: "taxi-7".into(), to: "gate-8".into(), seize: true, patient: false },
-        Frame::Done(Ok(true)),
-        Frame::Done(Err("nobody is called so".into())),
-        Frame::Ask("gate-8".into()),
-        Frame::Tell,
-        Frame::Loads(Box::new(loads)),
-        Frame::Drain { is_over: true },
+        MemberFrame::Order {
+            unit: "taxi-7".into(),
+            to: "gate-8".into(),
+            seize: true,
+            patient: false,
+        },
+        MemberFrame::Done(Ok(true)),
+        MemberFrame::Done(Err("nobody is called so".into())),
+        MemberFrame::Ask("gate-8".into()),
+        MemberFrame::Tell,
+        MemberFrame::Loads(Box::new(loads)),
+        MemberFrame::Drain { is_over: true },
     ]
 }
 

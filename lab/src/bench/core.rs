@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::Args;
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_node::io::{
     Control, Destination, Input, Output, OutputId, PathId, PathState, UplinkId,
 };
@@ -214,7 +214,7 @@ fn options() -> NodeOptions {
         classes,
         uplinks: vec![UplinkOptions {
             name: "none".into(),
-            law: LawName::Unlimited,
+            controller: RateControllerName::Unlimited,
             cap: None,
             remembered: None,
         }],

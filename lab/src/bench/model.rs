@@ -10,7 +10,9 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::Args;
 use tidegate::calibrate::broker::{self, Rig, design};
-use tidegate_cluster::place::model::{By, Case, Learned, Measurement, Scheduler, Verdict, judge};
+use tidegate_cluster::place::model::{
+    Dispatch, Measurement, ModelKind, PredictionAccuracy, PredictionCase, TrainedModel, judge,
+};
 
 use crate::net::spinner::Spinners;
 use crate::progress::Progress;
@@ -82,16 +84,18 @@ pub(crate) fn run(options: &Options, tidegate: &Path) -> anyhow::Result<Findings
         lines.insert(1, format!("  {disturbed} runs were made again: {why}"));
     }
     let mut figures = Vec::new();
-    let mut tell = |name: &str, verdict: &Verdict| {
+    let mut tell = |name: &str, verdict: &PredictionAccuracy| {
         lines.push(row(name, verdict));
         figures.extend(told(name, verdict));
     };
     let calibrated = calibrated(&known);
-    tell("physics, calibrated", &broker::verdict(&calibrated, By::Physics, &held)?);
+    tell("physics, calibrated", &broker::verdict(&calibrated, ModelKind::Physics, &held)?);
     let trained = of("model.json");
     match train(&options.python, &calibration, &trained) {
         Ok(learned) => {
-            for (name, by) in [("physics and trees", By::Learned), ("paper", By::Paper)] {
+            for (name, by) in
+                [("physics and trees", ModelKind::Learned), ("paper", ModelKind::Paper)]
+            {
                 if let Ok(verdict) = broker::verdict(&learned, by, &held) {
                     tell(name, &verdict);
                 }
@@ -113,7 +117,7 @@ fn measure(options: &Options, tidegate: &Path, known: &Path, held: &Path) -> any
     let _awake = Spinners::start().context("spinners")?;
     let stop = AtomicBool::new(false);
     let processors = std::thread::available_parallelism()?.get() as u32;
-    let scheduler = if options.threads { Scheduler::ThreadPerTopic } else { Scheduler::Edf };
+    let scheduler = if options.threads { Dispatch::ThreadPerTopic } else { Dispatch::Edf };
     let rig = Rig::new(tidegate, scheduler, processors, &stop);
     let measured = broker::measure(&rig, Duration::from_secs(options.seconds), options.seed)?;
     broker::write(known, &measured)?;
@@ -144,14 +148,14 @@ fn under_load(measured: &[Measurement]) -> f64 {
     measured.iter().map(|one| one.seconds).sum()
 }
 
-fn calibrated(known: &[Measurement]) -> Learned {
+fn calibrated(known: &[Measurement]) -> TrainedModel {
     let stop = AtomicBool::new(false);
     let (scheduler, processors) = (known[0].scheduler, known[0].processors);
     broker::learn(&Rig::new(Path::new(""), scheduler, processors, &stop), known)
 }
 
 /// Trains in Python, with the package of this repository.
-fn train(python: &Path, known: &Path, out: &Path) -> anyhow::Result<Learned> {
+fn train(python: &Path, known: &Path, out: &Path) -> anyhow::Result<TrainedModel> {
     let done = Command::new(python)
         .args(["-m", "tidegate.model", "train", "--quiet", "--out"])
         .args([out, known])
@@ -160,17 +164,17 @@ fn train(python: &Path, known: &Path, out: &Path) -> anyhow::Result<Learned> {
         .with_context(|| python.display().to_string())?;
     let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
     ensure!(done.status.success(), "{said}");
-    Ok(Learned::read(&std::fs::read_to_string(out)?)?)
+    Ok(TrainedModel::read(&std::fs::read_to_string(out)?)?)
 }
 
 /// What the first run of a configuration says of its second one.
-fn twice(held: &[Measurement]) -> Vec<Case> {
+fn twice(held: &[Measurement]) -> Vec<PredictionCase> {
     let mut first: BTreeMap<&str, &Measurement> = BTreeMap::new();
     let mut cases = Vec::new();
     for one in held {
         let Some(before) = first.insert(&one.configuration, one) else { continue };
         let topics = before.topics.iter().zip(&one.topics);
-        cases.extend(topics.map(|(before, topic)| Case {
+        cases.extend(topics.map(|(before, topic)| PredictionCase {
             predicted: before.p90_seconds,
             measured: topic.p90_seconds,
             bound: topic.bound_seconds,
@@ -179,14 +183,14 @@ fn twice(held: &[Measurement]) -> Vec<Case> {
     cases
 }
 
-fn row(name: &str, verdict: &Verdict) -> String {
-    let Verdict { cases, r2, near, near_right, right, missed, miss, refused } = verdict;
+fn row(name: &str, verdict: &PredictionAccuracy) -> String {
+    let PredictionAccuracy { cases, r2, near, near_right, right, missed, miss, refused } = verdict;
     format!(
         "  {name:<28}{cases:>8}{r2:>10.3}{near:>7}{near_right:>9.3}{right:>9.3}{missed:>9.3}{miss:>9.3}{refused:>9.3}"
     )
 }
 
-fn told(name: &str, verdict: &Verdict) -> [Figure; 3] {
+fn told(name: &str, verdict: &PredictionAccuracy) -> [Figure; 3] {
     let name = name.replace(", ", "_").replace(' ', "_");
     [
         figure(&format!("model_{name}_r2"), verdict.r2, "r2"),
@@ -218,7 +222,7 @@ mod tests {
         Measurement {
             version: VERSION,
             configuration: name.into(),
-            scheduler: Scheduler::Edf,
+            scheduler: Dispatch::Edf,
             processors: 2,
             seconds: 4.0,
             topics: vec![topic],
@@ -228,7 +232,7 @@ mod tests {
     #[test]
     fn only_what_ran_twice_is_compared() {
         let cases = twice(&[run("1", 0.008), run("2", 0.001), run("1", 0.012)]);
-        assert_eq!(cases, [Case { predicted: 0.008, measured: 0.012, bound: 0.01 }]);
+        assert_eq!(cases, [PredictionCase { predicted: 0.008, measured: 0.012, bound: 0.01 }]);
     }
 
     #[test]

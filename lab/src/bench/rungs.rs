@@ -15,7 +15,7 @@ use tidegate::calibrate::costs;
 use tidegate::calibrate::detector::open;
 use tidegate::frames::{Shrunk, Written, shrink};
 use tidegate_frames::Rung;
-use tidegate_frames::jpeg::Head;
+use tidegate_frames::jpeg::JpegHeader;
 
 use crate::bench::median;
 use crate::report::{Findings, figure};
@@ -190,7 +190,7 @@ fn looking(
     python.env("PYTHONPATH", "python/src");
     let mut detector = open(model.to_str().context("a detector's path")?, python, false)?;
     let jpeg = std::fs::read(file).with_context(|| file.display().to_string())?;
-    let head = Head::read(&jpeg)?;
+    let head = JpegHeader::read(&jpeg)?;
     found.lines.push(format!("{}, ms for a frame with its decoding:", detector.name()));
     for eighths in EIGHTHS {
         let (cost, quality, is_gray) = (Duration::ZERO, 75, false);

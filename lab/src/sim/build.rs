@@ -35,7 +35,7 @@ pub(super) fn options(scenario: &Scenario) -> anyhow::Result<NodeOptions> {
     let rules = scenario.load.iter().map(rule).collect::<anyhow::Result<Vec<Rule>>>()?;
     let uplink = UplinkOptions {
         name: "uplink".into(),
-        law: scenario.node.law,
+        controller: scenario.node.law,
         cap: scenario.node.rate.map(|speed| speed.0),
         remembered: None,
     };

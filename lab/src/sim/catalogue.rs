@@ -1,6 +1,6 @@
 //! The scenarios that come with the lab.
 
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 
 use super::quantity::{Amount, Span, Speed};
 use super::scenario::{
@@ -10,8 +10,12 @@ use super::scenario::{
 use crate::link::Loss;
 
 /// The laws that stand beside ours.
-pub(super) const RIVALS: [LawName; 4] =
-    [LawName::Known, LawName::Bbr, LawName::Copa, LawName::Ledbat];
+pub(super) const RIVALS: [RateControllerName; 4] = [
+    RateControllerName::Known,
+    RateControllerName::Bbr,
+    RateControllerName::Copa,
+    RateControllerName::Ledbat,
+];
 
 fn load(name: &str, latency: u64, size: u64, arrivals: Arrivals) -> LoadSpec {
     LoadSpec {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use clap::Parser;
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_schedule::SchedulerName;
 
 use super::adapt::{hls, yahoo};
@@ -107,7 +107,7 @@ pub struct Options {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Laws {
-    One(LawName),
+    One(RateControllerName),
     All,
 }
 
@@ -144,14 +144,14 @@ impl Options {
         self.seed()..self.seed() + self.runs(usual)
     }
 
-    pub(super) fn law(&self) -> LawName {
+    pub(super) fn law(&self) -> RateControllerName {
         match self.law {
             Some(Laws::One(law)) => law,
-            _ => LawName::default(),
+            _ => RateControllerName::default(),
         }
     }
 
-    pub(super) fn laws(&self) -> Vec<LawName> {
+    pub(super) fn laws(&self) -> Vec<RateControllerName> {
         let is_all = matches!(self.law, Some(Laws::All));
         let rivals = RIVALS.into_iter().filter(|&rival| is_all && rival != self.law());
         std::iter::once(self.law()).chain(rivals).collect()

@@ -154,7 +154,7 @@ fn node_spec(config: &Config) -> anyhow::Result<NodeSpec> {
     options.name = "edge".into();
     Ok(NodeSpec {
         scheduler: options.scheduler,
-        law: options.uplinks[0].law,
+        law: options.uplinks[0].controller,
         rate: None,
         cost: Span::default(),
         options: Some(Box::new(options)),

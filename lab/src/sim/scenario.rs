@@ -1,6 +1,6 @@
 //! A scenario: a node, its loads, the link below it, and a list of described steps.
 
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_node::options::NodeOptions;
 use tidegate_schedule::SchedulerName;
 use tidegate_types::units::Rate;
@@ -35,7 +35,7 @@ pub(super) struct Scenario {
 pub(super) struct NodeSpec {
     pub(super) scheduler: SchedulerName,
     /// Its law of capacity.
-    pub(super) law: LawName,
+    pub(super) law: RateControllerName,
     /// A configured rate.
     pub(super) rate: Option<Speed>,
     /// What a record that it sends costs its only processor; nothing else costs anything.
@@ -229,9 +229,9 @@ pub(super) struct Phase {
 impl Scenario {
     /// The same with another law; `known` knows the mean of what the link carries.
     #[must_use]
-    pub(super) fn with_law(mut self, law: LawName) -> Self {
+    pub(super) fn with_law(mut self, law: RateControllerName) -> Self {
         self.node.law = law;
-        if law == LawName::Known {
+        if law == RateControllerName::Known {
             let whole = Phase {
                 name: String::new(),
                 from: Span::default(),

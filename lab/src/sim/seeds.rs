@@ -1,6 +1,6 @@
 //! Random worlds: links, loads and faults from a seed, and what must hold in every one of them.
 
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_schedule::SchedulerName;
 use tidegate_types::record::DropReason;
 
@@ -20,7 +20,7 @@ const DRAIN: Span = Span::seconds(3600);
 
 /// The world of a seed.
 pub(super) fn scenario(seed: u64) -> Scenario {
-    use LawName::{Bbr, Copa, Ledbat, Tide};
+    use RateControllerName::{Bbr, Copa, Ledbat, Tide};
     use SchedulerName::{Native, Tidegate as Ours};
     let random = &mut Random::new(seed, 7);
     let megabits = random.pick(&[0.1, 0.5, 1.0, 2.0, 5.0, 20.0]);
@@ -128,7 +128,7 @@ pub(super) fn check(scenario: &Scenario, outcome: &Outcome) -> (i128, Vec<String
         broken.push(format!("{lost} accepted records have no fate"));
     }
     // A rival may stop in a path that became longer or a queue that is too short: that is its own affair.
-    if status.held > 0 && scenario.node.law == LawName::Tide {
+    if status.held > 0 && scenario.node.law == RateControllerName::Tide {
         let waited = outcome.ended.as_secs_f64();
         broken.push(format!("{} records still held after {waited:.0} s", status.held));
     }

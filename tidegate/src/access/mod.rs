@@ -10,7 +10,7 @@ pub mod users;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tidegate_broker::turns::Bounds;
+use tidegate_broker::fair_queue::FairQueueLimits;
 
 pub use self::acl::{Allow, Grants, is_of_server};
 pub use self::quotas::{Quota, QuotaRule, Quotas};
@@ -22,7 +22,7 @@ use crate::turns::Desk;
 /// threads that carry records.
 const CHECKS_MAX: usize = 4;
 /// Who may wait for such a check: as many as are done before a client gives up.
-const WAITING: Bounds = Bounds { all: 512, network: 256, name: 64 };
+const WAITING: FairQueueLimits = FairQueueLimits { all: 512, network: 256, name: 64 };
 
 /// Who a client is.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use std::sync::{
 };
 
 use tidegate_broker::{
-    Bounds, Kept, Message, Options, Outbox, Retained, Scopes, Subscription, Subscriptions,
-    footprint,
+    Message, Outbox, OutboxLimits, RetainOutcome, Retained, Scopes, SubscribeOptions, Subscription,
+    Subscriptions, footprint,
 };
-use tidegate_cluster::moves::UnitId;
+use tidegate_cluster::handover::UnitId;
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Account, Level, Refusal};
 use tidegate_types::units::Time;
@@ -82,7 +82,7 @@ pub(super) struct Table {
 
 #[derive(Debug)]
 struct Inner {
-    bounds: Bounds,
+    bounds: OutboxLimits,
     table: RwLock<Table>,
     /// Moves with every change of the table.
     generation: AtomicU64,
@@ -115,7 +115,7 @@ impl Hub {
         Hub(Arc::new(Inner {
             account: all.share(Level::All, options.clients),
             subscriptions: Account::new(usize::MAX),
-            bounds: Bounds { count: usize::MAX, bytes: options.queue },
+            bounds: OutboxLimits { count: usize::MAX, bytes: options.queue },
             table: RwLock::default(),
             generation: AtomicU64::new(1),
             has_local: AtomicBool::new(false),
@@ -224,7 +224,7 @@ impl Hub {
         &self,
         subscriber: &Subscriber,
         subscription: Subscription,
-        options: Options,
+        options: SubscribeOptions,
         wants_retained: impl FnOnce(bool) -> bool,
     ) -> Result<(), SubscribeError> {
         let id = subscriber.id();
@@ -284,7 +284,7 @@ impl Hub {
 
     /// Keeps a message for later subscribers, or ends what is kept of its topic.
     pub(super) fn retain(&self, message: &Arc<Message>) {
-        if self.retained().keep(message) == Kept::Full {
+        if self.retained().keep(message) == RetainOutcome::Full {
             self.0.counts.unretained();
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_broker::{Charge, Delivery, Message, Target};
-use tidegate_cluster::moves::UnitId;
+use tidegate_broker::{Message, MessageReservation, Recipient, SubscriberMessage};
+use tidegate_cluster::handover::UnitId;
 use tidegate_link::envelope::Envelope;
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Account, Kind, Reservation};
@@ -35,8 +35,8 @@ const NO_CLASS: (ClassId, Duration) = (ClassId(0), Duration::from_secs(1));
 /// Where the messages of one topic go.
 #[derive(Clone, Debug)]
 struct Way {
-    all: Vec<(Arc<Seat>, Target)>,
-    groups: Vec<Vec<(Arc<Seat>, Target)>>,
+    all: Vec<(Arc<Seat>, Recipient)>,
+    groups: Vec<Vec<(Arc<Seat>, Recipient)>>,
     operators: Vec<(Arc<Operator>, Arc<Meter>)>,
     class: ClassId,
     latency: Duration,
@@ -276,8 +276,8 @@ impl Publisher {
             });
             (operator.clone(), self.hub.meters().of_placed(operator.name(), key, placed))
         };
-        let seat = |target: Target| Some((table.seats.get(&target.session)?.clone(), target));
-        let seats = |targets: Vec<Target>| targets.into_iter().filter_map(seat).collect();
+        let seat = |target: Recipient| Some((table.seats.get(&target.session)?.clone(), target));
+        let seats = |targets: Vec<Recipient>| targets.into_iter().filter_map(seat).collect();
         Way {
             all: seats(route.all),
             groups: route.groups.into_iter().map(seats).collect(),
@@ -314,7 +314,7 @@ impl Publisher {
             run.iter().for_each(|message| group.made(message.arrived, *unit, message));
         }
         // Shared by all who get the run.
-        let mut charge = Charge::default();
+        let mut charge = MessageReservation::default();
         for (seat, target) in &way.all {
             self.hand(seat, target, &run, &mut charge);
         }
@@ -323,7 +323,7 @@ impl Publisher {
                 self.turn = self.turn.wrapping_add(1);
                 if let Some((seat, target)) = chosen(members, self.turn) {
                     let one = std::slice::from_ref(message);
-                    self.hand(seat, target, one, &mut Charge::default());
+                    self.hand(seat, target, one, &mut MessageReservation::default());
                 }
             }
         }
@@ -334,18 +334,18 @@ impl Publisher {
     fn hand(
         &mut self,
         seat: &Arc<Seat>,
-        target: &Target,
+        target: &Recipient,
         run: &[Arc<Message>],
-        charge: &mut Charge,
+        charge: &mut MessageReservation,
     ) {
         let mut outbox = seat.outbox();
         let mut is_news = false;
         if !charge.is_set() && outbox.needs_charge(run) {
             // All at once, if they fit: else each is looked at by itself.
-            *charge = Charge::of(run, self.held.account()).unwrap_or_default();
+            *charge = MessageReservation::of(run, self.held.account()).unwrap_or_default();
         }
         for message in run {
-            is_news |= outbox.push(Delivery {
+            is_news |= outbox.push(SubscriberMessage {
                 message: message.clone(),
                 qos: message.qos.min(target.qos),
                 retain: message.retain && target.retain_as_published,
@@ -366,7 +366,7 @@ impl Publisher {
 }
 
 /// The member of a group whose turn it is: one that is here, if any is.
-fn chosen(members: &[(Arc<Seat>, Target)], turn: usize) -> Option<&(Arc<Seat>, Target)> {
+fn chosen(members: &[(Arc<Seat>, Recipient)], turn: usize) -> Option<&(Arc<Seat>, Recipient)> {
     let count = members.len();
     let order = || (0..count).map(|place| &members[(turn + place) % count]);
     order().find(|(seat, _)| seat.outbox().is_connected()).or_else(|| order().next())

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate_broker::{Bounds, Drops, Outbox, Subscription, footprint};
+use tidegate_broker::{Drops, Outbox, OutboxLimits, Subscription, footprint};
 use tidegate_node::io::SessionId;
 use tidegate_types::account::{Kind, Refusal, Reservation};
 use tidegate_types::units::Time;
@@ -70,7 +70,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    pub(super) fn new(id: SessionId, bounds: Bounds, payer: &Payer) -> Self {
+    pub(super) fn new(id: SessionId, bounds: OutboxLimits, payer: &Payer) -> Self {
         let Payer { account, subscriptions } = payer;
         let held = account.empty(Kind::Subscriptions);
         let counted = subscriptions.empty(Kind::Subscriptions);

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
-use tidegate_frames::piece::Piece;
-use tidegate_frames::site::{Line, Site};
+use tidegate_frames::channel::{ChannelModel, LatencyLine};
+use tidegate_frames::piece::FramePiece;
 use tidegate_link::envelope::Envelope;
 use tidegate_link::packet::Custody;
-use tidegate_link::{Event, LinkOptions, Outgoing};
+use tidegate_link::{LinkEvent, LinkOptions, Outgoing};
 use tidegate_types::record::{Fate, Identity, Origin, Properties, StreamId};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -60,7 +60,7 @@ struct Written {
 ///
 /// # Errors
 /// It is no such file.
-pub fn site(file: &Path) -> anyhow::Result<Site> {
+pub fn site(file: &Path) -> anyhow::Result<ChannelModel> {
     let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let written: Written = serde_json::from_str(&text)
         .with_context(|| format!("{}: no file of tidegate calibrate channel", file.display()))?;
@@ -73,7 +73,7 @@ pub fn site(file: &Path) -> anyhow::Result<Site> {
     let (base, rate) = (written.base_ms_high, written.bytes_per_second_low);
     let is_sane = (0.0..60_000.0).contains(&base) && rate >= 1.0 && rate.is_finite();
     ensure!(is_sane, "{}: {base} ms and {rate} bytes/s are no channel", file.display());
-    Ok(Site { base: Duration::from_secs_f64(base / 1e3), rate })
+    Ok(ChannelModel { base: Duration::from_secs_f64(base / 1e3), rate })
 }
 
 /// Measures, prints and writes.
@@ -86,7 +86,7 @@ pub(super) fn channel(arguments: &ChannelArguments) -> anyhow::Result<()> {
         let mut prober = Prober::start(options, &config.node.name())?;
         prober.probes(&arguments.sizes, arguments.probes as usize).await
     })?;
-    let line = Line::through(&probes);
+    let line = LatencyLine::through(&probes);
     let line = line
         .context("larger probes do not take longer here: give larger --sizes, or more --probes")?;
     let written = written(&line, &name, &probes);
@@ -204,7 +204,9 @@ impl Prober {
     async fn probe(&mut self, size: usize) -> anyhow::Result<Duration> {
         let before = self.clock.now();
         let mut open = BTreeSet::new();
-        for piece in Piece::cut(self.flow, self.sent + 1, &Bytes::from(vec![0xA5; size]), PIECE) {
+        for piece in
+            FramePiece::cut(self.flow, self.sent + 1, &Bytes::from(vec![0xA5; size]), PIECE)
+        {
             self.sent += 1;
             open.insert(self.sent);
             let envelope = Envelope {
@@ -243,13 +245,15 @@ impl Prober {
             self.engine.pump();
             while let Some(event) = self.engine.poll_event() {
                 match event {
-                    Event::Custody { token, custody: Custody::Final(Fate::Confirmed) } => {
+                    LinkEvent::Custody { token, custody: Custody::Final(Fate::Confirmed) } => {
                         open.remove(&token);
                     }
-                    Event::Custody { custody: Custody::Final(Fate::Dropped(reason)), .. } => bail!(
+                    LinkEvent::Custody {
+                        custody: Custody::Final(Fate::Dropped(reason)), ..
+                    } => bail!(
                         "the far node takes no frames ({reason:?}): is it an edge server, with [frames] listen?"
                     ),
-                    Event::Restarted { .. } => bail!("the far node has restarted: once more"),
+                    LinkEvent::Restarted { .. } => bail!("the far node has restarted: once more"),
                     _ => {}
                 }
             }
@@ -268,7 +272,7 @@ impl Prober {
     }
 }
 
-fn written(line: &Line, output: &str, probes: &[(f64, f64)]) -> Written {
+fn written(line: &LatencyLine, output: &str, probes: &[(f64, f64)]) -> Written {
     let short = |value: f64, digits: f64| (value * digits).round() / digits;
     let sizes = probes.iter().map(|probe| probe.0);
     let (least, most) = (sizes.clone().fold(f64::INFINITY, f64::min), sizes.fold(0.0, f64::max));
@@ -313,7 +317,7 @@ mod tests {
         let probes: Vec<(f64, f64)> = (0..40)
             .map(|at| (f64::from(1 + at % 5) * 8000.0, f64::from(1 + at % 5) * 0.016 + 0.01))
             .collect();
-        let line = Line::through(&probes).unwrap();
+        let line = LatencyLine::through(&probes).unwrap();
         let written = written(&line, "edge", &probes);
         assert!(
             told(&written).starts_with("latency = 10.0 ms (10.0 - 10.0) + bytes / 4.00 Mbit/s")

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
-use tidegate_frames::calibrate::{BOXES_MAX, Found};
+use tidegate_frames::calibrate::{BOXES_MAX, Detection};
 
 /// Longest line of a detector: a thousand boxes with long labels.
 const LINE_MAX: u64 = 1 << 20;
@@ -27,7 +27,7 @@ pub trait Detector {
     ///
     /// # Errors
     /// The detector ended, or its answer is none.
-    fn find(&mut self, name: &str, jpeg: &[u8]) -> anyhow::Result<Vec<Found>>;
+    fn find(&mut self, name: &str, jpeg: &[u8]) -> anyhow::Result<Vec<Detection>>;
 }
 
 /// The detector of a command line. `python` runs it where it is a model or a callable: `tidegate[onnx]` must be there.
@@ -69,7 +69,7 @@ enum Said {
 }
 
 impl Labels {
-    fn found(&mut self, said: Vec<Said>) -> anyhow::Result<Vec<Found>> {
+    fn found(&mut self, said: Vec<Said>) -> anyhow::Result<Vec<Detection>> {
         ensure!(said.len() <= BOXES_MAX, "{} boxes on one image, {BOXES_MAX} at most", said.len());
         let found = said.into_iter().map(|one| {
             let (place, label) = match one {
@@ -83,7 +83,7 @@ impl Labels {
             ensure!(is_sound, "{place:?} is no box: left, top, width above 0 and height above 0");
             let next = self.numbers.len() as u32 + 1;
             let label = label.filter(|_| self.by_label);
-            Ok(Found {
+            Ok(Detection {
                 place,
                 label: label.map_or(0, |label| *self.numbers.entry(label).or_insert(next)),
             })
@@ -96,7 +96,7 @@ impl Labels {
 struct Answers {
     file: PathBuf,
     hash: String,
-    boxes: BTreeMap<String, Vec<Found>>,
+    boxes: BTreeMap<String, Vec<Detection>>,
 }
 
 /// One line of it.
@@ -130,7 +130,7 @@ impl Detector for Answers {
         self.hash.clone()
     }
 
-    fn find(&mut self, name: &str, _: &[u8]) -> anyhow::Result<Vec<Found>> {
+    fn find(&mut self, name: &str, _: &[u8]) -> anyhow::Result<Vec<Detection>> {
         let found = self.boxes.get(name).cloned();
         found.with_context(|| {
             let file = self.file.display();
@@ -212,7 +212,7 @@ impl Detector for Program {
         self.hash.clone()
     }
 
-    fn find(&mut self, _: &str, jpeg: &[u8]) -> anyhow::Result<Vec<Found>> {
+    fn find(&mut self, _: &str, jpeg: &[u8]) -> anyhow::Result<Vec<Detection>> {
         let length = u32::try_from(jpeg.len()).context("an image of 4 GiB")?;
         let sent = self.to.write_all(&length.to_be_bytes());
         let sent = sent.and_then(|()| self.to.write_all(jpeg)).and_then(|()| self.to.flush());

@@ -15,8 +15,8 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use tidegate_frames::calibrate::{Agreement, Measured, Sample, front, measure};
-use tidegate_frames::jpeg::Head;
+use tidegate_frames::calibrate::{Agreement, MeasuredRung, Sample, front, measure};
+use tidegate_frames::jpeg::JpegHeader;
 use tidegate_frames::{RUNGS_MAX, Rung};
 
 pub use self::channel::site;
@@ -123,7 +123,7 @@ fn frames(arguments: &FramesArguments) -> anyhow::Result<ExitCode> {
 /// `times` is 0.
 pub fn costs(jpeg: &[u8], times: usize) -> anyhow::Result<Vec<(Rung, Duration)>> {
     assert!(times > 0, "a cost is measured");
-    let head = Head::read(jpeg)?;
+    let head = JpegHeader::read(jpeg)?;
     let mut costs = Vec::new();
     for rung in ways(false).into_iter().map(rung) {
         let mut taken = Vec::with_capacity(times);
@@ -159,7 +159,7 @@ impl Table {
         mut detector: Option<&mut Box<dyn Detector>>,
         export: Option<&Path>,
     ) -> anyhow::Result<()> {
-        let head = Head::read(jpeg)?;
+        let head = JpegHeader::read(jpeg)?;
         let keep = |name: &str, jpeg: &[u8]| keep(export, at, name, jpeg);
         keep("source", jpeg)?;
         let truth = match &mut detector {
@@ -220,8 +220,8 @@ fn keep(export: Option<&Path>, at: usize, name: &str, jpeg: &[u8]) -> anyhow::Re
     std::fs::write(&file, jpeg).with_context(|| file.display().to_string())
 }
 
-impl From<&Measured> for WrittenRung {
-    fn from(measured: &Measured) -> Self {
+impl From<&MeasuredRung> for WrittenRung {
+    fn from(measured: &MeasuredRung) -> Self {
         let rung = measured.rung;
         let short = |accuracy: f64| (accuracy * 1e4).round() / 1e4;
         WrittenRung {

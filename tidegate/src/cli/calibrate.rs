@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use tidegate_cluster::place::model::Scheduler;
+use tidegate_cluster::place::model::Dispatch;
 
 /// What can be calibrated.
 #[derive(Clone, Debug, Subcommand)]
@@ -53,17 +53,17 @@ pub struct BrokerArguments {
     pub measurements: Option<PathBuf>,
     /// How records find a thread, as `pool` of `[node]`: edf, fifo or thread-per-topic
     #[arg(long, value_name = "NAME", default_value = "edf", value_parser = pool)]
-    pub pool: Scheduler,
+    pub pool: Dispatch,
     /// Of the configurations: another one measures others
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
 
-fn pool(name: &str) -> Result<Scheduler, String> {
+fn pool(name: &str) -> Result<Dispatch, String> {
     match name {
-        "edf" => Ok(Scheduler::Edf),
-        "fifo" => Ok(Scheduler::Fifo),
-        "thread-per-topic" => Ok(Scheduler::ThreadPerTopic),
+        "edf" => Ok(Dispatch::Edf),
+        "fifo" => Ok(Dispatch::Fifo),
+        "thread-per-topic" => Ok(Dispatch::ThreadPerTopic),
         _ => Err("there are edf, fifo and thread-per-topic".into()),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tidegate_cluster::place::model::By;
+use tidegate_cluster::place::model::ModelKind;
 
 /// Arguments of `plan`.
 #[derive(Clone, Debug, Args)]
@@ -31,7 +31,7 @@ pub struct PlanArguments {
     pub model: Option<PathBuf>,
     /// Which of its models: learned, physics or paper [default: learned]
     #[arg(long, value_name = "NAME", requires = "model", value_parser = by)]
-    pub by: Option<By>,
+    pub by: Option<ModelKind>,
     /// The plan that is in force, as --json printed it: few topics move
     #[arg(long, value_name = "PLAN.json")]
     pub current: Option<PathBuf>,
@@ -84,8 +84,8 @@ pub(super) fn part(text: &str) -> Result<f64, String> {
     }
 }
 
-fn by(text: &str) -> Result<By, String> {
-    let known = By::ALL.into_iter().find(|by| by.name() == text);
+fn by(text: &str) -> Result<ModelKind, String> {
+    let known = ModelKind::ALL.into_iter().find(|by| by.name() == text);
     known.ok_or_else(|| "there are learned, physics and paper".into())
 }
 

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::Deserialize;
-use tidegate_link::claims::Vouching;
-use tidegate_link::schedule::ScheduleName;
-use tidegate_link::{GUARD_SHARE, GuardName};
+use tidegate_link::claims::VouchPolicy;
+use tidegate_link::path_scheduler::PathSchedulerName;
+use tidegate_link::{GUARD_SHARE, RedundancyName};
 use tidegate_types::units::{Ratio, Size};
 
 use super::units::{ByteSize, Listen};
@@ -90,16 +90,16 @@ impl LinkOutputConfig {
     ///
     /// # Errors
     /// No schedule has the name.
-    pub fn schedule(&self) -> Result<ScheduleName, String> {
-        self.schedule.as_deref().map_or(Ok(ScheduleName::default()), str::parse)
+    pub fn schedule(&self) -> Result<PathSchedulerName, String> {
+        self.schedule.as_deref().map_or(Ok(PathSchedulerName::default()), str::parse)
     }
 
     /// How records for whose repeat there is no time are guarded, and what that may cost.
     ///
     /// # Errors
     /// The key, and what is wrong: no guard has the name, or the share is not in [0, 1].
-    pub fn guard(&self) -> Result<(GuardName, Ratio), (&'static str, String)> {
-        let name = self.guard.as_deref().map_or(Ok(GuardName::default()), str::parse);
+    pub fn guard(&self) -> Result<(RedundancyName, Ratio), (&'static str, String)> {
+        let name = self.guard.as_deref().map_or(Ok(RedundancyName::default()), str::parse);
         let name = name.map_err(|error| ("guard", error))?;
         let share = self.guard_share.unwrap_or(GUARD_SHARE);
         if !(0.0..=1.0).contains(&share) {
@@ -172,9 +172,9 @@ impl Default for LinkInputConfig {
 
 impl LinkInputConfig {
     /// What is asked of the names that nodes give their records.
-    pub fn vouching(&self) -> Vouching {
+    pub fn vouching(&self) -> VouchPolicy {
         let is_strict = self.unproven == Unproven::Refuse;
-        Vouching { is_strict, vouches: self.vouches.clone() }
+        VouchPolicy { is_strict, vouches: self.vouches.clone() }
     }
 
     /// The files of its TLS, if all are given.

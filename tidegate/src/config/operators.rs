@@ -5,8 +5,8 @@ mod steps;
 use std::path::Path;
 
 use serde::Deserialize;
-use tidegate_cluster::moves::wire::digest;
-use tidegate_stream::Key;
+use tidegate_cluster::handover::wire::digest;
+use tidegate_stream::PartitionKey;
 
 pub use self::steps::{
     AnonymiseConfig, BlockConfig, BloomConfig, CsvConfig, ErrorConfig, FormatConfig,
@@ -107,11 +107,13 @@ impl OperatorConfig {
     }
 
     /// What a record's place in the order depends on.
-    pub fn key(&self) -> Key {
+    pub fn key(&self) -> PartitionKey {
         match (self.order, self.key) {
-            (OperatorOrder::Serial, _) => Key::Nothing,
-            (OperatorOrder::PerKey, None) => Key::Topic,
-            (OperatorOrder::PerKey, Some(level)) => Key::Level((level.max(1) - 1) as usize),
+            (OperatorOrder::Serial, _) => PartitionKey::Nothing,
+            (OperatorOrder::PerKey, None) => PartitionKey::Topic,
+            (OperatorOrder::PerKey, Some(level)) => {
+                PartitionKey::Level((level.max(1) - 1) as usize)
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_types::units::Size;
 
 use super::LinkOutputConfig;
@@ -184,15 +184,15 @@ pub enum Law {
     Unlimited,
 }
 
-impl From<Law> for LawName {
+impl From<Law> for RateControllerName {
     fn from(law: Law) -> Self {
         match law {
-            Law::Tide => LawName::Tide,
-            Law::Bbr => LawName::Bbr,
-            Law::Copa => LawName::Copa,
-            Law::Ledbat => LawName::Ledbat,
-            Law::Known => LawName::Known,
-            Law::Unlimited => LawName::Unlimited,
+            Law::Tide => RateControllerName::Tide,
+            Law::Bbr => RateControllerName::Bbr,
+            Law::Copa => RateControllerName::Copa,
+            Law::Ledbat => RateControllerName::Ledbat,
+            Law::Known => RateControllerName::Known,
+            Law::Unlimited => RateControllerName::Unlimited,
         }
     }
 }

@@ -274,7 +274,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_script_sees_the_paths_of_a_link() {
-        use tidegate_link::{PathCounts, PathState as Health};
+        use tidegate_link::{PathCounts, PathHealth as Health};
         use tidegate_types::units::Rate;
 
         use crate::link::{LinkFigures, PathFigures};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_log::SessionState;
-use tidegate_log::mirror::Lengths;
+use tidegate_log::mirror::SegmentLengths;
 use tidegate_node::io::{Control, Input};
 use tidegate_node::rules::Rules;
 use tidegate_node::status::NodeStatus;
@@ -37,7 +37,7 @@ pub struct Running {
     /// Sessions of clients that the log knows, each with how long it still lasts.
     pub sessions: Vec<SessionState>,
     /// What of the log is safe on disk, if there is one.
-    pub log_lengths: Option<watch::Receiver<Lengths>>,
+    pub log_lengths: Option<watch::Receiver<SegmentLengths>>,
     pub(super) log_is_ready: Option<watch::Receiver<bool>>,
     pub(super) arrivals: mpsc::Sender<Arrival>,
     pub(super) task: JoinHandle<NodeStatus>,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tidegate_fleet::{Beat, Directive};
+use tidegate_fleet::{Directive, Heartbeat};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -51,7 +51,7 @@ pub struct Way {
 
 impl Way {
     /// Sends a beat, if there is room.
-    pub fn send(&self, beat: &Beat) {
+    pub fn send(&self, beat: &Heartbeat) {
         // One that is lost is repaired by the next.
         let _ = self.beats.try_send(beat.into());
     }

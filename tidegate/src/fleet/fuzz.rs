@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prost::Message;
 use tidegate_fleet::{
-    Agent, AgentInput, AgentOutput, Beat, Digest, Directive, FleetOptions, Orchestrator,
+    Agent, AgentInput, AgentOutput, Directive, FleetDigest, FleetOptions, Heartbeat, Orchestrator,
     OrchestratorInput, OrchestratorOutput,
 };
 use tidegate_types::units::Time;
@@ -34,7 +34,7 @@ pub fn exercise(mut data: &[u8]) {
         data = rest;
         match kind % 6 {
             0 => {
-                let Some(beat) = again::<BeatMessage, Beat>(message) else { continue };
+                let Some(beat) = again::<BeatMessage, Heartbeat>(message) else { continue };
                 leader.handle(now, OrchestratorInput::Beat(beat));
             }
             1 => {
@@ -46,7 +46,7 @@ pub fn exercise(mut data: &[u8]) {
             2 => {
                 let Ok(digest) = DigestMessage::decode(message) else { continue };
                 leader.handle(now, OrchestratorInput::Deposed);
-                leader.handle(now, OrchestratorInput::Inherit(Digest::from(digest)));
+                leader.handle(now, OrchestratorInput::Inherit(FleetDigest::from(digest)));
                 leader.handle(now, OrchestratorInput::Elected { revision: 2 });
             }
             3 => {

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_fleet::{Agent, AgentInput, AgentOutput, Amount, FleetOptions, Grant, NodeId, Reach};
+use tidegate_fleet::{
+    Agent, AgentInput, AgentOutput, Amount, FleetOptions, Grant, NodeId, ReachablePeer,
+};
 use tidegate_node::io::{Control, OutputId};
 use tidegate_types::class::ClassId;
 use tokio::sync::mpsc;
@@ -276,7 +278,7 @@ impl Member {
             for lost in self.up.difference(&up).copied().collect::<Vec<_>>() {
                 self.handle(AgentInput::PeerLost(lost));
             }
-            let reach = |node: &NodeId| Reach { node: *node, distance: 1 };
+            let reach = |node: &NodeId| ReachablePeer { node: *node, distance: 1 };
             self.handle(AgentInput::Peers(up.iter().map(reach).collect()));
             self.up = up;
         }

@@ -5,7 +5,10 @@ mod asks;
 
 use std::time::Duration;
 
-use tidegate_fleet::{Amount, Beat, Directive, Fence, Grant, Held, NodeId, Reach, Token, Tuple};
+use tidegate_fleet::{
+    Amount, CarriedGrant, Directive, Fence, FencingToken, Grant, Heartbeat, NodeId, ReachablePeer,
+    Tuple,
+};
 use tidegate_types::class::ClassId;
 
 pub use self::asks::{
@@ -74,7 +77,7 @@ pub struct GrantMessage {
     pub carried: u64,
 }
 
-/// `Reach`.
+/// `ReachablePeer`.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct ReachMessage {
     /// Number of the peer.
@@ -93,7 +96,7 @@ pub struct PeersMessage {
     pub peers: Vec<ReachMessage>,
 }
 
-/// `Beat`.
+/// `Heartbeat`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct BeatMessage {
     /// Number of the node.
@@ -265,7 +268,7 @@ impl GrantMessage {
     /// A class that cannot be.
     pub fn grant(&self) -> Result<Grant, WireError> {
         Ok(Grant {
-            token: Token { revision: self.revision, id: self.id },
+            token: FencingToken { revision: self.revision, id: self.id },
             provider: NodeId(self.provider),
             receiver: NodeId(self.receiver),
             class: ClassId(u8::try_from(self.class).map_err(|_| WireError("class"))?),
@@ -274,10 +277,12 @@ impl GrantMessage {
     }
 }
 
-impl From<&Beat> for BeatMessage {
-    fn from(beat: &Beat) -> Self {
-        let reach = |reach: &Reach| ReachMessage { node: reach.node.0, distance: reach.distance };
-        let peers = |peers: &Vec<Reach>| PeersMessage { peers: peers.iter().map(reach).collect() };
+impl From<&Heartbeat> for BeatMessage {
+    fn from(beat: &Heartbeat) -> Self {
+        let reach =
+            |reach: &ReachablePeer| ReachMessage { node: reach.node.0, distance: reach.distance };
+        let peers =
+            |peers: &Vec<ReachablePeer>| PeersMessage { peers: peers.iter().map(reach).collect() };
         BeatMessage {
             node: beat.node.0,
             incarnation: beat.incarnation,
@@ -292,16 +297,19 @@ impl From<&Beat> for BeatMessage {
     }
 }
 
-impl TryFrom<BeatMessage> for Beat {
+impl TryFrom<BeatMessage> for Heartbeat {
     type Error = WireError;
 
     fn try_from(message: BeatMessage) -> Result<Self, WireError> {
-        let reach =
-            |reach: &ReachMessage| Reach { node: NodeId(reach.node), distance: reach.distance };
-        let held =
-            |held: &GrantMessage| Ok(Held { grant: held.grant()?, carried: Amount(held.carried) });
+        let reach = |reach: &ReachMessage| ReachablePeer {
+            node: NodeId(reach.node),
+            distance: reach.distance,
+        };
+        let held = |held: &GrantMessage| {
+            Ok(CarriedGrant { grant: held.grant()?, carried: Amount(held.carried) })
+        };
         let demand = message.demand.iter().map(|&amount| Amount(amount)).collect();
-        Ok(Beat {
+        Ok(Heartbeat {
             node: NodeId(message.node),
             incarnation: message.incarnation,
             number: message.number,
@@ -354,7 +362,7 @@ mod tests {
 
     fn grant() -> Grant {
         Grant {
-            token: Token { revision: 7, id: 3 },
+            token: FencingToken { revision: 7, id: 3 },
             provider: NodeId(1),
             receiver: NodeId(2),
             class: ClassId(2),
@@ -362,26 +370,26 @@ mod tests {
         }
     }
 
-    fn beat() -> Beat {
-        Beat {
+    fn beat() -> Heartbeat {
+        Heartbeat {
             node: NodeId(2),
             incarnation: 9,
             number: 4,
             heard: Fence { revision: 7, round: 1 },
             tuple: Tuple { capacity: Amount(1000), demand: vec![Amount(1), Amount(0), Amount(2)] },
             output: Amount(5),
-            peers: Some(vec![Reach { node: NodeId(1), distance: 1 }]),
-            held: vec![Held { grant: grant(), carried: Amount(250) }],
+            peers: Some(vec![ReachablePeer { node: NodeId(1), distance: 1 }]),
+            held: vec![CarriedGrant { grant: grant(), carried: Amount(250) }],
         }
     }
 
     #[test]
     fn what_is_said_is_heard() {
         for peers in [None, Some(vec![]), beat().peers] {
-            let said = Beat { peers, ..beat() };
+            let said = Heartbeat { peers, ..beat() };
             let bytes = BeatMessage::from(&said).encode_to_vec();
             let heard = BeatMessage::decode(&*bytes).unwrap();
-            assert_eq!(Beat::try_from(heard), Ok(said));
+            assert_eq!(Heartbeat::try_from(heard), Ok(said));
         }
         let said = Directive {
             node: NodeId(2),

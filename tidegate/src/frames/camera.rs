@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_frames::jpeg::Head;
+use tidegate_frames::jpeg::JpegHeader;
 use tidegate_frames::{FlowCounts, Ladder, Rung};
 use tidegate_types::units::Time;
 use tokio::sync::{OnceCell, watch};
@@ -44,7 +44,7 @@ pub(super) struct Shot {
     /// When it was taken, on this node's clock.
     pub(super) captured_at: Time,
     /// What its header says.
-    pub(super) head: Head,
+    pub(super) head: JpegHeader,
     /// The JPEG.
     pub(super) jpeg: Bytes,
     encodings: Mutex<BTreeMap<usize, Arc<OnceCell<Encoding>>>>,
@@ -63,7 +63,7 @@ pub(super) struct Encoding {
 
 impl Shot {
     /// One with these bytes, whose header was read.
-    pub(super) fn new(number: u64, captured_at: Time, head: Head, jpeg: Bytes) -> Self {
+    pub(super) fn new(number: u64, captured_at: Time, head: JpegHeader, jpeg: Bytes) -> Self {
         Shot { number, captured_at, head, jpeg, encodings: Mutex::default() }
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tidegate_frames::Rung;
-use tidegate_frames::jpeg::Head;
+use tidegate_frames::jpeg::JpegHeader;
 use tokio::sync::Semaphore;
 use turbojpeg::{
     Compressor, Decompressor, Image, PixelFormat, ScalingFactor, Subsamp, YuvImage, yuv_pixels_len,
@@ -42,7 +42,7 @@ pub enum CodecError {
 ///
 /// # Errors
 /// The bytes are no picture that the library reads whole.
-pub fn shrink(jpeg: &[u8], head: &Head, rung: &Rung) -> Result<Shrunk, CodecError> {
+pub fn shrink(jpeg: &[u8], head: &JpegHeader, rung: &Rung) -> Result<Shrunk, CodecError> {
     let mut decoder = Decompressor::new()?;
     decoder.set_scan_limit(SCANS_MAX)?;
     let source = decoder.read_header(jpeg)?;
@@ -88,7 +88,7 @@ impl Workers {
     pub(super) async fn shrink(
         &self,
         jpeg: bytes::Bytes,
-        head: Head,
+        head: JpegHeader,
         rung: Rung,
     ) -> Result<Shrunk, CodecError> {
         let permit = self.0.clone().acquire_owned().await.map_err(|_| CodecError::Stopping)?;
@@ -134,18 +134,18 @@ mod tests {
     #[test]
     fn every_scale_and_gray_make_smaller_pictures() {
         let source = test_picture(641, 363, 90);
-        let head = Head::read(&source).unwrap();
+        let head = JpegHeader::read(&source).unwrap();
         for (eighths, width, height) in
             [(8, 641, 363), (6, 481, 273), (4, 321, 182), (3, 241, 137), (2, 161, 91), (1, 81, 46)]
         {
             let shrunk = shrink(&source, &head, &rung(eighths, 60, false)).unwrap();
             assert_eq!((shrunk.width, shrunk.height), (width, height));
-            let read = Head::read(&shrunk.jpeg).unwrap();
+            let read = JpegHeader::read(&shrunk.jpeg).unwrap();
             assert_eq!((u32::from(read.width), u32::from(read.height)), (width, height));
             assert_eq!(read.components, 3);
             assert!(shrunk.jpeg.len() < source.len(), "{eighths}");
             let gray = shrink(&source, &head, &rung(eighths, 60, true)).unwrap();
-            assert_eq!(Head::read(&gray.jpeg).unwrap().components, 1);
+            assert_eq!(JpegHeader::read(&gray.jpeg).unwrap().components, 1);
             assert!(gray.jpeg.len() < shrunk.jpeg.len());
         }
     }
@@ -153,13 +153,13 @@ mod tests {
     #[test]
     fn damaged_pictures_are_errors() {
         let source = test_picture(320, 240, 80);
-        let head = Head::read(&source).unwrap();
+        let head = JpegHeader::read(&source).unwrap();
         let middle = source.len() / 2;
         let mut cut = source[..middle].to_vec();
         cut.extend([0xFF, 0xD9]);
-        assert!(Head::read(&cut).is_ok(), "its markers are right");
+        assert!(JpegHeader::read(&cut).is_ok(), "its markers are right");
         assert!(shrink(&cut, &head, &rung(4, 50, false)).is_err());
-        let lie = Head { width: 640, ..head };
+        let lie = JpegHeader { width: 640, ..head };
         let error = shrink(&source, &lie, &rung(4, 50, false)).unwrap_err();
         assert_eq!(error.to_string(), "the JPEG has 320 x 240 pixels and says 640 x 240");
     }
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn no_change_of_bytes_makes_it_panic() {
         let source = test_picture(64, 48, 70);
-        let head = Head::read(&source).unwrap();
+        let head = JpegHeader::read(&source).unwrap();
         for at in 0..source.len() {
             for with in [0, 0x7F, 0xFF] {
                 let mut bytes = source.clone();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tidegate_frames::jpeg::Head;
+use tidegate_frames::jpeg::JpegHeader;
 use tidegate_types::units::Time;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
@@ -94,7 +94,7 @@ fn shot(
     captured_unix_ns: u64,
     age: Duration,
 ) -> Result<Shot, String> {
-    let head = Head::read(&jpeg).map_err(|error| error.to_string())?;
+    let head = JpegHeader::read(&jpeg).map_err(|error| error.to_string())?;
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let unix = |since: Duration| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
     let number = match captured_unix_ns {

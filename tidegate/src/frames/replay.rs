@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_frames::jpeg::Head;
+use tidegate_frames::jpeg::JpegHeader;
 use tokio::sync::mpsc;
 
 use super::camera::{Camera, Shot};
@@ -58,7 +58,7 @@ async fn encode(
     jpeg: Bytes,
     pieces: &Pieces,
 ) -> Option<Packed> {
-    let head = Head::read(&jpeg).ok()?;
+    let head = JpegHeader::read(&jpeg).ok()?;
     let shot = Shot::new(number, pieces.now(), head, jpeg);
     let accuracy = Some(message.target().accuracy).filter(|accuracy| *accuracy < 1.0);
     let rung = accuracy.and_then(|accuracy| camera.ladder().least_of(accuracy));

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use prost::Message;
-use tidegate_frames::piece::{FRAME_MAX, HEAD, PIECES_MAX, Piece};
-use tidegate_frames::site::Site;
+use tidegate_frames::channel::ChannelModel;
+use tidegate_frames::piece::{FRAME_MAX, FramePiece, HEAD, PIECES_MAX};
 use tidegate_frames::{ControllerName, Flow, FlowCounts, Gains};
 use tidegate_types::record::{Offered, Properties, Token};
 use tidegate_types::units::Time;
@@ -29,7 +29,7 @@ pub struct SendOptions {
     /// Bytes of a piece.
     pub piece: usize,
     /// What was measured of the channel.
-    pub site: Option<Site>,
+    pub site: Option<ChannelModel>,
     /// Whether the subscribers are at this node: frames go as they are, for there is no channel.
     pub is_local: bool,
 }
@@ -69,7 +69,10 @@ impl Pieces {
         let read_at = self.source.now();
         let payloads = match message.len() <= size {
             true => vec![whole.clone()],
-            false => Piece::cut(flow, frame, &message, size).iter().map(Piece::encode).collect(),
+            false => FramePiece::cut(flow, frame, &message, size)
+                .iter()
+                .map(FramePiece::encode)
+                .collect(),
         };
         let mut records = Vec::new();
         let mut all = 0;
@@ -134,7 +137,7 @@ pub(super) fn pack(
         return None;
     }
     let mut whole = BytesMut::with_capacity(HEAD + length);
-    Piece::whole(flow, shot.number, &mut whole);
+    FramePiece::whole(flow, shot.number, &mut whole);
     message.encode(&mut whole).ok()?;
     Some(Packed { flow, frame: shot.number, whole: whole.freeze() })
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use prost::Message;
-use tidegate_frames::piece::{Assembly, Piece};
-use tidegate_frames::{Policy, Transit};
+use tidegate_frames::piece::{FrameAssembly, FramePiece};
+use tidegate_frames::{InfeasiblePolicy, TransitTime};
 use tidegate_types::units::Time;
 use tokio::sync::watch;
 use tonic::Status;
@@ -46,13 +46,13 @@ struct State {
 struct NodeSeat {
     registration: u64,
     wanted: watch::Sender<Vec<FlowMessage>>,
-    transit: Transit,
+    transit: TransitTime,
 }
 
 #[derive(Debug)]
 struct FlowSeat {
     message: FlowMessage,
-    assembly: Assembly,
+    assembly: FrameAssembly,
     /// The newest frame, and when something of it came first.
     newest: (u64, Time),
 }
@@ -88,9 +88,10 @@ impl Shelf {
         let registration = state.next();
         let wanted = watch::Sender::new(state.wanted_of(node));
         let receiver = wanted.subscribe();
-        state
-            .nodes
-            .insert(node.into(), NodeSeat { registration, wanted, transit: Transit::default() });
+        state.nodes.insert(
+            node.into(),
+            NodeSeat { registration, wanted, transit: TransitTime::default() },
+        );
         (registration, receiver)
     }
 
@@ -204,7 +205,7 @@ impl Shelf {
         state.subscriptions.insert(id, subscriber);
         if is_new {
             message.flow = flow;
-            let (assembly, newest) = (Assembly::default(), (0, Time::ZERO));
+            let (assembly, newest) = (FrameAssembly::default(), (0, Time::ZERO));
             state.flows.insert(flow, FlowSeat { message, assembly, newest });
             state.tell(&node);
         }
@@ -248,7 +249,7 @@ impl Shelf {
         node: &str,
         bytes: Bytes,
     ) -> Result<Option<Delivery>, String> {
-        let piece = Piece::decode(bytes).map_err(|error| error.to_string())?;
+        let piece = FramePiece::decode(bytes).map_err(|error| error.to_string())?;
         let mut state = self.lock();
         let number = piece.flow;
         // Nobody wants it any more: it was under way.
@@ -277,7 +278,7 @@ impl Shelf {
         let left = took.map(|took| target.latency.checked_sub(took));
         frame.is_late = left == Some(None);
         state.counts.late += u64::from(frame.is_late);
-        let goes_late = target.policy == Policy::Floor;
+        let goes_late = target.policy == InfeasiblePolicy::Floor;
         if frame.is_late && !goes_late {
             return Ok(None);
         }

@@ -21,7 +21,7 @@ fn shelf() -> (Shelf, u64, watch::Receiver<Vec<FlowMessage>>) {
 
 fn piece_of(flow: u64, camera: &str) -> Bytes {
     let frame = FrameMessage { camera: camera.into(), frame: 9, ..FrameMessage::default() };
-    Piece::cut(flow, 9, &frame.encode_to_vec().into(), 1000)[0].encode()
+    FramePiece::cut(flow, 9, &frame.encode_to_vec().into(), 1000)[0].encode()
 }
 
 #[test]
@@ -108,7 +108,7 @@ async fn frames_go_to_those_of_their_flow_and_only_from_their_node() {
     assert_eq!(other.next().await, None, "nothing of another flow");
     let foreign = shelf.piece(Time::ZERO, "m", piece_of(flow, "c")).unwrap_err();
     assert_eq!(foreign, "node \"m\" sends frames of a camera that is not its own");
-    let wrong = Piece { flow, frame: 10, index: 0, count: 1, bytes: Bytes::from("\u{1}junk") };
+    let wrong = FramePiece { flow, frame: 10, index: 0, count: 1, bytes: Bytes::from("\u{1}junk") };
     assert!(shelf.piece(Time::ZERO, "n", wrong.encode()).unwrap_err().starts_with("a frame: "));
     assert!(
         shelf.piece(Time::ZERO, "n", piece_of(77, "c")).unwrap().is_none(),
@@ -153,7 +153,7 @@ async fn a_frame_that_came_too_late_goes_only_to_who_asked_for_it_so() {
             way_us: 5_000,
             ..FrameMessage::default()
         };
-        let piece = Piece::cut(flow, number, &frame.encode_to_vec().into(), 1000)[0].encode();
+        let piece = FramePiece::cut(flow, number, &frame.encode_to_vec().into(), 1000)[0].encode();
         shelf.piece(Time::from_millis(number * 1000 + took), "n", piece).unwrap()
     };
     let strict = flow(0.9);
@@ -178,7 +178,7 @@ async fn a_frame_that_came_too_late_goes_only_to_who_asked_for_it_so() {
             jpeg,
             ..Default::default()
         };
-        let pieces = Piece::cut(strict, number, &frame.encode_to_vec().into(), 100);
+        let pieces = FramePiece::cut(strict, number, &frame.encode_to_vec().into(), 100);
         let at = |millis| Time::from_millis(number * 1000 + millis);
         assert!(shelf.piece(at(5), "n", pieces[0].encode()).unwrap().is_none());
         let whole = shelf.piece(at(5 + apart), "n", pieces[1].encode()).unwrap();

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tidegate_frames::stored::{MAGIC, Stored, head, scan};
+use tidegate_frames::archive::{ArchivedFrame, MAGIC, head, scan};
 
 use super::camera::Shot;
 
@@ -25,7 +25,7 @@ const WAITING_MAX: usize = 32;
 struct Segment {
     path: PathBuf,
     bytes: u64,
-    frames: Vec<Stored>,
+    frames: Vec<ArchivedFrame>,
 }
 
 /// What is stored, and what was not.
@@ -156,7 +156,7 @@ impl Writer {
         let mut index = lock(&self.index);
         let segment = index.segments.back_mut().expect("it was begun");
         let (offset, length) = (segment.bytes + head, shot.jpeg.len() as u32);
-        segment.frames.push(Stored { number: shot.number, offset, length });
+        segment.frames.push(ArchivedFrame { number: shot.number, offset, length });
         segment.bytes += bytes.len() as u64;
         let mut all: u64 = index.segments.iter().map(|segment| segment.bytes).sum();
         let mut gone = Vec::new();
@@ -183,12 +183,12 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_frames::jpeg::Head;
+    use tidegate_frames::jpeg::JpegHeader;
     use tidegate_types::units::Time;
 
     use super::*;
 
-    const HEAD: Head = Head { width: 8, height: 8, components: 3 };
+    const HEAD: JpegHeader = JpegHeader { width: 8, height: 8, components: 3 };
 
     fn folder(name: &str) -> PathBuf {
         let name = format!("tidegate-frames-{name}-{}", std::process::id());

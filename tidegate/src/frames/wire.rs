@@ -4,7 +4,7 @@
 mod asks;
 
 use bytes::Bytes;
-use tidegate_frames::{Policy, Rung};
+use tidegate_frames::{InfeasiblePolicy, Rung};
 
 pub use self::asks::{
     CameraInfoReply, CameraInfoRequest, ConnectReply, ConnectRequest, EndedMessage, FlowMessage,
@@ -136,7 +136,7 @@ impl From<&Rung> for RungMessage {
     }
 }
 
-/// `Policy`.
+/// `InfeasiblePolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub enum PolicyMessage {
@@ -148,12 +148,12 @@ pub enum PolicyMessage {
     Skip = 2,
 }
 
-impl From<PolicyMessage> for Policy {
+impl From<PolicyMessage> for InfeasiblePolicy {
     fn from(policy: PolicyMessage) -> Self {
         match policy {
-            PolicyMessage::Degrade => Policy::Degrade,
-            PolicyMessage::Floor => Policy::Floor,
-            PolicyMessage::Skip => Policy::Skip,
+            PolicyMessage::Degrade => InfeasiblePolicy::Degrade,
+            PolicyMessage::Floor => InfeasiblePolicy::Floor,
+            PolicyMessage::Skip => InfeasiblePolicy::Skip,
         }
     }
 }
@@ -274,7 +274,7 @@ pub struct FrameMessage {
     /// The shortest time on the way from there, as far as that node knows, microseconds.
     #[prost(uint64, tag = "17")]
     pub way_us: u64,
-    /// It came after its bound, and goes on for it was asked for so (`Policy::Floor`).
+    /// It came after its bound, and goes on for it was asked for so (`InfeasiblePolicy::Floor`).
     #[prost(bool, tag = "18")]
     pub is_late: bool,
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
-use tidegate_cluster::moves::loads::Loads;
-use tidegate_cluster::moves::wire::Frame;
+use tidegate_cluster::handover::loads::MemberLoads;
+use tidegate_cluster::handover::wire::MemberFrame;
 use tokio::time::timeout;
 
 use super::dial::{Peer, connect};
@@ -35,15 +35,15 @@ impl Access {
     }
 
     /// Says something to a member, and hears its answer.
-    async fn ask(&self, member: &str, what: &Frame) -> io::Result<Frame> {
+    async fn ask(&self, member: &str, what: &MemberFrame) -> io::Result<MemberFrame> {
         let peer = self.members.iter().find(|peer| peer.name == member);
         let peer = peer.ok_or_else(|| io::Error::other("it is no member of the group"))?;
         let mut talk = connect(peer, self.tls.clone()).await?;
         // It may have many loads to tell of.
         talk.trust();
-        talk.say(&Frame::Hello { node: "".into(), incarnation: 0, digest: 0 }).await?;
+        talk.say(&MemberFrame::Hello { node: "".into(), incarnation: 0, digest: 0 }).await?;
         talk.say(what).await?;
-        let is_patient = matches!(what, Frame::Order { patient: true, .. });
+        let is_patient = matches!(what, MemberFrame::Order { patient: true, .. });
         let patience = if is_patient { PATIENCE_MAX } else { PATIENCE };
         timeout(patience, talk.hear()).await.map_err(|_| io::ErrorKind::TimedOut)?
     }
@@ -68,28 +68,30 @@ pub struct Order {
 ///
 /// # Errors
 /// It cannot be reached, or does not know the question.
-pub async fn tell(access: &Access, member: &str) -> anyhow::Result<Loads> {
-    loads(access.ask(member, &Frame::Tell).await, member)
+pub async fn tell(access: &Access, member: &str) -> anyhow::Result<MemberLoads> {
+    loads(access.ask(member, &MemberFrame::Tell).await, member)
 }
 
 /// A member is to own nothing from now on, or again what it is given; returns its loads.
 ///
 /// # Errors
 /// It cannot be reached, does not know the command, or cannot remember it.
-pub async fn drain(access: &Access, member: &str, is_over: bool) -> anyhow::Result<Loads> {
-    loads(access.ask(member, &Frame::Drain { is_over }).await, member)
+pub async fn drain(access: &Access, member: &str, is_over: bool) -> anyhow::Result<MemberLoads> {
+    loads(access.ask(member, &MemberFrame::Drain { is_over }).await, member)
 }
 
-fn loads(answer: io::Result<Frame>, member: &str) -> anyhow::Result<Loads> {
+fn loads(answer: io::Result<MemberFrame>, member: &str) -> anyhow::Result<MemberLoads> {
     match answer {
-        Ok(Frame::Loads(loads)) if &*loads.node == member => Ok(*loads),
-        Ok(Frame::Loads(loads)) => {
+        Ok(MemberFrame::Loads(loads)) if &*loads.node == member => Ok(*loads),
+        Ok(MemberFrame::Loads(loads)) => {
             anyhow::bail!(
                 "{member}: {} answers at its address: correct [group] members",
                 loads.node
             )
         }
-        Ok(Frame::Done(Err(why)) | Frame::Refused(why)) => anyhow::bail!("{member}: {why}"),
+        Ok(MemberFrame::Done(Err(why)) | MemberFrame::Refused(why)) => {
+            anyhow::bail!("{member}: {why}")
+        }
         Ok(_) => anyhow::bail!("{member} is no member of a group"),
         // What it does not understand ends the connection.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -119,17 +121,17 @@ pub async fn order(access: &Access, order: &Order) -> anyhow::Result<bool> {
         ask = from.to_string();
     }
     let Order { unit, to, seize, patient, .. } = order.clone();
-    let what = Frame::Order { unit, to, seize, patient };
+    let what = MemberFrame::Order { unit, to, seize, patient };
     let mut tried = Vec::new();
     for _ in 0..ASKED_MAX {
         match access.ask(&ask, &what).await {
-            Ok(Frame::Done(Ok(moved))) => return Ok(moved),
-            Ok(Frame::Done(Err(why))) => anyhow::bail!("{ask}: {why}"),
-            Ok(Frame::Ask(other)) if order.from.is_some() && !order.seize => {
+            Ok(MemberFrame::Done(Ok(moved))) => return Ok(moved),
+            Ok(MemberFrame::Done(Err(why))) => anyhow::bail!("{ask}: {why}"),
+            Ok(MemberFrame::Ask(other)) if order.from.is_some() && !order.seize => {
                 anyhow::bail!("it is at {other} by now: somebody else has moved it")
             }
-            Ok(Frame::Ask(other)) => ask = other.to_string(),
-            Ok(Frame::Refused(why)) => anyhow::bail!("{ask} refuses: {why}"),
+            Ok(MemberFrame::Ask(other)) => ask = other.to_string(),
+            Ok(MemberFrame::Refused(why)) => anyhow::bail!("{ask} refuses: {why}"),
             Ok(_) => anyhow::bail!("{ask} is no member of a group"),
             // It may be one that does not run; another one knows as much.
             Err(error) => {

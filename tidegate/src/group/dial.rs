@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use rustls::ClientConfig;
-use tidegate_cluster::moves::Member;
-use tidegate_cluster::moves::wire::Frame;
+use tidegate_cluster::handover::Member;
+use tidegate_cluster::handover::wire::MemberFrame;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, interval, sleep, timeout};
@@ -87,7 +87,7 @@ impl Outgoing {
     }
 
     /// Says something; false where there is no room for a result. To who was never met, nothing is said.
-    pub(super) fn push(&self, frame: &Frame, is_result: bool) -> bool {
+    pub(super) fn push(&self, frame: &MemberFrame, is_result: bool) -> bool {
         let mut queue = self.queue();
         if queue.life.is_none() {
             return true;
@@ -212,11 +212,13 @@ impl Dialer {
         let mut talk = connect(&self.peer, self.tls.clone()).await?;
         let Dialer { me, incarnation, digest, .. } = self;
         let node = me.clone();
-        talk.say(&Frame::Hello { node, incarnation: *incarnation, digest: *digest }).await?;
+        talk.say(&MemberFrame::Hello { node, incarnation: *incarnation, digest: *digest }).await?;
         let first = timeout(PATIENCE, talk.hear()).await.map_err(|_| io::ErrorKind::TimedOut)??;
         let (life, received) = match first {
-            Frame::Welcome { incarnation, received } => (incarnation, received),
-            Frame::Refused(why) => return Err(io::Error::other(format!("it refuses: {why}"))),
+            MemberFrame::Welcome { incarnation, received } => (incarnation, received),
+            MemberFrame::Refused(why) => {
+                return Err(io::Error::other(format!("it refuses: {why}")));
+            }
             _ => return Err(unexpected()),
         };
         if !self.outgoing.knows(life) {
@@ -252,14 +254,14 @@ impl Dialer {
                 () = self.outgoing.bell.notified(), if is_idle => None,
                 () = std::future::ready(()), if !is_idle => None,
                 _ = beat.tick() => {
-                    talk.put(&Frame::Alive);
+                    talk.put(&MemberFrame::Alive);
                     None
                 }
                 () = self.events.closed() => return Ok(()),
             };
             match heard {
-                Some(Frame::Received(count)) => self.outgoing.has(count),
-                Some(Frame::Alive) | None => {}
+                Some(MemberFrame::Received(count)) => self.outgoing.has(count),
+                Some(MemberFrame::Alive) | None => {}
                 Some(_) => return Err(unexpected()),
             }
             if heard.is_some() {

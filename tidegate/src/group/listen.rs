@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
-use tidegate_cluster::moves::wire::Frame;
-use tidegate_cluster::moves::{Member, Message};
+use tidegate_cluster::handover::wire::MemberFrame;
+use tidegate_cluster::handover::{GroupMessage, Member};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -121,7 +121,7 @@ impl Listener {
         };
         let (mut talk, proven, first) =
             timeout(PATIENCE, begin).await.map_err(|_| io::ErrorKind::TimedOut)??;
-        let Frame::Hello { node, incarnation, digest } = first else {
+        let MemberFrame::Hello { node, incarnation, digest } = first else {
             return Err(io::Error::other("it does not say who it is"));
         };
         let is_proven = |name: &str| match &proven {
@@ -152,7 +152,7 @@ impl Listener {
         };
         let received = self.meet(place, incarnation).await?;
         talk.trust();
-        talk.say(&Frame::Welcome { incarnation: self.incarnation, received }).await?;
+        talk.say(&MemberFrame::Welcome { incarnation: self.incarnation, received }).await?;
         self.hear(&mut talk, place, incarnation, received).await
     }
 
@@ -184,16 +184,16 @@ impl Listener {
                 Some(frame) => frame,
                 None => {
                     let received = next - 1;
-                    talk.say(&Frame::Received(received)).await?;
+                    talk.say(&MemberFrame::Received(received)).await?;
                     told = received;
                     let heard = timeout(SILENCE, talk.hear()).await;
                     heard.map_err(|_| io::ErrorKind::TimedOut)??
                 }
             };
-            if !matches!(frame, Frame::Said(..) | Frame::Greeted) {
+            if !matches!(frame, MemberFrame::Said(..) | MemberFrame::Greeted) {
                 continue;
             }
-            if let Frame::Said(_, Message::Forward { content, .. }) = &frame
+            if let MemberFrame::Said(_, GroupMessage::Forward { content, .. }) = &frame
                 && content::origin(content).is_some_and(|origin| *origin != *self.names[place])
             {
                 return refuse(talk, "it forwards a record under the name of another node").await;
@@ -203,7 +203,7 @@ impl Listener {
             next += 1;
             if next > told + RECEIVED_EACH {
                 told = next - 1;
-                talk.say(&Frame::Received(told)).await?;
+                talk.say(&MemberFrame::Received(told)).await?;
             }
         }
     }
@@ -215,7 +215,7 @@ impl Listener {
         place: usize,
         life: u64,
         number: u64,
-        frame: Frame,
+        frame: MemberFrame,
     ) -> io::Result<()> {
         let mut known = self.known(place);
         if known.life != life {
@@ -235,11 +235,11 @@ impl Listener {
             let said =
                 timeout(SILENCE, talk.hear()).await.map_err(|_| io::ErrorKind::TimedOut)??;
             let event = match said {
-                Frame::Order { unit, to, seize, patient } => {
+                MemberFrame::Order { unit, to, seize, patient } => {
                     Event::Order { unit, to, how: How { seize, patient }, reply }
                 }
-                Frame::Tell => Event::Tell { drain: None, reply },
-                Frame::Drain { is_over } => Event::Tell { drain: Some(!is_over), reply },
+                MemberFrame::Tell => Event::Tell { drain: None, reply },
+                MemberFrame::Drain { is_over } => Event::Tell { drain: Some(!is_over), reply },
                 _ => return refuse(talk, "only commands are taken here").await,
             };
             self.events.send(event).await.map_err(|_| stopping())?;
@@ -255,6 +255,6 @@ fn stopping() -> io::Error {
 
 /// The last word.
 async fn refuse(talk: &mut Talk, why: &str) -> io::Result<()> {
-    talk.say(&Frame::Refused(why.into())).await?;
+    talk.say(&MemberFrame::Refused(why.into())).await?;
     Err(io::Error::other(why.to_owned()))
 }

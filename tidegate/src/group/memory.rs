@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use tidegate_cluster::moves::{Message, UnitId};
+use tidegate_cluster::handover::{GroupMessage, UnitId};
 use tidegate_stream::memory::bundle::unpack;
 use tokio::sync::mpsc;
 
@@ -115,8 +115,8 @@ impl Memory {
     }
 
     /// Looks whether what comes with a unit is used; to be asked again after it was heard.
-    pub(super) fn brings(&self, message: &Message<Bytes>) -> Option<(u64, Bytes)> {
-        let Message::Take(_, Some(state)) = message else { return None };
+    pub(super) fn brings(&self, message: &GroupMessage<Bytes>) -> Option<(u64, Bytes)> {
+        let GroupMessage::Take(_, Some(state)) = message else { return None };
         Some((self.begun, state.clone()))
     }
 

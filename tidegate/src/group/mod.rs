@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tidegate_broker::Message;
-use tidegate_cluster::moves::{Member, Owner, UnitId};
+use tidegate_cluster::handover::{Member, UnitId, UnitOwner};
 use tidegate_types::record::{Offered, Token};
 use tidegate_types::topic::Filter;
 use tidegate_types::units::Time;
@@ -129,7 +129,7 @@ struct Inner {
     members: Vec<String>,
     me: usize,
     units: Vec<Unit>,
-    owners: Mutex<Vec<(Owner, bool)>>,
+    owners: Mutex<Vec<(UnitOwner, bool)>>,
     events: mpsc::Sender<Event>,
     forwarded: AtomicU64,
     dropped: AtomicU64,
@@ -242,7 +242,7 @@ impl Handle {
         owners.get(unit.0 as usize).is_some_and(|(owner, _)| usize::from(owner.member.0) == me)
     }
 
-    fn owners(&self) -> std::sync::MutexGuard<'_, Vec<(Owner, bool)>> {
+    fn owners(&self) -> std::sync::MutexGuard<'_, Vec<(UnitOwner, bool)>> {
         self.0.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -266,7 +266,7 @@ impl Handle {
     /// The group, as this member sees it.
     pub fn view(&self) -> GroupView {
         let owners = self.owners().clone();
-        let unit = |(unit, (owner, is_open)): (&Unit, (Owner, bool))| UnitView {
+        let unit = |(unit, (owner, is_open)): (&Unit, (UnitOwner, bool))| UnitView {
             name: unit.name.clone(),
             owner: self.0.members.get(usize::from(owner.member.0)).cloned().unwrap_or_default(),
             epoch: owner.epoch,

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use tidegate_cluster::moves::{Member, Owner};
+use tidegate_cluster::handover::{Member, UnitOwner};
 
 /// The line of a node that drains. It has no epoch, so no unit is called so, and who does not know it skips it.
 const DRAINS: &str = "drains";
@@ -17,8 +17,8 @@ pub(super) fn read(
     path: &Path,
     units: &[String],
     members: &[String],
-    first: &[Owner],
-) -> io::Result<(Vec<Owner>, bool)> {
+    first: &[UnitOwner],
+) -> io::Result<(Vec<UnitOwner>, bool)> {
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         text => text?,
@@ -31,8 +31,8 @@ pub(super) fn parse(
     text: &str,
     units: &[String],
     members: &[String],
-    first: &[Owner],
-) -> (Vec<Owner>, bool) {
+    first: &[UnitOwner],
+) -> (Vec<UnitOwner>, bool) {
     let mut owners = first.to_vec();
     for line in text.lines() {
         let mut words = line.split('\t');
@@ -43,7 +43,7 @@ pub(super) fn parse(
         let unit = units.iter().position(|unit| unit == name);
         let member = members.iter().position(|member| member == owner);
         if let (Some(unit), Some(member), Ok(epoch)) = (unit, member, epoch.parse()) {
-            owners[unit] = Owner { epoch, member: Member(member as u16) };
+            owners[unit] = UnitOwner { epoch, member: Member(member as u16) };
         }
     }
     let drains = text.lines().any(|line| line == DRAINS);
@@ -58,7 +58,7 @@ pub(super) fn write(
     path: &Path,
     units: &[String],
     members: &[String],
-    owners: &[Owner],
+    owners: &[UnitOwner],
     drains: bool,
 ) -> io::Result<()> {
     let text = text(units, members, owners, drains);
@@ -81,13 +81,13 @@ pub fn exercise(data: &[u8]) {
     let Ok(told) = std::str::from_utf8(data) else { return };
     let names = |all: &[&str]| all.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     let (units, members) = (names(&["taxi-7", "taxi-8"]), names(&["gate-7", "gate-8"]));
-    let first = [Owner { epoch: 0, member: Member(0) }; 2];
+    let first = [UnitOwner { epoch: 0, member: Member(0) }; 2];
     let (owners, drains) = parse(told, &units, &members, &first);
     let again = text(&units, &members, &owners, drains);
     assert_eq!(parse(&again, &units, &members, &first), (owners, drains));
 }
 
-fn text(units: &[String], members: &[String], owners: &[Owner], drains: bool) -> String {
+fn text(units: &[String], members: &[String], owners: &[UnitOwner], drains: bool) -> String {
     let mut text = if drains { format!("{DRAINS}\n") } else { String::new() };
     for (unit, owner) in units.iter().zip(owners) {
         let member = members.get(usize::from(owner.member.0)).map_or("", String::as_str);
@@ -106,7 +106,7 @@ mod tests {
         let path = std::env::temp_dir().join(name);
         let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let (units, members) = (names(&["gps 1", "gps 2"]), names(&["a", "b"]));
-        let owner = |epoch, member| Owner { epoch, member: Member(member) };
+        let owner = |epoch, member| UnitOwner { epoch, member: Member(member) };
         let first = [owner(0, 0), owner(0, 0)];
         assert_eq!(read(&path, &units, &members, &first).unwrap(), (first.to_vec(), false));
         let now = [owner(3, 1), owner(0, 0)];

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tidegate_cluster::moves::wire::{FRAME_MAX, Frame, WORDS_MAX};
+use tidegate_cluster::handover::wire::{FRAME_MAX, MemberFrame, WORDS_MAX};
 use tokio::time::timeout;
 
 use crate::tls::Stream;
@@ -36,7 +36,7 @@ impl Talk {
     }
 
     /// The next frame. Cancel-safe.
-    pub(super) async fn hear(&mut self) -> io::Result<Frame> {
+    pub(super) async fn hear(&mut self) -> io::Result<MemberFrame> {
         loop {
             if let Some(frame) = self.try_hear()? {
                 return Ok(frame);
@@ -53,13 +53,13 @@ impl Talk {
     }
 
     /// A frame that has been read already.
-    pub(super) fn try_hear(&mut self) -> io::Result<Option<Frame>> {
-        Frame::take_within(&mut self.input, self.most)
+    pub(super) fn try_hear(&mut self) -> io::Result<Option<MemberFrame>> {
+        MemberFrame::take_within(&mut self.input, self.most)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
     /// Puts a frame behind those that are to be written.
-    pub(super) fn put(&mut self, frame: &Frame) {
+    pub(super) fn put(&mut self, frame: &MemberFrame) {
         frame.put(&mut self.output);
     }
 
@@ -89,7 +89,7 @@ impl Talk {
     }
 
     /// Says something, and waits until the kernel has it.
-    pub(super) async fn say(&mut self, frame: &Frame) -> io::Result<()> {
+    pub(super) async fn say(&mut self, frame: &MemberFrame) -> io::Result<()> {
         self.put(frame);
         self.flush().await
     }
@@ -97,14 +97,14 @@ impl Talk {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_cluster::moves::wire::FrameError;
+    use tidegate_cluster::handover::wire::MemberFrameError;
     use tokio::io::AsyncWriteExt;
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
     /// What is heard of who announces a frame of so many bytes and sends none of them.
-    async fn announced(length: u32, is_trusted: bool) -> (Talk, io::Result<Option<Frame>>) {
+    async fn announced(length: u32, is_trusted: bool) -> (Talk, io::Result<Option<MemberFrame>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut stranger = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let mut talk = Talk::new(Stream::from(listener.accept().await.unwrap().0));
@@ -125,8 +125,8 @@ mod tests {
     async fn a_long_frame_of_who_is_no_member_is_refused_by_its_first_bytes() {
         let (talk, heard) = announced(264 << 20, false).await;
         let error = heard.unwrap_err();
-        let malformed = error.get_ref().and_then(|error| error.downcast_ref::<FrameError>());
-        assert!(matches!(malformed, Some(FrameError::Malformed(_))), "{error}");
+        let malformed = error.get_ref().and_then(|error| error.downcast_ref::<MemberFrameError>());
+        assert!(matches!(malformed, Some(MemberFrameError::Malformed(_))), "{error}");
         assert!(talk.input.capacity() <= 2 * WORDS_MAX, "{}", talk.input.capacity());
         let (_, heard) = announced(264 << 20, true).await;
         assert!(matches!(heard, Ok(None)), "a member's is waited for");

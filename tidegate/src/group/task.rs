@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rustls::ClientConfig;
-use tidegate_cluster::moves::wire::Frame;
-use tidegate_cluster::moves::{
-    Group, Input, Member, Message, MoveError, Options, Output, Owner, UnitId, Verdict,
+use tidegate_cluster::handover::wire::MemberFrame;
+use tidegate_cluster::handover::{
+    Group, GroupInput, GroupMessage, GroupOutput, HandoverError, HandoverOptions, Member,
+    PublishReply, UnitId, UnitOwner,
 };
 use tidegate_link::packet::Custody;
 use tidegate_types::record::{
@@ -67,11 +68,11 @@ pub(super) enum Event {
     /// A life of a member.
     Met(Member, u64),
     /// What that life says.
-    Heard(Member, u64, Frame),
+    Heard(Member, u64, MemberFrame),
     /// A command.
-    Order { unit: Arc<str>, to: Arc<str>, how: How, reply: oneshot::Sender<Frame> },
+    Order { unit: Arc<str>, to: Arc<str>, how: How, reply: oneshot::Sender<MemberFrame> },
     /// A question for what is known of loads, after this node begins or ends to drain where that is said.
-    Tell { drain: Option<bool>, reply: oneshot::Sender<Frame> },
+    Tell { drain: Option<bool>, reply: oneshot::Sender<MemberFrame> },
 }
 
 /// What a group is made of.
@@ -115,7 +116,7 @@ struct Task {
     takes: HashMap<u64, (UnitId, u64)>,
     given: u64,
     drains: BTreeMap<UnitId, u64>,
-    orders: BTreeMap<UnitId, oneshot::Sender<Frame>>,
+    orders: BTreeMap<UnitId, oneshot::Sender<MemberFrame>>,
     threads: usize,
     /// Whether this node is to own nothing: it is given nothing by who asks, and takes nothing by force.
     is_draining: bool,
@@ -143,10 +144,10 @@ impl Task {
                 _ = settled.recv_many(&mut answers, BATCH_MAX) => {}
                 _ = inbox.recv_many(&mut events, BATCH_MAX) => {}
                 Some((unit, attempt, state)) = saved.recv() => {
-                    self.input(Input::Drained { unit, attempt, state });
+                    self.input(GroupInput::Drained { unit, attempt, state });
                 }
                 Some(unit) = idles.recv() => self.look(unit, &mut inbox),
-                () = timer, if wake.is_some() => self.input(Input::Tick),
+                () = timer, if wake.is_some() => self.input(GroupInput::Tick),
             }
             for answer in answers.drain(..) {
                 self.settled(&answer);
@@ -157,7 +158,7 @@ impl Task {
         }
     }
 
-    fn input(&mut self, input: Input<Bytes>) {
+    fn input(&mut self, input: GroupInput<Bytes>) {
         self.group.handle(self.intake.now(), input);
         self.obey();
     }
@@ -165,12 +166,12 @@ impl Task {
     fn event(&mut self, event: Event) {
         match event {
             Event::Publish { unit, qos, record, reply } => self.publish(unit, qos, &record, reply),
-            Event::Made { unit, content } => self.input(Input::Made { unit, content }),
+            Event::Made { unit, content } => self.input(GroupInput::Made { unit, content }),
             Event::Met(member, life) => {
                 let outgoing = self.outgoing.get(usize::from(member.0)).cloned().flatten();
                 if let Some(outgoing) = outgoing.filter(|outgoing| !outgoing.knows(life)) {
                     outgoing.begin(life);
-                    self.input(Input::Restarted(member));
+                    self.input(GroupInput::Restarted(member));
                 }
             }
             Event::Heard(from, life, frame) => {
@@ -179,14 +180,14 @@ impl Task {
                     return;
                 }
                 match frame {
-                    Frame::Said(unit, message) => {
+                    MemberFrame::Said(unit, message) => {
                         let brings = self.memory.brings(&message);
-                        self.input(Input::Heard { from, unit, message });
+                        self.input(GroupInput::Heard { from, unit, message });
                         if let Some(brought) = brings {
                             self.memory.heard(&self.handle, unit, brought);
                         }
                     }
-                    _ => self.input(Input::Greeted(from)),
+                    _ => self.input(GroupInput::Greeted(from)),
                 }
             }
             Event::Order { unit, to, how, reply } => self.order(&unit, &to, how, reply),
@@ -202,7 +203,7 @@ impl Task {
         let content = content::of_record(self.intake.now(), qos, record, identity);
         self.tickets.insert(ticket, reply);
         let size = Size(content.len() as u64 + RECORD_COST);
-        self.input(Input::Publish { unit, ticket, size, content });
+        self.input(GroupInput::Publish { unit, ticket, size, content });
     }
 
     fn settled(&mut self, settled: &Settled) {
@@ -217,33 +218,33 @@ impl Task {
             }),
             None => Err(RefuseReason::Stopping),
         };
-        self.input(Input::Settled { unit, take, verdict });
+        self.input(GroupInput::Settled { unit, take, verdict });
     }
 
     /// Does what the state says.
     fn obey(&mut self) {
         while let Some(output) = self.group.poll() {
             match output {
-                Output::Send { to, unit, message } => self.say(to, unit, message),
-                Output::Greet(to) => self.push(to, &Frame::Greeted, false),
-                Output::Answer { ticket, verdict } => self.answer(ticket, verdict),
-                Output::Work { unit, take, content } => self.work(unit, take, &content),
-                Output::Show { content, .. } => {
+                GroupOutput::Send { to, unit, message } => self.say(to, unit, message),
+                GroupOutput::Greet(to) => self.push(to, &MemberFrame::Greeted, false),
+                GroupOutput::Answer { ticket, verdict } => self.answer(ticket, verdict),
+                GroupOutput::Work { unit, take, content } => self.work(unit, take, &content),
+                GroupOutput::Show { content, .. } => {
                     if let Some((qos, envelope)) = content::unpacked(&content) {
                         self.publisher.show(self.intake.now(), qos, envelope);
                     }
                 }
-                Output::Drain { unit, attempt } => {
+                GroupOutput::Drain { unit, attempt } => {
                     self.drains.insert(unit, attempt);
                     self.intake.hub().hurry(unit);
                     // Not at once: what it has published is in the inbox.
                     self.handle.0.units[unit.0 as usize].gate.tell();
                 }
-                Output::Begin { unit, state } => {
+                GroupOutput::Begin { unit, state } => {
                     self.memory.begins(&self.handle, unit, state.as_ref());
                 }
-                Output::Owned { unit, owner } => self.owned(unit, owner),
-                Output::Moved { unit, result } => self.moved(unit, result),
+                GroupOutput::Owned { unit, owner } => self.owned(unit, owner),
+                GroupOutput::Moved { unit, result } => self.moved(unit, result),
             }
         }
         let opens: Vec<bool> =
@@ -253,19 +254,19 @@ impl Task {
         }
     }
 
-    fn say(&mut self, to: Member, unit: UnitId, message: Message<Bytes>) {
-        let is_result = matches!(message, Message::Result(..));
-        self.push(to, &Frame::Said(unit, message), is_result);
+    fn say(&mut self, to: Member, unit: UnitId, message: GroupMessage<Bytes>) {
+        let is_result = matches!(message, GroupMessage::Result(..));
+        self.push(to, &MemberFrame::Said(unit, message), is_result);
     }
 
-    fn push(&mut self, to: Member, frame: &Frame, is_result: bool) {
+    fn push(&mut self, to: Member, frame: &MemberFrame, is_result: bool) {
         let outgoing = self.outgoing.get(usize::from(to.0)).and_then(Option::as_ref);
         if outgoing.is_some_and(|outgoing| !outgoing.push(frame, is_result)) {
             self.handle.drops();
         }
     }
 
-    fn answer(&mut self, ticket: u64, verdict: Verdict) {
+    fn answer(&mut self, ticket: u64, verdict: PublishReply) {
         let Some(Some(Reply { token, notices })) = self.tickets.remove(&ticket) else { return };
         if let Some(notices) = notices.upgrade() {
             // An error means that the connection is gone, and its client sends the record again.
@@ -299,7 +300,7 @@ impl Task {
         }
     }
 
-    fn owned(&mut self, unit: UnitId, owner: Owner) {
+    fn owned(&mut self, unit: UnitId, owner: UnitOwner) {
         let before = std::mem::replace(&mut self.handle.owners()[unit.0 as usize].0, owner);
         if before.member == self.me && owner.member != self.me {
             self.memory.is_gone(unit);
@@ -310,49 +311,51 @@ impl Task {
         self.remember();
     }
 
-    fn order(&mut self, unit: &str, to: &str, how: How, reply: oneshot::Sender<Frame>) {
+    fn order(&mut self, unit: &str, to: &str, how: How, reply: oneshot::Sender<MemberFrame>) {
         let place = self.units.iter().position(|name| name == unit);
         let member = self.members.iter().position(|name| name == to);
         let (Some(place), Some(member)) = (place, member) else {
             let why = format!("there is no placed topic {unit:?}, or no member {to:?}");
-            return drop(reply.send(Frame::Done(Err(why.into()))));
+            return drop(reply.send(MemberFrame::Done(Err(why.into()))));
         };
         let (unit, to) = (UnitId(place as u32), Member(member as u16));
         if how.seize {
             let answer = if to == self.me && self.is_draining {
-                Frame::Done(Err("it drains: let it own again by `tidegate drain --undo`".into()))
+                MemberFrame::Done(Err(
+                    "it drains: let it own again by `tidegate drain --undo`".into()
+                ))
             } else if to == self.me {
-                self.input(Input::Seize(unit));
-                Frame::Done(Ok(true))
+                self.input(GroupInput::Seize(unit));
+                MemberFrame::Done(Ok(true))
             } else {
-                Frame::Ask(self.members[member].as_str().into())
+                MemberFrame::Ask(self.members[member].as_str().into())
             };
             return drop(reply.send(answer));
         }
         let owner = self.group.owner(unit).map_or(self.me, |owner| owner.member);
         if owner == to {
-            return drop(reply.send(Frame::Done(Ok(false))));
+            return drop(reply.send(MemberFrame::Done(Ok(false))));
         }
         if owner != self.me {
             let owner = self.members[usize::from(owner.0)].as_str().into();
-            return drop(reply.send(Frame::Ask(owner)));
+            return drop(reply.send(MemberFrame::Ask(owner)));
         }
         let is_here = self.outgoing[member].as_ref().is_some_and(|outgoing| outgoing.is_here());
         if !is_here || self.orders.contains_key(&unit) {
             let why = if is_here { "it is being moved already" } else { "the other node is away" };
-            return drop(reply.send(Frame::Done(Err(why.into()))));
+            return drop(reply.send(MemberFrame::Done(Err(why.into()))));
         }
         self.orders.insert(unit, reply);
-        let ending = if how.patient { PATIENT } else { Options::default().ending };
+        let ending = if how.patient { PATIENT } else { HandoverOptions::default().ending };
         self.group.set_ending(ending);
-        self.input(Input::Move { unit, to });
+        self.input(GroupInput::Move { unit, to });
     }
 
-    fn moved(&mut self, unit: UnitId, result: Result<(), MoveError>) {
+    fn moved(&mut self, unit: UnitId, result: Result<(), HandoverError>) {
         if let Some(reply) = self.orders.remove(&unit) {
-            let why = |error: MoveError| error.to_string().into();
+            let why = |error: HandoverError| error.to_string().into();
             // Whoever asked may not wait for the answer.
-            let _ = reply.send(Frame::Done(result.map(|()| true).map_err(why)));
+            let _ = reply.send(MemberFrame::Done(result.map(|()| true).map_err(why)));
         }
     }
 }

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate_link::claims::{Came, Claims, Right};
+use tidegate_link::claims::{ClaimOutcome, ClaimRight, Claims};
 use tidegate_link::envelope::{Envelope, GrantId};
 use tidegate_link::packet::Custody;
-use tidegate_types::accepted::{Accepted, STREAMS_MAX, StreamName};
+use tidegate_types::accepted::{Accepted, OriginStream, STREAMS_MAX};
 use tidegate_types::class::ClassId;
 use tidegate_types::record::{DropReason, Fate, RefuseReason, Token};
 use tidegate_types::units::Size;
@@ -53,7 +53,7 @@ struct Item {
     envelope: Envelope,
     ticket: Ticket,
     /// By what right it has its name.
-    right: Right,
+    right: ClaimRight,
     /// Its QoS, where it is of a unit that we own.
     placed: Option<u8>,
 }
@@ -69,7 +69,7 @@ pub(crate) struct Streams {
 }
 
 /// The stream, its class where it is a neighbour's for our uplink, and by what right it is named.
-type TaskName = (StreamName, Option<ClassId>, Right);
+type TaskName = (OriginStream, Option<ClassId>, ClaimRight);
 type Tasks = Arc<Mutex<BTreeMap<TaskName, mpsc::UnboundedSender<Item>>>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -91,13 +91,13 @@ impl Streams {
     }
 
     /// Hands a record to its stream. Bounded by what the lives hold.
-    pub(crate) fn take(&self, envelope: Envelope, right: Right, ticket: Ticket) {
+    pub(crate) fn take(&self, envelope: Envelope, right: ClaimRight, ticket: Ticket) {
         self.take_as(envelope, right, None, ticket);
     }
 
     /// The same for a record of a unit that we own.
     pub(crate) fn take_placed(&self, envelope: Envelope, qos: u8, ticket: Ticket) {
-        self.take_as(envelope, Right::Proven, Some(qos), ticket);
+        self.take_as(envelope, ClaimRight::Proven, Some(qos), ticket);
     }
 
     /// What is counted here.
@@ -123,7 +123,7 @@ impl Streams {
         }
     }
 
-    fn take_as(&self, envelope: Envelope, right: Right, placed: Option<u8>, ticket: Ticket) {
+    fn take_as(&self, envelope: Envelope, right: ClaimRight, placed: Option<u8>, ticket: Ticket) {
         let name = (envelope.identity.origin.clone(), envelope.identity.stream);
         let name = (name, self.class_of(&envelope), right);
         let mut tasks = lock(&self.tasks);
@@ -163,7 +163,7 @@ impl Streams {
 struct Pending {
     envelope: Envelope,
     /// As in its item.
-    right: Right,
+    right: ClaimRight,
     /// As in its item.
     placed: Option<u8>,
     /// Whether it goes on under its name.
@@ -193,9 +193,9 @@ impl Stream {
     async fn run(mut self) {
         let ((origin, stream), relays, right) = &self.name;
         let name: Arc<str> = match right {
-            Right::Proven => format!("{}/{}", origin.node, stream.0).into(),
+            ClaimRight::Proven => format!("{}/{}", origin.node, stream.0).into(),
             // A stream of its own: what it holds is in nobody's way.
-            Right::Claimed => format!("unproven {}/{}", origin.node, stream.0).into(),
+            ClaimRight::Claimed => format!("unproven {}/{}", origin.node, stream.0).into(),
         };
         let Ok(source) = self.streams.intake.open_for(name, *relays).await else { return };
         // It ends when it is idle, or with our node.
@@ -248,11 +248,11 @@ impl Stream {
         let keeps_name = claims.keeps_name(&envelope.identity, right);
         drop(claims);
         match came {
-            Came::New => {}
-            Came::Again => return ticket.settle(Some(Custody::Final(Fate::Confirmed))),
-            Came::Stolen => return self.streams.refuse(origin, ticket),
+            ClaimOutcome::New => {}
+            ClaimOutcome::Again => return ticket.settle(Some(Custody::Final(Fate::Confirmed))),
+            ClaimOutcome::Stolen => return self.streams.refuse(origin, ticket),
         }
-        if right == Right::Claimed {
+        if right == ClaimRight::Claimed {
             let outcome = if keeps_name { "taken" } else { "renamed" };
             self.streams.complain(origin, &ticket.from, outcome);
         }
@@ -343,7 +343,7 @@ impl Stream {
 impl Stream {
     /// A record is accepted; of a neighbour's the far end has it then.
     fn count(&self, pending: &Pending) {
-        if pending.right == Right::Claimed {
+        if pending.right == ClaimRight::Claimed {
             let outcome = if pending.keeps_name { "taken" } else { "renamed" };
             self.streams.intake.counts().unproven(outcome);
         }

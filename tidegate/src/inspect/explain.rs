@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tidegate_log::{
-    Delivery, End, Entry, Found, Life, LoggedRecord, Place, Recovery, SegmentId, WallTime,
+    DeliveryEnd, DeliveryHistory, Entry, LoggedRecord, ReadPosition, RecordHistory, Recovery,
+    Scanned, SegmentId, WallTime,
 };
 use tidegate_types::record::Identity;
 use tidegate_types::units::Time;
@@ -72,7 +73,7 @@ pub(super) fn life(
         return Ok(Told { text: book.why_not(identity, &recovery)?, carried: Vec::new() });
     };
     book.follow(&mut life)?;
-    let carried = |delivery: &Delivery| {
+    let carried = |delivery: &DeliveryHistory| {
         let end = delivery.end.as_ref()?;
         Some(Carried {
             by: end.by.as_deref()?.to_owned(),
@@ -94,7 +95,10 @@ struct Book<'a> {
 }
 
 impl Book<'_> {
-    fn by_identity(&mut self, wanted: &Identity) -> anyhow::Result<Option<(Identity, Life)>> {
+    fn by_identity(
+        &mut self,
+        wanted: &Identity,
+    ) -> anyhow::Result<Option<(Identity, RecordHistory)>> {
         for id in self.ids.clone() {
             let Some(segment) = self.log.open(id)? else { continue };
             // Records of other nodes keep their names, which footers do not list.
@@ -126,8 +130,8 @@ impl Book<'_> {
         &mut self,
         count: usize,
         matches: impl Fn(&LoggedRecord) -> bool,
-    ) -> anyhow::Result<Vec<(Identity, Life)>> {
-        let mut found: Vec<(Identity, Life)> = Vec::new();
+    ) -> anyhow::Result<Vec<(Identity, RecordHistory)>> {
+        let mut found: Vec<(Identity, RecordHistory)> = Vec::new();
         for &id in self.ids.clone().iter().rev() {
             let Some(segment) = self.log.open(id)? else { continue };
             let mut lives = VecDeque::new();
@@ -146,16 +150,16 @@ impl Book<'_> {
         segment: &Segment,
         count: usize,
         matches: impl Fn(&Identity, &LoggedRecord) -> bool,
-        lives: &mut VecDeque<(Identity, Life)>,
+        lives: &mut VecDeque<(Identity, RecordHistory)>,
     ) -> anyhow::Result<()> {
         let Ok(opened) = &segment.opened else {
             self.damaged = true;
             return Ok(());
         };
         let damaged = &mut self.damaged;
-        segment.read_from(Place::first(opened), |opened, found| {
-            let Found::Frame(frame) = found else {
-                *damaged |= !matches!(found, Found::Damage { is_tail: true, .. });
+        segment.read_from(ReadPosition::first(opened), |opened, found| {
+            let Scanned::Frame(frame) = found else {
+                *damaged |= !matches!(found, Scanned::Damage { is_tail: true, .. });
                 return ControlFlow::<()>::Continue(());
             };
             if let Some(Entry::Record(record)) = frame.entry(opened) {
@@ -164,7 +168,10 @@ impl Book<'_> {
                     if lives.len() == count {
                         lives.pop_front();
                     }
-                    lives.push_back((name, Life::new(&opened.header, frame.number(), *record)));
+                    lives.push_back((
+                        name,
+                        RecordHistory::new(&opened.header, frame.number(), *record),
+                    ));
                 }
             }
             ControlFlow::Continue(())
@@ -173,7 +180,7 @@ impl Book<'_> {
     }
 
     /// Follows a record through the log behind it. A segment behind which all is still owed is not read.
-    fn follow(&self, life: &mut Life) -> anyhow::Result<()> {
+    fn follow(&self, life: &mut RecordHistory) -> anyhow::Result<()> {
         let later: Vec<SegmentId> =
             self.ids.iter().copied().filter(|id| *id >= life.segment).collect();
         for (at, &id) in later.iter().enumerate() {
@@ -189,8 +196,8 @@ impl Book<'_> {
             let Some(segment) = self.log.open(id)? else { continue };
             let Ok(opened) = &segment.opened else { continue };
             let (of, sequence) = (life.segment, life.sequence);
-            segment.read_from(Place::first(opened), |opened, found| {
-                let Found::Frame(frame) = found else { return ControlFlow::Continue(()) };
+            segment.read_from(ReadPosition::first(opened), |opened, found| {
+                let Scanned::Frame(frame) = found else { return ControlFlow::Continue(()) };
                 if id == of && frame.number() <= sequence {
                     return ControlFlow::Continue(());
                 }
@@ -282,7 +289,7 @@ fn with_doubt(wall: WallTime) -> String {
     format!("{} (give or take {doubt})", Moment(wall.unix_ns))
 }
 
-fn in_words(name: &Identity, life: &Life, recovery: &Recovery) -> String {
+fn in_words(name: &Identity, life: &RecordHistory, recovery: &Recovery) -> String {
     let record = &life.record;
     let mut text = format!("{name}\n");
     let mut say = |what: &str, words: String| {
@@ -311,7 +318,7 @@ fn in_words(name: &Identity, life: &Life, recovery: &Recovery) -> String {
     say("deadline", wall_of(record, record.deadline));
     say("expires", record.expires.map_or("never".into(), |at| wall_of(record, at)));
     say("log", format!("{}, entry {}", life.segment, life.sequence));
-    for Delivery { output, end } in &life.deliveries {
+    for DeliveryHistory { output, end } in &life.deliveries {
         say(
             output,
             end.as_ref()
@@ -321,8 +328,8 @@ fn in_words(name: &Identity, life: &Life, recovery: &Recovery) -> String {
     text
 }
 
-fn ended(end: &End) -> String {
-    let End { fate, by, segment, sequence, wall } = end;
+fn ended(end: &DeliveryEnd) -> String {
+    let DeliveryEnd { fate, by, segment, sequence, wall } = end;
     let Some(fate) = fate else {
         return format!(
             "ended: the checkpoint of {segment} knows it no more, and no entry tells its fate"

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tidegate_log::{
-    Checkpoint, Defect, END, Entry, Footer, Found, HEADER_MAX, Header, Key, LogError, Opened,
-    Place, Recovery, SegmentId, Walked, find_footer, read_footer, walk,
+    Checkpoint, Defect, END, Entry, Footer, HEADER_MAX, Header, Key, LogError, OpenedHeader,
+    ReadPosition, Recovery, Scanned, SegmentId, Walked, find_footer, read_footer, walk,
 };
 use tidegate_types::units::Size;
 
@@ -131,7 +131,7 @@ pub(super) struct Segment {
     /// Its bytes when it was opened: what a running node writes later is not looked at.
     pub(super) size: usize,
     /// Its head, or why it cannot be used.
-    pub(super) opened: Result<Opened, Defect>,
+    pub(super) opened: Result<OpenedHeader, Defect>,
 }
 
 impl Segment {
@@ -153,13 +153,13 @@ impl Segment {
     /// The checkpoint that it begins with; not much more is read.
     pub(super) fn checkpoint(&self) -> anyhow::Result<Option<Checkpoint>> {
         let Ok(opened) = &self.opened else { return Ok(None) };
-        let first = |opened: &Opened, found: Found<'_>| {
+        let first = |opened: &OpenedHeader, found: Scanned<'_>| {
             ControlFlow::Break(match found {
-                Found::Frame(frame) => frame.entry(opened),
-                Found::Damage { .. } => None,
+                Scanned::Frame(frame) => frame.entry(opened),
+                Scanned::Damage { .. } => None,
             })
         };
-        let entry = self.walk(Place::first(opened), 4096, first)?.flatten();
+        let entry = self.walk(ReadPosition::first(opened), 4096, first)?.flatten();
         Ok(match entry {
             Some(Entry::Checkpoint(checkpoint)) if checkpoint.segment == self.id => {
                 Some(checkpoint)
@@ -171,24 +171,24 @@ impl Segment {
     /// Meets all that stands in it from a place on, until `meet` has enough.
     pub(super) fn read_from<B>(
         &self,
-        place: Place,
-        meet: impl FnMut(&Opened, Found<'_>) -> ControlFlow<B>,
+        place: ReadPosition,
+        meet: impl FnMut(&OpenedHeader, Scanned<'_>) -> ControlFlow<B>,
     ) -> anyhow::Result<Option<B>> {
         self.walk(place, WINDOW, meet)
     }
 
     fn walk<B>(
         &self,
-        mut place: Place,
+        mut place: ReadPosition,
         mut window: usize,
-        mut meet: impl FnMut(&Opened, Found<'_>) -> ControlFlow<B>,
+        mut meet: impl FnMut(&OpenedHeader, Scanned<'_>) -> ControlFlow<B>,
     ) -> anyhow::Result<Option<B>> {
         let Ok(opened) = &self.opened else { return Ok(None) };
         loop {
             let bytes = self.read(place.offset, window)?;
             let is_last = place.offset + bytes.len() >= self.size;
             let before = place.offset;
-            let met = |found: Found<'_>| meet(opened, found);
+            let met = |found: Scanned<'_>| meet(opened, found);
             window = match walk(opened, &mut place, &bytes, is_last, met) {
                 Walked::Stopped(told) => return Ok(Some(told)),
                 Walked::End => return Ok(None),

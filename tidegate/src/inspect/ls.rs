@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use serde::Serialize;
-use tidegate_log::{Defect, Place, Recovery, SegmentId, Survey, Verdict};
+use tidegate_log::{DamageKind, Defect, ReadPosition, Recovery, SegmentId, SegmentSummary};
 
 use super::files::{LogFiles, Segment};
 use crate::calendar::Moment;
@@ -107,10 +107,10 @@ fn row(segment: &Segment, held_records: u64) -> anyhow::Result<Row> {
     };
     let Ok(opened) = &segment.opened else { return Ok(row) };
     let survey = match segment.footer()? {
-        Some((_, footer)) => Survey::of_footer(&footer),
+        Some((_, footer)) => SegmentSummary::of_footer(&footer),
         None => {
-            let mut survey = Survey::default();
-            segment.read_from(Place::first(opened), |opened, found| {
+            let mut survey = SegmentSummary::default();
+            segment.read_from(ReadPosition::first(opened), |opened, found| {
                 survey.meet(opened, found);
                 ControlFlow::<()>::Continue(())
             })?;
@@ -128,7 +128,7 @@ fn row(segment: &Segment, held_records: u64) -> anyhow::Result<Row> {
     if survey.is_damaged() {
         row.state = "damaged";
     }
-    let torn = survey.damage.iter().filter(|damage| damage.verdict == Verdict::Torn);
+    let torn = survey.damage.iter().filter(|damage| damage.verdict == DamageKind::Torn);
     row.torn_bytes = torn.map(|damage| damage.to - damage.from).sum();
     Ok(row)
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
-use tidegate_log::{Ending, Header, LoggedRecord};
+use tidegate_log::{Header, LoggedRecord, Outcome};
 use tidegate_types::record::{Fate, Identity, Origin};
 
 use super::select::Picked;
@@ -75,11 +75,11 @@ pub(super) fn identity(header: &Header, record: &LoggedRecord) -> Identity {
 }
 
 /// How a delivery stands, in a word or two.
-pub(super) fn ending(ending: Ending) -> String {
+pub(super) fn ending(ending: Outcome) -> String {
     match ending {
-        Ending::Held => "held".into(),
-        Ending::Fate(fate) => fate_in_words(fate),
-        Ending::Untold => "ended".into(),
+        Outcome::Held => "held".into(),
+        Outcome::Fate(fate) => fate_in_words(fate),
+        Outcome::Untold => "ended".into(),
     }
 }
 

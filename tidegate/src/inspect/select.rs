@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use tidegate_log::{
-    Destinations, Entry, Fates, Footer, Found, Header, LoggedRecord, Opened, Place, Recovery, Run,
-    SegmentId, StreamName,
+    Destinations, Entry, Footer, Header, LoggedRecord, OpenedHeader, Outcomes, ReadPosition,
+    Recovery, Run, Scanned, SegmentId, StreamName,
 };
 use tidegate_types::record::StreamId;
 
@@ -23,7 +23,7 @@ pub(super) struct Picked<'a> {
     /// Rule and source of its stream, where the log still knows them.
     pub(super) name: Option<&'a StreamName>,
     /// How the records of its segment ended.
-    pub(super) fates: &'a Fates,
+    pub(super) fates: &'a Outcomes,
 }
 
 /// What a reading could not read.
@@ -93,8 +93,8 @@ impl<'a> Selection<'a> {
     }
 
     /// Where in a segment wanted records can begin; `None` if its footer rules them out.
-    fn start(&self, opened: &Opened, footer: Option<Footer>) -> Option<Place> {
-        let first = Place::first(opened);
+    fn start(&self, opened: &OpenedHeader, footer: Option<Footer>) -> Option<ReadPosition> {
+        let first = ReadPosition::first(opened);
         let Some(footer) = footer else { return Some(first) };
         let Select { stream, seq, from, to, .. } = self.select;
         let is_there = |part: &tidegate_log::StreamPart| {
@@ -117,7 +117,7 @@ impl<'a> Selection<'a> {
         // All before such a point arrived too early.
         let points = footer.points.iter().take_while(|point| point.unix_ns < from.0);
         let known = points.filter(|point| point.unix_ns > 0).last();
-        Some(known.map_or(first, |point| Place::point(point.offset as usize)))
+        Some(known.map_or(first, |point| ReadPosition::point(point.offset as usize)))
     }
 
     fn is_stream(&self, wanted: &str, stream: StreamId) -> bool {
@@ -148,15 +148,19 @@ impl<'a> Selection<'a> {
     }
 
     /// Notes the wanted records of a segment, and how they end within it.
-    fn gather(&mut self, segment: &Segment, place: Place) -> anyhow::Result<(Fates, bool)> {
-        let (mut fates, mut any, mut damaged) = (Fates::default(), false, 0);
+    fn gather(
+        &mut self,
+        segment: &Segment,
+        place: ReadPosition,
+    ) -> anyhow::Result<(Outcomes, bool)> {
+        let (mut fates, mut any, mut damaged) = (Outcomes::default(), false, 0);
         let timeless = Cell::new(0);
         let mut names = Vec::new();
         segment.read_from(place, |opened, found| {
             let entry = match found {
-                Found::Frame(frame) => frame.entry(opened),
+                Scanned::Frame(frame) => frame.entry(opened),
                 // A torn end holds nothing that was acknowledged.
-                Found::Damage { is_tail, .. } => {
+                Scanned::Damage { is_tail, .. } => {
                     damaged += u64::from(!is_tail);
                     return ControlFlow::<()>::Continue(());
                 }
@@ -194,7 +198,7 @@ impl<'a> Selection<'a> {
 
     /// Follows the records into later segments, until all is told of them that the log tells. A segment
     /// behind which they are all still owed is not read.
-    fn follow(&self, fates: &mut Fates, later: &[SegmentId]) -> anyhow::Result<()> {
+    fn follow(&self, fates: &mut Outcomes, later: &[SegmentId]) -> anyhow::Result<()> {
         let held = |stream: StreamId, run: Run| {
             let known = self.recovery.streams.get(&stream);
             let chunks = known.into_iter().flat_map(|known| known.live.values());
@@ -217,8 +221,8 @@ impl<'a> Selection<'a> {
             }
             let Some(segment) = self.log.open(id)? else { continue };
             let Ok(opened) = &segment.opened else { continue };
-            segment.read_from(Place::first(opened), |opened, found| {
-                let is_about = matches!(found, Found::Frame(frame) if frame.is_about_fates());
+            segment.read_from(ReadPosition::first(opened), |opened, found| {
+                let is_about = matches!(found, Scanned::Frame(frame) if frame.is_about_fates());
                 if let Some(entry) = frame_entry(opened, found).filter(|_| is_about) {
                     fates.follow(&opened.header, &entry);
                 }
@@ -231,13 +235,13 @@ impl<'a> Selection<'a> {
     fn pick(
         &self,
         segment: &Segment,
-        place: Place,
-        fates: &Fates,
+        place: ReadPosition,
+        fates: &Outcomes,
         take: &mut impl FnMut(&Picked<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let uncounted = Cell::new(0);
         let told = segment.read_from(place, |opened, found| {
-            let Found::Frame(frame) = found else { return ControlFlow::Continue(()) };
+            let Scanned::Frame(frame) = found else { return ControlFlow::Continue(()) };
             let Some(Entry::Record(record)) = frame.entry(opened) else {
                 return ControlFlow::Continue(());
             };
@@ -256,9 +260,9 @@ impl<'a> Selection<'a> {
     }
 }
 
-fn frame_entry(opened: &Opened, found: Found<'_>) -> Option<Entry> {
+fn frame_entry(opened: &OpenedHeader, found: Scanned<'_>) -> Option<Entry> {
     match found {
-        Found::Frame(frame) => frame.entry(opened),
-        Found::Damage { .. } => None,
+        Scanned::Frame(frame) => frame.entry(opened),
+        Scanned::Damage { .. } => None,
     }
 }

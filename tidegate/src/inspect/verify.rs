@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use tidegate_log::{
-    Damage, Defect, END, Found, Header, Place, SegmentId, Survey, Verdict, find_footer,
+    Damage, DamageKind, Defect, END, Header, ReadPosition, Scanned, SegmentId, SegmentSummary,
+    find_footer,
 };
 use tidegate_types::limits::FATES_DELAY;
 
@@ -112,10 +113,10 @@ fn one(
         let id = segment.id;
         told.push(format!("{id}: one copy of its head is damaged: the other one is read"));
     }
-    let mut survey = Survey::default();
+    let mut survey = SegmentSummary::default();
     let mut end = opened.length;
-    segment.read_from(Place::first(opened), |opened, found| {
-        if let Found::Frame(frame) = found {
+    segment.read_from(ReadPosition::first(opened), |opened, found| {
+        if let Scanned::Frame(frame) = found {
             end = frame.end();
         }
         survey.meet(opened, found);
@@ -131,7 +132,7 @@ fn one(
         if find_footer(opened, last).is_none() || !is_room {
             let (from, to) = (end as u64, segment.size as u64);
             let is_torn = last.len() < END || is_room && last.ends_with(&[0]);
-            let verdict = if is_torn { Verdict::Torn } else { Verdict::Corrupt };
+            let verdict = if is_torn { DamageKind::Torn } else { DamageKind::Corrupt };
             survey.note(Damage { segment: segment.id, from, to, verdict });
         }
     }
@@ -139,7 +140,7 @@ fn one(
     for Damage { from, to, verdict, .. } in &survey.damage {
         let bytes = format!("bytes {from} to {to}");
         match verdict {
-            Verdict::Torn => {
+            DamageKind::Torn => {
                 told.push(format!("{id}: torn end, {bytes}: nothing acknowledged was in it"));
             }
             _ => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate_link::{PathCounts, PathState, PathStatus};
+use tidegate_link::{PathCounts, PathHealth, PathStatus};
 use tidegate_types::units::{Rate, Size};
 use tokio::sync::watch;
 
@@ -21,7 +21,7 @@ pub struct PathFigures {
     /// `quic` or `tcp`; `None` while there is no connection.
     pub transport: Option<&'static str>,
     /// Whether it works.
-    pub state: PathState,
+    pub state: PathHealth,
     /// What it carries, as far as it was used.
     pub rate: Rate,
     /// Its smoothed round trip.
@@ -51,10 +51,10 @@ impl PathFigures {
     /// Its state, in a word.
     pub fn state_name(&self) -> &'static str {
         match self.state {
-            PathState::Up => "up",
-            PathState::Silent => "silent",
-            PathState::Dead => "dead",
-            PathState::Absent => "absent",
+            PathHealth::Up => "up",
+            PathHealth::Silent => "silent",
+            PathHealth::Dead => "dead",
+            PathHealth::Absent => "absent",
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate_link::packet::Custody;
-use tidegate_link::{Event, Link, LinkOptions, OfferError, Outgoing, PathOptions};
+use tidegate_link::{Link, LinkEvent, LinkOptions, OfferError, Outgoing, PathOptions};
 use tidegate_types::units::{Rate, Size};
 
 use super::PathFigures;
@@ -93,7 +93,7 @@ impl Engine {
     }
 
     /// What happened, until nothing more did.
-    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+    pub(crate) fn poll_event(&mut self) -> Option<LinkEvent> {
         self.link.poll_event()
     }
 

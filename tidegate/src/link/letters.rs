@@ -9,8 +9,8 @@ use bytes::Bytes;
 use rustls::SignatureScheme;
 use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
-use tidegate_link::letter::{self, CHAIN_MAX, Letter, Signed};
-use tidegate_link::lineage::{Coming, Lineage};
+use tidegate_link::delegation::{self, CHAIN_MAX, Delegation, SignedDelegation};
+use tidegate_link::lineage::{Lineage, LineageCheck};
 use tidegate_types::record::{DeliveryId, Origin};
 use tokio::sync::watch;
 
@@ -79,7 +79,7 @@ impl Letters {
     pub(crate) fn proof(&self, origin: &Origin, key: &CertifiedKey, to: &str) -> Option<Bytes> {
         let own = self.0.own.get()?;
         let written = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let of = Letter {
+        let of = Delegation {
             node: own.node.clone(),
             incarnation: own.incarnation,
             boot: own.boot,
@@ -91,9 +91,9 @@ impl Letters {
             true => (Vec::new(), of),
             false => {
                 let name = (origin.node.clone(), origin.incarnation);
-                let chain = letter::decode(lock(&self.0.chains).get(&name)?).ok()?;
+                let chain = delegation::decode(lock(&self.0.chains).get(&name)?).ok()?;
                 let first = chain.first()?.letter.clone();
-                (chain, Letter { previous: 0, written, to: to.into(), ..first })
+                (chain, Delegation { previous: 0, written, to: to.into(), ..first })
             }
         };
         if chain.len() == CHAIN_MAX {
@@ -103,8 +103,8 @@ impl Letters {
         let signature = signer.sign(&letter.content()).ok()?.into();
         let scheme = u16::from(signer.scheme());
         // The connection shows the certificate.
-        chain.push(Signed { letter, scheme, signature, certificate: Bytes::new() });
-        Some(letter::encode(&chain))
+        chain.push(SignedDelegation { letter, scheme, signature, certificate: Bytes::new() });
+        Some(delegation::encode(&chain))
     }
 
     /// What an origin says by a chain that `peer` brings; its letters are kept. `None` where they prove nothing.
@@ -113,8 +113,8 @@ impl Letters {
         proof: &Bytes,
         (peer, certificate): (&str, &CertificateDer<'_>),
         trust: &Trust,
-    ) -> Option<(Letter, bool)> {
-        let mut chain = letter::decode(proof).ok()?;
+    ) -> Option<(Delegation, bool)> {
+        let mut chain = delegation::decode(proof).ok()?;
         let last = chain.last_mut()?;
         last.certificate = Bytes::copy_from_slice(certificate);
         let mut signers = Vec::with_capacity(chain.len());
@@ -124,19 +124,19 @@ impl Letters {
             signers.push(Certificate::read(&one.certificate).ok()?.common_name?);
         }
         let signers: Vec<&str> = signers.iter().map(String::as_str).collect();
-        let first = letter::holds(&chain, &signers, peer)?.clone();
+        let first = delegation::holds(&chain, &signers, peer)?.clone();
         self.keep(&chain);
         Some((first, chain.len() == 1))
     }
 
     /// Keeps letters that were believed.
-    fn keep(&self, chain: &[Signed]) {
-        let Some(Signed { letter: first, .. }) = chain.first() else { return };
+    fn keep(&self, chain: &[SignedDelegation]) {
+        let Some(SignedDelegation { letter: first, .. }) = chain.first() else { return };
         let mut chains = lock(&self.0.chains);
         for number in [first.incarnation, first.boot] {
             let name = (first.node.clone(), number);
             if chains.len() < ORIGINS_MAX || chains.contains_key(&name) {
-                chains.insert(name, letter::encode(chain));
+                chains.insert(name, delegation::encode(chain));
             }
         }
     }
@@ -148,34 +148,34 @@ impl Letters {
 
     /// Takes back what was kept on a disk.
     pub(crate) fn remember(&self, kept: &Bytes) {
-        if let Ok(chain) = letter::decode(kept) {
+        if let Ok(chain) = delegation::decode(kept) {
             self.keep(&chain);
         }
     }
 
     /// A process of a log has come by a connection of its own: what it is, and who came last from now on.
-    pub(crate) fn comes(&self, letter: &Letter) -> (Coming, watch::Receiver<u64>) {
+    pub(crate) fn comes(&self, letter: &Delegation) -> (LineageCheck, watch::Receiver<u64>) {
         let mut lines = lock(&self.0.lines);
         let name = (letter.node.clone(), letter.incarnation);
         if lines.len() >= ORIGINS_MAX && !lines.contains_key(&name) {
-            return (Coming::Same, watch::channel(letter.boot).1);
+            return (LineageCheck::Same, watch::channel(letter.boot).1);
         }
         let new = || Line { lineage: Lineage::default(), current: watch::channel(0).0 };
         let line = lines.entry(name).or_insert_with(new);
         let coming = line.lineage.comes(letter.boot, letter.previous);
-        if coming == Coming::Next {
+        if coming == LineageCheck::Next {
             line.current.send_replace(letter.boot);
         }
         let current = line.current.subscribe();
         drop(lines);
-        if coming == Coming::Copy {
+        if coming == LineageCheck::Copy {
             self.tell_of_copy(letter);
         }
         (coming, current)
     }
 
     /// Errors are bounded.
-    fn tell_of_copy(&self, letter: &Letter) {
+    fn tell_of_copy(&self, letter: &Delegation) {
         let complaints = self.0.complaints.get_or_init(|| Complaints::new(Instant::now()));
         if let Some(withheld) = complaints.allow(Instant::now()) {
             let (node, incarnation) = (&letter.node, letter.incarnation);
@@ -319,7 +319,7 @@ mod tests {
         }
 
         /// What this node believes of what `peer` brings.
-        fn hears(&self, proof: &Bytes, peer: &Node) -> Option<(Letter, bool)> {
+        fn hears(&self, proof: &Bytes, peer: &Node) -> Option<(Delegation, bool)> {
             self.letters.check(proof, (&peer.name, &peer.certificate), &self.trust)
         }
     }
@@ -372,9 +372,9 @@ mod tests {
         let foreign = other.proof(&of("gate-7"), &far).unwrap();
         assert!(far.hears(&foreign, &other).is_none());
         // A signature over something else.
-        let mut chain = letter::decode(&letter).unwrap();
+        let mut chain = delegation::decode(&letter).unwrap();
         chain[0].letter.to = "evil".into();
-        assert!(far.hears(&letter::encode(&chain), &gate).is_none());
+        assert!(far.hears(&delegation::encode(&chain), &gate).is_none());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The metrics of the node's own broker.
 
-use tidegate_broker::Reason;
+use tidegate_broker::OutboxDropReason;
 use tidegate_node::status::NodeStatus;
 use tidegate_types::account::Kind;
 
@@ -60,8 +60,8 @@ pub(super) fn encode(status: &NodeStatus, broker: &BrokerStatus, text: &mut Text
     text.family(DELIVERED, [(NONE, broker.delivered as f64)]);
     text.head(DROPPED);
     for class in &status.classes {
-        for reason in Reason::ALL {
-            let is_it = |(id, why): &(tidegate_types::class::ClassId, Reason)| {
+        for reason in OutboxDropReason::ALL {
+            let is_it = |(id, why): &(tidegate_types::class::ClassId, OutboxDropReason)| {
                 *why == reason
                     && status.classes.get(id.index()).is_some_and(|it| it.name == class.name)
             };

@@ -1,7 +1,7 @@
 //! The metrics of links that the node has an output on. Those that come to an input stand in the status: the
 //! names of other nodes are no labels.
 
-use tidegate_link::PathState;
+use tidegate_link::PathHealth;
 
 use super::Metric;
 use super::text::Text;
@@ -40,7 +40,7 @@ pub(super) const REPEATED: Metric = Metric::counter(
 pub(super) fn encode(links: &[LinkFigures], text: &mut Text) {
     type Read = fn(&PathFigures) -> Option<f64>;
     let of_paths: [(Metric, Read); 6] = [
-        (UP, |path| Some(f64::from(u8::from(path.state == PathState::Up)))),
+        (UP, |path| Some(f64::from(u8::from(path.state == PathHealth::Up)))),
         (RATE, |path| Some(path.rate.as_f64())),
         (RTT, |path| path.srtt.map(|srtt| srtt.as_secs_f64())),
         (LOSS, |path| Some(path.loss)),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_stream::Fault;
+use tidegate_stream::StepError;
 
 use super::Metric;
 use super::text::Text;
@@ -77,7 +77,7 @@ pub(super) fn encode(meters: &[MeterStatus], text: &mut Text) {
     }
     text.head(FAILED);
     for (operator, (_, figures)) in &all {
-        for (fault, count) in Fault::ALL.into_iter().zip(figures.failed) {
+        for (fault, count) in StepError::ALL.into_iter().zip(figures.failed) {
             let labels = [("operator", &**operator), ("reason", fault.name())];
             text.sample(FAILED.name, &labels, count as f64);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_fleet::{EndReason, Round, Totals};
+use tidegate_fleet::{EndReason, GrantTotals, MatchingRound};
 
 use super::Metric;
 use super::text::{NONE, Text};
@@ -60,9 +60,9 @@ pub struct OrchestratorFigures {
     /// Nodes that it hears.
     pub nodes: usize,
     /// The last decision.
-    pub round: Round,
+    pub round: MatchingRound,
     /// All decisions.
-    pub totals: Totals,
+    pub totals: GrantTotals,
     /// How long they took together.
     pub deciding: Duration,
     /// Pairs that are left alone.
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn every_decision_is_counted() {
-        let totals = Totals { given: 7, ended: [1, 2, 3, 4], ..Totals::default() };
+        let totals = GrantTotals { given: 7, ended: [1, 2, 3, 4], ..GrantTotals::default() };
         let figures = OrchestratorFigures { leads: true, nodes: 3, totals, ..Default::default() };
         let text = encode(&figures);
         for line in [

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_log::mirror::{Copying, Lengths};
+use tidegate_log::mirror::{CopyProgress, SegmentLengths};
 use tokio::sync::watch;
 
 /// A log of another node that is kept here.
@@ -39,7 +39,7 @@ struct Board {
     /// Without `behind`, which is computed when it is asked for.
     figures: Option<MirrorFigures>,
     /// How far our mirror has got, and the log that it copies.
-    copying: Option<(Copying, watch::Receiver<Lengths>)>,
+    copying: Option<(CopyProgress, watch::Receiver<SegmentLengths>)>,
 }
 
 impl MirrorBoard {
@@ -48,7 +48,7 @@ impl MirrorBoard {
     }
 
     /// Our mirror has got so far in copying this log.
-    pub(super) fn has_got(&self, copying: &Copying, log: &watch::Receiver<Lengths>) {
+    pub(super) fn has_got(&self, copying: &CopyProgress, log: &watch::Receiver<SegmentLengths>) {
         let mut board = self.lock();
         board.figures.get_or_insert_default().has_mirror = true;
         board.copying = Some((copying.clone(), log.clone()));

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tidegate_link::claims::Right;
+use tidegate_link::claims::ClaimRight;
 use tidegate_link::envelope::Envelope;
 use tidegate_link::packet::Custody;
 use tidegate_log::{Destinations, Fetch, Key, LoggedRecord, Recovery, Runs, SegmentId};
@@ -177,7 +177,7 @@ impl<'a> Offers<'a> {
         let (from, settled) = (self.origin.node.clone(), self.settled.clone());
         // The owner of a log may write what it likes into it: it speaks for itself only.
         let is_own = envelope.identity.origin.node == self.origin.node;
-        let right = if is_own { Right::Proven } else { Right::Claimed };
+        let right = if is_own { ClaimRight::Proven } else { ClaimRight::Claimed };
         self.streams.take(envelope, right, Ticket { from, record: 0, cost, settled });
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
-use tidegate_log::mirror::Message;
+use tidegate_log::mirror::MirrorMessage;
 use tidegate_log::{Key, SegmentId};
 use tidegate_types::units::Size;
 use tokio::net::{TcpListener, TcpStream};
@@ -184,7 +184,7 @@ impl Keeper {
         let (mut talk, name, first) =
             timeout(PATIENCE, begin).await.map_err(|_| io::ErrorKind::TimedOut)??;
         let log = match (first, name) {
-            (Message::Hello { node, incarnation }, Some(name)) if *name == *node => {
+            (MirrorMessage::Hello { node, incarnation }, Some(name)) if *name == *node => {
                 (node, incarnation)
             }
             _ => return refuse(&mut talk, "the name in the certificate is not the node's").await,
@@ -216,9 +216,9 @@ impl Keeper {
     }
 
     /// Keeps what an owner lets us show, if it is its own.
-    fn believe(&self, met: &Met, said: Message) {
+    fn believe(&self, met: &Met, said: MirrorMessage) {
         let KeeperOptions { letters, trust, .. } = &self.options;
-        if let (Some(name), Some(certificate), Message::Letters(proof)) =
+        if let (Some(name), Some(certificate), MirrorMessage::Letters(proof)) =
             (&met.name, &met.certificate, said)
         {
             letters.check(&proof, (name, certificate), trust);
@@ -259,7 +259,7 @@ impl Keeper {
             shelf.keep_letters(&letters)?;
         }
         self.sync(shelf).await?;
-        talk.say(&Message::Kept(shelf.lengths().clone())).await?;
+        talk.say(&MirrorMessage::Kept(shelf.lengths().clone())).await?;
         loop {
             // An owner speaks once a second: one that is silent is as good as gone.
             let heard = timeout(self.options.after, talk.hear()).await;
@@ -272,7 +272,7 @@ impl Keeper {
             }
             // One sync for all that has come meanwhile.
             for (segment, upto) in self.sync(shelf).await? {
-                talk.say(&Message::Safe { segment, upto }).await?;
+                talk.say(&MirrorMessage::Safe { segment, upto }).await?;
             }
             let bytes = shelf.size().0;
             self.board.kept(log, |figures| figures.bytes = bytes);
@@ -291,12 +291,12 @@ impl Keeper {
         talk: &mut Talk,
         log: &LogOf,
         shelf: &mut Shelf,
-        message: Message,
+        message: MirrorMessage,
     ) -> io::Result<Result<(), String>> {
         match message {
-            Message::Alive => talk.say(&Message::Alive).await?,
-            Message::Released(segments) => shelf.release(&segments)?,
-            Message::Piece { segment, from, bytes } => {
+            MirrorMessage::Alive => talk.say(&MirrorMessage::Alive).await?,
+            MirrorMessage::Released(segments) => shelf.release(&segments)?,
+            MirrorMessage::Piece { segment, from, bytes } => {
                 if self.size_without(log) + shelf.size() + Size(bytes.len() as u64)
                     > self.options.bound
                 {
@@ -390,6 +390,6 @@ impl Keeper {
 
 /// The last word, to the owner and to our own people.
 async fn refuse(talk: &mut Talk, why: &str) -> io::Result<Never> {
-    talk.say(&Message::Refused(why.into())).await?;
+    talk.say(&MirrorMessage::Refused(why.into())).await?;
     Err(io::Error::other(why.to_owned()))
 }

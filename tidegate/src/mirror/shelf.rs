@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_log::SegmentId;
-use tidegate_log::mirror::Lengths;
+use tidegate_log::mirror::SegmentLengths;
 use tidegate_types::units::Size;
 
 use crate::spool::folder::segment_path;
@@ -28,7 +28,7 @@ pub(super) type LogOf = (Arc<str>, u64);
 #[derive(Debug)]
 pub(super) struct Shelf {
     directory: PathBuf,
-    lengths: Lengths,
+    lengths: SegmentLengths,
     /// Segments with bytes that are not safe yet.
     unsafe_yet: BTreeSet<SegmentId>,
     /// Whether names in the folder are not safe yet.
@@ -100,7 +100,7 @@ impl Shelf {
     }
 
     /// What there is.
-    pub(super) fn lengths(&self) -> &Lengths {
+    pub(super) fn lengths(&self) -> &SegmentLengths {
         &self.lengths
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rustls::ClientConfig;
 use tidegate_log::SegmentId;
-use tidegate_log::mirror::{Copying, Lengths, Message, Step};
+use tidegate_log::mirror::{CopyProgress, CopyStep, MirrorMessage, SegmentLengths};
 use tidegate_types::record::Origin;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -44,7 +44,7 @@ pub(crate) struct Owner {
     /// The log's folder.
     pub(crate) directory: PathBuf,
     /// What of it is safe on our disk.
-    pub(crate) lengths: watch::Receiver<Lengths>,
+    pub(crate) lengths: watch::Receiver<SegmentLengths>,
     /// Host and port of the keeper.
     pub(crate) to: (String, u16),
     /// What we show, and whose proof we believe.
@@ -110,15 +110,15 @@ impl Owner {
         // The name of the keeper is proven; it may have many segments.
         talk.trust();
         let (node, incarnation) = (self.node.clone(), self.incarnation);
-        talk.say(&Message::Hello { node, incarnation }).await?;
+        talk.say(&MirrorMessage::Hello { node, incarnation }).await?;
         if let Some(letter) = letter {
-            talk.say(&Message::Letters(letter)).await?;
+            talk.say(&MirrorMessage::Letters(letter)).await?;
         }
         let first = timeout(PATIENCE, talk.hear()).await.map_err(|_| io::ErrorKind::TimedOut)??;
-        let Message::Kept(kept) = first else { return Err(unexpected(first)) };
+        let MirrorMessage::Kept(kept) = first else { return Err(unexpected(first)) };
         let (host, port) = &self.to;
         tracing::info!("the mirror at {host}:{port} keeps our log");
-        let mut copying = Copying::new(kept);
+        let mut copying = CopyProgress::new(kept);
         self.board.has_got(&copying, &self.lengths);
         let mut beat = interval(BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -128,10 +128,12 @@ impl Owner {
             let step = copying.next(&log);
             let is_idle = step.is_none();
             match step {
-                Some(Step::Release(segments)) => talk.say(&Message::Released(segments)).await?,
-                Some(Step::Piece { segment, from, length }) => {
+                Some(CopyStep::Release(segments)) => {
+                    talk.say(&MirrorMessage::Released(segments)).await?
+                }
+                Some(CopyStep::Piece { segment, from, length }) => {
                     if let Some(bytes) = self.read(segment, from.0, length).await? {
-                        talk.say(&Message::Piece { segment, from, bytes }).await?;
+                        talk.say(&MirrorMessage::Piece { segment, from, bytes }).await?;
                     }
                 }
                 None => {}
@@ -145,7 +147,7 @@ impl Owner {
                         Err(_) => return Ok(()),
                     },
                     _ = beat.tick() => {
-                        talk.say(&Message::Alive).await?;
+                        talk.say(&MirrorMessage::Alive).await?;
                         None
                     }
                 };
@@ -153,11 +155,11 @@ impl Owner {
             while let Some(message) = heard {
                 heard_at = Instant::now();
                 match message {
-                    Message::Safe { segment, upto } => {
+                    MirrorMessage::Safe { segment, upto } => {
                         copying.is_safe(segment, upto);
                         self.board.has_got(&copying, &self.lengths);
                     }
-                    Message::Alive => {}
+                    MirrorMessage::Alive => {}
                     other => return Err(unexpected(other)),
                 }
                 heard = talk.try_hear()?;
@@ -192,13 +194,13 @@ impl Owner {
 }
 
 /// Ends with the log.
-async fn node_is_gone(lengths: &mut watch::Receiver<Lengths>) {
+async fn node_is_gone(lengths: &mut watch::Receiver<SegmentLengths>) {
     while lengths.changed().await.is_ok() {}
 }
 
-fn unexpected(message: Message) -> io::Error {
+fn unexpected(message: MirrorMessage) -> io::Error {
     match message {
-        Message::Refused(why) => io::Error::other(format!("it refuses: {why}")),
+        MirrorMessage::Refused(why) => io::Error::other(format!("it refuses: {why}")),
         _ => io::Error::other("it speaks out of turn: is a Tidegate mirror there?"),
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tidegate_log::mirror::{HELLO_MAX, Message, take_within};
+use tidegate_log::mirror::{HELLO_MAX, MirrorMessage, take_within};
 use tokio::time::timeout;
 
 use crate::tls::Stream;
@@ -39,7 +39,7 @@ impl Talk {
     ///
     /// # Errors
     /// The connection ended, or what came is no message.
-    pub(super) async fn hear(&mut self) -> io::Result<Message> {
+    pub(super) async fn hear(&mut self) -> io::Result<MirrorMessage> {
         loop {
             if let Some(message) = self.heard()? {
                 return Ok(message);
@@ -53,7 +53,7 @@ impl Talk {
     ///
     /// # Errors
     /// As [`Talk::hear`].
-    pub(super) fn try_hear(&mut self) -> io::Result<Option<Message>> {
+    pub(super) fn try_hear(&mut self) -> io::Result<Option<MirrorMessage>> {
         match self.heard()? {
             Some(message) => Ok(Some(message)),
             None => {
@@ -63,7 +63,7 @@ impl Talk {
         }
     }
 
-    fn heard(&mut self) -> io::Result<Option<Message>> {
+    fn heard(&mut self) -> io::Result<Option<MirrorMessage>> {
         take_within(&mut self.input, self.most)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
@@ -82,7 +82,7 @@ impl Talk {
     ///
     /// # Errors
     /// The connection ended, or the other end takes nothing for long.
-    pub(super) async fn say(&mut self, message: &Message) -> io::Result<()> {
+    pub(super) async fn say(&mut self, message: &MirrorMessage) -> io::Result<()> {
         message.put(&mut self.output);
         while !self.output.is_empty() || self.stream.has_to_write() {
             timeout(PATIENCE, self.stream.writable())

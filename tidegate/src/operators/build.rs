@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use tidegate_stream::{
     Aggregate, Annotate, Anonymise, BlockAverage, Bloom, BloomFilter, Chain, CsvFormat,
-    ErrorEstimate, Extent, Format, Interpolate, Join, Kalman, Linear, Parse, Range, Regression,
-    Repeats, Row, Step, Table, Tree, Value, Window, Write,
+    DecisionTree, Deduplicate, ErrorEstimate, Format, Interpolate, Join, Kalman, Linear,
+    OperatorStep, ParseRows, RangeFilter, Regression, Row, Table, Value, Window, WindowLength,
+    WriteRows,
 };
 
 use super::luau::LuauStep;
@@ -33,13 +34,13 @@ pub fn chain(config: &OperatorConfig) -> Result<Chain, String> {
     Ok(Chain::new(steps.collect::<Result<_, _>>()?))
 }
 
-fn step(config: &StepConfig) -> Result<Arc<dyn Step>, String> {
+fn step(config: &StepConfig) -> Result<Arc<dyn OperatorStep>, String> {
     let text = |name: &String| -> Arc<str> { name.as_str().into() };
     let by = |by: &Option<String>| by.as_ref().map(text);
     Ok(match config {
-        StepConfig::Parse(with) => Arc::new(Parse(format(with))),
-        StepConfig::Write(with) => Arc::new(Write(format(with))),
-        StepConfig::Range(with) => Arc::new(Range {
+        StepConfig::Parse(with) => Arc::new(ParseRows(format(with))),
+        StepConfig::Write(with) => Arc::new(WriteRows(format(with))),
+        StepConfig::Range(with) => Arc::new(RangeFilter {
             field: text(&with.field),
             min: with.min.unwrap_or(f64::NEG_INFINITY),
             max: with.max.unwrap_or(f64::INFINITY),
@@ -68,7 +69,7 @@ fn step(config: &StepConfig) -> Result<Arc<dyn Step>, String> {
 }
 
 /// A step that computes, or that works outside.
-fn model(config: &StepConfig) -> Result<Arc<dyn Step>, String> {
+fn model(config: &StepConfig) -> Result<Arc<dyn OperatorStep>, String> {
     let text = |name: &String| -> Arc<str> { name.as_str().into() };
     let by = |by: &Option<String>| by.as_ref().map(text);
     let into = |into: &Option<String>, field: &String| text(into.as_ref().unwrap_or(field));
@@ -93,7 +94,7 @@ fn model(config: &StepConfig) -> Result<Arc<dyn Step>, String> {
             into: text(&with.into),
         }),
         StepConfig::Tree(with) => {
-            let tree = Tree::read(&read(&with.file)?, text(&with.into));
+            let tree = DecisionTree::read(&read(&with.file)?, text(&with.into));
             Arc::new(tree.map_err(|error| format!("{}: {error}", with.file.display()))?)
         }
         StepConfig::BlockAverage(with) => Arc::new(BlockAverage::new(
@@ -137,11 +138,11 @@ fn value(value: &StepValue) -> Value {
     }
 }
 
-fn bloom(with: &BloomConfig) -> Result<Arc<dyn Step>, String> {
+fn bloom(with: &BloomConfig) -> Result<Arc<dyn OperatorStep>, String> {
     let field: Arc<str> = with.field.as_str().into();
     let Some(file) = &with.file else {
         let members = with.repeats.unwrap_or_default();
-        return Ok(Arc::new(Repeats::new(field, members, with.false_positives)));
+        return Ok(Arc::new(Deduplicate::new(field, members, with.false_positives)));
     };
     let text = read(file)?;
     let members: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -161,8 +162,8 @@ fn window(with: &WindowConfig) -> Window {
         WindowOf::SecondMoment => Aggregate::SecondMoment,
     };
     let extent = match (with.rows, with.span) {
-        (Some(rows), _) => Extent::Rows(rows),
-        (None, span) => Extent::Span(span.unwrap_or_default().0),
+        (Some(rows), _) => WindowLength::Rows(rows),
+        (None, span) => WindowLength::Span(span.unwrap_or_default().0),
     };
     let into = with.into.as_ref().unwrap_or(&with.field);
     let by = with.by.as_ref().map(|by| by.as_str().into());

@@ -9,9 +9,9 @@ use std::thread;
 
 use bytes::Bytes;
 use tidegate_broker::Message;
-use tidegate_cluster::moves::UnitId;
-use tidegate_stream::pool::Limits;
-use tidegate_stream::{Content, Discipline, Fault, Item, LaneId, OperatorId, Pool};
+use tidegate_cluster::handover::UnitId;
+use tidegate_stream::pool::OperatorLimits;
+use tidegate_stream::{Item, ItemContent, LaneId, OperatorId, Pool, PoolOrder, StepError};
 use tidegate_types::record::{Offered, Properties};
 use tidegate_types::units::Time;
 use tokio::sync::Notify;
@@ -84,8 +84,8 @@ impl Engine {
     /// An engine without a thread yet.
     pub fn new(mode: Mode, threads: usize, hub: Hub, clock: Clock) -> Engine {
         let discipline = match mode {
-            Mode::Edf => Discipline::EarliestDeadline,
-            Mode::Fifo | Mode::ThreadPerTopic => Discipline::Fifo,
+            Mode::Edf => PoolOrder::EarliestDeadline,
+            Mode::Fifo | Mode::ThreadPerTopic => PoolOrder::Fifo,
         };
         let state = State { pool: Pool::new(discipline), workers: 0, is_stopping: false };
         Engine(Arc::new(Inner {
@@ -126,7 +126,7 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn begin(&self, id: OperatorId, limits: Limits) {
+    pub(super) fn begin(&self, id: OperatorId, limits: OperatorLimits) {
         self.state().pool.begin(id, limits);
     }
 
@@ -244,7 +244,7 @@ impl Engine {
         let Job { operator, message, meter, came, busy } = job;
         let cpu = thread_time();
         let waited = self.now().since(came);
-        let content = Content::Payload(message.payload.clone());
+        let content = ItemContent::Payload(message.payload.clone());
         let item = Item { at: message.arrived, content };
         let mut faults = Vec::new();
         let ran = catch_unwind(AssertUnwindSafe(|| {
@@ -257,7 +257,7 @@ impl Engine {
             Ok((memory, items)) => (Some(memory), items),
             // What it remembers may be half of something.
             Err(_) => {
-                faults.push(Fault::Panic);
+                faults.push(StepError::Panic);
                 (None, Vec::new())
             }
         };

@@ -2,7 +2,9 @@
 //! its topics where it has `save()`, which gives a text or nil, and `load(text)`.
 
 use mlua::{Function, Value as Lua};
-use tidegate_stream::{Content, Fault, Item, MemoryError, Row, Run, Saver, Step, Value};
+use tidegate_stream::{
+    Item, ItemContent, MemoryError, OperatorStep, Row, Saver, StepError, StepInstance, Value,
+};
 use tidegate_types::codec::{Reader, Sink};
 use tidegate_types::units::Time;
 
@@ -45,8 +47,8 @@ impl LuauStep {
     }
 }
 
-impl Step for LuauStep {
-    fn start(&self) -> Box<dyn Run> {
+impl OperatorStep for LuauStep {
+    fn start(&self) -> Box<dyn StepInstance> {
         // It could be loaded once; where memory lacks now, each record fails.
         Box::new(LuauRun { machine: self.machine().ok(), budget: Budget::default() })
     }
@@ -57,11 +59,11 @@ struct LuauRun {
     budget: Budget,
 }
 
-impl Run for LuauRun {
-    fn run(&mut self, item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for LuauRun {
+    fn run(&mut self, item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         // What fails again and again is switched off, so that it costs others no time.
         let machine = self.machine.as_ref().filter(|_| !self.budget.is_spent());
-        let (vm, function) = machine.ok_or(Fault::Script)?;
+        let (vm, function) = machine.ok_or(StepError::Script)?;
         let at = item.at;
         match call(vm, function, item.content) {
             Ok(content) => {
@@ -73,7 +75,7 @@ impl Run for LuauRun {
                 if self.budget.fail() {
                     tracing::warn!("an operator's script is switched off: {text}");
                 }
-                Err(Fault::Script)
+                Err(StepError::Script)
             }
         }
     }
@@ -111,17 +113,17 @@ fn own(vm: &Vm, name: &str) -> Option<Function> {
     vm.lua().globals().get::<Option<Function>>(name).ok().flatten()
 }
 
-fn call(vm: &Vm, function: &Function, content: Content) -> Result<Option<Content>, String> {
+fn call(vm: &Vm, function: &Function, content: ItemContent) -> Result<Option<ItemContent>, String> {
     let argument = match content {
-        Content::Payload(bytes) => vm.lua().create_string(&bytes).map(Lua::String),
-        Content::Row(row) => table(vm, &row),
+        ItemContent::Payload(bytes) => vm.lua().create_string(&bytes).map(Lua::String),
+        ItemContent::Row(row) => table(vm, &row),
     };
     let argument = argument.map_err(|error| error.to_string())?;
     let answer = vm.call::<Lua>(function, argument).map_err(|failure| failure.to_string())?;
     match answer {
         Lua::Nil => Ok(None),
-        Lua::String(text) => Ok(Some(Content::Payload(text.as_bytes().to_vec().into()))),
-        Lua::Table(table) => row(&table).map(|row| Some(Content::Row(row))),
+        Lua::String(text) => Ok(Some(ItemContent::Payload(text.as_bytes().to_vec().into()))),
+        Lua::Table(table) => row(&table).map(|row| Some(ItemContent::Row(row))),
         other => Err(format!("{FUNCTION} gave a {}: a table, a string or nil", other.type_name())),
     }
 }

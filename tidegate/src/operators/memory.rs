@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use tidegate_cluster::moves::UnitId;
-use tidegate_stream::memory::bundle::{BUNDLE_MAX, Kept, pack, unpack};
-use tidegate_stream::{Key, MemoryError, Work};
+use tidegate_cluster::handover::UnitId;
+use tidegate_stream::memory::bundle::{BUNDLE_MAX, KeyState, pack, unpack};
+use tidegate_stream::{ChainInstance, MemoryError, PartitionKey};
 use tidegate_types::units::Time;
 
 use super::Operator;
@@ -21,7 +21,7 @@ use super::Operator;
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// `None` before the first record.
-    work: Option<Work>,
+    work: Option<ChainInstance>,
     came: Option<Came>,
     /// Of what it saw records: of units, or of none.
     of: BTreeSet<Option<UnitId>>,
@@ -48,7 +48,7 @@ impl Memory {
     }
 
     /// What works on the key.
-    pub(super) fn work(&mut self, operator: &Operator) -> &mut Work {
+    pub(super) fn work(&mut self, operator: &Operator) -> &mut ChainInstance {
         let came = self.came.take();
         self.work.get_or_insert_with(|| {
             let Some(Came { bytes, at, is_told }) = came else { return operator.chain.start() };
@@ -89,7 +89,7 @@ pub(crate) fn save(operators: &[Arc<Operator>], unit: UnitId) -> Saved {
             None | Some(Ok((None, _))) => {}
             Some(Ok((Some(memory), true))) => {
                 let (definition, operator) = (operator.definition, operator.name().into());
-                let kept = Kept { operator, definition, key, memory };
+                let kept = KeyState { operator, definition, key, memory };
                 if kept.size() <= room {
                     room -= kept.size();
                     all.push(kept);
@@ -178,7 +178,7 @@ pub(crate) fn restore(
         }
     };
     let is_told = Arc::<AtomicBool>::default();
-    for Kept { operator: name, definition, key, memory } in all {
+    for KeyState { operator: name, definition, key, memory } in all {
         let Some(operator) = operators.iter().find(|operator| operator.name() == &*name) else {
             restored.refuse(&name, "there is no such operator here");
             continue;
@@ -188,7 +188,7 @@ pub(crate) fn restore(
         let memory = Memory { work: None, came: Some(came), of: [Some(unit)].into() };
         if operator.definition != definition {
             restored.refuse(&name, "the operator of this name is another one here");
-        } else if operator.key == Key::Topic && !is_its(&key) {
+        } else if operator.key == PartitionKey::Topic && !is_its(&key) {
             restored.refuse(&name, "it is of other topics");
         } else if !operator.engine.restore(operator.id, key, memory) {
             restored.refuse(&name, "the key remembers records of other topics here");

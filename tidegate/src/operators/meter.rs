@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_cluster::moves::UnitId;
-use tidegate_cluster::moves::loads::Counts;
-use tidegate_cluster::moves::times::Times;
+use tidegate_cluster::handover::UnitId;
+use tidegate_cluster::handover::histogram::TimeHistogram;
+use tidegate_cluster::handover::loads::UnitCounts;
 use tidegate_node::status::StageTimes;
-use tidegate_stream::Fault;
+use tidegate_stream::StepError;
 
 /// Topics of one operator with figures of their own; all others have theirs together.
 const TOPICS_MAX: usize = 64;
@@ -46,8 +46,8 @@ pub struct Figures {
     pub results: u64,
     /// Results or records that were dropped, in the order of `DropWhy::ALL`.
     pub dropped: [u64; DropWhy::ALL.len()],
-    /// Records that ended in a step, in the order of `Fault::ALL`.
-    pub failed: [u64; Fault::ALL.len()],
+    /// Records that ended in a step, in the order of `StepError::ALL`.
+    pub failed: [u64; StepError::ALL.len()],
     /// From arrival at the operator to its beginning.
     pub wait: StageTimes,
     /// Time on a processor.
@@ -145,7 +145,12 @@ impl Meter {
     }
 
     /// A record was worked on: how long it waited, when it was done after its arrival, and what that cost.
-    pub(super) fn ran(&self, [wait, done, cpu]: [Duration; 3], results: usize, faults: &[Fault]) {
+    pub(super) fn ran(
+        &self,
+        [wait, done, cpu]: [Duration; 3],
+        results: usize,
+        faults: &[StepError],
+    ) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         let seconds = cpu.as_secs_f64();
         let mut figures = self.figures();
@@ -158,7 +163,7 @@ impl Meter {
         figures.cpu_sum += seconds;
         figures.cpu_squares += seconds * seconds;
         for fault in faults {
-            let place = Fault::ALL.iter().position(|known| known == fault).unwrap_or_default();
+            let place = StepError::ALL.iter().position(|known| known == fault).unwrap_or_default();
             figures.failed[place] += 1;
         }
     }
@@ -248,7 +253,7 @@ impl Meters {
     }
 
     /// What was counted of each unit.
-    pub fn of_units(&self) -> BTreeMap<UnitId, Counts> {
+    pub fn of_units(&self) -> BTreeMap<UnitId, UnitCounts> {
         let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: BTreeMap<UnitId, Vec<&Arc<Meter>>> = BTreeMap::new();
         for meter in table.all.values() {
@@ -274,10 +279,10 @@ impl Meters {
 }
 
 /// What some meters counted together; latencies are of those with the smallest bound.
-fn counts(meters: &[&Arc<Meter>]) -> Counts {
+fn counts(meters: &[&Arc<Meter>]) -> UnitCounts {
     let bounds = meters.iter().map(|meter| meter.figures());
     let bounds = bounds.filter(|figures| figures.records > 0).map(|figures| figures.bound);
-    let mut sum = Counts { bound: bounds.min().unwrap_or_default(), ..Counts::default() };
+    let mut sum = UnitCounts { bound: bounds.min().unwrap_or_default(), ..UnitCounts::default() };
     let mut serial: BTreeMap<&str, ()> = BTreeMap::new();
     for meter in meters {
         let is_serial = meter.placed.as_ref().is_some_and(|placed| placed.is_serial);
@@ -296,7 +301,7 @@ fn counts(meters: &[&Arc<Meter>]) -> Counts {
         sum.deliveries += figures.delivery.count();
         sum.delivered_late += figures.violated;
         if figures.records > 0 && figures.bound == sum.bound {
-            let add = |times: &mut Times, of: &StageTimes| {
+            let add = |times: &mut TimeHistogram, of: &StageTimes| {
                 of.recorded().for_each(|(micros, count)| times.add(micros, count));
             };
             add(&mut sum.done, &figures.done);
@@ -333,7 +338,7 @@ mod tests {
         for millis in [1, 3] {
             meter.waits();
             let spans = [9, 20 * millis, millis].map(Duration::from_millis);
-            meter.ran(spans, 2, &[Fault::Field]);
+            meter.ran(spans, 2, &[StepError::Field]);
         }
         let times = [
             (meter.number(), Duration::from_millis(40)),

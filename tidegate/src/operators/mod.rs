@@ -20,9 +20,9 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tidegate_broker::Message;
-use tidegate_cluster::moves::UnitId;
-use tidegate_stream::pool::Limits;
-use tidegate_stream::{Chain, Key, OperatorId, Template};
+use tidegate_cluster::handover::UnitId;
+use tidegate_stream::pool::OperatorLimits;
+use tidegate_stream::{Chain, OperatorId, PartitionKey, Template};
 use tidegate_types::record::SourceId;
 use tidegate_types::topic::Filter;
 
@@ -45,7 +45,7 @@ pub struct Operator {
     files: Files,
     from: Vec<Filter>,
     to: Template,
-    key: Key,
+    key: PartitionKey,
     bound: Option<Duration>,
     chain: Chain,
     /// The same for those that do the same.
@@ -70,7 +70,7 @@ impl Operator {
 
     /// Whether it works on one record at a time.
     pub(crate) fn is_serial(&self) -> bool {
-        self.key == Key::Nothing
+        self.key == PartitionKey::Nothing
     }
 
     /// The connection that its results come by.
@@ -105,8 +105,8 @@ impl Operator {
         self.engine.hurry(unit);
     }
 
-    fn limits(&self) -> Limits {
-        Limits { waiting: self.config.queue as usize, idle: self.config.keys as usize }
+    fn limits(&self) -> OperatorLimits {
+        OperatorLimits { waiting: self.config.queue as usize, idle: self.config.keys as usize }
     }
 
     fn fill(&self, topic: &[u8]) -> Bytes {

@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tidegate_stream::{Content, Fault, Item, Run, Step, read_json, write_json};
+use tidegate_stream::{
+    Item, ItemContent, OperatorStep, StepError, StepInstance, read_json, write_json,
+};
 
 /// Longest line, both ways.
 const LINE_MAX: u64 = 1 << 20;
@@ -24,8 +26,8 @@ pub(super) struct ProcessStep {
     pub(super) timeout: Duration,
 }
 
-impl Step for ProcessStep {
-    fn start(&self) -> Box<dyn Run> {
+impl OperatorStep for ProcessStep {
+    fn start(&self) -> Box<dyn StepInstance> {
         Box::new(ProcessRun { step: self.clone(), child: None, wait: WAITS.0, again_at: None })
     }
 }
@@ -75,9 +77,9 @@ impl ProcessRun {
         self.wait = (self.wait * 2).min(WAITS.1);
     }
 
-    fn ask(&mut self, line: Vec<u8>) -> Result<Vec<u8>, Fault> {
+    fn ask(&mut self, line: Vec<u8>) -> Result<Vec<u8>, StepError> {
         let timeout = self.step.timeout;
-        let child = self.child().ok_or(Fault::Process)?;
+        let child = self.child().ok_or(StepError::Process)?;
         let answer = match child.lines.send(line) {
             Ok(()) => child.answers.recv_timeout(timeout).ok(),
             Err(_) => None,
@@ -89,7 +91,7 @@ impl ProcessRun {
             }
             None => {
                 self.fail("it ended, or gave no answer in time");
-                Err(Fault::Process)
+                Err(StepError::Process)
             }
         }
     }
@@ -129,17 +131,17 @@ fn start(command: &[String]) -> std::io::Result<Running> {
     Ok(running)
 }
 
-impl Run for ProcessRun {
-    fn run(&mut self, item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for ProcessRun {
+    fn run(&mut self, item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let (mut line, is_row) = match &item.content {
-            Content::Payload(payload) => (payload.to_vec(), false),
-            Content::Row(row) => (write_json(row), true),
+            ItemContent::Payload(payload) => (payload.to_vec(), false),
+            ItemContent::Row(row) => (write_json(row), true),
         };
         if line.contains(&b'\n') {
-            return Err(Fault::Parse);
+            return Err(StepError::Parse);
         }
         if line.len() as u64 >= LINE_MAX {
-            return Err(Fault::Bound);
+            return Err(StepError::Bound);
         }
         line.push(b'\n');
         let answer = self.ask(line)?;
@@ -149,10 +151,10 @@ impl Run for ProcessRun {
         if is_row {
             let rows = read_json(&answer)?;
             out.extend(
-                rows.into_iter().map(|row| Item { at: item.at, content: Content::Row(row) }),
+                rows.into_iter().map(|row| Item { at: item.at, content: ItemContent::Row(row) }),
             );
         } else {
-            out.push(Item { at: item.at, content: Content::Payload(Bytes::from(answer)) });
+            out.push(Item { at: item.at, content: ItemContent::Payload(Bytes::from(answer)) });
         }
         Ok(())
     }

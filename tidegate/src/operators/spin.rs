@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use tidegate_stream::{Fault, Item, Run};
+use tidegate_stream::{Item, StepError, StepInstance};
 
 use crate::script::vm::thread_time;
 
@@ -11,8 +11,8 @@ use crate::script::vm::thread_time;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spin(pub(super) Duration);
 
-impl Run for Spin {
-    fn run(&mut self, item: Item, out: &mut Vec<Item>) -> Result<(), Fault> {
+impl StepInstance for Spin {
+    fn run(&mut self, item: Item, out: &mut Vec<Item>) -> Result<(), StepError> {
         let time = u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX);
         let end = thread_time().saturating_add(time);
         while thread_time() < end {

@@ -1,8 +1,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use tidegate_broker::{Next, Options, Subscription};
-use tidegate_stream::{Content, Fault, Item, Work};
+use tidegate_broker::{NextSend, SubscribeOptions, Subscription};
+use tidegate_stream::{ChainInstance, Item, ItemContent, StepError};
 use tidegate_types::units::Time;
 
 use super::*;
@@ -46,7 +46,7 @@ impl Drop for Scratch {
 }
 
 /// What a chain makes of payloads, and its faults.
-fn all(config: &Config, payloads: &[&str]) -> (Vec<String>, Vec<Fault>) {
+fn all(config: &Config, payloads: &[&str]) -> (Vec<String>, Vec<StepError>) {
     let mut work = chain(&config.operator[0]).unwrap().start();
     let (mut out, mut faults) = (Vec::new(), Vec::new());
     for payload in payloads {
@@ -55,8 +55,8 @@ fn all(config: &Config, payloads: &[&str]) -> (Vec<String>, Vec<Fault>) {
     (out, faults)
 }
 
-fn one(work: &mut Work, payload: &str, faults: &mut Vec<Fault>) -> Vec<String> {
-    let content = Content::Payload(payload.as_bytes().to_vec().into());
+fn one(work: &mut ChainInstance, payload: &str, faults: &mut Vec<StepError>) -> Vec<String> {
+    let content = ItemContent::Payload(payload.as_bytes().to_vec().into());
     let items = work.run(Item { at: Time::ZERO, content }, |fault| faults.push(fault));
     let text = |item: Item| String::from_utf8(item.into_payload().to_vec()).unwrap();
     items.into_iter().map(text).collect()
@@ -85,7 +85,7 @@ impl Stand {
     fn subscribe(&self, filter: &str) -> Subscriber {
         let subscriber = self.hub.subscriber(&self.hub.anybody());
         subscriber.seat().outbox().connect(10);
-        let (filter, options) = (Subscription::new(filter).unwrap(), Options::default());
+        let (filter, options) = (Subscription::new(filter).unwrap(), SubscribeOptions::default());
         self.hub.subscribe(&subscriber, filter, options, |_| false).unwrap();
         subscriber
     }
@@ -130,10 +130,10 @@ fn got(subscriber: &Subscriber) -> Vec<(String, String)> {
     let mut outbox = subscriber.seat().outbox();
     let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
     let next = || match outbox.next(Time::ZERO)? {
-        Next::Publish { delivery, .. } => {
+        NextSend::Publish { delivery, .. } => {
             Some((text(&delivery.message.topic), text(&delivery.message.payload)))
         }
-        Next::Release(_) => None,
+        NextSend::Release(_) => None,
     };
     std::iter::from_fn(next).collect()
 }
@@ -235,7 +235,7 @@ fn a_script_changes_drops_and_fails() {
     let steps = format!("{{ parse = \"json\" }}, {{ luau = {{ file = \"{}\" }} }}", script.path());
     let config = config(&operator(&steps, "order = \"serial\""));
     let (out, faults) = all(&config, &["{\"x\":1}", "{\"x\":2}", "{\"x\":3}"]);
-    assert_eq!((out, faults), (vec!["{\"ok\":true,\"y\":6}".into()], vec![Fault::Script]));
+    assert_eq!((out, faults), (vec!["{\"ok\":true,\"y\":6}".into()], vec![StepError::Script]));
     let endless = Scratch::new("endless.luau", "function on_record(r) while true do end end");
     let mut other = config.clone();
     if let Some(crate::config::operators::StepConfig::Luau(luau)) =
@@ -243,7 +243,7 @@ fn a_script_changes_drops_and_fails() {
     {
         luau.file.clone_from(&endless.0);
     }
-    assert_eq!(all(&other, &["{\"x\":3}"]).1, [Fault::Script]);
+    assert_eq!(all(&other, &["{\"x\":3}"]).1, [StepError::Script]);
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn a_process_answers_line_by_line_and_is_started_again() {
     assert!(one(&mut work, "two\nlines", &mut faults).is_empty());
     assert!(one(&mut work, "end", &mut faults).is_empty());
     assert!(one(&mut work, "too soon", &mut faults).is_empty(), "it waits before it starts again");
-    assert_eq!(faults, [Fault::Parse, Fault::Process, Fault::Process]);
+    assert_eq!(faults, [StepError::Parse, StepError::Process, StepError::Process]);
 }
 
 #[test]

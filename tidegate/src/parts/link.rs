@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use tidegate_link::schedule::ScheduleName;
+use tidegate_link::path_scheduler::PathSchedulerName;
 use tokio::sync::watch;
 
 use super::{Door, Tasks, available};
@@ -30,7 +30,7 @@ pub(super) fn start_input(
         from: link.from.clone().unwrap_or_default(),
         window: link.window.0,
         tcp: link.tcp,
-        schedule: ScheduleName::default(),
+        schedule: PathSchedulerName::default(),
         relays: link.relays.then(|| door.relays.clone()),
         vouching: link.vouching(),
     };

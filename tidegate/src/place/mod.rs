@@ -11,10 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tidegate_cluster::moves::loads::Loads;
-use tidegate_cluster::place::keep::{Keeper, Options, Round, Step};
-use tidegate_cluster::place::model::{By, Learned};
-use tidegate_cluster::place::{Model, Physics};
+use tidegate_cluster::handover::loads::MemberLoads;
+use tidegate_cluster::place::model::{ModelKind, TrainedModel};
+use tidegate_cluster::place::rebalance::{
+    PlannedMove, RebalanceOptions, RebalanceRound, Rebalancer,
+};
+use tidegate_cluster::place::{LatencyModel, Physics};
 use tidegate_types::units::Time;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -32,9 +34,9 @@ const STUCK: usize = 4;
 /// A round, and what came of it.
 #[derive(Clone, Debug)]
 struct Done {
-    round: Round,
+    round: RebalanceRound,
     /// Each move of it; an error says why the topics stay. None are made in a dry run.
-    moves: Vec<(Step, Result<(), String>)>,
+    moves: Vec<(PlannedMove, Result<(), String>)>,
     /// Members that could not be asked, and why.
     unasked: Vec<(Arc<str>, String)>,
     is_dry: bool,
@@ -49,8 +51,8 @@ impl Done {
 /// A group that is asked again and again.
 struct Live {
     access: Access,
-    keeper: Keeper,
-    learned: Option<Learned>,
+    keeper: Rebalancer,
+    learned: Option<TrainedModel>,
     begun: Instant,
     is_dry: bool,
     /// Only topics of this node move.
@@ -58,13 +60,13 @@ struct Live {
 }
 
 impl Live {
-    fn new(config: &Path, model: Option<&Path>, options: Options) -> anyhow::Result<Live> {
+    fn new(config: &Path, model: Option<&Path>, options: RebalanceOptions) -> anyhow::Result<Live> {
         let learned = model.map(plan::model).transpose()?;
         let usual = learned.as_ref().map(|learned| learned.machine.machine());
-        let options = Options { usual: usual.unwrap_or(options.usual), ..options };
+        let options = RebalanceOptions { usual: usual.unwrap_or(options.usual), ..options };
         Ok(Live {
             access: parts::access(config)?,
-            keeper: Keeper::new(options),
+            keeper: Rebalancer::new(options),
             learned,
             begun: Instant::now(),
             is_dry: false,
@@ -77,7 +79,7 @@ impl Live {
     }
 
     /// Asks all members at once.
-    async fn ask(&self) -> Vec<(Arc<str>, Result<Loads, String>)> {
+    async fn ask(&self) -> Vec<(Arc<str>, Result<MemberLoads, String>)> {
         let mut asked = JoinSet::new();
         for name in self.access.names() {
             let access = self.access.clone();
@@ -106,8 +108,9 @@ impl Live {
         });
         let unasked: Vec<(Arc<str>, String)> = unasked.collect();
         let answers = answers.into_iter().map(|(name, answer)| (name, answer.ok()));
-        let asked = self.learned.as_ref().map(|learned| learned.by(By::Learned)).transpose()?;
-        let model: &dyn Model = asked.as_ref().map_or(&Physics, |asked| asked);
+        let asked =
+            self.learned.as_ref().map(|learned| learned.by(ModelKind::Learned)).transpose()?;
+        let model: &dyn LatencyModel = asked.as_ref().map_or(&Physics, |asked| asked);
         let now = Time::ZERO + self.begun.elapsed();
         let round = self.keeper.round(now, answers.collect(), model);
         Ok(Done { round, moves: Vec::new(), unasked, is_dry: self.is_dry })
@@ -119,7 +122,7 @@ impl Live {
             if self.is_dry || self.only.as_ref().is_some_and(|only| *only != step.from) {
                 continue;
             }
-            let Step { unit, from, to, seizes, .. } = step.clone();
+            let PlannedMove { unit, from, to, seizes, .. } = step.clone();
             // Its records wait already: that they wait for the end of what came before makes them hardly later.
             let order = Order { unit, from: Some(from), to, seize: seizes, patient: true };
             let result = group::order(&self.access, &order).await;
@@ -137,8 +140,8 @@ impl Live {
 /// # Errors
 /// The configuration or the model cannot be read, or nobody takes what is printed.
 pub async fn place(arguments: &PlaceArguments) -> anyhow::Result<ExitCode> {
-    let usual = Options::default();
-    let options = Options {
+    let usual = RebalanceOptions::default();
+    let options = RebalanceOptions {
         moves_max: arguments.max_moves as usize,
         rest: arguments.rest.0,
         together_max: arguments.together as usize,
@@ -199,12 +202,12 @@ pub async fn place(arguments: &PlaceArguments) -> anyhow::Result<ExitCode> {
 /// The configuration or the model cannot be read, or the node cannot be asked.
 pub async fn drain(arguments: &DrainArguments) -> anyhow::Result<ExitCode> {
     let node: Arc<str> = arguments.node.as_str().into();
-    let options = Options {
+    let options = RebalanceOptions {
         moves_max: usize::MAX,
         rest: Duration::ZERO,
         only_drains: true,
         forces: arguments.force,
-        ..Options::default()
+        ..RebalanceOptions::default()
     };
     let mut live = Live::new(&arguments.config, arguments.model.as_deref(), options)?;
     let names = live.access.names();
@@ -251,7 +254,7 @@ pub async fn drain(arguments: &DrainArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// Units that a member owns, as it knows it.
-fn owned(loads: &Loads, node: &str) -> Vec<Arc<str>> {
+fn owned(loads: &MemberLoads, node: &str) -> Vec<Arc<str>> {
     let own = loads.units.iter().filter(|unit| {
         let owner = loads.members.get(usize::from(unit.owner.member.0));
         owner.is_some_and(|owner| **owner == *node)

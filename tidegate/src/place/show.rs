@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tidegate_cluster::place::keep::{NodeView, Remark, UnitView};
+use tidegate_cluster::place::rebalance::{NodeView, RebalanceRemark, UnitView};
 
 use super::Done;
 
@@ -33,7 +33,8 @@ pub(super) fn json(done: &Done) -> Value {
             "reason": step.reason.name(), "why": step.reason.to_string(),
             "moved": made.is_some_and(|(_, result)| result.is_ok()), "error": error })
     });
-    let remark = |remark: &Remark| json!({ "kind": remark.name(), "what": remark.to_string() });
+    let remark =
+        |remark: &RebalanceRemark| json!({ "kind": remark.name(), "what": remark.to_string() });
     let unasked = done.unasked.iter().map(|(node, why)| json!({ "node": &**node, "why": why }));
     json!({
         "version": 1,
@@ -151,11 +152,9 @@ pub(super) fn left(done: &Done, node: &str, units: &[Arc<str>]) -> String {
     for unit in units {
         let failed = done.moves.iter().find(|(step, _)| step.unit == *unit);
         let failed = failed.and_then(|(_, result)| result.as_ref().err().cloned());
-        let remark = done
-            .round
-            .remarks
-            .iter()
-            .find(|remark| matches!(remark, Remark::Left { unit: known, .. } if known == unit));
+        let remark = done.round.remarks.iter().find(
+            |remark| matches!(remark, RebalanceRemark::Left { unit: known, .. } if known == unit),
+        );
         let why = match (failed, remark) {
             (Some(why), _) => format!("{unit} stays at {node}: {why}"),
             (None, Some(remark)) => remark.to_string(),

@@ -11,10 +11,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
-use tidegate_cluster::place::model::Learned;
+use tidegate_cluster::place::model::TrainedModel;
 use tidegate_cluster::place::{
-    Feasible, Help, Machine, Machines, Method, Model, Move, Physics, Plan, Problem, Topic, TopicId,
-    fits_alone, help, lower_bound, repair, replica, split,
+    FeasibilityOracle, LatencyModel, Machine, Machines, Physics, PlacementMethod, PlacementProblem,
+    Plan, SplitAdvice, Topic, TopicId, TopicMove, fits_alone, help, lower_bound, repair, replica,
+    split,
 };
 
 use self::read::{Fleet, InForce};
@@ -54,7 +55,7 @@ pub fn places(file: &Path) -> anyhow::Result<Vec<(String, String)>> {
 ///
 /// # Errors
 /// It cannot be read, or is none of this version.
-pub fn model(file: &Path) -> anyhow::Result<Learned> {
+pub fn model(file: &Path) -> anyhow::Result<TrainedModel> {
     read::learned(file)
 }
 
@@ -75,10 +76,10 @@ struct Planned {
     parts: Vec<Part>,
     nodes: Vec<Node>,
     /// What fits nowhere, and what would help it.
-    unplaced: Vec<(TopicId, Help)>,
+    unplaced: Vec<(TopicId, SplitAdvice)>,
     /// What was divided: the topic's name and how.
     divided: Vec<(String, String)>,
-    moves: Vec<Move>,
+    moves: Vec<TopicMove>,
     /// Nodes, by place, where a topic misses its bound.
     broken: Vec<usize>,
     /// Nodes that no plan can do without; 0 where machines differ.
@@ -105,9 +106,9 @@ fn make(
     let learned = arguments.model.as_deref().map(read::learned).transpose()?;
     let asked = learned.as_ref().map(|learned| learned.by(arguments.by.unwrap_or_default()));
     let asked = asked.transpose().context("--by")?;
-    let model: &dyn Model = asked.as_ref().map_or(&Physics, |asked| asked);
+    let model: &dyn LatencyModel = asked.as_ref().map_or(&Physics, |asked| asked);
     let machines = machines(fleet, arguments, learned.as_ref());
-    let problem = Problem {
+    let problem = PlacementProblem {
         topics: &[],
         machines: &machines,
         model,
@@ -116,8 +117,8 @@ fn make(
     };
     let (parts, divided) = parts(fleet, &problem);
     let topics: Vec<Topic> = parts.iter().map(|part| part.topic.clone()).collect();
-    let problem = Problem { topics: &topics, ..problem };
-    let mut feasible = Feasible::new(problem);
+    let problem = PlacementProblem { topics: &topics, ..problem };
+    let mut feasible = FeasibilityOracle::new(problem);
     let default = if current.is_some() { "repair" } else { "improve" };
     let name = arguments.method.as_deref().unwrap_or(default);
     let mut names: Vec<String> = fleet.node.iter().map(|node| node.name.clone()).collect();
@@ -166,7 +167,7 @@ fn make(
 fn fill(
     planned: &mut Planned,
     plan: &Plan,
-    feasible: &mut Feasible<'_>,
+    feasible: &mut FeasibilityOracle<'_>,
     mut names: Vec<String>,
     fleet: &Fleet,
 ) {
@@ -196,7 +197,7 @@ fn fill(
     }
 }
 
-fn machines(fleet: &Fleet, arguments: &PlanArguments, learned: Option<&Learned>) -> Machines {
+fn machines(fleet: &Fleet, arguments: &PlanArguments, learned: Option<&TrainedModel>) -> Machines {
     let contention = read::usual_contention();
     let usual = Machine { cores: 4.0, speed: 1.0, contention, bias: 1.0 };
     let usual = learned.map_or(usual, |learned| learned.machine.machine());
@@ -208,12 +209,12 @@ fn machines(fleet: &Fleet, arguments: &PlanArguments, learned: Option<&Learned>)
 }
 
 /// The topics, those that fit nowhere whole in as few parts as fit, if they may be divided.
-fn parts(fleet: &Fleet, problem: &Problem<'_>) -> (Vec<Part>, Vec<(String, String)>) {
+fn parts(fleet: &Fleet, problem: &PlacementProblem<'_>) -> (Vec<Part>, Vec<(String, String)>) {
     let (mut parts, mut divided) = (Vec::new(), Vec::new());
     for spec in &fleet.topic {
         let (topic, name) = (spec.topic(), spec.name.clone());
         let wanted = if fits_alone(problem, &topic) {
-            Help::default()
+            SplitAdvice::default()
         } else {
             help(problem, &topic, spec.keys)
         };
@@ -233,13 +234,13 @@ fn parts(fleet: &Fleet, problem: &Problem<'_>) -> (Vec<Part>, Vec<(String, Strin
     (parts, divided)
 }
 
-fn method(name: &str, at_once: usize) -> anyhow::Result<Method> {
+fn method(name: &str, at_once: usize) -> anyhow::Result<PlacementMethod> {
     Ok(match name {
-        "ffd" => Method::FirstFit,
-        "lfs" => Method::LargestSet,
-        "lfs+ffd" => Method::Hybrid(at_once),
-        "pairs" => Method::Pairs,
-        "improve" => Method::Improve,
+        "ffd" => PlacementMethod::FirstFit,
+        "lfs" => PlacementMethod::LargestSet,
+        "lfs+ffd" => PlacementMethod::Hybrid(at_once),
+        "pairs" => PlacementMethod::Pairs,
+        "improve" => PlacementMethod::Improve,
         _ => bail!("no method {name:?}: there are ffd, lfs, lfs+ffd, pairs, improve and repair"),
     })
 }

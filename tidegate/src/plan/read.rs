@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
-use tidegate_cluster::place::model::Learned;
+use tidegate_cluster::place::model::TrainedModel;
 use tidegate_cluster::place::{Machine, Topic};
 
 use crate::config::units::{Period, Quantity};
@@ -121,8 +121,8 @@ impl NodeSpec {
 ///
 /// # Errors
 /// It cannot be read, or is none of this version.
-pub(super) fn learned(file: &Path) -> anyhow::Result<Learned> {
-    Learned::read(&text_of(file)?).with_context(|| file.display().to_string())
+pub(super) fn learned(file: &Path) -> anyhow::Result<TrainedModel> {
+    TrainedModel::read(&text_of(file)?).with_context(|| file.display().to_string())
 }
 
 fn text_of(file: &Path) -> anyhow::Result<String> {

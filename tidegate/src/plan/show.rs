@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
-use tidegate_cluster::place::{Help, Move, Topic, TopicId};
+use tidegate_cluster::place::{SplitAdvice, Topic, TopicId, TopicMove};
 
 use super::Planned;
 use crate::config::units::Period;
@@ -47,7 +47,7 @@ pub(super) fn json(planned: &Planned) -> Value {
     })
 }
 
-fn named<'a>(planned: &'a Planned, change: &Move) -> (&'a str, Option<&'a str>, &'a str) {
+fn named<'a>(planned: &'a Planned, change: &TopicMove) -> (&'a str, Option<&'a str>, &'a str) {
     let topic = planned.parts[change.topic.index()].name.as_str();
     (topic, change.from.map(|from| planned.node_name(from)), planned.node_name(change.to))
 }
@@ -125,7 +125,7 @@ fn line(planned: &Planned, (id, p90): &(TopicId, f64)) -> String {
 }
 
 /// What would help a topic that fits nowhere.
-fn advice(help: &Help) -> String {
+fn advice(help: &SplitAdvice) -> String {
     let mut ways = Vec::new();
     if let Some(parts) = help.split {
         ways.push(format!("{parts} parts by key"));

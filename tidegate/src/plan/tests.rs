@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use tidegate_cluster::place::model::By;
+use tidegate_cluster::place::model::ModelKind;
 
 use super::*;
 
@@ -179,9 +179,9 @@ fn a_measured_machine_is_planned_with() {
     assert!(found.nodes.iter().all(|(_, machine, _)| machine.cores == 1.5 && machine.bias == 1.2));
     // 30 records/s of 40 ms take most of it.
     assert_eq!((found.is_whole(), found.nodes.len()), (false, 1), "{}", show::table(&found, true));
-    let wider = PlanArguments { cores: Some(4.0), by: Some(By::Physics), ..by(machine) };
+    let wider = PlanArguments { cores: Some(4.0), by: Some(ModelKind::Physics), ..by(machine) };
     assert!(planned(&wider).unwrap().is_whole());
-    let paper = PlanArguments { by: Some(By::Paper), ..by(machine) };
+    let paper = PlanArguments { by: Some(ModelKind::Paper), ..by(machine) };
     assert_eq!(error(&paper), "--by: the file has no model paper: it was not trained with it");
     let newer = error(&by(&machine.replace("\"version\": 1", "\"version\": 2")));
     assert!(newer.ends_with("edge.json: version 2, and this program reads 1: train it again, or take a newer program"), "{newer}");

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_node::rules::{FullPolicy, Rule, RuleId, Rules};
@@ -186,24 +186,25 @@ fn rule(
 
 fn outputs(proxy: &ProxyConfig) -> (Vec<UplinkOptions>, Vec<OutputOptions>) {
     let (mut uplinks, mut outputs) = (Vec::new(), Vec::new());
-    let mut add = |name: &str, law: LawName, cap, unconfirmed_max| {
+    let mut add = |name: &str, controller: RateControllerName, cap, unconfirmed_max| {
         let uplink = UplinkId(uplinks.len() as u16);
-        uplinks.push(UplinkOptions { name: name.into(), law, cap, remembered: None });
+        uplinks.push(UplinkOptions { name: name.into(), controller, cap, remembered: None });
         let overhead = Size::ZERO;
         outputs.push(OutputOptions { name: name.into(), uplink, overhead, unconfirmed_max });
     };
     for upstream in &proxy.upstream {
-        let law = match (&upstream.rate, upstream.cap()) {
-            (None, _) => LawName::Unlimited,
-            (Some(_), None) => LawName::Tide,
-            (Some(_), Some(_)) => LawName::Known,
+        let controller = match (&upstream.rate, upstream.cap()) {
+            (None, _) => RateControllerName::Unlimited,
+            (Some(_), None) => RateControllerName::Tide,
+            (Some(_), Some(_)) => RateControllerName::Known,
         };
-        add(upstream.label(), law, upstream.cap(), upstream.in_flight.max(1) as usize);
+        add(upstream.label(), controller, upstream.cap(), upstream.in_flight.max(1) as usize);
     }
     for listener in &proxy.listener {
         let cap = listener.rate.map(|rate| rate.0);
-        let law = if cap.is_some() { LawName::Known } else { LawName::Unlimited };
-        add(listener.label(), law, cap, RESPONSES_MAX);
+        let controller =
+            if cap.is_some() { RateControllerName::Known } else { RateControllerName::Unlimited };
+        add(listener.label(), controller, cap, RESPONSES_MAX);
     }
     (uplinks, outputs)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_node::io::{
     Control, Destination, Edit, Input, Output, OutputId, PathId, PathSample, PathState, UplinkId,
 };
@@ -311,12 +311,18 @@ fn node(line: &Line, is_scripted: bool) -> Result<Node, OptionsError> {
         overhead: Size::ZERO,
         unconfirmed_max: 256,
     };
-    let law = if line.rate.is_some() { LawName::Known } else { LawName::Unlimited };
+    let controller =
+        if line.rate.is_some() { RateControllerName::Known } else { RateControllerName::Unlimited };
     Node::new(NodeOptions {
         name: "rehearsal".into(),
         incarnation: 1,
         rules: Rules::new(vec![rule]).map_err(OptionsError::Rules)?,
-        uplinks: vec![UplinkOptions { name: "line".into(), law, cap: line.rate, remembered: None }],
+        uplinks: vec![UplinkOptions {
+            name: "line".into(),
+            controller,
+            cap: line.rate,
+            remembered: None,
+        }],
         outputs: line.outputs.iter().map(output).collect(),
         scheduler: SchedulerName::Tidegate,
         memory: Size(MEMORY.0 * 2),

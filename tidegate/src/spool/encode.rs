@@ -111,7 +111,7 @@ fn commits(mut appends: &[Append], most: usize) -> impl Iterator<Item = &[Append
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tidegate_log::{Destinations, Fated, LoggedRecord};
+    use tidegate_log::{Destinations, FateEntry, LoggedRecord};
     use tidegate_types::record::{Properties, StreamId};
     use tidegate_types::units::Time;
 
@@ -139,14 +139,14 @@ mod tests {
     #[test]
     fn what_is_beside_records_costs_no_commit() {
         let entries = [
-            Entry::Fates(Fated::default()),
+            Entry::Fates(FateEntry::default()),
             record(),
             record(),
-            Entry::Fates(Fated::default()),
+            Entry::Fates(FateEntry::default()),
             record(),
             record(),
             record(),
-            Entry::Fates(Fated::default()),
+            Entry::Fates(FateEntry::default()),
         ];
         let append = |(number, entry)| Append { number, entry };
         let appends: Vec<Append> = (1..).zip(entries).map(append).collect();

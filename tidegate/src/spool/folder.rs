@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_log::{Damage, Recovery, SegmentId, Verdict};
+use tidegate_log::{Damage, DamageKind, Recovery, SegmentId};
 
 use super::lock::{LOCK, Lock, lock};
 use super::look::{Found, look};
@@ -172,7 +172,7 @@ impl Folder {
             }
         }
         let is_read = |damage: &&Damage| {
-            damage.verdict != Verdict::Torn && recovery.segments.contains_key(&damage.segment)
+            damage.verdict != DamageKind::Torn && recovery.segments.contains_key(&damage.segment)
         };
         recovery.damage.iter().filter(is_read).for_each(|damage| {
             self.note_damage(damage.segment);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_log::{
-    COPY_AT, Checkpoint, Chunk, Destinations, Entry, LogName, Run, SegmentId, StreamName,
-    StreamState, Verdict, Writer,
+    COPY_AT, Checkpoint, Chunk, DamageKind, Destinations, Entry, LogName, Run, SegmentId,
+    StreamName, StreamState, Writer,
 };
 use tidegate_types::record::StreamId;
 use tidegate_types::units::Size;
@@ -62,7 +62,7 @@ fn open(disk: &Memory) -> Opened {
     open_on(Arc::new(disk.clone()), None, &options, "gate", (1, 2)).unwrap()
 }
 
-fn told(opened: &Opened) -> Vec<(u32, Verdict)> {
+fn told(opened: &Opened) -> Vec<(u32, DamageKind)> {
     opened.recovery.damage.iter().map(|damage| (damage.segment.0, damage.verdict)).collect()
 }
 
@@ -100,7 +100,7 @@ fn damaged_files_go_to_quarantine_and_are_never_deleted() {
     spare[20] ^= 1;
     disk.rot(&path(5), Some(spare.clone()));
     let opened = open(&disk);
-    let expected = [(6, Verdict::Other), (5, Verdict::Spare), (2, Verdict::Header)];
+    let expected = [(6, DamageKind::Other), (5, DamageKind::Spare), (2, DamageKind::Header)];
     assert_eq!(told(&opened), expected);
     assert_eq!((damaged_ranges(&opened.recovery), opened.folder.quarantined()), (3, 2));
     // All that is owed is still owed, of the one that is gone too: the node counts it.
@@ -130,7 +130,7 @@ fn exchanged_files_are_read_in_each_others_place() {
     disk.rot(&path(3), Some(segment(5)));
     disk.rot(&path(5), Some(segment(3)));
     let opened = open(&disk);
-    assert_eq!(told(&opened), [(3, Verdict::Moved), (5, Verdict::Moved)]);
+    assert_eq!(told(&opened), [(3, DamageKind::Moved), (5, DamageKind::Moved)]);
     assert_eq!(opened.recovery.live().count(), 4, "the newest checkpoint is read where it stands");
     assert_eq!(opened.folder.path(SegmentId(3)), path(5));
     assert!(opened.recovery.is_certain && opened.folder.quarantined() == 0);

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use tidegate_log::room;
+use tidegate_log::preallocated_end;
 
 use crate::disk::{Disk, DiskFile, How};
 
@@ -40,7 +40,7 @@ impl Growing {
         self.end += bytes.len() as u64;
         if self.end > self.length {
             self.length = self.end;
-            if self.make_room(room(bytes.len())).is_err() {
+            if self.make_room(preallocated_end(bytes.len())).is_err() {
                 // A disk that has no room ahead may still have room: each write then makes its own.
                 self.cut();
             }
@@ -98,7 +98,11 @@ mod tests {
             let content = std::fs::read(&path).unwrap();
             let (bytes, zeros) = content.split_at(written.len());
             assert!(bytes == written && zeros.iter().all(|&byte| byte == 0));
-            assert!(number > 1 || zeros.len() == room(1000), "{} bytes of room", zeros.len());
+            assert!(
+                number > 1 || zeros.len() == preallocated_end(1000),
+                "{} bytes of room",
+                zeros.len()
+            );
         }
         growing.sync().unwrap();
         assert!(Growing::create(&Real, &path).is_err(), "the file is there");

@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 
 use tidegate_log::{
-    COPY_AT, Defect, HEADER_MAX, Header, Key, Opened, Part, Recovery, SegmentId, Verdict,
-    begins_with_checkpoint, recover,
+    COPY_AT, DamageKind, Defect, HEADER_MAX, Header, Key, OpenedHeader, Recovery, SegmentBytes,
+    SegmentId, begins_with_checkpoint, recover,
 };
 use tidegate_types::units::Size;
 
@@ -78,7 +78,7 @@ impl Files {
 }
 
 /// The head of each file.
-type Heads = BTreeMap<SegmentId, Result<Opened, Defect>>;
+type Heads = BTreeMap<SegmentId, Result<OpenedHeader, Defect>>;
 
 /// Looks at a log: at the head of each file, and at all of the newest ones.
 ///
@@ -115,12 +115,12 @@ pub(super) fn look(disk: &dyn Disk, directory: &Path, keys: &[Key]) -> Result<Fo
         }
     }
     wanted.retain(|segment, file| file.is_some() || bytes.contains_key(segment));
-    let part = |(&segment, file): (&SegmentId, &Option<SegmentId>)| Part {
+    let part = |(&segment, file): (&SegmentId, &Option<SegmentId>)| SegmentBytes {
         segment,
         size: file.and_then(|file| sizes.get(&file).copied()).unwrap_or_default(),
         bytes: bytes.get(&segment).map(Vec::as_slice),
     };
-    let parts: Vec<Part<'_>> = wanted.iter().map(part).collect();
+    let parts: Vec<SegmentBytes<'_>> = wanted.iter().map(part).collect();
     let recovered = recover(&parts, keys);
     let directory = directory.to_path_buf();
     let mut recovery = recovered.map_err(|source| SpoolError::Log { directory, source })?;
@@ -134,7 +134,7 @@ fn head(
     path: &Path,
     size: Size,
     keys: &[Key],
-) -> io::Result<Result<Opened, Defect>> {
+) -> io::Result<Result<OpenedHeader, Defect>> {
     let file = disk.open(path, How::Read)?;
     let mut opened = Err(Defect::Damaged);
     for length in [HEAD, HEADER_MAX] {
@@ -176,18 +176,18 @@ fn judge(
     let mut useless = Vec::new();
     for (&file, head) in heads {
         let verdict = match head {
-            Err(Defect::Damaged) => Verdict::Header,
-            Ok(opened) if places.get(&opened.header.segment) != Some(&file) => Verdict::Other,
-            Ok(opened) if opened.header.segment != file => Verdict::Moved,
-            Ok(opened) if opened.is_copy => Verdict::Spare,
+            Err(Defect::Damaged) => DamageKind::Header,
+            Ok(opened) if places.get(&opened.header.segment) != Some(&file) => DamageKind::Other,
+            Ok(opened) if opened.header.segment != file => DamageKind::Moved,
+            Ok(opened) if opened.is_copy => DamageKind::Spare,
             _ => continue,
         };
-        if matches!(verdict, Verdict::Header | Verdict::Other) {
+        if matches!(verdict, DamageKind::Header | DamageKind::Other) {
             useless.push(file);
         }
         // The file is of no use, and the segment of its number may stand elsewhere.
         let is_elsewhere = places.get(&file).is_some_and(|place| *place != file);
-        recovery.condemn(file, if is_elsewhere { Verdict::Moved } else { verdict });
+        recovery.condemn(file, if is_elsewhere { DamageKind::Moved } else { verdict });
     }
     useless
 }

@@ -27,9 +27,9 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tidegate_log::mirror::Lengths;
+use tidegate_log::mirror::SegmentLengths;
 use tidegate_log::{
-    Append, Damage, Fetch, Key, LogError, LogName, Recovery, SegmentId, Verdict, Writer,
+    Append, Damage, DamageKind, Fetch, Key, LogError, LogName, Recovery, SegmentId, Writer,
 };
 use tokio::sync::watch;
 
@@ -134,7 +134,7 @@ pub struct Spool {
     /// True from the first commit on.
     is_ready: watch::Receiver<bool>,
     /// What is safe on disk.
-    lengths: watch::Receiver<Lengths>,
+    lengths: watch::Receiver<SegmentLengths>,
     commits: CommitCounts,
 }
 
@@ -146,7 +146,7 @@ pub struct Beginning {
     /// What new segments are called by.
     pub name: LogName,
     /// Its segments, and what there is of each.
-    pub lengths: Lengths,
+    pub lengths: SegmentLengths,
 }
 
 impl Spool {
@@ -203,7 +203,7 @@ impl Spool {
     }
 
     /// What is safe on disk, after each commit.
-    pub fn lengths(&self) -> watch::Receiver<Lengths> {
+    pub fn lengths(&self) -> watch::Receiver<SegmentLengths> {
         self.lengths.clone()
     }
 
@@ -241,7 +241,7 @@ impl Spool {
 
 /// Damaged places that a start met; a torn end, which every crash may leave, is none.
 pub fn damaged_ranges(recovery: &Recovery) -> u64 {
-    let is_damage = |damage: &&Damage| damage.verdict != Verdict::Torn;
+    let is_damage = |damage: &&Damage| damage.verdict != DamageKind::Torn;
     recovery.damage.iter().filter(is_damage).count() as u64 + recovery.more_damage
 }
 
@@ -250,23 +250,25 @@ pub fn tell_damage(recovery: &Recovery) {
     for damage in &recovery.damage {
         let (segment, from, to) = (damage.segment, damage.from, damage.to);
         match damage.verdict {
-            Verdict::Torn => tracing::info!(%segment, from, to, "the log's torn end is left out"),
-            Verdict::Corrupt => {
+            DamageKind::Torn => {
+                tracing::info!(%segment, from, to, "the log's torn end is left out")
+            }
+            DamageKind::Corrupt => {
                 tracing::error!(%segment, from, to, "the log is damaged here: left out, the rest is used");
             }
-            Verdict::Header => {
+            DamageKind::Header => {
                 tracing::error!(%segment, "a segment of the log cannot be read at all");
             }
-            Verdict::Spare => {
+            DamageKind::Spare => {
                 tracing::error!(%segment, "one copy of a segment's header is damaged: the other is used");
             }
-            Verdict::Other => {
+            DamageKind::Other => {
                 tracing::error!(%segment, "the file of a segment holds another one: it is not used");
             }
-            Verdict::Moved => {
+            DamageKind::Moved => {
                 tracing::error!(%segment, "the file of a segment holds another one: that is read here");
             }
-            Verdict::Missing => {
+            DamageKind::Missing => {
                 tracing::error!(%segment, "a segment of the log is gone: what it held is lost");
             }
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidegate_log::{SegmentId, Write};
+use tidegate_log::{SegmentId, SegmentWrite};
 
 /// Entries as bytes that are written together and made safe by one sync.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Commit {
     /// How many of them are records.
     pub(super) records: usize,
     /// Their bytes.
-    pub(super) writes: Vec<Write>,
+    pub(super) writes: Vec<SegmentWrite>,
     /// When the first of them was there.
     pub(super) since: Instant,
 }
@@ -27,7 +27,7 @@ pub(super) enum Job {
     /// Delete segments.
     Release(Vec<SegmentId>),
     /// Write the last footer.
-    Finish(Vec<Write>),
+    Finish(Vec<SegmentWrite>),
 }
 
 /// The jobs, in order.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use tidegate_log::{Fetch, Fetched, HEADER_MAX, Header, Key, Window, fetch};
+use tidegate_log::{Fetch, Fetched, HEADER_MAX, Header, Key, SegmentWindow, fetch};
 use tidegate_node::io::Input;
 use tokio::sync::mpsc;
 
@@ -98,7 +98,8 @@ pub(crate) fn read_window(
     let mut length = WINDOW;
     loop {
         let bytes = read_at(&*file, u64::from(order.from), length)?;
-        let window = Window { from: order.from, bytes: &bytes, is_last: bytes.len() < length };
+        let window =
+            SegmentWindow { from: order.from, bytes: &bytes, is_last: bytes.len() < length };
         let fetched = fetch(&opened, window, &order.streams, order.most);
         match fetched.needs {
             // Twice as many at least: where damage hides how long an entry is, steps of a byte would

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_log::mirror::Lengths;
-use tidegate_log::{SegmentId, Write};
+use tidegate_log::mirror::SegmentLengths;
+use tidegate_log::{SegmentId, SegmentWrite};
 use tidegate_node::io::Input;
 use tidegate_types::units::Size;
 use tokio::sync::{mpsc, watch};
@@ -27,7 +27,7 @@ pub(super) struct Writing {
     pub(super) arrivals: mpsc::Sender<Arrival>,
     pub(super) ready: watch::Sender<bool>,
     /// What is safe on disk, for who copies it.
-    pub(super) safe: watch::Sender<Lengths>,
+    pub(super) safe: watch::Sender<SegmentLengths>,
     pub(super) commits: CommitCounts,
     pub(super) reserve: Reserve,
 }
@@ -92,8 +92,8 @@ impl Writing {
     }
 
     /// Writes, and makes it safe; notes the segments whose files it makes.
-    fn write(&mut self, writes: Vec<Write>, made: &mut Vec<SegmentId>) -> io::Result<()> {
-        for Write { segment, is_new, bytes } in writes {
+    fn write(&mut self, writes: Vec<SegmentWrite>, made: &mut Vec<SegmentId>) -> io::Result<()> {
+        for SegmentWrite { segment, is_new, bytes } in writes {
             if is_new {
                 self.finish()?;
                 let path = self.folder.path(segment);

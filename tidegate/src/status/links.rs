@@ -110,7 +110,7 @@ pub(super) fn render(links: &[LinkView]) -> String {
 mod tests {
     use std::time::Duration;
 
-    use tidegate_link::{PathCounts, PathState};
+    use tidegate_link::{PathCounts, PathHealth};
     use tidegate_types::units::{Rate, Size};
 
     use super::*;
@@ -133,14 +133,14 @@ mod tests {
             srtt: None,
             queue_delay: Duration::ZERO,
             loss: 0.0,
-            ..path("eth0", PathState::Absent, 0)
+            ..path("eth0", PathHealth::Absent, 0)
         };
         let figures = LinkFigures {
             name: "hq".into(),
             is_output: true,
             paths: vec![
-                path("wlan0", PathState::Up, 3000),
-                path("wwan0", PathState::Dead, 1000),
+                path("wlan0", PathHealth::Up, 3000),
+                path("wwan0", PathHealth::Dead, 1000),
                 absent,
             ],
             repeated: 4,

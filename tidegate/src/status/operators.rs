@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tidegate_stream::Fault;
+use tidegate_stream::StepError;
 
 use super::Snapshot;
 use super::view::TimesView;
@@ -58,7 +58,7 @@ fn view(meter: &MeterStatus, before: &[MeterStatus], over: f64) -> TopicView {
     let (cpu_mean_seconds, cpu_variation) = figures.cpu_mean_and_cv();
     let some = |name: &'static str, count: u64| (count > 0).then(|| (name.to_owned(), count));
     let dropped = DropWhy::ALL.into_iter().zip(figures.dropped);
-    let failed = Fault::ALL.into_iter().zip(figures.failed);
+    let failed = StepError::ALL.into_iter().zip(figures.failed);
     TopicView {
         operator: meter.operator.to_string(),
         topic: meter.topic.clone(),

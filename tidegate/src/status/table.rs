@@ -65,11 +65,11 @@ fn operators(view: &NodeView) -> String {
         "wait p90",
         "delivery p90 / p99",
         "violated",
-        "lost",
+        "failed",
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
     for topic in &view.operators {
-        let lost: u64 = topic.dropped.values().chain(topic.failed.values()).sum();
+        let failed: u64 = topic.dropped.values().chain(topic.failed.values()).sum();
         let delivery = match topic.delivery.count {
             0 => "-".into(),
             _ => format!(
@@ -87,7 +87,7 @@ fn operators(view: &NodeView) -> String {
             span(topic.wait.p90_seconds),
             delivery,
             topic.violated.to_string(),
-            lost.to_string(),
+            failed.to_string(),
         ]);
     }
     format!("\n{}", align(&rows))
@@ -190,6 +190,7 @@ fn clock(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::operators::TopicView;
     use super::super::view::{ClassView, CountsView, StagesView};
     use super::*;
 
@@ -230,6 +231,15 @@ mod tests {
             TimesView { count: 3, p50_seconds: 0.06, p99_seconds: 0.11, ..Default::default() };
         let measured = [EndToEnd { class: "ls".into(), times }];
         insta::assert_snapshot!(render(&view, Some(&measured)));
+    }
+
+    #[test]
+    fn what_an_operator_cannot_use_is_not_called_lost() {
+        let topic = TopicView { failed: [("parse".to_owned(), 2)].into(), ..Default::default() };
+        let view = NodeView { operators: vec![topic], ..Default::default() };
+        let table = operators(&view);
+        assert!(table.contains("failed") && !table.contains("lost"), "{table}");
+        assert!(table.trim_end().ends_with(" 2"), "{table}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use tidegate::assemble::node_options;
 use tidegate::config::{read, reference};
 use tidegate::operators::chain;
-use tidegate_stream::{Content, Item};
+use tidegate_stream::{Item, ItemContent};
 use tidegate_types::units::Time;
 
 #[test]
@@ -81,7 +81,7 @@ fn operated(example: &str, name: &str, payloads: &[String]) -> (Vec<serde_json::
     let mut work = chain(operator.expect("it is there")).expect("right steps").start();
     let (mut out, mut failed) = (Vec::new(), 0);
     for payload in payloads {
-        let content = Content::Payload(payload.clone().into());
+        let content = ItemContent::Payload(payload.clone().into());
         for item in work.run(Item { at: Time::ZERO, content }, |_| failed += 1) {
             out.push(serde_json::from_slice(&item.into_payload()).expect("JSON"));
         }

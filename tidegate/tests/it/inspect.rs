@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::process::{Node, publish};
 use tidegate_log::{
-    Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Key, LogName, LoggedRecord, Run,
+    Checkpoint, Chunk, Destinations, Entry, FateEntry, FateRun, Key, LogName, LoggedRecord, Run,
     SegmentId, StreamName, StreamState, WallTime, Writer,
 };
 use tidegate_types::crc::crc32c;
@@ -70,7 +70,10 @@ fn fate(first: u64, last: u64, bits: u32, fate: Fate) -> Entry {
     let run = Run { first, last, destinations: Destinations(bits) };
     let unix_ns = TEN + last * SECOND + SECOND / 2;
     let wall = Some(WallTime { unix_ns, uncertainty: Duration::from_secs(1) });
-    Entry::Fates(Fated { wall, runs: vec![FateRun { stream: StreamId(12), run, fate, by: None }] })
+    Entry::Fates(FateEntry {
+        wall,
+        runs: vec![FateRun { stream: StreamId(12), run, fate, by: None }],
+    })
 }
 
 fn checkpoint(segment: u32, live: &[(u64, u64, u32)], last_seq: u64) -> Entry {

@@ -5,13 +5,13 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use tidegate_types::record::Properties;
 
-use super::Told::{Expected, Unknown, Wrong};
+use super::AckOutcome::{Expected, Unknown, Wrong};
 use super::*;
-use crate::{Charge, Message};
+use crate::{Message, MessageReservation};
 
-const MANY: Bounds = Bounds { count: 100, bytes: 1 << 20 };
+const MANY: OutboxLimits = OutboxLimits { count: 100, bytes: 1 << 20 };
 
-fn delivery(number: u32, class: u8, qos: u8, deadline: u64) -> Delivery {
+fn delivery(number: u32, class: u8, qos: u8, deadline: u64) -> SubscriberMessage {
     let message = Message {
         topic: Bytes::from_static(b"t"),
         payload: Bytes::copy_from_slice(&number.to_be_bytes()),
@@ -25,28 +25,28 @@ fn delivery(number: u32, class: u8, qos: u8, deadline: u64) -> Delivery {
         source_unix_ns: None,
         meter: None,
     };
-    Delivery {
+    SubscriberMessage {
         message: Arc::new(message),
         qos,
         retain: false,
         ids: None,
-        charge: Charge::default(),
+        charge: MessageReservation::default(),
     }
 }
 
-fn outbox(bounds: Bounds) -> Outbox {
+fn outbox(bounds: OutboxLimits) -> Outbox {
     Outbox::new(bounds, &Account::new(1 << 30))
 }
 
-fn number(delivery: &Delivery) -> u32 {
+fn number(delivery: &SubscriberMessage) -> u32 {
     u32::from_be_bytes(delivery.message.payload[..].try_into().unwrap())
 }
 
 /// Numbers of all that goes now, and their identifiers.
 fn sent(outbox: &mut Outbox, now: u64) -> Vec<(u32, Option<u16>, bool)> {
     let next = || match outbox.next(Time::from_millis(now))? {
-        Next::Publish { delivery, id, again } => Some((number(&delivery), id, again)),
-        Next::Release(id) => Some((u32::MAX, Some(id), true)),
+        NextSend::Publish { delivery, id, again } => Some((number(&delivery), id, again)),
+        NextSend::Release(id) => Some((u32::MAX, Some(id), true)),
     };
     std::iter::from_fn(next).collect()
 }
@@ -71,7 +71,7 @@ fn the_earliest_deadline_goes_first_and_the_late_wait() {
 
 #[test]
 fn a_full_outbox_drops_what_is_least_urgent() {
-    let mut outbox = outbox(Bounds { count: 2, ..MANY });
+    let mut outbox = outbox(OutboxLimits { count: 2, ..MANY });
     outbox.connect(10);
     outbox.push(delivery(1, 1, 0, 500));
     outbox.push(delivery(2, 2, 0, 1000));
@@ -80,7 +80,7 @@ fn a_full_outbox_drops_what_is_least_urgent() {
     outbox.push(delivery(5, 1, 0, 500));
     assert_eq!(numbers(&mut outbox, 0), [3, 5]);
     let drops = outbox.take_drops();
-    let full = |class| drops[&(ClassId(class), Reason::Full)];
+    let full = |class| drops[&(ClassId(class), OutboxDropReason::Full)];
     assert_eq!((full(2), full(1), drops.len()), (2, 1, 2));
     assert!(outbox.take_drops().is_empty());
 }
@@ -93,7 +93,7 @@ fn nobody_waits_with_quality_zero_for_who_is_away() {
     outbox.connect(10);
     outbox.push(delivery(3, 0, 0, 50));
     outbox.disconnect();
-    assert_eq!(outbox.take_drops()[&(ClassId(0), Reason::Away)], 2);
+    assert_eq!(outbox.take_drops()[&(ClassId(0), OutboxDropReason::Away)], 2);
     outbox.connect(10);
     assert_eq!(numbers(&mut outbox, 0), [2]);
 }
@@ -141,10 +141,10 @@ fn what_is_refused_or_too_large_is_over() {
     }
     assert_eq!(numbers(&mut outbox, 0), [1]);
     assert_eq!((outbox.received(1, false), outbox.completed(1)), (Expected, Unknown));
-    let Some(Next::Publish { delivery, id, .. }) = outbox.next(Time::ZERO) else { panic!() };
+    let Some(NextSend::Publish { delivery, id, .. }) = outbox.next(Time::ZERO) else { panic!() };
     outbox.give_up(&delivery, id);
     assert_eq!(numbers(&mut outbox, 0), [3]);
-    assert_eq!(outbox.take_drops()[&(ClassId(0), Reason::Oversize)], 1);
+    assert_eq!(outbox.take_drops()[&(ClassId(0), OutboxDropReason::Oversize)], 1);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn what_is_expired_is_dropped_when_its_turn_comes() {
     Arc::make_mut(&mut expiring.message).expires = Some(Time::from_millis(20));
     outbox.push(expiring);
     assert!(outbox.next(Time::from_millis(20)).is_none());
-    assert_eq!(outbox.take_drops()[&(ClassId(0), Reason::Expired)], 1);
+    assert_eq!(outbox.take_drops()[&(ClassId(0), OutboxDropReason::Expired)], 1);
 }
 
 #[test]
@@ -204,12 +204,12 @@ struct Model {
 }
 
 impl Model {
-    fn take(&mut self, next: Next) {
+    fn take(&mut self, next: NextSend) {
         match next {
-            Next::Release(id) => {
+            NextSend::Release(id) => {
                 assert!(self.open.iter().any(|(open, _, received)| *open == id && *received));
             }
-            Next::Publish { delivery, id, again } => {
+            NextSend::Publish { delivery, id, again } => {
                 let number = number(&delivery);
                 assert_eq!(self.seen.insert(number), !again, "only a repeated one comes twice");
                 if !again {
@@ -253,7 +253,7 @@ proptest! {
         count in 1..6_usize,
         receive_maximum in 1..4_u16,
     ) {
-        let mut outbox = outbox(Bounds { count, bytes: 1 << 20 });
+        let mut outbox = outbox(OutboxLimits { count, bytes: 1 << 20 });
         outbox.connect(receive_maximum);
         let (mut model, mut now, mut drops) = (Model::default(), 0_u64, 0);
         for step in steps {

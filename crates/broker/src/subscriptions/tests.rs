@@ -9,8 +9,8 @@ fn subscription(text: &str) -> Subscription {
     Subscription::new(text).unwrap()
 }
 
-fn qos(qos: u8) -> Options {
-    Options { qos, ..Options::default() }
+fn qos(qos: u8) -> SubscribeOptions {
+    SubscribeOptions { qos, ..SubscribeOptions::default() }
 }
 
 fn sessions(route: &Route) -> Vec<u32> {
@@ -20,8 +20,8 @@ fn sessions(route: &Route) -> Vec<u32> {
 #[test]
 fn overlapping_subscriptions_deliver_once_with_the_largest_qos() {
     let mut all = Subscriptions::default();
-    assert!(all.subscribe(A, subscription("a/#"), Options { id: Some(7), ..qos(0) }));
-    assert!(all.subscribe(A, subscription("a/+"), Options { id: Some(9), ..qos(2) }));
+    assert!(all.subscribe(A, subscription("a/#"), SubscribeOptions { id: Some(7), ..qos(0) }));
+    assert!(all.subscribe(A, subscription("a/+"), SubscribeOptions { id: Some(9), ..qos(2) }));
     assert!(all.subscribe(B, subscription("a/b"), qos(1)));
     let route = all.route("a/b", None);
     assert_eq!(sessions(&route), [1, 2]);
@@ -39,7 +39,7 @@ fn overlapping_subscriptions_deliver_once_with_the_largest_qos() {
 #[test]
 fn what_is_published_locally_may_be_left_out() {
     let mut all = Subscriptions::default();
-    all.subscribe(A, subscription("a"), Options { no_local: true, ..qos(0) });
+    all.subscribe(A, subscription("a"), SubscribeOptions { no_local: true, ..qos(0) });
     assert!(all.route("a", Some(A)).is_empty());
     assert_eq!(sessions(&all.route("a", Some(B))), [1]);
     all.subscribe(A, subscription("+"), qos(0));

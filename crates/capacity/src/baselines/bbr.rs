@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use crate::windowed::{Extreme, Windowed};
-use crate::{Ack, Law};
+use crate::window_filter::{Extreme, WindowFilter};
+use crate::{Ack, RateController};
 
 /// Fills a pipe of any size in the fewest round trips: 2 / ln 2.
 const HIGH_GAIN: f64 = 2.885;
@@ -42,11 +42,11 @@ enum State {
     ProbeRtt(Option<Time>),
 }
 
-/// The law's state.
+/// The rate controller's state.
 #[derive(Debug)]
 pub(crate) struct Bbr {
     state: State,
-    rates: Windowed,
+    rates: WindowFilter,
     round: u64,
     round_end: Size,
     /// The shortest round trip and when it was seen.
@@ -57,7 +57,7 @@ pub(crate) struct Bbr {
 
 impl Bbr {
     pub(crate) fn new(remembered: Option<Rate>) -> Self {
-        let mut rates = Windowed::new(Extreme::Max);
+        let mut rates = WindowFilter::new(Extreme::Max);
         if let Some(rate) = remembered {
             rates.push(0, RATE_ROUNDS, rate.as_f64() / 2.0);
         }
@@ -166,7 +166,7 @@ impl Bbr {
     }
 }
 
-impl Law for Bbr {
+impl RateController for Bbr {
     fn acked(&mut self, now: Time, ack: &Ack) {
         if self.measure_rate(now, ack) {
             self.check_full(ack);

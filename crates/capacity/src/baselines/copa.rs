@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use crate::windowed::{Extreme, Windowed};
-use crate::{Ack, Law};
+use crate::window_filter::{Extreme, WindowFilter};
+use crate::{Ack, RateController};
 
 const PACKET: f64 = 1460.0;
 /// Price of delay (delta of the paper): 1 / DELTA packets stand in equilibrium.
@@ -24,13 +24,13 @@ const STEADY_ROUNDS: u32 = 3;
 /// Bound on the step, so that a long calm cannot make one acknowledgement swing the window.
 const VELOCITY_MAX: f64 = 65_536.0;
 
-/// The law's state. The window is in packets, as in the paper.
+/// The rate controller's state. The window is in packets, as in the paper.
 #[derive(Debug)]
 pub(crate) struct Copa {
     window: f64,
     srtt: f64,
-    shortest: Windowed,
-    standing: Windowed,
+    shortest: WindowFilter,
+    standing: WindowFilter,
     is_slow_start: bool,
     velocity: f64,
     is_rising: bool,
@@ -46,8 +46,8 @@ impl Copa {
         Copa {
             window: window.max(WINDOW_START),
             srtt: 0.0,
-            shortest: Windowed::new(Extreme::Min),
-            standing: Windowed::new(Extreme::Min),
+            shortest: WindowFilter::new(Extreme::Min),
+            standing: WindowFilter::new(Extreme::Min),
             is_slow_start: true,
             velocity: 1.0,
             is_rising: true,
@@ -79,7 +79,7 @@ impl Copa {
     }
 }
 
-impl Law for Copa {
+impl RateController for Copa {
     fn acked(&mut self, now: Time, ack: &Ack) {
         let rtt = ack.rtt.as_secs_f64();
         self.srtt = if self.srtt > 0.0 { self.srtt + (rtt - self.srtt) / 8.0 } else { rtt };

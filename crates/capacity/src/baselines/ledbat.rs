@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tidegate_types::units::{Rate, Size, Time};
 
-use crate::windowed::{Extreme, Windowed};
-use crate::{Ack, Law};
+use crate::window_filter::{Extreme, WindowFilter};
+use crate::{Ack, RateController};
 
 const PACKET: f64 = 1460.0;
 /// The queueing delay to keep, seconds.
@@ -25,13 +25,13 @@ const SLOW_START_END: f64 = 0.75;
 /// Packets by which the window may exceed what is in flight (ALLOWED_INCREASE).
 const ALLOWED_INCREASE: f64 = 1.0;
 
-/// The law's state. The window is in bytes.
+/// The rate controller's state. The window is in bytes.
 #[derive(Debug)]
 pub(crate) struct Ledbat {
     window: f64,
-    base: Windowed,
+    base: WindowFilter,
     /// Smallest round trip of the last half one (CURRENT_FILTER).
-    current: Windowed,
+    current: WindowFilter,
     is_slow_start: bool,
     cut_at: Time,
 }
@@ -42,15 +42,15 @@ impl Ledbat {
         let window = remembered.map_or(WINDOW_START, |rate| rate.as_f64() * 0.05);
         Ledbat {
             window: window.max(WINDOW_START),
-            base: Windowed::new(Extreme::Min),
-            current: Windowed::new(Extreme::Min),
+            base: WindowFilter::new(Extreme::Min),
+            current: WindowFilter::new(Extreme::Min),
             is_slow_start: true,
             cut_at: Time::ZERO,
         }
     }
 }
 
-impl Law for Ledbat {
+impl RateController for Ledbat {
     fn acked(&mut self, now: Time, ack: &Ack) {
         let rtt = ack.rtt.as_secs_f64();
         let place = now.as_nanos();

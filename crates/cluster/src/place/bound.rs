@@ -5,7 +5,7 @@
 //! Deviations: none.
 //! Limits: sizes above [`SIZES_MAX`] are one; the weights are fitted to [`SAMPLE_MAX`] topics, and hold for all.
 
-use super::{Feasible, Topic};
+use super::{FeasibilityOracle, Topic};
 
 /// Sizes of sets that have a price of their own.
 const SIZES_MAX: usize = 64;
@@ -39,8 +39,8 @@ struct Size {
 /// A set of m topics has at most a load of c(m), falling with m, for topics that share a machine slow each other
 /// down. With any prices b(m) of load, 0 to 1 / c(m), a topic of load l that bears sets up to M weighs the least, over m up to
 /// M, of (1 - b c) / m + b l, and a set of m has at most m (1 - b c) / m + b c = 1.
-pub fn lower_bound(feasible: &mut Feasible<'_>) -> LowerBound {
-    let super::Problem { topics, machines, model, together_max, .. } = *feasible.problem();
+pub fn lower_bound(feasible: &mut FeasibilityOracle<'_>) -> LowerBound {
+    let super::PlacementProblem { topics, machines, model, together_max, .. } = *feasible.problem();
     let Some(machine) = machines.best() else { return LowerBound::default() };
     let together: Vec<usize> =
         feasible.all().into_iter().map(|topic| feasible.together(topic)).collect();
@@ -132,7 +132,7 @@ mod tests {
         // A load of 0.5 each: seven together take 3.5 of 3.92 / 1.18 = 3.32, six take 3.0 of 3.41.
         let topics = vec![topic(10, 50.0); 60];
         let machines = Machines::Any(MACHINE);
-        let mut feasible = Feasible::new(problem(&topics, &machines, 32));
+        let mut feasible = FeasibilityOracle::new(problem(&topics, &machines, 32));
         let found = lower_bound(&mut feasible);
         let order = feasible.by_latency_alone();
         assert!((9..=10).contains(&found.nodes), "{}", found.nodes);
@@ -145,7 +145,7 @@ mod tests {
         // A serial topic of 0.9 bears one or two beside it, whatever they do.
         let serial = Topic { is_serial: true, ..topic(10, 90.0) };
         let (topics, machines) = (vec![serial; 12], Machines::Any(MACHINE));
-        let mut feasible = Feasible::new(problem(&topics, &machines, 6));
+        let mut feasible = FeasibilityOracle::new(problem(&topics, &machines, 6));
         let found = lower_bound(&mut feasible);
         assert!(found.together[0] < 4, "{}", found.together[0]);
         assert_eq!(found.nodes, 12 / found.together[0]);
@@ -155,7 +155,7 @@ mod tests {
         #[test]
         fn no_feasible_set_weighs_more_than_a_node(seed in any::<u64>(), together_max in 2..40usize) {
             let (topics, machines) = (topics(40, seed), Machines::Any(MACHINE));
-            let mut feasible = Feasible::new(problem(&topics, &machines, together_max));
+            let mut feasible = FeasibilityOracle::new(problem(&topics, &machines, together_max));
             let found = lower_bound(&mut feasible);
             let order = feasible.by_latency_alone();
             let plan = first_fit(&mut feasible, &order);

@@ -6,25 +6,31 @@
 //! (docs/algorithms-place.md#feasibility).
 //! Limits: none.
 
-use super::{Machine, Problem, Topic, TopicId};
+use super::{Machine, PlacementProblem, Topic, TopicId};
 
 /// Asks the model about sets of topics, and counts how often.
-pub struct Feasible<'a> {
-    problem: Problem<'a>,
+pub struct FeasibilityOracle<'a> {
+    problem: PlacementProblem<'a>,
     questions: u64,
     set: Vec<&'a Topic>,
     p90: Vec<f64>,
     together: Vec<Option<usize>>,
 }
 
-impl<'a> Feasible<'a> {
+impl<'a> FeasibilityOracle<'a> {
     /// Nothing asked yet.
-    pub fn new(problem: Problem<'a>) -> Self {
-        Feasible { problem, questions: 0, set: Vec::new(), p90: Vec::new(), together: Vec::new() }
+    pub fn new(problem: PlacementProblem<'a>) -> Self {
+        FeasibilityOracle {
+            problem,
+            questions: 0,
+            set: Vec::new(),
+            p90: Vec::new(),
+            together: Vec::new(),
+        }
     }
 
     /// The problem.
-    pub fn problem(&self) -> &Problem<'a> {
+    pub fn problem(&self) -> &PlacementProblem<'a> {
         &self.problem
     }
 
@@ -35,7 +41,7 @@ impl<'a> Feasible<'a> {
 
     /// Whether these topics keep their bounds on a machine, and are not too many.
     pub fn fits(&mut self, machine: &Machine, topics: impl IntoIterator<Item = TopicId>) -> bool {
-        let Problem { topics: all, model, together_max, margin, .. } = self.problem;
+        let PlacementProblem { topics: all, model, together_max, margin, .. } = self.problem;
         self.set.clear();
         self.set.extend(topics.into_iter().map(|topic| &all[topic.index()]));
         let load: f64 = self.set.iter().map(|topic| topic.load()).sum();
@@ -54,7 +60,7 @@ impl<'a> Feasible<'a> {
     /// The most topics among which this one keeps its bound on the best machine, itself included, if the others
     /// do nothing at all; 0 where it misses its bound alone. Asked once for each topic.
     pub fn together(&mut self, topic: TopicId) -> usize {
-        let Problem { topics, machines, together_max, .. } = self.problem;
+        let PlacementProblem { topics, machines, together_max, .. } = self.problem;
         if self.together.is_empty() {
             self.together = vec![None; topics.len()];
         }
@@ -76,7 +82,7 @@ impl<'a> Feasible<'a> {
     }
 
     fn fits_among_idle(&mut self, machine: &Machine, topic: TopicId, others: usize) -> bool {
-        let Problem { topics, model, margin, .. } = self.problem;
+        let PlacementProblem { topics, model, margin, .. } = self.problem;
         let topic = &topics[topic.index()];
         self.set.clear();
         self.set.push(topic);

@@ -7,10 +7,10 @@
 //! Limits: none.
 
 use super::residual::Residual;
-use super::{Feasible, Plan, TopicId};
+use super::{FeasibilityOracle, Plan, TopicId};
 
-/// Places topics in the given order (the paper's is [`Feasible::by_latency_alone`]).
-pub fn first_fit(feasible: &mut Feasible<'_>, order: &[TopicId]) -> Plan {
+/// Places topics in the given order (the paper's is [`FeasibilityOracle::by_latency_alone`]).
+pub fn first_fit(feasible: &mut FeasibilityOracle<'_>, order: &[TopicId]) -> Plan {
     let mut packing = Packing::default();
     for &topic in order {
         packing.place(feasible, topic);
@@ -27,7 +27,7 @@ pub(super) struct Packing {
 
 impl Packing {
     /// Puts a topic on the first node that can host it, on a new one otherwise.
-    pub(super) fn place(&mut self, feasible: &mut Feasible<'_>, topic: TopicId) {
+    pub(super) fn place(&mut self, feasible: &mut FeasibilityOracle<'_>, topic: TopicId) {
         let load = feasible.problem().topics[topic.index()].load();
         let together = feasible.together(topic);
         let mut from = 0;
@@ -55,7 +55,12 @@ impl Packing {
     }
 
     /// Adds a topic to a node, if it can host it.
-    pub(super) fn add(&mut self, feasible: &mut Feasible<'_>, node: usize, topic: TopicId) -> bool {
+    pub(super) fn add(
+        &mut self,
+        feasible: &mut FeasibilityOracle<'_>,
+        node: usize,
+        topic: TopicId,
+    ) -> bool {
         let Some(&machine) = feasible.problem().machines.nth(node) else { return false };
         let hosted = &self.plan.nodes[node];
         if !feasible.fits(&machine, hosted.iter().copied().chain([topic])) {
@@ -67,13 +72,14 @@ impl Packing {
     }
 
     /// Opens a node for topics that are known to fit it.
-    pub(super) fn open(&mut self, feasible: &mut Feasible<'_>, topics: Vec<TopicId>) {
+    pub(super) fn open(&mut self, feasible: &mut FeasibilityOracle<'_>, topics: Vec<TopicId>) {
         self.plan.nodes.push(topics);
         self.note(feasible, self.plan.nodes.len() - 1);
     }
 
-    fn note(&mut self, feasible: &mut Feasible<'_>, node: usize) {
-        let super::Problem { topics, machines, model, together_max, .. } = *feasible.problem();
+    fn note(&mut self, feasible: &mut FeasibilityOracle<'_>, node: usize) {
+        let super::PlacementProblem { topics, machines, model, together_max, .. } =
+            *feasible.problem();
         // One more than its most sensitive topic bears is one too many.
         let borne = self.plan.nodes[node].iter().map(|topic| feasible.together(*topic)).min();
         let Some(machine) = machines.nth(node) else { return };
@@ -93,7 +99,7 @@ mod tests {
     use super::*;
 
     /// Algorithm 1, line by line.
-    fn as_printed(feasible: &mut Feasible<'_>, order: &[TopicId]) -> Vec<Vec<TopicId>> {
+    fn as_printed(feasible: &mut FeasibilityOracle<'_>, order: &[TopicId]) -> Vec<Vec<TopicId>> {
         let mut nodes: Vec<Vec<TopicId>> = Vec::new();
         for &topic in order {
             let machine = *feasible.problem().machines.nth(0).unwrap();
@@ -113,7 +119,7 @@ mod tests {
             let topics = topics(60, seed);
             let machines = Machines::Any(MACHINE);
             let problem = problem(&topics, &machines, 6);
-            let mut feasible = Feasible::new(problem);
+            let mut feasible = FeasibilityOracle::new(problem);
             let order = feasible.by_latency_alone();
             let plan = first_fit(&mut feasible, &order);
             let order: Vec<TopicId> =
@@ -128,7 +134,7 @@ mod tests {
         let machines = Machines::Listed(vec![small, MACHINE]);
         let topics = [topic(10, 150.0), topic(10, 50.0), topic(40, 200.0)];
         let problem = problem(&topics, &machines, 6);
-        let mut feasible = Feasible::new(problem);
+        let mut feasible = FeasibilityOracle::new(problem);
         let plan = first_fit(&mut feasible, &[TopicId(0), TopicId(1), TopicId(2)]);
         assert_eq!(plan.nodes, [vec![TopicId(1)], vec![TopicId(0)]]);
         assert_eq!(plan.unplaced, [TopicId(2)], "8 processors");

@@ -6,11 +6,15 @@
 //! Limits: the number of questions.
 
 use super::largest_set::{first_set, place};
-use super::{Feasible, Plan, TopicId};
+use super::{FeasibilityOracle, Plan, TopicId};
 
 /// Places the topics; `None` where that takes more than so many questions. `at_once` is k', at least 1: with 1 it
 /// is first fit decreasing, with k it is the largest feasible set.
-pub fn hybrid(feasible: &mut Feasible<'_>, at_once: usize, questions_max: u64) -> Option<Plan> {
+pub fn hybrid(
+    feasible: &mut FeasibilityOracle<'_>,
+    at_once: usize,
+    questions_max: u64,
+) -> Option<Plan> {
     let mut left = feasible.by_latency_alone();
     let mut plan = Plan::default();
     let mut from = 0;
@@ -33,7 +37,12 @@ pub fn hybrid(feasible: &mut Feasible<'_>, at_once: usize, questions_max: u64) -
 }
 
 /// Adds to a node all that fits it, in order.
-fn fill(feasible: &mut Feasible<'_>, set: &mut Vec<TopicId>, left: &mut Vec<TopicId>, node: usize) {
+fn fill(
+    feasible: &mut FeasibilityOracle<'_>,
+    set: &mut Vec<TopicId>,
+    left: &mut Vec<TopicId>,
+    node: usize,
+) {
     let Some(&machine) = feasible.problem().machines.nth(node) else { return };
     left.retain(|&topic| {
         let fits = feasible.fits(&machine, set.iter().copied().chain([topic]));
@@ -55,7 +64,7 @@ mod tests {
         for seed in 0..10 {
             let (topics, machines) = (topics(20, seed), Machines::Any(MACHINE));
             let problem = problem(&topics, &machines, 4);
-            let mut feasible = Feasible::new(problem);
+            let mut feasible = FeasibilityOracle::new(problem);
             let order = feasible.by_latency_alone();
             let one = hybrid(&mut feasible, 1, u64::MAX).unwrap();
             assert_eq!(one.nodes, first_fit(&mut feasible, &order).nodes, "k' = 1, seed {seed}");

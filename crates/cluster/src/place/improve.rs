@@ -8,13 +8,13 @@
 use super::bound::{LowerBound, lower_bound};
 use super::first_fit::{Packing, first_fit};
 use super::search::Search;
-use super::{Feasible, Machines, Plan, TopicId};
+use super::{FeasibilityOracle, Machines, Plan, TopicId};
 
 /// Of the questions, the part for orders.
 const ORDERS_PART: u64 = 4;
 
 /// The best plan found; never more nodes than first fit decreasing needs.
-pub fn improve(feasible: &mut Feasible<'_>, seed: u64, questions_max: u64) -> Plan {
+pub fn improve(feasible: &mut FeasibilityOracle<'_>, seed: u64, questions_max: u64) -> Plan {
     let start = feasible.questions();
     let order = feasible.by_latency_alone();
     let mut best = first_fit(feasible, &order);
@@ -43,7 +43,7 @@ pub fn improve(feasible: &mut Feasible<'_>, seed: u64, questions_max: u64) -> Pl
 }
 
 /// Orders that fill nodes in other ways: by load, by how much of its bound a topic needs, by bound.
-fn orders(feasible: &Feasible<'_>, lower: &LowerBound) -> Vec<Vec<TopicId>> {
+fn orders(feasible: &FeasibilityOracle<'_>, lower: &LowerBound) -> Vec<Vec<TopicId>> {
     let topics = feasible.problem().topics;
     let bound = |topic: TopicId| topics[topic.index()].bound.as_secs_f64();
     let load = |topic: TopicId| topics[topic.index()].load();
@@ -66,7 +66,7 @@ fn orders(feasible: &Feasible<'_>, lower: &LowerBound) -> Vec<Vec<TopicId>> {
 }
 
 /// Fewer unplaced topics, then fewer nodes, then fuller ones.
-fn is_better(feasible: &Feasible<'_>, plan: &Plan, than: &Plan) -> bool {
+fn is_better(feasible: &FeasibilityOracle<'_>, plan: &Plan, than: &Plan) -> bool {
     let topics = feasible.problem().topics;
     let fullness = |plan: &Plan| -> f64 {
         let load = |node: &Vec<TopicId>| -> f64 {
@@ -94,7 +94,7 @@ mod tests {
         for seed in 0..8 {
             let (topics, machines) = (topics(60, seed), Machines::Any(MACHINE));
             let problem = problem(&topics, &machines, 6);
-            let mut feasible = Feasible::new(problem);
+            let mut feasible = FeasibilityOracle::new(problem);
             let order = feasible.by_latency_alone();
             let plain = first_fit(&mut feasible, &order);
             let plan = improve(&mut feasible, seed, 30_000);
@@ -107,7 +107,11 @@ mod tests {
             for node in &plan.nodes {
                 assert!(node.is_empty() || feasible.fits(&MACHINE, node.iter().copied()));
             }
-            assert_eq!(plan, improve(&mut Feasible::new(problem), seed, 30_000), "repeatable");
+            assert_eq!(
+                plan,
+                improve(&mut FeasibilityOracle::new(problem), seed, 30_000),
+                "repeatable"
+            );
         }
         assert!(saved >= 2, "{saved} nodes saved in 8 plans");
     }

@@ -8,10 +8,10 @@
 //! Limits: the number of questions.
 
 use super::pairs::matched;
-use super::{Feasible, Plan, TopicId};
+use super::{FeasibilityOracle, Plan, TopicId};
 
 /// Places the topics; `None` where that takes more than so many questions.
-pub fn largest_set(feasible: &mut Feasible<'_>, questions_max: u64) -> Option<Plan> {
+pub fn largest_set(feasible: &mut FeasibilityOracle<'_>, questions_max: u64) -> Option<Plan> {
     let order = feasible.by_latency_alone();
     let together_max = feasible.problem().together_max;
     place(feasible, order, together_max, questions_max)
@@ -19,7 +19,7 @@ pub fn largest_set(feasible: &mut Feasible<'_>, questions_max: u64) -> Option<Pl
 
 /// The same for some topics, in sets of at most `size`.
 pub(super) fn place(
-    feasible: &mut Feasible<'_>,
+    feasible: &mut FeasibilityOracle<'_>,
     mut left: Vec<TopicId>,
     mut size: usize,
     questions_max: u64,
@@ -57,7 +57,7 @@ pub(super) fn place(
 /// is; `None` where the questions do not suffice.
 #[expect(clippy::option_option, reason = "the outer one is the budget, the inner one the answer")]
 pub(super) fn first_set(
-    feasible: &mut Feasible<'_>,
+    feasible: &mut FeasibilityOracle<'_>,
     topics: &[TopicId],
     size: usize,
     from: usize,
@@ -102,7 +102,7 @@ mod tests {
 
     /// Every set of so many, in order, the plain way.
     fn any_set(
-        feasible: &mut Feasible<'_>,
+        feasible: &mut FeasibilityOracle<'_>,
         topics: &[TopicId],
         size: usize,
         set: &mut Vec<TopicId>,
@@ -124,7 +124,7 @@ mod tests {
     fn the_first_feasible_set_is_found_or_there_is_none() {
         for seed in 0..30 {
             let (topics, machines) = (topics(12, seed), Machines::Any(MACHINE));
-            let mut feasible = Feasible::new(problem(&topics, &machines, 6));
+            let mut feasible = FeasibilityOracle::new(problem(&topics, &machines, 6));
             let all = feasible.by_latency_alone();
             for size in 1..6 {
                 let mut wanted = Vec::new();
@@ -139,7 +139,7 @@ mod tests {
     fn every_topic_has_one_node_and_keeps_its_bound() {
         for seed in 0..10 {
             let (topics, machines) = (topics(24, seed), Machines::Any(MACHINE));
-            let mut feasible = Feasible::new(problem(&topics, &machines, 4));
+            let mut feasible = FeasibilityOracle::new(problem(&topics, &machines, 4));
             let plan = largest_set(&mut feasible, u64::MAX).unwrap();
             let mut placed: Vec<TopicId> =
                 plan.nodes.iter().flatten().chain(&plan.unplaced).copied().collect();
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_search_that_takes_too_long_is_given_up() {
         let (topics, machines) = (topics(40, 1), Machines::Any(MACHINE));
-        let mut feasible = Feasible::new(problem(&topics, &machines, 6));
+        let mut feasible = FeasibilityOracle::new(problem(&topics, &machines, 6));
         assert_eq!(largest_set(&mut feasible, 100), None);
     }
 }

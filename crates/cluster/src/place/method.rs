@@ -4,11 +4,11 @@
 //! Deviations: none.
 //! Limits: the number of questions.
 
-use super::{Feasible, Plan, first_fit, hybrid, improve, largest_set, pairs};
+use super::{FeasibilityOracle, Plan, first_fit, hybrid, improve, largest_set, pairs};
 
 /// How a plan is made anew; `repair` mends one instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum PlacementMethod {
     /// First fit decreasing (Alg. 1).
     FirstFit,
     /// The largest feasible set, again and again (Alg. 2).
@@ -21,20 +21,25 @@ pub enum Method {
     Improve,
 }
 
-impl Method {
+impl PlacementMethod {
     /// Makes a plan; `None` where that takes more than so many questions. The seed is that of `improve`, which ends
     /// with the questions and always has a plan.
-    pub fn plan(self, feasible: &mut Feasible<'_>, seed: u64, questions_max: u64) -> Option<Plan> {
+    pub fn plan(
+        self,
+        feasible: &mut FeasibilityOracle<'_>,
+        seed: u64,
+        questions_max: u64,
+    ) -> Option<Plan> {
         let most = feasible.questions().saturating_add(questions_max);
         match self {
-            Method::FirstFit => {
+            PlacementMethod::FirstFit => {
                 let order = feasible.by_latency_alone();
                 Some(first_fit(feasible, &order))
             }
-            Method::LargestSet => largest_set(feasible, most),
-            Method::Hybrid(at_once) => hybrid(feasible, at_once, most),
-            Method::Pairs => Some(pairs(feasible)),
-            Method::Improve => Some(improve(feasible, seed, questions_max)),
+            PlacementMethod::LargestSet => largest_set(feasible, most),
+            PlacementMethod::Hybrid(at_once) => hybrid(feasible, at_once, most),
+            PlacementMethod::Pairs => Some(pairs(feasible)),
+            PlacementMethod::Improve => Some(improve(feasible, seed, questions_max)),
         }
     }
 }
@@ -42,7 +47,7 @@ impl Method {
 #[cfg(test)]
 mod tests {
     use super::super::samples::{MACHINE, problem, topics};
-    use super::super::{Feasible, Machines};
+    use super::super::{FeasibilityOracle, Machines};
     use super::*;
 
     #[test]
@@ -50,14 +55,14 @@ mod tests {
         let (topics, machines) = (topics(14, 3), Machines::Any(MACHINE));
         let problem = problem(&topics, &machines, 4);
         let all = [
-            Method::FirstFit,
-            Method::LargestSet,
-            Method::Hybrid(2),
-            Method::Pairs,
-            Method::Improve,
+            PlacementMethod::FirstFit,
+            PlacementMethod::LargestSet,
+            PlacementMethod::Hybrid(2),
+            PlacementMethod::Pairs,
+            PlacementMethod::Improve,
         ];
         for method in all {
-            let mut feasible = Feasible::new(problem);
+            let mut feasible = FeasibilityOracle::new(problem);
             let plan = method.plan(&mut feasible, 1, 100_000).unwrap();
             let placed = plan.nodes.iter().map(Vec::len).sum::<usize>() + plan.unplaced.len();
             assert_eq!(placed, 14, "{method:?}");
@@ -65,6 +70,9 @@ mod tests {
                 assert!(feasible.fits(&MACHINE, node.iter().copied()), "{method:?}");
             }
         }
-        assert_eq!(Method::LargestSet.plan(&mut Feasible::new(problem), 1, 3), None);
+        assert_eq!(
+            PlacementMethod::LargestSet.plan(&mut FeasibilityOracle::new(problem), 1, 3),
+            None
+        );
     }
 }

@@ -9,30 +9,30 @@ mod feasible;
 mod first_fit;
 mod hybrid;
 mod improve;
-pub mod keep;
 mod largest_set;
 mod method;
 pub mod model;
 mod pairs;
-mod parts;
 mod physics;
+pub mod rebalance;
 mod repair;
 mod residual;
 mod search;
+mod split;
 
 use std::time::Duration;
 
 pub use self::bound::{LowerBound, lower_bound};
-pub use self::feasible::Feasible;
+pub use self::feasible::FeasibilityOracle;
 pub use self::first_fit::first_fit;
 pub use self::hybrid::hybrid;
 pub use self::improve::improve;
 pub use self::largest_set::largest_set;
-pub use self::method::Method;
+pub use self::method::PlacementMethod;
 pub use self::pairs::pairs;
-pub use self::parts::{Help, PARTS_MAX, fits_alone, help, replica, split};
 pub use self::physics::Physics;
-pub use self::repair::{Move, Repair, repair};
+pub use self::repair::{PlanRepair, TopicMove, repair};
+pub use self::split::{PARTS_MAX, SplitAdvice, fits_alone, help, replica, split};
 
 /// A topic of the problem, by its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,7 +125,7 @@ impl Machines {
 }
 
 /// Predicts latencies.
-pub trait Model {
+pub trait LatencyModel {
     /// The 90th percentile of each of these topics when exactly they share the machine, in their order, in
     /// seconds; infinite where the machine cannot keep up. Should not fall when a topic is added (Property 1 of
     /// the paper): a plan may else refuse a machine that another topic would have made feasible.
@@ -138,13 +138,13 @@ pub trait Model {
 
 /// What is to be placed, and where.
 #[derive(Clone, Copy)]
-pub struct Problem<'a> {
+pub struct PlacementProblem<'a> {
     /// The topics, by their places.
     pub topics: &'a [Topic],
     /// The machines.
     pub machines: &'a Machines,
     /// The model.
-    pub model: &'a dyn Model,
+    pub model: &'a dyn LatencyModel,
     /// Topics of one node at most (k of the paper).
     pub together_max: usize,
     /// Part of each bound that a plan may use: the rest is for the model's mistakes.
@@ -189,8 +189,8 @@ pub(crate) mod samples {
         topics: &'a [Topic],
         machines: &'a Machines,
         together_max: usize,
-    ) -> Problem<'a> {
-        Problem { topics, machines, model: &Physics, together_max, margin: 0.0 }
+    ) -> PlacementProblem<'a> {
+        PlacementProblem { topics, machines, model: &Physics, together_max, margin: 0.0 }
     }
 
     /// A topic of so many milliseconds of work and records/s, to be delivered within a second.

@@ -8,10 +8,10 @@
 use petgraph::algo::maximum_matching;
 use petgraph::graph::UnGraph;
 
-use super::{Feasible, Plan, TopicId};
+use super::{FeasibilityOracle, Plan, TopicId};
 
 /// Places the topics in pairs, and alone where they fit no other.
-pub fn pairs(feasible: &mut Feasible<'_>) -> Plan {
+pub fn pairs(feasible: &mut FeasibilityOracle<'_>) -> Plan {
     let order = feasible.by_latency_alone();
     let (nodes, alone) = matched(feasible, &order, 0);
     let mut plan = Plan { nodes, unplaced: Vec::new() };
@@ -27,7 +27,7 @@ pub fn pairs(feasible: &mut Feasible<'_>) -> Plan {
 
 /// As many pairs of these topics as there can be, for nodes from `node` on; and the topics that are left.
 pub(super) fn matched(
-    feasible: &mut Feasible<'_>,
+    feasible: &mut FeasibilityOracle<'_>,
     topics: &[TopicId],
     node: usize,
 ) -> (Vec<Vec<TopicId>>, Vec<TopicId>) {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     /// The most pairs that can be made of these, by trying all.
-    fn most(feasible: &mut Feasible<'_>, topics: &[TopicId]) -> usize {
+    fn most(feasible: &mut FeasibilityOracle<'_>, topics: &[TopicId]) -> usize {
         let Some((&first, rest)) = topics.split_first() else { return 0 };
         let mut best = most(feasible, rest);
         for place in 0..rest.len() {
@@ -82,7 +82,7 @@ mod tests {
         for seed in 0..20 {
             let (topics, machines) = (topics(9, seed), Machines::Any(MACHINE));
             let problem = problem(&topics, &machines, 2);
-            let mut feasible = Feasible::new(problem);
+            let mut feasible = FeasibilityOracle::new(problem);
             let plan = pairs(&mut feasible);
             let all = feasible.all();
             let wanted = most(&mut feasible, &all);

@@ -7,7 +7,7 @@
 //! its own and for the rest of one record of the others (docs/algorithms-place.md#physics).
 //! Limits: none.
 
-use super::{Machine, Model, Topic};
+use super::{LatencyModel, Machine, Topic};
 
 /// The part of records that may be slower: of a 90th percentile, a tenth.
 pub(super) const SLOWER: f64 = 0.1;
@@ -77,7 +77,7 @@ pub(super) fn waiting_chance(cores: f64, load: f64) -> f64 {
     whole(below) * (1.0 - part) + whole(below + 1.0) * part
 }
 
-impl Model for Physics {
+impl LatencyModel for Physics {
     fn p90(&self, machine: &Machine, topics: &[&Topic], answer: &mut Vec<f64>) {
         let slower = (1.0 + machine.contention * (topics.len() as f64 - 1.0)) / machine.speed;
         let work = |topic: &Topic| {

@@ -6,11 +6,11 @@
 //! Deviations: none.
 //! Limits: the number of moves.
 
-use super::{Feasible, Plan, TopicId};
+use super::{FeasibilityOracle, Plan, TopicId};
 
 /// A topic that moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Move {
+pub struct TopicMove {
     /// Which one.
     pub topic: TopicId,
     /// The node that it leaves; `None` for a new topic.
@@ -21,11 +21,11 @@ pub struct Move {
 
 /// A plan mended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Repair {
+pub struct PlanRepair {
     /// The plan from now on.
     pub plan: Plan,
     /// What moves, in the order in which it should.
-    pub moves: Vec<Move>,
+    pub moves: Vec<TopicMove>,
     /// Nodes where a topic still misses its bound, for want of moves or machines.
     pub broken: Vec<usize>,
 }
@@ -33,18 +33,19 @@ pub struct Repair {
 /// Mends `plan`. Topics of the problem that no node hosts are placed first come, first served and are no moves of
 /// the limit; topics that are gone must have left the plan. `may_move` says which topics have dwelt long enough.
 pub fn repair(
-    feasible: &mut Feasible<'_>,
+    feasible: &mut FeasibilityOracle<'_>,
     plan: &Plan,
     moves_max: usize,
     may_move: impl Fn(TopicId) -> bool,
-) -> Repair {
+) -> PlanRepair {
     let mut work = Work { nodes: plan.nodes.clone(), moves: Vec::new(), left: moves_max };
     let mut homeless: Vec<(TopicId, Option<usize>)> = work.new_topics(feasible);
     for node in 0..work.nodes.len() {
         homeless.extend(work.evict(feasible, node, &may_move));
     }
-    let load =
-        |feasible: &Feasible<'_>, topic: TopicId| feasible.problem().topics[topic.index()].load();
+    let load = |feasible: &FeasibilityOracle<'_>, topic: TopicId| {
+        feasible.problem().topics[topic.index()].load()
+    };
     homeless
         .sort_by(|(a, _), (b, _)| load(feasible, *b).total_cmp(&load(feasible, *a)).then(a.cmp(b)));
     let mut unplaced = Vec::new();
@@ -65,20 +66,20 @@ pub fn repair(
             broken.push(node);
         }
     }
-    Repair { plan: Plan { nodes: work.nodes, unplaced }, moves: work.moves, broken }
+    PlanRepair { plan: Plan { nodes: work.nodes, unplaced }, moves: work.moves, broken }
 }
 
 /// A plan while it is mended.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) nodes: Vec<Vec<TopicId>>,
-    pub(super) moves: Vec<Move>,
+    pub(super) moves: Vec<TopicMove>,
     /// Moves that may still be made.
     pub(super) left: usize,
 }
 
 impl Work {
-    fn new_topics(&self, feasible: &Feasible<'_>) -> Vec<(TopicId, Option<usize>)> {
+    fn new_topics(&self, feasible: &FeasibilityOracle<'_>) -> Vec<(TopicId, Option<usize>)> {
         let mut is_hosted = vec![false; feasible.problem().topics.len()];
         self.nodes.iter().flatten().for_each(|topic| is_hosted[topic.index()] = true);
         let new = feasible.all().into_iter().filter(|topic| !is_hosted[topic.index()]);
@@ -86,7 +87,7 @@ impl Work {
     }
 
     /// Whether all topics of a node keep their bounds.
-    pub(super) fn keeps(&self, feasible: &mut Feasible<'_>, node: usize) -> bool {
+    pub(super) fn keeps(&self, feasible: &mut FeasibilityOracle<'_>, node: usize) -> bool {
         let Some(&machine) = feasible.problem().machines.nth(node) else { return false };
         self.nodes[node].is_empty() || feasible.fits(&machine, self.nodes[node].iter().copied())
     }
@@ -95,7 +96,7 @@ impl Work {
     /// largest first.
     pub(super) fn evict(
         &mut self,
-        feasible: &mut Feasible<'_>,
+        feasible: &mut FeasibilityOracle<'_>,
         node: usize,
         may_move: &impl Fn(TopicId) -> bool,
     ) -> Vec<(TopicId, Option<usize>)> {
@@ -122,7 +123,7 @@ impl Work {
     /// The fullest node that can host a topic, of those that may; a new one if there is none and it may be opened.
     pub(super) fn host(
         &mut self,
-        feasible: &mut Feasible<'_>,
+        feasible: &mut FeasibilityOracle<'_>,
         topic: TopicId,
         may_host: &dyn Fn(usize) -> bool,
         may_open: bool,
@@ -168,12 +169,16 @@ impl Work {
     pub(super) fn settle(&mut self, topic: TopicId, from: Option<usize>, to: usize) {
         self.nodes[to].push(topic);
         if from != Some(to) {
-            self.moves.push(Move { topic, from, to });
+            self.moves.push(TopicMove { topic, from, to });
         }
     }
 
     /// Empties the lightest node, if all of its topics fit on others and may move.
-    fn drain_one(&mut self, feasible: &mut Feasible<'_>, may_move: &impl Fn(TopicId) -> bool) {
+    fn drain_one(
+        &mut self,
+        feasible: &mut FeasibilityOracle<'_>,
+        may_move: &impl Fn(TopicId) -> bool,
+    ) {
         let topics = feasible.problem().topics;
         let load = |node: &Vec<TopicId>| -> f64 {
             node.iter().map(|topic| topics[topic.index()].load()).sum()
@@ -215,9 +220,9 @@ mod tests {
             nodes: vec![vec![TopicId(0), TopicId(1), TopicId(2)], vec![TopicId(3)]],
             unplaced: vec![],
         };
-        let mut feasible = Feasible::new(problem(&all, &machines, 8));
+        let mut feasible = FeasibilityOracle::new(problem(&all, &machines, 8));
         let found = repair(&mut feasible, &plan, 10, |_| true);
-        assert_eq!(found.moves, [Move { topic: TopicId(1), from: Some(0), to: 1 }]);
+        assert_eq!(found.moves, [TopicMove { topic: TopicId(1), from: Some(0), to: 1 }]);
         assert!(found.broken.is_empty());
     }
 
@@ -226,11 +231,11 @@ mod tests {
         let machines = Machines::Any(MACHINE);
         let all = [topic(10, 300.0), topic(10, 200.0)];
         let plan = Plan { nodes: vec![vec![TopicId(0), TopicId(1)]], unplaced: vec![] };
-        let mut feasible = Feasible::new(problem(&all, &machines, 8));
+        let mut feasible = FeasibilityOracle::new(problem(&all, &machines, 8));
         assert_eq!(repair(&mut feasible, &plan, 0, |_| true).broken, [0]);
         assert_eq!(repair(&mut feasible, &plan, 5, |_| false).broken, [0]);
         let found = repair(&mut feasible, &plan, 5, |topic| topic == TopicId(0));
-        assert_eq!(found.moves, [Move { topic: TopicId(0), from: Some(0), to: 1 }]);
+        assert_eq!(found.moves, [TopicMove { topic: TopicId(0), from: Some(0), to: 1 }]);
     }
 
     #[test]
@@ -238,7 +243,7 @@ mod tests {
         let machines = Machines::Any(MACHINE);
         let mut all = topics(120, 7);
         let mut random = tidegate_types::random::SplitMix(7);
-        let mut feasible = Feasible::new(problem(&all, &machines, 8));
+        let mut feasible = FeasibilityOracle::new(problem(&all, &machines, 8));
         let order = feasible.by_latency_alone();
         let mut plan = first_fit(&mut feasible, &order);
         for _ in 0..10 {
@@ -248,7 +253,7 @@ mod tests {
                 }
             }
             plan.unplaced.clear();
-            let mut feasible = Feasible::new(problem(&all, &machines, 8));
+            let mut feasible = FeasibilityOracle::new(problem(&all, &machines, 8));
             let found = repair(&mut feasible, &plan, 40, |_| true);
             let hosted: usize = found.plan.nodes.iter().map(Vec::len).sum();
             assert_eq!(hosted + found.plan.unplaced.len(), 120);

@@ -11,7 +11,7 @@
 use tidegate_types::random::SplitMix;
 
 use super::bound::LowerBound;
-use super::{Feasible, Plan, TopicId};
+use super::{FeasibilityOracle, Plan, TopicId};
 
 /// Nodes that are taken apart at once, at most.
 const RUINED_MAX: usize = 5;
@@ -24,7 +24,7 @@ const PATIENCE: usize = 4000;
 
 /// A search over plans.
 pub(super) struct Search<'s, 'a> {
-    feasible: &'s mut Feasible<'a>,
+    feasible: &'s mut FeasibilityOracle<'a>,
     bound: &'s LowerBound,
     random: SplitMix,
     nodes: Vec<Vec<TopicId>>,
@@ -38,7 +38,7 @@ pub(super) struct Search<'s, 'a> {
 
 impl<'s, 'a> Search<'s, 'a> {
     pub(super) fn new(
-        feasible: &'s mut Feasible<'a>,
+        feasible: &'s mut FeasibilityOracle<'a>,
         bound: &'s LowerBound,
         plan: &Plan,
         seed: u64,

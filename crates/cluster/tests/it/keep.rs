@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::moves::loads::{Counts, Loads, UnitLoad};
-use tidegate_cluster::moves::{Member, Owner};
-use tidegate_cluster::place::keep::{BIAS, Keeper, Options, Reason, Remark, Round, Stay, Step};
-use tidegate_cluster::place::{Machine, Model, Physics, Topic};
+use tidegate_cluster::handover::loads::{MemberLoads, UnitCounts, UnitLoad};
+use tidegate_cluster::handover::{Member, UnitOwner};
+use tidegate_cluster::place::rebalance::{
+    BIAS, MoveReason, PlannedMove, RebalanceOptions, RebalanceRemark, RebalanceRound, Rebalancer,
+    StayReason,
+};
+use tidegate_cluster::place::{LatencyModel, Machine, Physics, Topic};
 use tidegate_types::random::SplitMix;
 use tidegate_types::units::Time;
 
@@ -18,8 +21,8 @@ const SPANS: u64 = 40;
 
 struct Unit {
     topic: Topic,
-    owner: Owner,
-    counts: Counts,
+    owner: UnitOwner,
+    counts: UnitCounts,
     moves: Vec<u64>,
 }
 
@@ -36,8 +39,8 @@ struct Node {
 struct World {
     random: SplitMix,
     /// One, or two that know nothing of each other.
-    keepers: Vec<Keeper>,
-    options: Options,
+    keepers: Vec<Rebalancer>,
+    options: RebalanceOptions,
     cores: u32,
     nodes: Vec<Node>,
     units: Vec<Unit>,
@@ -55,7 +58,7 @@ fn unit_name(place: usize) -> Arc<str> {
 
 impl World {
     /// Units of these loads (of a processor) and bounds in milliseconds, all at the first of so many nodes of four processors.
-    fn new(seed: u64, nodes: usize, loads: &[(f64, u64)], options: Options) -> World {
+    fn new(seed: u64, nodes: usize, loads: &[(f64, u64)], options: RebalanceOptions) -> World {
         let unit = |&(load, bound): &(f64, u64)| Unit {
             topic: Topic {
                 work: Duration::from_millis(10),
@@ -65,14 +68,14 @@ impl World {
                 bound: Duration::from_millis(bound),
                 is_serial: false,
             },
-            owner: Owner { epoch: 0, member: Member(0) },
-            counts: Counts::default(),
+            owner: UnitOwner { epoch: 0, member: Member(0) },
+            counts: UnitCounts::default(),
             moves: Vec::new(),
         };
         let node = |_| Node { is_here: true, is_draining: false, life: 1, bias: 1.0, waits: 0.0 };
         World {
             random: SplitMix(seed),
-            keepers: vec![Keeper::new(options.clone())],
+            keepers: vec![Rebalancer::new(options.clone())],
             options,
             cores: 4,
             nodes: (0..nodes).map(node).collect(),
@@ -149,14 +152,14 @@ impl World {
         }
     }
 
-    fn loads(&self, node: usize) -> Option<Loads> {
+    fn loads(&self, node: usize) -> Option<MemberLoads> {
         let Node { is_here, is_draining, life, .. } = self.nodes[node];
         let unit = |(place, unit): (usize, &Unit)| {
             let is_open = usize::from(unit.owner.member.0) == node;
             let counts = is_open.then(|| unit.counts.clone());
             UnitLoad { name: unit_name(place), owner: unit.owner, is_open, counts }
         };
-        is_here.then(|| Loads {
+        is_here.then(|| MemberLoads {
             node: node_name(node),
             life,
             age: PERIOD * self.round as u32,
@@ -174,7 +177,7 @@ impl World {
     }
 
     /// A period and a round; does what the round says.
-    fn step(&mut self) -> Round {
+    fn step(&mut self) -> RebalanceRound {
         self.pass();
         self.round += 1;
         let answers = (0..self.nodes.len()).map(|node| (node_name(node), self.loads(node)));
@@ -193,7 +196,7 @@ impl World {
     }
 
     /// Does what one of them orders, if the owner is who it was.
-    fn order(&mut self, keeper: usize, step: &Step) {
+    fn order(&mut self, keeper: usize, step: &PlannedMove) {
         let unit = (0..self.units.len()).find(|&unit| unit_name(unit) == step.unit);
         let unit = unit.expect("a unit of this world");
         let to = (0..self.nodes.len()).find(|&node| node_name(node) == step.to);
@@ -209,21 +212,21 @@ impl World {
             let passed = PERIOD * (round - before) as u32;
             assert!(passed >= self.options.rest, "{step:?} after {passed:?}");
         }
-        it.owner = Owner { epoch: it.owner.epoch + 1, member: Member(to as u16) };
+        it.owner = UnitOwner { epoch: it.owner.epoch + 1, member: Member(to as u16) };
         // Another process counts it from now on.
-        it.counts = Counts::default();
+        it.counts = UnitCounts::default();
         it.moves.push(round);
         self.moves += 1;
         self.keepers[keeper].moved(now, step);
     }
 
-    fn run(&mut self, rounds: usize) -> Vec<Round> {
+    fn run(&mut self, rounds: usize) -> Vec<RebalanceRound> {
         (0..rounds).map(|_| self.step()).collect()
     }
 }
 
 /// So many records were worked on, with this 90th percentile of an exponential.
-fn count(counts: &mut Counts, topic: &Topic, p90: f64, records: u64) {
+fn count(counts: &mut UnitCounts, topic: &Topic, p90: f64, records: u64) {
     counts.worked += records;
     counts.results += records;
     counts.deliveries += records;
@@ -243,14 +246,14 @@ fn count(counts: &mut Counts, topic: &Topic, p90: f64, records: u64) {
     }
 }
 
-fn moved(rounds: &[Round]) -> usize {
+fn moved(rounds: &[RebalanceRound]) -> usize {
     rounds.iter().map(|round| round.steps.len()).sum()
 }
 
 #[test]
 fn a_bound_that_is_missed_is_kept_again_after_a_few_rounds_and_then_nothing_moves() {
     // 6 processors' work on 4.
-    let mut world = World::new(1, 3, &[(1.0, 100); 6], Options::default());
+    let mut world = World::new(1, 3, &[(1.0, 100); 6], RebalanceOptions::default());
     assert_eq!(moved(&world.run(2)), 0, "one miss is none: {:?}", world.keepers);
     let rounds = world.run(10);
     assert_eq!(world.missed(), [0_usize; 0]);
@@ -259,19 +262,20 @@ fn a_bound_that_is_missed_is_kept_again_after_a_few_rounds_and_then_nothing_move
     assert!(world.nodes[0].waits > 0.0, "what has waited is still late");
     let remarks = &rounds.last().unwrap().remarks;
     assert!(
-        matches!(&remarks[..], [Remark::Behind { node }] if **node == *"node-0"),
+        matches!(&remarks[..], [RebalanceRemark::Behind { node }] if **node == *"node-0"),
         "{remarks:?}"
     );
     let more = world.run(50);
     assert_eq!((moved(&more), world.nodes[0].waits > 0.0), (0, false), "and moves nothing");
     let first = rounds.iter().flat_map(|round| &round.steps).next().unwrap();
-    assert!(matches!(first.reason, Reason::Missed { .. }), "{first:?}");
+    assert!(matches!(first.reason, MoveReason::Missed { .. }), "{first:?}");
 }
 
 #[test]
 fn a_node_that_is_slower_than_the_model_says_is_learnt_and_mended() {
     // The physics alone call this fine.
-    let mut world = World::new(2, 2, &[(1.0, 60), (0.9, 60), (0.9, 60)], Options::default());
+    let mut world =
+        World::new(2, 2, &[(1.0, 60), (0.9, 60), (0.9, 60)], RebalanceOptions::default());
     assert_eq!(moved(&world.run(10)), 0);
     world.nodes[0].bias = 3.5;
     assert!(!world.missed().is_empty(), "{:?}", world.truth(0));
@@ -285,19 +289,23 @@ fn a_node_that_is_slower_than_the_model_says_is_learnt_and_mended() {
 
 #[test]
 fn units_of_a_node_that_drains_go_elsewhere_and_none_comes() {
-    let mut world = World::new(3, 3, &[(0.4, 200); 7], Options::default());
+    let mut world = World::new(3, 3, &[(0.4, 200); 7], RebalanceOptions::default());
     world.run(3);
     world.nodes[0].is_draining = true;
     let rounds = world.run(8);
     assert!(world.at(0).is_empty(), "{:?}", rounds.last());
-    assert!(rounds.iter().flat_map(|round| &round.steps).all(|step| step.reason == Reason::Drains));
+    assert!(
+        rounds.iter().flat_map(|round| &round.steps).all(|step| step.reason == MoveReason::Drains)
+    );
     assert_eq!(world.missed(), [0_usize; 0]);
     // The others become too full: the node that drains is no way out, and a node more is asked for.
     world.nodes[2].is_draining = true;
     world.units.iter_mut().for_each(|unit| unit.topic.rate *= 1.9);
     let rounds = world.run(20);
     assert!(world.at(0).is_empty());
-    let asks = |remark: &Remark| matches!(remark, Remark::Missed { why: Stay::NoRoom { .. }, .. });
+    let asks = |remark: &RebalanceRemark| {
+        matches!(remark, RebalanceRemark::Missed { why: StayReason::NoRoom { .. }, .. })
+    };
     assert!(
         rounds.last().unwrap().remarks.iter().any(asks),
         "{:?}",
@@ -312,16 +320,23 @@ fn units_of_a_node_that_drains_go_elsewhere_and_none_comes() {
 
 #[test]
 fn a_node_that_dies_keeps_its_units_until_they_may_be_seized() {
-    let mut world = World::new(4, 3, &[(0.4, 200); 6], Options::default());
+    let mut world = World::new(4, 3, &[(0.4, 200); 6], RebalanceOptions::default());
     world.run(3);
     world.nodes[0].is_here = false;
     let rounds = world.run(30);
     assert_eq!(moved(&rounds), 0);
     let remark = &rounds.last().unwrap().remarks[0];
-    assert!(matches!(remark, Remark::Away { units, .. } if units.len() == 6), "{remark:?}");
+    assert!(
+        matches!(remark, RebalanceRemark::Away { units, .. } if units.len() == 6),
+        "{remark:?}"
+    );
     let after = Some(Duration::from_secs(60));
-    let mut world =
-        World::new(4, 3, &[(0.4, 200); 6], Options { seize_after: after, ..Options::default() });
+    let mut world = World::new(
+        4,
+        3,
+        &[(0.4, 200); 6],
+        RebalanceOptions { seize_after: after, ..RebalanceOptions::default() },
+    );
     world.run(3);
     world.nodes[0].is_here = false;
     assert_eq!(moved(&world.run(6)), 0, "not before its time");
@@ -335,9 +350,9 @@ fn a_node_that_dies_keeps_its_units_until_they_may_be_seized() {
 
 #[test]
 fn a_node_that_was_added_is_used_when_it_is_asked_for() {
-    let mut world = World::new(5, 2, &[(0.4, 300); 6], Options::default());
+    let mut world = World::new(5, 2, &[(0.4, 300); 6], RebalanceOptions::default());
     assert_eq!(moved(&world.run(20)), 0, "all bounds are kept");
-    let options = Options { spreads: true, ..Options::default() };
+    let options = RebalanceOptions { spreads: true, ..RebalanceOptions::default() };
     let mut world = World::new(5, 2, &[(0.4, 300); 6], options);
     let rounds = world.run(20);
     assert_eq!((world.at(0).len(), world.at(1).len()), (3, 3));
@@ -347,11 +362,14 @@ fn a_node_that_was_added_is_used_when_it_is_asked_for() {
 #[test]
 fn what_no_move_helps_is_named_once_with_what_would() {
     // One unit with nearly all that a node can do.
-    let mut world = World::new(6, 2, &[(3.5, 20)], Options::default());
+    let mut world = World::new(6, 2, &[(3.5, 20)], RebalanceOptions::default());
     let rounds = world.run(10);
     assert_eq!(moved(&rounds), 0);
     let remark = rounds.last().unwrap().remarks.first().unwrap();
-    assert!(matches!(remark, Remark::Missed { why: Stay::Alone { .. }, .. }), "{remark:?}");
+    assert!(
+        matches!(remark, RebalanceRemark::Missed { why: StayReason::Alone { .. }, .. }),
+        "{remark:?}"
+    );
     let told = remark.to_string();
     assert!(told.contains("unit-00") && told.contains("records/s"), "{told}");
     assert_eq!(remark.key(), rounds[rounds.len() - 2].remarks[0].key());
@@ -359,7 +377,7 @@ fn what_no_move_helps_is_named_once_with_what_would() {
 
 #[test]
 fn subscribers_that_are_slow_move_nothing() {
-    let mut world = World::new(7, 2, &[(0.5, 100), (0.5, 100)], Options::default());
+    let mut world = World::new(7, 2, &[(0.5, 100), (0.5, 100)], RebalanceOptions::default());
     for _ in 0..10 {
         world.step();
         // All results of this unit lie about at their subscribers.
@@ -368,13 +386,13 @@ fn subscribers_that_are_slow_move_nothing() {
     }
     let round = world.step();
     assert_eq!(world.moves, 0);
-    assert!(round.remarks.iter().any(|remark| matches!(remark, Remark::Slow { .. })));
+    assert!(round.remarks.iter().any(|remark| matches!(remark, RebalanceRemark::Slow { .. })));
 }
 
 #[test]
 fn a_move_that_does_not_help_is_made_ever_more_seldom() {
     // Every node is slow in a way that no model can say: a unit misses its bound wherever others are.
-    let mut world = World::new(8, 2, &[(0.5, 60), (0.5, 60)], Options::default());
+    let mut world = World::new(8, 2, &[(0.5, 60), (0.5, 60)], RebalanceOptions::default());
     world.nodes.iter_mut().for_each(|node| node.bias = 5.5);
     let first = moved(&world.run(60));
     let later = moved(&world.run(240));
@@ -383,7 +401,7 @@ fn a_move_that_does_not_help_is_made_ever_more_seldom() {
 
 #[test]
 fn two_of_them_do_no_harm() {
-    let mut world = World::new(9, 4, &[(1.0, 100); 8], Options::default());
+    let mut world = World::new(9, 4, &[(1.0, 100); 8], RebalanceOptions::default());
     let other = world.keepers[0].clone();
     world.keepers.push(other);
     world.run(30);
@@ -401,7 +419,7 @@ fn storm(seed: u64) {
     let mut load = || (0.1 + 0.5 * random.share(), bounds[random.below(3)]);
     let loads: Vec<(f64, u64)> = (0..16).map(|_| load()).collect();
     let after = Some(Duration::from_secs(60));
-    let options = Options { seize_after: after, ..Options::default() };
+    let options = RebalanceOptions { seize_after: after, ..RebalanceOptions::default() };
     let mut world = World::new(seed, 5, &loads, options);
     world.nodes.iter_mut().for_each(|node| node.bias = 0.8 + 0.8 * random.share());
     world.run(25);

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use tidegate_cluster::moves::{
-    Group, Input, Member, Message, MoveError, Options, Output, Owner, UnitId,
+use tidegate_cluster::handover::{
+    Group, GroupInput, GroupMessage, GroupOutput, HandoverError, HandoverOptions, Member, UnitId,
+    UnitOwner,
 };
 use tidegate_types::random::SplitMix;
 use tidegate_types::record::RefuseReason;
@@ -16,7 +17,7 @@ const UNIT: UnitId = UnitId(0);
 /// What goes from one member to another.
 #[derive(Clone, Debug)]
 enum Wire {
-    Said(UnitId, Message<u64>),
+    Said(UnitId, GroupMessage<u64>),
     Greeted,
 }
 
@@ -38,11 +39,11 @@ struct Process {
 struct World {
     now: Time,
     random: SplitMix,
-    options: Options,
+    options: HandoverOptions,
     processes: Vec<Option<Process>>,
     wires: BTreeMap<(u16, u16), VecDeque<Wire>>,
     /// What of each member is on its disk.
-    disks: Vec<Owner>,
+    disks: Vec<UnitOwner>,
     has_disks: bool,
     published: Vec<u64>,
     tickets: u64,
@@ -50,16 +51,16 @@ struct World {
     logged: Vec<u64>,
     answered: BTreeSet<u64>,
     shown: Vec<Vec<u64>>,
-    moves: Vec<Result<(), MoveError>>,
+    moves: Vec<Result<(), HandoverError>>,
 }
 
 impl World {
     fn new(seed: u64, members: u16, has_disks: bool) -> World {
-        let first = Owner { epoch: 0, member: Member(0) };
+        let first = UnitOwner { epoch: 0, member: Member(0) };
         let mut world = World {
             now: Time::ZERO,
             random: SplitMix(seed),
-            options: Options::default(),
+            options: HandoverOptions::default(),
             processes: (0..members).map(|_| None).collect(),
             wires: BTreeMap::new(),
             disks: vec![first; usize::from(members)],
@@ -86,7 +87,7 @@ impl World {
     fn start(&mut self, member: u16) {
         let owner = match self.has_disks {
             true => self.disks[usize::from(member)],
-            false => Owner { epoch: 0, member: Member(0) },
+            false => UnitOwner { epoch: 0, member: Member(0) },
         };
         let group = Group::new(self.now, self.options, Member(member), self.members(), &[owner]);
         self.processes[usize::from(member)] = Some(Process {
@@ -100,8 +101,8 @@ impl World {
         self.obey(member);
         for other in (0..self.members()).filter(|other| *other != member) {
             if self.processes[usize::from(other)].is_some() {
-                self.input(member, Input::Restarted(Member(other)));
-                self.input(other, Input::Restarted(Member(member)));
+                self.input(member, GroupInput::Restarted(Member(other)));
+                self.input(other, GroupInput::Restarted(Member(member)));
             }
         }
     }
@@ -111,7 +112,7 @@ impl World {
         self.wires.retain(|(from, to), _| *from != member && *to != member);
     }
 
-    fn input(&mut self, member: u16, input: Input<u64>) {
+    fn input(&mut self, member: u16, input: GroupInput<u64>) {
         let now = self.now;
         if let Some(process) = &mut self.processes[usize::from(member)] {
             process.group.handle(now, input);
@@ -125,29 +126,29 @@ impl World {
             && let Some(output) = process.group.poll()
         {
             match output {
-                Output::Send { to, unit, message } => {
+                GroupOutput::Send { to, unit, message } => {
                     self.send(member, to, Wire::Said(unit, message))
                 }
-                Output::Greet(to) => self.send(member, to, Wire::Greeted),
-                Output::Answer { ticket, verdict } => {
+                GroupOutput::Greet(to) => self.send(member, to, Wire::Greeted),
+                GroupOutput::Answer { ticket, verdict } => {
                     let content = process.open.remove(&ticket).expect("each is answered once");
                     assert_eq!(verdict, Ok(()));
                     self.answered.insert(content);
                 }
-                Output::Work { take, content, .. } => {
+                GroupOutput::Work { take, content, .. } => {
                     process.pool.push_back(content);
                     process.taken.push_back((take, content));
                 }
-                Output::Show { content, .. } => self.shown[place].push(content),
-                Output::Drain { attempt, .. } => process.drain = Some(attempt),
-                Output::Begin { state, .. } => process.memory = state.unwrap_or_default(),
-                Output::Owned { owner, .. } => {
+                GroupOutput::Show { content, .. } => self.shown[place].push(content),
+                GroupOutput::Drain { attempt, .. } => process.drain = Some(attempt),
+                GroupOutput::Begin { state, .. } => process.memory = state.unwrap_or_default(),
+                GroupOutput::Owned { owner, .. } => {
                     if owner.member != Member(member) {
                         process.memory = 0;
                     }
                     self.disks[place] = owner;
                 }
-                Output::Moved { result, .. } => self.moves.push(result),
+                GroupOutput::Moved { result, .. } => self.moves.push(result),
             }
         }
     }
@@ -167,7 +168,7 @@ impl World {
         let content = u64::from(member) << 32 | self.published[place];
         process.open.insert(self.tickets, content);
         let (ticket, size) = (self.tickets, Size(1));
-        self.input(member, Input::Publish { unit: UNIT, ticket, size, content });
+        self.input(member, GroupInput::Publish { unit: UNIT, ticket, size, content });
     }
 
     /// One thing happens in a process: a record is settled, or an operator has worked on one.
@@ -178,17 +179,17 @@ impl World {
         if settles && let Some((take, content)) = process.taken.pop_front() {
             self.logged.push(content);
             let verdict = Ok(());
-            return self.input(member, Input::Settled { unit: UNIT, take, verdict });
+            return self.input(member, GroupInput::Settled { unit: UNIT, take, verdict });
         }
         if let Some(content) = process.pool.pop_front() {
             process.memory += 1;
             self.shown[place].push(content);
-            self.input(member, Input::Made { unit: UNIT, content });
+            self.input(member, GroupInput::Made { unit: UNIT, content });
         } else if process.taken.is_empty()
             && let Some(attempt) = process.drain.take()
         {
             let state = Some(process.memory);
-            self.input(member, Input::Drained { unit: UNIT, attempt, state });
+            self.input(member, GroupInput::Drained { unit: UNIT, attempt, state });
         }
     }
 
@@ -202,9 +203,9 @@ impl World {
         self.wires.retain(|_, wires| !wires.is_empty());
         match wire {
             Some(Wire::Said(unit, message)) => {
-                self.input(to, Input::Heard { from: Member(from), unit, message });
+                self.input(to, GroupInput::Heard { from: Member(from), unit, message });
             }
-            Some(Wire::Greeted) => self.input(to, Input::Greeted(Member(from))),
+            Some(Wire::Greeted) => self.input(to, GroupInput::Greeted(Member(from))),
             None => {}
         }
     }
@@ -215,7 +216,7 @@ impl World {
             let process = &self.processes[usize::from(member)];
             let due = process.as_ref().and_then(|process| process.group.next_timeout());
             if due.is_some_and(|due| due <= self.now) {
-                self.input(member, Input::Tick);
+                self.input(member, GroupInput::Tick);
             }
         }
         match self.chance(3) {
@@ -235,7 +236,7 @@ impl World {
                 .as_ref()
                 .is_some_and(|process| process.group.is_open(UNIT));
             if is_open && self.processes[usize::from(to.0)].is_some() {
-                self.input(member, Input::Move { unit: UNIT, to });
+                self.input(member, GroupInput::Move { unit: UNIT, to });
             }
         }
     }
@@ -259,7 +260,7 @@ impl World {
         panic!("it does not come to rest: {:#?}", self.processes);
     }
 
-    fn owners(&self) -> Vec<Option<Owner>> {
+    fn owners(&self) -> Vec<Option<UnitOwner>> {
         let all = self.processes.iter().flatten();
         all.map(|process| process.group.owner(UNIT)).collect()
     }
@@ -364,18 +365,18 @@ fn a_group_without_disks_finds_one_owner_again() {
 fn an_owner_that_cannot_end_keeps_the_unit() {
     let mut world = World::new(1, 2, true);
     (0..200).for_each(|_| world.step());
-    world.input(0, Input::Move { unit: UNIT, to: Member(1) });
+    world.input(0, GroupInput::Move { unit: UNIT, to: Member(1) });
     world.publish(1);
     (0..4).for_each(|_| world.deliver());
     assert_eq!(world.open(), 0, "it takes nothing while it ends");
     world.now += world.options.ending;
-    world.input(0, Input::Tick);
-    assert_eq!(world.moves, [Err(MoveError::NotDrained)]);
+    world.input(0, GroupInput::Tick);
+    assert_eq!(world.moves, [Err(HandoverError::NotDrained)]);
     world.settle();
     assert_eq!(world.shown[1], [1 << 32 | 1]);
-    world.input(0, Input::Move { unit: UNIT, to: Member(0) });
-    world.input(1, Input::Move { unit: UNIT, to: Member(0) });
-    assert_eq!(world.moves[1..], [Err(MoveError::There), Err(MoveError::NotOwner)]);
+    world.input(0, GroupInput::Move { unit: UNIT, to: Member(0) });
+    world.input(1, GroupInput::Move { unit: UNIT, to: Member(0) });
+    assert_eq!(world.moves[1..], [Err(HandoverError::There), Err(HandoverError::NotOwner)]);
 }
 
 #[test]
@@ -386,14 +387,14 @@ fn a_unit_is_seized_where_its_owner_is_gone() {
     (0..200).for_each(|_| world.step());
     world.kill(0);
     world.publish(1);
-    world.input(2, Input::Seize(UNIT));
+    world.input(2, GroupInput::Seize(UNIT));
     for _ in 0..50_000 {
         world.step();
     }
     assert_eq!(world.answered.len(), 2);
     world.start(0);
     world.settle();
-    assert_eq!(world.owners(), [Some(Owner { epoch: 1, member: Member(2) }); 3]);
+    assert_eq!(world.owners(), [Some(UnitOwner { epoch: 1, member: Member(2) }); 3]);
     assert_eq!(world.open(), 1);
 }
 
@@ -403,78 +404,84 @@ fn who_gave_a_unit_to_the_dead_goes_on_with_what_it_remembers() {
     (0..200).for_each(|_| world.step());
     (0..5).for_each(|_| world.publish(2));
     world.settle();
-    world.input(0, Input::Move { unit: UNIT, to: Member(1) });
+    world.input(0, GroupInput::Move { unit: UNIT, to: Member(1) });
     while world.owners()[0].is_none_or(|owner| owner.epoch == 0) {
         world.work(0);
     }
     world.kill(1);
     let memory = |world: &World| world.processes[0].as_ref().map(|process| process.memory);
     assert_eq!(memory(&world), Some(0), "it has let go of it");
-    world.input(0, Input::Seize(UNIT));
+    world.input(0, GroupInput::Seize(UNIT));
     assert_eq!(memory(&world), Some(5));
     world.start(1);
     world.settle();
-    assert_eq!(world.owners(), [Some(Owner { epoch: 2, member: Member(0) }); 3]);
+    assert_eq!(world.owners(), [Some(UnitOwner { epoch: 2, member: Member(0) }); 3]);
     assert_eq!(memory(&world), Some(5));
 }
 
 #[test]
 fn what_waits_is_bounded() {
-    let options = Options { held: Size(10), ..Options::default() };
-    let owner = Owner { epoch: 0, member: Member(1) };
+    let options = HandoverOptions { held: Size(10), ..HandoverOptions::default() };
+    let owner = UnitOwner { epoch: 0, member: Member(1) };
     let mut group = Group::new(Time::ZERO, options, Member(0), 2, &[owner]);
     let mut publish = |ticket, size| {
         let (unit, content) = (UNIT, 0u64);
-        group.handle(Time::ZERO, Input::Publish { unit, ticket, size: Size(size), content });
-        std::iter::from_fn(|| group.poll()).find(|output| matches!(output, Output::Answer { .. }))
+        group.handle(Time::ZERO, GroupInput::Publish { unit, ticket, size: Size(size), content });
+        std::iter::from_fn(|| group.poll())
+            .find(|output| matches!(output, GroupOutput::Answer { .. }))
     };
     assert_eq!(publish(1, 8), None);
     let verdict = Err(RefuseReason::Full);
-    assert_eq!(publish(2, 3), Some(Output::Answer { ticket: 2, verdict }));
+    assert_eq!(publish(2, 3), Some(GroupOutput::Answer { ticket: 2, verdict }));
     assert_eq!(publish(3, 2), None);
 }
 
 mod wire {
     use bytes::{Bytes, BytesMut};
     use proptest::prelude::*;
-    use tidegate_cluster::moves::wire::{Frame, FrameError, VERSION, digest};
+    use tidegate_cluster::handover::wire::{MemberFrame, MemberFrameError, VERSION, digest};
 
     use super::*;
 
-    fn frames() -> Vec<Frame> {
-        let owner = Owner { epoch: 7, member: Member(2) };
+    fn frames() -> Vec<MemberFrame> {
+        let owner = UnitOwner { epoch: 7, member: Member(2) };
         let content = Bytes::from_static(b"\x01record");
         let messages = [
-            Message::Forward { round: 3, seq: 9, content: content.clone() },
-            Message::Answered(9, Ok(())),
-            Message::Answered(9, Err(RefuseReason::Storage)),
-            Message::Refused { seq: 9, owner, is_open: true },
-            Message::Result(7, content.clone()),
-            Message::Ended(7),
-            Message::Take(8, None),
-            Message::Take(8, Some(content)),
-            Message::Table { owner, is_open: false },
+            GroupMessage::Forward { round: 3, seq: 9, content: content.clone() },
+            GroupMessage::Answered(9, Ok(())),
+            GroupMessage::Answered(9, Err(RefuseReason::Storage)),
+            GroupMessage::Refused { seq: 9, owner, is_open: true },
+            GroupMessage::Result(7, content.clone()),
+            GroupMessage::Ended(7),
+            GroupMessage::Take(8, None),
+            GroupMessage::Take(8, Some(content)),
+            GroupMessage::Table { owner, is_open: false },
         ];
-        let said = messages.map(|message| Frame::Said(UnitId(4), message));
+        let said = messages.map(|message| MemberFrame::Said(UnitId(4), message));
         let others = [
-            Frame::Hello { node: "edge-1".into(), incarnation: 5, digest: 6 },
-            Frame::Welcome { incarnation: 5, received: 70 },
-            Frame::Refused("why".into()),
-            Frame::Greeted,
-            Frame::Received(70),
-            Frame::Alive,
-            Frame::Order {
+            MemberFrame::Hello { node: "edge-1".into(), incarnation: 5, digest: 6 },
+            MemberFrame::Welcome { incarnation: 5, received: 70 },
+            MemberFrame::Refused("why".into()),
+            MemberFrame::Greeted,
+            MemberFrame::Received(70),
+            MemberFrame::Alive,
+            MemberFrame::Order {
                 unit: "taxi-7".into(),
                 to: "edge-2".into(),
                 seize: true,
                 patient: false,
             },
-            Frame::Done(Ok(true)),
-            Frame::Done(Err("why not".into())),
-            Frame::Ask("edge-2".into()),
-            Frame::Order { unit: "t".into(), to: "edge-2".into(), seize: false, patient: true },
-            Frame::Tell,
-            Frame::Drain { is_over: true },
+            MemberFrame::Done(Ok(true)),
+            MemberFrame::Done(Err("why not".into())),
+            MemberFrame::Ask("edge-2".into()),
+            MemberFrame::Order {
+                unit: "t".into(),
+                to: "edge-2".into(),
+                seize: false,
+                patient: true,
+            },
+            MemberFrame::Tell,
+            MemberFrame::Drain { is_over: true },
         ];
         said.into_iter().chain(others).collect()
     }
@@ -484,9 +491,9 @@ mod wire {
         let mut bytes = BytesMut::new();
         frames().iter().for_each(|frame| frame.put(&mut bytes));
         for frame in frames() {
-            assert_eq!(Frame::take(&mut bytes), Ok(Some(frame)));
+            assert_eq!(MemberFrame::take(&mut bytes), Ok(Some(frame)));
         }
-        assert_eq!(Frame::take(&mut bytes), Ok(None));
+        assert_eq!(MemberFrame::take(&mut bytes), Ok(None));
     }
 
     /// Version 1, byte by byte: members of a group may be of different releases.
@@ -516,7 +523,7 @@ mod wire {
             "010000000c",
             "020000000e01",
         ];
-        let hex = |frame: &Frame| {
+        let hex = |frame: &MemberFrame| {
             let mut bytes = BytesMut::new();
             frame.put(&mut bytes);
             bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
@@ -530,7 +537,7 @@ mod wire {
         let mut bytes = BytesMut::new();
         frames().swap_remove(9).put(&mut bytes);
         bytes[5] = VERSION + 1;
-        assert_eq!(Frame::take(&mut bytes), Err(FrameError::Version(VERSION + 1)));
+        assert_eq!(MemberFrame::take(&mut bytes), Err(MemberFrameError::Version(VERSION + 1)));
         let of = |texts: &[&'static str]| digest(texts.iter().copied());
         assert_ne!(of(&["ab", "c"]), of(&["a", "bc"]));
         assert_eq!(of(&[]), 0xcbf2_9ce4_8422_2325);
@@ -545,10 +552,10 @@ mod wire {
             frames()[which].put(&mut bytes);
             let place = at.index(bytes.len());
             bytes[place] ^= 1 << bit;
-            while let Ok(Some(frame)) = Frame::take(&mut bytes) {
+            while let Ok(Some(frame)) = MemberFrame::take(&mut bytes) {
                 let mut again = BytesMut::new();
                 frame.put(&mut again);
-                prop_assert_eq!(Frame::take(&mut again), Ok(Some(frame)));
+                prop_assert_eq!(MemberFrame::take(&mut again), Ok(Some(frame)));
             }
         }
     }

@@ -15,9 +15,9 @@
 use std::cmp::Reverse;
 
 use super::graph::{Graph, NONE, Path};
-use crate::{Amount, Problem, Redirection};
+use crate::{Amount, MatchingProblem, Redirection};
 
-pub(super) fn augment(problem: &Problem<'_>) -> Vec<Redirection> {
+pub(super) fn augment(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
     let mut state = Augment::new(problem);
     for class in 0..problem.classes() {
         state.keep_held(class);
@@ -37,7 +37,7 @@ pub(super) fn augment(problem: &Problem<'_>) -> Vec<Redirection> {
 }
 
 struct Augment<'p> {
-    problem: &'p Problem<'p>,
+    problem: &'p MatchingProblem<'p>,
     graph: Graph<'p>,
     /// What each request still wants.
     wanted: Vec<Amount>,
@@ -64,7 +64,7 @@ struct Augment<'p> {
 const FOR_GOOD: u32 = u32::MAX;
 
 impl<'p> Augment<'p> {
-    fn new(problem: &'p Problem<'p>) -> Self {
+    fn new(problem: &'p MatchingProblem<'p>) -> Self {
         let (nodes, ways) = (problem.nodes(), problem.candidates().ways());
         let mut held = vec![Amount::ZERO; nodes];
         for redirection in problem.held() {

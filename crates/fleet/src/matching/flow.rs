@@ -16,9 +16,9 @@ use std::collections::BinaryHeap;
 
 use super::baselines::pmrfs::by_urgency;
 use super::graph::{Graph, NONE, Path};
-use crate::{Amount, Problem, Redirection};
+use crate::{Amount, MatchingProblem, Redirection};
 
-pub(super) fn flow(problem: &Problem<'_>) -> Vec<Redirection> {
+pub(super) fn flow(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
     let mut state = Flow::new(problem);
     let mut served = vec![Amount::ZERO; problem.wanted().len()];
     for request in by_urgency(problem) {
@@ -35,7 +35,7 @@ pub(super) fn flow(problem: &Problem<'_>) -> Vec<Redirection> {
 }
 
 struct Flow<'p> {
-    problem: &'p Problem<'p>,
+    problem: &'p MatchingProblem<'p>,
     graph: Graph<'p>,
     /// What each provider has left.
     free: Vec<Amount>,
@@ -58,7 +58,7 @@ struct Flow<'p> {
 const FAR: i64 = i64::MAX;
 
 impl<'p> Flow<'p> {
-    fn new(problem: &'p Problem<'p>) -> Self {
+    fn new(problem: &'p MatchingProblem<'p>) -> Self {
         let nodes = problem.nodes();
         Flow {
             problem,

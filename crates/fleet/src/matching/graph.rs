@@ -4,7 +4,7 @@
 //! Deviations: none.
 //! Limits: NODES_MAX, CANDIDATES_MAX.
 
-use crate::{Amount, Candidates, Problem};
+use crate::{Amount, Candidates, MatchingProblem};
 
 /// No way: a search has not been there.
 pub(super) const NONE: u32 = u32::MAX;
@@ -21,7 +21,7 @@ pub(super) struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    pub(super) fn new(problem: &Problem<'a>) -> Self {
+    pub(super) fn new(problem: &MatchingProblem<'a>) -> Self {
         let (candidates, nodes) = (problem.candidates(), problem.nodes());
         let wants = |node: usize| {
             let row = node * problem.classes();

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tidegate_types::units::{Size, Time};
 
 use super::{Link, Scratch};
-use crate::begun::Part;
-use crate::guard::arrival;
 use crate::outbox::PartKey;
+use crate::outgoing_record::Part;
 use crate::path::Path;
-use crate::schedule::{Choice, PathView};
+use crate::path_scheduler::{PathView, PieceView};
+use crate::redundancy::arrival;
 
 /// What waits for a path beyond the difference in length to the longest one: enough that no timer makes
 /// a path idle.
@@ -107,7 +107,7 @@ impl Link {
                 break;
             }
             self.candidates(open, left, part, candidates);
-            let choice = Choice {
+            let choice = PieceView {
                 now,
                 open: candidates,
                 full,
@@ -168,7 +168,7 @@ mod tests {
     use tidegate_types::units::Rate;
 
     use super::*;
-    use crate::packet::Window;
+    use crate::packet::ReceiveWindow;
     use crate::{LinkOptions, Outgoing, PathOptions};
 
     const START: Time = Time::from_millis(1000);
@@ -217,7 +217,7 @@ mod tests {
         offer(&mut link, START, 2, 400, 50_000);
         assert!(link.outbox.is_blocked());
         let window = Size::from_mib(1);
-        link.outbox.widen(Window { limit: window, record_max: window });
+        link.outbox.widen(ReceiveWindow { limit: window, record_max: window });
         offer(&mut link, START, 3, 10_000, 40_000);
         assert!(!link.outbox.is_blocked());
         assert!(repairs(&link) > 3, "all that follow would wait for its repeat");

@@ -6,8 +6,8 @@ use tidegate_types::units::{Size, Time};
 
 use super::Link;
 use crate::in_flight::Carried;
-use crate::options::PathState;
-use crate::packet::{ACK_MAX, FATE_MAX, Frame, Head, PIECE_HEAD_MAX, PING_MAX};
+use crate::options::PathHealth;
+use crate::packet::{ACK_MAX, FATE_MAX, LinkFrame, PIECE_HEAD_MAX, PING_MAX, PacketHeader};
 use crate::path::Path;
 
 /// The peer is told of its window again when it has grown by so much of it.
@@ -23,7 +23,7 @@ impl Link {
     /// The next packet for this path; `None` while nothing may or need go.
     pub fn poll_transmit(&mut self, path: usize, now: Time) -> Option<Vec<u8>> {
         self.now = now;
-        if self.paths[path].state == PathState::Absent {
+        if self.paths[path].state == PathHealth::Absent {
             return None;
         }
         // Acknowledgements and questions never wait behind data.
@@ -34,7 +34,7 @@ impl Link {
         let (from, to) = (self.options.incarnation, self.peer.unwrap_or(0));
         let psn = self.paths[path].take_psn();
         let mut packet = Vec::with_capacity(self.options.packet_max + DRIVER_MAX);
-        Head { from, to, psn }.encode(&mut packet);
+        PacketHeader { from, to, psn }.encode(&mut packet);
         (psn, packet)
     }
 
@@ -43,7 +43,7 @@ impl Link {
         let is_usable = self.is_usable(path);
         let acks: Vec<usize> = (0..self.paths.len())
             .filter(|&other| due(&self.paths[other]))
-            .filter(|&other| other == path || self.paths[other].state != PathState::Up)
+            .filter(|&other| other == path || self.paths[other].state != PathHealth::Up)
             .collect();
         let window = self.inbox.window();
         let grown = window.limit.saturating_sub(self.told_limit);
@@ -57,7 +57,7 @@ impl Link {
         }
         let (psn, mut packet) = self.begin(path);
         let mut carried = Vec::new();
-        Frame::Window(window).encode(&mut packet);
+        LinkFrame::Window(window).encode(&mut packet);
         if tells_window {
             self.told_limit = window.limit;
             carried.push(Carried::Window);
@@ -67,7 +67,7 @@ impl Link {
             if packet.len() + ACK_MAX + PING_MAX <= self.options.packet_max
                 && let Some(ack) = self.paths[other].received.ack(now, other as u8, other == path)
             {
-                Frame::Ack(ack).encode(&mut packet);
+                LinkFrame::Ack(ack).encode(&mut packet);
             }
         }
         if has_custodies {
@@ -77,13 +77,13 @@ impl Link {
             && packet.len() + FATE_MAX + PING_MAX <= self.options.packet_max
             && let Some((record, custody)) = self.custodies.pop_front()
         {
-            Frame::Custody { record, custody }.encode(&mut packet);
+            LinkFrame::Custody { record, custody }.encode(&mut packet);
             carried.push(Carried::Custody(record, custody));
         }
         let trains = self.paths[path].take_train();
         if question || trains || !carried.is_empty() {
             let room = self.options.packet_max.saturating_sub(packet.len() + PING_MAX);
-            Frame::Ping { padding: if trains { room } else { 0 } }.encode(&mut packet);
+            LinkFrame::Ping { padding: if trains { room } else { 0 } }.encode(&mut packet);
             let size = Size(packet.len() as u64);
             self.paths[path].sent(now, psn, size, carried);
         }
@@ -93,15 +93,15 @@ impl Link {
     /// Whether another path carries data instead: both go through one bottleneck.
     pub(super) fn is_spare(&self, path: usize) -> bool {
         let other = self.shared.spare_to(path, self.now);
-        other.is_some_and(|other| self.paths[other].state == PathState::Up)
+        other.is_some_and(|other| self.paths[other].state == PathHealth::Up)
     }
 
     /// Whether data may go by this path: a silent one is used only where none works.
     pub(super) fn is_usable(&self, path: usize) -> bool {
         match self.paths[path].state {
-            PathState::Up => !self.is_spare(path),
-            PathState::Silent => self.paths.iter().all(|other| other.state != PathState::Up),
-            PathState::Dead | PathState::Absent => false,
+            PathHealth::Up => !self.is_spare(path),
+            PathHealth::Silent => self.paths.iter().all(|other| other.state != PathHealth::Up),
+            PathHealth::Dead | PathHealth::Absent => false,
         }
     }
 
@@ -150,8 +150,8 @@ mod tests {
     fn answers(link: &mut Link, now: Time) -> Vec<usize> {
         let packets = std::iter::from_fn(|| link.poll_transmit(0, now));
         let count = |packet: Vec<u8>| {
-            let (_, frames) = Head::decode(&packet).expect("our own packet");
-            frames.iter().filter(|frame| matches!(frame, Frame::Custody { .. })).count()
+            let (_, frames) = PacketHeader::decode(&packet).expect("our own packet");
+            frames.iter().filter(|frame| matches!(frame, LinkFrame::Custody { .. })).count()
         };
         packets.map(count).collect()
     }

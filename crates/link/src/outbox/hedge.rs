@@ -3,7 +3,7 @@
 use tidegate_types::units::{Size, Time};
 
 use super::Outbox;
-use crate::begun::Part;
+use crate::outgoing_record::Part;
 
 impl Outbox {
     /// Sends again what has not arrived of records whose time for that has come: all of it if `pay` agrees to so many
@@ -56,7 +56,7 @@ impl Outbox {
 mod tests {
     use super::super::tests::{next, outbox, outgoing};
     use super::*;
-    use crate::begun::Protection;
+    use crate::outgoing_record::Protection;
 
     #[test]
     fn what_may_be_lost_waits_for_its_hedge_and_goes_then_whatever_that_may_cost() {

@@ -63,8 +63,8 @@ mod tests {
 
     use super::super::tests::outgoing;
     use super::*;
-    use crate::begun::{Part, Protection};
-    use crate::packet::{Custody, Frame, Head, Window};
+    use crate::outgoing_record::{Part, Protection};
+    use crate::packet::{Custody, LinkFrame, PacketHeader, ReceiveWindow};
     use crate::reassembly::{Reassembly, Taken};
 
     /// Both ends, and what is between them.
@@ -79,7 +79,7 @@ mod tests {
     impl Ends {
         fn new(window: Size, repairs: u8) -> Self {
             let mut outbox = Outbox::new(Size::from_mib(1), 1000, 1000);
-            outbox.window = Window { limit: window, record_max: window };
+            outbox.window = ReceiveWindow { limit: window, record_max: window };
             let inbox = Reassembly::new(window);
             Ends { outbox, inbox, flight: Vec::new(), came: Vec::new(), repairs }
         }
@@ -100,12 +100,12 @@ mod tests {
                 return;
             }
             let mut packet = Vec::new();
-            Head { from: 1, to: 1, psn: 0 }.encode(&mut packet);
+            PacketHeader { from: 1, to: 1, psn: 0 }.encode(&mut packet);
             self.outbox.encode(part, &mut packet);
-            let (_, frames) = Head::decode(&packet).expect("our own packet");
+            let (_, frames) = PacketHeader::decode(&packet).expect("our own packet");
             let taken = match &frames[0] {
-                Frame::Piece(piece) => self.inbox.push(piece),
-                Frame::Repair(repair) => self.inbox.push_repair(repair),
+                LinkFrame::Piece(piece) => self.inbox.push(piece),
+                LinkFrame::Repair(repair) => self.inbox.push_repair(repair),
                 other => panic!("{other:?}"),
             };
             assert!(taken != Taken::Refused, "the window holds: {part:?}");

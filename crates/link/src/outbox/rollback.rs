@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use tidegate_types::units::{Size, Time};
 
 use super::{Outbox, PartKey};
-use crate::begun::Part;
+use crate::outgoing_record::Part;
 
 impl Outbox {
     /// Gives up what has expired and did not begin.

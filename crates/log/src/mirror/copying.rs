@@ -2,12 +2,12 @@
 
 use tidegate_types::units::Size;
 
-use super::{Lengths, PIECE_MAX};
+use super::{PIECE_MAX, SegmentLengths};
 use crate::SegmentId;
 
 /// What is to be said next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CopyStep {
     /// The keeper has these, and nobody needs them.
     Release(Vec<SegmentId>),
     /// Bytes that the keeper lacks.
@@ -23,24 +23,24 @@ pub enum Step {
 
 /// How far a copy has got.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Copying {
+pub struct CopyProgress {
     /// What was said, and what the keeper had before.
-    said: Lengths,
+    said: SegmentLengths,
     /// What is safe at the keeper.
-    safe: Lengths,
+    safe: SegmentLengths,
 }
 
-impl Copying {
+impl CopyProgress {
     /// From what the keeper has.
-    pub fn new(kept: Lengths) -> Self {
-        Copying { said: kept.clone(), safe: kept }
+    pub fn new(kept: SegmentLengths) -> Self {
+        CopyProgress { said: kept.clone(), safe: kept }
     }
 
     /// What to say next, where the log has these bytes of these segments; `None`: the copy is whole.
     ///
     /// The newest segment goes first: what the log says of all earlier ones is in it, and it grows. A
     /// copy that is longer than what it is of is none: it goes, and begins again.
-    pub fn next(&mut self, log: &Lengths) -> Option<Step> {
+    pub fn next(&mut self, log: &SegmentLengths) -> Option<CopyStep> {
         let is_over = |(segment, said): &(&SegmentId, &Size)| {
             log.get(segment).is_none_or(|length| length < said)
         };
@@ -50,7 +50,7 @@ impl Copying {
                 self.said.remove(segment);
                 self.safe.remove(segment);
             }
-            return Some(Step::Release(over));
+            return Some(CopyStep::Release(over));
         }
         for (&segment, &length) in log.iter().rev() {
             let from = self.said.get(&segment).copied().unwrap_or_default();
@@ -58,7 +58,7 @@ impl Copying {
             if left > 0 {
                 let length = left.min(PIECE_MAX as u64);
                 self.said.insert(segment, Size(from.0 + length));
-                return Some(Step::Piece { segment, from, length: length as usize });
+                return Some(CopyStep::Piece { segment, from, length: length as usize });
             }
         }
         None
@@ -73,7 +73,7 @@ impl Copying {
     }
 
     /// Bytes that the log has and that are not safe at the keeper.
-    pub fn behind(&self, log: &Lengths) -> Size {
+    pub fn behind(&self, log: &SegmentLengths) -> Size {
         let missing = |(segment, length): (&SegmentId, &Size)| {
             length.0.saturating_sub(self.safe.get(segment).map_or(0, |size| size.0))
         };
@@ -89,18 +89,18 @@ mod tests {
 
     use super::*;
 
-    fn lengths(all: &[(u32, u64)]) -> Lengths {
+    fn lengths(all: &[(u32, u64)]) -> SegmentLengths {
         all.iter().map(|&(segment, length)| (SegmentId(segment), Size(length))).collect()
     }
 
     #[test]
     fn the_newest_goes_first_and_what_is_gone_is_released() {
-        let mut copying = Copying::new(lengths(&[(1, 10), (2, 20)]));
+        let mut copying = CopyProgress::new(lengths(&[(1, 10), (2, 20)]));
         let log = lengths(&[(2, 25), (3, 7)]);
         assert_eq!(copying.behind(&log), Size(12));
-        assert_eq!(copying.next(&log), Some(Step::Release(vec![SegmentId(1)])));
+        assert_eq!(copying.next(&log), Some(CopyStep::Release(vec![SegmentId(1)])));
         let piece = |segment, from, length| {
-            Some(Step::Piece { segment: SegmentId(segment), from: Size(from), length })
+            Some(CopyStep::Piece { segment: SegmentId(segment), from: Size(from), length })
         };
         assert_eq!(copying.next(&log), piece(3, 0, 7));
         assert_eq!(copying.next(&log), piece(2, 20, 5));
@@ -114,10 +114,10 @@ mod tests {
 
     #[test]
     fn a_copy_that_is_longer_than_the_log_begins_again() {
-        let mut copying = Copying::new(lengths(&[(4, 30)]));
+        let mut copying = CopyProgress::new(lengths(&[(4, 30)]));
         let log = lengths(&[(4, 12)]);
-        assert_eq!(copying.next(&log), Some(Step::Release(vec![SegmentId(4)])));
-        let all = Step::Piece { segment: SegmentId(4), from: Size::ZERO, length: 12 };
+        assert_eq!(copying.next(&log), Some(CopyStep::Release(vec![SegmentId(4)])));
+        let all = CopyStep::Piece { segment: SegmentId(4), from: Size::ZERO, length: 12 };
         assert_eq!((copying.next(&log), copying.next(&log)), (Some(all), None));
     }
 
@@ -129,11 +129,11 @@ mod tests {
             logs in proptest::collection::vec(
                 proptest::collection::btree_map(0_u32..6, 1_u64..700_000, 0..5), 1..4),
         ) {
-            let typed = |log: &BTreeMap<u32, u64>| -> Lengths {
+            let typed = |log: &BTreeMap<u32, u64>| -> SegmentLengths {
                 log.iter().map(|(id, length)| (SegmentId(*id), Size(*length))).collect()
             };
             let mut copy = typed(&kept);
-            let mut copying = Copying::new(copy.clone());
+            let mut copying = CopyProgress::new(copy.clone());
             for (place, log) in logs.iter().enumerate() {
                 let log = typed(log);
                 // Of all but the last log only a few steps are heard.
@@ -141,10 +141,10 @@ mod tests {
                 for _ in 0..steps {
                     match copying.next(&log) {
                         None => break,
-                        Some(Step::Release(all)) => all.iter().for_each(|id| {
+                        Some(CopyStep::Release(all)) => all.iter().for_each(|id| {
                             assert!(copy.remove(id).is_some(), "only what is kept is released");
                         }),
-                        Some(Step::Piece { segment, from, length }) => {
+                        Some(CopyStep::Piece { segment, from, length }) => {
                             let has = copy.entry(segment).or_default();
                             prop_assert_eq!(*has, from, "a piece follows what is there");
                             prop_assert!(length <= PIECE_MAX);

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use tidegate_types::codec::{Malformed, Reader, Sink, put_frame, take_frame};
 use tidegate_types::units::Size;
 
-use super::Lengths;
+use super::SegmentLengths;
 use crate::SegmentId;
 
 /// The version of these messages.
@@ -26,7 +26,7 @@ const MESSAGE_MAX: usize = PIECE_MAX + 64;
 
 /// What one says to the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum MirrorMessage {
     /// The owner's first word.
     Hello {
         /// Its name.
@@ -35,7 +35,7 @@ pub enum Message {
         incarnation: u64,
     },
     /// The keeper's first word: what it has of that log, safe on its disk.
-    Kept(Lengths),
+    Kept(SegmentLengths),
     /// Bytes of a segment.
     Piece {
         /// Which segment.
@@ -65,7 +65,7 @@ pub enum Message {
 
 /// The bytes are no message of this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MessageError {
+pub enum MirrorError {
     /// Another version wrote them.
     #[error(
         "the other node speaks version {0} of mirrors and this one {VERSION}: update the older one"
@@ -76,17 +76,17 @@ pub enum MessageError {
     Malformed(#[from] Malformed),
 }
 
-impl Message {
+impl MirrorMessage {
     fn kind(&self) -> u8 {
         match self {
-            Message::Hello { .. } => 1,
-            Message::Kept(_) => 2,
-            Message::Piece { .. } => 3,
-            Message::Released(_) => 4,
-            Message::Alive => 5,
-            Message::Safe { .. } => 6,
-            Message::Refused(_) => 7,
-            Message::Letters(_) => 8,
+            MirrorMessage::Hello { .. } => 1,
+            MirrorMessage::Kept(_) => 2,
+            MirrorMessage::Piece { .. } => 3,
+            MirrorMessage::Released(_) => 4,
+            MirrorMessage::Alive => 5,
+            MirrorMessage::Safe { .. } => 6,
+            MirrorMessage::Refused(_) => 7,
+            MirrorMessage::Letters(_) => 8,
         }
     }
 
@@ -95,40 +95,40 @@ impl Message {
         put_frame(to, |to| {
             to.u8(self.kind());
             match self {
-                Message::Hello { node, incarnation } => {
+                MirrorMessage::Hello { node, incarnation } => {
                     to.u8(VERSION);
                     to.u64(*incarnation);
                     to.put(node.as_bytes());
                 }
-                Message::Kept(kept) => {
+                MirrorMessage::Kept(kept) => {
                     let kept = kept.iter().take(SEGMENTS_MAX);
                     kept.for_each(|(segment, length)| put_place(to, *segment, *length));
                 }
-                Message::Piece { segment, from, bytes } => {
+                MirrorMessage::Piece { segment, from, bytes } => {
                     put_place(to, *segment, *from);
                     to.put(bytes);
                 }
-                Message::Released(segments) => {
+                MirrorMessage::Released(segments) => {
                     let segments = segments.iter().take(SEGMENTS_MAX);
                     segments.for_each(|segment| to.u32(segment.0));
                 }
-                Message::Alive => {}
-                Message::Safe { segment, upto } => put_place(to, *segment, *upto),
-                Message::Refused(why) => to.put(why.as_bytes()),
-                Message::Letters(letters) => to.put(letters),
+                MirrorMessage::Alive => {}
+                MirrorMessage::Safe { segment, upto } => put_place(to, *segment, *upto),
+                MirrorMessage::Refused(why) => to.put(why.as_bytes()),
+                MirrorMessage::Letters(letters) => to.put(letters),
             }
         });
     }
 
-    fn read(body: &Bytes) -> Result<Message, MessageError> {
+    fn read(body: &Bytes) -> Result<MirrorMessage, MirrorError> {
         let mut from = Reader::new(body);
         let message = match from.u8()? {
             1 => {
                 let version = from.u8()?;
                 if version != VERSION {
-                    return Err(MessageError::Version(version));
+                    return Err(MirrorError::Version(version));
                 }
-                Message::Hello { incarnation: from.u64()?, node: text(&mut from)? }
+                MirrorMessage::Hello { incarnation: from.u64()?, node: text(&mut from)? }
             }
             2 => {
                 let mut kept = BTreeMap::new();
@@ -137,28 +137,28 @@ impl Message {
                     let is_new = kept.insert(segment, length).is_none();
                     from.must(is_new, "each segment once")?;
                 }
-                Message::Kept(kept)
+                MirrorMessage::Kept(kept)
             }
             3 => {
                 let (segment, at) = place(&mut from)?;
                 let bytes = from.rest();
                 from.must(bytes.len() <= PIECE_MAX, "a shorter piece")?;
-                Message::Piece { segment, from: at, bytes: body.slice_ref(bytes) }
+                MirrorMessage::Piece { segment, from: at, bytes: body.slice_ref(bytes) }
             }
             4 => {
                 let mut segments = Vec::with_capacity(from.left().len() / 4);
                 while !from.is_empty() {
                     segments.push(SegmentId(from.u32()?));
                 }
-                Message::Released(segments)
+                MirrorMessage::Released(segments)
             }
-            5 => Message::Alive,
+            5 => MirrorMessage::Alive,
             6 => {
                 let (segment, upto) = place(&mut from)?;
-                Message::Safe { segment, upto }
+                MirrorMessage::Safe { segment, upto }
             }
-            7 => Message::Refused(text(&mut from)?),
-            8 => Message::Letters(body.slice_ref(from.rest())),
+            7 => MirrorMessage::Refused(text(&mut from)?),
+            8 => MirrorMessage::Letters(body.slice_ref(from.rest())),
             _ => return Err(from.malformed("a message of a known kind").into()),
         };
         from.end()?;
@@ -185,8 +185,8 @@ fn place(from: &mut Reader<'_>) -> Result<(SegmentId, Size), Malformed> {
 /// Takes one message off the front of what came; `None` where more must come first.
 ///
 /// # Errors
-/// [`MessageError`]: then nothing that follows can be read either.
-pub fn take(input: &mut BytesMut) -> Result<Option<Message>, MessageError> {
+/// [`MirrorError`]: then nothing that follows can be read either.
+pub fn take(input: &mut BytesMut) -> Result<Option<MirrorMessage>, MirrorError> {
     take_within(input, MESSAGE_MAX)
 }
 
@@ -194,9 +194,12 @@ pub fn take(input: &mut BytesMut) -> Result<Option<Message>, MessageError> {
 ///
 /// # Errors
 /// As [`take`].
-pub fn take_within(input: &mut BytesMut, most: usize) -> Result<Option<Message>, MessageError> {
+pub fn take_within(
+    input: &mut BytesMut,
+    most: usize,
+) -> Result<Option<MirrorMessage>, MirrorError> {
     let body = take_frame(input, most.min(MESSAGE_MAX))?;
-    body.map(|body| Message::read(&body)).transpose()
+    body.map(|body| MirrorMessage::read(&body)).transpose()
 }
 
 #[cfg(test)]
@@ -206,18 +209,21 @@ mod tests {
 
     use super::*;
 
-    fn messages() -> Vec<Message> {
+    fn messages() -> Vec<MirrorMessage> {
         let segment = SegmentId(7);
         vec![
-            Message::Hello { node: "gate-7".into(), incarnation: u64::MAX },
-            Message::Kept(BTreeMap::from([(segment, Size(5)), (SegmentId(9), Size(1 << 40))])),
-            Message::Kept(BTreeMap::new()),
-            Message::Piece { segment, from: Size(64), bytes: Bytes::from_static(b"entry") },
-            Message::Released(vec![segment, SegmentId(1)]),
-            Message::Alive,
-            Message::Safe { segment, upto: Size(69) },
-            Message::Refused("no room".into()),
-            Message::Letters("letters".into()),
+            MirrorMessage::Hello { node: "gate-7".into(), incarnation: u64::MAX },
+            MirrorMessage::Kept(BTreeMap::from([
+                (segment, Size(5)),
+                (SegmentId(9), Size(1 << 40)),
+            ])),
+            MirrorMessage::Kept(BTreeMap::new()),
+            MirrorMessage::Piece { segment, from: Size(64), bytes: Bytes::from_static(b"entry") },
+            MirrorMessage::Released(vec![segment, SegmentId(1)]),
+            MirrorMessage::Alive,
+            MirrorMessage::Safe { segment, upto: Size(69) },
+            MirrorMessage::Refused("no room".into()),
+            MirrorMessage::Letters("letters".into()),
         ]
     }
 
@@ -247,7 +253,7 @@ mod tests {
             "08000000076e6f20726f6f6d",
             "08000000086c657474657273",
         ];
-        let hex = |message: &Message| {
+        let hex = |message: &MirrorMessage| {
             let mut bytes = BytesMut::new();
             message.put(&mut bytes);
             bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
@@ -261,14 +267,14 @@ mod tests {
         let mut bytes = BytesMut::new();
         messages()[0].put(&mut bytes);
         bytes[5] = 9;
-        assert_eq!(take(&mut bytes), Err(MessageError::Version(9)));
+        assert_eq!(take(&mut bytes), Err(MirrorError::Version(9)));
     }
 
     #[test]
     fn lengths_that_no_message_has_are_refused_before_they_take_memory() {
         for length in [0, MESSAGE_MAX as u32 + 1, u32::MAX] {
             let mut bytes = BytesMut::from(&length.to_le_bytes()[..]);
-            assert!(matches!(take(&mut bytes), Err(MessageError::Malformed(_))));
+            assert!(matches!(take(&mut bytes), Err(MirrorError::Malformed(_))));
         }
     }
 

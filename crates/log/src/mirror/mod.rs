@@ -13,8 +13,10 @@
 mod copying;
 mod message;
 
-pub use self::copying::{Copying, Step};
-pub use self::message::{HELLO_MAX, Message, MessageError, PIECE_MAX, VERSION, take, take_within};
+pub use self::copying::{CopyProgress, CopyStep};
+pub use self::message::{
+    HELLO_MAX, MirrorError, MirrorMessage, PIECE_MAX, VERSION, take, take_within,
+};
 
 use std::collections::BTreeMap;
 
@@ -23,4 +25,4 @@ use tidegate_types::units::Size;
 use crate::SegmentId;
 
 /// Segments, and how many bytes there are of each, from its beginning.
-pub type Lengths = BTreeMap<SegmentId, Size>;
+pub type SegmentLengths = BTreeMap<SegmentId, Size>;

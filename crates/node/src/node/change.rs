@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate_schedule::queue::{Delivery, DeliveryKey, QueueSpec, Turn};
+use tidegate_schedule::queue::{Delivery, DeliveryKey, MoveTarget, QueueSpec};
 use tidegate_types::record::{DropReason, Fate, Offered, Record, SourceId, WorkId};
 use tidegate_types::units::Size;
 
@@ -37,8 +37,8 @@ impl Node {
     fn edit_one(&mut self, key: DeliveryKey, operation: Edit) {
         match operation {
             Edit::Drop(_) => self.finish(key, Fate::Dropped(DropReason::Script)),
-            Edit::MoveFront(_) => self.base.holdings.move_to(key, Turn::Next),
-            Edit::MoveBack(_) => self.base.holdings.move_to(key, Turn::Last),
+            Edit::MoveFront(_) => self.base.holdings.move_to(key, MoveTarget::Next),
+            Edit::MoveBack(_) => self.base.holdings.move_to(key, MoveTarget::Last),
             Edit::Redirect(_, Destination::Output(output)) => self.send_elsewhere(key, output),
             Edit::Redirect(_, Destination::Session(_)) => {
                 self.base.unsupported("a redirection to a local subscriber");

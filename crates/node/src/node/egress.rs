@@ -26,7 +26,7 @@ mod state;
 use tidegate_capacity as capacity;
 use tidegate_capacity::uplink::Uplink;
 use tidegate_schedule::Choice;
-use tidegate_schedule::queue::{DeliveryKey, End, QueueSpec};
+use tidegate_schedule::queue::{DeliveryKey, ListEnd, QueueSpec};
 use tidegate_types::units::{Size, Time};
 
 use self::candidates::Candidates;
@@ -127,7 +127,7 @@ impl Egress {
     pub(super) fn recall_all(&mut self, base: &mut Base) {
         for lane in self.outputs.iter_mut().flat_map(|output| &mut output.lanes) {
             lane.current = None;
-            while let Some(key) = lane.unconfirmed.at(End::Front) {
+            while let Some(key) = lane.unconfirmed.at(ListEnd::Front) {
                 base.holdings.take_unconfirmed(&mut lane.unconfirmed, key);
             }
         }

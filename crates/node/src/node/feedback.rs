@@ -1,7 +1,7 @@
 //! The end of deliveries: what the far end answers, what expires and what is given up. Each gets its fate
 //! once, and what nothing needs any more is freed.
 
-use tidegate_schedule::queue::{Delivery, DeliveryKey, Place};
+use tidegate_schedule::queue::{Delivery, DeliveryKey, DeliveryState};
 use tidegate_types::limits::RELAY_ANSWER_MAX;
 use tidegate_types::record::{DeliveryId, DropReason, Fate};
 use tidegate_types::units::Size;
@@ -175,7 +175,7 @@ impl Node {
     pub(super) fn give_up(&mut self, key: DeliveryKey) {
         let Some(delivery) = self.base.holdings.delivery(key) else { return };
         let is_unsent = delivery.progress.picked == Size::ZERO;
-        if is_unsent && delivery.place() != Place::Unconfirmed {
+        if is_unsent && delivery.place() != DeliveryState::Unconfirmed {
             self.finish(key, Fate::Dropped(DropReason::Withdrawn));
         }
     }

@@ -29,7 +29,9 @@ use std::sync::Arc;
 
 use slotmap::{SlotMap, SparseSecondaryMap};
 use tidegate_log::Destinations;
-use tidegate_schedule::queue::{Delivery, DeliveryKey, Place, QueueSpec, Queues, RecordKey};
+use tidegate_schedule::queue::{
+    Delivery, DeliveryKey, DeliveryState, QueueSpec, Queues, RecordKey,
+};
 use tidegate_types::record::{DropReason, Fate, Record};
 use tidegate_types::units::{Size, Time};
 
@@ -214,7 +216,7 @@ impl Holdings {
 
     /// Whether a delivery stands in a queue.
     pub(super) fn is_waiting(&self, key: DeliveryKey) -> bool {
-        matches!(self.queues.get(key).map(Delivery::place), Some(Place::Waiting(_)))
+        matches!(self.queues.get(key).map(Delivery::place), Some(DeliveryState::Waiting(_)))
     }
 
     /// The delivery that was accepted last.

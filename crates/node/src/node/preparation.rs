@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use slotmap::SparseSecondaryMap;
-use tidegate_schedule::queue::{Delivery, DeliveryKey, Place, QueueKey};
+use tidegate_schedule::queue::{Delivery, DeliveryKey, DeliveryState, QueueKey};
 use tidegate_types::limits::{TRANSFORMING_MAX, WITHHELD_MAX};
 use tidegate_types::record::{Record, WorkId};
 use tidegate_types::units::Time;
@@ -139,7 +139,7 @@ impl Preparation {
 
 /// Whether a delivery is neither in its queue nor sent.
 fn is_out(holdings: &Holdings, key: DeliveryKey) -> bool {
-    holdings.delivery(key).is_some_and(|delivery| delivery.place() == Place::Taken)
+    holdings.delivery(key).is_some_and(|delivery| delivery.place() == DeliveryState::Taken)
 }
 
 /// A record with what a script changes of it.

@@ -17,7 +17,7 @@ use tidegate_types::units::{Rate, Size, Time};
 use super::janus_paper::equation_22;
 use crate::allocate::{Demand, allocate};
 use crate::scheduler::{Choice, ClassLoad, ClassView, Scheduler, UplinkLoad, interval};
-use crate::shares::{Shares, Shortage, Spare};
+use crate::shares::{Shortage, Spare, UplinkShares};
 use crate::throttle::Throttle;
 
 /// Time over which a shortage is averaged: a backlog that is gone sooner is nobody else's concern.
@@ -31,7 +31,7 @@ pub(crate) struct Janus {
     interval: Duration,
     reallocated_at: Time,
     next_at: Time,
-    shares: Option<Shares>,
+    shares: Option<UplinkShares>,
     throttle: Throttle,
 }
 
@@ -50,7 +50,7 @@ impl Janus {
     }
 
     /// Alg. 2 for one interval. `weight` is that of this interval in the average of shortages.
-    fn divide(&self, load: &UplinkLoad<'_>, old: &Shares, weight: f64) -> Shares {
+    fn divide(&self, load: &UplinkLoad<'_>, old: &UplinkShares, weight: f64) -> UplinkShares {
         let demand = |((_, spec), (class, &rate)): ((_, &tidegate_types::class::ClassSpec), _)| {
             let class: &ClassLoad = class;
             let wanted = equation_22(class.backlog, class.input, rate, self.interval, spec.latency);
@@ -67,7 +67,7 @@ impl Janus {
         // As in the paper, what is free stands at the most urgent class; any class may use it.
         let mut spare = vec![Rate::ZERO; allocation.rates.len()];
         spare[0] = allocation.spare;
-        Shares {
+        UplinkShares {
             shortage: Shortage { amounts: amounts.collect() },
             spare: Spare { amounts: spare },
             rates: allocation.rates,
@@ -76,9 +76,9 @@ impl Janus {
     }
 
     /// "Initializing from the time T, we evenly assign bandwidth" (§V-A).
-    fn even(&self, capacity: Rate) -> Shares {
+    fn even(&self, capacity: Rate) -> UplinkShares {
         let classes = self.classes.len();
-        Shares {
+        UplinkShares {
             rates: vec![capacity.times(1.0 / classes as f64); classes],
             lent: Rate::ZERO,
             shortage: Shortage { amounts: vec![Rate::ZERO; classes] },
@@ -124,7 +124,7 @@ impl Scheduler for Janus {
         self.shares = Some(shares);
     }
 
-    fn shares(&self) -> Option<&Shares> {
+    fn shares(&self) -> Option<&UplinkShares> {
         self.shares.as_ref()
     }
 }
@@ -159,7 +159,7 @@ mod tests {
             bench
         }
 
-        fn interval(&mut self, input: [f64; 3], backlog: [u64; 3]) -> Shares {
+        fn interval(&mut self, input: [f64; 3], backlog: [u64; 3]) -> UplinkShares {
             self.now += STEP;
             let load = |place: usize| ClassLoad {
                 arrived: Size::ZERO,
@@ -175,7 +175,7 @@ mod tests {
         }
 
         /// After so many of the same intervals.
-        fn intervals(&mut self, count: usize, input: [f64; 3], backlog: [u64; 3]) -> Shares {
+        fn intervals(&mut self, count: usize, input: [f64; 3], backlog: [u64; 3]) -> UplinkShares {
             (0..count).map(|_| self.interval(input, backlog)).last().unwrap()
         }
     }

@@ -19,7 +19,7 @@ use tidegate_types::units::{Rate, Size, Time};
 use crate::allocate::wanted_rate;
 use crate::estimate::queue_delay;
 use crate::scheduler::{Choice, ClassLoad, ClassView, Scheduler, UplinkLoad, interval};
-use crate::shares::{Shares, Shortage, Spare};
+use crate::shares::{Shortage, Spare, UplinkShares};
 use crate::throttle::Throttle;
 
 /// Bandwidth that clears what waits, and what will have gathered by the end of the interval, within the
@@ -69,7 +69,7 @@ pub(crate) struct JanusPaper {
     counted: Vec<Size>,
     counted_at: Time,
     next_at: Time,
-    shares: Option<Shares>,
+    shares: Option<UplinkShares>,
     throttle: Throttle,
 }
 
@@ -106,7 +106,7 @@ impl JanusPaper {
     }
 
     /// Alg. 1 for one interval.
-    fn throttle_by_priority(&mut self, load: &UplinkLoad<'_>, input: &[Rate]) -> Shares {
+    fn throttle_by_priority(&mut self, load: &UplinkLoad<'_>, input: &[Rate]) -> UplinkShares {
         let Some(old) = self.shares.take() else {
             return self.shares_of(self.even(load.capacity), Shortage::default(), load, input);
         };
@@ -137,7 +137,7 @@ impl JanusPaper {
         mut shortage: Shortage,
         load: &UplinkLoad<'_>,
         input: &[Rate],
-    ) -> Shares {
+    ) -> UplinkShares {
         shortage.amounts.resize(rates.len(), Rate::ZERO);
         let demands = load
             .classes
@@ -146,7 +146,7 @@ impl JanusPaper {
             .zip(input)
             .map(|((class, &bound), &input)| wanted_rate(input, class.backlog, bound));
         let amounts = rates.iter().zip(demands).map(|(&rate, demand)| rate - demand).collect();
-        Shares { rates, lent: Rate::ZERO, shortage, spare: Spare { amounts } }
+        UplinkShares { rates, lent: Rate::ZERO, shortage, spare: Spare { amounts } }
     }
 }
 
@@ -180,7 +180,7 @@ impl Scheduler for JanusPaper {
         self.shares = Some(shares);
     }
 
-    fn shares(&self) -> Option<&Shares> {
+    fn shares(&self) -> Option<&UplinkShares> {
         self.shares.as_ref()
     }
 }
@@ -216,7 +216,7 @@ mod tests {
         }
 
         /// One interval with this input in bytes/s, after which so many bytes wait.
-        fn interval(&mut self, input: [f64; 3], backlog: [u64; 3]) -> Shares {
+        fn interval(&mut self, input: [f64; 3], backlog: [u64; 3]) -> UplinkShares {
             self.now += 50 * MILLISECOND;
             let load = |(place, arrived): (usize, &mut f64)| {
                 *arrived += input[place] * 0.05;

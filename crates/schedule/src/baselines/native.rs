@@ -31,11 +31,11 @@ impl Scheduler for Native {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Piece;
+    use crate::NextCut;
 
     #[test]
     fn the_oldest_goes_whatever_its_class() {
-        let view = |order| ClassView::new(Some(Piece { size: Size(1), order }), None);
+        let view = |order| ClassView::new(Some(NextCut { size: Size(1), order }), None);
         let choice = Native.next(Time::ZERO, &[view(7), view(3), view(9)]).unwrap();
         assert_eq!(choice.class, ClassId(1));
         assert_eq!(Native.next(Time::ZERO, &[ClassView::default(); 3]), None);

@@ -3,17 +3,17 @@
 use tidegate_types::ids::OutputId;
 use tidegate_types::units::{Size, Time};
 
-use super::{Delivery, DeliveryKey, End, Place, QueueKey, Queues, Timing, Turn};
+use super::{Delivery, DeliveryKey, DeliveryState, ListEnd, MoveTarget, QueueKey, Queues, Timing};
 
 impl Queues {
     /// Makes a waiting delivery the next of its list, or the last; false if it does not wait.
-    pub fn move_to(&mut self, key: DeliveryKey, turn: Turn) -> bool {
+    pub fn move_to(&mut self, key: DeliveryKey, turn: MoveTarget) -> bool {
         let Some(delivery) = self.deliveries.get(key) else { return false };
-        let Place::Waiting(timing) = delivery.place else { return false };
+        let DeliveryState::Waiting(timing) = delivery.place else { return false };
         let end = match (turn, self.queues[delivery.queue].next_end()) {
-            (Turn::Next, end) => end,
-            (Turn::Last, End::Front) => End::Back,
-            (Turn::Last, End::Back) => End::Front,
+            (MoveTarget::Next, end) => end,
+            (MoveTarget::Last, ListEnd::Front) => ListEnd::Back,
+            (MoveTarget::Last, ListEnd::Back) => ListEnd::Front,
         };
         self.unlink(key, timing);
         self.link(key, timing, end);
@@ -24,8 +24,10 @@ impl Queues {
     /// does not wait there.
     pub fn move_after(&mut self, key: DeliveryKey, before: DeliveryKey) -> bool {
         let place = |key| self.deliveries.get(key).map(|delivery| (delivery.queue, delivery.place));
-        let (Some((queue, Place::Waiting(own))), Some((other, Place::Waiting(timing)))) =
-            (place(key), place(before))
+        let (
+            Some((queue, DeliveryState::Waiting(own))),
+            Some((other, DeliveryState::Waiting(timing))),
+        ) = (place(key), place(before))
         else {
             return false;
         };
@@ -35,8 +37,8 @@ impl Queues {
         self.unlink(key, own);
         // Where the newest goes first, what goes after it stands towards the front.
         let neighbour = match self.queues[queue].next_end() {
-            End::Front => Some(before),
-            End::Back => self.deliveries[before].previous,
+            ListEnd::Front => Some(before),
+            ListEnd::Back => self.deliveries[before].previous,
         };
         self.link_after(key, timing, neighbour);
         true
@@ -46,20 +48,20 @@ impl Queues {
     /// wait.
     pub fn reseat(&mut self, key: DeliveryKey, queue: QueueKey, deadline: Time, now: Time) -> bool {
         let place = self.deliveries.get(key).map(Delivery::place);
-        let Some(Place::Waiting(timing)) = place else { return false };
+        let Some(DeliveryState::Waiting(timing)) = place else { return false };
         self.unlink(key, timing);
         let spec = self.queues[queue].spec;
         let is_late = self.is_past(deadline, now) && !spec.strict_order;
         let delivery = &mut self.deliveries[key];
         (delivery.queue, delivery.spec, delivery.deadline) = (queue, spec, deadline);
-        self.link(key, if is_late { Timing::Late } else { Timing::Live }, End::Back);
+        self.link(key, if is_late { Timing::Late } else { Timing::Live }, ListEnd::Back);
         true
     }
 
     /// A taken delivery goes by another output than that of its queue, until it is put back.
     pub fn divert(&mut self, key: DeliveryKey, output: OutputId) {
         let delivery = &mut self.deliveries[key];
-        assert_eq!(delivery.place, Place::Taken, "only a taken delivery can be diverted");
+        assert_eq!(delivery.place, DeliveryState::Taken, "only a taken delivery can be diverted");
         delivery.spec.output = output;
     }
 
@@ -77,7 +79,7 @@ impl Queues {
         delivery.ready = true;
         let (queue, place, old) = (delivery.queue, delivery.place, delivery.size);
         delivery.size = size;
-        if let Place::Waiting(timing) = place {
+        if let DeliveryState::Waiting(timing) = place {
             let state = &mut self.queues[queue];
             let list = &mut state.lists[timing as usize];
             list.bytes = list.bytes + size - old;

@@ -16,7 +16,7 @@ pub enum Timing {
 
 /// Where a delivery is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DeliveryState {
     /// It waits.
     Waiting(Timing),
     /// Some of its bytes are picked, or it is on its way from one place to another.
@@ -87,7 +87,7 @@ pub struct Delivery {
     pub ready: bool,
     /// How far its transmission is.
     pub progress: Progress,
-    pub(super) place: Place,
+    pub(super) place: DeliveryState,
     pub(super) previous: Option<DeliveryKey>,
     pub(super) next: Option<DeliveryKey>,
 }
@@ -96,7 +96,7 @@ impl Delivery {
     /// A delivery of the record that is not in its queue yet: ready, and worth sending for ever.
     #[inline]
     pub fn new(record: RecordKey, queue: (QueueKey, QueueSpec), size: Size, order: u64) -> Self {
-        let place = Place::Taken;
+        let place = DeliveryState::Taken;
         Delivery {
             record,
             queue: queue.0,
@@ -116,7 +116,7 @@ impl Delivery {
 
     /// Where it is.
     #[inline]
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> DeliveryState {
         self.place
     }
 }

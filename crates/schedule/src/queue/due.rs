@@ -11,7 +11,7 @@ use tidegate_types::ids::RuleId;
 use tidegate_types::units::Time;
 
 use super::list::Due;
-use super::{Delivery, DeliveryKey, End, Place, QueueKey, Queues, Ranking, Timing};
+use super::{Delivery, DeliveryKey, DeliveryState, ListEnd, QueueKey, Queues, Ranking, Timing};
 
 /// Longest time from a deadline to its count: what passes within it is counted in one walk.
 const SLACK: Duration = Duration::from_millis(100);
@@ -61,9 +61,10 @@ impl Queues {
         let spec = self.queues[queue].spec;
         let turns =
             timing == Timing::Live && !spec.strict_order && self.ranking == Ranking::Deadline;
-        let oldest = |queues: &Queues| queues.queues[queue].lists[timing as usize].at(End::Front);
+        let oldest =
+            |queues: &Queues| queues.queues[queue].lists[timing as usize].at(ListEnd::Front);
         let stands = |delivery: &Delivery| {
-            delivery.queue == queue && delivery.place == Place::Waiting(timing)
+            delivery.queue == queue && delivery.place == DeliveryState::Waiting(timing)
         };
         let mut at = match self.deliveries.get(key) {
             Some(delivery) if stands(delivery) && !turns => Some(key),
@@ -82,7 +83,7 @@ impl Queues {
             }
             if turns {
                 self.unlink(key, Timing::Live);
-                self.link(key, Timing::Late, End::Back);
+                self.link(key, Timing::Late, ListEnd::Back);
             }
         }
         // Where a script moved records, one that stands before those may have more time.

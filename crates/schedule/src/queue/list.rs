@@ -25,7 +25,7 @@ pub(super) struct Due {
 
 /// Which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ListEnd {
     /// The oldest.
     Front,
     /// The newest.
@@ -37,25 +37,25 @@ impl List {
         &mut self,
         all: &mut SlotMap<DeliveryKey, Delivery>,
         key: DeliveryKey,
-        end: End,
+        end: ListEnd,
     ) {
         let neighbour = match end {
-            End::Front => self.front.replace(key),
-            End::Back => self.back.replace(key),
+            ListEnd::Front => self.front.replace(key),
+            ListEnd::Back => self.back.replace(key),
         };
         let (previous, next) = match end {
-            End::Front => (None, neighbour),
-            End::Back => (neighbour, None),
+            ListEnd::Front => (None, neighbour),
+            ListEnd::Back => (neighbour, None),
         };
         let delivery = &mut all[key];
         (delivery.previous, delivery.next) = (previous, next);
         self.records += 1;
         self.bytes += delivery.size;
         match (neighbour, end) {
-            (Some(neighbour), End::Front) => all[neighbour].previous = Some(key),
-            (Some(neighbour), End::Back) => all[neighbour].next = Some(key),
-            (None, End::Front) => self.back = Some(key),
-            (None, End::Back) => self.front = Some(key),
+            (Some(neighbour), ListEnd::Front) => all[neighbour].previous = Some(key),
+            (Some(neighbour), ListEnd::Back) => all[neighbour].next = Some(key),
+            (None, ListEnd::Front) => self.back = Some(key),
+            (None, ListEnd::Back) => self.front = Some(key),
         }
     }
 
@@ -66,7 +66,7 @@ impl List {
         key: DeliveryKey,
         before: DeliveryKey,
     ) {
-        let Some(next) = all[before].next else { return self.push(all, key, End::Back) };
+        let Some(next) = all[before].next else { return self.push(all, key, ListEnd::Back) };
         let delivery = &mut all[key];
         (delivery.previous, delivery.next) = (Some(before), Some(next));
         self.records += 1;
@@ -98,10 +98,10 @@ impl List {
 
     /// The one at an end.
     #[inline]
-    pub fn at(&self, end: End) -> Option<DeliveryKey> {
+    pub fn at(&self, end: ListEnd) -> Option<DeliveryKey> {
         match end {
-            End::Front => self.front,
-            End::Back => self.back,
+            ListEnd::Front => self.front,
+            ListEnd::Back => self.back,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use tidegate_types::class::ClassId;
 use tidegate_types::ids::OutputId;
 
-use super::{Backlog, DeliveryKey, Place, QueueKey, Queues, Timing};
+use super::{Backlog, DeliveryKey, DeliveryState, QueueKey, Queues, Timing};
 
 impl Queues {
     /// What waits in a class for an output.
@@ -35,7 +35,7 @@ impl Queues {
     #[inline]
     pub fn is_waiting_in(&self, queue: QueueKey, key: DeliveryKey) -> bool {
         self.deliveries.get(key).is_some_and(|delivery| {
-            delivery.queue == queue && matches!(delivery.place(), Place::Waiting(_))
+            delivery.queue == queue && matches!(delivery.place(), DeliveryState::Waiting(_))
         })
     }
 
@@ -77,10 +77,10 @@ impl Queues {
         let Some(before) = before else { return self.oldest(queue) };
         let delivery = self.deliveries.get(before).filter(|delivery| delivery.queue == queue)?;
         match delivery.place() {
-            Place::Waiting(Timing::Late) => {
+            DeliveryState::Waiting(Timing::Late) => {
                 delivery.next.or(self.queues.get(queue)?.lists[Timing::Live as usize].front)
             }
-            Place::Waiting(Timing::Live) => delivery.next,
+            DeliveryState::Waiting(Timing::Live) => delivery.next,
             _ => None,
         }
     }

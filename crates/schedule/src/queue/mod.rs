@@ -23,13 +23,13 @@ use tidegate_types::class::ClassId;
 use tidegate_types::ids::OutputId;
 use tidegate_types::units::Time;
 
-pub use self::delivery::{Delivery, Place, Progress, Timing};
+pub use self::delivery::{Delivery, DeliveryState, Progress, Timing};
 use self::group::{Group, Rank};
 pub use self::handle::{DeliveryKey, QueueKey, RecordKey};
 use self::list::Due;
-pub use self::list::{End, List};
+pub use self::list::{List, ListEnd};
 use self::pace::Pace;
-pub use self::spec::{Backlog, QueueSpec, Ranking, Turn};
+pub use self::spec::{Backlog, MoveTarget, QueueSpec, Ranking};
 use crate::discipline::Discipline;
 
 #[derive(Debug)]
@@ -44,10 +44,10 @@ struct Queue {
 }
 
 impl Queue {
-    fn next_end(&self) -> End {
+    fn next_end(&self) -> ListEnd {
         match self.spec.discipline {
-            Discipline::Fifo | Discipline::NewestOnly => End::Front,
-            Discipline::Lifo => End::Back,
+            Discipline::Fifo | Discipline::NewestOnly => ListEnd::Front,
+            Discipline::Lifo => ListEnd::Back,
         }
     }
 }
@@ -107,7 +107,7 @@ impl Queues {
     #[inline]
     pub fn insert(&mut self, delivery: Delivery) -> DeliveryKey {
         let key = self.deliveries.insert(delivery);
-        self.link(key, Timing::Live, End::Back);
+        self.link(key, Timing::Live, ListEnd::Back);
         key
     }
 
@@ -120,7 +120,7 @@ impl Queues {
             _ => Timing::Live,
         };
         let key = self.deliveries.insert(delivery);
-        self.link(key, timing, End::Back);
+        self.link(key, timing, ListEnd::Back);
         key
     }
 
@@ -151,7 +151,7 @@ impl Queues {
     #[inline]
     pub fn take(&mut self, key: DeliveryKey) -> bool {
         match self.deliveries.get(key).map(Delivery::place) {
-            Some(Place::Waiting(timing)) => {
+            Some(DeliveryState::Waiting(timing)) => {
                 self.unlink(key, timing);
                 true
             }
@@ -162,7 +162,7 @@ impl Queues {
     /// Puts a taken delivery back as the next of its queue. Late ones stay late.
     pub fn put_back(&mut self, key: DeliveryKey, now: Time) {
         let delivery = &mut self.deliveries[key];
-        assert_eq!(delivery.place, Place::Taken, "only a taken delivery can be put back");
+        assert_eq!(delivery.place, DeliveryState::Taken, "only a taken delivery can be put back");
         let queue = &self.queues[delivery.queue];
         delivery.spec = queue.spec;
         let delivery = &self.deliveries[key];
@@ -176,19 +176,23 @@ impl Queues {
     #[inline]
     pub fn await_fate(&mut self, list: &mut List, key: DeliveryKey) {
         let delivery = &mut self.deliveries[key];
-        assert_eq!(delivery.place, Place::Taken, "only a taken delivery can be unconfirmed");
-        delivery.place = Place::Unconfirmed;
-        list.push(&mut self.deliveries, key, End::Back);
+        assert_eq!(
+            delivery.place,
+            DeliveryState::Taken,
+            "only a taken delivery can be unconfirmed"
+        );
+        delivery.place = DeliveryState::Unconfirmed;
+        list.push(&mut self.deliveries, key, ListEnd::Back);
     }
 
     /// Takes an unconfirmed delivery off its connection's list; false if it is not unconfirmed.
     #[inline]
     pub fn take_unconfirmed(&mut self, list: &mut List, key: DeliveryKey) -> bool {
         let Some(delivery) = self.deliveries.get_mut(key) else { return false };
-        if delivery.place != Place::Unconfirmed {
+        if delivery.place != DeliveryState::Unconfirmed {
             return false;
         }
-        delivery.place = Place::Taken;
+        delivery.place = DeliveryState::Taken;
         list.unlink(&mut self.deliveries, key);
         true
     }
@@ -197,9 +201,11 @@ impl Queues {
     #[inline]
     pub fn forget(&mut self, key: DeliveryKey) -> Option<Delivery> {
         match self.deliveries.get(key)?.place {
-            Place::Waiting(timing) => self.unlink(key, timing),
-            Place::Taken => {}
-            Place::Unconfirmed => unreachable!("it is taken off its connection's list first"),
+            DeliveryState::Waiting(timing) => self.unlink(key, timing),
+            DeliveryState::Taken => {}
+            DeliveryState::Unconfirmed => {
+                unreachable!("it is taken off its connection's list first")
+            }
         }
         self.deliveries.remove(key)
     }
@@ -242,7 +248,7 @@ impl Queues {
         self.ranking == Ranking::Deadline && deadline < now
     }
 
-    fn link(&mut self, key: DeliveryKey, timing: Timing, end: End) {
+    fn link(&mut self, key: DeliveryKey, timing: Timing, end: ListEnd) {
         let queue = &mut self.queues[self.deliveries[key].queue];
         queue.lists[timing as usize].push(&mut self.deliveries, key, end);
         self.linked(key, timing);
@@ -253,7 +259,7 @@ impl Queues {
         let list = &mut self.queues[self.deliveries[key].queue].lists[timing as usize];
         match before {
             Some(before) => list.push_after(&mut self.deliveries, key, before),
-            None => list.push(&mut self.deliveries, key, End::Front),
+            None => list.push(&mut self.deliveries, key, ListEnd::Front),
         }
         self.linked(key, timing);
     }
@@ -261,7 +267,7 @@ impl Queues {
     /// Counts one that stands in its list now.
     fn linked(&mut self, key: DeliveryKey, timing: Timing) {
         let delivery = &mut self.deliveries[key];
-        delivery.place = Place::Waiting(timing);
+        delivery.place = DeliveryState::Waiting(timing);
         let (queue_key, size) = (delivery.queue, delivery.size);
         let queue = &mut self.queues[queue_key];
         let spec = queue.spec;
@@ -277,7 +283,7 @@ impl Queues {
         let queue = &mut self.queues[queue_key];
         queue.lists[timing as usize].unlink(&mut self.deliveries, key);
         let spec = queue.spec;
-        self.deliveries[key].place = Place::Taken;
+        self.deliveries[key].place = DeliveryState::Taken;
         let place = self.group_at(spec.class, spec.output);
         self.groups[place].records[timing as usize] -= 1;
         self.groups[place].bytes -= self.deliveries[key].size;
@@ -327,7 +333,7 @@ impl Queues {
         // list too is in order of arrival.
         let front = queue.lists[Timing::Live as usize].front.expect("a ranked queue has a head");
         self.unlink(front, Timing::Live);
-        self.link(front, Timing::Late, End::Back);
+        self.link(front, Timing::Late, ListEnd::Back);
     }
 }
 
@@ -482,7 +488,7 @@ mod tests {
         }
         assert!(bench.queues.take_unconfirmed(&mut list, all[1]));
         assert!(!bench.queues.take_unconfirmed(&mut list, all[1]), "once");
-        assert_eq!((list.at(End::Front), list.at(End::Back)), (Some(all[0]), Some(all[2])));
+        assert_eq!((list.at(ListEnd::Front), list.at(ListEnd::Back)), (Some(all[0]), Some(all[2])));
         assert_eq!((list.records(), bench.queues.backlog_of(queue)), (2, Backlog::default()));
     }
 
@@ -493,7 +499,7 @@ mod tests {
         let gone = bench.insert(queue, 10);
         assert!(bench.queues.forget(gone).is_some());
         assert!(bench.queues.forget(gone).is_none());
-        assert!(!bench.queues.take(gone) && !bench.queues.move_to(gone, Turn::Next));
+        assert!(!bench.queues.take(gone) && !bench.queues.move_to(gone, MoveTarget::Next));
         bench.queues.resize(gone, Size(1));
         assert_eq!(bench.queues.backlog_of(queue), Backlog::default());
     }

@@ -34,7 +34,7 @@ pub enum Ranking {
 
 /// Where to move a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum MoveTarget {
     /// Before all others of its list.
     Next,
     /// After them.

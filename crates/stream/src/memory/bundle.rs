@@ -12,18 +12,18 @@ pub const BUNDLE_MAX: usize = 4 << 20;
 
 /// What one key of one operator remembers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeyState {
     /// The operator's name.
     pub operator: Arc<str>,
     /// A number that is the same for operators that do the same.
     pub definition: u64,
     /// The key.
     pub key: Bytes,
-    /// What [`super::Work::save`] gave.
+    /// What [`super::ChainInstance::save`] gave.
     pub memory: Bytes,
 }
 
-impl Kept {
+impl KeyState {
     /// Bytes that it takes in a bundle.
     pub fn size(&self) -> usize {
         8 + 3 * 4 + self.operator.len() + self.key.len() + self.memory.len()
@@ -31,8 +31,8 @@ impl Kept {
 }
 
 /// All of them, one behind the other.
-pub fn pack(all: &[Kept]) -> Bytes {
-    let mut to = BytesMut::with_capacity(1 + all.iter().map(Kept::size).sum::<usize>());
+pub fn pack(all: &[KeyState]) -> Bytes {
+    let mut to = BytesMut::with_capacity(1 + all.iter().map(KeyState::size).sum::<usize>());
     to.u8(VERSION);
     for kept in all {
         to.u64(kept.definition);
@@ -45,7 +45,7 @@ pub fn pack(all: &[Kept]) -> Bytes {
 ///
 /// # Errors
 /// It is of another version, too large or damaged.
-pub fn unpack(bytes: &Bytes) -> Result<Vec<Kept>, MemoryError> {
+pub fn unpack(bytes: &Bytes) -> Result<Vec<KeyState>, MemoryError> {
     let mut from = Reader::new(bytes);
     let version = from.u8()?;
     if version != VERSION {
@@ -59,7 +59,7 @@ pub fn unpack(bytes: &Bytes) -> Result<Vec<Kept>, MemoryError> {
         let definition = from.u64()?;
         let operator = from.text()?.into();
         let [key, memory] = [from.bytes()?, from.bytes()?].map(|part| bytes.slice_ref(part));
-        all.push(Kept { operator, definition, key, memory });
+        all.push(KeyState { operator, definition, key, memory });
     }
     Ok(all)
 }

@@ -5,9 +5,9 @@ use tidegate_types::codec::{Reader, Sink};
 use tidegate_types::units::Time;
 
 use super::{MemoryError, Saver, VERSION};
-use crate::chain::{Chain, Work};
+use crate::chain::{Chain, ChainInstance};
 
-impl Work {
+impl ChainInstance {
     /// What it remembers, in at most `most` bytes; `None` where no step remembers anything.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Chain {
     ///
     /// # Errors
     /// It was no chain of such steps.
-    pub fn load(&self, now: Time, bytes: &[u8]) -> Result<Work, MemoryError> {
+    pub fn load(&self, now: Time, bytes: &[u8]) -> Result<ChainInstance, MemoryError> {
         let mut from = Reader::new(bytes);
         let version = from.u8()?;
         if version != VERSION {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use bytes::Bytes;
 
-use super::bundle::{BUNDLE_MAX, Kept, pack, unpack};
+use super::bundle::{BUNDLE_MAX, KeyState, pack, unpack};
 use super::*;
 use crate::*;
 
@@ -30,31 +30,31 @@ fn item(seen: &Seen, at: Time) -> Item {
     if let Some(x) = seen.x {
         row.set("x".into(), Value::Number(x));
     }
-    Item { at, content: Content::Row(row) }
+    Item { at, content: ItemContent::Row(row) }
 }
 
 fn name(text: &str) -> Arc<str> {
     text.into()
 }
 
-fn windows(by: Option<&str>, extent: Extent) -> Vec<Arc<dyn Step>> {
+fn windows(by: Option<&str>, extent: WindowLength) -> Vec<Arc<dyn OperatorStep>> {
     use Aggregate::{Average, Count, Distinct, Max, Min, SecondMoment, Sum};
-    let window = |of| -> Arc<dyn Step> {
+    let window = |of| -> Arc<dyn OperatorStep> {
         Arc::new(Window::new(name("x"), name("x"), of, extent, by.map(name)))
     };
     [Sum, Average, Min, Max, Count, Distinct, SecondMoment].map(window).into()
 }
 
 /// Each step that remembers anything, in some ways.
-fn steps(by: Option<&str>) -> Vec<Arc<dyn Step>> {
+fn steps(by: Option<&str>) -> Vec<Arc<dyn OperatorStep>> {
     let by_name = || by.map(name);
-    let mut all = windows(by, Extent::Rows(5));
-    all.extend(windows(by, Extent::Span(Duration::from_millis(100))));
+    let mut all = windows(by, WindowLength::Rows(5));
+    all.extend(windows(by, WindowLength::Span(Duration::from_millis(100))));
     all.push(Arc::new(Interpolate::new(name("x"), 3, by_name())));
     all.push(Arc::new(Kalman::new(name("x"), name("y"), 0.01, 0.5, by_name())));
     all.push(Arc::new(Regression::new(name("x"), name("y"), 4, 1.0, by_name())));
     all.push(Arc::new(BlockAverage::new(name("x"), name("y"), 4, by_name())));
-    all.push(Arc::new(Repeats::new(name("x"), 6, 0.01)));
+    all.push(Arc::new(Deduplicate::new(name("x"), 6, 0.01)));
     all
 }
 
@@ -62,18 +62,18 @@ fn steps(by: Option<&str>) -> Vec<Arc<dyn Step>> {
 fn chains() -> Vec<Chain> {
     let each = [None, Some("id")].into_iter().flat_map(steps);
     let mut all: Vec<Chain> = each.map(|step| Chain::new(vec![step])).collect();
-    let range = Range { field: name("y"), min: -1e6, max: 1e6 };
+    let range = RangeFilter { field: name("y"), min: -1e6, max: 1e6 };
     all.push(Chain::new(vec![
         Arc::new(Interpolate::new(name("x"), 3, Some(name("id")))),
         Arc::new(Kalman::new(name("x"), name("y"), 0.01, 0.5, None)),
         Arc::new(range),
-        Arc::new(Window::new(name("y"), name("y"), Aggregate::Sum, Extent::Rows(3), None)),
+        Arc::new(Window::new(name("y"), name("y"), Aggregate::Sum, WindowLength::Rows(3), None)),
     ]));
     all
 }
 
 /// What a chain at work makes of items, whose first comes at `clock`; faults are results as well.
-fn run(work: &mut Work, all: &[Seen], clock: &mut Time) -> Vec<Result<Bytes, Fault>> {
+fn run(work: &mut ChainInstance, all: &[Seen], clock: &mut Time) -> Vec<Result<Bytes, StepError>> {
     let mut out = Vec::new();
     for seen in all {
         *clock += Duration::from_millis(seen.after);
@@ -83,12 +83,12 @@ fn run(work: &mut Work, all: &[Seen], clock: &mut Time) -> Vec<Result<Bytes, Fau
     out
 }
 
-fn saved(work: &Work, now: Time) -> Bytes {
+fn saved(work: &ChainInstance, now: Time) -> Bytes {
     work.save(now, 1 << 20).unwrap().unwrap_or_default()
 }
 
 /// Goes on at another node, whose clock tells another time.
-fn moved(chain: &Chain, work: &Work, clock: &mut Time, other: Time) -> Work {
+fn moved(chain: &Chain, work: &ChainInstance, clock: &mut Time, other: Time) -> ChainInstance {
     let Some(bytes) = work.save(*clock, 1 << 20).unwrap() else { return chain.start() };
     *clock = other;
     chain.load(other, &bytes).unwrap()
@@ -164,15 +164,15 @@ proptest! {
         all in prop::collection::vec((any::<u64>(), "[a-z]{0,3}", "[a-z/]{0,9}", prop::collection::vec(any::<u8>(), 0..20)), 0..5),
         at in any::<prop::sample::Index>(), byte in any::<u8>(),
     ) {
-        let kept = |(definition, operator, key, memory): (u64, String, String, Vec<u8>)| Kept {
+        let kept = |(definition, operator, key, memory): (u64, String, String, Vec<u8>)| KeyState {
             operator: operator.into(),
             definition,
             key: key.into(),
             memory: memory.into(),
         };
-        let all: Vec<Kept> = all.into_iter().map(kept).collect();
+        let all: Vec<KeyState> = all.into_iter().map(kept).collect();
         let packed = pack(&all);
-        prop_assert_eq!(packed.len(), 1 + all.iter().map(Kept::size).sum::<usize>());
+        prop_assert_eq!(packed.len(), 1 + all.iter().map(KeyState::size).sum::<usize>());
         prop_assert_eq!(unpack(&packed), Ok(all));
         let mut damaged = packed.to_vec();
         let at = at.index(damaged.len());
@@ -187,7 +187,8 @@ proptest! {
 fn steps_of_one_kind_only_take_what_was_theirs() {
     let rows: Vec<Seen> = (0..4).map(|x| Seen { x: Some(f64::from(x)), id: 1, after: 1 }).collect();
     let window = |rows| {
-        let step = Window::new(name("x"), name("x"), Aggregate::Sum, Extent::Rows(rows), None);
+        let step =
+            Window::new(name("x"), name("x"), Aggregate::Sum, WindowLength::Rows(rows), None);
         Chain::new(vec![Arc::new(step)])
     };
     let mut work = window(5).start();
@@ -199,14 +200,15 @@ fn steps_of_one_kind_only_take_what_was_theirs() {
     // A window with all its rows would never end.
     says(refused(&window(4), &bytes), "byte 17: expected a window that is not full");
     says(refused(&Chain::default(), &bytes), "byte 1: expected as many steps as the chain has");
-    let repeats = Chain::new(vec![Arc::new(Repeats::new(name("x"), 6, 0.01))]);
+    let repeats = Chain::new(vec![Arc::new(Deduplicate::new(name("x"), 6, 0.01))]);
     assert!(matches!(refused(&repeats, &bytes), MemoryError::Malformed(_)));
     let newer = [&[VERSION + 1], &bytes[1..]].concat();
     assert_eq!(refused(&window(5), &newer), MemoryError::Version(VERSION + 1));
     says(refused(&window(5), &[]), "byte 0: expected a byte");
     assert_eq!(work.save(Time::ZERO, bytes.len() - 1), Err(MemoryError::Large));
     assert!(work.save(Time::ZERO, bytes.len()).is_ok());
-    let forgetful = Chain::new(vec![Arc::new(Range { field: name("x"), min: 0.0, max: 1.0 })]);
+    let forgetful =
+        Chain::new(vec![Arc::new(RangeFilter { field: name("x"), min: 0.0, max: 1.0 })]);
     assert_eq!(forgetful.start().save(Time::ZERO, 100), Ok(None));
     let large = Bytes::from([&[VERSION][..], &vec![0; BUNDLE_MAX]].concat());
     assert_eq!(unpack(&large), Err(MemoryError::Large));
@@ -215,7 +217,7 @@ fn steps_of_one_kind_only_take_what_was_theirs() {
 
 #[test]
 fn a_young_set_takes_few_bytes() {
-    let chain = Chain::new(vec![Arc::new(Repeats::new(name("x"), 100_000, 0.01))]);
+    let chain = Chain::new(vec![Arc::new(Deduplicate::new(name("x"), 100_000, 0.01))]);
     let mut work = chain.start();
     let rows: Vec<Seen> =
         (0..100).map(|x| Seen { x: Some(f64::from(x)), id: 1, after: 1 }).collect();
@@ -233,8 +235,14 @@ fn the_form_of_version_1_stays() {
         Arc::new(Interpolate::new(name("x"), 3, None)),
         Arc::new(Kalman::new(name("x"), name("y"), 0.25, 0.5, Some(name("id")))),
         Arc::new(BlockAverage::new(name("x"), name("z"), 2, None)),
-        Arc::new(Repeats::new(name("y"), 2, 0.5)),
-        Arc::new(Window::new(name("x"), name("x"), Aggregate::Distinct, Extent::Rows(9), None)),
+        Arc::new(Deduplicate::new(name("y"), 2, 0.5)),
+        Arc::new(Window::new(
+            name("x"),
+            name("x"),
+            Aggregate::Distinct,
+            WindowLength::Rows(9),
+            None,
+        )),
     ]);
     let mut work = chain.start();
     let rows: Vec<Seen> = (1..4).map(|x| Seen { x: Some(f64::from(x)), id: 1, after: 5 }).collect();
@@ -264,13 +272,13 @@ fn the_form_of_version_1_stays() {
 
 #[test]
 fn a_bundle_of_version_1_stays() {
-    let kept = Kept {
+    let kept = KeyState {
         operator: "mean".into(),
         definition: 0x0102_0304,
         key: "taxi/7".into(),
         memory: Bytes::from_static(&[VERSION, 0, 0, 0, 0]),
     };
-    let packed = pack(&[kept.clone(), Kept { key: Bytes::new(), ..kept }]);
+    let packed = pack(&[kept.clone(), KeyState { key: Bytes::new(), ..kept }]);
     let hex: String = packed.iter().map(|byte| format!("{byte:02x}")).collect();
     let expected = [
         // The version.

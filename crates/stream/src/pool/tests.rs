@@ -12,10 +12,10 @@ fn at(millis: u64) -> Time {
     Time::ZERO + Duration::from_millis(millis)
 }
 
-fn pool(discipline: Discipline) -> Pool<u32, u32> {
+fn pool(discipline: PoolOrder) -> Pool<u32, u32> {
     let mut pool = Pool::new(discipline);
-    pool.begin(ONE, Limits { waiting: 4, idle: 2 });
-    pool.begin(TWO, Limits { waiting: 4, idle: 2 });
+    pool.begin(ONE, OperatorLimits { waiting: 4, idle: 2 });
+    pool.begin(TWO, OperatorLimits { waiting: 4, idle: 2 });
     pool
 }
 
@@ -31,7 +31,7 @@ fn next(pool: &mut Pool<u32, u32>, now: Time) -> Option<u32> {
 
 #[test]
 fn what_is_hurried_goes_before_all_with_what_stands_before_it_and_nothing_behind_it() {
-    let mut pool = pool(Discipline::EarliestDeadline);
+    let mut pool = pool(PoolOrder::EarliestDeadline);
     for (operator, name, millis, value) in
         [(ONE, "a", 100, 1), (ONE, "a", 100, 2), (ONE, "a", 100, 3), (TWO, "b", 200, 4)]
     {
@@ -50,7 +50,7 @@ fn what_is_hurried_goes_before_all_with_what_stands_before_it_and_nothing_behind
 
 #[test]
 fn the_earliest_deadline_goes_first_and_what_is_late_comes_behind() {
-    let mut pool = pool(Discipline::EarliestDeadline);
+    let mut pool = pool(PoolOrder::EarliestDeadline);
     assert_eq!(pool.offer(ONE, key("a"), at(300), 1), None);
     assert_eq!(pool.offer(TWO, key("b"), at(100), 2), None);
     assert_eq!(pool.offer(TWO, key("c"), at(200), 3), None);
@@ -63,7 +63,7 @@ fn the_earliest_deadline_goes_first_and_what_is_late_comes_behind() {
 
 #[test]
 fn a_late_record_does_not_make_those_behind_it_late() {
-    let mut pool = pool(Discipline::EarliestDeadline);
+    let mut pool = pool(PoolOrder::EarliestDeadline);
     pool.offer(ONE, key("a"), at(100), 1);
     pool.offer(ONE, key("a"), at(400), 2);
     pool.offer(TWO, key("b"), at(500), 3);
@@ -73,7 +73,7 @@ fn a_late_record_does_not_make_those_behind_it_late() {
 
 #[test]
 fn a_row_that_cannot_catch_up_comes_behind() {
-    let mut pool = pool(Discipline::EarliestDeadline);
+    let mut pool = pool(PoolOrder::EarliestDeadline);
     pool.offer(ONE, key("a"), at(100), 0);
     let task = pool.take(at(0)).unwrap();
     // A record of this operator takes 200 ms.
@@ -93,7 +93,7 @@ fn a_row_that_cannot_catch_up_comes_behind() {
 
 #[test]
 fn first_come_first_served_knows_no_deadline() {
-    let mut pool = pool(Discipline::Fifo);
+    let mut pool = pool(PoolOrder::Fifo);
     for (number, deadline) in [(1, 300), (2, 100), (3, 200)] {
         assert_eq!(pool.offer(ONE, Bytes::from(vec![number as u8]), at(deadline), number), None);
     }
@@ -102,7 +102,7 @@ fn first_come_first_served_knows_no_deadline() {
 
 #[test]
 fn a_key_keeps_its_order_and_inherits_the_earliest_deadline() {
-    let mut pool = pool(Discipline::EarliestDeadline);
+    let mut pool = pool(PoolOrder::EarliestDeadline);
     pool.offer(ONE, key("a"), at(900), 1);
     pool.offer(ONE, key("b"), at(500), 2);
     pool.offer(ONE, key("a"), at(100), 3);
@@ -119,7 +119,7 @@ fn a_key_keeps_its_order_and_inherits_the_earliest_deadline() {
 
 #[test]
 fn a_full_operator_drops_the_oldest_of_the_key_and_leaves_others_alone() {
-    let mut pool = pool(Discipline::EarliestDeadline);
+    let mut pool = pool(PoolOrder::EarliestDeadline);
     for number in 1..=4 {
         assert_eq!(pool.offer(ONE, key("a"), at(100), number), None);
     }
@@ -132,7 +132,7 @@ fn a_full_operator_drops_the_oldest_of_the_key_and_leaves_others_alone() {
 
 #[test]
 fn keys_that_are_idle_for_longest_are_forgotten() {
-    let mut pool = pool(Discipline::EarliestDeadline);
+    let mut pool = pool(PoolOrder::EarliestDeadline);
     for name in ["a", "b", "c"] {
         pool.offer(ONE, key(name), at(100), 1);
         next(&mut pool, at(0));
@@ -150,7 +150,7 @@ fn keys_that_are_idle_for_longest_are_forgotten() {
 
 #[test]
 fn what_keys_remember_is_lent_forgotten_and_brought_from_elsewhere() {
-    let mut pool = pool(Discipline::EarliestDeadline);
+    let mut pool = pool(PoolOrder::EarliestDeadline);
     for (operator, name, number) in [(TWO, "a", 1), (ONE, "b", 2), (TWO, "c", 3)] {
         pool.offer(operator, key(name), at(100), number);
         next(&mut pool, at(0));
@@ -181,7 +181,7 @@ fn what_keys_remember_is_lent_forgotten_and_brought_from_elsewhere() {
 
 #[test]
 fn an_operator_that_is_over_finishes_what_waits() {
-    let mut pool = pool(Discipline::EarliestDeadline);
+    let mut pool = pool(PoolOrder::EarliestDeadline);
     pool.offer(ONE, key("a"), at(100), 1);
     pool.offer(ONE, key("a"), at(100), 2);
     let task = pool.take(at(0)).unwrap();
@@ -194,20 +194,20 @@ fn an_operator_that_is_over_finishes_what_waits() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum OperatorStep {
     Offer { operator: u32, key: u8, deadline: u64 },
     Take,
     Done(usize),
     End(u32),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = OperatorStep> {
     prop_oneof![
         4 => (1_u32..3, 0_u8..4, 0_u64..50)
-            .prop_map(|(operator, key, deadline)| Step::Offer { operator, key, deadline }),
-        3 => Just(Step::Take),
-        3 => (0_usize..4).prop_map(Step::Done),
-        1 => (1_u32..3).prop_map(Step::End),
+            .prop_map(|(operator, key, deadline)| OperatorStep::Offer { operator, key, deadline }),
+        3 => Just(OperatorStep::Take),
+        3 => (0_usize..4).prop_map(OperatorStep::Done),
+        1 => (1_u32..3).prop_map(OperatorStep::End),
     ]
 }
 
@@ -245,7 +245,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..200),
         is_fifo in any::<bool>(),
     ) {
-        let discipline = if is_fifo { Discipline::Fifo } else { Discipline::EarliestDeadline };
+        let discipline = if is_fifo { PoolOrder::Fifo } else { PoolOrder::EarliestDeadline };
         let mut pool = pool(discipline);
         let mut list: Vec<Waits> = Vec::new();
         let mut running: Vec<(LaneId, (u32, u8), Time)> = Vec::new();
@@ -263,7 +263,7 @@ proptest! {
         for (clock, step) in steps.into_iter().enumerate() {
             let (now, value) = (clock as u64, clock as u32);
             match step {
-                Step::Offer { operator, key, deadline } => {
+                OperatorStep::Offer { operator, key, deadline } => {
                     let deadline = now + deadline;
                     let waiting = list.iter().filter(|it| it.operator == operator).count();
                     let oldest = list.iter().position(|it| it.lane() == (operator, key));
@@ -283,7 +283,7 @@ proptest! {
                     let found = pool.offer(OperatorId(operator), name, at(deadline), value);
                     prop_assert_eq!(found, expected);
                 }
-                Step::Take => {
+                OperatorStep::Take => {
                     for (lane, rank) in ranks.iter_mut().filter(|(_, (late, rank))| !late && *rank <= at(now) && !is_fifo) {
                         let takes = takes[lane.0 as usize].unwrap_or_default();
                         *rank = begins_by(&own(&list, *lane), at(now), takes).map_or((true, rank.1), |begins| (false, begins));
@@ -302,7 +302,7 @@ proptest! {
                         running.push((task.lane, it.lane(), at(now)));
                     }
                 }
-                Step::Done(place) if place < running.len() => {
+                OperatorStep::Done(place) if place < running.len() => {
                     let (id, lane, began_at) = running.remove(place);
                     let took = at(now).since(began_at);
                     let before = takes[lane.0 as usize].unwrap_or(took);
@@ -310,8 +310,8 @@ proptest! {
                     pool.done(at(now), id, Some(value));
                     ranks.extend(stands(&list, lane).map(|rank| (lane, rank)));
                 }
-                Step::Done(_) => {}
-                Step::End(operator) => {
+                OperatorStep::Done(_) => {}
+                OperatorStep::End(operator) => {
                     over[operator as usize] = true;
                     pool.end(OperatorId(operator));
                 }

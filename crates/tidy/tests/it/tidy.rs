@@ -7,8 +7,10 @@ mod circles;
 mod code;
 mod documents;
 mod files;
+mod glossary;
 mod manifests;
 mod packages;
+mod pages;
 mod plot;
 mod promises;
 mod text;
@@ -27,6 +29,10 @@ const RULES: &[(&str, Rule)] = &[
     ("rooms are read in an afternoon", manifests::rooms_are_small),
     ("rooms know no clock, socket or file", manifests::rooms_have_the_same_bans),
     ("files of a room make no circle", circles::files_make_no_circle),
+    ("types have names of their own", glossary::types_have_names_of_their_own),
+    ("the glossary names types that exist", glossary::glossary_names_types_that_exist),
+    ("opening pages name every file", pages::tables_name_every_file),
+    ("opening pages show the room used", pages::pages_have_an_example),
     ("crates inherit the lints", manifests::crates_inherit_lints),
     ("every clippy.toml repeats the shared keys", manifests::clippy_keys_agree),
     ("banned crates stay out", manifests::banned_crates_stay_out),

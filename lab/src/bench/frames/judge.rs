@@ -9,8 +9,8 @@ use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
 use tidegate::calibrate::detector::{Detector, open};
-use tidegate_frames::calibrate::{Agreement, Found};
-use tidegate_frames::jpeg::Head;
+use tidegate_frames::calibrate::{Agreement, Detection};
+use tidegate_frames::jpeg::JpegHeader;
 
 use super::film::Film;
 
@@ -31,7 +31,7 @@ pub(super) struct Judge {
     detector: Box<dyn Detector>,
     film: Arc<Film>,
     /// What is on the film's frames.
-    truths: BTreeMap<usize, Vec<Found>>,
+    truths: BTreeMap<usize, Vec<Detection>>,
     /// Of a frame of the film in a shape of so many bytes: cameras send the same again.
     known: BTreeMap<(usize, Bytes), Agreement>,
 }
@@ -71,11 +71,11 @@ impl Judge {
         let agreement = if truth.is_empty() {
             Agreement::default()
         } else {
-            let (whole, part) = (Head::read(&source)?, Head::read(jpeg)?);
+            let (whole, part) = (JpegHeader::read(&source)?, JpegHeader::read(jpeg)?);
             let wide = f64::from(whole.width) / f64::from(part.width);
             let high = f64::from(whole.height) / f64::from(part.height);
             let found = self.detector.find("", jpeg)?;
-            let found: Vec<Found> =
+            let found: Vec<Detection> =
                 found.into_iter().map(|found| found.scaled(wide, high)).collect();
             Agreement::of(truth, &found)
         };
@@ -103,12 +103,12 @@ mod tests {
             String::new()
         }
 
-        fn find(&mut self, _: &str, jpeg: &[u8]) -> anyhow::Result<Vec<Found>> {
+        fn find(&mut self, _: &str, jpeg: &[u8]) -> anyhow::Result<Vec<Detection>> {
             self.asked += 1;
             anyhow::ensure!(self.asked <= 3, "asked again");
-            let head = Head::read(jpeg)?;
+            let head = JpegHeader::read(jpeg)?;
             let place = [0.0, 0.0, f64::from(head.width), f64::from(head.height)];
-            Ok(Vec::from_iter((jpeg.len() >= self.least).then_some(Found { place, label: 0 })))
+            Ok(Vec::from_iter((jpeg.len() >= self.least).then_some(Detection { place, label: 0 })))
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tidegate::frames::shrink;
-use tidegate_frames::jpeg::Head;
+use tidegate_frames::jpeg::JpegHeader;
 
 use super::film::Film;
 use super::nodes::{Turn, Who};
@@ -158,7 +158,7 @@ fn cost_ms(film: &Film, rung: (u32, u32)) -> anyhow::Result<f64> {
     let mut took = Vec::new();
     for number in 0..SAMPLE {
         let jpeg = film.frame(number);
-        let head = Head::read(&jpeg)?;
+        let head = JpegHeader::read(&jpeg)?;
         let begun = Instant::now();
         shrink(&jpeg, &head, rung)?;
         took.push(begun.elapsed());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate::fleet::{FleetTls, Greeting, Heard, Way, attend, node_id};
 use tidegate::port::Clock;
-use tidegate_fleet::{Agent, AgentInput, AgentOutput, FleetOptions, Reach};
+use tidegate_fleet::{Agent, AgentInput, AgentOutput, FleetOptions, ReachablePeer};
 use tidegate_types::demand::Measured;
 use tidegate_types::units::{Rate, Size};
 use tokio::sync::mpsc;
@@ -98,10 +98,10 @@ impl Node {
     async fn run(mut self, mut heard: mpsc::Receiver<Heard>) {
         let peers = (1..=PEERS).map(|step| {
             let node = node_id(&name((self.number + step) % self.count));
-            Reach { node, distance: step as u32 }
+            ReachablePeer { node, distance: step as u32 }
         });
         let own = node_id(&name(self.number));
-        let peers: Vec<Reach> = peers.filter(|peer| peer.node != own).collect();
+        let peers: Vec<ReachablePeer> = peers.filter(|peer| peer.node != own).collect();
         self.handle(AgentInput::Peers(peers));
         // Switches are not at once at all of them.
         let mut switch = interval(SWITCH.mul_f64(0.5 + self.random.share()));

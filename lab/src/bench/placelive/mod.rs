@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tidegate_cluster::place::{Machine, Model, Physics, Plan, Topic};
+use tidegate_cluster::place::{LatencyModel, Machine, Physics, Plan, Topic};
 
 use self::plans::Planned;
 use super::adapt::Verdict;

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use tidegate_cluster::place::{
-    Feasible, Machines, Physics, Plan, Problem, Topic, first_fit, hybrid, improve, largest_set,
+    FeasibilityOracle, Machines, Physics, PlacementProblem, Plan, Topic, first_fit, hybrid,
+    improve, largest_set,
 };
 
 use super::Options;
@@ -54,7 +55,7 @@ pub(super) fn draw(options: &Options) -> Vec<Topic> {
 /// The plans of all methods.
 pub(super) fn all(topics: &[Topic], options: &Options) -> Vec<Planned> {
     let machines = Machines::Any(options.machine());
-    let problem = |together_max| Problem {
+    let problem = |together_max| PlacementProblem {
         topics,
         machines: &machines,
         model: &Physics,
@@ -62,7 +63,11 @@ pub(super) fn all(topics: &[Topic], options: &Options) -> Vec<Planned> {
         margin: options.margin,
     };
     let ours = timed(OURS, Mode::Pool, || {
-        Some(improve(&mut Feasible::new(problem(TOGETHER_OURS)), options.seed, IMPROVE_MAX))
+        Some(improve(
+            &mut FeasibilityOracle::new(problem(TOGETHER_OURS)),
+            options.seed,
+            IMPROVE_MAX,
+        ))
     });
     let mut found: Vec<Planned> = ours.into_iter().collect();
     if let Some(ours) = found.first().cloned() {
@@ -70,16 +75,16 @@ pub(super) fn all(topics: &[Topic], options: &Options) -> Vec<Planned> {
         found.push(Planned { name, mode: Mode::Threads, ..ours });
     }
     found.extend(timed("ffd", Mode::Pool, || {
-        let mut feasible = Feasible::new(problem(TOGETHER));
+        let mut feasible = FeasibilityOracle::new(problem(TOGETHER));
         let order = feasible.by_latency_alone();
         Some(first_fit(&mut feasible, &order))
     }));
     found.extend(timed(LFS, Mode::Pool, || {
-        largest_set(&mut Feasible::new(problem(TOGETHER)), QUESTIONS_MAX)
+        largest_set(&mut FeasibilityOracle::new(problem(TOGETHER)), QUESTIONS_MAX)
     }));
     for at_once in 1..if options.sweep { TOGETHER } else { 2 } {
         found.extend(timed(&format!("lfs+ffd, k' = {at_once}"), Mode::Pool, || {
-            hybrid(&mut Feasible::new(problem(TOGETHER)), at_once, QUESTIONS_MAX)
+            hybrid(&mut FeasibilityOracle::new(problem(TOGETHER)), at_once, QUESTIONS_MAX)
         }));
     }
     found

@@ -9,7 +9,7 @@ use tidegate::script::board::ScriptCounts;
 use tidegate::script::spec::Parameter;
 use tidegate::script::vm::Limits;
 use tidegate::script::{Moment, Ran, ScriptSpec, Scripts, Seat, Side};
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_node::io::{
     Control, Destination, Input, Output, OutputId, PathId, PathState, UplinkId,
 };
@@ -235,8 +235,12 @@ fn options(
         overhead: Size::ZERO,
         unconfirmed_max: *unconfirmed_max,
     };
-    let line =
-        UplinkOptions { name: "line".into(), law: LawName::Unlimited, cap: None, remembered: None };
+    let line = UplinkOptions {
+        name: "line".into(),
+        controller: RateControllerName::Unlimited,
+        cap: None,
+        remembered: None,
+    };
     Ok(NodeOptions {
         name: "stage".into(),
         incarnation: 1,

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tidegate_evaluation::credit::{Borrower, Lender};
 use tidegate_fleet::{
-    Agent, AgentInput, AgentOutput, FleetOptions, Grant, NodeId, Orchestrator, OrchestratorInput,
-    OrchestratorOutput, Reach, Round, Token,
+    Agent, AgentInput, AgentOutput, FencingToken, FleetOptions, Grant, MatchingRound, NodeId,
+    Orchestrator, OrchestratorInput, OrchestratorOutput, ReachablePeer,
 };
 use tidegate_types::demand::{Measured, gross_demand};
 use tidegate_types::units::{Rate, Size, Time};
@@ -97,8 +97,8 @@ pub(super) struct FluidNode {
     pub(super) capacity: f64,
     agent: Agent,
     pub(super) own: [Queue; 3],
-    relays: BTreeMap<Token, Relay>,
-    ways: BTreeMap<Token, Way>,
+    relays: BTreeMap<FencingToken, Relay>,
+    ways: BTreeMap<FencingToken, Way>,
     /// Since the last measurement: what came, by class, and what its own records used of its uplink.
     came: [f64; 3],
     output: f64,
@@ -111,7 +111,7 @@ pub(super) struct FluidNode {
 enum Mail {
     ToOrchestrator(OrchestratorInput),
     ToAgent(usize, AgentInput),
-    Credit(usize, Token, Size),
+    Credit(usize, FencingToken, Size),
     Records(usize, Grant, Chunk),
 }
 
@@ -135,7 +135,7 @@ pub(super) struct Fluid {
     mail: BTreeMap<(Time, u64), Mail>,
     sent: u64,
     now: Time,
-    round: Round,
+    round: MatchingRound,
     pub(super) tally: Tally,
 }
 
@@ -154,7 +154,7 @@ impl Fluid {
         }
         let node = |(place, &capacity): (usize, &f64)| {
             let mut agent = Agent::new(NodeId(place as u64), 1, options.clone());
-            let reach = |peer: u64| Reach { node: NodeId(peer), distance: 1 };
+            let reach = |peer: u64| ReachablePeer { node: NodeId(peer), distance: 1 };
             let peers = (0..capacities.len() as u64).filter(|peer| *peer != place as u64);
             agent.handle(Time::ZERO, AgentInput::Peers(peers.map(reach).collect()));
             agent.handle(Time::ZERO, AgentInput::Leader(is_fleet));
@@ -179,7 +179,7 @@ impl Fluid {
             mail: BTreeMap::new(),
             sent: 0,
             now: Time::ZERO,
-            round: Round::default(),
+            round: MatchingRound::default(),
             tally: Tally::new(capacities.len()),
         }
     }
@@ -273,7 +273,7 @@ impl Fluid {
             budget -= sent;
             node.output += sent;
         }
-        let mut tokens: Vec<(u8, Token)> =
+        let mut tokens: Vec<(u8, FencingToken)> =
             node.relays.iter().map(|(token, relay)| (relay.grant.class.0, *token)).collect();
         tokens.sort_unstable();
         let mut news = Vec::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_fleet::{
     Agent, AgentInput, AgentOutput, FleetOptions, NodeId, Orchestrator, OrchestratorInput,
-    OrchestratorOutput, Reach,
+    OrchestratorOutput, ReachablePeer,
 };
 use tidegate_node::io::{Control, Destination, Input, OutputId, Refusal};
 use tidegate_types::class::ClassId;
@@ -81,7 +81,7 @@ impl<'s> Nodes<'s> {
                 peers.iter().for_each(|&peer| world.connect(output_to(at, peer)));
             }
             let mut agent = Agent::new(NodeId(at as u64), 1, options.clone());
-            let reach = |peer: &usize| Reach { node: NodeId(*peer as u64), distance: 1 };
+            let reach = |peer: &usize| ReachablePeer { node: NodeId(*peer as u64), distance: 1 };
             agent.handle(Time::ZERO, AgentInput::Peers(peers.iter().map(reach).collect()));
             agent.handle(Time::ZERO, AgentInput::Leader(is_fleet));
             members.push(Member { world, agent, told: BTreeSet::new() });

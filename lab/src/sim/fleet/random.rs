@@ -2,7 +2,7 @@
 
 use tidegate_evaluation::objective::NetworkNode;
 use tidegate_evaluation::optimum::Part;
-use tidegate_fleet::{Amount, Candidates, Peer, Problem, Tuple};
+use tidegate_fleet::{Amount, Candidates, MatchingProblem, Peer, Tuple};
 use tidegate_types::units::{Ratio, Size};
 
 use crate::sim::random::Random;
@@ -69,10 +69,10 @@ impl Fleet {
         Fleet { candidates, tuples, asked }
     }
 
-    pub(super) fn problem(&self) -> Problem<'_> {
+    pub(super) fn problem(&self) -> MatchingProblem<'_> {
         let wanted = self.tuples.iter().flat_map(Tuple::shortage).collect();
         let spare = self.tuples.iter().map(|tuple| tuple.spare(Ratio::ZERO)).collect();
-        Problem::new(&self.candidates, wanted, spare).asked(self.asked.clone())
+        MatchingProblem::new(&self.candidates, wanted, spare).asked(self.asked.clone())
     }
 
     /// The same as the network's objective sees it: nothing waits as yet.

@@ -1,14 +1,15 @@
 //! Bytes of what agents and the orchestrator say to each other, as protocol buffers, without what carries them.
 
-use tidegate_fleet::{Beat, Directive, Grant, Held, Reach};
+use tidegate_fleet::{CarriedGrant, Directive, Grant, Heartbeat, ReachablePeer};
 
-pub(super) fn beat(beat: &Beat) -> usize {
+pub(super) fn beat(beat: &Heartbeat) -> usize {
     let head = [beat.node.0, beat.incarnation, beat.number, beat.heard.revision, beat.heard.round];
     let head = head.into_iter().map(number).sum::<usize>();
     let amounts = beat.tuple.demand.iter().map(|amount| number(amount.0) - 1).sum();
-    let reach = |reach: &Reach| nested(number(reach.node.0) + number(reach.distance.into()));
+    let reach =
+        |reach: &ReachablePeer| nested(number(reach.node.0) + number(reach.distance.into()));
     let peers = beat.peers.iter().flatten().map(reach).sum::<usize>();
-    let held = |held: &Held| nested(grant(&held.grant) + number(held.carried.0));
+    let held = |held: &CarriedGrant| nested(grant(&held.grant) + number(held.carried.0));
     head + number(beat.tuple.capacity.0)
         + nested(amounts)
         + number(beat.output.0)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_fleet::Round;
+use tidegate_fleet::MatchingRound;
 use tidegate_types::units::Time;
 
 use super::fluid::{Chunk, STEP};
@@ -86,7 +86,7 @@ impl Tally {
         self.steps += 1;
     }
 
-    pub(super) fn round(&mut self, round: Round) {
+    pub(super) fn round(&mut self, round: MatchingRound) {
         self.rounds += 1;
         self.changed += round.changed.0 as f64;
         self.granted += round.granted.0 as f64;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_fleet::{
     Agent, AgentInput, AgentOutput, FleetOptions, NodeId, Orchestrator, OrchestratorInput,
-    OrchestratorOutput, Reach,
+    OrchestratorOutput, ReachablePeer,
 };
 use tidegate_types::demand::Measured;
 use tidegate_types::units::{Rate, Time};
@@ -42,8 +42,8 @@ fn agents(fleet: &Fleet, options: &FleetOptions) -> Vec<Agent> {
     let agent = |node: usize| {
         let mut agent = Agent::new(NodeId(node as u64), 1, options.clone());
         let peers = fleet.candidates.peers(node).iter();
-        let reach =
-            peers.map(|peer| Reach { node: NodeId(peer.place.into()), distance: peer.distance });
+        let reach = peers
+            .map(|peer| ReachablePeer { node: NodeId(peer.place.into()), distance: peer.distance });
         agent.handle(Time::ZERO, AgentInput::Peers(reach.collect()));
         agent.handle(Time::ZERO, AgentInput::Leader(true));
         agent

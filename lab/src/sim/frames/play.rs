@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tidegate_frames::{Choice, Frame, Ladder, Policy, Subscription, Target};
+use tidegate_frames::{
+    CameraSubscription, Frame, FrameDecision, FrameTarget, InfeasiblePolicy, Ladder,
+};
 use tidegate_frames::{ControllerName, Gains};
 use tidegate_types::random::SplitMix;
 use tidegate_types::units::{Size, Time};
@@ -105,7 +107,7 @@ struct Run<'a> {
     camera: &'a Camera<'a>,
     habit: Habit,
     ladder: Ladder,
-    subscription: Subscription,
+    subscription: CameraSubscription,
     /// Chosen and being encoded, or waiting for those before.
     queue: VecDeque<(usize, Sending)>,
     /// Bytes chosen and not acknowledged.
@@ -120,12 +122,12 @@ struct Run<'a> {
 
 pub(super) fn play(channel: &Channel, camera: &Camera<'_>, sender: &Sender) -> Score {
     let latency = Duration::from_millis(BOUND_MS as u64);
-    let target = Target { latency, accuracy: 0.0, policy: Policy::Degrade };
+    let target = FrameTarget { latency, accuracy: 0.0, policy: InfeasiblePolicy::Degrade };
     let ladder = camera.ladder.clone();
     let mut run = Run {
         camera,
         habit: sender.habit,
-        subscription: Subscription::new(target, sender.controller, &ladder, sender.gains),
+        subscription: CameraSubscription::new(target, sender.controller, &ladder, sender.gains),
         ladder,
         queue: VecDeque::new(),
         backlog: 0.0,
@@ -203,10 +205,10 @@ impl Run<'_> {
         let choice =
             self.subscription.choose(time(milli), &waiting, &self.ladder, Size(seen as u64));
         let rung = match choice {
-            Choice::Send(rung) => rung,
+            FrameDecision::Send(rung) => rung,
             // Whoever never skips sends what it has, however late.
-            Choice::Skip(_) if self.habit < Habit::Skip => self.ladder.rungs().len() - 1,
-            Choice::Skip(_) => return,
+            FrameDecision::Skip(_) if self.habit < Habit::Skip => self.ladder.rungs().len() - 1,
+            FrameDecision::Skip(_) => return,
         };
         let bytes = self.camera.bytes(frame, rung);
         self.ladder.encoded(rung, bytes as u64);

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_frames::{ControllerName, Flow, Gains, Ladder, Policy, Target};
+use tidegate_frames::{ControllerName, Flow, FrameTarget, Gains, InfeasiblePolicy, Ladder};
 use tidegate_link::packet::Custody;
-use tidegate_link::{Event, Link, LinkOptions, Outgoing, PathOptions};
+use tidegate_link::{Link, LinkEvent, LinkOptions, Outgoing, PathOptions};
 use tidegate_types::record::Fate;
 use tidegate_types::units::{Size, Time};
 
@@ -207,7 +207,7 @@ fn trace(ladder: &Ladder, frames: &[Frame], fall: Time) -> Vec<String> {
 }
 
 fn play(ladder: &Ladder, per_second: u32, falls: &[Time]) -> Vec<Frame> {
-    let target = Target { latency: BOUND, accuracy: 0.9, policy: Policy::Degrade };
+    let target = FrameTarget { latency: BOUND, accuracy: 0.9, policy: InfeasiblePolicy::Degrade };
     let way = || Way { service: service(falls), ..Way::new(RATES.0, DELAY, QUEUE) };
     let mut ends = [11, 22].map(|incarnation| Link::new(LinkOptions::new(incarnation, 1)));
     let now = Time::from_millis(1);
@@ -362,14 +362,14 @@ impl World {
         }
     }
 
-    fn event(&mut self, end: usize, event: Event) {
+    fn event(&mut self, end: usize, event: LinkEvent) {
         match event {
-            Event::Arrived { record, content } => {
+            LinkEvent::Arrived { record, content } => {
                 self.arrived(&content);
                 self.ends[end].settle(record, Custody::Final(Fate::Confirmed));
             }
-            Event::Custody { token, custody: Custody::Final(_) } => self.settled(token, true),
-            Event::Expired { token } => self.settled(token, false),
+            LinkEvent::Custody { token, custody: Custody::Final(_) } => self.settled(token, true),
+            LinkEvent::Expired { token } => self.settled(token, false),
             _ => {}
         }
     }

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use tidegate_link::LinkOptions;
+use tidegate_link::path_scheduler::PathSchedulerName;
 use tidegate_link::predict::PredictorName;
-use tidegate_link::schedule::ScheduleName;
 
 use super::loaded::{latency, media_on};
 use super::scene::{HEAVY, LIGHT, PATIENT, crossed};
@@ -17,7 +17,7 @@ const LOADS: [f64; 2] = [40.0, 80.0];
 /// Part of each path that others take where predictors are compared: where nobody else sends, delays do not change.
 const CROSS: f64 = 0.25;
 /// Those that ask a predictor.
-const ASKING: [ScheduleName; 2] = [ScheduleName::FdMvqs, ScheduleName::FdMvqsPaper];
+const ASKING: [PathSchedulerName; 2] = [PathSchedulerName::FdMvqs, PathSchedulerName::FdMvqsPaper];
 
 /// What all of one table have in common.
 #[derive(Clone, Copy, Debug)]
@@ -100,9 +100,9 @@ fn table(
 pub(in crate::sim) fn run(seeds: &Range<u64>) -> Findings {
     let (mut lines, mut figures) = (Vec::new(), Vec::new());
     let options = |schedule| LinkOptions { schedule, ..LinkOptions::new(1, 1) };
-    let of_schedule = |schedule: ScheduleName| (schedule.name().to_owned(), options(schedule));
+    let of_schedule = |schedule: PathSchedulerName| (schedule.name().to_owned(), options(schedule));
     // The default is the first of both.
-    let schedules = ScheduleName::ALL.map(of_schedule);
+    let schedules = PathSchedulerName::ALL.map(of_schedule);
     let predictors = ASKING.map(|schedule| {
         PredictorName::ALL.map(|predictor| {
             let label = format!("{} {}", schedule.name(), predictor.name());
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_default_stands_first() {
-        assert_eq!(ScheduleName::ALL[0], ScheduleName::default());
+        assert_eq!(PathSchedulerName::ALL[0], PathSchedulerName::default());
         assert_eq!((PredictorName::ALL[0], ASKING[0]), Default::default());
     }
 }

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use tidegate_link::schedule::ScheduleName;
-use tidegate_link::{GuardName, LinkOptions};
+use tidegate_link::path_scheduler::PathSchedulerName;
+use tidegate_link::{LinkOptions, RedundancyName};
 use tidegate_types::units::Time;
 
 use super::recorded::{self, CARRIERS, FOLDER, STEP, Window};
@@ -58,7 +58,7 @@ fn policies() -> Vec<Policy> {
         all.push(policy(&format!("{carrier} alone"), &[place], 10_000));
     }
     let off = policy("no bound", &[0, 1, 2], 10_000);
-    let options = LinkOptions { guard: GuardName::Off, ..off.options.clone() };
+    let options = LinkOptions { guard: RedundancyName::Off, ..off.options.clone() };
     all.push(Policy { options, ..off });
     // Whether what failed goes again by two paths: rarer failures, more copies.
     for (doubles_repeats, repeats) in [(true, 2), (false, 1)] {
@@ -69,7 +69,8 @@ fn policies() -> Vec<Policy> {
         }
     }
     let all_paths = policy("redundant", &[0, 1, 2], 10_000);
-    let options = LinkOptions { schedule: ScheduleName::Redundant, ..all_paths.options.clone() };
+    let options =
+        LinkOptions { schedule: PathSchedulerName::Redundant, ..all_paths.options.clone() };
     all.push(Policy { options, ..all_paths });
     all
 }

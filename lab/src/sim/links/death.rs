@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use tidegate_link::{LinkOptions, PathState};
+use tidegate_link::{LinkOptions, PathHealth};
 
 use super::load::Load;
 use super::loaded::longest_gap;
@@ -55,8 +55,8 @@ pub(in crate::sim) fn run(seeds: Range<u64>) -> Findings {
                 let turn = world.turns.iter().find(|(_, on, is)| *on == path && *is == state);
                 turn.map_or(f64::INFINITY, |(at, ..)| at.since(died).as_secs_f64() * 1e3)
             };
-            add("known to be dead after", "ms", NONE, turn(PathState::Dead));
-            let again = turn(PathState::Up) - back.since(died).as_secs_f64() * 1e3;
+            add("known to be dead after", "ms", NONE, turn(PathHealth::Dead));
+            let again = turn(PathHealth::Up) - back.since(died).as_secs_f64() * 1e3;
             add("in use after its return", "ms", NONE, again);
             // That none came twice is checked by the world at every step.
             add("records lost", "1", Some(Target::AtMost(0.0)), world.missing() as f64);

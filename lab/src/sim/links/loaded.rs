@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use tidegate_link::{GuardName, LinkOptions};
+use tidegate_link::{LinkOptions, RedundancyName};
 use tidegate_types::units::Time;
 
 use super::load::{ALARM, Load};
@@ -73,10 +73,10 @@ pub(super) fn run(prefix: &str, promise: &Promise, seeds: Range<u64>) -> Finding
             table.add(&format!("media {name} p99"), "ms", p99, latency(&world, since, 99.0));
             table.add(&format!("media {name} bytes"), "1", NONE, cost);
         }
-        for guard in GuardName::ALL {
+        for guard in RedundancyName::ALL {
             let options = LinkOptions { guard, ..LinkOptions::new(1, 1) };
             let (world, since, cost) = media(&options, promise.loss, 40.0, URGENT, seed);
-            let is_meant = guard == GuardName::Code;
+            let is_meant = guard == RedundancyName::Code;
             let target = |target| if is_meant { target } else { NONE };
             let name = format!("media 40 Mbit/s bound 200 ms guard {}", guard.name());
             table.add(&format!("{name} p50"), "ms", NONE, latency(&world, since, 50.0));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tidegate_capacity::pace::Pacer;
-use tidegate_capacity::{self as capacity, Ack, Law, LawName};
+use tidegate_capacity::{self as capacity, Ack, RateController, RateControllerName};
 use tidegate_node::options::UplinkOptions;
 use tidegate_types::units::{Rate, Size, Time};
 
@@ -24,7 +24,7 @@ const RTT_GUESS: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 enum Control {
     Cubic(Cubic),
-    Law(Box<dyn Law>),
+    Law(Box<dyn RateController>),
 }
 
 /// A packet under way.
@@ -65,7 +65,12 @@ impl Neighbour {
     /// A connection that begins at `from`, with BBR.
     pub(super) fn bbr(route: Route, back: Duration, from: Time) -> Self {
         let name = "neighbour".into();
-        let options = UplinkOptions { name, law: LawName::Bbr, cap: None, remembered: None };
+        let options = UplinkOptions {
+            name,
+            controller: RateControllerName::Bbr,
+            cap: None,
+            remembered: None,
+        };
         Neighbour::new(route, back, from, Control::Law(capacity::build(&options)))
     }
 

@@ -6,8 +6,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use tidegate_link::schedule::ScheduleName;
-use tidegate_link::{GuardName, LinkOptions};
+use tidegate_link::path_scheduler::PathSchedulerName;
+use tidegate_link::{LinkOptions, RedundancyName};
 use tidegate_types::units::Size;
 
 use super::load::Load;
@@ -17,11 +17,11 @@ use crate::report::{Figure, Findings, figure};
 use crate::sim::parallel;
 
 /// Who is compared: the paper's three and our form of its scheduler.
-const SCHEDULES: [ScheduleName; 4] = [
-    ScheduleName::FdMvqs,
-    ScheduleName::FdMvqsPaper,
-    ScheduleName::DpsafLike,
-    ScheduleName::LowRtt,
+const SCHEDULES: [PathSchedulerName; 4] = [
+    PathSchedulerName::FdMvqs,
+    PathSchedulerName::FdMvqsPaper,
+    PathSchedulerName::DpsafLike,
+    PathSchedulerName::LowRtt,
 ];
 /// Seconds in which all find their rates, and that count.
 const SPAN: (u32, u32) = (5, 10);
@@ -41,7 +41,7 @@ struct Case {
     loss: [f64; 3],
     cross: f64,
     window: Size,
-    guard: GuardName,
+    guard: RedundancyName,
 }
 
 impl Case {
@@ -64,7 +64,7 @@ struct Played {
     repeated: f64,
 }
 
-fn play(case: &Case, schedule: ScheduleName, seed: u64) -> Played {
+fn play(case: &Case, schedule: PathSchedulerName, seed: u64) -> Played {
     let (receive_window, guard) = (case.window, case.guard);
     let options = LinkOptions { schedule, receive_window, guard, ..LinkOptions::new(1, 1) };
     let mut world = crossed(&options, case.loss, case.cross, seed);
@@ -179,7 +179,7 @@ pub(in crate::sim) fn run(seeds: &Range<u64>) -> Findings {
     tables.add("Fig. 9: throughput by receive buffer", "fig9", "Mbit/s", rates);
     let trips = rows(&buffers, |played| mean(&played.trips));
     tables.add("Fig. 10: mean round trip by receive buffer", "fig10", "ms", trips);
-    let lossy = [GuardName::Off, GuardName::Code].map(|guard| {
+    let lossy = [RedundancyName::Off, RedundancyName::Code].map(|guard| {
         LOSSES.map(|first| {
             let name = format!("A loses {first:.2}, guard {}", guard.name());
             let loss = [first, HEAVY[1], HEAVY[2]];
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_small_buffer_carries_no_more_than_a_window_each_round_trip() {
         let case = Case { window: Size::from_kib(128), ..Case::new("small".into()) };
-        let played = play(&case, ScheduleName::LowRtt, 1);
+        let played = play(&case, PathSchedulerName::LowRtt, 1);
         let most = 128.0 * 1024.0 * 8e-6 / 0.140;
         assert!(mean(&played.rates) < 1.05 * most, "{:?}", played.rates);
         assert!(played.trips.iter().all(|&trip| trip >= 140.0) && played.repeated < 0.2);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_link::packet::Custody;
 use tidegate_link::{
-    Event, Link, LinkOptions, OfferError, Outgoing, PathOptions, PathState, READ_MAX,
+    Link, LinkEvent, LinkOptions, OfferError, Outgoing, PathHealth, PathOptions, READ_MAX,
 };
 use tidegate_types::record::Fate;
 use tidegate_types::units::{Size, Time};
@@ -81,7 +81,7 @@ pub(super) struct World {
     /// Those whose arrival the first end knows of: when, and how long that took.
     pub(super) known: Vec<(Time, Duration)>,
     /// What paths did at the first end.
-    pub(super) turns: Vec<(Time, usize, PathState)>,
+    pub(super) turns: Vec<(Time, usize, PathHealth)>,
     /// Bytes that the first end sent, all paths and all that lies below included.
     pub(super) sent: u64,
     /// Who else uses the ways.
@@ -227,15 +227,15 @@ impl World {
         }
     }
 
-    fn event(&mut self, end: usize, event: Event) {
+    fn event(&mut self, end: usize, event: LinkEvent) {
         match event {
-            Event::Arrived { record, content } => {
+            LinkEvent::Arrived { record, content } => {
                 self.take(&content);
                 self.ends[end].settle(record, Custody::Held);
                 self.ends[end].settle(record, Custody::Final(Fate::Confirmed));
             }
-            Event::Delivered { token } => self.known(token),
-            Event::Custody { token, custody } => {
+            LinkEvent::Delivered { token } => self.known(token),
+            LinkEvent::Custody { token, custody } => {
                 assert!(self.owed[&token].has_come, "{token} is answered for before it came");
                 // Its word may come before the acknowledgement of what it stands for.
                 self.known(token);
@@ -243,9 +243,11 @@ impl World {
                     self.owed.remove(&token);
                 }
             }
-            Event::Path { path, state } if end == 0 => self.turns.push((self.now, path, state)),
-            Event::Path { .. } => {}
-            Event::Expired { .. } | Event::Restarted { .. } => panic!("nothing of the kind"),
+            LinkEvent::Path { path, state } if end == 0 => self.turns.push((self.now, path, state)),
+            LinkEvent::Path { .. } => {}
+            LinkEvent::Expired { .. } | LinkEvent::Restarted { .. } => {
+                panic!("nothing of the kind")
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Loads that drift: a plan is repaired each time, beside a plan made anew each time.
 
-use tidegate_cluster::place::{Feasible, Machines, Plan, repair};
+use tidegate_cluster::place::{FeasibilityOracle, Machines, Plan, repair};
 
 use super::topics::{DRIFTING, KINDS, MACHINE};
 use super::{ffd, problem};
@@ -21,7 +21,7 @@ pub(super) fn run(seed: u64) -> Findings {
     let mut topics = kind.draw(TOPICS, &mut random);
     let first = topics.clone();
     let machines = Machines::Any(MACHINE);
-    let mut plan = ffd(&mut Feasible::new(problem(&topics, &machines, kind.together_max)));
+    let mut plan = ffd(&mut FeasibilityOracle::new(problem(&topics, &machines, kind.together_max)));
     let mut anew = plan.clone();
     let (mut moves, mut moves_anew, mut nodes, mut nodes_anew, mut broken) = (0, 0, 0, 0, 0);
     for _ in 0..EPOCHS {
@@ -32,7 +32,7 @@ pub(super) fn run(seed: u64) -> Findings {
                 topic.rate = first.rate * factor;
             }
         }
-        let mut feasible = Feasible::new(problem(&topics, &machines, kind.together_max));
+        let mut feasible = FeasibilityOracle::new(problem(&topics, &machines, kind.together_max));
         plan.unplaced.clear();
         let found = repair(&mut feasible, &plan, MOVES_MAX, |_| true);
         moves += found.moves.iter().filter(|change| change.from.is_some()).count();

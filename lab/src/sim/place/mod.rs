@@ -7,7 +7,9 @@ mod topics;
 
 use std::time::{Duration, Instant};
 
-use tidegate_cluster::place::{Feasible, Machines, Physics, Plan, Problem, Topic};
+use tidegate_cluster::place::{
+    FeasibilityOracle, Machines, Physics, PlacementProblem, Plan, Topic,
+};
 use tidegate_cluster::place::{first_fit, hybrid, improve, largest_set, lower_bound, pairs};
 
 use self::topics::{KINDS, Kind, MACHINE, REPORTED};
@@ -29,7 +31,7 @@ const IMPROVE_MANY: usize = 5000;
 const IMPROVE_MANY_MAX: u64 = 400_000;
 
 /// A heuristic by name: a plan, unless it gave up.
-type Heuristic = (&'static str, fn(&mut Feasible<'_>) -> Option<Plan>);
+type Heuristic = (&'static str, fn(&mut FeasibilityOracle<'_>) -> Option<Plan>);
 
 const HEURISTICS: [Heuristic; 6] = [
     ("ffd", |feasible| Some(ffd(feasible))),
@@ -47,12 +49,12 @@ const HEURISTICS: [Heuristic; 6] = [
     }),
 ];
 
-fn ffd(feasible: &mut Feasible<'_>) -> Plan {
+fn ffd(feasible: &mut FeasibilityOracle<'_>) -> Plan {
     let order = feasible.by_latency_alone();
     first_fit(feasible, &order)
 }
 
-fn limited(feasible: &mut Feasible<'_>, at_once: usize) -> Option<Plan> {
+fn limited(feasible: &mut FeasibilityOracle<'_>, at_once: usize) -> Option<Plan> {
     let most = feasible.questions() + QUESTIONS_MAX;
     hybrid(feasible, at_once, most)
 }
@@ -116,7 +118,7 @@ fn row(
         let topics = kind.draw(count, &mut random);
         let machines = Machines::Any(MACHINE);
         let problem = problem(&topics, &machines, kind.together_max);
-        least += lower_bound(&mut Feasible::new(problem)).nodes;
+        least += lower_bound(&mut FeasibilityOracle::new(problem)).nodes;
         for (score, (name, solve)) in scores.iter_mut().zip(HEURISTICS) {
             score.draws += 1;
             // Pairs and sets are for small problems: all pairs of ten thousand topics are fifty million.
@@ -124,7 +126,7 @@ fn row(
                 score.gave_up += 1;
                 continue;
             }
-            let mut feasible = Feasible::new(problem);
+            let mut feasible = FeasibilityOracle::new(problem);
             let begun = Instant::now();
             let plan = solve(&mut feasible);
             score.took += begun.elapsed();
@@ -150,8 +152,12 @@ fn row(
     (format!("{count:>7} {least:>7.1}{}", cells.concat()), scores)
 }
 
-fn problem<'a>(topics: &'a [Topic], machines: &'a Machines, together_max: usize) -> Problem<'a> {
-    Problem { topics, machines, model: &Physics, together_max, margin: 0.0 }
+fn problem<'a>(
+    topics: &'a [Topic],
+    machines: &'a Machines,
+    together_max: usize,
+) -> PlacementProblem<'a> {
+    PlacementProblem { topics, machines, model: &Physics, together_max, margin: 0.0 }
 }
 
 fn figures_of(kind: &str, count: usize, scores: &[Score]) -> Vec<Figure> {

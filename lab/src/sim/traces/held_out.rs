@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 
 use super::{LENGTH_MAX, Score, Sender, Trace, keeps};
 use crate::bench::median;
@@ -23,7 +23,11 @@ const SHORTEST: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// A file that is no recording, or a broken promise.
-pub(in crate::sim) fn run(data: &Path, seed: u64, law: LawName) -> anyhow::Result<Findings> {
+pub(in crate::sim) fn run(
+    data: &Path,
+    seed: u64,
+    law: RateControllerName,
+) -> anyhow::Result<Findings> {
     let mut lines = Vec::new();
     let mut figures = Vec::new();
     for (folder, every, from) in FOLDERS {
@@ -39,7 +43,10 @@ pub(in crate::sim) fn run(data: &Path, seed: u64, law: LawName) -> anyhow::Resul
             "p50 ms, bbr", "p99 ms, bbr", "share, bbr", "of bbr"
         ));
         let play = |trace: &Trace| -> anyhow::Result<[Score; 2]> {
-            Ok([trace.play(Sender::Law(law), seed)?, trace.play(Sender::Law(LawName::Bbr), seed)?])
+            Ok([
+                trace.play(Sender::Law(law), seed)?,
+                trace.play(Sender::Law(RateControllerName::Bbr), seed)?,
+            ])
         };
         let scores = parallel::map(&traces, play);
         let scores = scores.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
@@ -110,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_is_absent_is_told() {
-        let lines = run(Path::new("no/such"), 1, LawName::Tide).unwrap().lines;
+        let lines = run(Path::new("no/such"), 1, RateControllerName::Tide).unwrap().lines;
         assert_eq!(lines.len(), 2);
         assert!(lines[0].starts_with("skipped: needs no/such/net/norway_hsdpa"), "{lines:?}");
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_schedule::SchedulerName;
 use tidegate_types::units::Time;
 
@@ -58,7 +58,7 @@ pub(super) enum Sender {
     /// One FIFO above a kernel's connection.
     Native,
     /// A node with this law.
-    Law(LawName),
+    Law(RateControllerName),
 }
 
 /// What one sender made of one recording.
@@ -85,7 +85,7 @@ impl Trace {
         self.service.room(Duration::ZERO, self.length) / self.length.as_secs_f64()
     }
 
-    fn scenario(&self, law: LawName, scheduler: SchedulerName) -> Scenario {
+    fn scenario(&self, law: RateControllerName, scheduler: SchedulerName) -> Scenario {
         let load = |name: &str, latency: u64, size: u64, per_second: f64| LoadSpec {
             name: name.into(),
             key: name.into(),
@@ -125,7 +125,8 @@ impl Trace {
             Sender::Oracle => return Ok(reference::oracle(self)),
             Sender::Known => return Ok(reference::known(self)),
             Sender::Native => {
-                let mut native = self.scenario(LawName::Unlimited, SchedulerName::Native);
+                let mut native =
+                    self.scenario(RateControllerName::Unlimited, SchedulerName::Native);
                 native.connection.window = Window::Reno;
                 native
             }
@@ -200,12 +201,15 @@ pub(crate) fn absent(data: &Path) -> String {
 }
 
 /// Plays all recordings with all senders; answers with the lines to print.
-pub(super) fn run(data: &Path, seed: u64, laws: &[LawName]) -> anyhow::Result<Findings> {
+pub(super) fn run(data: &Path, seed: u64, laws: &[RateControllerName]) -> anyhow::Result<Findings> {
     let Some(traces) = traces(data)? else {
         return Ok(vec![absent(data)].into());
     };
-    let others = [Sender::Oracle, Sender::Known, Sender::Native, Sender::Law(LawName::Bbr)];
-    let own = laws.iter().filter(|law| **law != LawName::Bbr && **law != LawName::Known);
+    let others =
+        [Sender::Oracle, Sender::Known, Sender::Native, Sender::Law(RateControllerName::Bbr)];
+    let own = laws
+        .iter()
+        .filter(|law| **law != RateControllerName::Bbr && **law != RateControllerName::Known);
     let senders: Vec<Sender> = others.into_iter().chain(own.map(|law| Sender::Law(*law))).collect();
     let mut lines = vec![format!(
         "{:<26} {:<8} {:>10} {:>10} {:>7} {:>8}",
@@ -266,7 +270,7 @@ mod tests {
         let trace = fading();
         let play = |sender| trace.play(sender, 1).unwrap();
         let [oracle, known] = [Sender::Oracle, Sender::Known].map(play);
-        let [native, tide] = [Sender::Native, Sender::Law(LawName::Tide)].map(play);
+        let [native, tide] = [Sender::Native, Sender::Law(RateControllerName::Tide)].map(play);
         assert!(oracle.share > 0.98 && oracle.p50 < 45.0, "{oracle:?}");
         assert!(known.p50 > oracle.p50 && known.share < oracle.share, "{known:?}");
         assert!(tide.p50 >= oracle.p50 && tide.p99 >= oracle.p99, "{tide:?} {oracle:?}");
@@ -276,7 +280,7 @@ mod tests {
 
     #[test]
     fn absent_recordings_are_told() {
-        let lines = run(Path::new("no/such/folder"), 1, &[LawName::Tide]).unwrap().lines;
+        let lines = run(Path::new("no/such/folder"), 1, &[RateControllerName::Tide]).unwrap().lines;
         assert!(lines[0].starts_with("skipped: needs no/such/folder/net/mahimahi"), "{lines:?}");
     }
 }

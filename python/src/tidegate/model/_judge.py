@@ -1,4 +1,4 @@
-"""How right predictions were, in size and in decisions; as `crates/cluster/src/place/model/verdict.rs`."""
+"""How right predictions were, in size and in decisions; as `crates/cluster/src/place/model/accuracy.rs`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use tidegate_broker::{Next, Scope};
+use tidegate_broker::{NextSend, Scope};
 use tidegate_types::class::ClassId;
 use tidegate_types::record::{Offered, Properties, SourceId};
 use tidegate_types::topic::Filter;
@@ -30,7 +30,7 @@ fn record(topic: &str, payload: &str, retain: bool) -> Offered {
     }
 }
 
-fn subscribe(hub: &Hub, subscriber: &Subscriber, filter: &str, options: Options) {
+fn subscribe(hub: &Hub, subscriber: &Subscriber, filter: &str, options: SubscribeOptions) {
     let subscription = Subscription::new(filter).unwrap();
     hub.subscribe(subscriber, subscription, options, |_| true).unwrap();
     // As its connection does at once.
@@ -40,7 +40,7 @@ fn subscribe(hub: &Hub, subscriber: &Subscriber, filter: &str, options: Options)
 fn subscribed(hub: &Hub, filter: &str) -> Subscriber {
     let subscriber = hub.subscriber(&hub.anybody());
     subscriber.seat().outbox().connect(10);
-    subscribe(hub, &subscriber, filter, Options { qos: 1, ..Options::default() });
+    subscribe(hub, &subscriber, filter, SubscribeOptions { qos: 1, ..SubscribeOptions::default() });
     subscriber
 }
 
@@ -49,11 +49,11 @@ fn got(subscriber: &Subscriber) -> Vec<(String, u8, bool)> {
     let mut outbox = subscriber.seat().outbox();
     while subscriber.refill(Time::ZERO, &mut outbox) {}
     let next = || match outbox.next(Time::ZERO)? {
-        Next::Publish { delivery, .. } => {
+        NextSend::Publish { delivery, .. } => {
             let payload = String::from_utf8(delivery.message.payload.to_vec()).unwrap();
             Some((payload, delivery.qos, delivery.retain))
         }
-        Next::Release(_) => panic!("nothing is released here"),
+        NextSend::Release(_) => panic!("nothing is released here"),
     };
     std::iter::from_fn(next).collect()
 }
@@ -103,7 +103,12 @@ fn a_group_takes_turns_and_passes_over_who_is_away() {
 fn what_is_retained_comes_with_a_subscription() {
     let hub = Hub::default();
     let early = subscribed(&hub, "a");
-    subscribe(&hub, &early, "b", Options { retain_as_published: true, ..Options::default() });
+    subscribe(
+        &hub,
+        &early,
+        "b",
+        SubscribeOptions { retain_as_published: true, ..SubscribeOptions::default() },
+    );
     let records = [record("a", "1", true), record("b", "2", true)];
     hub.publisher().publish_all(records.iter().map(|record| (record, 1)));
     assert_eq!(got(&early), [("1".into(), 1, false), ("2".into(), 0, true)]);

@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use tidegate_cluster::place::Topic;
-use tidegate_cluster::place::model::{By, Case, Learned, Measurement, Verdict, fit, judge};
+use tidegate_cluster::place::model::{
+    Measurement, ModelKind, PredictionAccuracy, PredictionCase, TrainedModel, fit, judge,
+};
 
 pub use self::design::{Configuration, Designed, design};
 pub use self::run::Rig;
@@ -95,8 +97,7 @@ pub fn measure(rig: &Rig<'_>, time: Duration, seed: u64) -> anyhow::Result<Vec<M
     while start.elapsed() + each < time {
         let number = measured.len() as u64;
         let place = seed.wrapping_mul(1_000_000).wrapping_add(number);
-        let has_threads =
-            rig.scheduler == tidegate_cluster::place::model::Scheduler::ThreadPerTopic;
+        let has_threads = rig.scheduler == tidegate_cluster::place::model::Dispatch::ThreadPerTopic;
         let configuration = design(place, rig.processors, has_threads);
         let left = time.saturating_sub(start.elapsed()).as_secs();
         let topics = configuration.topics.len();
@@ -128,7 +129,7 @@ pub fn write(file: &Path, measured: &[Measurement]) -> anyhow::Result<()> {
 }
 
 /// The machine's parameters.
-pub fn learn(rig: &Rig<'_>, measured: &[Measurement]) -> Learned {
+pub fn learn(rig: &Rig<'_>, measured: &[Measurement]) -> TrainedModel {
     let (machine, left) = fit(rig.scheduler, measured);
     let seconds: f64 = measured.iter().map(|one| one.seconds).sum();
     let told = format!(
@@ -136,14 +137,18 @@ pub fn learn(rig: &Rig<'_>, measured: &[Measurement]) -> Learned {
         measured.len(),
         rig.processors
     );
-    Learned::calibrated(told, rig.scheduler, machine, &left)
+    TrainedModel::calibrated(told, rig.scheduler, machine, &left)
 }
 
 /// How right a model of a file is about measurements.
 ///
 /// # Errors
 /// The file has no such model.
-pub fn verdict(learned: &Learned, by: By, measured: &[Measurement]) -> anyhow::Result<Verdict> {
+pub fn verdict(
+    learned: &TrainedModel,
+    by: ModelKind,
+    measured: &[Measurement],
+) -> anyhow::Result<PredictionAccuracy> {
     let model = learned.by(by)?;
     let (mut cases, mut predicted) = (Vec::new(), Vec::new());
     for one in measured {
@@ -152,7 +157,7 @@ pub fn verdict(learned: &Learned, by: By, measured: &[Measurement]) -> anyhow::R
         predicted.clear();
         model.within(one.seconds, &all, &mut predicted);
         let known = one.topics.iter().zip(&predicted);
-        cases.extend(known.map(|(topic, predicted)| Case {
+        cases.extend(known.map(|(topic, predicted)| PredictionCase {
             predicted: *predicted,
             measured: topic.p90_seconds,
             bound: topic.bound_seconds,
@@ -161,7 +166,7 @@ pub fn verdict(learned: &Learned, by: By, measured: &[Measurement]) -> anyhow::R
     Ok(judge(&cases))
 }
 
-fn tell(learned: &Learned, measured: &[Measurement]) {
+fn tell(learned: &TrainedModel, measured: &[Measurement]) {
     let machine = learned.machine;
     print(&format!("{}:", learned.measured));
     print(&format!("  {:>8.2}  processors for operators", machine.cores));
@@ -174,7 +179,9 @@ fn tell(learned: &Learned, measured: &[Measurement]) {
     print(&format!(
         "measured p90 is {low:.2} to {high:.2} of the predicted one in eight of ten cases"
     ));
-    if let Ok(Verdict { near, near_right, .. }) = verdict(learned, By::Physics, measured) {
+    if let Ok(PredictionAccuracy { near, near_right, .. }) =
+        verdict(learned, ModelKind::Physics, measured)
+    {
         let right = near_right * 100.0;
         print(&format!(
             "bounds kept or missed as predicted: {right:.1} % of {near} topics near them"
@@ -190,7 +197,7 @@ mod tests {
     fn a_command_that_is_stopped_at_once_leaves_nothing_running() {
         let stop = AtomicBool::new(true);
         let program = PathBuf::from("/bin/true");
-        let scheduler = tidegate_cluster::place::model::Scheduler::Edf;
+        let scheduler = tidegate_cluster::place::model::Dispatch::Edf;
         let rig = Rig::new(&program, scheduler, 2, &stop);
         assert!(measure(&rig, Duration::from_secs(3600), 1).unwrap().is_empty());
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_cluster::place::model::{MeasuredTopic, Measurement, Scheduler, VERSION};
+use tidegate_cluster::place::model::{Dispatch, MeasuredTopic, Measurement, VERSION};
 use tidegate_types::random::SplitMix;
 
 use super::client::{Subscriber, Taken, log_in, publish_packet};
@@ -38,7 +38,7 @@ const TRIES: u32 = 2;
 #[derive(Debug)]
 pub struct Rig<'a> {
     tidegate: &'a Path,
-    pub(super) scheduler: Scheduler,
+    pub(super) scheduler: Dispatch,
     pub(super) processors: u32,
     stop: &'a AtomicBool,
     again: AtomicU32,
@@ -48,7 +48,7 @@ impl<'a> Rig<'a> {
     /// With the program, how its records find a thread, the processors of this machine, and what is set when people have had enough.
     pub fn new(
         tidegate: &'a Path,
-        scheduler: Scheduler,
+        scheduler: Dispatch,
         processors: u32,
         stop: &'a AtomicBool,
     ) -> Self {
@@ -161,7 +161,7 @@ impl<'a> Rig<'a> {
     fn topic(&self, due: &Due, key: u64) -> String {
         let Due { topic, is_long, .. } = due;
         match self.scheduler {
-            Scheduler::ThreadPerTopic => format!("raw/{topic}/0"),
+            Dispatch::ThreadPerTopic => format!("raw/{topic}/0"),
             _ => format!("raw/{topic}/{}/{key}", u8::from(*is_long)),
         }
     }
@@ -292,11 +292,11 @@ impl Node {
 }
 
 /// The node's file: two operators for a topic whose records take two times.
-fn config(scheduler: Scheduler, topics: &[Designed], address: SocketAddr) -> String {
+fn config(scheduler: Dispatch, topics: &[Designed], address: SocketAddr) -> String {
     let (pool, depth) = match scheduler {
-        Scheduler::Edf => ("edf", 4),
-        Scheduler::Fifo => ("fifo", 4),
-        Scheduler::ThreadPerTopic => ("thread-per-topic", 2),
+        Dispatch::Edf => ("edf", 4),
+        Dispatch::Fifo => ("fifo", 4),
+        Dispatch::ThreadPerTopic => ("thread-per-topic", 2),
     };
     let mut text = format!(
         "[node]\nname = \"calibrate\"\npool = \"{pool}\"\n[http]\nlisten = []\n[[input]]\nmqtt = {{ listen = \"{address}\" }}\n\
@@ -328,8 +328,8 @@ mod tests {
     #[test]
     fn every_configuration_is_a_node_that_is_right() {
         for seed in 0..40 {
-            for scheduler in [Scheduler::Edf, Scheduler::ThreadPerTopic] {
-                let topics = design(seed, 2, scheduler == Scheduler::ThreadPerTopic).topics;
+            for scheduler in [Dispatch::Edf, Dispatch::ThreadPerTopic] {
+                let topics = design(seed, 2, scheduler == Dispatch::ThreadPerTopic).topics;
                 let text = config(scheduler, &topics, ([127, 0, 0, 1], 1883).into());
                 assert_eq!(crate::config::read(&text).render("node.toml", &text), "", "{text}");
             }

@@ -1,7 +1,7 @@
 //! The keys of outputs.
 
-use tidegate_link::schedule::ScheduleName;
-use tidegate_link::{GUARD_SHARE, GuardName};
+use tidegate_link::path_scheduler::PathSchedulerName;
+use tidegate_link::{GUARD_SHARE, RedundancyName};
 
 use super::{File, quoted};
 use crate::config::SinkConfig;
@@ -107,19 +107,19 @@ fn link(file: &mut File) {
     );
     file.key(
         "link.schedule",
-        &quoted(ScheduleName::default().name()),
+        &quoted(PathSchedulerName::default().name()),
         &format!(
             "Which path takes the next packet: {}.",
-            ScheduleName::ALL.map(|name| quoted(name.name())).join(", ")
+            PathSchedulerName::ALL.map(|name| quoted(name.name())).join(", ")
         ),
     );
     file.key(
         "link.guard",
-        &quoted(GuardName::default().name()),
+        &quoted(RedundancyName::default().name()),
         &format!(
             "How records for whose repeat their bound leaves no time are sent: {} (repairs, as many as\n\
              the paths lose; a second path; as all others).",
-            GuardName::ALL.into_iter().rev().map(|name| quoted(name.name())).collect::<Vec<_>>().join(", ")
+            RedundancyName::ALL.into_iter().rev().map(|name| quoted(name.name())).collect::<Vec<_>>().join(", ")
         ),
     );
     file.key(

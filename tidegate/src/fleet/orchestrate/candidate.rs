@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_fleet::{Election, ElectionInput, ElectionOptions, ElectionOutput, Holder};
+use tidegate_fleet::{Election, ElectionInput, ElectionOptions, ElectionOutput, KeyHolder};
 use tidegate_types::units::Time;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep_until;
@@ -144,7 +144,7 @@ impl Candidate {
                     has_changed
                 });
                 let revision = |claim: Claim| REVISIONS.saturating_add(claim.revision);
-                let holder = claim.map(|claim| Holder { revision: revision(claim), is_own });
+                let holder = claim.map(|claim| KeyHolder { revision: revision(claim), is_own });
                 ElectionInput::Seen { number, holder }
             }
             Answer::Due => ElectionInput::Timeout,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_fleet::Digest;
+use tidegate_fleet::FleetDigest;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tonic::codegen::http::uri::PathAndQuery;
@@ -70,7 +70,7 @@ async fn follow(tls: &FleetTls, at: &str, hub: &Hub) {
     }
 }
 
-async fn ask(channel: Channel) -> Result<Digest, Status> {
+async fn ask(channel: Channel) -> Result<FleetDigest, Status> {
     let mut grpc = tonic::client::Grpc::new(channel);
     grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
     let codec = ProstCodec::<DigestRequest, DigestMessage>::default();

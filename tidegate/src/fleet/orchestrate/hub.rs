@@ -1,14 +1,14 @@
-//! The task that owns the orchestrator's state machine: beats in, directives out, answers for people.
+//! The task that owns the orchestrator's state machine: heartbeats in, directives out, answers for people.
 //!
-//! Where there are several orchestrators it also owns the candidate for the lead, so that the lease is looked
-//! at before anything else is done: a process that slept does not speak for the past.
+//! With several orchestrators it also owns the candidate and checks the lease first: a process may have slept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_fleet::{
-    Beat, Digest, FleetOptions, NodeId, Orchestrator, OrchestratorInput, OrchestratorOutput,
+    FleetDigest, FleetOptions, Heartbeat, NodeId, Orchestrator, OrchestratorInput,
+    OrchestratorOutput,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -73,13 +73,13 @@ impl From<NotLeading> for Status {
 enum ToHub {
     /// A node comes; an earlier stream of it is over. It is answered when there is something to hear.
     Joined(Attendant, oneshot::Sender<Heard>),
-    Beat(Beat),
+    Beat(Heartbeat),
     /// With the last grants of a node.
     Describe(NodeId, oneshot::Sender<Led<Description>>),
     Drain(NodeId, bool, oneshot::Sender<Led<bool>>),
     Lenders(NodeId, oneshot::Sender<Led<Vec<LenderMessage>>>),
-    Digest(oneshot::Sender<Led<(u64, Digest)>>),
-    Inherit(Digest),
+    Digest(oneshot::Sender<Led<(u64, FleetDigest)>>),
+    Inherit(FleetDigest),
     Figures(oneshot::Sender<OrchestratorFigures>),
     /// The process stops; answered when the lead is left to others.
     Stop(oneshot::Sender<()>),
@@ -144,7 +144,7 @@ impl Hub {
     ///
     /// # Errors
     /// The hub is gone.
-    pub(super) async fn beat(&self, beat: Beat) -> Result<(), Status> {
+    pub(super) async fn beat(&self, beat: Heartbeat) -> Result<(), Status> {
         self.tell(ToHub::Beat(beat)).await
     }
 
@@ -176,7 +176,7 @@ impl Hub {
     ///
     /// # Errors
     /// The hub is gone, or does not lead.
-    pub(super) async fn digest(&self) -> Result<(u64, Digest), Status> {
+    pub(super) async fn digest(&self) -> Result<(u64, FleetDigest), Status> {
         Ok(self.ask(ToHub::Digest).await??)
     }
 
@@ -192,7 +192,7 @@ impl Hub {
     ///
     /// # Errors
     /// The hub is gone.
-    pub(super) async fn inherit(&self, digest: Digest) -> Result<(), Status> {
+    pub(super) async fn inherit(&self, digest: FleetDigest) -> Result<(), Status> {
         self.tell(ToHub::Inherit(digest)).await
     }
 

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidegate_fleet::{Beat, NodeId};
+use tidegate_fleet::{Heartbeat, NodeId};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
@@ -119,7 +119,7 @@ impl StreamingService<BeatMessage> for Attend {
             tokio::spawn(async move {
                 let why = loop {
                     let beat = match beats.message().await {
-                        Ok(Some(message)) => Beat::try_from(message),
+                        Ok(Some(message)) => Heartbeat::try_from(message),
                         Ok(None) => break "it closed the stream".to_owned(),
                         Err(status) => break status.message().to_owned(),
                     };

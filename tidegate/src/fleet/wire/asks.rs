@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_fleet::{Digest, Given, NodeId};
+use tidegate_fleet::{FleetDigest, GrantDecision, NodeId};
 use tidegate_types::units::Time;
 
 use super::GrantMessage;
@@ -30,7 +30,7 @@ pub struct LendersReply {
     pub lenders: Vec<LenderMessage>,
 }
 
-/// `Given`.
+/// `GrantDecision`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GivenMessage {
     /// At its end, if it has ended.
@@ -55,7 +55,7 @@ pub struct GivenMessage {
 
 impl GivenMessage {
     /// What a leader remembers of a grant.
-    pub fn new(now: Time, given: &Given) -> Self {
+    pub fn new(now: Time, given: &GrantDecision) -> Self {
         let ago = |at: Time| u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX);
         GivenMessage {
             grant: Some(GrantMessage::new(&given.grant, given.carried)),
@@ -86,7 +86,7 @@ pub struct ApartMessage {
     pub left_ms: u64,
 }
 
-/// `Digest`.
+/// `FleetDigest`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct DigestMessage {
     /// Of the leader's election.
@@ -102,7 +102,7 @@ pub struct DigestMessage {
 
 impl DigestMessage {
     /// What a leader of this revision knows.
-    pub fn new(revision: u64, digest: &Digest) -> Self {
+    pub fn new(revision: u64, digest: &FleetDigest) -> Self {
         let apart = |&(receiver, provider, left): &(NodeId, NodeId, Duration)| ApartMessage {
             receiver: receiver.0,
             provider: provider.0,
@@ -116,12 +116,12 @@ impl DigestMessage {
     }
 }
 
-impl From<DigestMessage> for Digest {
+impl From<DigestMessage> for FleetDigest {
     fn from(message: DigestMessage) -> Self {
         let apart = |one: &ApartMessage| {
             (NodeId(one.receiver), NodeId(one.provider), Duration::from_millis(one.left_ms))
         };
-        Digest {
+        FleetDigest {
             drained: message.drained.into_iter().map(NodeId).collect(),
             apart: message.apart.iter().map(apart).collect(),
         }
@@ -137,9 +137,9 @@ mod tests {
     #[test]
     fn a_digest_reaches_a_standby() {
         let apart = vec![(NodeId(1), NodeId(2), Duration::from_millis(1500))];
-        let said = Digest { drained: vec![NodeId(7)], apart };
+        let said = FleetDigest { drained: vec![NodeId(7)], apart };
         let message = DigestMessage::new(9, &said);
         let heard = DigestMessage::decode(&*message.encode_to_vec()).unwrap();
-        assert_eq!((heard.revision, Digest::from(heard)), (9, said));
+        assert_eq!((heard.revision, FleetDigest::from(heard)), (9, said));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_frames::{Infeasible, Target};
+use tidegate_frames::{FrameTarget, Infeasible};
 
 use super::{CameraInfo, FeasibleMessage, InfeasibleMessage, PolicyMessage};
 
@@ -153,8 +153,8 @@ impl FlowMessage {
     }
 
     /// Its bounds.
-    pub fn target(&self) -> Target {
-        Target {
+    pub fn target(&self) -> FrameTarget {
+        FrameTarget {
             latency: Duration::from_millis(self.latency_ms.into()),
             accuracy: if self.accuracy.is_finite() { self.accuracy.clamp(0.0, 1.0) } else { 0.0 },
             policy: self.policy().into(),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use tidegate_cluster::moves::wire::digest;
-use tidegate_cluster::moves::{Group, Member, Options, Owner, UnitId};
+use tidegate_cluster::handover::wire::digest;
+use tidegate_cluster::handover::{Group, HandoverOptions, Member, UnitId, UnitOwner};
 use tidegate_types::record::Origin;
 use tidegate_types::topic::Filter;
 use tokio::sync::mpsc;
@@ -46,7 +46,7 @@ pub(crate) fn start(
     let count = members.len() as u16;
     let task = Task {
         me,
-        group: Group::new(intake.now(), Options::default(), me, count, &owners),
+        group: Group::new(intake.now(), HandoverOptions::default(), me, count, &owners),
         origin: Arc::new(Origin { node: options.me, incarnation: options.incarnation }),
         members,
         memory: Memory::new(intake.hub().clone(), units.clone(), answers),
@@ -83,9 +83,9 @@ fn owners(
     options: &GroupOptions,
     members: &[String],
     units: &[String],
-) -> io::Result<(Vec<Owner>, bool)> {
-    let first = |owner: &str| Owner { epoch: 0, member: Member(place(members, owner) as u16) };
-    let owners: Vec<Owner> = options.units.iter().map(|unit| first(&unit.2)).collect();
+) -> io::Result<(Vec<UnitOwner>, bool)> {
+    let first = |owner: &str| UnitOwner { epoch: 0, member: Member(place(members, owner) as u16) };
+    let owners: Vec<UnitOwner> = options.units.iter().map(|unit| first(&unit.2)).collect();
     match &options.state {
         Some(path) => state::read(path, units, members, &owners),
         None => Ok((owners, false)),
@@ -95,7 +95,7 @@ fn owners(
 fn handle(
     options: &mut GroupOptions,
     members: &[String],
-    owners: &[Owner],
+    owners: &[UnitOwner],
     (events, idle): (&mpsc::Sender<Event>, &mpsc::UnboundedSender<UnitId>),
 ) -> Handle {
     let unit = |(number, (name, topics, _)): (usize, (String, Vec<Filter>, String))| {

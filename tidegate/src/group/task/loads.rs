@@ -1,8 +1,8 @@
 //! What a member tells of its loads, and that it drains.
 
-use tidegate_cluster::moves::loads::{Loads, UnitLoad};
-use tidegate_cluster::moves::wire::Frame;
-use tidegate_cluster::moves::{Owner, UnitId};
+use tidegate_cluster::handover::loads::{MemberLoads, UnitLoad};
+use tidegate_cluster::handover::wire::MemberFrame;
+use tidegate_cluster::handover::{UnitId, UnitOwner};
 use tidegate_types::units::Time;
 
 use super::Task;
@@ -10,20 +10,20 @@ use crate::group::state;
 
 impl Task {
     /// What is known of loads; before that this node drains from now on, or no more.
-    pub(super) fn tell(&mut self, drain: Option<bool>) -> Frame {
+    pub(super) fn tell(&mut self, drain: Option<bool>) -> MemberFrame {
         if let Some(is_draining) = drain.filter(|wanted| *wanted != self.is_draining) {
             self.is_draining = is_draining;
             tracing::info!(is_draining, "whether this node is to own placed topics was said");
             if !self.remember() {
                 self.is_draining = !is_draining;
                 let why = "it cannot write its [group] state: its log says why";
-                return Frame::Done(Err(why.into()));
+                return MemberFrame::Done(Err(why.into()));
             }
         }
-        Frame::Loads(Box::new(self.loads()))
+        MemberFrame::Loads(Box::new(self.loads()))
     }
 
-    fn loads(&self) -> Loads {
+    fn loads(&self) -> MemberLoads {
         let mut counted = self.intake.hub().meters().of_units();
         let unit = |(place, name): (usize, &String)| {
             let unit = UnitId(place as u32);
@@ -36,7 +36,7 @@ impl Task {
         };
         let units = self.units.iter().enumerate().filter_map(unit).collect();
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Loads {
+        MemberLoads {
             node: self.origin.node.clone(),
             life: self.origin.incarnation,
             age: self.intake.now().since(Time::ZERO),
@@ -52,7 +52,7 @@ impl Task {
     /// Writes down who owns what, and whether this node drains; false where the disk says no.
     pub(super) fn remember(&self) -> bool {
         let Some(path) = &self.state else { return true };
-        let owners: Vec<Owner> = self.handle.owners().iter().map(|(owner, _)| *owner).collect();
+        let owners: Vec<UnitOwner> = self.handle.owners().iter().map(|(owner, _)| *owner).collect();
         let written = state::write(path, &self.units, &self.members, &owners, self.is_draining);
         if let Err(error) = &written {
             tracing::error!("{}: who owns what is not remembered: {error}", path.display());

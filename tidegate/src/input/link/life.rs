@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rustls::pki_types::CertificateDer;
-use tidegate_link::claims::Right;
+use tidegate_link::claims::ClaimRight;
 use tidegate_link::envelope::Envelope;
-use tidegate_link::lineage::Coming;
+use tidegate_link::lineage::LineageCheck;
 use tidegate_link::packet::Custody;
-use tidegate_link::{Event, LinkOptions, PATHS_MAX};
+use tidegate_link::{LinkEvent, LinkOptions, PATHS_MAX};
 use tidegate_types::account::Reservation;
 use tidegate_types::record::{DropReason, Fate, Origin};
 use tidegate_types::units::{Rate, Size};
@@ -203,13 +203,13 @@ impl State<'_> {
             && let Some(event) = self.engine.poll_event()
         {
             match event {
-                Event::Arrived { record, content } => self.arrived(record, &content)?,
+                LinkEvent::Arrived { record, content } => self.arrived(record, &content)?,
                 // The other end tells, by its name.
-                Event::Path { .. }
-                | Event::Delivered { .. }
-                | Event::Custody { .. }
-                | Event::Expired { .. }
-                | Event::Restarted { .. } => {}
+                LinkEvent::Path { .. }
+                | LinkEvent::Delivered { .. }
+                | LinkEvent::Custody { .. }
+                | LinkEvent::Expired { .. }
+                | LinkEvent::Restarted { .. } => {}
             }
         }
         self.engine.pump();
@@ -230,11 +230,11 @@ impl State<'_> {
                 let origin = &envelope.identity.origin;
                 let vouching = &self.life.options.vouching;
                 let right = match vouching.right(&self.life.peer, &origin.node) {
-                    Right::Claimed if self.has_proven(origin) => Right::Proven,
+                    ClaimRight::Claimed if self.has_proven(origin) => ClaimRight::Proven,
                     right => right,
                 };
                 match right {
-                    Right::Claimed if vouching.is_strict => {
+                    ClaimRight::Claimed if vouching.is_strict => {
                         self.life.streams.refuse(&origin.node, ticket);
                     }
                     right => self.life.streams.take(envelope, right, ticket),
@@ -278,12 +278,12 @@ impl State<'_> {
         }
         let (coming, current) = links.letters().comes(&letter);
         match coming {
-            Coming::Same | Coming::Next => {
+            LineageCheck::Same | LineageCheck::Next => {
                 self.line = Some((letter.boot, current));
                 Ok(())
             }
-            Coming::Late => Err("a later process of this node has come"),
-            Coming::Copy => {
+            LineageCheck::Late => Err("a later process of this node has come"),
+            LineageCheck::Copy => {
                 streams.counts().denied("clone");
                 Err(
                     "another machine uses a copy of this node's log: remove the log's folder at the one that is \

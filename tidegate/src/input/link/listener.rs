@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use quinn::{Endpoint, TokioRuntime};
 use rustls::ServerConfig;
-use tidegate_link::packet::Head;
+use tidegate_link::packet::PacketHeader;
 use tidegate_types::account::{Account, Kind, Level, Refusal, Reservation};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -274,7 +274,7 @@ struct Greeting {
 
 fn greeting(datagram: Bytes) -> Result<Greeting, String> {
     let (packet, path) = split(datagram).ok_or("a packet without a path")?;
-    let (head, _) = Head::decode(&packet).map_err(|error| error.to_string())?;
+    let (head, _) = PacketHeader::decode(&packet).map_err(|error| error.to_string())?;
     Ok(Greeting { packet, path, incarnation: head.from })
 }
 

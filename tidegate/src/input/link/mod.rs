@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use tidegate_link::claims::Vouching;
-use tidegate_link::schedule::ScheduleName;
+use tidegate_link::claims::VouchPolicy;
+use tidegate_link::path_scheduler::PathSchedulerName;
 use tidegate_types::units::Size;
 
 use crate::fleet::RelayCounts;
@@ -39,9 +39,9 @@ pub struct LinkInputOptions {
     /// Whether TCP is listened on as well.
     pub tcp: bool,
     /// For what we send: acknowledgements only, at present.
-    pub schedule: ScheduleName,
+    pub schedule: PathSchedulerName,
     /// Set where neighbours' records come, for our uplink: they are counted here.
     pub relays: Option<RelayCounts>,
     /// What is asked of the names that nodes give their records.
-    pub vouching: Vouching,
+    pub vouching: VouchPolicy,
 }

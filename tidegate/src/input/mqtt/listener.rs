@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
-use tidegate_broker::turns::Bounds;
+use tidegate_broker::fair_queue::FairQueueLimits;
 use tidegate_node::io::Control;
 use tidegate_types::account::{Account, Level, Refusal};
 use tokio::net::{TcpListener, TcpStream};
@@ -36,8 +36,8 @@ const TCP_KEEPALIVE: Duration = Duration::from_secs(120);
 /// there must not wait for a crowd. Who has said nothing has no step to take.
 const HANDSHAKES_MAX: usize = 32;
 /// All who may connect may wait for one.
-const HANDSHAKES_WAITING: Bounds =
-    Bounds { all: usize::MAX, network: usize::MAX, name: usize::MAX };
+const HANDSHAKES_WAITING: FairQueueLimits =
+    FairQueueLimits { all: usize::MAX, network: usize::MAX, name: usize::MAX };
 /// Waiting after an accept that failed, doubled up to `ACCEPT_WAIT_MAX`.
 const ACCEPT_WAIT: Duration = Duration::from_millis(50);
 const ACCEPT_WAIT_MAX: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
 //! What operators remember, from one node to another.
 
-use tidegate_cluster::moves::UnitId;
+use tidegate_cluster::handover::UnitId;
 use tidegate_stream::memory::bundle::{pack, unpack};
 use tokio::sync::mpsc;
 

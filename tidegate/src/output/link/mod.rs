@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tidegate_link::handover::Handover;
 use tidegate_link::packet::Custody;
-use tidegate_link::{Event, OfferError, Outgoing};
+use tidegate_link::{LinkEvent, OfferError, Outgoing};
 use tidegate_node::io::{PathState, Refusal};
 use tidegate_types::limits::RELAY_TAKE_BACK;
 use tidegate_types::record::{DeliveryId, DropReason, Fate};
@@ -180,7 +180,7 @@ impl Sender {
     async fn turn(&mut self) -> Result<(), Stopping> {
         self.engine.pump();
         while let Some(event) = self.engine.poll_event() {
-            if let Event::Restarted { .. } = event {
+            if let LinkEvent::Restarted { .. } = event {
                 return self.begin_anew("the far node has restarted").await;
             }
             self.report(event).await?;
@@ -211,32 +211,32 @@ impl Sender {
         Ok(())
     }
 
-    async fn report(&mut self, event: Event) -> Result<(), Stopping> {
+    async fn report(&mut self, event: LinkEvent) -> Result<(), Stopping> {
         match event {
-            Event::Custody { token, custody } => {
+            LinkEvent::Custody { token, custody } => {
                 let id = DeliveryId(token);
                 self.proofs.settled(id);
                 if self.handover.settled(id, custody) {
                     self.end(id, custody).await?;
                 }
             }
-            Event::Expired { token } => {
+            LinkEvent::Expired { token } => {
                 let custody = Custody::Final(Fate::Dropped(DropReason::Expired));
                 if self.handover.settled(DeliveryId(token), custody) {
                     self.end(DeliveryId(token), custody).await?;
                 }
             }
-            Event::Path { path, state } => {
+            LinkEvent::Path { path, state } => {
                 let path = self.names.get(path).map_or("", String::as_str);
                 if let Some(withheld) = self.reports.allow(Instant::now().into()) {
                     tracing::info!(output = %self.options.name, path, ?state, withheld, "path");
                 }
             }
             // Nobody sends records against the stream of an output.
-            Event::Arrived { record, .. } => {
+            LinkEvent::Arrived { record, .. } => {
                 self.engine.settle(record, Custody::Final(Fate::Dropped(DropReason::Unroutable)));
             }
-            Event::Delivered { .. } | Event::Restarted { .. } => {}
+            LinkEvent::Delivered { .. } | LinkEvent::Restarted { .. } => {}
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_link::schedule::ScheduleName;
-use tidegate_link::{GuardName, LinkOptions};
+use tidegate_link::path_scheduler::PathSchedulerName;
+use tidegate_link::{LinkOptions, RedundancyName};
 use tidegate_types::units::Ratio;
 
 use crate::link::dial::Fallback;
@@ -25,9 +25,9 @@ pub struct LinkOptionsOut {
     /// What both ends prove.
     pub tls: ClientTls,
     /// Which path takes the next piece.
-    pub schedule: ScheduleName,
+    pub schedule: PathSchedulerName,
     /// How records for whose repeat there is no time are guarded, and what that may cost.
-    pub guard: (GuardName, Ratio),
+    pub guard: (RedundancyName, Ratio),
     /// Whether TCP stands in where UDP is blocked.
     pub fallback: Fallback,
     /// Latency bound of each class, the most urgent first.

@@ -3,7 +3,7 @@
 use std::iter::Sum;
 
 use bytes::Bytes;
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
 use tidegate_node::rules::{FullPolicy, Rule, Rules};
@@ -82,8 +82,12 @@ pub(super) fn node_options(segment: u64, incarnation: u64, boot: u64) -> NodeOpt
         overhead: Size(0),
         unconfirmed_max: 50,
     };
-    let uplink =
-        UplinkOptions { name: "disk".into(), law: LawName::Unlimited, cap: None, remembered: None };
+    let uplink = UplinkOptions {
+        name: "disk".into(),
+        controller: RateControllerName::Unlimited,
+        cap: None,
+        remembered: None,
+    };
     let (bound, segment) = (Size(1 << 20), Size(segment));
     NodeOptions {
         name: "gate".into(),

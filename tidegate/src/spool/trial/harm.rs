@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use tidegate_log::{
-    Checkpoint, Entry, Found, Header, Keys, Scanner, SegmentId, begins_with_checkpoint,
+    Checkpoint, Entry, Header, Keys, Scanned, Scanner, SegmentId, begins_with_checkpoint,
 };
 use tidegate_types::random::SplitMix;
 use tidegate_types::record::StreamId;
@@ -95,7 +95,7 @@ pub(super) fn harm(
 /// What a start takes from a segment that it reads first.
 fn checkpoint(content: &[u8], keys: &Keys) -> Option<Checkpoint> {
     let opened = Header::open(content, keys).ok()?;
-    let Some(Found::Frame(first)) = Scanner::new(&opened, content).next() else { return None };
+    let Some(Scanned::Frame(first)) = Scanner::new(&opened, content).next() else { return None };
     match first.entry(&opened)? {
         Entry::Checkpoint(checkpoint) => Some(checkpoint),
         _ => None,
@@ -195,7 +195,7 @@ fn entries(content: &[u8], keys: &Keys) -> Vec<Stored> {
     let Ok(opened) = Header::open(content, keys) else { return Vec::new() };
     let mut all = Vec::new();
     for found in Scanner::new(&opened, content) {
-        let Found::Frame(frame) = found else { continue };
+        let Scanned::Frame(frame) = found else { continue };
         if let Some(Entry::Record(record)) = frame.entry(&opened) {
             let (name, range) = (name_of(&record.payload), frame.offset..frame.end());
             all.push(Stored { name, stream: record.stream, seq: record.seq, range });

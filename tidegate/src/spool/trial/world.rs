@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_log::{Key, LogName, SegmentId, Verdict};
+use tidegate_log::{DamageKind, Key, LogName, SegmentId};
 use tidegate_node::io::{
     Control, Destination, Event, Fetch, Input, Output, OutputId, PathId, PathState,
 };
@@ -142,7 +142,8 @@ impl World {
         self.boots += 1;
         let options = machine::options(self.commit_max, self.keys.clone());
         let Ok(begun) = machine::open(&self.disk, &options, self.boots) else { return false };
-        let damaged = begun.recovery.damage.iter().filter(|damage| damage.verdict != Verdict::Torn);
+        let damaged =
+            begun.recovery.damage.iter().filter(|damage| damage.verdict != DamageKind::Torn);
         self.named.extend(damaged.map(|damage| damage.segment));
         let damage = begun.recovery.damage.iter();
         let told: Vec<_> =

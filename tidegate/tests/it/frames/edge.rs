@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate::frames::wire::{FrameMessage, PolicyMessage, SubscribeRequest};
-use tidegate_frames::jpeg::Head;
+use tidegate_frames::jpeg::JpegHeader;
 use tidegate_testbed::free_port;
 use tonic::{Code, Status};
 
@@ -105,7 +105,7 @@ impl World {
 
 /// That it is a picture of what the camera took.
 pub(crate) fn is_right(frame: &FrameMessage) {
-    let head = Head::read(&frame.jpeg).unwrap();
+    let head = JpegHeader::read(&frame.jpeg).unwrap();
     let size = (u32::from(head.width), u32::from(head.height));
     assert_eq!(size, (frame.width, frame.height));
     assert_eq!((frame.source_width, frame.source_height), (1280, 720));

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tidegate::frames::wire::{ReplyKind, SubscribeRequest};
-use tidegate_frames::jpeg::Head;
+use tidegate_frames::jpeg::JpegHeader;
 
 use crate::frames::client::{Client, Film, jpeg, live};
 use crate::support::process::Node;
@@ -123,6 +123,6 @@ async fn stored_frames_are_replayed_by_time_after_a_kill() {
     let mut live = client.subscribe(live("door", 20_000, 0.9)).await.unwrap();
     let mut camera = client.publish().await.unwrap();
     let frame = live.first(&mut camera, "door").await;
-    assert_eq!(Head::read(&frame.jpeg).map(|head| head.width), Ok(1280));
+    assert_eq!(JpegHeader::read(&frame.jpeg).map(|head| head.width), Ok(1280));
     assert_ne!(frame.jpeg, Bytes::new());
 }

@@ -16,7 +16,7 @@ use super::super::{Machine, Topic};
 /// How a broker's records find a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Scheduler {
+pub enum Dispatch {
     /// A pool, the earliest deadline first.
     #[default]
     Edf,
@@ -29,7 +29,7 @@ pub enum Scheduler {
 /// What was measured of a machine with a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Parameters {
+pub struct MachineParameters {
     /// Processors that the operators really get.
     pub cores: f64,
     /// How much longer each record takes for every other topic, as a part of its work.
@@ -44,10 +44,10 @@ pub struct Parameters {
     pub latency_seconds: f64,
 }
 
-impl Parameters {
+impl MachineParameters {
     /// The machine as placement knows it.
     pub fn machine(&self) -> Machine {
-        let Parameters { cores, contention, bias, .. } = *self;
+        let MachineParameters { cores, contention, bias, .. } = *self;
         Machine { cores, speed: 1.0, contention, bias }
     }
 }
@@ -119,8 +119,8 @@ impl Together {
 /// Where the earliest deadline goes first, what is late comes behind all that can still be in time: a 90th percentile is at the bound, and
 /// not beyond, as long as [`IN_TIME`] of the records alone would keep it.
 pub(super) fn foresee(
-    scheduler: Scheduler,
-    parameters: &Parameters,
+    scheduler: Dispatch,
+    parameters: &MachineParameters,
     (speed, seconds): (f64, f64),
     topics: &[&Topic],
     answer: &mut Vec<Foreseen>,
@@ -128,7 +128,7 @@ pub(super) fn foresee(
     let all = of_part(1.0, scheduler, parameters, (speed, seconds), topics, answer);
     let is_late = |(one, topic): (&Foreseen, &&Topic)| one.p90 > bound(topic);
     let keeps_up = all.load <= parameters.cores * LOAD_MAX;
-    if scheduler == Scheduler::Edf && keeps_up && answer.iter().zip(topics).any(is_late) {
+    if scheduler == Dispatch::Edf && keeps_up && answer.iter().zip(topics).any(is_late) {
         let mut in_time = Vec::with_capacity(topics.len());
         of_part(IN_TIME, scheduler, parameters, (speed, seconds), topics, &mut in_time);
         for ((one, few), topic) in answer.iter_mut().zip(&in_time).zip(topics) {
@@ -141,8 +141,8 @@ pub(super) fn foresee(
 /// The same where only a part of the records comes.
 fn of_part(
     part: f64,
-    scheduler: Scheduler,
-    parameters: &Parameters,
+    scheduler: Dispatch,
+    parameters: &MachineParameters,
     (speed, seconds): (f64, f64),
     topics: &[&Topic],
     answer: &mut Vec<Foreseen>,
@@ -169,12 +169,12 @@ fn of_part(
     let overload = all.overload(cores, seconds);
     for (one, topic) in answer.iter_mut().zip(topics) {
         let (waits, stretch) = match scheduler {
-            Scheduler::Edf => (one.waits(topic, frontier, wait), 1.0),
-            Scheduler::Fifo => (wait, 1.0),
-            Scheduler::ThreadPerTopic => (0.0, stretch(cores, all.load - one.load)),
+            Dispatch::Edf => (one.waits(topic, frontier, wait), 1.0),
+            Dispatch::Fifo => (wait, 1.0),
+            Dispatch::ThreadPerTopic => (0.0, stretch(cores, all.load - one.load)),
         };
         let service = one.service * stretch;
-        let in_line = if topic.is_serial || scheduler == Scheduler::ThreadPerTopic {
+        let in_line = if topic.is_serial || scheduler == Dispatch::ThreadPerTopic {
             let mut own = Together::default();
             own.add(topic.rate * part, one.line * stretch, topic);
             own.wait(1.0, 0.0, own.load) + own.overload(1.0, seconds)
@@ -258,7 +258,7 @@ mod tests {
     use super::super::super::samples::topic;
     use super::*;
 
-    const PARAMETERS: Parameters = Parameters {
+    const PARAMETERS: MachineParameters = MachineParameters {
         cores: 2.0,
         contention: 0.03,
         bias: 1.0,
@@ -267,7 +267,7 @@ mod tests {
         latency_seconds: 0.0,
     };
 
-    fn p90(scheduler: Scheduler, topics: &[Topic], seconds: f64) -> Vec<f64> {
+    fn p90(scheduler: Dispatch, topics: &[Topic], seconds: f64) -> Vec<f64> {
         let (all, mut answer): (Vec<&Topic>, _) = (topics.iter().collect(), Vec::new());
         foresee(scheduler, &PARAMETERS, (1.0, seconds), &all, &mut answer);
         answer.iter().map(|one| one.p90).collect()
@@ -281,12 +281,12 @@ mod tests {
     fn a_tenth_may_be_late_and_comes_behind() {
         // 0.95 of two processors, contention included: 128 ms in no order, 70 ms where one in twenty does not come.
         let busy = |bound, rate| vec![within(bound, topic(10, rate)); 4];
-        let at = |bound, rate| p90(Scheduler::Edf, &busy(bound, rate), f64::INFINITY)[0];
+        let at = |bound, rate| p90(Dispatch::Edf, &busy(bound, rate), f64::INFINITY)[0];
         assert!((at(100, 43.5) - 0.1).abs() < 1e-12, "{}", at(100, 43.5));
         // A bound that these would miss too is missed, one that all keep is kept.
         assert!((0.05..0.1).contains(&at(50, 43.5)), "{}", at(50, 43.5));
         assert!((0.1..0.2).contains(&at(500, 43.5)), "{}", at(500, 43.5));
-        assert!(p90(Scheduler::Fifo, &busy(100, 43.5), f64::INFINITY)[0] > 0.11);
+        assert!(p90(Dispatch::Fifo, &busy(100, 43.5), f64::INFINITY)[0] > 0.11);
         // What asks for more than there is has late records without end.
         assert!(at(100, 46.0).is_infinite());
     }
@@ -294,23 +294,23 @@ mod tests {
     #[test]
     fn equal_bounds_wait_as_in_no_order_and_unlike_ones_as_in_a_strict_one() {
         let same = vec![topic(10, 40.0); 4];
-        let [edf, fifo] = [Scheduler::Edf, Scheduler::Fifo].map(|by| p90(by, &same, f64::INFINITY));
+        let [edf, fifo] = [Dispatch::Edf, Dispatch::Fifo].map(|by| p90(by, &same, f64::INFINITY));
         assert!(edf.iter().zip(&fifo).all(|(edf, fifo)| (edf - fifo).abs() < 1e-9), "{edf:?}");
         let mixed = [within(30, topic(10, 80.0)), within(10_000, topic(10, 80.0))];
-        let edf = p90(Scheduler::Edf, &mixed, f64::INFINITY);
-        let fifo = p90(Scheduler::Fifo, &mixed, f64::INFINITY);
+        let edf = p90(Dispatch::Edf, &mixed, f64::INFINITY);
+        let fifo = p90(Dispatch::Fifo, &mixed, f64::INFINITY);
         assert!(edf[0] < fifo[0] && edf[1] > fifo[1], "{edf:?} {fifo:?}");
         // Nearly alike bounds are nearly no order.
         let near = [within(1000, topic(10, 80.0)), within(1001, topic(10, 80.0))];
-        let near = p90(Scheduler::Edf, &near, f64::INFINITY);
+        let near = p90(Dispatch::Edf, &near, f64::INFINITY);
         assert!((near[1] - near[0] - 0.001).abs() < 1e-6, "{near:?}");
     }
 
     #[test]
     fn too_much_load_grows_for_as_long_as_it_lasts() {
         let topics = vec![topic(10, 120.0); 2];
-        assert_eq!(p90(Scheduler::Edf, &topics, f64::INFINITY), [f64::INFINITY; 2]);
-        let [short, long] = [1.0, 3.0].map(|seconds| p90(Scheduler::Edf, &topics, seconds)[0]);
+        assert_eq!(p90(Dispatch::Edf, &topics, f64::INFINITY), [f64::INFINITY; 2]);
+        let [short, long] = [1.0, 3.0].map(|seconds| p90(Dispatch::Edf, &topics, seconds)[0]);
         // 2.4 processors with contention 2.472, of 2: 0.256 s a second beyond 0.98.
         assert!((long - short - 2.0 * (1.236 - 0.98)).abs() < 1e-9, "{short} {long}");
     }
@@ -319,7 +319,7 @@ mod tests {
     fn a_thread_for_each_topic_waits_where_a_pool_does_not() {
         let topics = [topic(10, 80.0), topic(10, 10.0)];
         let [pool, threads] =
-            [Scheduler::Edf, Scheduler::ThreadPerTopic].map(|by| p90(by, &topics, f64::INFINITY));
+            [Dispatch::Edf, Dispatch::ThreadPerTopic].map(|by| p90(by, &topics, f64::INFINITY));
         assert!(threads[0] > 1.5 * pool[0], "{pool:?} {threads:?}");
     }
 
@@ -333,8 +333,8 @@ mod tests {
         ) {
             let topics: Vec<Topic> =
                 topics.into_iter().map(|(work, rate, bound)| within(bound, topic(work, rate))).collect();
-            let after = p90(Scheduler::Fifo, &topics, f64::INFINITY);
-            let before = p90(Scheduler::Fifo, &topics[1..], f64::INFINITY);
+            let after = p90(Dispatch::Fifo, &topics, f64::INFINITY);
+            let before = p90(Dispatch::Fifo, &topics[1..], f64::INFINITY);
             for (before, after) in before.iter().zip(&after[1..]) {
                 prop_assert!(*after >= before * 0.99, "{} {}", before, after);
             }

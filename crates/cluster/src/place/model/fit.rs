@@ -6,7 +6,7 @@
 //! Limits: [`STEPS`].
 
 use super::super::Topic;
-use super::broker::{Foreseen, Parameters, Scheduler, foresee};
+use super::broker::{Dispatch, Foreseen, MachineParameters, foresee};
 use super::measurement::{MeasuredTopic, Measurement};
 
 /// Steps of the search.
@@ -25,8 +25,8 @@ const COUNT_MIN: u64 = 20;
 const ARRIVED_MIN: f64 = 0.98;
 
 /// What a machine with so many processors probably is.
-pub fn usual(processors: u32) -> Parameters {
-    Parameters {
+pub fn usual(processors: u32) -> MachineParameters {
+    MachineParameters {
         cores: f64::from(processors.max(1)) * 0.9,
         contention: 0.01,
         bias: 1.0,
@@ -59,7 +59,7 @@ fn runs(measurements: &[Measurement]) -> Vec<Run> {
 
 /// The parameters with which the physics are nearest to what was measured, and the errors of the logarithm that are left over, measured over
 /// predicted, in their order.
-pub fn fit(scheduler: Scheduler, measurements: &[Measurement]) -> (Parameters, Vec<f64>) {
+pub fn fit(scheduler: Dispatch, measurements: &[Measurement]) -> (MachineParameters, Vec<f64>) {
     let runs = runs(measurements);
     let begin = usual(measurements.first().map_or(1, |one| one.processors));
     let start = logs(&begin);
@@ -87,7 +87,12 @@ pub fn fit(scheduler: Scheduler, measurements: &[Measurement]) -> (Parameters, V
 }
 
 /// Tells the error of the logarithm of each topic, and whether its records kept up: beyond half of a run all latencies are alike.
-fn errors(scheduler: Scheduler, by: &Parameters, runs: &[Run], mut tell: impl FnMut(f64, bool)) {
+fn errors(
+    scheduler: Dispatch,
+    by: &MachineParameters,
+    runs: &[Run],
+    mut tell: impl FnMut(f64, bool),
+) {
     let mut foreseen: Vec<Foreseen> = Vec::new();
     for run in runs {
         let topics: Vec<&Topic> = run.topics.iter().collect();
@@ -100,16 +105,22 @@ fn errors(scheduler: Scheduler, by: &Parameters, runs: &[Run], mut tell: impl Fn
     }
 }
 
-fn logs(of: &Parameters) -> [f64; N] {
-    let Parameters { cores, contention, bias, overhead_seconds, copy_seconds, latency_seconds } =
-        of;
+fn logs(of: &MachineParameters) -> [f64; N] {
+    let MachineParameters {
+        cores,
+        contention,
+        bias,
+        overhead_seconds,
+        copy_seconds,
+        latency_seconds,
+    } = of;
     [*cores, *contention, *bias, *overhead_seconds, *copy_seconds, *latency_seconds].map(f64::ln)
 }
 
-fn of(point: &[f64; N]) -> Parameters {
+fn of(point: &[f64; N]) -> MachineParameters {
     let [cores, contention, bias, overhead_seconds, copy_seconds, latency_seconds] =
         point.map(f64::exp);
-    Parameters { cores, contention, bias, overhead_seconds, copy_seconds, latency_seconds }
+    MachineParameters { cores, contention, bias, overhead_seconds, copy_seconds, latency_seconds }
 }
 
 /// A point with a low cost, near the start.
@@ -167,7 +178,7 @@ mod tests {
     use super::*;
 
     /// What a machine with these parameters measures.
-    fn measured(parameters: &Parameters, runs: usize, seed: u64) -> Vec<Measurement> {
+    fn measured(parameters: &MachineParameters, runs: usize, seed: u64) -> Vec<Measurement> {
         let mut random = SplitMix(seed);
         let mut one = |place: usize| {
             let mut run = measurement();
@@ -193,7 +204,7 @@ mod tests {
             let topics = run.topics();
             let all: Vec<&Topic> = topics.iter().collect();
             let mut foreseen = Vec::new();
-            foresee(Scheduler::Edf, parameters, (1.0, run.seconds), &all, &mut foreseen);
+            foresee(Dispatch::Edf, parameters, (1.0, run.seconds), &all, &mut foreseen);
             for (topic, one) in run.topics.iter_mut().zip(foreseen) {
                 topic.p90_seconds = one.p90 * (1.0 + 0.1 * (random.share() - 0.5));
             }
@@ -204,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_parameters_of_a_machine_are_found_again() {
-        let wanted = Parameters {
+        let wanted = MachineParameters {
             cores: 1.5,
             contention: 0.04,
             bias: 1.4,
@@ -212,7 +223,7 @@ mod tests {
             copy_seconds: 30e-6,
             latency_seconds: 600e-6,
         };
-        let (found, left) = fit(Scheduler::Edf, &measured(&wanted, 60, 1));
+        let (found, left) = fit(Dispatch::Edf, &measured(&wanted, 60, 1));
         let near = |found: f64, wanted: f64, part: f64| (found / wanted - 1.0).abs() < part;
         // Near the greatest load many latencies are their bounds, which say little of processors.
         assert!(near(found.cores, wanted.cores, 0.05), "{found:?}");
@@ -223,7 +234,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_what_is_usual() {
-        let (found, left) = fit(Scheduler::Edf, &[]);
+        let (found, left) = fit(Dispatch::Edf, &[]);
         assert!((found.cores - usual(1).cores).abs() < 1e-6 && left.is_empty(), "{found:?}");
     }
 }

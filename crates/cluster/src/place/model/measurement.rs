@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::super::Topic;
-use super::{ModelError, Scheduler, VERSION};
+use super::{Dispatch, ModelError, VERSION};
 
 /// Topics of a configuration at most.
 pub(super) const TOPICS_MAX: usize = 1000;
@@ -23,7 +23,7 @@ pub struct Measurement {
     /// Names the configuration: runs of the same one have the same name.
     pub configuration: String,
     /// How records found a thread.
-    pub scheduler: Scheduler,
+    pub scheduler: Dispatch,
     /// Processors of the machine.
     pub processors: u32,
     /// How long it was under load.
@@ -141,7 +141,7 @@ pub(super) mod tests {
         Measurement {
             version: VERSION,
             configuration: "1".into(),
-            scheduler: Scheduler::Edf,
+            scheduler: Dispatch::Edf,
             processors: 2,
             seconds: 3.0,
             topics: vec![topic],

@@ -20,11 +20,11 @@ const FEATURES: usize = 6;
 /// The models of one machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Paper {
+pub struct PaperModel {
     /// Of a topic alone, by work in seconds and rate.
     pub polynomial: Option<Polynomial>,
     /// By the number of topics.
-    pub networks: BTreeMap<usize, Network>,
+    pub networks: BTreeMap<usize, NeuralNetwork>,
 }
 
 /// A polynomial in standardised features.
@@ -42,26 +42,26 @@ pub struct Polynomial {
 /// A network: layers of weighted sums with zero as their least value, but for the last one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Network {
+pub struct NeuralNetwork {
     /// What is taken from each feature.
     pub mean: [f64; FEATURES],
     /// What it is divided by then.
     pub scale: [f64; FEATURES],
     /// The layers.
-    pub layers: Vec<Layer>,
+    pub layers: Vec<NetworkLayer>,
 }
 
 /// A layer of a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Layer {
+pub struct NetworkLayer {
     /// A row for each output.
     pub weights: Vec<Vec<f64>>,
     /// A number for each output.
     pub bias: Vec<f64>,
 }
 
-impl Paper {
+impl PaperModel {
     /// # Errors
     /// A network whose layers do not fit together.
     pub(super) fn check(&self) -> Result<(), ModelError> {
@@ -102,7 +102,7 @@ impl Polynomial {
     }
 }
 
-impl Network {
+impl NeuralNetwork {
     fn is_sound(&self) -> bool {
         let mut inputs = FEATURES;
         for layer in &self.layers {
@@ -138,8 +138,11 @@ mod tests {
     use super::super::super::samples::topic;
     use super::*;
 
-    fn layer(weights: &[&[f64]], bias: &[f64]) -> Layer {
-        Layer { weights: weights.iter().map(|row| row.to_vec()).collect(), bias: bias.to_vec() }
+    fn layer(weights: &[&[f64]], bias: &[f64]) -> NetworkLayer {
+        NetworkLayer {
+            weights: weights.iter().map(|row| row.to_vec()).collect(),
+            bias: bias.to_vec(),
+        }
     }
 
     #[test]
@@ -150,7 +153,7 @@ mod tests {
             terms: vec![(0, 0, -3.0), (1, 2, 0.5)],
         };
         // The sum of the loads, if it is above 1, and half of it is below.
-        let network = Network {
+        let network = NeuralNetwork {
             mean: [0.0; 6],
             scale: [1.0; 6],
             layers: vec![
@@ -158,7 +161,7 @@ mod tests {
                 layer(&[&[1.0, -1.0]], &[0.5]),
             ],
         };
-        let paper = Paper { polynomial: Some(polynomial), networks: [(2, network)].into() };
+        let paper = PaperModel { polynomial: Some(polynomial), networks: [(2, network)].into() };
         paper.check().unwrap();
         let (one, other) = (topic(20, 60.0), topic(10, 20.0));
         let mut answer = Vec::new();
@@ -173,9 +176,9 @@ mod tests {
 
     #[test]
     fn layers_that_do_not_fit_are_refused() {
-        let of = |layers: Vec<Layer>| {
-            let network = Network { mean: [0.0; 6], scale: [1.0; 6], layers };
-            Paper { polynomial: None, networks: [(3, network)].into() }.check()
+        let of = |layers: Vec<NetworkLayer>| {
+            let network = NeuralNetwork { mean: [0.0; 6], scale: [1.0; 6], layers };
+            PaperModel { polynomial: None, networks: [(3, network)].into() }.check()
         };
         assert!(of(vec![layer(&[&[0.0; 6]], &[0.0])]).is_ok());
         assert!(of(vec![]).is_err() && of(vec![layer(&[&[0.0; 5]], &[0.0])]).is_err());

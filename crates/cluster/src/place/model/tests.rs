@@ -1,17 +1,17 @@
 use super::super::samples::topic;
 use super::*;
 
-fn machine() -> Parameters {
-    Parameters { cores: 1.7, ..usual(2) }
+fn machine() -> MachineParameters {
+    MachineParameters { cores: 1.7, ..usual(2) }
 }
 
-fn learned() -> Learned {
-    Learned::calibrated("by hand".into(), Scheduler::Edf, machine(), &[-0.2, 0.0, 0.1, 0.3])
+fn learned() -> TrainedModel {
+    TrainedModel::calibrated("by hand".into(), Dispatch::Edf, machine(), &[-0.2, 0.0, 0.1, 0.3])
 }
 
 /// Adds this to every logarithm up to six topics.
-fn trees(value: f64) -> Residual {
-    let leaf = Tree {
+fn trees(value: f64) -> BoostedTrees {
+    let leaf = RegressionTree {
         feature: vec![0],
         threshold: vec![0.0],
         left: vec![0],
@@ -20,7 +20,7 @@ fn trees(value: f64) -> Residual {
     };
     let (mut low, mut high) = (vec![-100.0; FEATURES.len()], vec![100.0; FEATURES.len()]);
     (low[0], high[0]) = (1.0, 6.0);
-    Residual {
+    BoostedTrees {
         features: FEATURES.map(str::to_owned).to_vec(),
         low,
         high,
@@ -29,7 +29,7 @@ fn trees(value: f64) -> Residual {
     }
 }
 
-fn asked(learned: &Learned, by: By, topics: usize) -> f64 {
+fn asked(learned: &TrainedModel, by: ModelKind, topics: usize) -> f64 {
     let topics = vec![topic(4, 20.0); topics];
     let (all, mut answer): (Vec<&Topic>, _) = (topics.iter().collect(), Vec::new());
     learned.by(by).unwrap().p90(&machine().machine(), &all, &mut answer);
@@ -38,10 +38,13 @@ fn asked(learned: &Learned, by: By, topics: usize) -> f64 {
 
 #[test]
 fn a_file_is_read_as_it_was_written() {
-    let written =
-        Learned { residual: Some(trees(0.1)), paper: Some(Paper::default()), ..learned() };
+    let written = TrainedModel {
+        residual: Some(trees(0.1)),
+        paper: Some(PaperModel::default()),
+        ..learned()
+    };
     let text = serde_json::to_string(&written).unwrap();
-    assert_eq!(Learned::read(&text).unwrap(), written);
+    assert_eq!(TrainedModel::read(&text).unwrap(), written);
 }
 
 #[test]
@@ -49,21 +52,23 @@ fn what_cannot_be_is_named() {
     let text = serde_json::to_string(&learned()).unwrap();
     let wrong = |from: &str, to: &str| {
         assert!(text.contains(from), "{text}");
-        Learned::read(&text.replace(from, to)).unwrap_err().to_string()
+        TrainedModel::read(&text.replace(from, to)).unwrap_err().to_string()
     };
     let newer = wrong("\"version\":1", "\"version\":2,\"what_is_this\":3");
     assert!(newer.starts_with("version 2, and this program reads 1"), "{newer}");
     assert_eq!(wrong("\"cores\":1.7", "\"cores\":0.0"), "machine: cores is 0, which cannot be");
     assert!(wrong("\"measured\"", "\"measure\"").starts_with("no latency model: "));
-    assert!(Learned::read("{").is_err());
-    let missing = learned().by(By::Paper).map(drop).unwrap_err().to_string();
+    assert!(TrainedModel::read("{").is_err());
+    let missing = learned().by(ModelKind::Paper).map(drop).unwrap_err().to_string();
     assert!(missing.contains("no model paper"), "{missing}");
 }
 
 #[test]
 fn trees_are_asked_where_they_know_something() {
-    let with = Learned { residual: Some(trees(0.2)), ..learned() };
-    let factor = |topics| asked(&with, By::Learned, topics) / asked(&with, By::Physics, topics);
+    let with = TrainedModel { residual: Some(trees(0.2)), ..learned() };
+    let factor = |topics| {
+        asked(&with, ModelKind::Learned, topics) / asked(&with, ModelKind::Physics, topics)
+    };
     assert!((factor(6) - 0.2_f64.exp()).abs() < 1e-12);
     // Outside of their hull a prediction is what nine of ten keep: 0.3 by hand.
     assert!((factor(7) - 0.3_f64.exp()).abs() < 1e-12);
@@ -72,7 +77,7 @@ fn trees_are_asked_where_they_know_something() {
 #[test]
 fn no_set_is_feasible_beyond_the_greatest_load() {
     let learned = learned();
-    let model = learned.by(By::Learned).unwrap();
+    let model = learned.by(ModelKind::Learned).unwrap();
     let machine = machine().machine();
     let most = model.load_max(&machine, 4);
     let over = vec![topic(10, most / 0.04 * 1.001); 4];
@@ -109,7 +114,7 @@ struct SaidTopic {
 #[test]
 fn predictions_are_those_of_python() {
     let Parity { model, cases } = serde_json::from_str(include_str!("parity.json")).unwrap();
-    let learned = Learned::read(&model.to_string()).unwrap();
+    let learned = TrainedModel::read(&model.to_string()).unwrap();
     let time = std::time::Duration::from_secs_f64;
     let (mut answer, mut inside) = (Vec::new(), 0);
     for said in &cases {
@@ -123,7 +128,9 @@ fn predictions_are_those_of_python() {
         };
         let topics: Vec<Topic> = said.topics.iter().map(topic).collect();
         let all: Vec<&Topic> = topics.iter().collect();
-        for (by, wanted) in By::ALL.into_iter().zip([&said.learned, &said.physics, &said.paper]) {
+        for (by, wanted) in
+            ModelKind::ALL.into_iter().zip([&said.learned, &said.physics, &said.paper])
+        {
             answer.clear();
             learned.by(by).unwrap().p90(&learned.machine.machine(), &all, &mut answer);
             for (found, wanted) in answer.iter().zip(wanted) {

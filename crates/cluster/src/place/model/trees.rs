@@ -17,7 +17,7 @@ pub(super) const NODES_MAX: usize = 1000;
 /// Boosted trees as a file has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Residual {
+pub struct BoostedTrees {
     /// Names of the features: those of this version, in their order.
     pub features: Vec<String>,
     /// The least value of each with which the trees were trained.
@@ -27,13 +27,13 @@ pub struct Residual {
     /// What is added to the sum of the trees.
     pub base: f64,
     /// The trees.
-    pub trees: Vec<Tree>,
+    pub trees: Vec<RegressionTree>,
 }
 
 /// A tree, by columns. Node 0 is the root; children stand behind their parents; a leaf has itself as both children.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tree {
+pub struct RegressionTree {
     /// By which feature a node parts.
     pub feature: Vec<usize>,
     /// Up to and with this value it goes left.
@@ -46,7 +46,7 @@ pub struct Tree {
     pub value: Vec<f64>,
 }
 
-impl Residual {
+impl BoostedTrees {
     /// # Errors
     /// Features that are not this version's, or trees that are none.
     pub(super) fn check(&self) -> Result<(), ModelError> {
@@ -62,7 +62,7 @@ impl Residual {
         if self.trees.len() > TREES_MAX || !is_finite || !self.base.is_finite() {
             return wrong("too many trees, or a number that is none");
         }
-        if !self.trees.iter().all(Tree::is_sound) {
+        if !self.trees.iter().all(RegressionTree::is_sound) {
             return wrong("a tree whose nodes do not fit together");
         }
         Ok(())
@@ -81,7 +81,7 @@ impl Residual {
     }
 }
 
-impl Tree {
+impl RegressionTree {
     fn is_sound(&self) -> bool {
         let nodes = self.feature.len();
         let columns = [self.threshold.len(), self.left.len(), self.right.len(), self.value.len()];
@@ -116,9 +116,9 @@ impl Tree {
 mod tests {
     use super::*;
 
-    fn residual() -> Residual {
+    fn residual() -> BoostedTrees {
         // By load: up to 0.5 a tenth less, above a fifth more.
-        let tree = Tree {
+        let tree = RegressionTree {
             feature: vec![1, 0, 0],
             threshold: vec![0.5, 0.0, 0.0],
             left: vec![1, 1, 2],
@@ -127,7 +127,7 @@ mod tests {
         };
         let features = FEATURES.map(str::to_owned).to_vec();
         let (low, high) = (vec![0.0; FEATURES.len()], vec![1.0; FEATURES.len()]);
-        Residual { features, low, high, base: 0.05, trees: vec![tree.clone(), tree] }
+        BoostedTrees { features, low, high, base: 0.05, trees: vec![tree.clone(), tree] }
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_is_no_tree_is_refused() {
-        let break_it: [fn(&mut Residual); 6] = [
+        let break_it: [fn(&mut BoostedTrees); 6] = [
             |residual| residual.features[0] = "else".into(),
             |residual| residual.low.truncate(1),
             |residual| residual.base = f64::NAN,

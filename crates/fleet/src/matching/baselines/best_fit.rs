@@ -7,9 +7,9 @@
 //! Limits: NODES_MAX, CANDIDATES_MAX, CLASSES_MAX.
 
 use super::pmrfs::{Reachable, providers, redirection};
-use crate::{Problem, Redirection};
+use crate::{MatchingProblem, Redirection};
 
-pub(crate) fn best_fit(problem: &Problem<'_>) -> Vec<Redirection> {
+pub(crate) fn best_fit(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
     let requests: Vec<usize> = problem.requests().collect();
     let reachable = Reachable::new(problem, &requests);
     let mut wanted = problem.wanted().to_vec();

@@ -6,9 +6,9 @@
 //! Limits: NODES_MAX, CANDIDATES_MAX, CLASSES_MAX.
 
 use super::pmrfs::provider_first;
-use crate::{Problem, Redirection};
+use crate::{MatchingProblem, Redirection};
 
-pub(crate) fn lrfs(problem: &Problem<'_>) -> Vec<Redirection> {
+pub(crate) fn lrfs(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
     let mut requests: Vec<usize> = problem.requests().collect();
     requests.sort_unstable_by_key(|&request| (problem.wanted()[request], request));
     provider_first(problem, &requests)

@@ -8,14 +8,14 @@
 
 use std::cmp::Reverse;
 
-use crate::{Amount, Problem, Redirection};
+use crate::{Amount, MatchingProblem, Redirection};
 
-pub(crate) fn pmrfs(problem: &Problem<'_>) -> Vec<Redirection> {
+pub(crate) fn pmrfs(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
     provider_first(problem, &by_urgency(problem))
 }
 
 /// `PriorityFirstSort`: requests by class, the largest of a class first.
-pub(crate) fn by_urgency(problem: &Problem<'_>) -> Vec<usize> {
+pub(crate) fn by_urgency(problem: &MatchingProblem<'_>) -> Vec<usize> {
     let mut requests: Vec<usize> = problem.requests().collect();
     let rank =
         |&request: &usize| (problem.class_of(request), Reverse(problem.wanted()[request]), request);
@@ -24,7 +24,7 @@ pub(crate) fn by_urgency(problem: &Problem<'_>) -> Vec<usize> {
 }
 
 /// `Sort`: nodes with something to lend, the largest amount first.
-pub(crate) fn providers(problem: &Problem<'_>) -> Vec<usize> {
+pub(crate) fn providers(problem: &MatchingProblem<'_>) -> Vec<usize> {
     let spare = problem.spare();
     let mut providers: Vec<usize> =
         (0..problem.nodes()).filter(|&node| !spare[node].is_zero()).collect();
@@ -39,7 +39,7 @@ pub(crate) struct Reachable {
 }
 
 impl Reachable {
-    pub(crate) fn new(problem: &Problem<'_>, order: &[usize]) -> Self {
+    pub(crate) fn new(problem: &MatchingProblem<'_>, order: &[usize]) -> Self {
         let candidates = problem.candidates();
         let peers = |&request: &usize| {
             let peers = candidates.peers(problem.node_of(request)).iter();
@@ -66,7 +66,7 @@ impl Reachable {
 }
 
 /// The loop of Alg. 3 over requests in this order.
-pub(crate) fn provider_first(problem: &Problem<'_>, order: &[usize]) -> Vec<Redirection> {
+pub(crate) fn provider_first(problem: &MatchingProblem<'_>, order: &[usize]) -> Vec<Redirection> {
     let reachable = Reachable::new(problem, order);
     let mut wanted = problem.wanted().to_vec();
     let mut redirections = Vec::new();
@@ -90,7 +90,7 @@ pub(crate) fn provider_first(problem: &Problem<'_>, order: &[usize]) -> Vec<Redi
 }
 
 pub(crate) fn redirection(
-    problem: &Problem<'_>,
+    problem: &MatchingProblem<'_>,
     request: usize,
     provider: usize,
     amount: Amount,

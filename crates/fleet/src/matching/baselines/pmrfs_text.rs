@@ -6,9 +6,9 @@
 //! Limits: NODES_MAX, CANDIDATES_MAX, CLASSES_MAX.
 
 use super::pmrfs::{by_urgency, redirection};
-use crate::{Problem, Redirection};
+use crate::{MatchingProblem, Redirection};
 
-pub(crate) fn pmrfs_text(problem: &Problem<'_>) -> Vec<Redirection> {
+pub(crate) fn pmrfs_text(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
     let mut spare = problem.spare().to_vec();
     let mut redirections = Vec::new();
     for request in by_urgency(problem) {

@@ -9,9 +9,9 @@
 use tidegate_types::random::SplitMix;
 
 use super::pmrfs::provider_first;
-use crate::{Problem, Redirection};
+use crate::{MatchingProblem, Redirection};
 
-pub(crate) fn random(problem: &Problem<'_>, seed: u64) -> Vec<Redirection> {
+pub(crate) fn random(problem: &MatchingProblem<'_>, seed: u64) -> Vec<Redirection> {
     let mut requests: Vec<usize> = problem.requests().collect();
     let mut random = SplitMix(seed);
     // Fisher and Yates: from the last place down, each swaps with one that is not above it.

@@ -1,6 +1,8 @@
 //! The agent: when it speaks, whom it obeys, how long it believes.
 
-use tidegate_fleet::{Agent, AgentInput, AgentOutput, Amount, Fence, FleetOptions, NodeId, Reach};
+use tidegate_fleet::{
+    Agent, AgentInput, AgentOutput, Amount, Fence, FleetOptions, NodeId, ReachablePeer,
+};
 use tidegate_types::units::{Size, Time};
 
 use crate::fleet::support::{
@@ -42,7 +44,7 @@ fn it_speaks_once_a_second_and_on_change() {
 #[test]
 fn without_a_leader_it_is_silent_and_a_new_one_hears_all_at_once() {
     let (mut agent, _) = agent(1, at(0));
-    let peers = vec![Reach { node: NodeId(2), distance: 7 }];
+    let peers = vec![ReachablePeer { node: NodeId(2), distance: 7 }];
     agent.handle(at(300), AgentInput::Peers(peers.clone()));
     assert_eq!(beats(&mut agent)[0].peers, Some(peers.clone()));
     agent.handle(at(400), AgentInput::Directive(directive(1, 1, 2, &[])));

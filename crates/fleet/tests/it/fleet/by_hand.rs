@@ -1,7 +1,7 @@
 //! Small fleets whose matchings can be worked out by hand.
 
 use tidegate_evaluation::audit::MatchingAudit;
-use tidegate_fleet::{Amount, Candidates, MatchingName, Peer, Problem, Redirection};
+use tidegate_fleet::{Amount, Candidates, MatchingName, MatchingProblem, Peer, Redirection};
 
 /// Nodes whose peers are those listed, at those distances.
 fn candidates(rows: &[&[(u32, u32)]]) -> Candidates {
@@ -13,13 +13,17 @@ fn candidates(rows: &[&[(u32, u32)]]) -> Candidates {
     candidates
 }
 
-fn problem<'a>(candidates: &'a Candidates, wanted: &[[u64; 3]], spare: &[u64]) -> Problem<'a> {
+fn problem<'a>(
+    candidates: &'a Candidates,
+    wanted: &[[u64; 3]],
+    spare: &[u64],
+) -> MatchingProblem<'a> {
     let wanted = wanted.iter().flatten().copied().map(Amount).collect();
-    Problem::new(candidates, wanted, spare.iter().copied().map(Amount).collect())
+    MatchingProblem::new(candidates, wanted, spare.iter().copied().map(Amount).collect())
 }
 
 /// As (receiver, class, provider, amount), in order.
-fn solve(matching: MatchingName, problem: &Problem<'_>) -> Vec<(u32, u8, u32, u64)> {
+fn solve(matching: MatchingName, problem: &MatchingProblem<'_>) -> Vec<(u32, u8, u32, u64)> {
     let redirections = matching.solve(problem, 1);
     let audit = MatchingAudit::new(problem, &redirections);
     assert!(audit.broken.is_empty(), "{}: {:?}", matching.name(), audit.broken);
@@ -29,7 +33,7 @@ fn solve(matching: MatchingName, problem: &Problem<'_>) -> Vec<(u32, u8, u32, u6
     found
 }
 
-fn served(matching: MatchingName, problem: &Problem<'_>) -> Vec<u64> {
+fn served(matching: MatchingName, problem: &MatchingProblem<'_>) -> Vec<u64> {
     let audit = MatchingAudit::new(problem, &matching.solve(problem, 1));
     audit.classes.iter().map(|class| class.served.0).collect()
 }

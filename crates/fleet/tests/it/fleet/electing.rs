@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate_fleet::{Election, ElectionInput, ElectionOptions, ElectionOutput, Holder};
+use tidegate_fleet::{Election, ElectionInput, ElectionOptions, ElectionOutput, KeyHolder};
 use tidegate_types::units::Time;
 
 use crate::fleet::faults::random::Random;
@@ -17,7 +17,7 @@ fn outputs(election: &mut Election) -> Vec<ElectionOutput> {
 }
 
 fn seen(number: u64, revision: u64, is_own: bool) -> ElectionInput {
-    ElectionInput::Seen { number, holder: Some(Holder { revision, is_own }) }
+    ElectionInput::Seen { number, holder: Some(KeyHolder { revision, is_own }) }
 }
 
 /// A candidate that leads since 30 ms under revision 7, with a lease of 2 s since 0.
@@ -75,7 +75,7 @@ fn who_was_paused_does_not_lead_when_it_wakes() {
 
 #[test]
 fn a_leader_whose_key_is_gone_steps_down() {
-    for holder in [None, Some(Holder { revision: 9, is_own: false })] {
+    for holder in [None, Some(KeyHolder { revision: 9, is_own: false })] {
         let mut election = leader();
         election.handle(at(500), ElectionInput::Timeout);
         outputs(&mut election);
@@ -142,7 +142,7 @@ impl Etcd {
         let until = now + LEASE.as_millis() as u64;
         let own = (who, session);
         let holder = |etcd: &Etcd| {
-            etcd.key.map(|(lease, revision)| Holder { revision, is_own: lease == own })
+            etcd.key.map(|(lease, revision)| KeyHolder { revision, is_own: lease == own })
         };
         match asked {
             ElectionOutput::Open { session } => {

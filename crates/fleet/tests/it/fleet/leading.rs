@@ -1,8 +1,8 @@
 //! The orchestrator: when it decides, what it keeps, and how one takes over from another.
 
 use tidegate_fleet::{
-    Digest, Directive, EndReason, Fence, FleetOptions, Given, MatchingName, NodeId, Orchestrator,
-    OrchestratorInput,
+    Directive, EndReason, Fence, FleetDigest, FleetOptions, GrantDecision, MatchingName, NodeId,
+    Orchestrator, OrchestratorInput,
 };
 use tidegate_types::units::Ratio;
 
@@ -39,11 +39,11 @@ fn a_request_is_granted_and_both_hear_of_it() {
 fn people_hear_why_a_grant_was_given_and_why_it_ended() {
     let mut leader = leader();
     one_grant(&mut leader);
-    let given: Vec<Given> = leader.orchestrator.given(NodeId(1)).cloned().collect();
+    let given: Vec<GrantDecision> = leader.orchestrator.given(NodeId(1)).cloned().collect();
     assert_eq!((given.len(), given[0].grant.amount.0, given[0].until), (1, 50, None));
     assert_eq!((given[0].spare.0, given[0].receiver.total().0), (80, 350));
     leader.hear(at(1000), beat(1, 2, 300, [100, 100, 100]));
-    let given: Vec<Given> = leader.orchestrator.given(NodeId(1)).cloned().collect();
+    let given: Vec<GrantDecision> = leader.orchestrator.given(NodeId(1)).cloned().collect();
     assert_eq!((given.len(), given[0].until), (1, Some(at(1000))));
     let totals = leader.orchestrator.totals();
     assert_eq!((totals.beats, totals.given, totals.decisions), (3, 1, 3));
@@ -151,7 +151,7 @@ fn a_new_leader_goes_on_with_what_the_nodes_hold() {
             let first = holding(beat(node, 7, 300, demand), to(&told, node));
             let peers = beat(node, 1, 0, [0, 0, 0]).peers;
             let now = at(3000 + place as u64 * 1000);
-            let answers = new.hear(now, tidegate_fleet::Beat { peers, ..first });
+            let answers = new.hear(now, tidegate_fleet::Heartbeat { peers, ..first });
             // The same token all the time: the nodes notice nothing but the fence.
             let answer = to(&answers, node);
             assert_eq!(answer.grants, to(&told, node).grants, "{order:?}");
@@ -217,9 +217,9 @@ fn what_only_the_leader_knows_outlives_it() {
     // A standby hears it, and what it hears while it leads itself changes nothing.
     let mut new = Orchestrator::new(FleetOptions { headroom: Ratio::ZERO, ..Default::default() });
     let apart = vec![(NodeId(1), NodeId(3), ms(30_000))];
-    new.handle(at(0), OrchestratorInput::Inherit(Digest { apart, ..digest }));
+    new.handle(at(0), OrchestratorInput::Inherit(FleetDigest { apart, ..digest }));
     new.handle(at(1000), OrchestratorInput::Elected { revision: 9 });
-    new.handle(at(1000), OrchestratorInput::Inherit(Digest::default()));
+    new.handle(at(1000), OrchestratorInput::Inherit(FleetDigest::default()));
     let mut new = Leader { orchestrator: new };
     new.hear(at(1000), beat(2, 1, 300, [100, 100, 20]));
     new.hear(at(1100), beat(3, 1, 300, [100, 100, 20]));

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_evaluation::audit::{ClassAudit, MatchingAudit};
-use tidegate_fleet::{Amount, Candidates, MatchingName, Peer, Problem, Redirection};
+use tidegate_fleet::{Amount, Candidates, MatchingName, MatchingProblem, Peer, Redirection};
 
 const CLASSES: usize = 3;
 
@@ -47,15 +47,15 @@ impl Fleet {
         candidates
     }
 
-    fn problem<'a>(&self, candidates: &'a Candidates) -> Problem<'a> {
+    fn problem<'a>(&self, candidates: &'a Candidates) -> MatchingProblem<'a> {
         let amounts = |numbers: &[u64]| numbers.iter().copied().map(Amount).collect();
-        Problem::new(candidates, amounts(&self.wanted), amounts(&self.spare))
+        MatchingProblem::new(candidates, amounts(&self.wanted), amounts(&self.spare))
     }
 }
 
 /// What all classes up to `class` could get together: the largest flow, by paths that a depth-first
 /// search finds in a matrix. The volume of a class is by how much it raises that.
-fn largest_flow(problem: &Problem<'_>, class: usize) -> u64 {
+fn largest_flow(problem: &MatchingProblem<'_>, class: usize) -> u64 {
     let nodes = problem.nodes();
     let (source, sink) = (2 * nodes, 2 * nodes + 1);
     let mut room = vec![vec![0_u64; 2 * nodes + 2]; 2 * nodes + 2];
@@ -97,7 +97,7 @@ fn push(room: &mut [Vec<u64>], seen: &mut [bool], (at, sink): (usize, usize), mo
     0
 }
 
-fn optimum(problem: &Problem<'_>) -> Vec<u64> {
+fn optimum(problem: &MatchingProblem<'_>) -> Vec<u64> {
     let up_to: Vec<u64> = (0..CLASSES).map(|class| largest_flow(problem, class)).collect();
     (0..CLASSES)
         .map(|class| up_to[class] - class.checked_sub(1).map_or(0, |below| up_to[below]))
@@ -110,7 +110,7 @@ fn volumes(audit: &MatchingAudit) -> Vec<u64> {
 
 /// Whether the same could be carried by shorter ways: whether the network of what could be moved has a
 /// circle of negative length (Bellman and Ford).
-fn could_be_shorter(problem: &Problem<'_>, redirections: &[Redirection]) -> bool {
+fn could_be_shorter(problem: &MatchingProblem<'_>, redirections: &[Redirection]) -> bool {
     let nodes = problem.nodes();
     let sink = nodes;
     let mut lent = vec![0; nodes];
@@ -236,7 +236,7 @@ fn rivals_do_invert_priorities() {
     let to = [Peer { place: 2, distance: 1 }];
     [&to[..], &to, &[]].into_iter().for_each(|row| candidates.push(row));
     let wanted = [0, 0, 3, 8, 0, 0, 0, 0, 0].map(Amount).to_vec();
-    let problem = Problem::new(&candidates, wanted, [0, 0, 5].map(Amount).to_vec());
+    let problem = MatchingProblem::new(&candidates, wanted, [0, 0, 5].map(Amount).to_vec());
     for matching in [MatchingName::Fcfs, MatchingName::Lrfs] {
         let audit = MatchingAudit::new(&problem, &matching.solve(&problem, 1));
         assert_eq!(audit.inversions(), 1, "{}", matching.name());

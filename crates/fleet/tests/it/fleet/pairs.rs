@@ -24,7 +24,7 @@ fn grow(shared: &[u64], providers: &[u64], seconds: u64, fifths: u64) -> Vec<Vec
                 leader.orchestrator.grants().filter(|one| one.grant.provider.0 == provider)
             {
                 let carried = Amount(carried[provider as usize]);
-                idle.held.push(tidegate_fleet::Held { grant: status.grant, carried });
+                idle.held.push(tidegate_fleet::CarriedGrant { grant: status.grant, carried });
                 idle.heard.revision = 1;
                 idle.heard.round = u64::MAX;
             }

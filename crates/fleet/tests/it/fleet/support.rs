@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use tidegate_fleet::{
-    Agent, AgentInput, AgentOutput, Amount, Beat, Directive, Fence, FleetOptions, Grant, Held,
-    NodeId, Orchestrator, OrchestratorInput, OrchestratorOutput, Reach, Token, Tuple,
+    Agent, AgentInput, AgentOutput, Amount, CarriedGrant, Directive, Fence, FencingToken,
+    FleetOptions, Grant, Heartbeat, NodeId, Orchestrator, OrchestratorInput, OrchestratorOutput,
+    ReachablePeer, Tuple,
 };
 use tidegate_types::class::ClassId;
 use tidegate_types::demand::Measured;
@@ -24,7 +25,7 @@ pub(crate) fn ms(millis: u64) -> Duration {
 
 pub(crate) fn grant(id: u64, provider: u64, receiver: u64, class: ClassId, amount: u64) -> Grant {
     Grant {
-        token: Token { revision: 1, id },
+        token: FencingToken { revision: 1, id },
         provider: NodeId(provider),
         receiver: NodeId(receiver),
         class,
@@ -51,7 +52,7 @@ pub(crate) fn measured(capacity: u64, demand: [u64; 3]) -> AgentInput {
 }
 
 /// An agent with a leader that has told it nothing yet, and its first beat.
-pub(crate) fn agent(node: u64, now: Time) -> (Agent, Beat) {
+pub(crate) fn agent(node: u64, now: Time) -> (Agent, Heartbeat) {
     let mut agent = Agent::new(NodeId(node), 1, FleetOptions::default());
     agent.handle(now, AgentInput::Leader(true));
     let beat = beats(&mut agent).pop().expect("it says that it is there");
@@ -62,7 +63,7 @@ pub(crate) fn outputs(agent: &mut Agent) -> Vec<AgentOutput> {
     std::iter::from_fn(|| agent.poll()).collect()
 }
 
-pub(crate) fn beats(agent: &mut Agent) -> Vec<Beat> {
+pub(crate) fn beats(agent: &mut Agent) -> Vec<Heartbeat> {
     let beat = |output| match output {
         AgentOutput::Beat(beat) => Some(beat),
         _ => None,
@@ -71,9 +72,9 @@ pub(crate) fn beats(agent: &mut Agent) -> Vec<Beat> {
 }
 
 /// A beat of a node that reaches everybody up to the fifth.
-pub(crate) fn beat(node: u64, number: u64, capacity: u64, demand: [u64; 3]) -> Beat {
-    let reach = |peer: u64| Reach { node: NodeId(peer), distance: 1 };
-    Beat {
+pub(crate) fn beat(node: u64, number: u64, capacity: u64, demand: [u64; 3]) -> Heartbeat {
+    let reach = |peer: u64| ReachablePeer { node: NodeId(peer), distance: 1 };
+    Heartbeat {
         node: NodeId(node),
         incarnation: 1,
         number,
@@ -86,9 +87,9 @@ pub(crate) fn beat(node: u64, number: u64, capacity: u64, demand: [u64; 3]) -> B
 }
 
 /// The same from a node that obeyed a directive, and carries its grants.
-pub(crate) fn holding(mut beat: Beat, directive: &Directive) -> Beat {
+pub(crate) fn holding(mut beat: Heartbeat, directive: &Directive) -> Heartbeat {
     beat.heard = directive.fence;
-    let held = |grant: &Grant| Held { grant: *grant, carried: grant.amount };
+    let held = |grant: &Grant| CarriedGrant { grant: *grant, carried: grant.amount };
     beat.held = directive.grants.iter().map(held).collect();
     beat
 }
@@ -105,7 +106,7 @@ impl Leader {
         Leader { orchestrator }
     }
 
-    pub(crate) fn hear(&mut self, now: Time, beat: Beat) -> Vec<Directive> {
+    pub(crate) fn hear(&mut self, now: Time, beat: Heartbeat) -> Vec<Directive> {
         self.orchestrator.handle(now, OrchestratorInput::Beat(beat));
         self.directives()
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tidegate_link::{LinkOptions, PathOptions, PathState};
+use tidegate_link::{LinkOptions, PathHealth, PathOptions};
 use tidegate_testing::support::log_uniform;
 use tidegate_testing::{LinkWorld, OVERHEAD, Way};
 use tidegate_types::random::SplitMix;
@@ -205,7 +205,7 @@ fn a_death_costs_one_time_out_and_the_way_round() {
         latencies(&world, died)
     );
     assert_eq!(world.missing(), 0);
-    assert!(matches!(turns[..], [(_, 0, PathState::Dead), (_, 0, PathState::Up)]), "{turns:?}");
+    assert!(matches!(turns[..], [(_, 0, PathHealth::Dead), (_, 0, PathHealth::Up)]), "{turns:?}");
     // A probe time-out of the path that died (140 + 17.5 + 5), 90 ms by the next one, and 50.
     assert!(gap < Duration::from_millis(303), "{gap:?}");
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
+use tidegate_link::path_scheduler::PathSchedulerName;
 use tidegate_link::predict::PredictorName;
-use tidegate_link::schedule::ScheduleName;
-use tidegate_link::{GuardName, LinkOptions, PathOptions, PathState};
+use tidegate_link::{LinkOptions, PathHealth, PathOptions, RedundancyName};
 use tidegate_testing::support::log_uniform;
 use tidegate_testing::{LinkWorld, Way};
 use tidegate_types::random::SplitMix;
@@ -29,16 +29,17 @@ fn any_way(seeded: &mut SplitMix) -> Way {
 }
 
 fn any_options(seeded: &mut SplitMix) -> LinkOptions {
-    let (schedules, predictors) = (ScheduleName::ALL, PredictorName::ALL);
+    let (schedules, predictors) = (PathSchedulerName::ALL, PredictorName::ALL);
     LinkOptions {
         receive_window: Size::from_kib([128, 200, 4096][seeded.number() as usize % 3]),
         memory: Size::from_kib([200, 1024][seeded.number() as usize % 2]),
         unsettled_max: [20, 10_000][seeded.number() as usize % 2],
         packet_max: [600, 1350][seeded.number() as usize % 2],
-        law: [LawName::Tide, LawName::Tide, LawName::Bbr][seeded.number() as usize % 3],
+        controller: [RateControllerName::Tide, RateControllerName::Tide, RateControllerName::Bbr]
+            [seeded.number() as usize % 3],
         schedule: schedules[seeded.number() as usize % schedules.len()],
         predictor: predictors[seeded.number() as usize % predictors.len()],
-        guard: GuardName::ALL[seeded.number() as usize % 3],
+        guard: RedundancyName::ALL[seeded.number() as usize % 3],
         guard_share: Ratio::new([0.1, 0.45, 1.0][seeded.number() as usize % 3]),
         decreases_on_loss: seeded.number().is_multiple_of(2),
         spares_shared: seeded.number().is_multiple_of(2),
@@ -131,11 +132,11 @@ fn a_path_that_dies_loses_nothing_and_returns() {
     world.kill(0, false);
     let died = world.now;
     steady(&mut world, Duration::from_secs(3));
-    assert!(matches!(world.turns[..], [(_, 0, PathState::Dead)]), "{:?}", world.turns);
+    assert!(matches!(world.turns[..], [(_, 0, PathHealth::Dead)]), "{:?}", world.turns);
     assert!(world.turns[0].0.since(died) < Duration::from_millis(300));
     world.kill(0, true);
     steady(&mut world, Duration::from_secs(4));
-    assert!(matches!(world.turns[..], [_, (_, 0, PathState::Up)]), "{:?}", world.turns);
+    assert!(matches!(world.turns[..], [_, (_, 0, PathHealth::Up)]), "{:?}", world.turns);
     world.run_for(Duration::from_secs(5));
     assert_eq!(world.missing(), 0);
     // The bound of the whole: one probe time-out, the way by the other path, and what waits before it.

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use proptest::prelude::*;
 use tidegate_log::{
-    Entry, FateRun, Fated, Found, Header, Key, Opened, Part, Place, Scanner, SegmentId, Walked,
-    Window, Writer, fetch, recover, walk,
+    Entry, FateEntry, FateRun, Header, Key, OpenedHeader, ReadPosition, Scanned, Scanner,
+    SegmentBytes, SegmentId, SegmentWindow, Walked, Writer, fetch, recover, walk,
 };
 use tidegate_types::record::{Fate, StreamId};
 use tidegate_types::units::Size;
@@ -13,21 +13,21 @@ use tidegate_types::units::Size;
 use crate::log::samples::*;
 
 /// Offsets at which the entries of a segment begin, and its end.
-fn places(opened: &Opened, bytes: &[u8]) -> Vec<usize> {
+fn places(opened: &OpenedHeader, bytes: &[u8]) -> Vec<usize> {
     let begin = |found| match found {
-        Found::Frame(frame) => (frame.offset, frame.end()),
-        Found::Damage { .. } => panic!("{found:?}"),
+        Scanned::Frame(frame) => (frame.offset, frame.end()),
+        Scanned::Damage { .. } => panic!("{found:?}"),
     };
     let places: Vec<_> = Scanner::new(opened, bytes).map(begin).collect();
     places.iter().map(|place| place.0).chain(places.last().map(|place| place.1)).collect()
 }
 
-fn entries_of(opened: &Opened, bytes: &[u8]) -> (Vec<Entry>, Vec<(usize, usize, bool)>) {
+fn entries_of(opened: &OpenedHeader, bytes: &[u8]) -> (Vec<Entry>, Vec<(usize, usize, bool)>) {
     let (mut entries, mut damage) = (Vec::new(), Vec::new());
     for found in Scanner::new(opened, bytes) {
         match found {
-            Found::Frame(frame) => entries.extend(frame.entry(opened)),
-            Found::Damage { from, to, is_tail } => damage.push((from, to, is_tail)),
+            Scanned::Frame(frame) => entries.extend(frame.entry(opened)),
+            Scanned::Damage { from, to, is_tail } => damage.push((from, to, is_tail)),
         }
     }
     (entries, damage)
@@ -76,7 +76,8 @@ fn room_behind_what_was_written_is_told_from_a_hole_in_it() {
     for whole in [growing, segment(&[], &owned_entries())] {
         let id = SegmentId(8);
         let recovered = |bytes: &[u8]| {
-            let part = Part { segment: id, size: Size(bytes.len() as u64), bytes: Some(bytes) };
+            let part =
+                SegmentBytes { segment: id, size: Size(bytes.len() as u64), bytes: Some(bytes) };
             recover(&[part], &[]).unwrap()
         };
         let expected = recovered(&whole);
@@ -170,8 +171,11 @@ fn a_backlog_is_read_back_in_windows_of_any_length() {
             let (mut from, mut seqs, mut length_now) = (0, Vec::new(), length);
             loop {
                 let end = (from as usize + length_now).min(bytes.len());
-                let window =
-                    Window { from, bytes: &bytes[from as usize..end], is_last: end == bytes.len() };
+                let window = SegmentWindow {
+                    from,
+                    bytes: &bytes[from as usize..end],
+                    is_last: end == bytes.len(),
+                };
                 let fetched = fetch(&opened, window, &wanted, Size(300));
                 seqs.extend(fetched.records.iter().map(|record| record.seq));
                 length_now = fetched.needs.unwrap_or(length);
@@ -193,8 +197,8 @@ fn windows_find_all_that_stands_behind_damage() {
     let opened = Header::open(&whole, &[]).unwrap();
     let frames: Vec<usize> = Scanner::new(&opened, &whole)
         .map(|found| match found {
-            Found::Frame(frame) => frame.offset,
-            Found::Damage { .. } => panic!("nothing is damaged yet"),
+            Scanned::Frame(frame) => frame.offset,
+            Scanned::Damage { .. } => panic!("nothing is damaged yet"),
         })
         .collect();
     // The checksum; a length that no entry has; one that ends far behind the segment.
@@ -212,8 +216,8 @@ fn windows_find_all_that_stands_behind_damage() {
 }
 
 /// The records that a walk in windows of `length` finds, and the damage.
-fn walked(opened: &Opened, bytes: &[u8], length: usize) -> (Vec<u64>, Vec<(usize, usize)>) {
-    let (mut place, mut size) = (Place::first(opened), length);
+fn walked(opened: &OpenedHeader, bytes: &[u8], length: usize) -> (Vec<u64>, Vec<(usize, usize)>) {
+    let (mut place, mut size) = (ReadPosition::first(opened), length);
     let (mut seqs, mut damage) = (Vec::new(), Vec::new());
     loop {
         let from = place.offset;
@@ -221,12 +225,12 @@ fn walked(opened: &Opened, bytes: &[u8], length: usize) -> (Vec<u64>, Vec<(usize
         let is_last = end == bytes.len();
         let walked = walk(opened, &mut place, &bytes[from..end], is_last, |found| {
             match found {
-                Found::Frame(frame) => {
+                Scanned::Frame(frame) => {
                     if let Some(Entry::Record(record)) = frame.entry(opened) {
                         seqs.push(record.seq);
                     }
                 }
-                Found::Damage { from, to, .. } => damage.push((from, to)),
+                Scanned::Damage { from, to, .. } => damage.push((from, to)),
             }
             ControlFlow::<()>::Continue(())
         });
@@ -241,12 +245,12 @@ fn walked(opened: &Opened, bytes: &[u8], length: usize) -> (Vec<u64>, Vec<(usize
 }
 
 /// The records of stream 1 that a backlog's reading in windows of `length` finds.
-fn fetched(opened: &Opened, bytes: &[u8], length: usize) -> Vec<u64> {
+fn fetched(opened: &OpenedHeader, bytes: &[u8], length: usize) -> Vec<u64> {
     let (mut from, mut size, mut seqs) = (0, length, Vec::new());
     loop {
         let end = (from + size).min(bytes.len());
         let is_last = end == bytes.len();
-        let window = Window { from: from as u32, bytes: &bytes[from..end], is_last };
+        let window = SegmentWindow { from: from as u32, bytes: &bytes[from..end], is_last };
         let fetched = fetch(opened, window, &[StreamId(1)].into(), Size(300));
         seqs.extend(fetched.records.iter().map(|record| record.seq));
         assert!(fetched.needs.is_none_or(|needs| needs > size), "{fetched:?}");
@@ -262,7 +266,7 @@ const SECTOR: usize = 512;
 
 /// Writes a sector of a finished segment in the place of another, for each two; the segment has records of `size` bytes.
 /// What `found` reads of that must be every record whose bytes are as they were.
-fn misplace(keys: &[Key], size: usize, found: impl Fn(&Opened, &[u8]) -> Vec<u64>) {
+fn misplace(keys: &[Key], size: usize, found: impl Fn(&OpenedHeader, &[u8]) -> Vec<u64>) {
     let mut writer = Writer::new(name(), keys);
     writer.push(100, &checkpoint(8, vec![])).unwrap();
     for seq in 1..=40 {
@@ -308,7 +312,7 @@ fn a_sector_in_the_place_of_another_takes_only_what_stood_there() {
         misplace(&keys, size, |opened, bytes| fetched(opened, bytes, 700));
         misplace(&keys, size, |_, bytes| {
             let size = Size(bytes.len() as u64);
-            let part = Part { segment: SegmentId(8), size, bytes: Some(bytes) };
+            let part = SegmentBytes { segment: SegmentId(8), size, bytes: Some(bytes) };
             let recovery = recover(&[part], &keys).unwrap();
             recovery.live().flat_map(|(_, _, run)| run.first..=run.last).collect()
         });
@@ -325,14 +329,15 @@ fn fates_in_a_sector_that_stands_too_early_end_what_they_ended() {
     };
     let mut entries = vec![checkpoint(8, vec![])];
     entries.extend((1..=9).map(|seq| Entry::Record(record(1, seq, &[seq as u8; 40]).into())));
-    entries.push(Entry::Fates(Fated { wall: None, runs: vec![fate(9)] }));
+    entries.push(Entry::Fates(FateEntry { wall: None, runs: vec![fate(9)] }));
     let mut bytes = write(&[], &entries).remove(0).bytes;
     let opened = Header::open(&bytes, &[]).unwrap();
     let places = places(&opened, &bytes);
     let fates = bytes[places[10]..places[11]].to_vec();
     bytes[places[2]..places[3]].fill(0xff);
     bytes[places[2]..places[2] + fates.len()].copy_from_slice(&fates);
-    let part = Part { segment: SegmentId(8), size: Size(bytes.len() as u64), bytes: Some(&bytes) };
+    let part =
+        SegmentBytes { segment: SegmentId(8), size: Size(bytes.len() as u64), bytes: Some(&bytes) };
     let recovery = recover(&[part], &[]).unwrap();
     let held: Vec<u64> = recovery.live().flat_map(|(_, _, run)| run.first..=run.last).collect();
     assert_eq!(held, [1, 3, 4, 5, 6, 7, 8]);
@@ -362,12 +367,12 @@ proptest! {
         let (mut seqs, mut damage) = (Vec::new(), Vec::new());
         for found in Scanner::new(&opened, &bytes) {
             match found {
-                Found::Frame(frame) => {
+                Scanned::Frame(frame) => {
                     if let Some(Entry::Record(record)) = frame.entry(&opened) {
                         seqs.push(record.seq);
                     }
                 }
-                Found::Damage { from, to, .. } => damage.push((from, to)),
+                Scanned::Damage { from, to, .. } => damage.push((from, to)),
             }
         }
         prop_assert_eq!(walked(&opened, &bytes, length), (seqs.clone(), damage));
@@ -381,10 +386,10 @@ proptest! {
         let bytes = segment(&[], &owned_entries());
         let cut = cut.min(bytes.len());
         let spoilt = [&bytes[..cut], &noise].concat();
-        let part = Part { segment: SegmentId(8), size: Size(1), bytes: Some(&spoilt) };
+        let part = SegmentBytes { segment: SegmentId(8), size: Size(1), bytes: Some(&spoilt) };
         let recovery = recover(&[part], &[]).unwrap();
         prop_assert!(recovery.live().count() <= 3);
-        let part = Part { bytes: Some(&noise), ..part };
+        let part = SegmentBytes { bytes: Some(&noise), ..part };
         prop_assert_eq!(recover(&[part], &[]).unwrap().live().count(), 0);
     }
 
@@ -401,7 +406,7 @@ fn names_of_records_of_other_nodes_are_found_again() {
     let entries = [checkpoint(8, vec![]), Entry::Record(full.into())];
     let bytes = write(&[], &entries).remove(0).bytes;
     let size = tidegate_types::units::Size(bytes.len() as u64);
-    let part = Part { segment: SegmentId(8), size, bytes: Some(&bytes) };
+    let part = SegmentBytes { segment: SegmentId(8), size, bytes: Some(&bytes) };
     let recovery = recover(&[part], &[]).unwrap();
     assert!(recovery.accepted.contains(&name));
     assert_eq!(recovery.accepted.streams(), 1);

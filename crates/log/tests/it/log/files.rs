@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use tidegate_log::{
-    COPY_AT, Chunk, Destinations, Entry, Header, Part, Recovery, Run, SegmentId, Verdict,
-    begins_with_checkpoint, recover,
+    COPY_AT, Chunk, DamageKind, Destinations, Entry, Header, Recovery, Run, SegmentBytes,
+    SegmentId, begins_with_checkpoint, recover,
 };
 use tidegate_types::units::Size;
 
@@ -40,7 +40,7 @@ fn read(files: &[(u32, Vec<u8>)]) -> Recovery {
     for (place, (id, bytes)) in files.iter().enumerate() {
         let size = Size(bytes.len() as u64);
         let bytes = (place >= base).then_some(bytes.as_slice());
-        parts.push(Part { segment: SegmentId(*id), size, bytes });
+        parts.push(SegmentBytes { segment: SegmentId(*id), size, bytes });
     }
     recover(&parts, &[]).unwrap()
 }
@@ -54,7 +54,7 @@ fn owed(recovery: &Recovery) -> Vec<u32> {
     recovery.live().map(whole).collect()
 }
 
-fn told(recovery: &Recovery) -> Vec<(u32, Verdict)> {
+fn told(recovery: &Recovery) -> Vec<(u32, DamageKind)> {
     recovery.damage.iter().map(|damage| (damage.segment.0, damage.verdict)).collect()
 }
 
@@ -66,7 +66,7 @@ fn a_newest_segment_with_the_content_of_another_takes_nothing_with_it() {
         files.push((place, file(content)));
         let recovery = read(&files);
         assert_eq!(owed(&recovery), [1, 2, 3, 4, 5]);
-        assert_eq!(told(&recovery), [(place, Verdict::Other)]);
+        assert_eq!(told(&recovery), [(place, DamageKind::Other)]);
         assert!(!recovery.is_certain && !recovery.segments.contains_key(&SegmentId(place)));
         assert_eq!(recovery.next_segment(), SegmentId(7), "no number is given twice");
     }
@@ -78,7 +78,10 @@ fn a_header_is_read_by_its_copy_and_the_damage_is_named() {
         let mut files: Vec<_> = (1..=3).map(|id| (id, file(id))).collect();
         files[2].1[at] ^= 1;
         let recovery = read(&files);
-        assert_eq!((owed(&recovery), told(&recovery)), (vec![1, 2, 3], vec![(3, Verdict::Spare)]));
+        assert_eq!(
+            (owed(&recovery), told(&recovery)),
+            (vec![1, 2, 3], vec![(3, DamageKind::Spare)])
+        );
         assert!(recovery.is_certain, "nothing is lost");
     }
     // A whole block of the disk.
@@ -93,13 +96,13 @@ fn a_header_of_which_both_copies_are_gone_costs_its_segment_and_no_other() {
     let length = Header::open(&files[2].1, &[]).unwrap().length;
     files[2].1[..length].fill(0);
     let recovery = read(&files);
-    assert_eq!((owed(&recovery), told(&recovery)), (vec![1, 2], vec![(3, Verdict::Header)]));
+    assert_eq!((owed(&recovery), told(&recovery)), (vec![1, 2], vec![(3, DamageKind::Header)]));
     assert!(!recovery.is_certain);
     // As long as nothing newer stands in the log, what lies in quarantine counts.
     files[2].1.clear();
     let again = read(&files);
     assert_eq!((again.is_certain, again.next_segment()), (false, SegmentId(4)));
-    assert_eq!(told(&again), [(3, Verdict::Missing)]);
+    assert_eq!(told(&again), [(3, DamageKind::Missing)]);
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn damage_in_one_segment_leaves_the_others() {
     files[2].1[COPY_AT + 5] ^= 1;
     let recovery = read(&files);
     assert_eq!(owed(&recovery), [1, 2]);
-    assert_eq!(told(&recovery), [(3, Verdict::Header), (2, Verdict::Corrupt)]);
+    assert_eq!(told(&recovery), [(3, DamageKind::Header), (2, DamageKind::Corrupt)]);
 }
 
 #[test]
@@ -120,7 +123,7 @@ fn a_segment_that_is_gone_is_named_where_its_records_are_owed() {
     let mut files: Vec<_> = (1..=4).map(|id| (id, file(id))).collect();
     files.remove(1);
     let recovery = read(&files);
-    assert_eq!(told(&recovery), [(2, Verdict::Missing)]);
+    assert_eq!(told(&recovery), [(2, DamageKind::Missing)]);
     assert!(recovery.is_certain, "the newest checkpoint knows all that it said");
     // The node counts what it cannot read back.
     assert_eq!(owed(&recovery), [1, 2, 3, 4]);

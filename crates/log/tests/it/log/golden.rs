@@ -2,11 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use tidegate_log::{Defect, Key};
 use tidegate_log::{
-    Entry, Found, Header, LogError, Opened, Part, Scanner, SegmentId, Verdict, find_footer,
-    read_footer, recover,
+    DamageKind, Entry, Header, LogError, OpenedHeader, Scanned, Scanner, SegmentBytes, SegmentId,
+    find_footer, read_footer, recover,
 };
+use tidegate_log::{Defect, Key};
 use tidegate_types::units::Size;
 
 use crate::log::samples::*;
@@ -21,10 +21,10 @@ const SEALED_TWICE: &[u8] = include_bytes!("golden/v1-twice-sealed.segment");
 const PLAIN_OWNERS: &[u8] = include_bytes!("golden/v1-owners-plain.segment");
 const SEALED_OWNERS: &[u8] = include_bytes!("golden/v1-owners-sealed.segment");
 
-fn read(opened: &Opened, segment: &[u8]) -> Vec<Entry> {
+fn read(opened: &OpenedHeader, segment: &[u8]) -> Vec<Entry> {
     let entry = |found| match found {
-        Found::Frame(frame) => frame.entry(opened).unwrap(),
-        Found::Damage { .. } => panic!("{found:?}"),
+        Scanned::Frame(frame) => frame.entry(opened).unwrap(),
+        Scanned::Damage { .. } => panic!("{found:?}"),
     };
     Scanner::new(opened, segment).map(entry).collect()
 }
@@ -97,7 +97,7 @@ fn nothing_of_a_sealed_payload_shows() {
 fn a_log_of_another_key_or_node_is_not_touched() {
     let part = |bytes| {
         let segment = SegmentId(8);
-        [Part { segment, size: Size(1), bytes: Some(bytes) }]
+        [SegmentBytes { segment, size: Size(1), bytes: Some(bytes) }]
     };
     let unusable = |source| LogError::Unusable { segment: SegmentId(8), source };
     let error = |bytes, keys: &[Key]| recover(&part(bytes), keys).unwrap_err();
@@ -108,18 +108,18 @@ fn a_log_of_another_key_or_node_is_not_touched() {
         tidegate_log::Writer::new(tidegate_log::LogName { incarnation: 5, ..name() }, &[]);
     other.push(1, &checkpoint(9, vec![])).unwrap();
     let bytes = other.take().remove(0).bytes;
-    let next = Part { segment: SegmentId(9), size: Size(1), bytes: Some(&bytes) };
+    let next = SegmentBytes { segment: SegmentId(9), size: Size(1), bytes: Some(&bytes) };
     let error = recover(&[part(PLAIN)[0], next], &[]).unwrap_err();
     let shown = error.to_string();
     assert!(shown.contains("segment 9") && shown.contains("gate-7/0000000000000005"), "{shown}");
     // A file under a wrong number is not of this place.
-    let wrong = Part { segment: SegmentId(3), size: Size(1), bytes: Some(PLAIN) };
-    assert_eq!(recover(&[wrong], &[]).unwrap().damage[0].verdict, Verdict::Other);
+    let wrong = SegmentBytes { segment: SegmentId(3), size: Size(1), bytes: Some(PLAIN) };
+    assert_eq!(recover(&[wrong], &[]).unwrap().damage[0].verdict, DamageKind::Other);
 }
 
 #[test]
 fn what_is_still_owed() {
-    let part = Part { segment: SegmentId(8), size: Size(1), bytes: Some(PLAIN) };
+    let part = SegmentBytes { segment: SegmentId(8), size: Size(1), bytes: Some(PLAIN) };
     let recovery = recover(&[part], &[]).unwrap();
     let live: Vec<_> = recovery.live().map(|(stream, at, run)| (stream.0, at.0, run)).collect();
     // 344 of the segment before was confirmed; of 345 one of two destinations is left.

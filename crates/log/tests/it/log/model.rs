@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tidegate_log::{
-    COPY_AT, Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Key, Part, Recovery, Run,
-    SegmentId, StreamName, StreamState, Writer, recover,
+    COPY_AT, Checkpoint, Chunk, Destinations, Entry, FateEntry, FateRun, Key, Recovery, Run,
+    SegmentBytes, SegmentId, StreamName, StreamState, Writer, recover,
 };
 use tidegate_types::record::{Fate, StreamId};
 use tidegate_types::units::Size;
@@ -133,7 +133,7 @@ impl Life {
                 let run = Run { first, last, destinations: Destinations(bits) };
                 let fate = Fate::Confirmed;
                 let runs = vec![FateRun { stream: StreamId(stream), run, fate, by: None }];
-                self.push(&Entry::Fates(Fated { wall: None, runs }));
+                self.push(&Entry::Fates(FateEntry { wall: None, runs }));
             }
             Op::Roll => self.roll(),
             Op::Boot => {
@@ -165,9 +165,9 @@ impl Life {
         if let Some((_, _, Some(bytes))) = parts.last_mut() {
             bytes.truncate(length);
         }
-        let parts: Vec<Part<'_>> = parts
+        let parts: Vec<SegmentBytes<'_>> = parts
             .iter()
-            .map(|(id, size, bytes)| Part {
+            .map(|(id, size, bytes)| SegmentBytes {
                 segment: SegmentId(*id),
                 size: Size(*size as u64),
                 bytes: bytes.as_deref(),

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_log::{
-    Checkpoint, Chunk, Destinations, Entry, FateRun, Fated, Key, LogName, LoggedRecord, Released,
-    Run, SegmentId, SessionOwner, SessionPosition, SessionState, StreamName, StreamState, WallTime,
-    Write, Writer,
+    Checkpoint, Chunk, Destinations, Entry, FateEntry, FateRun, Key, LogName, LoggedRecord,
+    Released, Run, SegmentId, SegmentWrite, SessionOwner, SessionPosition, SessionState,
+    StreamName, StreamState, WallTime, Writer,
 };
 use tidegate_types::record::{DropReason, Fate, Identity, Origin, Properties, StreamId};
 use tidegate_types::units::{Size, Time};
@@ -105,7 +105,7 @@ pub(crate) fn entries() -> Vec<Entry> {
             ..first
         }),
         Entry::Record(full_record().into()),
-        Entry::Fates(Fated {
+        Entry::Fates(FateEntry {
             wall: Some(NOON),
             runs: vec![
                 fate(344, 1, Fate::Confirmed),
@@ -120,7 +120,7 @@ pub(crate) fn entries() -> Vec<Entry> {
     ]
 }
 
-pub(crate) fn write(keys: &[Key], entries: &[Entry]) -> Vec<Write> {
+pub(crate) fn write(keys: &[Key], entries: &[Entry]) -> Vec<SegmentWrite> {
     let mut writer = Writer::new(name(), keys);
     for (place, entry) in entries.iter().enumerate() {
         writer.push(place as u64 + 100, entry).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidegate_log::{Entry, FateRun, Fated, SessionPosition, WallTime};
+use tidegate_log::{Entry, FateEntry, FateRun, SessionPosition, WallTime};
 use tidegate_types::limits::{FATES_DELAY, FATES_MAX, LOG_SESSIONS_MAX};
 use tidegate_types::record::StreamId;
 use tidegate_types::units::Time;
@@ -13,7 +13,7 @@ use tidegate_types::units::Time;
 pub(crate) struct News {
     /// When they are told at the latest.
     pub(super) due: Option<Time>,
-    fates: Fated,
+    fates: FateEntry,
     /// How far readers have got, and of which the log has not heard.
     positions: BTreeMap<(Arc<str>, StreamId), u64>,
     moved: BTreeSet<(Arc<str>, StreamId)>,

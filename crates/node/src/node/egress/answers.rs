@@ -1,6 +1,6 @@
 //! What comes back from below: bytes handed over, confirmations, paths up and down, byte-level figures.
 
-use tidegate_schedule::queue::{Delivery, DeliveryKey, End};
+use tidegate_schedule::queue::{Delivery, DeliveryKey, ListEnd};
 use tidegate_types::units::{Rate, Size, Time};
 
 use super::Egress;
@@ -121,7 +121,7 @@ impl Egress {
         self.grants.lost(path, &base.options);
         // Newest first, each to the head of its queue: so they stand in their old order again.
         let mut lost: Vec<DeliveryKey> = current.into_iter().map(|(key, _)| key).collect();
-        while let Some(key) = unconfirmed.at(End::Back) {
+        while let Some(key) = unconfirmed.at(ListEnd::Back) {
             base.holdings.take_unconfirmed(&mut unconfirmed, key);
             lost.push(key);
         }
@@ -141,7 +141,7 @@ impl Egress {
     /// What is below an output has found its own capacity.
     pub(crate) fn capacity_told(&mut self, output: OutputId, rate: Rate) {
         if let Some(state) = self.outputs.get(usize::from(output.0)) {
-            self.uplinks[state.uplink].uplink.told(rate);
+            self.uplinks[state.uplink].uplink.report_rate(rate);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What an uplink could send now: of each class and list the most urgent record.
 
 use tidegate_schedule::queue::{DeliveryKey, Timing};
-use tidegate_schedule::{Choice, ClassView, Piece};
+use tidegate_schedule::{Choice, ClassView, NextCut};
 
 use crate::io::OutputId;
 
@@ -10,7 +10,7 @@ use crate::io::OutputId;
 pub(super) struct Candidate {
     pub(super) key: DeliveryKey,
     pub(super) output: OutputId,
-    pub(super) piece: Piece,
+    pub(super) piece: NextCut,
     /// For the comparison between outputs: as records rank inside a class.
     pub(super) rank: (u64, u64),
 }

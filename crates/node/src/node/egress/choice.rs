@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_schedule::queue::Timing;
-use tidegate_schedule::{Choice, Piece};
+use tidegate_schedule::{Choice, NextCut};
 use tidegate_types::class::ClassId;
 use tidegate_types::units::Size;
 
@@ -161,7 +161,7 @@ impl Egress {
             let Some(key) = key else { continue };
             let delivery = base.holdings.delivery(key).expect("heads and currents are known");
             let size = (delivery.size - delivery.progress.picked).min(cut);
-            let piece = Piece { size, order: delivery.order };
+            let piece = NextCut { size, order: delivery.order };
             let rank = base.holdings.queues().rank_of(delivery);
             all.add(Choice { class, timing }, Candidate { key, output, piece, rank });
         }

@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 
 use tidegate_schedule::Choice;
-use tidegate_schedule::queue::{DeliveryKey, End, Timing};
+use tidegate_schedule::queue::{DeliveryKey, ListEnd, Timing};
 use tidegate_types::class::ClassId;
 use tidegate_types::limits::silence_max;
 use tidegate_types::units::{Rate, Time};
@@ -36,7 +36,7 @@ impl Egress {
     }
 
     /// What the uplink of an output carries, as far as is believed: nothing while it is dead, then what it shows, and
-    /// what its law says once it has carried for a while.
+    /// what its rate controller says once it has carried for a while.
     pub(super) fn believed(&mut self, now: Time, output: OutputId) -> Rate {
         let is_dead = self.dead_from(output).is_some_and(|at| at <= now);
         let state = &mut self.uplinks[self.outputs[usize::from(output.0)].uplink];
@@ -112,7 +112,7 @@ impl Egress {
         let lane = &output.lanes[usize::from(lane)];
         let rtt = self.uplinks[output.uplink].uplink.rtt();
         lane.silence.since.filter(|since| base.now.since(*since) >= silence_max(rtt))?;
-        let key = lane.unconfirmed.at(End::Front)?;
+        let key = lane.unconfirmed.at(ListEnd::Front)?;
         let delivery = base.holdings.delivery(key)?;
         // Cuts that the connection has not taken yet are still the driver's, and go first.
         let is_whole = delivery.spec.class == class && delivery.progress.is_handed();

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_schedule::Choice;
 use tidegate_schedule::queue::{DeliveryKey, Timing};
 use tidegate_types::amount::Amount;
@@ -146,10 +146,10 @@ impl Egress {
     fn lendable(&mut self, base: &Base, output: OutputId, least: ClassId) -> Rate {
         let uplink = self.outputs[usize::from(output.0)].uplink;
         let capacity = self.believed(base.now, output);
-        let UplinkOptions { law, cap, .. } = base.options.uplinks[uplink];
+        let UplinkOptions { controller, cap, .. } = base.options.uplinks[uplink];
         let is_full = ahead_of(base, uplink, least) > capacity.in_span(SOON);
         let is_doubted = is_full || self.is_on_probation(base.now, output);
-        match cap.filter(|_| law != LawName::Known && !is_doubted) {
+        match cap.filter(|_| controller != RateControllerName::Known && !is_doubted) {
             Some(cap) => cap.max(capacity),
             None => capacity,
         }

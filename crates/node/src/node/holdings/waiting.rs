@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_schedule::queue::{DeliveryKey, List, Place, QueueKey, QueueSpec, RecordKey, Turn};
+use tidegate_schedule::queue::{
+    DeliveryKey, DeliveryState, List, MoveTarget, QueueKey, QueueSpec, RecordKey,
+};
 use tidegate_types::class::ClassId;
 use tidegate_types::record::Record;
 use tidegate_types::units::{Rate, Size, Time};
@@ -84,7 +86,7 @@ impl Holdings {
     /// back meanwhile.
     pub(crate) fn handed(&mut self, now: Time, key: DeliveryKey, number: u64) {
         let Some(delivery) = self.queues.get_mut(key) else { return };
-        let is_waiting = matches!(delivery.place(), Place::Waiting(_));
+        let is_waiting = matches!(delivery.place(), DeliveryState::Waiting(_));
         let progress = &delivery.progress;
         if !is_waiting && progress.number == number && !progress.is_handed() {
             self.tally.handed(now, delivery);
@@ -148,7 +150,7 @@ impl Holdings {
     }
 
     /// Makes a waiting delivery the next of its list, or the last.
-    pub(crate) fn move_to(&mut self, key: DeliveryKey, turn: Turn) {
+    pub(crate) fn move_to(&mut self, key: DeliveryKey, turn: MoveTarget) {
         self.queues.move_to(key, turn);
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_log::Key;
 use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OutputOptions, UplinkOptions};
@@ -104,7 +104,7 @@ impl Make {
         };
         let uplink = UplinkOptions {
             name: "wan".into(),
-            law: LawName::Unlimited,
+            controller: RateControllerName::Unlimited,
             cap: None,
             remembered: None,
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_node::io::{
     Control, Destination, Event, Input, OutputId, PathId, PathSample, PathState, Refusal,
 };
@@ -39,8 +39,8 @@ pub(crate) fn fleet_options() -> NodeOptions {
         classes: fleet_classes(),
         rules: Rules::new(rules).unwrap(),
         uplinks: vec![
-            uplink(LawName::Known, Some(Rate::new(OWN))),
-            uplink(LawName::Unlimited, None),
+            uplink(RateControllerName::Known, Some(Rate::new(OWN))),
+            uplink(RateControllerName::Unlimited, None),
         ],
         outputs: vec![output(0), output(1)],
         fleet: Some(FleetSeat { output: OutputId(0), relayed: RELAYED }),
@@ -261,7 +261,7 @@ fn what_an_agent_hears_is_gross() {
 #[test]
 fn an_idle_uplink_is_believed_to_carry_what_is_configured() {
     let mut options = fleet_options();
-    options.uplinks[0] = uplink(LawName::Tide, Some(Rate::new(1e6)));
+    options.uplinks[0] = uplink(RateControllerName::Tide, Some(Rate::new(1e6)));
     let mut wire = up(options);
     let told = |wire: &mut Wire| wire.node.measured(wire.now).unwrap().capacity;
     assert_eq!(told(&mut wire), Rate::new(1e6));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_log::{Entry, Fated};
+use tidegate_log::{Entry, FateEntry};
 use tidegate_node::io::{Event, Input, OutputId};
 use tidegate_node::node::Node;
 use tidegate_node::options::{BacklogOrder, LogOptions, NodeOptions, OptionsError};
@@ -77,7 +77,7 @@ fn fates_wait_for_company_but_not_long() {
     assert_eq!(fates(&wire), []);
     wire.advance(FATES_DELAY);
     let [append] = &fates(&wire)[..] else { panic!("one entry for all") };
-    let Entry::Fates(Fated { wall, runs }) = &append.entry else { unreachable!() };
+    let Entry::Fates(FateEntry { wall, runs }) = &append.entry else { unreachable!() };
     assert_eq!((runs.len(), runs[0].run.first, runs[0].run.last), (1, 1, 10));
     assert_eq!(*wall, None, "nobody has told what time it is");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_fleet::{FleetOptions, MatchingName};
 use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
@@ -266,15 +266,19 @@ impl Case {
             };
             rules.extend((0..3).map(relay));
         }
-        let uplink =
-            |name: &str, law, cap| UplinkOptions { name: name.into(), law, cap, remembered: None };
+        let uplink = |name: &str, controller, cap| UplinkOptions {
+            name: name.into(),
+            controller,
+            cap,
+            remembered: None,
+        };
         // What is configured: what the paper's node could forward, or the link's rate.
         let own = self.carries() * self.size() as f64;
         let (law, cap) = match (self.mode, self.network.forwards, &self.traces) {
             // The law uses a little less than it is told.
-            (Mode::Paper, Some(_), _) => (LawName::Known, Some(Rate::new(own / 0.92))),
-            (_, _, Some(_)) => (LawName::default(), None),
-            _ => (LawName::default(), Some(Rate::new(own))),
+            (Mode::Paper, Some(_), _) => (RateControllerName::Known, Some(Rate::new(own / 0.92))),
+            (_, _, Some(_)) => (RateControllerName::default(), None),
+            _ => (RateControllerName::default(), Some(Rate::new(own))),
         };
         let output = |name: &str, uplink| OutputOptions {
             name: name.into(),
@@ -282,7 +286,7 @@ impl Case {
             overhead: Size::ZERO,
             unconfirmed_max: 100_000,
         };
-        let lines = (0..peers).map(|_| uplink("lan", LawName::Unlimited, None));
+        let lines = (0..peers).map(|_| uplink("lan", RateControllerName::Unlimited, None));
         let to_peers = (1..=peers as u16).map(|place| output("peer", place));
         Ok(NodeOptions {
             name: name_of(at).into(),

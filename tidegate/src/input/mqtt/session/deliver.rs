@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_broker::{Next, Outbox};
+use tidegate_broker::{NextSend, Outbox};
 use tidegate_types::units::Time;
 
 use super::Session;
@@ -132,8 +132,8 @@ impl Session {
                     }
                     break has_more;
                 }
-                Some(Next::Release(id)) => write::release(out, id),
-                Some(Next::Publish { delivery, id, again }) => {
+                Some(NextSend::Release(id)) => write::release(out, id),
+                Some(NextSend::Publish { delivery, id, again }) => {
                     let message = &delivery.message;
                     let is_new = version == Version::V5;
                     let alias = self.outward.aliases.of(&message.topic).filter(|_| is_new);

@@ -1,6 +1,6 @@
 //! Packets that are rarer than publishes and pings.
 
-use tidegate_broker::{Outbox, Told};
+use tidegate_broker::{AckOutcome, Outbox};
 
 use super::{Effects, Request, Session, Step};
 use crate::input::mqtt::wire::control::{self, Filters};
@@ -42,7 +42,7 @@ impl Session {
                 let told = self.told(|outbox| outbox.received(id, is_taken))?;
                 match (told, is_taken) {
                     (_, false) => {}
-                    (Told::Unknown, true) => write::unknown_received(out, version, id),
+                    (AckOutcome::Unknown, true) => write::unknown_received(out, version, id),
                     (_, true) => write::release(out, id),
                 }
             }
@@ -69,9 +69,9 @@ impl Session {
 
     /// Passes an acknowledgement on. One of the wrong kind for its publish ends the connection; one that
     /// nobody waits for may be left over from another server.
-    fn told(&self, tell: impl FnOnce(&mut Outbox) -> Told) -> Result<Told, Violation> {
-        match self.outbox().map_or(Told::Unknown, |mut outbox| tell(&mut outbox)) {
-            Told::Wrong => {
+    fn told(&self, tell: impl FnOnce(&mut Outbox) -> AckOutcome) -> Result<AckOutcome, Violation> {
+        match self.outbox().map_or(AckOutcome::Unknown, |mut outbox| tell(&mut outbox)) {
+            AckOutcome::Wrong => {
                 Err(Violation::protocol("an acknowledgement of the wrong kind for its publish"))
             }
             told => Ok(told),

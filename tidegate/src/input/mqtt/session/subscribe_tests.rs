@@ -1,6 +1,6 @@
 //! A subscriber's session: what it asks for, and what it is sent.
 
-use tidegate_broker::Options;
+use tidegate_broker::SubscribeOptions;
 use tidegate_types::record::SourceId;
 use tidegate_types::units::Time;
 
@@ -29,7 +29,7 @@ fn subscribe(session: &mut Session, hub: &Hub, filter: &str, qos: u8) {
         session.set_subscriber(hub.subscriber(&hub.anybody()));
     }
     let subscription = tidegate_broker::Subscription::new(filter).unwrap();
-    let options = Options { qos, ..Options::default() };
+    let options = SubscribeOptions { qos, ..SubscribeOptions::default() };
     let subscriber = session.subscriber().unwrap();
     hub.subscribe(subscriber, subscription, options, |_| true).unwrap();
 }

@@ -1,6 +1,6 @@
 //! The small packets of a client: SUBSCRIBE, UNSUBSCRIBE, acknowledgements, DISCONNECT.
 
-use tidegate_broker::{Options, Subscription, SubscriptionError};
+use tidegate_broker::{SubscribeOptions, Subscription, SubscriptionError};
 
 use super::property::{self as p, Properties};
 use super::reader::Reader;
@@ -23,7 +23,7 @@ pub(crate) struct Filters {
 pub(crate) struct Entry {
     /// `None` for a text that is no filter.
     pub(crate) subscription: Option<Subscription>,
-    pub(crate) options: Options,
+    pub(crate) options: SubscribeOptions,
     pub(crate) retained: RetainHandling,
 }
 
@@ -66,7 +66,7 @@ impl Filters {
                 1 => RetainHandling::IfNew,
                 _ => RetainHandling::Never,
             };
-            Ok((Options { qos: bits & 3, no_local, retain_as_published, id }, retained))
+            Ok((SubscribeOptions { qos: bits & 3, no_local, retain_as_published, id }, retained))
         })
     }
 
@@ -95,7 +95,7 @@ impl Filters {
             &mut Reader<'_>,
             Option<&Subscription>,
             Option<u32>,
-        ) -> Result<(Options, RetainHandling), Violation>,
+        ) -> Result<(SubscribeOptions, RetainHandling), Violation>,
     ) -> Result<Self, Violation> {
         let mut reader = Reader::new(body);
         let id = reader.packet_id()?;
@@ -225,7 +225,8 @@ mod tests {
     fn options_are_read() {
         let body = b"\0\x07\x02\x0B\x09\0\x01a\x2E";
         let Filters { entries, .. } = Filters::subscribe(Version::V5, body).unwrap();
-        let options = Options { qos: 2, no_local: true, retain_as_published: true, id: Some(9) };
+        let options =
+            SubscribeOptions { qos: 2, no_local: true, retain_as_published: true, id: Some(9) };
         assert_eq!((entries[0].options, entries[0].retained), (options, RetainHandling::Never));
         assert!(RetainHandling::IfNew.wants(true) && !RetainHandling::IfNew.wants(false));
         let shared = b"\0\x07\0\0\x0A$share/g/a\x04";

@@ -1,7 +1,7 @@
 //! PUBLISH as a server sends it to a subscriber (MQTT 5, 3.3).
 
 use bytes::Bytes;
-use tidegate_broker::{Delivery, Message};
+use tidegate_broker::{Message, SubscriberMessage};
 
 use super::Version;
 use super::property as p;
@@ -26,7 +26,7 @@ pub(crate) struct Alias {
 /// A publish to one subscriber.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outward<'a> {
-    pub(crate) delivery: &'a Delivery,
+    pub(crate) delivery: &'a SubscriberMessage,
     /// Set for QoS 1 and 2.
     pub(crate) id: Option<u16>,
     pub(crate) again: bool,
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::input::mqtt::session::record::Facts;
 
-    fn delivery(qos: u8, properties: Properties) -> Delivery {
+    fn delivery(qos: u8, properties: Properties) -> SubscriberMessage {
         let message = Message {
             topic: Bytes::from_static(b"a/b"),
             payload: Bytes::from_static(b"hello"),
@@ -181,7 +181,7 @@ mod tests {
             source_unix_ns: None,
             meter: None,
         };
-        Delivery {
+        SubscriberMessage {
             message: Arc::new(message),
             qos,
             retain: qos == 1,
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    fn outward(delivery: &Delivery) -> Outward<'_> {
+    fn outward(delivery: &SubscriberMessage) -> Outward<'_> {
         let id = (delivery.qos > 0).then_some(7);
         Outward { delivery, id, again: false, alias: None, expiry: None }
     }
@@ -225,8 +225,10 @@ mod tests {
             named("unit", b"celsius"),
             named(CONTENT_TYPE, b"forged"),
         ];
-        let delivery =
-            Delivery { ids: Some([5, 300].into()), ..delivery(1, Properties::new(pairs.clone())) };
+        let delivery = SubscriberMessage {
+            ids: Some([5, 300].into()),
+            ..delivery(1, Properties::new(pairs.clone()))
+        };
         let mut out = Vec::new();
         assert!(publish(
             &mut out,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tidegate_fleet::{Agent, Beat};
+use tidegate_fleet::{Agent, Heartbeat};
 use tidegate_types::units::Time;
 
 use super::plan::Plan;
@@ -25,7 +25,7 @@ pub(crate) struct Sent {
 /// What a node wants to have done; `W` is what nodes say to each other by a link.
 #[derive(Debug)]
 pub(crate) enum Wish<W> {
-    Beat(Beat),
+    Beat(Heartbeat),
     Say(usize, W),
     Send(Sent),
     /// A neighbour's record is picked to be sent.

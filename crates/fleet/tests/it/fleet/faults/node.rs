@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tidegate_evaluation::custody::{Entrusted, Relayed};
 use tidegate_fleet::{
-    Agent, AgentInput, AgentOutput, Amount, FleetOptions, Grant, NodeId, Reach, Token,
+    Agent, AgentInput, AgentOutput, Amount, FencingToken, FleetOptions, Grant, NodeId,
+    ReachablePeer,
 };
 use tidegate_types::demand::{Measured, gross_demand};
 use tidegate_types::units::{Rate, Size, Time};
@@ -20,8 +21,8 @@ const BOUNDS: [u64; 3] = [50, 500, 1000];
 /// What nodes say to each other by a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Word {
-    Record(Token, Seq, bool),
-    Credit(Token, Size),
+    Record(FencingToken, Seq, bool),
+    Credit(FencingToken, Size),
     Confirmed(Seq),
     Returned(Seq),
 }
@@ -50,8 +51,8 @@ pub(crate) struct Node {
     relayed: Relayed<Seq>,
     /// Marks of records that are relayed here.
     marks: BTreeMap<(usize, Seq), bool>,
-    grants: BTreeMap<Token, Grant>,
-    paces: BTreeMap<Token, f64>,
+    grants: BTreeMap<FencingToken, Grant>,
+    paces: BTreeMap<FencingToken, f64>,
     /// Records that came in part, and the uplink's time that is not used up.
     coming: [f64; 3],
     budget: f64,
@@ -120,7 +121,7 @@ impl Node {
     }
 
     fn relay(&mut self, now: Time) -> Option<Sent> {
-        let mut tokens: Vec<Token> = self.relayed.tokens().collect();
+        let mut tokens: Vec<FencingToken> = self.relayed.tokens().collect();
         tokens.sort_by_key(|token| (self.grants.get(token).map(|grant| grant.class), *token));
         let token = tokens.into_iter().find(|token| self.relayed.next(*token).is_some())?;
         let (receiver, seq) = self.relayed.send(token)?;
@@ -168,7 +169,7 @@ impl Node {
         };
         (self.came, self.output) = ([0; 3], 0);
         self.agent.handle(now, AgentInput::Measured(measured));
-        let lent: Vec<(Token, u64, Amount)> = self
+        let lent: Vec<(FencingToken, u64, Amount)> = self
             .agent
             .lent()
             .map(|one| (one.grant.token, one.grant.receiver.0, one.usable))
@@ -309,7 +310,7 @@ impl Member for Node {
     }
 
     fn reach(&mut self, now: Time, peers: &[usize]) {
-        let reach = |peer: &usize| Reach { node: NodeId(*peer as u64), distance: 1 };
+        let reach = |peer: &usize| ReachablePeer { node: NodeId(*peer as u64), distance: 1 };
         self.agent.handle(now, AgentInput::Peers(peers.iter().map(reach).collect()));
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use tidegate_fleet::{Agent, AgentInput, AgentOutput, Amount, FleetOptions, NodeId, Reach};
+use tidegate_fleet::{Agent, AgentInput, AgentOutput, Amount, FleetOptions, NodeId, ReachablePeer};
 use tidegate_node::io::{Control, Destination, Input, OutputId, PathId, PathState, Refusal};
 use tidegate_node::node::Node;
 use tidegate_node::options::NodeOptions;
@@ -484,7 +484,7 @@ impl Member for Whole {
     }
 
     fn reach(&mut self, now: Time, peers: &[usize]) {
-        let reach = |peer: &usize| Reach { node: NodeId(*peer as u64), distance: 1 };
+        let reach = |peer: &usize| ReachablePeer { node: NodeId(*peer as u64), distance: 1 };
         self.agent.handle(now, AgentInput::Peers(peers.iter().map(reach).collect()));
     }
 

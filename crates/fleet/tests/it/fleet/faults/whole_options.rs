@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_capacity::LawName;
+use tidegate_capacity::RateControllerName;
 use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{
     BacklogOrder, FleetSeat, LogOptions, NodeOptions, OutputOptions, UplinkOptions,
@@ -25,11 +25,15 @@ pub(crate) fn options(place: usize, nodes: usize, capacity: f64, boot: u64) -> N
     specs.push(ClassSpec::new("relay", Duration::from_secs(2)));
     specs.iter_mut().for_each(|spec| spec.min_share = Ratio::ZERO);
     let classes = Classes::new(specs).expect("four classes");
-    let uplink =
-        |name: &str, law, cap| UplinkOptions { name: name.into(), law, cap, remembered: None };
-    // The law uses a little less than it is told.
-    let own = uplink("wan", LawName::Known, Some(Rate::new(capacity / 0.92)));
-    let lines = (1..nodes).map(|_| uplink("lan", LawName::Unlimited, None));
+    let uplink = |name: &str, controller, cap| UplinkOptions {
+        name: name.into(),
+        controller,
+        cap,
+        remembered: None,
+    };
+    // The rate controller uses a little less than it is told.
+    let own = uplink("wan", RateControllerName::Known, Some(Rate::new(capacity / 0.92)));
+    let lines = (1..nodes).map(|_| uplink("lan", RateControllerName::Unlimited, None));
     let output = |(at, name): (u16, String)| OutputOptions {
         name: name.as_str().into(),
         uplink: UplinkId(at),

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use tidegate_fleet::{
-    Agent, AgentInput, Beat, Directive, FleetOptions, Orchestrator, OrchestratorInput,
+    Agent, AgentInput, Directive, FleetOptions, Heartbeat, Orchestrator, OrchestratorInput,
     OrchestratorOutput,
 };
 use tidegate_types::units::Time;
@@ -25,7 +25,7 @@ const LEADER_LEASE: u64 = 2000 / TICK;
 /// Something under way.
 #[derive(Clone, Debug)]
 enum Mail {
-    Beat(usize, Beat),
+    Beat(usize, Heartbeat),
     Directive(Directive),
     AtFarEnd(usize, u64, Sent),
     Confirm(usize, u64, Sent),
@@ -55,7 +55,7 @@ struct Leader {
     orchestrator: Orchestrator,
     /// Until when it may believe to lead, in ticks.
     believes: u64,
-    waiting: Vec<Beat>,
+    waiting: Vec<Heartbeat>,
     was_stalled: bool,
 }
 

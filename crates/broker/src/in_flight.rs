@@ -1,0 +1,164 @@
+//! What a subscriber was sent and has not acknowledged: QoS 1 until its PUBACK, QoS 2 until its PUBCOMP.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::delivery::{AckOutcome, NextSend};
+use super::message::SubscriberMessage;
+
+/// Packet identifiers that are in use at once, with any receive maximum.
+const FLIGHTS_MAX: usize = 32 * 1024;
+
+/// Places for flights that stay where there is none.
+const FLIGHTS_KEPT: usize = 64;
+
+#[derive(Debug)]
+struct Flight {
+    id: u16,
+    /// `None` once the subscriber has it: then only its identifier is to be released.
+    delivery: Option<SubscriberMessage>,
+}
+
+/// The deliveries of one session that are under way, oldest first.
+#[derive(Debug)]
+pub(super) struct Window {
+    flights: VecDeque<Flight>,
+    ids: BTreeSet<u16>,
+    /// The last ones, which were not yet sent on the present connection.
+    unsent: usize,
+    /// Publishes on the present connection that count against its receive maximum.
+    open: usize,
+    receive_maximum: usize,
+    last_id: u16,
+    /// Bytes of the messages.
+    bytes: usize,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Window {
+            flights: VecDeque::new(),
+            ids: BTreeSet::new(),
+            unsent: 0,
+            open: 0,
+            receive_maximum: usize::from(u16::MAX),
+            last_id: 0,
+            bytes: 0,
+        }
+    }
+}
+
+impl Window {
+    /// A new connection: all that is under way is sent again, in order (MQTT 5, 4.4).
+    pub(super) fn connect(&mut self, receive_maximum: u16) {
+        self.unsent = self.flights.len();
+        self.open = 0;
+        self.receive_maximum = usize::from(receive_maximum);
+    }
+
+    /// Whether another publish may begin.
+    pub(super) fn has_room(&self) -> bool {
+        // What is only to be released counts too: so there is never more under way than this.
+        self.unsent == 0 && self.flights.len() < self.receive_maximum.min(FLIGHTS_MAX)
+    }
+
+    /// Begins a publish; there must be room.
+    pub(super) fn begin(&mut self, delivery: SubscriberMessage) -> u16 {
+        let mut id = self.last_id;
+        loop {
+            id = id.checked_add(1).unwrap_or(1);
+            if self.ids.insert(id) {
+                break;
+            }
+        }
+        self.last_id = id;
+        self.bytes += delivery.message.size();
+        self.flights.push_back(Flight { id, delivery: Some(delivery) });
+        self.open += 1;
+        id
+    }
+
+    /// What is to be sent again next.
+    pub(super) fn again(&mut self) -> Option<NextSend> {
+        let place = self.flights.len() - self.unsent;
+        let Flight { id, delivery } = self.flights.get(place)?;
+        let next = match delivery {
+            None => NextSend::Release(*id),
+            Some(_) if self.open >= self.receive_maximum => return None,
+            Some(delivery) => {
+                NextSend::Publish { delivery: delivery.clone(), id: Some(*id), again: true }
+            }
+        };
+        self.open += usize::from(matches!(next, NextSend::Publish { .. }));
+        self.unsent -= 1;
+        Some(next)
+    }
+
+    /// Ends a publish whose QoS is `qos`.
+    pub(super) fn acknowledged(&mut self, id: u16, qos: u8) -> AckOutcome {
+        let is_it = |delivery: &Option<SubscriberMessage>| {
+            delivery.as_ref().is_some_and(|delivery| delivery.qos == qos)
+        };
+        self.remove(id, is_it)
+    }
+
+    /// The subscriber has a QoS 2 publish.
+    pub(super) fn received(&mut self, id: u16) -> AckOutcome {
+        let Some(flight) = self.flights.iter_mut().find(|flight| flight.id == id) else {
+            return AckOutcome::Unknown;
+        };
+        if flight.delivery.as_ref().is_some_and(|delivery| delivery.qos != 2) {
+            return AckOutcome::Wrong;
+        }
+        // Its identifier counts until it is released, as the publish did.
+        if let Some(delivery) = flight.delivery.take() {
+            self.bytes -= delivery.message.size();
+        }
+        AckOutcome::Expected
+    }
+
+    /// Ends a QoS 2 publish.
+    pub(super) fn completed(&mut self, id: u16) -> AckOutcome {
+        self.remove(id, Option::is_none)
+    }
+
+    fn remove(
+        &mut self,
+        id: u16,
+        is_it: impl Fn(&Option<SubscriberMessage>) -> bool,
+    ) -> AckOutcome {
+        let Some(place) = self.flights.iter().position(|flight| flight.id == id) else {
+            return AckOutcome::Unknown;
+        };
+        if !is_it(&self.flights[place].delivery) {
+            return AckOutcome::Wrong;
+        }
+        if place >= self.flights.len() - self.unsent {
+            self.unsent -= 1;
+        } else {
+            self.open = self.open.saturating_sub(1);
+        }
+        if let Some(Flight { delivery: Some(delivery), .. }) = self.flights.remove(place) {
+            self.bytes -= delivery.message.size();
+        }
+        self.ids.remove(&id);
+        if self.flights.is_empty() {
+            self.flights.shrink_to(FLIGHTS_KEPT);
+        }
+        AckOutcome::Expected
+    }
+
+    /// The deliveries under way that a subscriber has yet to acknowledge.
+    pub(super) fn deliveries(&mut self) -> impl Iterator<Item = &mut SubscriberMessage> {
+        self.flights.iter_mut().filter_map(|flight| flight.delivery.as_mut())
+    }
+
+    /// Bytes of their messages.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Deliveries under way.
+    pub(super) fn len(&self) -> usize {
+        self.flights.len()
+    }
+}

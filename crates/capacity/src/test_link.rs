@@ -1,0 +1,199 @@
+//! A small link in virtual time that drives one rate controller through the real uplink and pacer, for tests only.
+//! The whole node over emulated links is the lab's.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_types::units::{Rate, Size, Time};
+
+use super::{PathSample, RateControllerName, UplinkOptions};
+use crate::uplink::Uplink;
+
+/// How acknowledgements come back.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Feedback {
+    /// Each at once.
+    Each,
+    /// In lumps, `held` of each `period`.
+    Held { held: Duration, period: Duration },
+    /// What is there when somebody looks, each `period`.
+    Polled(Duration),
+}
+
+/// A link, a load (bulk without end, an alarm each 20 ms) and a rate controller.
+pub(super) struct Trial {
+    pub(super) controller: RateControllerName,
+    /// (from when, propagation delay one way), in order.
+    pub(super) delays: Vec<(Time, Duration)>,
+    pub(super) feedback: Feedback,
+    /// (from when, rate), in order.
+    pub(super) rates: Vec<(Time, Rate)>,
+    /// The wire carries only in the first part of each period: (part, period).
+    pub(super) served: Option<(Duration, Duration)>,
+    pub(super) cap: Option<Rate>,
+    pub(super) length: Duration,
+    /// Whether the bulk is a backlog.
+    pub(super) is_backlog: bool,
+}
+
+/// What came out.
+pub(super) struct Outcome {
+    /// (when sent, how long it took) of each alarm.
+    pub(super) alarms: Vec<(Time, Duration)>,
+    /// (when, bytes) of everything delivered.
+    pub(super) delivered: Vec<(Time, u64)>,
+    pub(super) rate: Rate,
+    pub(super) min_rtt: Duration,
+}
+
+const PACKET: u64 = 1400;
+const ALARM: u64 = 200;
+const STEP: Duration = Duration::from_micros(100);
+
+struct Packet {
+    sent: Time,
+    bytes: u64,
+    /// When the receiver has it.
+    arrives: Time,
+}
+
+impl Trial {
+    pub(super) fn fixed(controller: RateControllerName, megabits: f64, delay_ms: u64) -> Self {
+        Trial {
+            controller,
+            delays: vec![(Time::ZERO, Duration::from_millis(delay_ms))],
+            feedback: Feedback::Each,
+            rates: vec![(Time::ZERO, Rate::from_bits(megabits * 1e6))],
+            served: None,
+            cap: None,
+            length: Duration::from_secs(20),
+            is_backlog: false,
+        }
+    }
+
+    fn at<T: Copy>(steps: &[(Time, T)], now: Time) -> T {
+        steps.iter().rev().find(|(from, _)| *from <= now).expect("a first step").1
+    }
+
+    /// When the wire begins to carry what is there at `at`.
+    fn begins(&self, at: Time) -> Time {
+        let Some((part, period)) = self.served else { return at };
+        let phase = at.as_nanos() % period.as_nanos() as u64;
+        if phase < part.as_nanos() as u64 {
+            at
+        } else {
+            at + (period - Duration::from_nanos(phase))
+        }
+    }
+
+    /// When what arrived at `at` is known to the sender.
+    fn heard(&self, at: Time) -> Time {
+        let back = at + Self::at(&self.delays, at);
+        let nanos = |span: Duration| span.as_nanos() as u64;
+        match self.feedback {
+            Feedback::Each => back,
+            Feedback::Held { held, period } => {
+                let phase = back.as_nanos() % nanos(period);
+                if phase < nanos(held) {
+                    back + Duration::from_nanos(nanos(held) - phase)
+                } else {
+                    back
+                }
+            }
+            Feedback::Polled(period) => {
+                Time::from_nanos(back.as_nanos().div_ceil(nanos(period)) * nanos(period))
+            }
+        }
+    }
+
+    pub(super) fn run(&self) -> Outcome {
+        let name = Arc::from("trial");
+        let options =
+            UplinkOptions { name, controller: self.controller, cap: self.cap, remembered: None };
+        let mut uplink = Uplink::new(&options, super::build(&options), 1);
+        let mut outcome = Outcome {
+            alarms: Vec::new(),
+            delivered: Vec::new(),
+            rate: Rate::ZERO,
+            min_rtt: Duration::ZERO,
+        };
+        let mut below: VecDeque<Packet> = VecDeque::new();
+        let (mut now, mut wire_free, mut delivered, mut handed) = (Time::ZERO, Time::ZERO, 0, 0);
+        let mut alarms: VecDeque<Time> = VecDeque::new();
+        let mut next_alarm = Time::ZERO;
+        while now.since(Time::ZERO) < self.length {
+            now += STEP;
+            while below.front().is_some_and(|packet| self.heard(packet.arrives) <= now) {
+                let mut newest = below.pop_front().expect("there is a front");
+                delivered += newest.bytes;
+                // What is heard at one moment comes as one sample, as from TCP_INFO.
+                while below.front().is_some_and(|packet| self.heard(packet.arrives) <= now) {
+                    newest = below.pop_front().expect("there is a front");
+                    delivered += newest.bytes;
+                }
+                let in_flight = Size(handed - delivered);
+                let rtt = Some(now.since(newest.sent));
+                let delivered = Size(delivered);
+                let sample = PathSample { rtt, delivered, in_flight, ..PathSample::default() };
+                uplink.sample(now, 0, &sample);
+            }
+            uplink.tick(now);
+            if next_alarm <= now {
+                alarms.push_back(next_alarm);
+                next_alarm += Duration::from_millis(20);
+            }
+            loop {
+                let is_alarm = !alarms.is_empty();
+                let bytes = if is_alarm { ALARM } else { uplink.cut().0.min(20_000) };
+                if !uplink.is_free(now, Size(bytes), is_alarm.then_some(0)) {
+                    break;
+                }
+                uplink.picked_for(now, 0, Size(bytes));
+                uplink.picked_of(self.is_backlog && !is_alarm, Size(bytes));
+                uplink.handed(0, Size(bytes), Size(bytes));
+                handed += bytes;
+                let mut left = bytes;
+                while left > 0 {
+                    let bytes = left.min(PACKET);
+                    left -= bytes;
+                    let starts = self.begins(wire_free.max(now));
+                    wire_free = starts + Self::at(&self.rates, starts).time_for(Size(bytes));
+                    let arrives = wire_free + Self::at(&self.delays, wire_free);
+                    let arrives = below.back().map_or(arrives, |last| arrives.max(last.arrives));
+                    outcome.delivered.push((arrives, bytes));
+                    below.push_back(Packet { sent: now, bytes, arrives });
+                }
+                if let Some(at) = alarms.pop_front() {
+                    outcome.alarms.push((at, below.back().expect("just pushed").arrives.since(at)));
+                }
+            }
+        }
+        outcome.rate = uplink.capacity();
+        outcome.min_rtt = uplink.min_rtt().unwrap_or_default();
+        outcome
+    }
+}
+
+impl Outcome {
+    /// The `share` quantile of the alarms sent in [from, to), in milliseconds.
+    pub(super) fn quantile(&self, share: f64, from: f64, to: f64) -> f64 {
+        let inside = |at: Time| (from..to).contains(&at.as_secs_f64());
+        let mut taken: Vec<f64> = self
+            .alarms
+            .iter()
+            .filter(|(at, _)| inside(*at))
+            .map(|(_, took)| took.as_secs_f64() * 1e3)
+            .collect();
+        taken.sort_by(f64::total_cmp);
+        taken[((taken.len() as f64 * share) as usize).min(taken.len() - 1)]
+    }
+
+    /// What arrived in [from, to) as a share of `megabits`.
+    pub(super) fn share(&self, megabits: f64, from: f64, to: f64) -> f64 {
+        let inside = |at: Time| (from..to).contains(&at.as_secs_f64());
+        let bytes: u64 =
+            self.delivered.iter().filter(|(at, _)| inside(*at)).map(|(_, bytes)| bytes).sum();
+        bytes as f64 * 8.0 / (to - from) / (megabits * 1e6)
+    }
+}

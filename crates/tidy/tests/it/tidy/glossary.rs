@@ -1,0 +1,106 @@
+//! Rules about words: a public type has a name of its own, and the glossary names types that exist.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::tidy::files::{File, text_of};
+use crate::tidy::manifests::ROOMS;
+
+const GLOSSARY: &str = "docs/GLOSSARY.md";
+/// Names that several types may have: each is the field's word for the same thing in another place.
+const SHARED: &[&str] = &["Counts", "Error", "Event", "Input", "Options", "Output", "Refusal"];
+
+/// Public types by name: the files that declare each.
+fn declarations(files: &[File]) -> BTreeMap<String, Vec<String>> {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (room, _) in ROOMS {
+        let folder = format!("crates/{room}/src/");
+        let inside = |file: &&File| file.path.starts_with(&folder) && file.is_rust();
+        for file in files.iter().filter(inside).filter(|file| !file.is_test()) {
+            for name in file.product_lines().into_iter().filter_map(declared) {
+                all.entry(name.into()).or_default().push(file.path.clone());
+            }
+        }
+    }
+    all
+}
+
+/// The name of the public type that a line declares, at any depth: a macro may stand around it.
+fn declared(line: &str) -> Option<&str> {
+    const KINDS: [&str; 4] = ["struct ", "enum ", "trait ", "type "];
+    let rest = line.trim_start().strip_prefix("pub ")?;
+    let rest = KINDS.iter().find_map(|kind| rest.strip_prefix(kind))?;
+    let is_of_word = |char: char| char.is_alphanumeric() || char == '_';
+    rest.split(|char| !is_of_word(char)).next().filter(|name| !name.is_empty())
+}
+
+/// No two public types of the rooms have one name, but for the few that are shared.
+pub(crate) fn types_have_names_of_their_own(files: &[File]) -> Vec<String> {
+    let all = declarations(files);
+    let double = all.iter().filter(|(name, at)| at.len() > 1 && !SHARED.contains(&name.as_str()));
+    double.map(|(name, at)| format!("{name} is declared in {}", at.join(" and "))).collect()
+}
+
+/// Each room has a part of the glossary, each word one row, and each type of a row is the room's.
+pub(crate) fn glossary_names_types_that_exist(files: &[File]) -> Vec<String> {
+    let all = declarations(files);
+    let is_of = |name: &str, room: &str| {
+        let folder = format!("crates/{room}/");
+        all.get(name).is_some_and(|at| at.iter().any(|path| path.starts_with(&folder)))
+    };
+    let (mut room, mut rooms, mut words) = ("", BTreeSet::new(), BTreeSet::new());
+    let mut problems = Vec::new();
+    for line in text_of(files, GLOSSARY).lines() {
+        if let Some(name) = line.strip_prefix("## ") {
+            room = name;
+            rooms.insert(name);
+        }
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, word, _, types, _] = cells[..] else { continue };
+        if word == "word" || word.starts_with("---") {
+            continue;
+        }
+        if !words.insert(word) {
+            problems.push(format!("{GLOSSARY} explains \"{word}\" twice"));
+        }
+        let names = types.split('`').skip(1).step_by(2);
+        let gone = names.filter(|name| !is_of(name, room));
+        problems.extend(gone.map(|name| format!("{GLOSSARY}: crates/{room} has no type {name}")));
+    }
+    let silent = ROOMS.iter().filter(|(room, _)| !rooms.contains(room));
+    problems.extend(silent.map(|(room, _)| format!("{GLOSSARY} has no words of crates/{room}")));
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_types_of_one_name_are_found() {
+        let file = |path: &str, text: &str| File::new(path, text);
+        let log =
+            || file("crates/log/src/scan.rs", "pub struct Frame {\n    pub enum_like: u8,\n}\n");
+        let link = |text: &str| [log(), file("crates/link/src/packet.rs", text)];
+        let check = |text: &str| types_have_names_of_their_own(&link(text)).len();
+        assert_eq!(check("pub enum Frame<'a> {\n"), 1);
+        assert_eq!(check("named! {\n    pub enum Frame: \"frame\" {\n"), 1);
+        assert_eq!(check("pub(super) struct Frame;\nstruct Frame;\npub enum Frames {}\n"), 0);
+        assert_eq!(check("#[cfg(test)]\nmod tests {\n    pub struct Frame;\n}\n"), 0);
+    }
+
+    #[test]
+    fn a_word_of_a_type_that_is_gone_is_found() {
+        let check = |row: &str| {
+            let text = format!("## log\n\n| word | meaning | type |\n|---|---|---|\n{row}\n");
+            let files = [
+                File::new(GLOSSARY, &text),
+                File::new("crates/log/src/scan.rs", "pub struct Run;\n"),
+            ];
+            let problems = glossary_names_types_that_exist(&files);
+            problems.len() - (ROOMS.len() - 1)
+        };
+        assert_eq!(check("| run | Numbers in a row. | `Run` |"), 0);
+        assert_eq!(check("| run | Numbers in a row. | `Run`, `Runs` |"), 1);
+        assert_eq!(check("| run | One. | `Run` |\n| run | Another. | |"), 1);
+    }
+}
