@@ -155,10 +155,11 @@ fn durable(name: &str, url: &str) -> String {
     )
 }
 
-/// Lines of all files in a folder.
+/// Lines of records in a sink's folder: beside them is a file that says how far they are safe.
 fn lines_in(folder: &Path) -> usize {
-    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.path());
+    let records = files.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    let texts = records.filter_map(|path| std::fs::read_to_string(path).ok());
     texts.map(|text| text.lines().count()).sum()
 }
 
