@@ -134,12 +134,13 @@ fn segments(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// What the sink has written.
+/// The records that the sink has written.
 fn written(folder: &Path) -> String {
     // It makes its folder for its first record.
     let Ok(entries) = fs::read_dir(folder) else { return String::new() };
     let files = entries.map(|entry| entry.unwrap().path());
-    files.filter(|path| path.is_file()).map(|path| fs::read_to_string(path).unwrap()).collect()
+    let records = files.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    records.map(|path| fs::read_to_string(path).unwrap()).collect()
 }
 
 #[test]
