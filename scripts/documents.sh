@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PATH:/usr/sbin:/sbin"
 documents="docs/migrate/mosquitto.md"
-program=${TIDEGATE:-$(ls -t target/release/tidegate target/debug/tidegate 2>/dev/null | head -n 1)}
+program=${TIDEGATE:-$({ ls -t target/release/tidegate target/debug/tidegate 2>/dev/null || true; } | head -n 1)}
 if [ -z "$program" ]; then echo "skipped: documents need the program: cargo build"; exit 0; fi
 for needed in mosquitto mosquitto_pub unshare ip; do
   command -v "$needed" >/dev/null || { echo "skipped: documents need $needed"; exit 0; }
