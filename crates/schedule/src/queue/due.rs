@@ -73,24 +73,22 @@ impl Queues {
         };
         while let Some(key) = at {
             let delivery = &mut self.deliveries[key];
-            at = delivery.next;
             if !delivery.progress.is_violated {
                 if delivery.deadline >= now {
-                    return self.expect(key, timing);
+                    break;
                 }
                 delivery.progress.is_violated = true;
                 violated(delivery.spec.rule);
             }
+            at = delivery.next;
             if turns {
                 self.unlink(key, Timing::Live);
                 self.link(key, Timing::Late, ListEnd::Back);
             }
         }
-        // Where a script moved records, one that stands before those may have more time.
-        if let Some(oldest) =
-            oldest(self).filter(|_| self.queues[queue].due[timing as usize].is_none())
-        {
-            self.expect(oldest, timing);
+        // Where a script moved records, the one at the front may be the next although the walk began behind it.
+        for key in [at, oldest(self)].into_iter().flatten() {
+            self.expect(key, timing);
         }
     }
 }
@@ -234,7 +232,7 @@ mod tests {
     fn a_record_before_which_another_one_passes_is_counted_at_its_own_time() {
         for strict in [false, true] {
             let mut bench = Bench::new(Ranking::Deadline, Discipline::Fifo, strict);
-            for deadline in [700, 100] {
+            for deadline in [700, 100, 5000] {
                 bench.insert(deadline);
             }
             let late = [bench.late(200), bench.late(700), bench.late(800), bench.late(900)];
