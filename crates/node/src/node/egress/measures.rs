@@ -9,7 +9,6 @@ use tidegate_schedule::allocate::{Allocation, Demand, allocate, wanted_rate};
 use tidegate_schedule::queue::QueueKey;
 use tidegate_schedule::{ClassLoad, UplinkLoad};
 use tidegate_types::class::ClassId;
-use tidegate_types::limits::silence_max;
 use tidegate_types::units::{Rate, Size, Time};
 
 use super::Egress;
@@ -140,14 +139,12 @@ impl Egress {
     /// Whether what is handed to an output gets there.
     pub(crate) fn queue_state(&self, now: Time, output: OutputId) -> QueueState {
         let state = &self.outputs[usize::from(output.0)];
-        let patience = silence_max(self.uplinks[state.uplink].uplink.rtt());
+        let patience = self.patience(output);
         let up = || state.lanes.iter().filter(|lane| lane.is_up);
-        // Connections that nothing was handed to say nothing about the way.
-        let asked = up().filter_map(|lane| lane.silence.since);
-        let silent = asked.filter(|since| now.since(*since) >= patience).count();
+        let is_any_silent = up().any(|lane| lane.silence.lasts(now, patience));
         if self.dead_from(output).is_some_and(|at| at <= now) {
             QueueState::Down
-        } else if silent > 0 || up().count() < state.lanes.len() {
+        } else if is_any_silent || up().count() < state.lanes.len() {
             QueueState::Degraded
         } else {
             QueueState::Up

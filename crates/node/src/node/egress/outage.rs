@@ -8,6 +8,7 @@
 //! What a silent connection was handed goes again, marked as one that may arrive twice.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use tidegate_schedule::Choice;
 use tidegate_schedule::queue::{DeliveryKey, ListEnd, Timing};
@@ -31,8 +32,13 @@ impl Egress {
         }
         // Connections that nothing was handed to say nothing about the way.
         let silent_since = up.filter_map(|lane| lane.silence.since).max()?;
-        let rtt = self.uplinks[state.uplink].uplink.rtt();
-        Some(silent_since + silence_max(rtt))
+        Some(silent_since + self.patience(output))
+    }
+
+    /// How long a connection of an output may be silent about what is on the wire.
+    pub(super) fn patience(&self, output: OutputId) -> Duration {
+        let state = &self.outputs[usize::from(output.0)];
+        silence_max(self.uplinks[state.uplink].uplink.rtt())
     }
 
     /// What the uplink of an output carries, as far as is believed: nothing while it is dead, then what it shows, and
@@ -107,15 +113,13 @@ impl Egress {
         class: ClassId,
         output: OutputId,
     ) -> Option<DeliveryKey> {
-        let lane = base.options.scheduler.lane_of(class);
-        let output = &self.outputs[usize::from(output.0)];
-        let lane = &output.lanes[usize::from(lane)];
-        let rtt = self.uplinks[output.uplink].uplink.rtt();
-        lane.silence.since.filter(|since| base.now.since(*since) >= silence_max(rtt))?;
+        let lane = usize::from(base.options.scheduler.lane_of(class));
+        let lane = &self.outputs[usize::from(output.0)].lanes[lane];
         let key = lane.unconfirmed.at(ListEnd::Front)?;
         let delivery = base.holdings.delivery(key)?;
         // Cuts that the connection has not taken yet are still the driver's, and go first.
         let is_whole = delivery.spec.class == class && delivery.progress.is_handed();
-        (is_whole && !base.holdings.is_outdated(key)).then_some(key)
+        let is_silent = lane.silence.lasts(base.now, self.patience(output));
+        (is_silent && is_whole && !base.holdings.is_outdated(key)).then_some(key)
     }
 }

@@ -127,6 +127,11 @@ impl Silence {
         }
         self.delivered = sample.delivered;
     }
+
+    /// Whether it lasts for longer than may be.
+    pub(super) fn lasts(&self, now: Time, patience: Duration) -> bool {
+        self.since.is_some_and(|since| now.since(since) >= patience)
+    }
 }
 
 /// How long an uplink that carries again is believed to carry only what it has shown since.
