@@ -171,23 +171,21 @@ class Mistakes(unittest.TestCase):
     @unittest.skipUnless(program(), "skipped: needs the program: cargo build")
     def test_a_certificate_that_is_not_trusted_is_told_with_a_cure(self) -> None:
         """By another authority, and for another name."""
-        with tempfile.TemporaryDirectory() as folder:
-            for authority in ["ours", "other"]:
-                subprocess.run(
-                    [program() or "", "keys", "init", authority], cwd=folder, check=True, capture_output=True
-                )
-            issue = [program() or "", "keys", "issue", "ours", "gate", "--host", "localhost"]
-            subprocess.run(issue, cwd=folder, check=True, capture_output=True)
-            tls = f'tls = {{ certificate = "{folder}/ours/gate.pem", key = "{folder}/ours/gate.key" }}'
-            node = Node(folder, mqtt=f'[[input]]\nmqtt = {{ listen = "127.0.0.1:0", {tls} }}\n')
-            self.addCleanup(node.kill)
-            port = node.mqtt.rsplit(":", 1)[1].split()[0]
-            with self.assertRaisesRegex(tidegate.NodeGone, "name the authority"):
-                tidegate.Client(f"localhost:{port}", tls=tidegate.Tls(f"{folder}/other/ca.pem"))
-            with self.assertRaisesRegex(tidegate.NodeGone, "a name or address that its certificate has"):
-                tidegate.Client(f"127.0.0.1:{port}", tls=tidegate.Tls(f"{folder}/ours/ca.pem"))
-            with tidegate.Client(f"localhost:{port}", tls=tidegate.Tls(f"{folder}/ours/ca.pem")) as client:
-                client.publish("a")
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        for authority in ["ours", "other"]:
+            subprocess.run([program() or "", "keys", "init", authority], cwd=folder, check=True, capture_output=True)
+        issue = [program() or "", "keys", "issue", "ours", "gate", "--host", "localhost"]
+        subprocess.run(issue, cwd=folder, check=True, capture_output=True)
+        tls = f'tls = {{ certificate = "{folder}/ours/gate.pem", key = "{folder}/ours/gate.key" }}'
+        node = Node(folder, mqtt=f'[[input]]\nmqtt = {{ listen = "127.0.0.1:0", {tls} }}\n')
+        self.addCleanup(node.kill)
+        port = node.mqtt.rsplit(":", 1)[1].split()[0]
+        with self.assertRaisesRegex(tidegate.NodeGone, "name the authority"):
+            tidegate.Client(f"localhost:{port}", tls=tidegate.Tls(f"{folder}/other/ca.pem"))
+        with self.assertRaisesRegex(tidegate.NodeGone, "a name or address that its certificate has"):
+            tidegate.Client(f"127.0.0.1:{port}", tls=tidegate.Tls(f"{folder}/ours/ca.pem"))
+        with tidegate.Client(f"localhost:{port}", tls=tidegate.Tls(f"{folder}/ours/ca.pem")) as client:
+            client.publish("a")
 
     def test_records_need_paho_only(self) -> None:
         """Frames say what is to be installed."""
