@@ -30,6 +30,8 @@ pub(super) struct Gauge {
     before_up: u64,
     /// Writes of which a byte is not acknowledged, oldest first.
     marks: VecDeque<Mark>,
+    /// Whether a sample has said that bytes are on the wire, since the last acknowledgement.
+    is_waiting_told: bool,
 }
 
 impl Gauge {
@@ -41,6 +43,7 @@ impl Gauge {
     /// The login is done: bytes count from here on.
     pub(super) fn up(&mut self) {
         self.before_up = self.handed;
+        self.is_waiting_told = false;
     }
 
     /// So many bytes were written.
@@ -57,31 +60,39 @@ impl Gauge {
         self.acked < self.handed
     }
 
-    /// The sample of this moment; `None` where nothing new was acknowledged.
+    /// The sample of this moment; `None` where nothing new was acknowledged, but for the first time that bytes are on
+    /// the wire and have no answer: from then on the way may be silent.
     pub(super) fn sample(&mut self, now: Time, info: &TcpInfo) -> Option<PathSample> {
         let acked = (info.acked - self.first.min(info.acked)).min(self.handed);
-        if acked <= self.acked {
+        let is_news = acked > self.acked;
+        if !is_news && (self.is_waiting_told || info.unsent >= self.handed - self.acked) {
             return None;
         }
-        self.acked = acked;
-        while self.marks.front().is_some_and(|mark| mark.end < acked) {
+        self.is_waiting_told = !is_news;
+        self.acked = self.acked.max(acked);
+        let rtt = if is_news { self.take_marks(now) } else { None };
+        let login_left = self.before_up.saturating_sub(self.acked);
+        let unacknowledged = self.handed - self.acked;
+        Some(PathSample {
+            rtt,
+            delivered: Size(self.acked.saturating_sub(self.before_up)),
+            in_flight: Size(unacknowledged - login_left),
+            unsent: Size(info.unsent.min(unacknowledged)),
+            lost: Size(info.resent),
+        })
+    }
+
+    /// Forgets the writes that are acknowledged; the round trip of the newest acknowledged byte.
+    fn take_marks(&mut self, now: Time) -> Option<Duration> {
+        while self.marks.front().is_some_and(|mark| mark.end < self.acked) {
             self.marks.pop_front();
         }
-        // The newest acknowledged byte is of this write.
-        let mark = self.marks.front().copied();
-        if mark.is_some_and(|mark| mark.end == acked) {
+        let mark = self.marks.front().copied()?;
+        if mark.end == self.acked {
             self.marks.pop_front();
         }
         // A clock may not have moved between a write and its acknowledgement on this machine.
-        let rtt = |mark: Mark| now.since(mark.at).max(Duration::from_micros(1));
-        let login_left = self.before_up.saturating_sub(acked);
-        Some(PathSample {
-            rtt: mark.map(rtt),
-            delivered: Size(acked.saturating_sub(self.before_up)),
-            in_flight: Size(self.handed - acked - login_left),
-            unsent: Size(info.unsent.min(self.handed - acked)),
-            lost: Size(info.resent),
-        })
+        Some(now.since(mark.at).max(Duration::from_micros(1)))
     }
 }
 
@@ -101,7 +112,9 @@ mod tests {
         gauge.up();
         gauge.wrote(ms(10), 1000);
         gauge.wrote(ms(20), 1000);
-        assert!(gauge.sample(ms(21), &info(1)).is_none());
+        let waiting = gauge.sample(ms(21), &info(1)).unwrap();
+        assert_eq!((waiting.rtt, waiting.in_flight), (None, Size(2000)), "nothing has an answer");
+        assert!(gauge.sample(ms(26), &info(1)).is_none(), "it is told once");
         let sample = gauge.sample(ms(40), &info(1 + 20)).unwrap();
         assert_eq!((sample.delivered, sample.in_flight), (Size(0), Size(2000)), "login only");
         let sample = gauge.sample(ms(60), &info(1 + 50 + 1000)).unwrap();
@@ -114,6 +127,22 @@ mod tests {
         assert_eq!(sample.rtt, Some(Duration::from_millis(60)));
         assert_eq!((sample.in_flight, sample.unsent), (Size::ZERO, Size::ZERO));
         assert!(!gauge.is_in_flight());
+    }
+
+    #[test]
+    fn bytes_that_wait_for_their_first_answer_are_told_and_unsent_ones_are_not() {
+        let ms = Time::from_millis;
+        let mut gauge = Gauge::new(&info(0));
+        gauge.up();
+        gauge.wrote(ms(0), 5);
+        assert!(gauge.sample(ms(5), &info(0)).is_none(), "all five are unsent");
+        gauge.wrote(ms(10), 100);
+        assert!(gauge.sample(ms(15), &info(0)).is_some_and(|sample| sample.rtt.is_none()));
+        // An answer for all of it, and a silence after the next write.
+        assert!(gauge.sample(ms(20), &info(105)).is_some_and(|sample| sample.rtt.is_some()));
+        gauge.wrote(ms(9000), 100);
+        let silent = gauge.sample(ms(9005), &info(105)).unwrap();
+        assert_eq!((silent.delivered, silent.in_flight), (Size(105), Size(100)));
     }
 
     #[test]
