@@ -330,44 +330,20 @@ mod tests {
     #[test]
     fn a_trace_is_played_and_told() {
         let trace = trace_file("script-test");
-        let told = run(&[
-            "test",
-            &lua("fallback.luau"),
-            "--trace",
-            &trace,
-            "--output",
-            "cloud",
-            "--output",
-            "edge",
-            "--cut",
-            "1500ms-3500ms",
-            "--topic",
-            "frame",
-        ]);
+        let script = lua("fallback.luau");
+        let outputs = ["--output", "cloud", "--output", "edge"];
+        let play = || {
+            let given = ["--cut", "1500ms-3500ms", "--topic", "frame"];
+            run(&[&["test", &script, "--trace", &trace][..], &outputs, &given].concat())
+        };
+        let told = play();
         let lines: Vec<&str> = told.lines().collect();
         assert!(lines[0].starts_with("     2.000 s  to edge      frame  waited 0.000 s"), "{told}");
         assert!(told.contains("calls ") && told.contains("redirect 2"), "{told}");
         assert!(told.contains("with the script          6         6         0"), "{told}");
         assert!(told.contains("  by edge: 2"), "{told}");
         assert!(told.contains("without                  6         6         0"), "{told}");
-        assert_eq!(
-            told,
-            run(&[
-                "test",
-                &lua("fallback.luau"),
-                "--trace",
-                &trace,
-                "--output",
-                "cloud",
-                "--output",
-                "edge",
-                "--cut",
-                "1500ms-3500ms",
-                "--topic",
-                "frame",
-            ]),
-            "the same each time"
-        );
+        assert_eq!(told, play(), "the same each time");
         std::fs::remove_file(trace).unwrap();
     }
 
