@@ -8,6 +8,7 @@ pub mod disk;
 pub mod headers;
 pub mod http;
 pub mod places;
+pub(crate) mod talk;
 pub mod tasks;
 pub mod tcp_info;
 pub mod time;

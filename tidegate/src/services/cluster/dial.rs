@@ -14,9 +14,10 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, interval, sleep, timeout};
 
-use super::talk::{PATIENCE, Talk};
+use super::talk::Talk;
 use super::task::Event;
 use crate::support::backoff::Backoff;
+use crate::support::talk::PATIENCE;
 use crate::support::tls::{self, Certificate, Stream};
 
 /// How often the other end hears that we live.

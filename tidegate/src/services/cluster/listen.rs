@@ -15,9 +15,10 @@ use tokio::time::timeout;
 
 use super::content;
 use super::dial::common_name;
-use super::talk::{PATIENCE, Talk};
+use super::talk::Talk;
 use super::task::{Event, How};
 use crate::support::complaints::Complaints;
+use crate::support::talk::PATIENCE;
 use crate::support::tls::{self, Stream};
 
 /// Connections at a time.
@@ -180,7 +181,7 @@ impl Listener {
     ) -> io::Result<()> {
         let (mut next, mut told) = (received + 1, received);
         loop {
-            let frame = match talk.try_hear()? {
+            let frame = match talk.heard()? {
                 Some(frame) => frame,
                 None => {
                     let received = next - 1;

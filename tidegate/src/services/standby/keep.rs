@@ -19,13 +19,14 @@ use tokio::time::{interval, timeout};
 use super::inherit::{Ended, inherit};
 use super::seat::{Seat, lock};
 use super::shelf::{self, LogOf, Shelf};
-use super::talk::{PATIENCE, Talk};
+use super::talk::Talk;
 use super::{MirrorBoard, PROTOCOL_LETTERS};
 use crate::input::streams::Streams;
 use crate::link::Letters;
 use crate::link::wire::Met;
 use crate::node::contract::Intake;
 use crate::support::complaints::Complaints;
+use crate::support::talk::PATIENCE;
 use crate::support::tls::{self, Stream, Trust};
 
 /// Connections at a time, those under way with them.

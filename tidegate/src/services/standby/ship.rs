@@ -18,13 +18,14 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use super::talk::{PATIENCE, Talk};
+use super::talk::Talk;
 use super::{MirrorBoard, PROTOCOL_LETTERS};
 use crate::link::Letters;
 use crate::link::letters::key_of;
 use crate::node::log_store::folder::segment_path;
 use crate::support::backoff::Backoff;
 use crate::support::disk::read_at;
+use crate::support::talk::PATIENCE;
 use crate::support::tls::{self, Certificate, Stream};
 
 /// How often the keeper hears that we live: a keeper's shortest patience is three of them.
