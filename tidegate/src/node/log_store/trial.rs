@@ -4,7 +4,7 @@
 //! What must hold: a record that was acknowledged is in the sink at the end, safe against one more power cut, unless
 //! the disk destroyed the only copy; and then its segment was named, if anything that is left could tell.
 //!
-//! `TIDEGATE_SEEDS=100000 cargo test --workspace --lib spool::trial::` plays more worlds, as `make lab` does;
+//! `TIDEGATE_SEEDS=100000 cargo test --workspace --lib node::log_store::trial::` plays more worlds, as `make lab` does;
 //! `TIDEGATE_SEEDS=24000-34000` those from one to another. A seed that fails is printed with its story and gets a line
 //! in `named_seeds`.
 
