@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_capacity::RateControllerName;
 use tidegate_fleet::FleetOptions;
 use tidegate_node::io::{OutputId, UplinkId};
 use tidegate_node::options::{FleetSeat, NodeOptions, OutputOptions, UplinkOptions};
@@ -30,8 +29,7 @@ use self::drivers::{
 pub use self::files::read_with_files;
 pub use self::streams::{rules, scopes};
 use crate::config::fleet::peer_label;
-use crate::config::outputs::UNCONFIRMED_MAX;
-use crate::config::{ClassConfig, Config, OutputConfig, OutputKind, PeerConfig};
+use crate::config::{ClassConfig, Config, OutputConfig, PeerConfig};
 use crate::input::mqtt::Clients;
 use crate::input::relays::RelayCounts;
 use crate::input::streams::Names;
@@ -41,16 +39,13 @@ use crate::node::broker::{Hub, HubOptions};
 use crate::node::contract::{Clock, OutputPort};
 use crate::node::event_loop::{self, Running};
 use crate::observe::status::Boards;
+use crate::output::kind::OutputKind;
 use crate::script::Scripts;
 use crate::services::cameras::Shelf;
 use crate::services::fleet::{self, MemberOptions, Peer, Place};
 use crate::services::operators::Operators;
 use crate::support::tasks::Tasks;
 use crate::support::time::incarnation;
-
-/// The same by a link: many small records are under way on several long paths, and what comes twice is
-/// known by its name.
-const UNCONFIRMED_BY_LINK: u32 = 16_384;
 
 /// How long outputs may take to close their connections politely.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -317,32 +312,17 @@ fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOpti
     let name: Arc<str> = output.uplink().into();
     let known = uplinks.iter().position(|uplink| uplink.name == name);
     let place = known.unwrap_or_else(|| {
-        let controller =
-            if output.link.is_some() { RateControllerName::Reported } else { output.law().into() };
+        let controller = output.controller();
         let cap = output.rate.cap();
         uplinks.push(UplinkOptions { name, controller, cap, remembered: None });
         uplinks.len() - 1
     });
-    // What each record costs beside payload, key and properties: identity, deadline and source time as
-    // headers, and the protocol's own framing.
-    let overhead = match output.kinds().next() {
-        Some(OutputKind::Amqp(_)) => Size(300),
-        Some(OutputKind::Mqtt(_)) => Size(200),
-        Some(OutputKind::Link(_)) => Size(40),
-        Some(OutputKind::Sink(_) | OutputKind::Frames) | None => Size::ZERO,
-    };
     OutputOptions {
         name: output.label().into(),
         uplink: UplinkId(place as u16),
-        overhead,
-        unconfirmed_max: unconfirmed_max(output),
+        overhead: output.kind().map_or(Size::ZERO, OutputKind::overhead),
+        unconfirmed_max: output.unconfirmed_max(),
     }
-}
-
-/// Records that may be sent and not confirmed at once.
-pub(crate) fn unconfirmed_max(output: &OutputConfig) -> usize {
-    let default = if output.link.is_some() { UNCONFIRMED_BY_LINK } else { UNCONFIRMED_MAX };
-    output.unconfirmed_max.unwrap_or(default) as usize
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ mod access;
 pub mod check;
 mod classes;
 mod clients;
-mod confirms;
 pub mod fleet;
 pub mod frames;
 mod group;
@@ -19,8 +18,6 @@ mod mirror;
 mod nearest;
 pub(crate) mod network;
 pub mod operators;
-pub(crate) mod outputs;
-pub mod places;
 mod proxy;
 mod quotas;
 mod read;
@@ -28,7 +25,6 @@ pub mod reference;
 mod replay;
 mod scripts;
 mod streams;
-pub mod units;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -43,12 +39,11 @@ pub use clients::{ClientVersion, MqttClientConfig};
 pub use fleet::{FleetConfig, OrchestrateConfig, OrchestratorConfig, PeerConfig};
 pub use frames::{CameraConfig, Controller, FramesConfig};
 pub use group::{GroupConfig, MemberConfig, PlacedConfig};
-pub use links::{LinkInputConfig, LinkOutputConfig, Tcp};
+pub use links::LinkInputConfig;
 pub use log::{Backlog, LogConfig};
 pub use mirror::MirrorConfig;
 pub use network::Network;
 pub use operators::{OperatorConfig, PoolMode};
-pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
 pub use proxy::{
     AccessFormat, BodyMode, FarTlsConfig, HealthConfig, ListenMode, ORIGINAL, Protocol,
     ProxyConfig, ProxyListenerConfig, RouteConfig, UpstreamConfig, WhenDown,
@@ -60,6 +55,10 @@ pub use replay::{ReplayConfig, ReplayFormat};
 pub use scripts::ScriptConfig;
 pub use streams::{Accept, Full, Order, StreamConfig};
 use units::{BitRate, ByteSize, Listen, Period};
+
+pub use crate::keys::{places, units};
+pub use crate::output::registry::OutputConfig;
+use crate::output::sink::SinkConfig;
 
 /// A whole file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

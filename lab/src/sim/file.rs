@@ -9,7 +9,9 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use tidegate::assembly;
-use tidegate::config::{self, Config, OutputKind, Url};
+use tidegate::config::{self, Config};
+use tidegate::output::amqp::AmqpConfig;
+use tidegate::output::mqtt::MqttOutputConfig;
 use tidegate_node::options::NodeOptions;
 
 use super::quantity::Span;
@@ -168,12 +170,12 @@ fn broker_of<'w>(
     addresses: &BTreeMap<String, Ipv4Addr>,
 ) -> anyhow::Result<&'w Process> {
     let [output] = &config.output[..] else { bail!("{} outputs: {ONLY}", config.output.len()) };
-    let url = match output.kinds().next() {
-        Some(OutputKind::Amqp(amqp)) => (amqp.url.as_deref(), "amqp"),
-        Some(OutputKind::Mqtt(mqtt)) => (mqtt.url.as_deref(), "mqtt"),
-        _ => bail!("output {} leads to no host: {ONLY}", output.label()),
+    let amqp = output.amqp.as_ref().map(AmqpConfig::far_end);
+    let far_end = amqp.or(output.mqtt.as_ref().map(MqttOutputConfig::far_end));
+    let Some(far_end) = far_end else {
+        bail!("output {} leads to no broker: {ONLY}", output.label())
     };
-    let url = Url::parse(url.0.unwrap_or_default(), url.1).map_err(|error| anyhow!(error))?;
+    let url = far_end.url().map_err(|error| anyhow!(error))?;
     let is_at = |process: &&Process| {
         let own = addresses
             .iter()

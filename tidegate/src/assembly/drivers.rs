@@ -7,28 +7,26 @@ mod log;
 mod standby;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
 use tokio::sync::watch;
 
 use crate::config::{
-    self, AmqpConfig, ClientVersion, Config, InputConfig, MqttClientConfig, MqttOutputConfig,
-    OutputConfig, OutputKind, ReplayConfig, ReplayFormat, SinkConfig, TlsConfig, Url,
+    self, ClientVersion, Config, InputConfig, MqttClientConfig, OutputConfig, ReplayConfig,
+    ReplayFormat, TlsConfig,
 };
 use crate::input::mqtt::client::{self, MqttClientOptions};
 use crate::input::mqtt::{self as mqtt_input, Clients, MqttOptions, Version};
 use crate::input::relays::RelayCounts;
 use crate::input::replay::{self, Format, KeyTemplate, Pace, Payload, ReplayFile, ReplayOptions};
 use crate::input::streams::Names;
+use crate::keys::secrets;
 use crate::link::Links;
 use crate::node::contract::{Intake, OutputPort};
-use crate::output::amqp::AmqpOptions;
-use crate::output::sink::{FileOptions, SinkOptions};
-use crate::output::{self, OutputOptions};
+use crate::output::kind::Surroundings;
 use crate::support::tasks::Tasks;
-use crate::support::tls::{self, ClientTls};
+use crate::support::tls;
 
 pub use cluster::{access, start_group};
 pub use log::open_log;
@@ -151,14 +149,17 @@ fn max_packet_size(config: &Config) -> u32 {
 }
 
 fn client_options(client: &MqttClientConfig, config: &Config) -> anyhow::Result<MqttClientOptions> {
-    let Url { host, port, .. } = url(client.url.as_deref(), "mqtt")?;
+    let (url, tls) = client.far_end().read()?;
     Ok(MqttClientOptions {
-        host,
-        port,
-        tls: client.tls_files().map(ClientTls::new).transpose()?,
+        host: url.host,
+        port: url.port,
+        tls,
         client_id: client.client_id(&config.node.name()),
         user: client.user.clone(),
-        password: password(client.password_env.as_deref(), client.password_file.as_deref())?,
+        password: secrets::password(
+            client.password_env.as_deref(),
+            client.password_file.as_deref(),
+        )?,
         topics: client.topics.clone(),
         qos: client.qos,
         version: match client.version {
@@ -202,174 +203,82 @@ pub fn start_output(
     port: OutputPort,
     tasks: &mut Tasks,
 ) -> anyhow::Result<()> {
-    let options = output_options(output, config, links)?;
+    let kind = output.kind().context("no kind is given")?;
+    let driver = kind.build(&surroundings(output, config, links))?;
     tasks.spawn(async move {
-        output::run(options, port).await;
+        driver.run(port).await;
         Ok(())
     });
     Ok(())
 }
 
-/// What a link output is, without starting it.
-///
-/// # Errors
-/// It is none, or a file of TLS cannot be read.
-pub(crate) fn link_options(
-    output: &OutputConfig,
-    config: &Config,
-) -> anyhow::Result<output::link::LinkOptionsOut> {
-    match output_options(output, config, &Links::default())? {
-        OutputOptions::Link(options) => Ok(*options),
-        _ => anyhow::bail!("[[output]] {:?} is no link", output.label()),
-    }
-}
-
-fn output_options(
-    output: &OutputConfig,
-    config: &Config,
-    links: &Links,
-) -> anyhow::Result<OutputOptions> {
+/// What an output is told of its node.
+pub(crate) fn surroundings(output: &OutputConfig, config: &Config, links: &Links) -> Surroundings {
     let names = config.class.iter().filter_map(|class| class.name.as_deref());
-    let classes: Arc<[Arc<str>]> = names.map(Into::into).collect();
-    let kind = output.kinds().next().context("no kind is given")?;
-    let tls = kind.tls_files().map(ClientTls::new).transpose()?;
-    Ok(match kind {
-        OutputKind::Amqp(amqp) => {
-            OutputOptions::Amqp(AmqpOptions { tls, ..amqp_options(amqp, classes)? })
-        }
-        OutputKind::Mqtt(mqtt) => {
-            // Two outputs to one broker must not take each other's session over.
-            let name = || format!("{}-{}", config.node.name(), output.label());
-            let client_id = mqtt.client_id.clone().unwrap_or_else(name);
-            let options = mqtt_options(mqtt, client_id, classes)?;
-            OutputOptions::Mqtt(output::mqtt::MqttOptions { tls, ..options })
-        }
-        OutputKind::Link(link) => {
-            let tls = tls.context("ca, certificate and key are missing")?;
-            OutputOptions::Link(Box::new(link::output_options(link, tls, output, config, links)?))
-        }
-        OutputKind::Sink(SinkConfig { discard: true, .. }) => {
-            OutputOptions::Sink(SinkOptions::Discard)
-        }
-        OutputKind::Frames => anyhow::bail!("subscribers of frames come by [frames]"),
-        OutputKind::Sink(sink) => OutputOptions::Sink(SinkOptions::Files(FileOptions {
-            directory: sink.directory.clone(),
-            file_max: sink.file_max.0,
-            files: sink.files,
-            sync: sink.sync,
-            classes,
-        })),
-    })
-}
-
-fn amqp_options(amqp: &AmqpConfig, classes: Arc<[Arc<str>]>) -> anyhow::Result<AmqpOptions> {
-    /// The user that RabbitMQ is installed with, and its password.
-    const GUEST: &str = "guest";
-    let Url { host, port, path, .. } = url(amqp.url.as_deref(), "amqp")?;
-    let password = password(amqp.password_env.as_deref(), amqp.password_file.as_deref())?;
-    Ok(AmqpOptions {
-        host,
-        port,
-        tls: None,
-        virtual_host: path.filter(|path| !path.is_empty()).unwrap_or_else(|| "/".into()),
-        user: amqp.user.clone().unwrap_or_else(|| GUEST.into()),
-        password: password.unwrap_or_else(|| GUEST.into()),
-        exchange: amqp.exchange.clone(),
-        routing_key: amqp.routing_key.clone(),
-        persistent: amqp.persistent,
-        classes,
-    })
-}
-
-fn mqtt_options(
-    mqtt: &MqttOutputConfig,
-    client_id: String,
-    classes: Arc<[Arc<str>]>,
-) -> anyhow::Result<output::mqtt::MqttOptions> {
-    let Url { host, port, .. } = url(mqtt.url.as_deref(), "mqtt")?;
-    let password = password(mqtt.password_env.as_deref(), mqtt.password_file.as_deref())?;
-    let user = mqtt.user.clone();
-    let retain = mqtt.retain;
-    Ok(output::mqtt::MqttOptions {
-        host,
-        port,
-        tls: None,
-        client_id,
-        user,
-        password,
-        classes,
-        retain,
-    })
-}
-
-fn url(text: Option<&str>, scheme: &str) -> anyhow::Result<Url> {
-    Url::parse(text.unwrap_or_default(), scheme).map_err(anyhow::Error::msg)
-}
-
-/// The password of an environment variable or of a file.
-fn password(variable: Option<&str>, file: Option<&Path>) -> anyhow::Result<Option<String>> {
-    secret("password", variable, file)
-}
-
-/// A secret of an environment variable or of a file, whose last line end does not belong to it. `what` is
-/// how their keys begin.
-fn secret(
-    what: &str,
-    variable: Option<&str>,
-    file: Option<&Path>,
-) -> anyhow::Result<Option<String>> {
-    if let Some(name) = variable {
-        let value = std::env::var(name);
-        return value.map(Some).with_context(|| format!("{what}_env: variable {name}"));
+    Surroundings {
+        node: config.node.name(),
+        output: output.label().into(),
+        classes: names.map(Into::into).collect(),
+        bounds: super::bounds(config),
+        unconfirmed_max: output.unconfirmed_max(),
+        links: links.clone(),
     }
-    let Some(file) = file else { return Ok(None) };
-    let text = tls::private::look_at(file)
-        .and_then(|()| std::fs::read_to_string(file))
-        .with_context(|| format!("{what}_file: {}", file.display()))?;
-    Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::config::read;
+    use crate::output::sink::SinkOptions;
 
-    fn options(text: &str) -> anyhow::Result<OutputOptions> {
+    fn read_output(text: &str) -> (OutputConfig, Surroundings) {
         let reading = read(text);
         assert_eq!(reading.render("node.toml", text), "");
-        output_options(&reading.config.output[0], &reading.config, &Links::default())
+        let output = reading.config.output[0].clone();
+        let surroundings = surroundings(&output, &reading.config, &Links::default());
+        (output, surroundings)
     }
 
     #[test]
     fn brokers_are_found_by_their_urls() {
-        let amqp = options("[[output]]\namqp = { url = \"amqp://[::1]:5673/lab\" }").unwrap();
-        let OutputOptions::Amqp(amqp) = amqp else { panic!("{amqp:?}") };
+        let text = "[[output]]\namqp = { url = \"amqp://[::1]:5673/lab\" }";
+        let (output, surroundings) = read_output(text);
+        let amqp = output.amqp.unwrap().options(&surroundings).unwrap();
         assert_eq!(
             (amqp.host.as_str(), amqp.port, amqp.virtual_host.as_str()),
             ("::1", 5673, "lab")
         );
         assert_eq!((amqp.user.as_str(), amqp.classes.len()), ("guest", 3));
         let text = "[node]\nname = \"a\"\n[[output]]\nname = \"b\"\nmqtt = { url = \"mqtt://h\" }";
-        let OutputOptions::Mqtt(mqtt) = options(text).unwrap() else { panic!() };
+        let (output, surroundings) = read_output(text);
+        let mqtt = output.mqtt.unwrap().options(&surroundings).unwrap();
         assert_eq!((mqtt.client_id.as_str(), mqtt.port, mqtt.password), ("a-b", 1883, None));
     }
 
     #[test]
     fn a_sink_writes_or_discards() {
-        let discard = options("[[output]]\nsink = { discard = true }").unwrap();
-        assert_eq!(discard, OutputOptions::Sink(SinkOptions::Discard));
-        let OutputOptions::Sink(SinkOptions::Files(files)) = options("").unwrap() else { panic!() };
+        let (output, surroundings) = read_output("[[output]]\nsink = { discard = true }");
+        assert_eq!(output.sink.unwrap().options(&surroundings), SinkOptions::Discard);
+        let (output, surroundings) = read_output("");
+        let sink = output.sink.unwrap().options(&surroundings);
+        let SinkOptions::Files(files) = sink else { panic!("{sink:?}") };
         assert_eq!(files.directory, Path::new("tidegate-data"));
     }
 
     #[test]
     fn a_missing_password_is_named() {
+        let error = |text: &str| {
+            let (output, surroundings) = read_output(text);
+            format!("{:#}", output.kind().unwrap().build(&surroundings).unwrap_err())
+        };
         let text = "[[output]]\namqp = { url = \"amqp://h\", user = \"gate\", \
                     password_file = \"/nowhere/secret\" }";
-        let error = format!("{:#}", options(text).unwrap_err());
-        assert!(error.starts_with("password_file: /nowhere/secret: "), "{error}");
+        let told = error(text);
+        assert!(told.starts_with("password_file: /nowhere/secret: "), "{told}");
         let text = text.replace("password_file = \"/nowhere", "password_env = \"TIDEGATE_NO");
-        let error = format!("{:#}", options(&text).unwrap_err());
-        assert!(error.starts_with("password_env: variable TIDEGATE_NO/secret: "), "{error}");
+        let told = error(&text);
+        assert!(told.starts_with("password_env: variable TIDEGATE_NO/secret: "), "{told}");
     }
 }

@@ -7,9 +7,7 @@ use tidegate_node::rules::ScriptId;
 
 use crate::config::check::{Finding, Findings};
 use crate::config::places::Place;
-use crate::config::{
-    Config, FarTlsConfig, LinkInputConfig, MqttClientConfig, Reading, ScriptConfig, read_and,
-};
+use crate::config::{Config, FarTlsConfig, LinkInputConfig, Reading, ScriptConfig, read_and};
 use crate::script::Script;
 use crate::services::operators;
 use crate::support::access::users::Users;
@@ -44,7 +42,7 @@ fn check(config: &Config) -> Vec<Finding> {
     }
     for (index, input) in config.input.iter().enumerate() {
         let place = Place::section("input").to(index).to("mqtt_client");
-        let files = input.mqtt_client.as_ref().and_then(MqttClientConfig::tls_files);
+        let files = input.mqtt_client.as_ref().and_then(|client| client.far_end().tls_files());
         far_end(files, place, &mut findings);
     }
     for (index, input) in config.input.iter().enumerate() {
@@ -58,7 +56,7 @@ fn check(config: &Config) -> Vec<Finding> {
         }
     }
     for (index, output) in config.output.iter().enumerate() {
-        let Some(kind) = output.kinds().next() else { continue };
+        let Some(kind) = output.kind() else { continue };
         let place = Place::section("output").to(index).to(kind.name());
         far_end(kind.tls_files(), place, &mut findings);
     }

@@ -20,49 +20,15 @@ mod security;
 mod streams;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use tidegate_types::limits::OUTPUTS_MAX;
 use tidegate_types::units::Size;
 
-use super::places::{Place, Severity};
-use super::{Config, Law, OutputConfig, OutputKind};
-
-/// A mistake of meaning.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// How bad it is.
-    pub severity: Severity,
-    /// The value that is meant.
-    pub place: Place,
-    /// What is wrong and what would be right.
-    pub text: String,
-    /// The section whose names were looked up in vain.
-    pub about: Option<&'static str>,
-}
-
-/// Collects findings.
-#[derive(Debug, Default)]
-pub(crate) struct Findings(pub(crate) Vec<Finding>);
-
-impl Findings {
-    fn add(&mut self, severity: Severity, place: Place, text: String) {
-        self.0.push(Finding { severity, place, text, about: None });
-    }
-
-    pub(crate) fn error(&mut self, place: Place, text: impl Into<String>) {
-        self.add(Severity::Error, place, text.into());
-    }
-
-    pub(crate) fn warning(&mut self, place: Place, text: impl Into<String>) {
-        self.add(Severity::Warning, place, text.into());
-    }
-
-    /// A name that nothing in `section` has.
-    fn unknown(&mut self, place: Place, section: &'static str, text: String) {
-        self.0.push(Finding { severity: Severity::Error, place, text, about: Some(section) });
-    }
-}
+use super::Config;
+use super::places::Place;
+pub use crate::keys::findings::{Finding, Findings};
+use crate::output::kind::{Below, OutputKind};
+use crate::output::registry::{Law, OutputConfig};
 
 /// Everything that is wrong with a configuration as written, before [`Config::completed`].
 pub fn check(config: &Config) -> Vec<Finding> {
@@ -212,13 +178,8 @@ fn outputs(config: &Config, findings: &mut Findings) {
     for (index, output) in config.output.iter().enumerate() {
         let place = section.to(index);
         let given: Vec<&str> = output.kinds().map(OutputKind::name).collect();
-        one_kind(
-            &given,
-            "amqp = {...}, mqtt = {...}, link = {...} or sink = {...}",
-            &place,
-            findings,
-        );
-        output.kinds().for_each(|kind| destination(kind, &place, findings));
+        one_kind(&given, &output_kinds(), &place, findings);
+        output.kinds().for_each(|kind| kind.check(&place.to(kind.name()), findings));
         if let Some(name) = &output.name {
             name_is_good(name, place.to("name"), findings);
         }
@@ -240,64 +201,13 @@ fn outputs(config: &Config, findings: &mut Findings) {
     }
 }
 
-/// What the table of one kind must have.
-fn destination(kind: OutputKind<'_>, output: &Place, findings: &mut Findings) {
-    let place = output.to(kind.name());
-    let url = match kind {
-        OutputKind::Amqp(amqp) => {
-            let has_password = amqp.password_env.is_some() || amqp.password_file.is_some();
-            if amqp.user.is_some() && !has_password {
-                let text = "a user without a password: give password_env or password_file";
-                findings.error(place.to("user"), text);
-            }
-            one_password(&amqp.password_env, &amqp.password_file, &place, findings);
-            &amqp.url
-        }
-        OutputKind::Mqtt(mqtt) => {
-            one_password(&mqtt.password_env, &mqtt.password_file, &place, findings);
-            if mqtt.user.is_none() && (mqtt.password_env.is_some() || mqtt.password_file.is_some())
-            {
-                findings.error(place.clone(), "a password without a user: give user = \"...\"");
-            }
-            &mqtt.url
-        }
-        OutputKind::Frames => return,
-        OutputKind::Link(link) => return links::output(link, &place, findings),
-        OutputKind::Sink(sink) => {
-            if sink.files == 0 {
-                findings.error(place.to("files"), "nothing could be kept: give at least 1");
-            }
-            if sink.file_max.0 < Size::from_kib(4) {
-                findings.error(place.to("file_max"), "too small for a file: give at least 4KiB");
-            }
-            return;
-        }
-    };
-    let scheme = kind.name();
-    match url {
-        None => findings.error(place, format!("no url: give url = \"{scheme}://10.0.0.1\"")),
-        Some(url) => match super::outputs::Url::parse(url, scheme) {
-            Ok(url) => {
-                if let Some(keys) = kind.tls_keys() {
-                    security::far_end(keys, scheme, &url, &place, findings);
-                }
-            }
-            Err(text) => findings.error(place.to("url"), text),
-        },
-    }
-}
-
-/// A password comes from one place.
-fn one_password(
-    variable: &Option<String>,
-    file: &Option<PathBuf>,
-    place: &Place,
-    findings: &mut Findings,
-) {
-    if variable.is_some() && file.is_some() {
-        let text = "password_env is given too: keep one of the two";
-        findings.error(place.to("password_file"), text);
-    }
+/// What an output can be.
+fn output_kinds() -> String {
+    let every = OutputConfig::of_every_kind();
+    let kinds: Vec<String> =
+        every.kinds().map(|kind| format!("{} = {{...}}", kind.name())).collect();
+    let (last, others) = kinds.split_last().expect("there are kinds");
+    format!("{} or {last}", others.join(", "))
 }
 
 /// Outputs that share an uplink must say the same about it.
@@ -308,7 +218,7 @@ fn uplinks(config: &Config, findings: &mut Findings) {
             let text = "\"known\" needs to know the rate: give rate = \"18mbit\", or another law";
             findings.error(place.to("law"), text);
         }
-        let is_link = |output: &OutputConfig| output.link.is_some();
+        let is_link = |output: &OutputConfig| output.below() == Below::Paths;
         let shares = |other: &&OutputConfig| {
             other.uplink() == output.uplink() && !is_link(other) && !is_link(output)
         };

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::outputs::{TlsKeys, Url};
-use crate::support::tls::ClientFiles;
+use crate::keys::far_end::FarEnd;
+use crate::keys::url::Scheme;
 
 /// `mqtt_client` of an `[[input]]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -57,15 +57,9 @@ impl Default for MqttClientConfig {
 }
 
 impl MqttClientConfig {
-    /// The keys about TLS.
-    pub fn tls_keys(&self) -> TlsKeys<'_> {
-        let MqttClientConfig { ca, certificate, key, .. } = self;
-        TlsKeys { ca: ca.as_ref(), certificate: certificate.as_ref(), key: key.as_ref() }
-    }
-
-    /// The files of its TLS, if it speaks TLS and is right.
-    pub fn tls_files(&self) -> Option<ClientFiles> {
-        self.tls_keys().files(&Url::parse(self.url.as_deref()?, "mqtt").ok()?)
+    /// Where it is.
+    pub fn far_end(&self) -> FarEnd<'_> {
+        FarEnd::new(Scheme::MQTT, &self.url, [&self.ca, &self.certificate, &self.key])
     }
 
     /// The given client identifier, or one that is the same in every run: the broker keeps the session

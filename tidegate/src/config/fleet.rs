@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use tidegate_fleet::FleetOptions;
 
-use super::links::{LinkInputConfig, LinkOutputConfig};
+use super::links::LinkInputConfig;
 use super::units::{BitRate, Listen};
 use super::{Config, InputConfig, OutputConfig};
+use crate::output::link::LinkOutputConfig;
 use crate::support::tls::grpc::FleetTls;
 
 /// `[fleet]`.

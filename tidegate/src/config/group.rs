@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::Config;
-use super::outputs::host_and_port;
 use super::units::Listen;
+use crate::keys::url::host_and_port;
 use crate::support::tls::{ClientFiles, ServerFiles};
 
 /// `[group]`; without `members` there is none.

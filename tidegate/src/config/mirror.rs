@@ -7,8 +7,8 @@ use serde::Deserialize;
 use tidegate_types::units::Size;
 
 use super::Config;
-use super::outputs::host_and_port;
 use super::units::{ByteSize, Listen, Period};
+use crate::keys::url::host_and_port;
 use crate::support::tls::{ClientFiles, ServerFiles};
 
 /// `[mirror]`; without `to` and `listen` there is none.

@@ -11,27 +11,17 @@ use super::Config;
 use super::check::{Finding, check};
 use super::nearest::{nearest, suggest};
 use super::places::{Diagnostic, Document, Place, Severity, Step, position};
+use crate::output::kind::OutputKind;
+use crate::output::registry::OutputConfig;
 
 /// Mistakes told at once; a file with more is no configuration.
 const DIAGNOSTICS_MAX: usize = 100;
 /// Longest file that is read.
 const FILE_MAX: u64 = 1 << 20;
 
-/// Keys whose value is a table.
-const TABLES: [&str; 12] = [
-    "node",
-    "http",
-    "limits",
-    "log",
-    "mqtt",
-    "mqtt_client",
-    "tls",
-    "replay",
-    "amqp",
-    "sink",
-    "proxy",
-    "health",
-];
+/// Keys whose value is a table, beside those of outputs.
+const TABLES: [&str; 10] =
+    ["node", "http", "limits", "log", "mqtt", "mqtt_client", "tls", "replay", "proxy", "health"];
 
 /// What was read.
 #[derive(Clone, Debug)]
@@ -116,7 +106,9 @@ fn deserialize(
     let bad_lines: Vec<usize> = diagnostics.iter().map(|found| line(found.span.start)).collect();
     let mut broken = Vec::new();
     // Serde would take a list for a table, its fields in order.
-    while let Some((place, span)) = document.list_for_table(&TABLES) {
+    let every = OutputConfig::of_every_kind();
+    let tables: Vec<&str> = TABLES.into_iter().chain(every.kinds().map(OutputKind::name)).collect();
+    while let Some((place, span)) = document.list_for_table(&tables) {
         document.remove(&span);
         let (field, text) =
             (place.to_string(), "a list is not what belongs here: expected a table");

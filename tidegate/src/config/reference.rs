@@ -13,13 +13,16 @@ mod outputs;
 mod proxy;
 mod scripts;
 
-use std::fmt::Write;
-
 use super::{Config, LogConfig, MirrorConfig, NodeConfig, StreamConfig};
+use crate::keys::reference::{File, quoted};
 
 /// The whole file. It is a right configuration.
 pub fn render() -> String {
-    let mut file = File(String::new());
+    written().into_text()
+}
+
+fn written() -> File {
+    let mut file = File::default();
     file.prose(
         "Tidegate: every key of a configuration, with its default where it has one.\n\
          A section that is left out has a default that works; an empty file is a node on loopback.\n\
@@ -43,7 +46,7 @@ pub fn render() -> String {
     fleet(&mut file);
     proxy::proxy(&mut file);
     frames::frames(&mut file);
-    file.0
+    file
 }
 
 fn node(file: &mut File) {
@@ -322,50 +325,6 @@ fn fleet(file: &mut File) {
     file.section("[[fleet.peer]]", "A neighbour: it may carry records for us, and we for it.");
     file.key("name", "\"gate-8\"", "Its name, as in its certificate. Required.");
     file.key("to", "\"gate-8.example:7444\"", "Host and port of its [fleet] listen. Required.");
-}
-
-fn quoted(value: impl std::fmt::Display) -> String {
-    format!("\"{value}\"")
-}
-
-/// The file in the making.
-struct File(String);
-
-impl File {
-    fn prose(&mut self, text: &str) {
-        for line in text.lines().filter(|line| !line.is_empty()) {
-            let _ = writeln!(self.0, "# {line}");
-        }
-    }
-
-    fn section(&mut self, header: &str, help: &str) {
-        self.0.push('\n');
-        self.prose(help);
-        let _ = writeln!(self.0, "{header}");
-    }
-
-    /// A section that is no default.
-    fn commented_section(&mut self, header: &str, help: &str) {
-        self.0.push('\n');
-        self.prose(help);
-        let _ = writeln!(self.0, "# {header}");
-    }
-
-    /// A table inside a section; its keys are dotted.
-    fn table(&mut self, name: &str, help: &str) {
-        let _ = writeln!(self.0, "# --- {name}: {help}");
-    }
-
-    fn key(&mut self, name: &str, value: &str, help: &str) {
-        self.prose(help);
-        let _ = writeln!(self.0, "{name} = {value}");
-    }
-
-    /// A key that cannot stand beside the others, or has no default.
-    fn note(&mut self, name: &str, value: &str, help: &str) {
-        self.prose(help);
-        let _ = writeln!(self.0, "# {name} = {value}");
-    }
 }
 
 #[cfg(test)]

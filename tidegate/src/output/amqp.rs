@@ -5,12 +5,17 @@
 
 mod encode;
 mod incoming;
+mod keys;
 mod session;
 
 use std::sync::Arc;
 
+pub use keys::AmqpConfig;
 pub use session::{Session, fuzz};
 
+use super::kind::{Driver, Served};
+use super::lanes::{self, Far};
+use crate::node::contract::OutputPort;
 use crate::support::tls::ClientTls;
 
 /// Where and how to publish.
@@ -36,4 +41,11 @@ pub struct AmqpOptions {
     pub persistent: bool,
     /// Names of the classes, for the header.
     pub classes: Arc<[Arc<str>]>,
+}
+
+impl Driver for AmqpOptions {
+    fn run(self: Box<Self>, port: OutputPort) -> Served {
+        let far = Far::new(&self.host, self.port, self.tls.as_ref());
+        Box::pin(lanes::serve(far, port, move |_| Session::new((*self).clone())))
+    }
 }

@@ -4,6 +4,7 @@
 //! count as sent); the far node's word about each record becomes its fate. What a life of the link leaves
 //! open is sent again in the next one, under the same name.
 
+mod keys;
 mod options;
 mod record;
 
@@ -30,8 +31,10 @@ use crate::link::{Binding, HEARD_MAX, LinkFigures, Target, quic};
 use crate::node::contract::{Order, OutputPort, Stopping, Transmit};
 use crate::support::complaints::{Complaint, Complaints};
 
+pub use self::keys::LinkOutputConfig;
 pub use self::options::LinkOptionsOut;
 use self::options::link_options;
+use super::kind::{Driver, Served};
 pub use crate::link::dial::Fallback;
 
 /// A link without any connection for so long is over: what it holds goes back to the node, which may
@@ -44,8 +47,13 @@ const BATCH_MAX: usize = 256;
 /// A capacity that differs by so much is news.
 const NEWS: f64 = 0.01;
 
-/// Serves the output until it is told to stop.
-pub(super) async fn run(options: LinkOptionsOut, port: OutputPort) {
+impl Driver for LinkOptionsOut {
+    fn run(self: Box<Self>, port: OutputPort) -> Served {
+        Box::pin(run(*self, port))
+    }
+}
+
+async fn run(options: LinkOptionsOut, port: OutputPort) {
     let quic = match quic::client(&options.tls.config()) {
         Ok(quic) => quic,
         Err(error) => {

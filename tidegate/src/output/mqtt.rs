@@ -5,12 +5,17 @@
 
 mod encode;
 mod incoming;
+mod keys;
 mod session;
 
 use std::sync::Arc;
 
+pub use keys::MqttOutputConfig;
 pub use session::{Session, fuzz};
 
+use super::kind::{Driver, Served};
+use super::lanes::{self, Far};
+use crate::node::contract::OutputPort;
 use crate::support::tls::ClientTls;
 
 /// Where and how to publish.
@@ -32,4 +37,11 @@ pub struct MqttOptions {
     pub classes: Arc<[Arc<str>]>,
     /// Whether the broker is asked to retain what came with the retain flag.
     pub retain: bool,
+}
+
+impl Driver for MqttOptions {
+    fn run(self: Box<Self>, port: OutputPort) -> Served {
+        let far = Far::new(&self.host, self.port, self.tls.as_ref());
+        Box::pin(lanes::serve(far, port, move |lane| Session::new((*self).clone(), lane)))
+    }
 }

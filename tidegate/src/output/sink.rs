@@ -5,6 +5,7 @@
 //! line stays half written, the lanes go down, and the sink tries until there is room again.
 
 pub(crate) mod files;
+mod keys;
 pub(crate) mod lines;
 pub(crate) mod mark;
 
@@ -20,6 +21,8 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use self::files::{Files, Moment};
+pub use self::keys::SinkConfig;
+use super::kind::{Driver, Served};
 use crate::node::contract::{Feedback, Order, OutputPort, Stopping, Transmit};
 use crate::support::backoff::Backoff;
 use crate::support::disk::Real;
@@ -51,8 +54,13 @@ pub struct FileOptions {
     pub classes: Arc<[Arc<str>]>,
 }
 
-/// Serves the output until it is told to stop.
-pub(super) async fn run(options: SinkOptions, port: OutputPort) {
+impl Driver for SinkOptions {
+    fn run(self: Box<Self>, port: OutputPort) -> Served {
+        Box::pin(run(*self, port))
+    }
+}
+
+async fn run(options: SinkOptions, port: OutputPort) {
     let OutputPort { lanes, mut orders, feedback, .. } = port;
     let options = match options {
         SinkOptions::Discard => None,

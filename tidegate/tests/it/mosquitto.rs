@@ -12,7 +12,6 @@ use crate::support::node::{End, Node};
 use bytes::BytesMut;
 use rmqtt_codec::types::QoS;
 use rmqtt_codec::v5::{Codec, Connect, Packet, Subscribe, SubscriptionOptions};
-use tidegate::output::OutputOptions;
 use tidegate::output::mqtt::MqttOptions;
 use tidegate::support::headers;
 use tidegate::support::tls::{ClientFiles, ClientTls};
@@ -46,8 +45,8 @@ impl Mosquitto {
         Some(Mosquitto { port, file, process })
     }
 
-    fn options(&self) -> OutputOptions {
-        OutputOptions::Mqtt(MqttOptions {
+    fn options(&self) -> MqttOptions {
+        MqttOptions {
             host: "localhost".into(),
             port: self.port,
             tls: None,
@@ -56,7 +55,7 @@ impl Mosquitto {
             password: None,
             classes: ["ls".into(), "lt".into()].into(),
             retain: false,
-        })
+        }
     }
 }
 
@@ -185,9 +184,8 @@ fn with_tls(authority: &Authority, plain: u16) -> String {
     )
 }
 
-fn over_tls(options: OutputOptions, files: ClientFiles) -> OutputOptions {
-    let OutputOptions::Mqtt(options) = options else { panic!("an MQTT output") };
-    OutputOptions::Mqtt(MqttOptions { tls: Some(ClientTls::new(files).unwrap()), ..options })
+fn over_tls(options: MqttOptions, files: ClientFiles) -> MqttOptions {
+    MqttOptions { tls: Some(ClientTls::new(files).unwrap()), ..options }
 }
 
 #[tokio::test]

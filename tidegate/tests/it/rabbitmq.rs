@@ -14,7 +14,6 @@ use crate::support::node::{End, Node};
 use crate::support::rabbit::Rabbit;
 use amq_protocol::types::{AMQPValue, FieldTable};
 use bytes::Bytes;
-use tidegate::output::OutputOptions;
 use tidegate::output::amqp::AmqpOptions;
 use tidegate::support::headers;
 use tidegate::support::tls::{ClientFiles, ClientTls};
@@ -44,7 +43,7 @@ fn seqs(messages: &[Message]) -> BTreeSet<u64> {
 async fn everything_arrives_once_with_its_identity(rabbit: &Rabbit) {
     let mut consumer = Consumer::connect(rabbit.port).await.unwrap();
     consumer.bind("all", "plant.#").await;
-    let mut node = Node::start(OutputOptions::Amqp(rabbit.options()), 2, 100);
+    let mut node = Node::start(rabbit.options(), 2, 100);
     for number in 1..=1000 {
         node.offer(number, &format!("plant/{}/alarm", number % 7), vec![b'x'; 200].into());
     }
@@ -78,7 +77,7 @@ async fn cuts_of_a_large_record_make_the_whole_over_ipv6(rabbit: &Rabbit) {
     consumer.bind("large", "large").await;
     let mut options = rabbit.options();
     options.host = "::1".into();
-    let mut node = Node::start(OutputOptions::Amqp(options), 1, 100);
+    let mut node = Node::start(options, 1, 100);
     let payload: Vec<u8> = (0..700_000_u32).map(|place| (place % 251) as u8).collect();
     node.offer(1, "large", payload.clone().into());
     node.offer(2, "large", Bytes::new());
@@ -96,7 +95,7 @@ async fn a_large_record_and_many_small_ones_go_over_tls(rabbit: &Rabbit) {
     let files = ClientFiles { ca: rabbit.authority.ca(), own: Some((own.certificate, own.key)) };
     let tls = Some(ClientTls::new(files).unwrap());
     let options = AmqpOptions { port: rabbit.tls_port, tls, ..rabbit.options() };
-    let mut node = Node::start(OutputOptions::Amqp(options), 2, 100);
+    let mut node = Node::start(options, 2, 100);
     let payload: Vec<u8> = (0..400_000_u32).map(|place| (place % 251) as u8).collect();
     node.offer(1, "tls", payload.clone().into());
     for number in 2..=300 {
@@ -114,7 +113,7 @@ async fn a_large_record_and_many_small_ones_go_over_tls(rabbit: &Rabbit) {
 async fn what_nobody_is_bound_for_is_unroutable(rabbit: &Rabbit) {
     let mut consumer = Consumer::connect(rabbit.port).await.unwrap();
     consumer.bind("some", "known").await;
-    let mut node = Node::start(OutputOptions::Amqp(rabbit.options()), 1, 100);
+    let mut node = Node::start(rabbit.options(), 1, 100);
     for number in 1..=100_u64 {
         let key = if number.is_multiple_of(3) { "unknown" } else { "known" };
         node.offer(number, key, vec![0; 5000].into());
@@ -135,7 +134,7 @@ async fn what_nobody_is_bound_for_is_unroutable(rabbit: &Rabbit) {
 async fn a_wrong_password_is_told_once(rabbit: &Rabbit, logs: &Logs) {
     let mut options = rabbit.options();
     options.password = "wrong".into();
-    let mut node = Node::start(OutputOptions::Amqp(options), 2, 100);
+    let mut node = Node::start(options, 2, 100);
     node.run_until(|_| logs.count("ACCESS_REFUSED") > 0).await;
     node.stop().await;
     assert_eq!(logs.count("ACCESS_REFUSED"), 1, "two lanes, one complaint");
@@ -144,7 +143,7 @@ async fn a_wrong_password_is_told_once(rabbit: &Rabbit, logs: &Logs) {
 async fn a_missing_exchange_is_told_before_anything_is_sent(rabbit: &Rabbit, logs: &Logs) {
     let mut options = rabbit.options();
     options.exchange = "nowhere".into();
-    let mut node = Node::start(OutputOptions::Amqp(options), 1, 100);
+    let mut node = Node::start(options, 1, 100);
     node.offer(1, "known", Bytes::from_static(b"x"));
     node.run_until(|_| logs.count("no exchange 'nowhere' in vhost '/'") > 0).await;
     assert_eq!(node.handed, 0);
@@ -155,7 +154,7 @@ async fn a_blocked_broker_gets_nothing_twice(rabbit: &Rabbit, logs: &Logs) {
     let mut consumer = Consumer::connect(rabbit.port).await.unwrap();
     consumer.bind("blocked", "blocked").await;
     rabbit.control(&["set_vm_memory_high_watermark", "0"]);
-    let mut node = Node::start(OutputOptions::Amqp(rabbit.options()), 1, 100);
+    let mut node = Node::start(rabbit.options(), 1, 100);
     for number in 1..=500 {
         node.offer(number, "blocked", vec![0; 100].into());
     }
@@ -177,7 +176,7 @@ async fn a_full_queue_is_told_once_and_loses_nothing(rabbit: &Rabbit, logs: &Log
     bound.insert("x-max-length".into(), AMQPValue::LongInt(1));
     bound.insert("x-overflow".into(), AMQPValue::LongString("reject-publish".into()));
     consumer.bind_with("full", "full", bound).await;
-    let mut node = Node::start(OutputOptions::Amqp(rabbit.options()), 1, 100);
+    let mut node = Node::start(rabbit.options(), 1, 100);
     for number in 1..=5 {
         node.offer(number, "full", vec![0; 100].into());
     }
@@ -207,7 +206,7 @@ async fn a_user_who_may_not_write_is_told_once(rabbit: &Rabbit, logs: &Logs) {
     reader(rabbit);
     let (user, password) = ("reader".into(), "reader".into());
     let options = AmqpOptions { user, password, ..rabbit.options() };
-    let mut node = Node::start(OutputOptions::Amqp(options), 2, 100);
+    let mut node = Node::start(options, 2, 100);
     for number in 1..=4 {
         node.offer(number, "written", vec![0; 100].into());
     }
@@ -261,7 +260,7 @@ async fn a_killed_broker_loses_nothing_that_was_confirmed(rabbit: &mut Rabbit) {
     const WINDOW: usize = 100;
     let mut consumer = Consumer::connect(rabbit.port).await.unwrap();
     consumer.bind("killed", "killed").await;
-    let mut node = Node::start(OutputOptions::Amqp(rabbit.options()), 2, WINDOW);
+    let mut node = Node::start(rabbit.options(), 2, WINDOW);
     for number in 1..=3000 {
         node.offer(number, "killed", vec![0; 300].into());
     }

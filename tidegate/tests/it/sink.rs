@@ -8,7 +8,6 @@ use std::process::Command;
 use crate::support::logs::Logs;
 use crate::support::node::{End, Node};
 use bytes::Bytes;
-use tidegate::output::OutputOptions;
 use tidegate::output::sink::{FileOptions, SinkOptions};
 use tidegate_types::units::Size;
 
@@ -38,14 +37,14 @@ impl Folder {
         folder.is_disk.then_some(folder)
     }
 
-    fn sink(&self) -> OutputOptions {
-        OutputOptions::Sink(SinkOptions::Files(FileOptions {
+    fn sink(&self) -> SinkOptions {
+        SinkOptions::Files(FileOptions {
             directory: self.path.join("records"),
             file_max: Size::from_mib(64),
             files: 2,
             sync: true,
             classes: ["ls".into(), "lt".into()].into(),
-        }))
+        })
     }
 }
 
@@ -83,7 +82,7 @@ async fn every_record_has_its_line() {
 
 #[tokio::test]
 async fn nothing_is_written_where_all_is_discarded() {
-    let mut node = Node::start(OutputOptions::Sink(SinkOptions::Discard), 1, 100);
+    let mut node = Node::start(SinkOptions::Discard, 1, 100);
     (1..=1000).for_each(|number| node.offer(number, "plant/1", Bytes::new()));
     node.run_until(Node::is_done).await;
     node.stop().await;
@@ -118,13 +117,13 @@ async fn a_full_disk_loses_nothing_and_is_told_once() {
 #[tokio::test]
 async fn a_folder_that_cannot_be_made_is_named_and_a_stop_is_heard() {
     let logs = Logs::collect();
-    let options = OutputOptions::Sink(SinkOptions::Files(FileOptions {
+    let options = SinkOptions::Files(FileOptions {
         directory: "/proc/nothing".into(),
         file_max: Size::from_mib(1),
         files: 2,
         sync: true,
         classes: [].into(),
-    }));
+    });
     let mut node = Node::start(options, 1, 100);
     node.offer(1, "plant/1", Bytes::new());
     node.run_until(|_| logs.count("/proc/nothing/records.jsonl") > 0).await;

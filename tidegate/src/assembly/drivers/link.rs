@@ -1,4 +1,4 @@
-//! Both ends of a link, from the configuration's words to the drivers'.
+//! The listening end of a link, from the configuration's words to the driver's.
 
 use std::net::SocketAddr;
 
@@ -7,12 +7,9 @@ use tidegate_link::path_scheduler::PathSchedulerName;
 use tokio::sync::watch;
 
 use super::{Tasks, Wiring, available};
-use crate::assembly::{bounds, unconfirmed_max};
-use crate::config::{Config, LinkInputConfig, LinkOutputConfig, OutputConfig, Tcp};
+use crate::config::LinkInputConfig;
 use crate::input::link::{self, LinkInputOptions};
-use crate::link::Links;
-use crate::output::link::{Fallback, LinkOptionsOut};
-use crate::support::tls::{self, ClientTls, Trust};
+use crate::support::tls::{self, Trust};
 
 /// Starts the listening end. Returns the addresses that it listens on.
 pub(super) fn start_input(
@@ -52,36 +49,4 @@ pub(super) fn start_input(
         Ok(())
     });
     Ok(addresses)
-}
-
-/// The options of the dialing end.
-pub(super) fn output_options(
-    link: &LinkOutputConfig,
-    tls: ClientTls,
-    output: &OutputConfig,
-    config: &Config,
-    links: &Links,
-) -> anyhow::Result<LinkOptionsOut> {
-    let nobody = || Ok((String::new(), 0));
-    let far = if link.is_place { nobody() } else { link.far() };
-    let (host, port) = far.map_err(anyhow::Error::msg)?;
-    Ok(LinkOptionsOut {
-        links: links.clone(),
-        name: output.label().into(),
-        host,
-        port,
-        paths: link.bindings().map_err(|(_, error)| anyhow::Error::msg(error))?,
-        tls,
-        schedule: link.schedule().map_err(anyhow::Error::msg)?,
-        guard: link.guard().map_err(|(_, error)| anyhow::Error::msg(error))?,
-        fallback: match link.tcp {
-            Tcp::Auto => Fallback::Auto,
-            Tcp::Never => Fallback::Never,
-            Tcp::Always => Fallback::Always,
-        },
-        bounds: bounds(config),
-        is_peer: link.is_peer,
-        is_place: link.is_place,
-        unconfirmed_max: unconfirmed_max(output),
-    })
 }

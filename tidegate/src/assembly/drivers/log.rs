@@ -6,8 +6,8 @@ use anyhow::Context;
 use tidegate_log::Key;
 use tidegate_node::options::{BacklogOrder, LogOptions};
 
-use super::secret;
 use crate::config::{Backlog, Config, LogConfig};
+use crate::keys::secrets;
 use crate::node::event_loop::Log;
 use crate::node::log_store::{self, SpoolOptions};
 
@@ -49,7 +49,7 @@ pub(crate) fn log_options(log: &LogConfig, boot: u64) -> Option<LogOptions> {
 pub(crate) fn log_keys(log: &LogConfig) -> anyhow::Result<Vec<Key>> {
     let LogConfig { key_file, key_env, old_key_files, .. } = log;
     let mut keys = Vec::new();
-    if let Some(text) = secret("key", key_env.as_deref(), key_file.as_deref())? {
+    if let Some(text) = secrets::secret("key", key_env.as_deref(), key_file.as_deref())? {
         keys.push(log_key(&text).context("[log] key")?);
     }
     for file in old_key_files {
@@ -63,7 +63,7 @@ pub(crate) fn log_keys(log: &LogConfig) -> anyhow::Result<Vec<Key>> {
 /// # Errors
 /// There is none.
 pub(crate) fn key_of_file(file: &Path) -> anyhow::Result<Key> {
-    log_key(&secret("key", None, Some(file))?.unwrap_or_default())
+    log_key(&secrets::secret("key", None, Some(file))?.unwrap_or_default())
 }
 
 /// 64 hexadecimal digits.

@@ -19,13 +19,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::assembly::drivers::link_options;
+use crate::assembly::drivers::surroundings;
 use crate::cli::calibrate::ChannelArguments;
 use crate::config::{Config, OutputConfig};
 use crate::link::dial::{Dialer, Peer};
 use crate::link::engine::Engine;
 use crate::link::wire::Heard;
-use crate::link::{self, HEARD_MAX, PACKET_MAX, quic};
+use crate::link::{self, HEARD_MAX, Links, PACKET_MAX, quic};
 use crate::output::link::LinkOptionsOut;
 use crate::services::cameras::site::{VERSION, Written};
 use crate::support::complaints::Complaint;
@@ -44,7 +44,9 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub(super) fn channel(arguments: &ChannelArguments) -> anyhow::Result<()> {
     let config = crate::assembly::run::load(Some(&arguments.config))?.completed();
     let output = chosen(&config, arguments.output.as_deref())?;
-    let (name, options) = (output.label().to_owned(), link_options(output, &config)?);
+    let link = output.link.as_ref().context("it is no link")?;
+    let options = link.options(&surroundings(output, &config, &Links::default()))?;
+    let name = output.label().to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let probes = runtime.block_on(async {
         let mut prober = Prober::start(options, &config.node.name())?;

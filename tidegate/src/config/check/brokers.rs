@@ -2,21 +2,15 @@
 
 use tidegate_types::topic::Filter;
 
-use super::security::far_end;
-use super::{Findings, one_password};
-use crate::config::outputs::Url;
+use super::Findings;
 use crate::config::places::Place;
-use crate::config::{Config, MqttClientConfig, OutputConfig, OutputKind};
+use crate::config::{Config, MqttClientConfig, OutputConfig};
+use crate::keys::far_end::FarEnd;
+use crate::keys::secrets::one_password;
 
 /// What one `mqtt_client` must have.
 pub(super) fn client(client: &MqttClientConfig, place: &Place, findings: &mut Findings) {
-    match &client.url {
-        None => findings.error(place.clone(), "no url: give url = \"mqtt://10.0.0.3\""),
-        Some(url) => match Url::parse(url, "mqtt") {
-            Ok(url) => far_end(client.tls_keys(), "mqtt", &url, place, findings),
-            Err(text) => findings.error(place.to("url"), text),
-        },
-    }
+    client.far_end().check("10.0.0.3", place, findings);
     if client.topics.is_empty() {
         findings.error(place.to("topics"), "nothing would come: give topics = [\"#\"]");
     }
@@ -47,7 +41,7 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
     for (index, input) in config.input.iter().enumerate() {
         let Some(client) = &input.mqtt_client else { continue };
         let place = Place::section("input").to(index).to("mqtt_client");
-        let Some(broker) = broker(client.url.as_deref()) else { continue };
+        let Some(broker) = broker(client.far_end()) else { continue };
         let name = (broker.clone(), client.client_id(&node));
         if names.contains(&name) {
             let text = format!(
@@ -72,21 +66,16 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
 }
 
 /// Host and port in one form.
-fn broker(url: Option<&str>) -> Option<String> {
-    let url = Url::parse(url?, "mqtt").ok()?;
+fn broker(far_end: FarEnd<'_>) -> Option<String> {
+    let url = far_end.url().ok()?;
     Some(format!("{}:{}", url.host.to_ascii_lowercase(), url.port))
 }
 
 /// The output that sends some of the client's topics to the client's own broker.
 fn returns<'c>(config: &'c Config, client: &MqttClientConfig, own: &str) -> Option<&'c str> {
     let is_own = |output: &&OutputConfig| {
-        output.kinds().any(|kind| match kind {
-            OutputKind::Mqtt(mqtt) => broker(mqtt.url.as_deref()).as_deref() == Some(own),
-            OutputKind::Amqp(_)
-            | OutputKind::Link(_)
-            | OutputKind::Sink(_)
-            | OutputKind::Frames => false,
-        })
+        let broker = output.mqtt.as_ref().and_then(|mqtt| broker(mqtt.far_end()));
+        broker.as_deref() == Some(own)
     };
     let first = config.output.first().map(OutputConfig::label);
     let goes_back = |topic: &str| {

@@ -2,11 +2,12 @@
 
 use tidegate_types::limits::CLASSES_MAX;
 
-use super::{Findings, links, name_is_good};
+use super::{Findings, name_is_good};
 use crate::config::Config;
 use crate::config::fleet::PLACES_MAX;
-use crate::config::outputs::host_and_port;
 use crate::config::places::Place;
+use crate::keys::both_ends;
+use crate::keys::url::host_and_port;
 
 const EXAMPLE: &str = "write \"host:port\", as in \"orch-1.example:7400\"";
 
@@ -39,7 +40,7 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
         let text = "neighbours could not send records here: give listen = [\"0.0.0.0:7444\"]";
         findings.error(place.clone(), text);
     }
-    links::files([&fleet.ca, &fleet.certificate, &fleet.key], &place, findings);
+    both_ends::check([&fleet.ca, &fleet.certificate, &fleet.key], &place, findings);
     if config.class.len() >= CLASSES_MAX {
         let text = format!(
             "neighbours' records are a class of their own, and there may be {CLASSES_MAX}: take a \

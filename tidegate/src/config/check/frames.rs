@@ -1,11 +1,12 @@
 //! Cameras: that their frames lead somewhere, and that strangers prove who they are.
 
-use super::{Findings, links, name_is_good};
+use super::{Findings, name_is_good};
 use crate::config::frames::SUBSCRIBERS;
 use crate::config::frames::source::Source;
-use crate::config::outputs::host_and_port;
 use crate::config::places::Place;
 use crate::config::{CameraConfig, Config, FramesConfig};
+use crate::keys::both_ends;
+use crate::keys::url::host_and_port;
 
 pub(super) fn check(config: &Config, findings: &mut Findings) {
     let (frames, place) = (&config.frames, Place::section("frames"));
@@ -77,7 +78,7 @@ fn proves(config: &Config, place: &Place, findings: &mut Findings) {
     let listen = config.frames.listen.as_ref();
     let is_open = listen.is_some_and(|listen| listen.0.iter().any(|at| !at.ip().is_loopback()));
     if is_open || given > 0 {
-        links::files([&ca, &certificate, &key], place, findings);
+        both_ends::check([&ca, &certificate, &key], place, findings);
     }
 }
 

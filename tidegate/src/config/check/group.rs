@@ -2,9 +2,10 @@
 
 use tidegate_types::topic::Filter;
 
-use super::{Findings, links, name_is_good};
+use super::{Findings, name_is_good};
 use crate::config::places::Place;
 use crate::config::{Config, GroupConfig, MemberConfig};
+use crate::keys::both_ends;
 use crate::support::tls;
 
 /// Longest text that clients are told.
@@ -30,7 +31,7 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
     }
     if !config.group_is_here() || config.group_files().iter().any(Option::is_some) {
         let [ca, certificate, key] = config.group_files();
-        links::files([&ca, &certificate, &key], &place, findings);
+        both_ends::check([&ca, &certificate, &key], &place, findings);
     }
     for (index, member) in group.members.iter().enumerate() {
         let place = place.to("members").to(index);

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Findings, links, name_is_good};
+use super::{Findings, name_is_good};
 use crate::config::places::Place;
 use crate::config::{Config, MirrorConfig};
+use crate::keys::both_ends;
 
 /// A node says once a second that it lives.
 const AFTER_MIN: Duration = Duration::from_secs(3);
@@ -22,7 +23,7 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
         return;
     }
     let [ca, certificate, key] = config.mirror_files();
-    links::files([&ca, &certificate, &key], &place, findings);
+    both_ends::check([&ca, &certificate, &key], &place, findings);
     match mirror.far() {
         Err(text) => findings.error(place.to("to"), text),
         Ok(Some(_)) if config.log.directory.is_none() => {

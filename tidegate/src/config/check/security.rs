@@ -1,11 +1,9 @@
 //! TLS, users and rights: keys that need each other.
 
-use crate::config::outputs::{TlsKeys, Url};
 use crate::config::places::Place;
 use crate::config::units::Listen;
 use crate::config::{MqttInputConfig, UserFrom};
 use crate::support::access::Allow;
-use crate::support::tls;
 
 use super::Findings;
 
@@ -86,42 +84,5 @@ fn identification(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings
     if mqtt.users.is_some() && mqtt.tls.is_none() && mqtt.listen.as_ref().is_some_and(is_open) {
         let text = "passwords cross the network in the clear: give tls, or listen on loopback";
         findings.warning(place.to("users"), text);
-    }
-}
-
-/// The TLS of an output or a client at `place`, with its url.
-pub(super) fn far_end(
-    keys: TlsKeys<'_>,
-    scheme: &str,
-    url: &Url,
-    place: &Place,
-    findings: &mut Findings,
-) {
-    let TlsKeys { ca, certificate, key } = keys;
-    if !url.tls {
-        for (name, file) in [("ca", ca), ("certificate", certificate), ("key", key)] {
-            if file.is_some() {
-                let text = format!("the url asks for no TLS: write {scheme}s:// there");
-                findings.error(place.to(name), text);
-            }
-        }
-        return;
-    }
-    if ca.is_none() {
-        let text = format!(
-            "{scheme}s:// needs to know whom to trust: give ca = \"ca.pem\", the authority of the far \
-             end's certificate"
-        );
-        findings.error(place.clone(), text);
-    }
-    match (certificate, key) {
-        (Some(_), None) => findings.error(place.to("certificate"), "needs its key: give key"),
-        (None, Some(_)) => {
-            findings.error(place.to("key"), "needs its certificate: give certificate");
-        }
-        _ => {}
-    }
-    if let Err(text) = tls::server_name(&url.host) {
-        findings.error(place.to("url"), text);
     }
 }

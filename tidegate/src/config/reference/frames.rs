@@ -1,7 +1,7 @@
 //! `[frames]` and `[[camera]]`.
 
-use super::{File, quoted};
 use crate::config::FramesConfig;
+use crate::keys::reference::{File, quoted};
 
 pub(super) fn frames(file: &mut File) {
     let FramesConfig { workers, keep, .. } = FramesConfig::default();

@@ -1,6 +1,6 @@
 //! `[group]` and `[[placed]]` in the reference.
 
-use super::File;
+use crate::keys::reference::File;
 
 /// The sections: commented, for a group has members.
 pub(super) fn group(file: &mut File) {

@@ -1,7 +1,7 @@
 //! `[http]` in the reference.
 
-use super::{File, quoted};
 use crate::config::HttpConfig;
+use crate::keys::reference::{File, quoted};
 
 /// The section.
 pub(super) fn http(file: &mut File) {

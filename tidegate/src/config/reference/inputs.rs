@@ -1,8 +1,9 @@
 //! The keys of inputs.
 
-use super::outputs::{link_files, tls};
-use super::{File, quoted};
 use crate::config::{LinkInputConfig, MqttInputConfig};
+use crate::keys::both_ends;
+use crate::keys::far_end::explain_tls;
+use crate::keys::reference::{File, quoted};
 
 pub(super) fn inputs(file: &mut File) {
     file.section(
@@ -27,7 +28,7 @@ fn link(file: &mut File) {
         "[\"0.0.0.0:7443\", \"[::]:7443\"]",
         "One address or a list, of UDP, and of TCP for those whose UDP is blocked. Required.",
     );
-    link_files(file);
+    both_ends::explain(file);
     file.note(
         "link.from",
         "[\"gate-7\"]",
@@ -151,7 +152,7 @@ fn mqtt_client(file: &mut File) {
         "\"mqtt://10.0.0.3\"",
         "mqtt://host, mqtt://host:port; mqtts:// with TLS. Required.",
     );
-    tls(file, "mqtt_client");
+    explain_tls(file, "mqtt_client");
     file.key("mqtt_client.topics", "[\"#\"]", "Topic filters.");
     file.key(
         "mqtt_client.client_id",

@@ -1,7 +1,7 @@
 //! Bounds of the whole node, and of one user.
 
-use super::{File, quoted};
 use crate::config::LimitsConfig;
+use crate::keys::reference::{File, quoted};
 
 pub(super) fn limits(file: &mut File) {
     let LimitsConfig { memory, record_max, connections, subscriber, retained } =

@@ -1,7 +1,7 @@
 //! `[[operator]]` in the reference.
 
-use super::{File, quoted};
 use crate::config::operators::OperatorConfig;
+use crate::keys::reference::{File, quoted};
 
 /// The section: commented, for an operator needs topics.
 pub(super) fn operators(file: &mut File) {

@@ -1,7 +1,7 @@
 //! `[proxy]` in the reference.
 
-use super::{File, quoted};
 use crate::config::{HealthConfig, ProxyListenerConfig, RouteConfig, UpstreamConfig};
+use crate::keys::reference::{File, quoted};
 
 /// The sections: `tidegate run` does not look at them.
 pub(super) fn proxy(file: &mut File) {

@@ -1,7 +1,7 @@
 //! `[[script]]` in the reference.
 
-use super::{File, quoted};
 use crate::config::ScriptConfig;
+use crate::keys::reference::{File, quoted};
 
 /// The section: commented, for a script needs a file.
 pub(super) fn scripts(file: &mut File) {

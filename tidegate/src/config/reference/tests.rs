@@ -1,14 +1,17 @@
 //! Tests of the reference.
 
-use serde::de::{Deserializer, Visitor};
+use serde::Deserialize;
+use serde::de::value::MapDeserializer;
+use serde::de::{Deserializer, IntoDeserializer, Visitor};
 
 use super::super::{
-    AllowConfig, AmqpConfig, ClassConfig, GroupConfig, HttpConfig, InputConfig, LimitsConfig,
-    LinkInputConfig, LinkOutputConfig, MqttClientConfig, MqttInputConfig, MqttOutputConfig,
-    OperatorConfig, OutputConfig, PlacedConfig, ProxyListenerConfig, QuotaConfig, ReplayConfig,
-    RouteConfig, ScriptConfig, SinkConfig, TlsConfig, UpstreamConfig, read,
+    AllowConfig, ClassConfig, GroupConfig, HttpConfig, InputConfig, LimitsConfig, LinkInputConfig,
+    MqttClientConfig, MqttInputConfig, OperatorConfig, OutputConfig, PlacedConfig,
+    ProxyListenerConfig, QuotaConfig, ReplayConfig, RouteConfig, ScriptConfig, TlsConfig,
+    UpstreamConfig, read,
 };
 use super::*;
+use crate::output::kind::OutputKind;
 
 #[test]
 fn the_reference_is_a_right_configuration() {
@@ -50,6 +53,38 @@ fn fields<T: serde::de::DeserializeOwned>() -> Vec<&'static str> {
     fields.0
 }
 
+/// The keys of a kind of output: what an `[[output]]` asks for as the value of the kind's own key.
+fn fields_of_output(kind: &'static str) -> Vec<&'static str> {
+    let mut fields = Fields::default();
+    let table = std::iter::once((kind, Value(&mut fields)));
+    assert!(OutputConfig::deserialize(MapDeserializer::new(table)).is_err());
+    fields.0
+}
+
+/// A value that wants to know of which fields it should be.
+struct Value<'f>(&'f mut Fields);
+
+impl<'de> IntoDeserializer<'de> for Value<'_> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Value<'_> {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        visitor.visit_some(self.0)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
 #[test]
 fn every_key_is_explained() {
     let text = render();
@@ -59,7 +94,12 @@ fn every_key_is_explained() {
         let is_there = stands(format!("[{section}]")) || stands(format!("[[{section}]]"));
         assert!(is_there, "[{section}] is not explained");
     }
-    let kinds = ["mqtt", "mqtt_client", "link", "replay", "amqp", "sink"];
+    let outputs = OutputConfig::of_every_kind();
+    let outputs: Vec<&str> = outputs.kinds().map(OutputKind::name).collect();
+    let common = ["name", "rate", "law", "uplink", "unconfirmed_max"];
+    let own = fields::<OutputConfig>().into_iter().filter(|field| !common.contains(field));
+    assert_eq!(own.collect::<Vec<_>>(), outputs, "every kind is in the lists");
+    let kinds = [&["mqtt", "mqtt_client", "link", "replay"], &outputs[..]].concat();
     let plain = [
         fields::<NodeConfig>(),
         fields::<InputConfig>(),
@@ -84,17 +124,14 @@ fn every_key_is_explained() {
     for key in [fields::<TlsConfig>(), fields::<AllowConfig>()].concat() {
         assert!(text.contains(&format!("{key} = ")), "{key} is not explained");
     }
-    let inner = [
+    let inputs = [
         ("mqtt", fields::<MqttInputConfig>()),
         ("mqtt_client", fields::<MqttClientConfig>()),
         ("link", fields::<LinkInputConfig>()),
-        ("link", fields::<LinkOutputConfig>()),
         ("replay", fields::<ReplayConfig>()),
-        ("amqp", fields::<AmqpConfig>()),
-        ("mqtt", fields::<MqttOutputConfig>()),
-        ("sink", fields::<SinkConfig>()),
     ];
-    for (kind, keys) in inner {
+    let outputs = outputs.into_iter().map(|kind| (kind, fields_of_output(kind)));
+    for (kind, keys) in inputs.into_iter().chain(outputs) {
         assert!(!keys.is_empty());
         for key in keys {
             assert!(stands(format!("{kind}.{key} = ")), "{kind}.{key} is not explained");
@@ -105,11 +142,51 @@ fn every_key_is_explained() {
 #[test]
 fn commented_keys_are_right_where_they_may_stand() {
     for (key, value) in commented_keys() {
+        if let Some((kind, own)) = key.split_once('.')
+            && is_of_output(kind, own)
+        {
+            assert!(stands_in_an_output(kind, &key, &value), "{key} = {value} is never right");
+            continue;
+        }
         let lone = beside(&key);
         let text = format!("{lone}{key} = {value}\n");
         assert_eq!(read(&text).render("reference.toml", &text), "");
     }
-    assert_eq!(commented_keys().len(), 59);
+    let mut group = File::default();
+    group::group(&mut group);
+    assert_eq!(commented_keys().len() + group.notes(), written().notes());
+}
+
+/// Whether a kind of output has the key, and no input of that name.
+fn is_of_output(kind: &str, key: &str) -> bool {
+    let every = OutputConfig::of_every_kind();
+    let kind = every.kinds().map(OutputKind::name).find(|name| *name == kind);
+    let is_of_input = match kind {
+        Some("mqtt") => fields::<MqttInputConfig>().contains(&key),
+        Some("link") => fields::<LinkInputConfig>().contains(&key),
+        _ => false,
+    };
+    kind.is_some_and(|kind| fields_of_output(kind).contains(&key)) && !is_of_input
+}
+
+/// Whether a commented key of an output is right beside its url, with TLS or without, and at most two other
+/// commented keys of its kind.
+fn stands_in_an_output(kind: &str, key: &str, value: &str) -> bool {
+    let all = commented_keys();
+    let mut others: Vec<String> = vec![String::new()];
+    let is_other =
+        |other: &&(String, String)| other.0 != key && other.0.split('.').next() == Some(kind);
+    others.extend(all.iter().filter(is_other).map(|(key, value)| format!("{key} = {value}\n")));
+    let is_right = |scheme: &str, one: &str, two: &str| {
+        let url = format!("[[output]]\n{kind}.url = \"{scheme}://h\"\n");
+        let text = format!("{url}{one}{two}{key} = {value}\n");
+        read(&text).diagnostics.is_empty()
+    };
+    let secure = format!("{kind}s");
+    let schemes = [kind, secure.as_str()].into_iter();
+    schemes.flat_map(|scheme| others.iter().map(move |one| (scheme, one))).any(|(scheme, one)| {
+        others.iter().any(|two| is_right(scheme, one, if one == two { "" } else { two }))
+    })
 }
 
 /// What must stand before a key for it to be right.
@@ -133,8 +210,6 @@ fn beside(key: &str) -> String {
     if key == "script" {
         return format!("{script}[[stream]]\n");
     }
-    let output =
-        |kind: &str, more: &str| format!("[[output]]\n{kind}.url = \"{kind}://h\"\n{more}");
     let client = |more: &str| format!("[[input]]\nmqtt_client.url = \"mqtt://h\"\n{more}");
     match key.split_once('.') {
         None if key == "cap" => "[[class]]\nname = \"x\"\nlatency = \"1s\"\n".into(),
@@ -157,16 +232,10 @@ fn beside(key: &str) -> String {
         Some((kind, key @ ("ca" | "certificate" | "key"))) => {
             let others = ["ca", "certificate", "key"].into_iter().filter(|other| *other != key);
             let others: String = others.map(|key| format!("{kind}.{key} = \"x\"\n")).collect();
-            match kind {
-                "mqtt_client" => format!("[[input]]\n{kind}.url = \"mqtts://h\"\n{others}"),
-                _ => format!("[[output]]\n{kind}.url = \"{kind}s://h\"\n{others}"),
-            }
+            format!("[[input]]\n{kind}.url = \"mqtts://h\"\n{others}")
         }
-        Some(("amqp", "user")) => output("amqp", "amqp.password_env = \"P\"\n"),
-        Some(("mqtt_client", "user")) => client(""),
-        Some(("mqtt_client", _)) => client("mqtt_client.user = \"gate\"\n"),
-        Some((kind, "user")) => output(kind, ""),
-        Some((kind, _)) => output(kind, &format!("{kind}.user = \"gate\"\n")),
+        Some((_, "user")) => client(""),
+        Some(_) => client("mqtt_client.user = \"gate\"\n"),
     }
 }
 

@@ -10,7 +10,7 @@ use tidegate_types::units::Time;
 use super::member::Place;
 use super::node_id;
 use super::wire::LenderMessage;
-use crate::config::outputs::host_and_port;
+use crate::keys::url::host_and_port;
 use crate::link::Links;
 
 /// The places of a node.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate::node::contract::{Arrival, Clock, Feedback, Order, OutputPort, Transmit};
-use tidegate::output::{self, OutputOptions};
+use tidegate::output::kind::Driver;
 use tidegate_node::io::{Input, OutputId, PathState, Refusal};
 use tidegate_types::class::ClassId;
 use tidegate_types::record::{
@@ -59,7 +59,7 @@ pub(crate) struct Node {
 
 impl Node {
     /// Starts an output with so many lanes.
-    pub(crate) fn start(options: OutputOptions, lanes: u8, window: usize) -> Node {
+    pub(crate) fn start(options: impl Driver + 'static, lanes: u8, window: usize) -> Node {
         let (orders, inbox) = mpsc::unbounded_channel();
         let (sender, reports) = mpsc::channel(64);
         let feedback = Feedback::new(sender, OutputId(0), Clock::start());
@@ -70,7 +70,7 @@ impl Node {
         Node {
             orders,
             reports,
-            output: tokio::spawn(output::run(options, port)),
+            output: tokio::spawn(Box::new(options).run(port)),
             lanes: states,
             window,
             records: BTreeMap::new(),

@@ -10,22 +10,29 @@ const PROGRAM: &str = "tidegate/src/";
 /// The folders of the program from the bottom up, and those that each may use (docs/decisions/0106).
 pub(crate) const FOLDERS: &[(&str, &[&str])] = &[
     ("support", &[]),
+    ("keys", &["support"]),
     ("link", &["support"]),
     ("script", &["support", "link"]),
-    ("config", &["support", "link", "script"]),
     ("node", &["support", "link", "script"]),
     ("input", &["support", "link", "node"]),
-    ("output", &["support", "link", "node"]),
-    ("services", &["support", "link", "script", "config", "node", "input"]),
-    ("observe", &["support", "link", "script", "config", "node", "input", "output", "services"]),
+    ("output", &["support", "keys", "link", "node"]),
+    ("config", &["support", "keys", "link", "script", "output"]),
+    ("services", &["support", "keys", "link", "script", "node", "input", "config"]),
+    (
+        "observe",
+        &["support", "keys", "link", "script", "node", "input", "output", "config", "services"],
+    ),
     (
         "assembly",
-        &["support", "link", "script", "config", "node", "input", "output", "services", "observe"],
+        &[
+            "support", "keys", "link", "script", "node", "input", "output", "config", "services",
+            "observe",
+        ],
     ),
     (
         "cli",
         &[
-            "support", "link", "script", "config", "node", "input", "output", "services",
+            "support", "keys", "link", "script", "node", "input", "output", "config", "services",
             "observe", "assembly",
         ],
     ),

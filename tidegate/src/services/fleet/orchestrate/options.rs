@@ -7,7 +7,7 @@ use tidegate_fleet::{Amount, FleetOptions};
 use tidegate_types::limits::CLASSES_MAX;
 
 use crate::config::fleet::{OrchestratorConfig, Roles};
-use crate::config::outputs::host_and_port;
+use crate::keys::url::host_and_port;
 use crate::support::tls::grpc::FleetTls;
 
 /// What an orchestrator is made of.

@@ -147,24 +147,24 @@ pub fn position(source: &str, at: usize) -> (usize, usize) {
 
 /// A parsed file whose values know their bytes in the text.
 #[derive(Clone, Debug)]
-pub(super) struct Document<'t> {
+pub(crate) struct Document<'t> {
     root: Spanned<DeTable<'t>>,
 }
 
 impl<'t> Document<'t> {
     /// Parses as much as can be understood; the errors say what cannot.
-    pub(super) fn parse(text: &'t str) -> (Document<'t>, Vec<toml::de::Error>) {
+    pub(crate) fn parse(text: &'t str) -> (Document<'t>, Vec<toml::de::Error>) {
         let (root, errors) = DeTable::parse_recoverable(text);
         (Document { root }, errors)
     }
 
     /// Makes a value of it.
-    pub(super) fn deserialize<T: serde::de::DeserializeOwned>(&self) -> Result<T, toml::de::Error> {
+    pub(crate) fn deserialize<T: serde::de::DeserializeOwned>(&self) -> Result<T, toml::de::Error> {
         T::deserialize(toml::Deserializer::from(self.root.clone()))
     }
 
     /// The bytes of what stands at `place`, or of the nearest thing around it that exists.
-    pub(super) fn span(&self, place: &Place) -> Range<usize> {
+    pub(crate) fn span(&self, place: &Place) -> Range<usize> {
         let mut found = 0..0;
         let mut table = Some(self.root.get_ref());
         let mut list: Option<&toml::de::DeArray<'t>> = None;
@@ -183,7 +183,7 @@ impl<'t> Document<'t> {
 
     /// The first list that stands where a table belongs: at one of the keys `tables`, or as an element
     /// of a list of the root.
-    pub(super) fn list_for_table(&self, tables: &[&str]) -> Option<(Place, Range<usize>)> {
+    pub(crate) fn list_for_table(&self, tables: &[&str]) -> Option<(Place, Range<usize>)> {
         self.root.get_ref().iter().find_map(|(key, value)| {
             let place = Place::section(key.get_ref());
             match value.get_ref() {
@@ -208,7 +208,7 @@ impl<'t> Document<'t> {
     }
 
     /// Takes out the innermost key on which `span` lies, and says where it stood.
-    pub(super) fn remove(&mut self, span: &Range<usize>) -> Option<Place> {
+    pub(crate) fn remove(&mut self, span: &Range<usize>) -> Option<Place> {
         let place = innermost(self.root.get_ref(), span, &Place::default())?;
         let (last, way) = place.0.split_last()?;
         let Step::Key(key) = last else { return None };

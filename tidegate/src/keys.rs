@@ -1,0 +1,14 @@
+//! What the keys of all sections of the configuration have in common: quantities with their units, urls, files of
+//! TLS, passwords, the place of a value in the text, what is found wrong there, and the text of the reference.
+//!
+//! A section or a kind of output is made of these, so they stand below all that has keys
+//! (docs/decisions/0102-one-folder-a-kind.md).
+
+pub(crate) mod both_ends;
+pub mod far_end;
+pub mod findings;
+pub mod places;
+pub mod reference;
+pub(crate) mod secrets;
+pub mod units;
+pub mod url;

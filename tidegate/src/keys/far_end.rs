@@ -1,0 +1,110 @@
+//! The keys by which a far end is found and trusted: `url`, `ca`, `certificate` and `key`.
+
+use std::path::{Path, PathBuf};
+
+use super::findings::Findings;
+use super::places::Place;
+use super::reference::File;
+use super::url::{Scheme, Url};
+use crate::support::tls::{self, ClientFiles, ClientTls};
+
+/// These keys of one table.
+#[derive(Clone, Copy, Debug)]
+pub struct FarEnd<'a> {
+    /// What its url begins with.
+    pub scheme: Scheme,
+    /// `url`.
+    pub url: Option<&'a str>,
+    /// `ca`.
+    pub ca: Option<&'a Path>,
+    /// `certificate`.
+    pub certificate: Option<&'a Path>,
+    /// `key`.
+    pub key: Option<&'a Path>,
+}
+
+impl<'a> FarEnd<'a> {
+    /// The keys of a table that has all of them.
+    pub fn new(
+        scheme: Scheme,
+        url: &'a Option<String>,
+        [ca, certificate, key]: [&'a Option<PathBuf>; 3],
+    ) -> Self {
+        let (ca, certificate, key) = (ca.as_deref(), certificate.as_deref(), key.as_deref());
+        FarEnd { scheme, url: url.as_deref(), ca, certificate, key }
+    }
+
+    /// Where it is.
+    ///
+    /// # Errors
+    /// What is wrong and what would be right.
+    pub fn url(self) -> Result<Url, String> {
+        Url::parse(self.url.unwrap_or_default(), self.scheme)
+    }
+
+    /// The files of its TLS, if the url wants TLS and those that it needs are given.
+    pub fn tls_files(self) -> Option<ClientFiles> {
+        let own = self.certificate.zip(self.key).map(|(own, key)| (own.into(), key.into()));
+        self.url().ok()?.tls.then_some(ClientFiles { ca: self.ca?.into(), own })
+    }
+
+    /// Where it is, and its TLS, if it speaks TLS.
+    ///
+    /// # Errors
+    /// The url is none, or a file cannot be used.
+    pub fn read(self) -> anyhow::Result<(Url, Option<ClientTls>)> {
+        let url = self.url().map_err(anyhow::Error::msg)?;
+        Ok((url, self.tls_files().map(ClientTls::new).transpose()?))
+    }
+
+    /// What is wrong with the keys at `place`; a right url might lead to `example`.
+    pub(crate) fn check(self, example: &str, place: &Place, findings: &mut Findings) {
+        let scheme = self.scheme.name;
+        if self.url.is_none() {
+            let text = format!("no url: give url = \"{scheme}://{example}\"");
+            return findings.error(place.clone(), text);
+        }
+        match self.url() {
+            Ok(url) => self.check_tls(&url, place, findings),
+            Err(text) => findings.error(place.to("url"), text),
+        }
+    }
+
+    fn check_tls(self, url: &Url, place: &Place, findings: &mut Findings) {
+        let FarEnd { ca, certificate, key, scheme: Scheme { name: scheme, .. }, .. } = self;
+        if !url.tls {
+            for (name, file) in [("ca", ca), ("certificate", certificate), ("key", key)] {
+                if file.is_some() {
+                    let text = format!("the url asks for no TLS: write {scheme}s:// there");
+                    findings.error(place.to(name), text);
+                }
+            }
+            return;
+        }
+        if ca.is_none() {
+            let text = format!(
+                "{scheme}s:// needs to know whom to trust: give ca = \"ca.pem\", the authority of the far \
+                 end's certificate"
+            );
+            findings.error(place.clone(), text);
+        }
+        match (certificate, key) {
+            (Some(_), None) => findings.error(place.to("certificate"), "needs its key: give key"),
+            (None, Some(_)) => {
+                findings.error(place.to("key"), "needs its certificate: give certificate");
+            }
+            _ => {}
+        }
+        if let Err(text) = tls::server_name(&url.host) {
+            findings.error(place.to("url"), text);
+        }
+    }
+}
+
+/// Explains the keys of TLS towards the far end of a `kind`.
+pub(crate) fn explain_tls(file: &mut File, kind: &str) {
+    let mut note = |key: &str, value, help| file.note(&format!("{kind}.{key}"), value, help);
+    note("ca", "\"ca.pem\"", "With TLS: authorities of the far end's certificate. Required.");
+    note("certificate", "\"gate.pem\"", "A certificate of our own, where the far end wants one.");
+    note("key", "\"gate.key\"", "Its private key.");
+}

@@ -1,0 +1,48 @@
+//! Passwords and keys: they are never in the file, but in an environment variable or a file of their own.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::findings::Findings;
+use super::places::Place;
+use crate::support::tls;
+
+/// A password comes from one place.
+pub(crate) fn one_password(
+    variable: &Option<String>,
+    file: &Option<PathBuf>,
+    place: &Place,
+    findings: &mut Findings,
+) {
+    if variable.is_some() && file.is_some() {
+        let text = "password_env is given too: keep one of the two";
+        findings.error(place.to("password_file"), text);
+    }
+}
+
+/// The password of an environment variable or of a file.
+pub(crate) fn password(
+    variable: Option<&str>,
+    file: Option<&Path>,
+) -> anyhow::Result<Option<String>> {
+    secret("password", variable, file)
+}
+
+/// A secret of an environment variable or of a file, whose last line end does not belong to it. `what` is
+/// how their keys begin.
+pub(crate) fn secret(
+    what: &str,
+    variable: Option<&str>,
+    file: Option<&Path>,
+) -> anyhow::Result<Option<String>> {
+    if let Some(name) = variable {
+        let value = std::env::var(name);
+        return value.map(Some).with_context(|| format!("{what}_env: variable {name}"));
+    }
+    let Some(file) = file else { return Ok(None) };
+    let text = tls::private::look_at(file)
+        .and_then(|()| std::fs::read_to_string(file))
+        .with_context(|| format!("{what}_file: {}", file.display()))?;
+    Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+}

@@ -1,0 +1,167 @@
+//! The keys of an AMQP output: what they say, what is wrong with them, and what comes of them.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use tidegate_types::units::Size;
+
+use super::AmqpOptions;
+use crate::keys::far_end::{FarEnd, explain_tls};
+use crate::keys::findings::Findings;
+use crate::keys::places::Place;
+use crate::keys::reference::File;
+use crate::keys::secrets;
+use crate::keys::url::Scheme;
+use crate::output::kind::{Driver, OutputKind, Surroundings};
+use crate::support::tls::ClientFiles;
+
+/// What its url begins with.
+const SCHEME: Scheme = Scheme { name: "amqp", port: 5672, tls_port: 5671 };
+/// The user that RabbitMQ is installed with, and its password.
+const GUEST: &str = "guest";
+
+/// `amqp` of an `[[output]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AmqpConfig {
+    /// `amqp://host[:port][/vhost]`, without user and password; `amqps` with TLS.
+    pub url: Option<String>,
+    /// PEM file with the authorities of which one must have signed the far end's certificate.
+    pub ca: Option<PathBuf>,
+    /// PEM file with a certificate of our own, where the far end wants to see one.
+    pub certificate: Option<PathBuf>,
+    /// PEM file with its private key.
+    pub key: Option<PathBuf>,
+    /// Exchange that it publishes to.
+    pub exchange: String,
+    /// Routing key; `{topic}` is the record's topic with `.` for `/`.
+    pub routing_key: String,
+    /// Whether the broker keeps records across its restart.
+    pub persistent: bool,
+    /// User name; without one `guest` with its well-known password, which RabbitMQ takes from its own
+    /// machine only.
+    pub user: Option<String>,
+    /// Environment variable with the password.
+    pub password_env: Option<String>,
+    /// File with the password.
+    pub password_file: Option<PathBuf>,
+}
+
+impl Default for AmqpConfig {
+    fn default() -> Self {
+        AmqpConfig {
+            url: None,
+            ca: None,
+            certificate: None,
+            key: None,
+            exchange: "amq.topic".into(),
+            routing_key: "{topic}".into(),
+            persistent: true,
+            user: None,
+            password_env: None,
+            password_file: None,
+        }
+    }
+}
+
+impl AmqpConfig {
+    /// Where it leads.
+    pub fn far_end(&self) -> FarEnd<'_> {
+        FarEnd::new(SCHEME, &self.url, [&self.ca, &self.certificate, &self.key])
+    }
+
+    /// What the session is told.
+    ///
+    /// # Errors
+    /// A password or a file of TLS cannot be read.
+    pub fn options(&self, surroundings: &Surroundings) -> anyhow::Result<AmqpOptions> {
+        let (url, tls) = self.far_end().read()?;
+        let (variable, file) = (self.password_env.as_deref(), self.password_file.as_deref());
+        let password = secrets::password(variable, file)?;
+        let virtual_host = Some(url.decoded_path()).filter(|path| !path.is_empty());
+        Ok(AmqpOptions {
+            host: url.host,
+            port: url.port,
+            tls,
+            virtual_host: virtual_host.unwrap_or_else(|| "/".into()),
+            user: self.user.clone().unwrap_or_else(|| GUEST.into()),
+            password: password.unwrap_or_else(|| GUEST.into()),
+            exchange: self.exchange.clone(),
+            routing_key: self.routing_key.clone(),
+            persistent: self.persistent,
+            classes: surroundings.classes.clone(),
+        })
+    }
+}
+
+impl OutputKind for AmqpConfig {
+    fn name(&self) -> &'static str {
+        SCHEME.name
+    }
+
+    fn explain(&self, file: &mut File) {
+        file.table("amqp", "An AMQP 0-9-1 broker such as RabbitMQ.");
+        file.key(
+            "amqp.url",
+            "\"amqp://10.0.0.1\"",
+            "amqp://host, amqp://host:port/vhost; amqps:// with TLS. Required.",
+        );
+        explain_tls(file, "amqp");
+        file.key("amqp.exchange", "\"amq.topic\"", "Exchange that it publishes to; it must exist.");
+        file.key("amqp.routing_key", "\"{topic}\"", "{topic} is the record's topic, with . for /.");
+        file.key("amqp.persistent", "true", "Whether the broker keeps records across its restart.");
+        file.note(
+            "amqp.user",
+            "\"gate\"",
+            "User name. Default: guest with its well-known password, which RabbitMQ takes from its own\n\
+             machine only.",
+        );
+        file.note(
+            "amqp.password_env",
+            "\"CLOUD_PASSWORD\"",
+            "Environment variable with the password.",
+        );
+        file.note(
+            "amqp.password_file",
+            "\"/etc/tidegate/cloud\"",
+            "File with it. Passwords are never in this file.",
+        );
+    }
+
+    fn example(&self) -> &'static str {
+        "cloud"
+    }
+
+    fn check(&self, place: &Place, findings: &mut Findings) {
+        let has_password = self.password_env.is_some() || self.password_file.is_some();
+        if self.user.is_some() && !has_password {
+            let text = "a user without a password: give password_env or password_file";
+            findings.error(place.to("user"), text);
+        }
+        secrets::one_password(&self.password_env, &self.password_file, place, findings);
+        self.far_end().check("10.0.0.1", place, findings);
+    }
+
+    fn tls_files(&self) -> Option<ClientFiles> {
+        self.far_end().tls_files()
+    }
+
+    fn destination(&self) -> String {
+        format!("{}, exchange {}", self.url.as_deref().unwrap_or_default(), self.exchange)
+    }
+
+    fn confirms(&self) -> &'static str {
+        match self.persistent {
+            true => "when the broker confirms it: on disk or replicated if its queue is durable",
+            false => "when the broker confirms it: in its memory",
+        }
+    }
+
+    fn overhead(&self) -> Size {
+        Size(300)
+    }
+
+    fn build(&self, surroundings: &Surroundings) -> anyhow::Result<Box<dyn Driver>> {
+        Ok(Box::new(self.options(surroundings)?))
+    }
+}

@@ -1,0 +1,269 @@
+//! The keys of a link output: what they say, what is wrong with them, and what comes of them.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::Context;
+use serde::Deserialize;
+use tidegate_link::path_scheduler::PathSchedulerName;
+use tidegate_link::{GUARD_SHARE, PATHS_MAX, RedundancyName};
+use tidegate_types::units::{Ratio, Size};
+
+use super::{Fallback, LinkOptionsOut};
+use crate::keys::both_ends;
+use crate::keys::findings::Findings;
+use crate::keys::places::Place;
+use crate::keys::reference::{File, quoted};
+use crate::keys::url::host_and_port;
+use crate::link::Binding;
+use crate::output::kind::{Below, Driver, OutputKind, Surroundings};
+use crate::support::tls::{self, ClientFiles, ClientTls};
+
+/// Records sent and not confirmed at once where the configuration does not say: many small records are under
+/// way on several long paths, and what comes twice is known by its name.
+const UNCONFIRMED_MAX: u32 = 16_384;
+
+/// `link` of an `[[output]]`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinkOutputConfig {
+    /// `host:port` of the far node's link input.
+    pub to: Option<String>,
+    /// Interfaces or addresses, one a path; one path by the routing table if left out.
+    pub paths: Option<Vec<String>>,
+    /// PEM file with the authorities of which one must have signed the far node's certificate.
+    pub ca: Option<PathBuf>,
+    /// PEM file with the certificate of this node.
+    pub certificate: Option<PathBuf>,
+    /// PEM file with its private key.
+    pub key: Option<PathBuf>,
+    /// Which path takes the next packet.
+    pub schedule: Option<String>,
+    /// How far the link goes for records for whose repeat there is no time.
+    pub guard: Option<String>,
+    /// What that may cost, for each byte of a record.
+    pub guard_share: Option<f64>,
+    /// Whether TCP stands in.
+    pub tcp: Tcp,
+    /// Whether it leads to a neighbour that relays (`[[fleet.peer]]`).
+    #[serde(skip)]
+    pub is_peer: bool,
+    /// Whether it dials neighbours that the leader names, one after the other.
+    #[serde(skip)]
+    pub is_place: bool,
+}
+
+/// `tcp` of a `link`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tcp {
+    /// Where UDP is blocked.
+    #[default]
+    Auto,
+    /// Not at all.
+    Never,
+    /// In place of UDP.
+    Always,
+}
+
+impl LinkOutputConfig {
+    /// Host and port.
+    ///
+    /// # Errors
+    /// What is wrong and what would be right.
+    pub fn far(&self) -> Result<(String, u16), String> {
+        const EXAMPLE: &str =
+            "write \"host:port\", as in \"hq.example:7443\" or \"[2001:db8::1]:7443\"";
+        let text = self.to.as_deref().ok_or("no far node: give to = \"hq.example:7443\"")?;
+        match host_and_port(text) {
+            Some((host, Some(port))) => Ok((host.into(), port)),
+            Some((_, None)) => Err(format!("{text:?} has no port: {EXAMPLE}")),
+            None => Err(format!("{text:?} is no host and port: {EXAMPLE}")),
+        }
+    }
+
+    /// Its paths, in order.
+    ///
+    /// # Errors
+    /// The place of the first that is none, and what is wrong.
+    pub fn bindings(&self) -> Result<Vec<Binding>, (usize, String)> {
+        let Some(paths) = &self.paths else { return Ok(vec![Binding::Route]) };
+        let binding = |(place, text): (usize, &String)| {
+            Binding::from_str(text).map_err(|error| (place, error))
+        };
+        paths.iter().enumerate().map(binding).collect()
+    }
+
+    /// Which path takes the next packet.
+    ///
+    /// # Errors
+    /// No schedule has the name.
+    pub fn schedule(&self) -> Result<PathSchedulerName, String> {
+        self.schedule.as_deref().map_or(Ok(PathSchedulerName::default()), str::parse)
+    }
+
+    /// How records for whose repeat there is no time are guarded, and what that may cost.
+    ///
+    /// # Errors
+    /// The key, and what is wrong: no guard has the name, or the share is not in [0, 1].
+    pub fn guard(&self) -> Result<(RedundancyName, Ratio), (&'static str, String)> {
+        let name = self.guard.as_deref().map_or(Ok(RedundancyName::default()), str::parse);
+        let name = name.map_err(|error| ("guard", error))?;
+        let share = self.guard_share.unwrap_or(GUARD_SHARE);
+        if !(0.0..=1.0).contains(&share) {
+            return Err(("guard_share", format!("{share} is no share: give 0 to 1, as in 0.45")));
+        }
+        Ok((name, Ratio::new(share)))
+    }
+
+    /// What the link is told.
+    ///
+    /// # Errors
+    /// A file of TLS cannot be read.
+    pub fn options(&self, surroundings: &Surroundings) -> anyhow::Result<LinkOptionsOut> {
+        let files = self.tls_files().context("ca, certificate and key are missing")?;
+        let nobody = || Ok((String::new(), 0));
+        let far = if self.is_place { nobody() } else { self.far() };
+        let (host, port) = far.map_err(anyhow::Error::msg)?;
+        Ok(LinkOptionsOut {
+            links: surroundings.links.clone(),
+            name: surroundings.output.clone(),
+            host,
+            port,
+            paths: self.bindings().map_err(|(_, error)| anyhow::Error::msg(error))?,
+            tls: ClientTls::new(files)?,
+            schedule: self.schedule().map_err(anyhow::Error::msg)?,
+            guard: self.guard().map_err(|(_, error)| anyhow::Error::msg(error))?,
+            fallback: match self.tcp {
+                Tcp::Auto => Fallback::Auto,
+                Tcp::Never => Fallback::Never,
+                Tcp::Always => Fallback::Always,
+            },
+            bounds: surroundings.bounds.clone(),
+            is_peer: self.is_peer,
+            is_place: self.is_place,
+            unconfirmed_max: surroundings.unconfirmed_max,
+        })
+    }
+}
+
+impl OutputKind for LinkOutputConfig {
+    fn name(&self) -> &'static str {
+        "link"
+    }
+
+    fn explain(&self, file: &mut File) {
+        file.table(
+            "link",
+            "Another node of Tidegate, by several paths at once: it has a link input.",
+        );
+        file.key("link.to", "\"hq.example:7443\"", "host:port of its link input. Required.");
+        both_ends::explain(file);
+        file.key(
+            "link.paths",
+            "[\"wlan0\", \"wwan0\"]",
+            "Interfaces, which may come and go, or addresses of them. Default: one path by the routing\n\
+             table (\"auto\").",
+        );
+        file.key(
+            "link.schedule",
+            &quoted(PathSchedulerName::default().name()),
+            &format!(
+                "Which path takes the next packet: {}.",
+                PathSchedulerName::ALL.map(|name| quoted(name.name())).join(", ")
+            ),
+        );
+        file.key(
+            "link.guard",
+            &quoted(RedundancyName::default().name()),
+            &format!(
+                "How records for whose repeat their bound leaves no time are sent: {} (repairs, as many as\n\
+                 the paths lose; a second path; as all others).",
+                RedundancyName::ALL.into_iter().rev().map(|name| quoted(name.name())).collect::<Vec<_>>().join(", ")
+            ),
+        );
+        file.key(
+            "link.guard_share",
+            &GUARD_SHARE.to_string(),
+            "What that may cost at most, for each byte of a record.",
+        );
+        file.key(
+            "link.tcp",
+            "\"auto\"",
+            "TCP in place of UDP: \"auto\" (where UDP is blocked), \"never\" or \"always\".",
+        );
+    }
+
+    fn example(&self) -> &'static str {
+        "hq"
+    }
+
+    fn check(&self, place: &Place, findings: &mut Findings) {
+        let key = if self.to.is_some() { place.to("to") } else { place.clone() };
+        match self.far() {
+            Err(text) => findings.error(key, text),
+            Ok((host, _)) => {
+                if let Err(text) = tls::server_name(&host) {
+                    findings.error(key, text);
+                }
+            }
+        }
+        both_ends::check([&self.ca, &self.certificate, &self.key], place, findings);
+        let paths = place.to("paths");
+        match self.bindings() {
+            Err((index, text)) => findings.error(paths.to(index), text),
+            Ok(bindings) if bindings.is_empty() => {
+                let text = "nothing could be sent: name an interface, or leave it out for one path";
+                findings.error(paths, text);
+            }
+            Ok(bindings) if bindings.len() > PATHS_MAX => {
+                findings.error(paths, format!("{} paths: at most {PATHS_MAX}", bindings.len()));
+            }
+            Ok(bindings) => {
+                for (index, binding) in bindings.iter().enumerate() {
+                    if bindings[..index].contains(binding) {
+                        let text =
+                            format!("{binding} stands above: two paths by one way gain nothing");
+                        findings.error(paths.to(index), text);
+                    }
+                }
+            }
+        }
+        if let Err(text) = self.schedule() {
+            findings.error(place.to("schedule"), text);
+        }
+        if let Err((key, text)) = self.guard() {
+            findings.error(place.to(key), text);
+        }
+    }
+
+    fn tls_files(&self) -> Option<ClientFiles> {
+        let own = self.certificate.clone().zip(self.key.clone())?;
+        Some(ClientFiles { ca: self.ca.clone()?, own: Some(own) })
+    }
+
+    fn destination(&self) -> String {
+        let paths = self.paths.clone().unwrap_or_else(|| vec!["auto".into()]);
+        format!("{}, by {}", self.to.as_deref().unwrap_or_default(), paths.join(", "))
+    }
+
+    fn confirms(&self) -> &'static str {
+        "when the far node accepts it: on disk, unless the far stream's accept says otherwise"
+    }
+
+    fn below(&self) -> Below {
+        Below::Paths
+    }
+
+    fn overhead(&self) -> Size {
+        Size(40)
+    }
+
+    fn unconfirmed_max(&self) -> u32 {
+        UNCONFIRMED_MAX
+    }
+
+    fn build(&self, surroundings: &Surroundings) -> anyhow::Result<Box<dyn Driver>> {
+        Ok(Box::new(self.options(surroundings)?))
+    }
+}

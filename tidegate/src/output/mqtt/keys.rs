@@ -1,0 +1,134 @@
+//! The keys of an MQTT output: what they say, what is wrong with them, and what comes of them.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use tidegate_types::units::Size;
+
+use super::MqttOptions;
+use crate::keys::far_end::{FarEnd, explain_tls};
+use crate::keys::findings::Findings;
+use crate::keys::places::Place;
+use crate::keys::reference::File;
+use crate::keys::secrets;
+use crate::keys::url::Scheme;
+use crate::output::kind::{Driver, OutputKind, Surroundings};
+use crate::support::tls::ClientFiles;
+
+/// `mqtt` of an `[[output]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MqttOutputConfig {
+    /// `mqtt://host[:port]`; `mqtts` with TLS.
+    pub url: Option<String>,
+    /// PEM file with the authorities of which one must have signed the far end's certificate.
+    pub ca: Option<PathBuf>,
+    /// PEM file with a certificate of our own, where the far end wants to see one.
+    pub certificate: Option<PathBuf>,
+    /// PEM file with its private key.
+    pub key: Option<PathBuf>,
+    /// Prefix of its client identifiers; the names of node and output if left out.
+    pub client_id: Option<String>,
+    /// Ask the broker to retain what came with the retain flag.
+    pub retain: bool,
+    /// User name.
+    pub user: Option<String>,
+    /// Environment variable with the password.
+    pub password_env: Option<String>,
+    /// File with the password.
+    pub password_file: Option<PathBuf>,
+}
+
+impl MqttOutputConfig {
+    /// Where it leads.
+    pub fn far_end(&self) -> FarEnd<'_> {
+        FarEnd::new(Scheme::MQTT, &self.url, [&self.ca, &self.certificate, &self.key])
+    }
+
+    /// What the session is told.
+    ///
+    /// # Errors
+    /// A password or a file of TLS cannot be read.
+    pub fn options(&self, surroundings: &Surroundings) -> anyhow::Result<MqttOptions> {
+        let (url, tls) = self.far_end().read()?;
+        let (variable, file) = (self.password_env.as_deref(), self.password_file.as_deref());
+        // Two outputs to one broker must not take each other's session over.
+        let names = || format!("{}-{}", surroundings.node, surroundings.output);
+        Ok(MqttOptions {
+            host: url.host,
+            port: url.port,
+            tls,
+            client_id: self.client_id.clone().unwrap_or_else(names),
+            user: self.user.clone(),
+            password: secrets::password(variable, file)?,
+            classes: surroundings.classes.clone(),
+            retain: self.retain,
+        })
+    }
+}
+
+impl OutputKind for MqttOutputConfig {
+    fn name(&self) -> &'static str {
+        Scheme::MQTT.name
+    }
+
+    fn explain(&self, file: &mut File) {
+        file.table("mqtt", "An MQTT broker, or another node of Tidegate.");
+        file.key(
+            "mqtt.url",
+            "\"mqtt://10.0.0.2\"",
+            "mqtt://host, mqtt://host:port; mqtts:// with TLS. Required.",
+        );
+        explain_tls(file, "mqtt");
+        file.key(
+            "mqtt.client_id",
+            "\"gate-7-site\"",
+            "Prefix of its client ids. Default: node and output.",
+        );
+        file.key(
+            "mqtt.retain",
+            "false",
+            "Ask the broker to retain records that came with the retain flag.",
+        );
+        file.note("mqtt.user", "\"gate\"", "User name. Default: none.");
+        file.note(
+            "mqtt.password_env",
+            "\"SITE_PASSWORD\"",
+            "Environment variable with the password.",
+        );
+        file.note("mqtt.password_file", "\"/etc/tidegate/site\"", "File with the password.");
+    }
+
+    fn example(&self) -> &'static str {
+        "site"
+    }
+
+    fn check(&self, place: &Place, findings: &mut Findings) {
+        secrets::one_password(&self.password_env, &self.password_file, place, findings);
+        let has_password = self.password_env.is_some() || self.password_file.is_some();
+        if self.user.is_none() && has_password {
+            findings.error(place.clone(), "a password without a user: give user = \"...\"");
+        }
+        self.far_end().check("10.0.0.1", place, findings);
+    }
+
+    fn tls_files(&self) -> Option<ClientFiles> {
+        self.far_end().tls_files()
+    }
+
+    fn destination(&self) -> String {
+        self.url.clone().unwrap_or_default()
+    }
+
+    fn confirms(&self) -> &'static str {
+        "when the broker acknowledges it: in its memory or on disk, as the broker is set"
+    }
+
+    fn overhead(&self) -> Size {
+        Size(200)
+    }
+
+    fn build(&self, surroundings: &Surroundings) -> anyhow::Result<Box<dyn Driver>> {
+        Ok(Box::new(self.options(surroundings)?))
+    }
+}
