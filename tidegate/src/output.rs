@@ -9,6 +9,7 @@ pub mod amqp;
 mod connection;
 mod frames;
 mod gauge;
+pub mod http;
 pub mod kind;
 mod lane;
 #[cfg(test)]

@@ -15,7 +15,7 @@ use tidegate_types::units::{Size, Time};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::gauge::Gauge;
-use super::lane::{End, Lane};
+use super::lane::{End, Lane, Past};
 use super::outgoing::{Outgoing, Taken};
 use super::protocol::{Protocol, ProtocolError, Verdicts};
 use crate::node::contract::{Order, Transmit};
@@ -54,8 +54,7 @@ pub(super) struct Connection<'a, P> {
     input: BytesMut,
     /// What the protocol has to say for itself, until there is a place for it.
     control: BytesMut,
-    up_since: Option<Instant>,
-    has_confirmed: bool,
+    past: Past,
     /// When the next look at the kernel's counts is due, while bytes are in flight.
     next_sample: Instant,
     sampled_at: Instant,
@@ -82,8 +81,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
             outgoing: Outgoing::default(),
             input: BytesMut::new(),
             control: BytesMut::new(),
-            up_since: None,
-            has_confirmed: false,
+            past: Past::default(),
             next_sample: now,
             sampled_at: now,
             hold_until: None,
@@ -91,14 +89,9 @@ impl<'a, P: Protocol> Connection<'a, P> {
         })
     }
 
-    /// When the login was done, if it was.
-    pub(super) fn up_since(&self) -> Option<Instant> {
-        self.up_since
-    }
-
-    /// Whether the far end has taken anything.
-    pub(super) fn has_confirmed(&self) -> bool {
-        self.has_confirmed
+    /// What it came to.
+    pub(super) fn past(&self) -> Past {
+        self.past
     }
 
     fn now(&self) -> Time {
@@ -113,6 +106,9 @@ impl<'a, P: Protocol> Connection<'a, P> {
         let (sampler, timer) = (sleep_until(login_ends), sleep_until(login_ends));
         tokio::pin!(sampler, timer);
         loop {
+            if let Err(end) = self.come_up().await {
+                return end;
+            }
             if let Err(end) = self.fill().await {
                 return end;
             }
@@ -142,13 +138,13 @@ impl<'a, P: Protocol> Connection<'a, P> {
     fn due(&self, login_ends: Instant) -> Option<Instant> {
         let at = |at: Time| Instant::now() + at.since(self.now());
         let heartbeat = self.lane.protocol.next_timeout().map(at);
-        let login = self.up_since.is_none().then_some(login_ends);
+        let login = self.past.up_since.is_none().then_some(login_ends);
         [heartbeat, login, self.hold_until].into_iter().flatten().min()
     }
 
     fn tick(&mut self, login_ends: Instant) -> Result<(), End> {
         let reached = Instant::now();
-        if self.up_since.is_none() && login_ends <= reached {
+        if self.past.up_since.is_none() && login_ends <= reached {
             return Err(ProtocolError::Silent(LOGIN_PATIENCE).into());
         }
         self.hold_until = self.hold_until.filter(|&until| until > reached);
@@ -163,7 +159,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
             self.outgoing.take_control::<P>(&mut self.control);
         }
         while self.outgoing.has_room() {
-            let is_held = self.up_since.is_none() || self.hold_until.is_some();
+            let is_held = self.past.up_since.is_none() || self.hold_until.is_some();
             let may_begin = !is_held && self.lane.protocol.may_send();
             if self.outgoing.is_between_records() && !may_begin {
                 return Ok(());
@@ -220,7 +216,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
         // TLS answers by itself.
         self.count();
         match read {
-            Ok(0) => return Err(ProtocolError::Closed("without a word".into()).into()),
+            Ok(0) => return Err(self.ended().await),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -235,27 +231,47 @@ impl<'a, P: Protocol> Connection<'a, P> {
             let what = format!("{} bytes without an end", self.input.len());
             return Err(ProtocolError::Malformed { protocol: "its protocol", what }.into());
         }
-        if self.up_since.is_none() && self.lane.protocol.is_ready() {
-            self.up_since = Some(Instant::now());
-            self.gauge.up();
-            self.lane.feedback.path_state(self.lane.number, PathState::Up).await?;
-        }
+        self.come_up().await?;
         if self.gauge.is_in_flight() && self.sampled_at.elapsed() >= SAMPLE_MIN {
             self.sample().await?;
         }
         Ok(())
     }
 
+    /// Tells the node once that the login is done. A protocol without one is ready when TLS is.
+    async fn come_up(&mut self) -> Result<(), End> {
+        let is_up = self.lane.protocol.is_ready() && !self.stream.is_handshaking();
+        if is_up && self.past.up_since.is_none() {
+            self.past.up_since = Some(Instant::now());
+            self.gauge.up();
+            self.lane.feedback.path_state(self.lane.number, PathState::Up).await?;
+        }
+        Ok(())
+    }
+
+    /// The far end has closed its side.
+    async fn ended(&mut self) -> End {
+        let now = self.now();
+        let mut verdicts = Verdicts::default();
+        let end = self.lane.protocol.ended(now, &mut verdicts);
+        match self.report(verdicts).await {
+            Ok(()) => end.into(),
+            Err(stopped) => stopped,
+        }
+    }
+
     async fn report(&mut self, verdicts: Verdicts) -> Result<(), End> {
         if !verdicts.confirmed.is_empty() {
             self.holds.reset();
-            self.has_confirmed = true;
+            self.past.has_confirmed = true;
+            self.past.has_judged = true;
             self.lane.feedback.confirmed(verdicts.confirmed).await?;
         }
         if verdicts.refused.iter().any(|(_, refusal)| *refusal == Refusal::Retry) {
             self.hold_until = Some(Instant::now() + self.holds.next());
         }
         for (id, refusal) in verdicts.refused {
+            self.past.has_judged |= matches!(refusal, Refusal::Final(_));
             self.lane.feedback.refused(vec![id], refusal).await?;
         }
         Ok(())
@@ -299,7 +315,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
         let info = tcp_info::read(self.stream.tcp())?;
         let now = self.now();
         if let Some(sample) = self.gauge.sample(now, &info)
-            && self.up_since.is_some()
+            && self.past.up_since.is_some()
         {
             self.lane.feedback.sample(self.lane.number, sample).await?;
         }

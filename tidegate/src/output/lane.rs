@@ -69,6 +69,17 @@ pub(super) struct Lane<P> {
     pub(super) complaint: Complaint,
 }
 
+/// What a connection came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Past {
+    /// When the login was done, if it was.
+    pub(super) up_since: Option<Instant>,
+    /// Whether the far end has taken anything.
+    pub(super) has_confirmed: bool,
+    /// Whether a record has got its fate, be it to be dropped.
+    pub(super) has_judged: bool,
+}
+
 impl<P: Protocol> Lane<P> {
     /// Keeps a connection until it is told to stop.
     pub(super) async fn run(mut self) {
@@ -79,12 +90,12 @@ impl<P: Protocol> Lane<P> {
                 Ok(opened) => opened.map_err(End::Io),
                 Err(Stopping) => return,
             };
-            let mut up_since = None;
+            let mut past = Past::default();
             let end = match opened {
-                Ok(stream) => self.serve(stream, epoch, &mut up_since).await,
+                Ok(stream) => self.serve(stream, epoch, &mut past).await,
                 Err(end) => end,
             };
-            if let Some(since) = up_since {
+            if let Some(since) = past.up_since {
                 epoch += 1;
                 if since.elapsed() >= STABLE {
                     backoff.reset();
@@ -96,7 +107,12 @@ impl<P: Protocol> Lane<P> {
             if matches!(end, End::Stopped) {
                 return;
             }
-            if self.complaint.is_new(&end.to_string()) {
+            let is_over = matches!(end, End::Protocol(ProtocolError::Over));
+            if is_over && past.has_judged {
+                backoff.reset();
+                continue;
+            }
+            if !is_over && self.complaint.is_new(&end.to_string()) {
                 let (output, host, port) = (&self.output, &self.host, self.port);
                 tracing::warn!(%output, %host, port, "no connection: {end}; trying again");
             }
@@ -121,12 +137,7 @@ impl<P: Protocol> Lane<P> {
     }
 
     /// Serves one connection to its end.
-    async fn serve(
-        &mut self,
-        stream: TcpStream,
-        epoch: u64,
-        up_since: &mut Option<Instant>,
-    ) -> End {
+    async fn serve(&mut self, stream: TcpStream, epoch: u64, past: &mut Past) -> End {
         let stream = match &self.tls {
             None => Ok(Stream::from(stream)),
             Some((config, name)) => Stream::client(stream, config.clone(), name.clone()),
@@ -137,10 +148,14 @@ impl<P: Protocol> Lane<P> {
             Err(error) => return End::Io(error),
         };
         let end = connection.serve().await;
-        *up_since = connection.up_since();
-        let is_rejected = matches!(end, End::Protocol(ProtocolError::Rejected(_)));
-        let is_old = is_rejected && !connection.has_confirmed();
-        if up_since.is_some() && !is_old && !matches!(end, End::Stopped) {
+        *past = connection.past();
+        use ProtocolError::{Refused, Rejected, Unusable};
+        let is_refusal = matches!(
+            end,
+            End::Untrusted(_) | End::Protocol(Rejected(_) | Refused(_) | Unusable(_))
+        );
+        let is_old = is_refusal && !past.has_confirmed;
+        if past.up_since.is_some() && !is_old && !matches!(end, End::Stopped) {
             // What comes next is a new story, even if it ends by the same words.
             self.complaint.is_new("");
         } else if matches!(end, End::Stopped) {

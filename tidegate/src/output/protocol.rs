@@ -35,6 +35,9 @@ pub enum ProtocolError {
         /// What was seen.
         what: String,
     },
+    /// Nothing is owed on either side: the next connection is made at once, and nobody is told.
+    #[error("the connection is over")]
+    Over,
     /// Nothing came for too long.
     #[error("nothing was heard for {0:?}")]
     Silent(Duration),
@@ -80,6 +83,12 @@ pub trait Protocol: Send {
         out: &mut BytesMut,
         verdicts: &mut Verdicts,
     ) -> Result<(), ProtocolError>;
+
+    /// The far end says nothing more: takes what its end says of records, and answers why the connection is over.
+    fn ended(&mut self, now: Time, verdicts: &mut Verdicts) -> ProtocolError {
+        let _ = (now, verdicts);
+        ProtocolError::Closed("without a word".into())
+    }
 
     /// Whether the login is done.
     fn is_ready(&self) -> bool;

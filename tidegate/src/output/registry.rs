@@ -7,6 +7,7 @@ use tidegate_capacity::RateControllerName;
 
 use super::amqp::AmqpConfig;
 use super::frames::Frames;
+use super::http::HttpOutputConfig;
 use super::kind::{Below, OutputKind};
 use super::link::LinkOutputConfig;
 use super::mqtt::MqttOutputConfig;
@@ -23,6 +24,8 @@ pub struct OutputConfig {
     pub amqp: Option<AmqpConfig>,
     /// An MQTT broker, or another node.
     pub mqtt: Option<MqttOutputConfig>,
+    /// An HTTP endpoint.
+    pub http: Option<HttpOutputConfig>,
     /// Another node, by several paths at once.
     pub link: Option<LinkOutputConfig>,
     /// Files on this machine, or nothing.
@@ -46,6 +49,7 @@ impl OutputConfig {
         OutputConfig {
             amqp: Some(AmqpConfig::default()),
             mqtt: Some(MqttOutputConfig::default()),
+            http: Some(HttpOutputConfig::default()),
             link: Some(LinkOutputConfig::default()),
             sink: Some(SinkConfig::default()),
             ..OutputConfig::default()
@@ -57,6 +61,7 @@ impl OutputConfig {
         [
             given(&self.amqp),
             given(&self.mqtt),
+            given(&self.http),
             given(&self.link),
             given(&self.sink),
             self.frames.then_some(&Frames),

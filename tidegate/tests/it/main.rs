@@ -14,6 +14,7 @@ mod fleet;
 mod frames;
 mod group;
 mod http;
+mod http_output;
 mod inspect;
 mod link;
 mod mirror;
