@@ -48,10 +48,9 @@ mod options;
 mod pulse;
 mod room;
 pub mod session;
-pub(crate) mod wire;
 
 pub use self::clients::Clients;
 pub use self::listener::{MqttError, MqttListener, bind};
 pub use self::options::MqttOptions;
 pub use self::session::Refused;
-pub use self::wire::{Reason, Version, Violation};
+pub use crate::mqtt::{Reason, Version, Violation};

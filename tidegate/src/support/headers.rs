@@ -20,6 +20,14 @@ pub const BOUND: &str = "tidegate-bound-ms";
 pub const SOURCE_TIME: &str = "source-time-ns";
 /// `1` where the sender asked to retain the record: its own property, not ours.
 pub const RETAIN: &str = "retain";
+/// Record property with MQTT's content type.
+pub const CONTENT_TYPE: &str = "content-type";
+/// Record property with the topic for answers.
+pub const RESPONSE_TOPIC: &str = "response-topic";
+/// Record property with what an answer must repeat; any bytes.
+pub const CORRELATION_DATA: &str = "correlation-data";
+/// Record property `1` where the sender says that the payload is UTF-8.
+pub const PAYLOAD_FORMAT: &str = "payload-format";
 /// `1` where an earlier attempt may have arrived.
 pub const AGAIN: &str = "tidegate-again";
 

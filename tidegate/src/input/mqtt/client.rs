@@ -24,7 +24,7 @@ use self::trouble::Trouble;
 use super::buffer::Buffer;
 use super::clients::Clients;
 use super::session::Effects;
-use super::wire::{Version, client as wire};
+use crate::mqtt::{Version, client as wire};
 use crate::node::contract::{Intake, Notice, Source};
 use crate::node::door::{Bringer, Door, From};
 use crate::support::backoff::Backoff;

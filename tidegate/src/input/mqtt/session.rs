@@ -13,7 +13,7 @@ mod greeting;
 pub(super) mod memory;
 mod publish;
 mod rare;
-pub(super) mod record;
+pub(crate) mod record;
 mod subscribe;
 mod topics;
 mod will;
@@ -35,11 +35,11 @@ pub use self::record::{
 pub(super) use self::subscribe::{Granted, Request};
 use self::topics::Topics;
 pub use self::will::Will;
-use super::wire::control;
-use super::wire::frame::{Frame, Front, front};
-use super::wire::publish::Publish;
-use super::wire::reader::Reader;
-use super::wire::{Reason, Version, Violation, write};
+use crate::mqtt::control;
+use crate::mqtt::frame::{Frame, Front, front};
+use crate::mqtt::publish::Publish;
+use crate::mqtt::reader::Reader;
+use crate::mqtt::{Reason, Version, Violation, write};
 use crate::support::access::Claim;
 
 /// Records of one batch: enough to share the cost of crossing to the node, few enough to stay in the

@@ -7,12 +7,10 @@ use tidegate_types::record::DropReason;
 
 use super::HttpOptions;
 use crate::node::contract::Transmit;
-use crate::support::headers;
+use crate::support::headers::{self, CONTENT_TYPE};
 
 /// Longest head: servers commonly take 8 to 64 KiB.
 const HEAD_MAX: usize = 64 * 1024;
-/// Property with the type of the payload.
-const CONTENT_TYPE: &str = "content-type";
 /// What stands before the names of the record's own properties, so that none can pose as a header of HTTP.
 const PROPERTY: &str = "tidegate-property-";
 

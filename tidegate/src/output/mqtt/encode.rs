@@ -6,7 +6,7 @@ use bytes::{BufMut, BytesMut};
 use tidegate_types::record::DropReason;
 
 use super::MqttOptions;
-use crate::input::mqtt::wire::Version;
+use crate::mqtt::Version;
 use crate::node::contract::Transmit;
 use crate::support::headers;
 

@@ -4,9 +4,9 @@ use bytes::{Buf, BytesMut};
 use tidegate_node::io::Refusal;
 use tidegate_types::record::DropReason;
 
-use crate::input::mqtt::wire::client as wire;
-use crate::input::mqtt::wire::frame::{Front, front};
-use crate::input::mqtt::wire::{Reason, Version, Violation};
+use crate::mqtt::client as wire;
+use crate::mqtt::frame::{Front, front};
+use crate::mqtt::{Reason, Version, Violation};
 use crate::output::protocol::{ProtocolError, words};
 
 /// Largest packet that we read: a broker has nothing long to say to a publisher.

@@ -10,8 +10,8 @@ use tidegate_types::units::Time;
 use super::MqttOptions;
 use super::encode;
 use super::incoming::{self, Said};
-use crate::input::mqtt::wire::Version;
-use crate::input::mqtt::wire::client::{DISCONNECT, Login, PING, connect};
+use crate::mqtt::Version;
+use crate::mqtt::client::{DISCONNECT, Login, PING, connect};
 use crate::node::contract::Transmit;
 use crate::output::protocol::{Heartbeat, Protocol, ProtocolError, Verdicts};
 

@@ -12,11 +12,11 @@ use crate::input::mqtt::session::answers::{Answers, Kind};
 use crate::input::mqtt::session::memory::{Memory, Released};
 use crate::input::mqtt::session::record::Facts;
 use crate::input::mqtt::session::{BATCH_MAX, Effects};
-use crate::input::mqtt::wire::client::{self as wire, Login};
-use crate::input::mqtt::wire::frame::{Frame, Front, front};
-use crate::input::mqtt::wire::publish::Publish;
-use crate::input::mqtt::wire::reader::Reader;
-use crate::input::mqtt::wire::{Version, Violation, control, property, write};
+use crate::mqtt::client::{self as wire, Login};
+use crate::mqtt::frame::{Frame, Front, front};
+use crate::mqtt::publish::Publish;
+use crate::mqtt::reader::Reader;
+use crate::mqtt::{Version, Violation, control, property, write};
 
 /// What we promise in CONNECT: something is heard from us at least this often.
 pub(super) const KEEPALIVE: u16 = 30;

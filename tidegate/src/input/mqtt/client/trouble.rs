@@ -4,7 +4,7 @@ use std::io;
 
 use tidegate_types::record::RefuseReason;
 
-use crate::input::mqtt::wire::Violation;
+use crate::mqtt::Violation;
 use crate::support::tls;
 
 /// Why a connection ends.

@@ -9,8 +9,8 @@ use tidegate_broker::{NextSend, Outbox};
 use tidegate_types::units::Time;
 
 use super::Session;
-use crate::input::mqtt::wire::deliver::{self, Alias};
-use crate::input::mqtt::wire::{Version, write};
+use crate::mqtt::deliver::{self, Alias};
+use crate::mqtt::{Version, write};
 use crate::node::broker::{Seat, Subscriber};
 
 /// Bytes that are encoded before they are written: several writes' worth, and no more.

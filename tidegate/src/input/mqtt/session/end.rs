@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_types::account::Refusal;
 use tidegate_types::record::RefuseReason;
 
-use crate::input::mqtt::wire::{Reason, Violation};
+use crate::mqtt::{Reason, Violation};
 use crate::support::access::Denied;
 
 /// Why a connection ends.

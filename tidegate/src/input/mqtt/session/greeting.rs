@@ -7,10 +7,10 @@ use tidegate_types::account::{Account, Refusal};
 use tidegate_types::record::SourceId;
 
 use super::{Effects, End, Outward, Phase, Session, Step, Will};
-use crate::input::mqtt::wire::connect::{self, Connect};
-use crate::input::mqtt::wire::frame::Frame;
-use crate::input::mqtt::wire::reader::Reader;
-use crate::input::mqtt::wire::{Reason, Version, Violation, write};
+use crate::mqtt::connect::{self, Connect};
+use crate::mqtt::frame::Frame;
+use crate::mqtt::reader::Reader;
+use crate::mqtt::{Reason, Version, Violation, write};
 use crate::support::access::{Claim, Denied};
 
 /// Longest client id: streams are named by it, and it stands in every log line.

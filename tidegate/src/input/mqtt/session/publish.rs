@@ -11,8 +11,8 @@ use super::answers::Kind;
 use super::memory::{Memory, Released};
 use super::record::Facts;
 use super::{Effects, End, Phase, Refused, Session};
-use crate::input::mqtt::wire::publish::Publish;
-use crate::input::mqtt::wire::{Reason, Version, Violation, property, write};
+use crate::mqtt::publish::Publish;
+use crate::mqtt::{Reason, Version, Violation, property, write};
 
 /// QoS 2 publishes that a session may have unreleased. MQTT 5 clients keep to the receive maximum; older
 /// ones do not know it.

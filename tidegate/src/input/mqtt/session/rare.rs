@@ -3,9 +3,9 @@
 use tidegate_broker::{AckOutcome, Outbox};
 
 use super::{Effects, Request, Session, Step};
-use crate::input::mqtt::wire::control::{self, Filters};
-use crate::input::mqtt::wire::frame::Frame;
-use crate::input::mqtt::wire::{Version, Violation, write};
+use crate::mqtt::control::{self, Filters};
+use crate::mqtt::frame::Frame;
+use crate::mqtt::{Version, Violation, write};
 
 impl Session {
     /// Packets of subscribers, and the second half of QoS 2.

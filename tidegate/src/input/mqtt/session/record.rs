@@ -10,21 +10,13 @@ use bytes::Bytes;
 use tidegate_types::record::{Offered, Properties, SourceId, Token};
 use tidegate_types::units::Time;
 
-use crate::input::mqtt::wire::connect::check_record_property;
-use crate::input::mqtt::wire::property::{self as p, Value};
-use crate::input::mqtt::wire::{Reason, Violation};
+use crate::mqtt::connect::check_record_property;
+use crate::mqtt::property::{self as p, Value};
+use crate::mqtt::{Reason, Violation};
 
-/// Record property with MQTT's content type.
-pub const CONTENT_TYPE: &str = "content-type";
-/// Record property with the topic for answers.
-pub const RESPONSE_TOPIC: &str = "response-topic";
-/// Record property with what an answer must repeat; any bytes.
-pub const CORRELATION_DATA: &str = "correlation-data";
-/// Record property `1` where the sender says that the payload is UTF-8.
-pub const PAYLOAD_FORMAT: &str = "payload-format";
-// Record property `1` where the sender asked to retain the record. Nothing is retained here; a later
-// broker may. And the user property that becomes the record's source time and no property.
-pub use crate::support::headers::{RETAIN, SOURCE_TIME};
+pub use crate::support::headers::{
+    CONTENT_TYPE, CORRELATION_DATA, PAYLOAD_FORMAT, RESPONSE_TOPIC, RETAIN, SOURCE_TIME,
+};
 
 /// User properties of one record. Each costs some sixty bytes beside its text, and a large packet could
 /// hold hundreds of thousands of empty ones.

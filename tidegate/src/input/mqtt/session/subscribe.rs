@@ -1,8 +1,8 @@
 //! SUBSCRIBE and UNSUBSCRIBE: what is asked for, and the answers.
 
 use super::Session;
-use crate::input::mqtt::wire::control::Filters;
-use crate::input::mqtt::wire::{Reason, Version, write};
+use crate::mqtt::control::Filters;
+use crate::mqtt::{Reason, Version, write};
 
 /// What a client asks of the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]

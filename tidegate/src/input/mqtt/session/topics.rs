@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::input::mqtt::wire::{Reason, Violation};
+use crate::mqtt::{Reason, Violation};
 
 /// Bytes that the aliases of one connection may hold.
 const ALIASED_MAX: usize = 64 * 1024;

@@ -10,8 +10,8 @@ use tidegate_types::units::Time;
 
 use super::Session;
 use super::record::Facts;
-use crate::input::mqtt::wire::property::{self as p, Properties};
-use crate::input::mqtt::wire::{self, Violation};
+use crate::mqtt::property::{self as p, Properties};
+use crate::mqtt::{self as wire, Violation};
 
 /// A will as it stands in the CONNECT.
 #[derive(Clone, Debug)]

@@ -198,7 +198,7 @@ fn read_value<'a>(id: u32, reader: &mut Reader<'a>) -> Result<Value<'a>, Violati
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::mqtt::wire::Reason;
+    use crate::mqtt::Reason;
 
     fn refusal(section: &[u8]) -> Reason {
         Properties::new(section, IN_PUBLISH).check().unwrap_err().reason

@@ -6,7 +6,7 @@ use tidegate_broker::{Message, SubscriberMessage};
 use super::Version;
 use super::property as p;
 use super::write::variable;
-use crate::input::mqtt::session::{
+use crate::support::headers::{
     CONTENT_TYPE, CORRELATION_DATA, PAYLOAD_FORMAT, RESPONSE_TOPIC, RETAIN, SOURCE_TIME,
 };
 
