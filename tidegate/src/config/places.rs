@@ -158,6 +158,11 @@ impl<'t> Document<'t> {
         (Document { root }, errors)
     }
 
+    /// Whether the root has a key.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.root.get_ref().get(key).is_some()
+    }
+
     /// Makes a value of it.
     pub(super) fn deserialize<T: serde::de::DeserializeOwned>(&self) -> Result<T, toml::de::Error> {
         T::deserialize(toml::Deserializer::from(self.root.clone()))

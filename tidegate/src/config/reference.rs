@@ -17,12 +17,51 @@ use std::fmt::Write;
 
 use super::{Config, LogConfig, MirrorConfig, NodeConfig, StreamConfig};
 
-/// The whole file. It is a right configuration.
+/// A node to begin with: `tidegate config --minimal` prints it.
+pub const MINIMAL: &str = "\
+# A node: MQTT clients of this machine publish, alarms go before all else, and every record ends in a file.
+# All keys: tidegate config. What is wrong with a file: tidegate check FILE. Run it: tidegate run FILE.
+[node]
+name = \"gate-7\"
+
+[[input]]
+mqtt.listen = \"127.0.0.1:1883\"
+
+[[stream]]
+topics = [\"alarms/#\"]
+latency = \"50ms\"
+
+# What no [[stream]] matches goes to the first output, within a second.
+[[output]]
+name = \"files\"
+sink.directory = \"tidegate-data\"
+";
+
+/// What becomes of samples, which no node has by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Samples {
+    /// They stand as all other lines do.
+    InForce,
+    /// They stand behind a `#`.
+    Commented,
+}
+
+/// The file as it is printed: it means what an empty one means, and samples are commented out.
 pub fn render() -> String {
-    let mut file = File(String::new());
+    write(Samples::Commented)
+}
+
+/// The file with its samples in force. It is a right configuration, too.
+pub fn with_samples() -> String {
+    write(Samples::InForce)
+}
+
+fn write(samples: Samples) -> String {
+    let mut file = File { text: String::new(), samples, is_sample: false };
     file.prose(
         "Tidegate: every key of a configuration, with its default where it has one.\n\
-         A section that is left out has a default that works; an empty file is a node on loopback.\n\
+         What is in force by default stands as it is. What begins with # and no blank is a sample: take the # away,\n\
+         and that of its section's head. What is left out has a default that works; an empty file is a node.\n\
          Units stand in the values: \"50ms\" (ns us ms s m h d), \"18mbit\" (bit kbit mbit gbit, per\n\
          second), \"16MiB\" (B KiB MiB GiB, or kB MB GB).\n\
          Check a file with: tidegate check FILE",
@@ -43,13 +82,13 @@ pub fn render() -> String {
     fleet(&mut file);
     proxy::proxy(&mut file);
     frames::frames(&mut file);
-    file.0
+    file.text
 }
 
 fn node(file: &mut File) {
     let NodeConfig { scheduler: _, stop_timeout, .. } = NodeConfig::default();
-    file.section("[node]", "The node itself.");
-    file.key(
+    file.standing("[node]", "The node itself.");
+    file.example(
         "name",
         "\"gate-7\"",
         "Its name in every record's identity. Default: the host's name.",
@@ -76,7 +115,7 @@ fn node(file: &mut File) {
 }
 
 fn classes(file: &mut File) {
-    file.section(
+    file.standing(
         "[[class]]",
         "A named latency bound, most urgent first; streams with a bound up to it belong to it.\n\
          Default: these three.",
@@ -85,7 +124,7 @@ fn classes(file: &mut File) {
     for (index, class) in defaults.iter().enumerate() {
         let (name, latency) = (class.name.clone(), class.latency);
         if index > 0 {
-            file.section("[[class]]", "");
+            file.standing("[[class]]", "");
         }
         let help = |text: &'static str| if index == 0 { text } else { "" };
         file.key(
@@ -98,18 +137,18 @@ fn classes(file: &mut File) {
             &quoted(latency.unwrap_or_default()),
             help("Bound on residence: arrival to the last byte on the wire. Required."),
         );
+        let share = |share: Option<f64>| share.unwrap_or_default().to_string();
+        file.key(
+            "min_share",
+            &share(class.min_share),
+            help("Part of the uplink that is its own while it has a backlog. Together at most 1."),
+        );
+        file.key(
+            "late_share",
+            &share(class.late_share),
+            help("Part of its service that late records get while live ones wait too."),
+        );
         if index == 0 {
-            let share = |share: Option<f64>| share.unwrap_or_default().to_string();
-            file.key(
-                "min_share",
-                &share(class.min_share),
-                "Part of the uplink that is its own while it has a backlog. Together at most 1.",
-            );
-            file.key(
-                "late_share",
-                &share(class.late_share),
-                "Part of its service that late records get while live ones wait too.",
-            );
             file.note("cap", "\"10mbit\"", "Never more than this. Default: no cap.");
         }
     }
@@ -329,42 +368,74 @@ fn quoted(value: impl std::fmt::Display) -> String {
 }
 
 /// The file in the making.
-struct File(String);
+struct File {
+    text: String,
+    samples: Samples,
+    /// Whether the section at hand is none of a node's by default.
+    is_sample: bool,
+}
 
 impl File {
     fn prose(&mut self, text: &str) {
         for line in text.lines().filter(|line| !line.is_empty()) {
-            let _ = writeln!(self.0, "# {line}");
+            let _ = writeln!(self.text, "# {line}");
         }
     }
 
-    fn section(&mut self, header: &str, help: &str) {
-        self.0.push('\n');
+    fn head(&mut self, mark: &str, header: &str, help: &str) {
+        self.text.push('\n');
         self.prose(help);
-        let _ = writeln!(self.0, "{header}");
+        let _ = writeln!(self.text, "{mark}{header}");
     }
 
-    /// A section that is no default.
+    /// A section that every node has.
+    fn standing(&mut self, header: &str, help: &str) {
+        self.is_sample = false;
+        self.head("", header, help);
+    }
+
+    /// A section that a node has where its file says so.
+    fn section(&mut self, header: &str, help: &str) {
+        self.is_sample = self.samples == Samples::Commented;
+        let mark = if self.is_sample { "#" } else { "" };
+        self.head(mark, header, help);
+    }
+
+    /// A section that cannot stand beside the others.
     fn commented_section(&mut self, header: &str, help: &str) {
-        self.0.push('\n');
-        self.prose(help);
-        let _ = writeln!(self.0, "# {header}");
+        self.is_sample = self.samples == Samples::Commented;
+        let mark = self.comment();
+        self.head(mark, header, help);
     }
 
     /// A table inside a section; its keys are dotted.
     fn table(&mut self, name: &str, help: &str) {
-        let _ = writeln!(self.0, "# --- {name}: {help}");
+        let _ = writeln!(self.text, "# --- {name}: {help}");
     }
 
     fn key(&mut self, name: &str, value: &str, help: &str) {
         self.prose(help);
-        let _ = writeln!(self.0, "{name} = {value}");
+        let mark = if self.is_sample { "#" } else { "" };
+        let _ = writeln!(self.text, "{mark}{name} = {value}");
+    }
+
+    /// A key of a standing section with a value that is a sample.
+    fn example(&mut self, name: &str, value: &str, help: &str) {
+        self.prose(help);
+        let mark = if self.samples == Samples::Commented { "#" } else { "" };
+        let _ = writeln!(self.text, "{mark}{name} = {value}");
     }
 
     /// A key that cannot stand beside the others, or has no default.
     fn note(&mut self, name: &str, value: &str, help: &str) {
         self.prose(help);
-        let _ = writeln!(self.0, "# {name} = {value}");
+        let mark = self.comment();
+        let _ = writeln!(self.text, "{mark}{name} = {value}");
+    }
+
+    /// Before a line that is out of force: in the printed file as before all samples.
+    fn comment(&self) -> &'static str {
+        if self.samples == Samples::Commented { "#" } else { "# " }
     }
 }
 
