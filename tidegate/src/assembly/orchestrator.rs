@@ -80,7 +80,9 @@ mod tests {
             "{said}"
         );
         assert!(said.contains("did you mean \"classes\""), "{said}");
-        assert!(said.contains("needs ca, certificate and key"), "{said}");
+        assert!(!said.contains("needs ca"), "it may only follow: {said}");
+        let said = told("[orchestrator]\nclasses = 3\n");
+        assert!(said.contains("error: orchestrator: needs ca, certificate and key"), "{said}");
         let files = "ca = \"a\"\ncertificate = \"b\"\nkey = \"c\"\n";
         assert_eq!(told(&format!("[orchestrator]\n{files}")), "");
         let said = told(&format!("[orchestrator]\n{files}classes = 99\n"));
