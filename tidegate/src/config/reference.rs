@@ -3,6 +3,7 @@
 //!
 //! Defaults are written from the default values themselves, so that the text cannot drift from them.
 
+mod file;
 mod frames;
 mod group;
 mod http;
@@ -13,8 +14,7 @@ mod outputs;
 mod proxy;
 mod scripts;
 
-use std::fmt::Write;
-
+use self::file::{File, Samples, quoted};
 use super::{Config, LogConfig, MirrorConfig, NodeConfig, StreamConfig};
 
 /// A node to begin with: `tidegate config --minimal` prints it.
@@ -37,15 +37,6 @@ name = \"files\"
 sink.directory = \"tidegate-data\"
 ";
 
-/// What becomes of samples, which no node has by default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Samples {
-    /// They stand as all other lines do.
-    InForce,
-    /// They stand behind a `#`.
-    Commented,
-}
-
 /// The file as it is printed: it means what an empty one means, and samples are commented out.
 pub fn render() -> String {
     write(Samples::Commented)
@@ -57,7 +48,7 @@ pub fn with_samples() -> String {
 }
 
 fn write(samples: Samples) -> String {
-    let mut file = File { text: String::new(), samples, is_sample: false };
+    let mut file = File::new(samples);
     file.prose(
         "Tidegate: every key of a configuration, with its default where it has one.\n\
          What is in force by default stands as it is. What begins with # and no blank is a sample: take the # away,\n\
@@ -82,7 +73,7 @@ fn write(samples: Samples) -> String {
     fleet(&mut file);
     proxy::proxy(&mut file);
     frames::frames(&mut file);
-    file.text
+    file.text()
 }
 
 fn node(file: &mut File) {
@@ -361,82 +352,6 @@ fn fleet(file: &mut File) {
     file.section("[[fleet.peer]]", "A neighbour: it may carry records for us, and we for it.");
     file.key("name", "\"gate-8\"", "Its name, as in its certificate. Required.");
     file.key("to", "\"gate-8.example:7444\"", "Host and port of its [fleet] listen. Required.");
-}
-
-fn quoted(value: impl std::fmt::Display) -> String {
-    format!("\"{value}\"")
-}
-
-/// The file in the making.
-struct File {
-    text: String,
-    samples: Samples,
-    /// Whether the section at hand is none of a node's by default.
-    is_sample: bool,
-}
-
-impl File {
-    fn prose(&mut self, text: &str) {
-        for line in text.lines().filter(|line| !line.is_empty()) {
-            let _ = writeln!(self.text, "# {line}");
-        }
-    }
-
-    fn head(&mut self, mark: &str, header: &str, help: &str) {
-        self.text.push('\n');
-        self.prose(help);
-        let _ = writeln!(self.text, "{mark}{header}");
-    }
-
-    /// A section that every node has.
-    fn standing(&mut self, header: &str, help: &str) {
-        self.is_sample = false;
-        self.head("", header, help);
-    }
-
-    /// A section that a node has where its file says so.
-    fn section(&mut self, header: &str, help: &str) {
-        self.is_sample = self.samples == Samples::Commented;
-        let mark = if self.is_sample { "#" } else { "" };
-        self.head(mark, header, help);
-    }
-
-    /// A section that cannot stand beside the others.
-    fn commented_section(&mut self, header: &str, help: &str) {
-        self.is_sample = self.samples == Samples::Commented;
-        let mark = self.comment();
-        self.head(mark, header, help);
-    }
-
-    /// A table inside a section; its keys are dotted.
-    fn table(&mut self, name: &str, help: &str) {
-        let _ = writeln!(self.text, "# --- {name}: {help}");
-    }
-
-    fn key(&mut self, name: &str, value: &str, help: &str) {
-        self.prose(help);
-        let mark = if self.is_sample { "#" } else { "" };
-        let _ = writeln!(self.text, "{mark}{name} = {value}");
-    }
-
-    /// A key of a standing section with a value that is a sample.
-    fn example(&mut self, name: &str, value: &str, help: &str) {
-        self.prose(help);
-        let mark = if self.samples == Samples::Commented { "#" } else { "" };
-        let _ = writeln!(self.text, "{mark}{name} = {value}");
-    }
-
-    /// A key that cannot stand beside the others, or has no default.
-    fn note(&mut self, name: &str, value: &str, help: &str) {
-        self.prose(help);
-        let mark = self.comment();
-        let _ = writeln!(self.text, "{mark}{name} = {value}");
-    }
-
-    /// Before a line that is out of force: in the printed file as before all samples.
-    fn comment(&self) -> &'static str {
-        if self.samples == Samples::Commented { "#" } else { "# " }
-    }
 }
 
 #[cfg(test)]

@@ -79,6 +79,11 @@ fn user() -> Option<u32> {
     std::fs::metadata("/proc/self").ok().map(|own| own.uid())
 }
 
+/// A number with its noun.
+fn words(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 impl Report {
     /// Of a file that is right or wrong as a whole.
     pub(super) fn of(kind: FileKind, result: Result<(), String>) -> Report {
@@ -113,11 +118,13 @@ impl Report {
             let _ = writeln!(told, "{note}");
         }
         if let Some(Tried { addresses, folders, secrets }) = self.tried {
+            let user = user().map_or_else(|| "?".into(), |user| user.to_string());
             let _ = writeln!(
                 told,
-                "tried here as user {}: {addresses} addresses, {folders} folders, {secrets} secrets; far ends were \
-                 not asked",
-                user().map_or_else(|| "?".into(), |user| user.to_string())
+                "tried here as user {user}: {}, {}, {}; far ends were not asked",
+                words(addresses, "address", "addresses"),
+                words(folders, "folder", "folders"),
+                words(secrets, "secret", "secrets")
             );
         }
         told
