@@ -29,8 +29,8 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Check(arguments) => check::check(&arguments),
         Command::Config(ConfigArguments { minimal }) => {
             let text = if minimal { reference::MINIMAL.into() } else { reference::render() };
-            write!(std::io::stdout(), "{text}")?;
-            Ok(ExitCode::SUCCESS)
+            let written = write!(std::io::stdout(), "{text}");
+            log::unless_closed(written.map(|()| ExitCode::SUCCESS).map_err(Into::into))
         }
         Command::Run(arguments) => wait(many, run::run(arguments.file.path())),
         Command::Demo(arguments) => wait(many, demo::demo(&arguments)),
@@ -50,7 +50,9 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Calibrate { command } => calibrate::calibrate(&command),
         Command::User { command } => user::user(&command),
         Command::Keys { command } => keys::keys(&command),
-        Command::Completions(arguments) => shell::completions(&arguments, Cli::command()),
+        Command::Completions(arguments) => {
+            log::unless_closed(shell::completions(&arguments, Cli::command()))
+        }
         Command::Man(arguments) => shell::man(&arguments, Cli::command()),
     }
 }

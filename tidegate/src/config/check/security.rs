@@ -78,6 +78,10 @@ fn identification(mqtt: &MqttInputConfig, place: &Place, findings: &mut Findings
             findings.error(place.to("users"), text);
         }
     }
+    if mqtt.anonymous && mqtt.user_from == UserFrom::Certificate {
+        let text = "clients are known by their certificates: leave this out, or user_from";
+        findings.error(place.to("anonymous"), text);
+    }
     let is_open = |listen: &Listen| listen.0.iter().any(|address| !address.ip().is_loopback());
     let shows_certificate = mqtt.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
     if let Some(open) =
