@@ -43,7 +43,7 @@ fn check_tells_by_its_exit_code() {
     let outputs = b"[[output]]\namqp = { url = \"amqp://a\", persistent = false }\n\
         [[output]]\nmqtt = { url = \"mqtt://a\" }\n\
         [[output]]\nname = \"away\"\nsink = { discard = true }\n";
-    let (_, out, _) = told(&tidegate(&["check", &file("outputs.toml", outputs)]));
+    let (_, out, _) = told(&tidegate(&["check", "--text-only", &file("outputs.toml", outputs)]));
     let said = [
         "output amqp confirms a record when the broker confirms it: in its memory\n",
         "output mqtt confirms a record when the broker acknowledges it: in its memory or on disk",
@@ -52,7 +52,7 @@ fn check_tells_by_its_exit_code() {
     assert!(said.iter().all(|line| out.contains(line)), "{out}");
 
     let wrong = file("wrong.toml", b"nod = 1\n[http]\nlisten = 7070\n");
-    let (code, out, _) = told(&tidegate(&["check", &wrong]));
+    let (code, out, _) = told(&tidegate(&["check", "--text-only", &wrong]));
     assert_eq!(code, 1);
     assert!(
         out.contains("wrong.toml:1:1: error: unknown key \"nod\": did you mean \"node\"?"),
