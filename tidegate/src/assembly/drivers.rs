@@ -30,7 +30,7 @@ use crate::support::tls;
 
 pub use cluster::{access, start_group};
 pub use log::open_log;
-pub(crate) use log::{key_of_file, log_key, log_keys, log_options};
+pub(crate) use log::{log_keys, log_options};
 pub use standby::start_mirrors;
 
 /// What inputs and services are wired to.

@@ -14,18 +14,44 @@ mod proxy;
 mod scripts;
 
 use super::{Config, LogConfig, MirrorConfig, NodeConfig, StreamConfig};
-use crate::keys::reference::{File, quoted};
+use crate::keys::reference::{File, Samples, quoted};
 
-/// The whole file. It is a right configuration.
+/// A node to begin with: `tidegate config --minimal` prints it.
+pub const MINIMAL: &str = "\
+# A node: MQTT clients of this machine publish, alarms go before all else, and every record ends in a file.
+# All keys: tidegate config. What is wrong with a file: tidegate check FILE. Run it: tidegate run FILE.
+[node]
+name = \"gate-7\"
+
+[[input]]
+mqtt.listen = \"127.0.0.1:1883\"
+
+[[stream]]
+topics = [\"alarms/#\"]
+latency = \"50ms\"
+
+# What no [[stream]] matches goes to the first output, within a second.
+[[output]]
+name = \"files\"
+sink.directory = \"tidegate-data\"
+";
+
+/// The file as it is printed: it means what an empty one means, and samples are commented out.
 pub fn render() -> String {
-    written().into_text()
+    write(Samples::Commented).text()
 }
 
-fn written() -> File {
-    let mut file = File::default();
+/// The file with its samples in force. It is a right configuration, too.
+pub fn with_samples() -> String {
+    write(Samples::InForce).text()
+}
+
+fn write(samples: Samples) -> File {
+    let mut file = File::new(samples);
     file.prose(
         "Tidegate: every key of a configuration, with its default where it has one.\n\
-         A section that is left out has a default that works; an empty file is a node on loopback.\n\
+         What is in force by default stands as it is. What begins with # and no blank is a sample: take the # away,\n\
+         and that of its section's head. What is left out has a default that works; an empty file is a node.\n\
          Units stand in the values: \"50ms\" (ns us ms s m h d), \"18mbit\" (bit kbit mbit gbit, per\n\
          second), \"16MiB\" (B KiB MiB GiB, or kB MB GB).\n\
          Check a file with: tidegate check FILE",
@@ -51,8 +77,8 @@ fn written() -> File {
 
 fn node(file: &mut File) {
     let NodeConfig { scheduler: _, stop_timeout, .. } = NodeConfig::default();
-    file.section("[node]", "The node itself.");
-    file.key(
+    file.standing("[node]", "The node itself.");
+    file.example(
         "name",
         "\"gate-7\"",
         "Its name in every record's identity. Default: the host's name.",
@@ -79,7 +105,7 @@ fn node(file: &mut File) {
 }
 
 fn classes(file: &mut File) {
-    file.section(
+    file.standing(
         "[[class]]",
         "A named latency bound, most urgent first; streams with a bound up to it belong to it.\n\
          Default: these three.",
@@ -88,7 +114,7 @@ fn classes(file: &mut File) {
     for (index, class) in defaults.iter().enumerate() {
         let (name, latency) = (class.name.clone(), class.latency);
         if index > 0 {
-            file.section("[[class]]", "");
+            file.standing("[[class]]", "");
         }
         let help = |text: &'static str| if index == 0 { text } else { "" };
         file.key(
@@ -101,18 +127,18 @@ fn classes(file: &mut File) {
             &quoted(latency.unwrap_or_default()),
             help("Bound on residence: arrival to the last byte on the wire. Required."),
         );
+        let share = |share: Option<f64>| share.unwrap_or_default().to_string();
+        file.key(
+            "min_share",
+            &share(class.min_share),
+            help("Part of the uplink that is its own while it has a backlog. Together at most 1."),
+        );
+        file.key(
+            "late_share",
+            &share(class.late_share),
+            help("Part of its service that late records get while live ones wait too."),
+        );
         if index == 0 {
-            let share = |share: Option<f64>| share.unwrap_or_default().to_string();
-            file.key(
-                "min_share",
-                &share(class.min_share),
-                "Part of the uplink that is its own while it has a backlog. Together at most 1.",
-            );
-            file.key(
-                "late_share",
-                &share(class.late_share),
-                "Part of its service that late records get while live ones wait too.",
-            );
             file.note("cap", "\"10mbit\"", "Never more than this. Default: no cap.");
         }
     }

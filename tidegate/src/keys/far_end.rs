@@ -42,10 +42,11 @@ impl<'a> FarEnd<'a> {
         Url::parse(self.url.unwrap_or_default(), self.scheme)
     }
 
-    /// The files of its TLS, if the url wants TLS and those that it needs are given.
+    /// The files of its TLS, if the url wants TLS. Where no authority is given, those that the system trusts count.
     pub fn tls_files(self) -> Option<ClientFiles> {
         let own = self.certificate.zip(self.key).map(|(own, key)| (own.into(), key.into()));
-        self.url().ok()?.tls.then_some(ClientFiles { ca: self.ca?.into(), own })
+        let ca = self.ca.map(PathBuf::from);
+        self.url().ok()?.tls.then(|| ClientFiles { ca: ca.unwrap_or_else(tls::system_bundle), own })
     }
 
     /// Where it is, and its TLS, if it speaks TLS.
@@ -81,13 +82,6 @@ impl<'a> FarEnd<'a> {
             }
             return;
         }
-        if ca.is_none() {
-            let text = format!(
-                "{scheme}s:// needs to know whom to trust: give ca = \"ca.pem\", the authority of the far \
-                 end's certificate"
-            );
-            findings.error(place.clone(), text);
-        }
         match (certificate, key) {
             (Some(_), None) => findings.error(place.to("certificate"), "needs its key: give key"),
             (None, Some(_)) => {
@@ -104,7 +98,11 @@ impl<'a> FarEnd<'a> {
 /// Explains the keys of TLS towards the far end of a `kind`.
 pub(crate) fn explain_tls(file: &mut File, kind: &str) {
     let mut note = |key: &str, value, help| file.note(&format!("{kind}.{key}"), value, help);
-    note("ca", "\"ca.pem\"", "With TLS: authorities of the far end's certificate. Required.");
+    note(
+        "ca",
+        "\"ca.pem\"",
+        "With TLS: authorities of the far end's certificate. Default: those that this system trusts.",
+    );
     note("certificate", "\"gate.pem\"", "A certificate of our own, where the far end wants one.");
     note("key", "\"gate.key\"", "Its private key.");
 }

@@ -111,7 +111,9 @@ impl Diagnostic {
         out.push_str(&self.text);
         out.push('\n');
         let shown = source.lines().nth(line - 1).unwrap_or_default();
-        if column <= EXCERPT_MAX && !shown.trim().is_empty() {
+        // A key that the text leaves out stands nowhere.
+        let is_left_out = self.span == (0..0) && !self.field.is_empty();
+        if column <= EXCERPT_MAX && !shown.trim().is_empty() && !is_left_out {
             let excerpt: String = shown.chars().take(EXCERPT_MAX).map(printable).collect();
             let under = self.underlined(
                 source,
@@ -156,6 +158,11 @@ impl<'t> Document<'t> {
     pub(crate) fn parse(text: &'t str) -> (Document<'t>, Vec<toml::de::Error>) {
         let (root, errors) = DeTable::parse_recoverable(text);
         (Document { root }, errors)
+    }
+
+    /// Whether the root has a key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.root.get_ref().get(key).is_some()
     }
 
     /// Makes a value of it.
@@ -247,4 +254,20 @@ fn innermost(table: &DeTable<'_>, span: &Range<usize>, here: &Place) -> Option<P
         };
         inner.or_else(|| (holds(key.span()) || holds(value.span())).then_some(place))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_left_out_shows_no_line_of_another_one() {
+        let told = |span| {
+            let (field, text) = ("http.listen".into(), "in use".into());
+            Diagnostic { severity: Severity::Warning, span, field, text }
+                .render("a.toml", "nod = 1\n")
+        };
+        assert_eq!(told(0..0), "a.toml:1:1: warning: http.listen: in use\n");
+        assert!(told(0..3).contains("1 | nod = 1"));
+    }
 }

@@ -1,6 +1,15 @@
-//! The text of the reference: sections, tables and keys, each with its help and its default.
+//! How the reference is written: which lines are in force, and which are samples behind a mark.
 
 use std::fmt::Write;
+
+/// What becomes of samples, which no node has by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Samples {
+    /// They stand as all other lines do.
+    InForce,
+    /// They stand behind a `#`.
+    Commented,
+}
 
 /// A value between quotes.
 pub fn quoted(value: impl std::fmt::Display) -> String {
@@ -8,13 +17,31 @@ pub fn quoted(value: impl std::fmt::Display) -> String {
 }
 
 /// The file in the making.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct File {
     text: String,
     notes: usize,
+    samples: Samples,
+    /// Whether the section at hand is none of a node's by default.
+    is_sample: bool,
 }
 
 impl File {
+    /// An empty one.
+    pub fn new(samples: Samples) -> File {
+        File { text: String::new(), notes: 0, samples, is_sample: false }
+    }
+
+    /// How many keys stand out of force.
+    pub fn notes(&self) -> usize {
+        self.notes
+    }
+
+    /// All of it.
+    pub fn text(self) -> String {
+        self.text
+    }
+
     /// Lines of explanation.
     pub fn prose(&mut self, text: &str) {
         for line in text.lines().filter(|line| !line.is_empty()) {
@@ -22,18 +49,30 @@ impl File {
         }
     }
 
-    /// A section, such as `[log]`, and what it is for.
-    pub fn section(&mut self, header: &str, help: &str) {
+    fn head(&mut self, mark: &str, header: &str, help: &str) {
         self.text.push('\n');
         self.prose(help);
-        let _ = writeln!(self.text, "{header}");
+        let _ = writeln!(self.text, "{mark}{header}");
     }
 
-    /// A section that is no default.
+    /// A section that every node has.
+    pub fn standing(&mut self, header: &str, help: &str) {
+        self.is_sample = false;
+        self.head("", header, help);
+    }
+
+    /// A section that a node has where its file says so.
+    pub fn section(&mut self, header: &str, help: &str) {
+        self.is_sample = self.samples == Samples::Commented;
+        let mark = if self.is_sample { "#" } else { "" };
+        self.head(mark, header, help);
+    }
+
+    /// A section that cannot stand beside the others.
     pub fn commented_section(&mut self, header: &str, help: &str) {
-        self.text.push('\n');
-        self.prose(help);
-        let _ = writeln!(self.text, "# {header}");
+        self.is_sample = self.samples == Samples::Commented;
+        let mark = self.comment();
+        self.head(mark, header, help);
     }
 
     /// A table inside a section; its keys are dotted.
@@ -41,26 +80,30 @@ impl File {
         let _ = writeln!(self.text, "# --- {name}: {help}");
     }
 
-    /// A key with its default, or with an example where it has none.
+    /// A key with its default, or with a sample where it has none.
     pub fn key(&mut self, name: &str, value: &str, help: &str) {
         self.prose(help);
-        let _ = writeln!(self.text, "{name} = {value}");
+        let mark = if self.is_sample { "#" } else { "" };
+        let _ = writeln!(self.text, "{mark}{name} = {value}");
+    }
+
+    /// A key of a standing section with a value that is a sample.
+    pub fn example(&mut self, name: &str, value: &str, help: &str) {
+        self.prose(help);
+        let mark = if self.samples == Samples::Commented { "#" } else { "" };
+        let _ = writeln!(self.text, "{mark}{name} = {value}");
     }
 
     /// A key that cannot stand beside the others, or has no default.
     pub fn note(&mut self, name: &str, value: &str, help: &str) {
         self.notes += 1;
         self.prose(help);
-        let _ = writeln!(self.text, "# {name} = {value}");
+        let mark = self.comment();
+        let _ = writeln!(self.text, "{mark}{name} = {value}");
     }
 
-    /// How many commented keys it has.
-    pub fn notes(&self) -> usize {
-        self.notes
-    }
-
-    /// The whole text.
-    pub fn into_text(self) -> String {
-        self.text
+    /// Before a line that is out of force: in the printed file as before all samples.
+    fn comment(&self) -> &'static str {
+        if self.samples == Samples::Commented { "#" } else { "# " }
     }
 }

@@ -8,6 +8,35 @@ use super::findings::Findings;
 use super::places::Place;
 use crate::support::tls;
 
+/// A key that names a secret, and where that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secret<'a> {
+    /// In an environment variable.
+    Variable(&'static str, &'a str),
+    /// In a file.
+    File(&'static str, &'a Path),
+}
+
+impl<'a> Secret<'a> {
+    /// Those of the two keys for one secret that are given.
+    pub fn given(
+        (variable_key, variable): (&'static str, &'a Option<String>),
+        (file_key, file): (&'static str, &'a Option<PathBuf>),
+    ) -> impl Iterator<Item = Secret<'a>> {
+        let variable = variable.as_deref().map(|name| Secret::Variable(variable_key, name));
+        let file = file.as_deref().map(|file| Secret::File(file_key, file));
+        variable.into_iter().chain(file)
+    }
+
+    /// The password, where it is given.
+    pub fn password(
+        variable: &'a Option<String>,
+        file: &'a Option<PathBuf>,
+    ) -> impl Iterator<Item = Secret<'a>> {
+        Secret::given(("password_env", variable), ("password_file", file))
+    }
+}
+
 /// A password comes from one place.
 pub(crate) fn one_password(
     variable: &Option<String>,

@@ -3,6 +3,7 @@
 //! A kind is the table of its keys: `amqp = {...}` of an `[[output]]`. [`super::registry`] lists all kinds.
 
 use std::fmt;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tidegate_types::units::Size;
 use crate::keys::findings::Findings;
 use crate::keys::places::Place;
 use crate::keys::reference::File;
+use crate::keys::secrets::Secret;
 use crate::link::Links;
 use crate::node::contract::OutputPort;
 use crate::support::tls::ClientFiles;
@@ -31,11 +33,26 @@ pub trait OutputKind: fmt::Debug {
     /// The name of an output of this kind in the reference.
     fn example(&self) -> &'static str;
 
+    /// Whether a node whose file names no output has one of this kind.
+    fn is_default(&self) -> bool {
+        false
+    }
+
     /// Finds what is wrong with its keys, which stand at `place`.
     fn check(&self, place: &Place, findings: &mut Findings);
 
     /// The files of its TLS, if it speaks TLS and is right.
     fn tls_files(&self) -> Option<ClientFiles> {
+        None
+    }
+
+    /// The keys that name a secret, each with where that is.
+    fn secrets(&self) -> Vec<Secret<'_>> {
+        Vec::new()
+    }
+
+    /// The key of the folder that it writes to, and the folder.
+    fn folder(&self) -> Option<(&'static str, &Path)> {
         None
     }
 

@@ -34,9 +34,16 @@ pub(super) fn outputs(file: &mut File) {
         "Records sent and not confirmed at once: what a lost connection sends twice at most.",
     );
     for (index, kind) in OutputConfig::of_every_kind().kinds().enumerate() {
-        if index > 0 {
-            file.section("[[output]]", "");
-            file.key("name", &quoted(kind.example()), "");
+        match index {
+            0 => {}
+            _ if kind.is_default() => {
+                file.standing("[[output]]", "");
+                file.example("name", &quoted(kind.example()), "");
+            }
+            _ => {
+                file.section("[[output]]", "");
+                file.key("name", &quoted(kind.example()), "");
+            }
         }
         kind.explain(file);
     }

@@ -10,7 +10,7 @@ use crate::keys::far_end::{FarEnd, explain_tls};
 use crate::keys::findings::Findings;
 use crate::keys::places::Place;
 use crate::keys::reference::File;
-use crate::keys::secrets;
+use crate::keys::secrets::{self, Secret};
 use crate::keys::url::Scheme;
 use crate::output::kind::{Driver, OutputKind, Surroundings};
 use crate::support::tls::ClientFiles;
@@ -144,6 +144,10 @@ impl OutputKind for AmqpConfig {
 
     fn tls_files(&self) -> Option<ClientFiles> {
         self.far_end().tls_files()
+    }
+
+    fn secrets(&self) -> Vec<Secret<'_>> {
+        Secret::password(&self.password_env, &self.password_file).collect()
     }
 
     fn destination(&self) -> String {

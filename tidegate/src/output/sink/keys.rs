@@ -1,6 +1,6 @@
 //! The keys of a sink: what they say, what is wrong with them, and what comes of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tidegate_types::units::Size;
@@ -91,6 +91,14 @@ impl OutputKind for SinkConfig {
         if self.file_max.0 < Size::from_kib(4) {
             findings.error(place.to("file_max"), "too small for a file: give at least 4KiB");
         }
+    }
+
+    fn is_default(&self) -> bool {
+        true
+    }
+
+    fn folder(&self) -> Option<(&'static str, &Path)> {
+        (!self.discard).then_some(("directory", &self.directory))
     }
 
     fn destination(&self) -> String {
