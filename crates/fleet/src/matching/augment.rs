@@ -14,10 +14,14 @@
 
 use std::cmp::Reverse;
 
+use super::Matching;
 use super::graph::{Graph, NONE, Path};
 use crate::{Amount, MatchingProblem, Redirection};
 
-pub(super) fn augment(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
+/// How the fleet asks for it.
+pub(crate) const ENTRY: Matching = |problem, _| augment(problem);
+
+fn augment(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
     let mut state = Augment::new(problem);
     for class in 0..problem.classes() {
         state.keep_held(class);

@@ -14,11 +14,15 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::Matching;
 use super::baselines::pmrfs::by_urgency;
 use super::graph::{Graph, NONE, Path};
 use crate::{Amount, MatchingProblem, Redirection};
 
-pub(super) fn flow(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
+/// How the fleet asks for it.
+pub(crate) const ENTRY: Matching = |problem, _| flow(problem);
+
+fn flow(problem: &MatchingProblem<'_>) -> Vec<Redirection> {
     let mut state = Flow::new(problem);
     let mut served = vec![Amount::ZERO; problem.wanted().len()];
     for request in by_urgency(problem) {

@@ -16,16 +16,25 @@ use tidegate_types::units::{Rate, Size, Time};
 
 use super::janus_paper::equation_22;
 use crate::allocate::{Demand, allocate};
-use crate::scheduler::{Choice, ClassLoad, ClassView, Scheduler, UplinkLoad, interval};
+use crate::queue::Ranking;
+use crate::scheduler::{Choice, ClassLoad, ClassView, Entry, Scheduler, UplinkLoad, interval};
 use crate::shares::{Shortage, Spare, UplinkShares};
 use crate::throttle::Throttle;
+
+/// How the node uses it.
+pub(crate) const ENTRY: Entry = Entry {
+    build: |classes| Box::new(Janus::new(classes)),
+    ranking: Ranking::Arrival,
+    has_classes: true,
+    favours_alarms: false,
+};
 
 /// Time over which a shortage is averaged: a backlog that is gone sooner is nobody else's concern.
 const SHORTAGE_PERIOD: Duration = Duration::from_secs(1);
 
 /// The paper's scheduler, read kindly.
 #[derive(Debug)]
-pub(crate) struct Janus {
+struct Janus {
     classes: Classes,
     /// t of Alg. 1.
     interval: Duration,
@@ -37,7 +46,7 @@ pub(crate) struct Janus {
 
 impl Janus {
     /// For these classes; nothing is allocated before the capacity is known.
-    pub(crate) fn new(classes: &Classes) -> Self {
+    fn new(classes: &Classes) -> Self {
         let interval = interval(classes);
         Janus {
             classes: classes.clone(),

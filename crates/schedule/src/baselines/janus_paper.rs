@@ -18,9 +18,18 @@ use tidegate_types::units::{Rate, Size, Time};
 
 use crate::allocate::wanted_rate;
 use crate::estimate::queue_delay;
-use crate::scheduler::{Choice, ClassLoad, ClassView, Scheduler, UplinkLoad, interval};
+use crate::queue::Ranking;
+use crate::scheduler::{Choice, ClassLoad, ClassView, Entry, Scheduler, UplinkLoad, interval};
 use crate::shares::{Shortage, Spare, UplinkShares};
 use crate::throttle::Throttle;
+
+/// How the node uses it.
+pub(crate) const ENTRY: Entry = Entry {
+    build: |classes| Box::new(JanusPaper::new(classes)),
+    ranking: Ranking::Arrival,
+    has_classes: true,
+    favours_alarms: false,
+};
 
 /// Bandwidth that clears what waits, and what will have gathered by the end of the interval, within the
 /// bound. JANUS Eq. 22: (s + (Λ - V) t) / δ + V.
@@ -60,7 +69,7 @@ pub(crate) fn algorithm_2(capacity: Rate, wanted: &[Rate]) -> (Vec<Rate>, Shorta
 
 /// The paper's scheduler.
 #[derive(Debug)]
-pub(crate) struct JanusPaper {
+struct JanusPaper {
     /// t of Alg. 1.
     interval: Duration,
     /// δ of each class.
@@ -75,7 +84,7 @@ pub(crate) struct JanusPaper {
 
 impl JanusPaper {
     /// For these classes; nothing is allocated before the capacity is known.
-    pub(crate) fn new(classes: &Classes) -> Self {
+    fn new(classes: &Classes) -> Self {
         let interval = interval(classes);
         JanusPaper {
             interval,
