@@ -38,7 +38,7 @@ use std::time::Duration;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use tidegate_schedule::SchedulerName;
-use tidegate_types::names::Named;
+use tidegate_types::names::NamedVariants;
 use tidegate_types::units::Size;
 
 pub use access::{AllowConfig, TlsConfig, UserFrom};
@@ -181,7 +181,7 @@ pub(crate) fn machine_name() -> String {
 fn by_name<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
-    T: Named + FromStr,
+    T: NamedVariants + FromStr,
 {
     let name = String::deserialize(deserializer)?;
     name.parse().map_err(|_| D::Error::unknown_variant(&name, T::NAMES))

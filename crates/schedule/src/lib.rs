@@ -12,7 +12,7 @@
 //! | `scheduler.rs` | the `Scheduler` trait: what it sees and what it answers |
 //! | `names.rs` | what follows from the name of a scheduler: lanes, and the order of records |
 //! | `tidegate.rs` | the default scheduler |
-//! | `throttle.rs` | serves each class at a granted rate, for schedulers that grant rates |
+//! | `granted.rs`, `throttle.rs` | what schedulers share that grant rates ahead; serves each class at its granted rate |
 //! | `estimate.rs`, `allocate.rs`, `shares.rs` | arrival rates; the division of the uplink among classes; what a node reports of it |
 //! | `baselines/` | the paper's schedulers and a plain FIFO, selectable by name |
 //!
@@ -36,6 +36,7 @@
 pub mod allocate;
 pub mod discipline;
 pub mod estimate;
+mod granted;
 mod names;
 pub mod queue;
 mod scheduler;
@@ -49,7 +50,7 @@ pub use self::shares::{Shortage, Spare, UplinkShares};
 
 tidegate_types::algorithms! {
     /// The schedulers, by name. A new one is a file in `baselines/`, and a line here.
-    pub enum SchedulerName: "scheduler" -> scheduler::Entry {
+    pub enum SchedulerName: "scheduler" -> scheduler::SchedulerEntry {
         mod baselines {
             Native = "native" in native: "One FIFO for everything.",
             JanusPaper = "janus-paper" in janus_paper: "JANUS as printed: grants rates after a violation.",

@@ -100,7 +100,7 @@ pub trait Scheduler: std::fmt::Debug + Send {
 }
 
 /// What a scheduler's file tells the list of schedulers, in its constant `ENTRY`.
-pub(crate) struct Entry {
+pub(crate) struct SchedulerEntry {
     /// A scheduler for one uplink with these classes.
     pub(crate) build: fn(&Classes) -> Box<dyn Scheduler>,
     /// How records are ranked inside a class.

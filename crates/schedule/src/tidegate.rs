@@ -10,10 +10,10 @@ use tidegate_types::class::{ClassId, Classes};
 use tidegate_types::units::{Rate, Ratio, Size, Time};
 
 use crate::queue::{Ranking, Timing};
-use crate::scheduler::{Choice, ClassView, Entry, NextCut, Scheduler};
+use crate::scheduler::{Choice, ClassView, NextCut, Scheduler, SchedulerEntry};
 
 /// How the node uses it.
-pub(crate) const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
     build: |classes| Box::new(Tidegate::new(classes)),
     ranking: Ranking::Deadline,
     has_classes: true,

@@ -1,7 +1,7 @@
 //! The names of an enum's variants, each written once, beside its variant.
 
 /// An enum whose variants have names.
-pub trait Named: 'static {
+pub trait NamedVariants: 'static {
     /// The names that can be chosen, in order.
     const NAMES: &'static [&'static str];
 }
@@ -58,7 +58,7 @@ macro_rules! named {
             }
         }
 
-        impl $crate::names::Named for $Enum {
+        impl $crate::names::NamedVariants for $Enum {
             const NAMES: &'static [&'static str] = &[$($name),+];
         }
 
@@ -67,7 +67,7 @@ macro_rules! named {
 
             fn from_str(text: &str) -> Result<Self, String> {
                 Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
-                    let names = <Self as $crate::names::Named>::NAMES.join(", ");
+                    let names = <Self as $crate::names::NamedVariants>::NAMES.join(", ");
                     format!(concat!("no ", $what, " is called {:?}: there are {}"), text, names)
                 })
             }

@@ -15,7 +15,7 @@
 use std::cmp::Reverse;
 
 use super::Matching;
-use super::graph::{Graph, NONE, Path};
+use super::graph::{AugmentingPath, Graph, NONE};
 use crate::{Amount, MatchingProblem, Redirection};
 
 /// How the fleet asks for it.
@@ -61,7 +61,7 @@ struct Augment<'p> {
     came_by: Vec<u32>,
     search: u32,
     queue: Vec<u32>,
-    path: Path,
+    path: AugmentingPath,
 }
 
 /// No round has this number.
@@ -88,7 +88,7 @@ impl<'p> Augment<'p> {
             came_by: vec![NONE; nodes],
             search: 0,
             queue: Vec::new(),
-            path: Path::default(),
+            path: AugmentingPath::default(),
         }
     }
 

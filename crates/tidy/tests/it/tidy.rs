@@ -39,6 +39,7 @@ const RULES: &[(&str, Rule)] = &[
     ("the driver contract knows no driver", program::the_contract_knows_no_driver),
     ("files of the program have a place", program::files_have_a_place),
     ("types have names of their own", glossary::types_have_names_of_their_own),
+    ("inner types leave public names alone", glossary::inner_types_leave_public_names_alone),
     ("the glossary names types that exist", glossary::glossary_names_types_that_exist),
     ("opening pages name every file", pages::tables_name_every_file),
     ("opening pages show the room used", pages::pages_have_an_example),

@@ -8,10 +8,10 @@ use tidegate_types::class::ClassId;
 use tidegate_types::units::{Size, Time};
 
 use crate::queue::{Ranking, Timing};
-use crate::scheduler::{Choice, ClassView, Entry, Scheduler};
+use crate::scheduler::{Choice, ClassView, Scheduler, SchedulerEntry};
 
 /// How the node uses it.
-pub(crate) const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
     build: |_| Box::new(Newest),
     ranking: Ranking::Arrival,
     has_classes: true,
