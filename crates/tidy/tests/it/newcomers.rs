@@ -83,6 +83,7 @@ fn write(path: &Path, text: &str) {
     if fs::read_to_string(path).is_ok_and(|old| old == text) {
         return;
     }
-    fs::create_dir_all(path.parent().expect("a file in a folder")).unwrap();
-    fs::write(path, text).unwrap();
+    let folder = path.parent().expect("a file in a folder");
+    fs::create_dir_all(folder).expect("a folder for the copy");
+    fs::write(path, text).expect("a file of the copy can be written");
 }
