@@ -278,7 +278,7 @@ pub fn node_options(config: &Config, incarnation: u64, boot: u64) -> anyhow::Res
         rules: rules(config)?,
         uplinks,
         outputs,
-        scheduler: config.node.scheduler.into(),
+        scheduler: config.node.scheduler,
         memory: config.limits.memory.0,
         inbound: None,
         record_max: config.limits.record_max.0,
@@ -325,7 +325,7 @@ fn output(output: &OutputConfig, uplinks: &mut Vec<UplinkOptions>) -> OutputOpti
     let known = uplinks.iter().position(|uplink| uplink.name == name);
     let place = known.unwrap_or_else(|| {
         let controller =
-            if output.link.is_some() { RateControllerName::Reported } else { output.law().into() };
+            if output.link.is_some() { RateControllerName::Reported } else { output.law() };
         let cap = output.rate.cap();
         uplinks.push(UplinkOptions { name, controller, cap, remembered: None });
         uplinks.len() - 1

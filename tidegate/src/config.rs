@@ -34,10 +34,13 @@ pub mod units;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use tidegate_schedule::SchedulerName;
+use tidegate_types::names::NamedVariants;
 use tidegate_types::units::Size;
 
 pub use access::{AllowConfig, TlsConfig, UserFrom};
@@ -51,7 +54,7 @@ pub use log::{Backlog, LogConfig};
 pub use mirror::MirrorConfig;
 pub use network::Network;
 pub use operators::{OperatorConfig, PoolMode};
-pub use outputs::{AmqpConfig, Law, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
+pub use outputs::{AmqpConfig, MqttOutputConfig, OutputConfig, OutputKind, SinkConfig, Url};
 pub use proxy::{
     AccessFormat, BodyMode, FarTlsConfig, HealthConfig, ListenMode, ORIGINAL, Protocol,
     ProxyConfig, ProxyListenerConfig, RouteConfig, UpstreamConfig, WhenDown,
@@ -156,7 +159,8 @@ pub struct NodeConfig {
     /// The node's name in every record's identity; the host's name if left out.
     pub name: Option<String>,
     /// Which scheduler picks.
-    pub scheduler: Scheduler,
+    #[serde(deserialize_with = "by_name")]
+    pub scheduler: SchedulerName,
     /// Which waiting record the threads of operators take.
     pub pool: PoolMode,
     /// Threads of operators; one for each processor if left out.
@@ -169,7 +173,7 @@ impl Default for NodeConfig {
     fn default() -> Self {
         NodeConfig {
             name: None,
-            scheduler: Scheduler::Tidegate,
+            scheduler: SchedulerName::default(),
             pool: PoolMode::Edf,
             pool_threads: None,
             stop_timeout: Period(Duration::from_secs(10)),
@@ -191,30 +195,14 @@ pub(crate) fn machine_name() -> String {
     text.trim().to_owned()
 }
 
-/// `scheduler` of `[node]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scheduler {
-    /// One queue for everything, first come first served.
-    Native,
-    /// The JANUS paper's, as printed.
-    JanusPaper,
-    /// The JANUS paper's, read kindly.
-    Janus,
-    /// Urgent first, with minimum shares.
-    #[default]
-    Tidegate,
-}
-
-impl From<Scheduler> for SchedulerName {
-    fn from(scheduler: Scheduler) -> Self {
-        match scheduler {
-            Scheduler::Native => SchedulerName::Native,
-            Scheduler::JanusPaper => SchedulerName::JanusPaper,
-            Scheduler::Janus => SchedulerName::Janus,
-            Scheduler::Tidegate => SchedulerName::Tidegate,
-        }
-    }
+/// Reads an algorithm by its name: the crate that declares the algorithms has the only list.
+fn by_name<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: NamedVariants + FromStr,
+{
+    let name = String::deserialize(deserializer)?;
+    name.parse().map_err(|_| D::Error::unknown_variant(&name, T::NAMES))
 }
 
 /// `[[input]]`: exactly one of its kinds.

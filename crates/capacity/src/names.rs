@@ -1,12 +1,11 @@
-//! The rate controllers by name, and how one is built for an uplink. A new one is a file of its own and a line in
-//! each of these lists.
+//! The options of an uplink, and the rate controller that they ask for. The names are listed in `lib.rs`.
 
 use std::sync::Arc;
 
 use tidegate_types::units::Rate;
 
-use crate::controller::RateController;
-use crate::{baselines, capped, known, reported, tide, unlimited};
+use crate::controller::{KnownRates, RateController};
+use crate::{RateControllerName, capped};
 
 /// A capacity that several outputs share.
 #[derive(Clone, Debug)]
@@ -21,43 +20,11 @@ pub struct UplinkOptions {
     pub remembered: Option<Rate>,
 }
 
-tidegate_types::named! {
-    /// The rate controllers, by name.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub enum RateControllerName: "rate controller" {
-        /// Ours.
-        #[default]
-        Tide = "tide",
-        /// BBR.
-        Bbr = "bbr",
-        /// Copa.
-        Copa = "copa",
-        /// LEDBAT.
-        Ledbat = "ledbat",
-        /// 92 % of the configured rate.
-        Known = "known",
-        /// No network below: a fixed window, no pace.
-        Unlimited = "unlimited",
-    }
-    unlisted {
-        /// What is below measures itself: the rate controller of a link, and of nothing else.
-        Reported = "told",
-    }
-}
-
-/// The rate controller of these options for an uplink. A configured rate caps every rate controller; `known`, without one, knows
-/// of nothing and sends nothing but one piece at a time (`NodeOptions::check` refuses it).
+/// The rate controller of these options. A configured rate caps every controller; without one, `known` sends one piece at a
+/// time (`NodeOptions::check` refuses that).
 pub fn build(options: &UplinkOptions) -> Box<dyn RateController> {
-    let remembered = options.remembered;
-    let controller: Box<dyn RateController> = match options.controller {
-        RateControllerName::Tide => Box::new(tide::Tide::new(remembered)),
-        RateControllerName::Bbr => Box::new(baselines::bbr::Bbr::new(remembered)),
-        RateControllerName::Copa => Box::new(baselines::copa::Copa::new(remembered)),
-        RateControllerName::Ledbat => Box::new(baselines::ledbat::Ledbat::new(remembered)),
-        RateControllerName::Known => Box::new(known::Known::new(options.cap.unwrap_or_default())),
-        RateControllerName::Unlimited => Box::new(unlimited::Unlimited),
-        RateControllerName::Reported => Box::new(reported::Reported::default()),
-    };
+    let rates = KnownRates { cap: options.cap, remembered: options.remembered };
+    let controller = options.controller.entry()(rates);
     match options.cap {
         Some(cap) => Box::new(capped::Capped::new(controller, cap)),
         None => controller,
@@ -72,6 +39,7 @@ mod tests {
 
     use super::*;
     use crate::test_link::{Feedback, Trial};
+    use crate::tide;
 
     const POLLED: Feedback = Feedback::Polled(Duration::from_millis(5));
     const HELD: Feedback =

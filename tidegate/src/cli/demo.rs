@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tidegate_schedule::SchedulerName;
 use tidegate_types::class::{Classes, default_classes};
 use tidegate_types::units::{Rate, Size};
 use tokio::task::JoinSet;
@@ -27,7 +29,7 @@ use self::relay::{LineOptions, Relay};
 use crate::assembly::{self, Assembled};
 use crate::cli::screen::Screen;
 use crate::cli::{line_delay, line_rate};
-use crate::config::{Config, Scheduler, read};
+use crate::config::{Config, read};
 use crate::link::Links;
 use crate::node::broker::BrokerStatus;
 use crate::observe::status::Snapshot;
@@ -38,8 +40,8 @@ use crate::observe::status::view::{ClassView, NodeView};
 #[derive(Clone, Debug, Args)]
 pub struct DemoArguments {
     /// Who picks the next record: tidegate, or native for one queue first come first served
-    #[arg(long, value_name = "NAME", default_value = "tidegate")]
-    pub scheduler: Scheduler,
+    #[arg(long, value_name = "NAME", default_value = "tidegate", value_parser = scheduler_names())]
+    pub scheduler: SchedulerName,
     /// How long to run
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub seconds: u64,
@@ -49,6 +51,12 @@ pub struct DemoArguments {
     /// Delay of the line, each way
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = line_delay)]
     pub delay: Duration,
+}
+
+/// The schedulers by name, for the command line.
+fn scheduler_names() -> impl TypedValueParser<Value = SchedulerName> {
+    let names = SchedulerName::ALL.map(|one| PossibleValue::new(one.name()).help(one.about()));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<SchedulerName>())
 }
 
 pub(super) const DEMO_HELP: &str = "\
@@ -210,7 +218,7 @@ mqtt = { listen = "127.0.0.1:0" }
 listen = []
 "#;
 
-fn gate_config(line: SocketAddr, scheduler: Scheduler) -> Config {
+fn gate_config(line: SocketAddr, scheduler: SchedulerName) -> Config {
     let text = format!(
         "[node]\nname = \"gate\"\n\n[[output]]\nname = \"line\"\n\
          mqtt = {{ url = \"mqtt://{line}\" }}\n{STREAMS}"
@@ -230,14 +238,10 @@ fn head(arguments: &DemoArguments, view: &NodeView) -> String {
         "line of {}, {} each way; scheduler {}; {:.0} of {} s\n",
         arguments.rate,
         span(arguments.delay.as_secs_f64()),
-        scheduler(arguments),
+        arguments.scheduler.name(),
         view.uptime_seconds,
         arguments.seconds
     )
-}
-
-fn scheduler(arguments: &DemoArguments) -> &'static str {
-    tidegate_schedule::SchedulerName::from(arguments.scheduler).name()
 }
 
 /// What was seen, and what the other scheduler would show.
@@ -255,19 +259,19 @@ fn summary(arguments: &DemoArguments, view: &NodeView, far: &[EndToEnd], carried
     let backlog: u64 = view.classes.iter().map(|class| class.backlog_bytes).sum();
     let wait = arguments.rate.time_for(Size(backlog)).as_secs_f64();
     text += &match arguments.scheduler {
-        Scheduler::Tidegate => format!(
+        SchedulerName::Tidegate => format!(
             "{} wait now. In one queue, first come first served, an alarm would wait behind all of it: \
              {}.\nSee it with: tidegate demo --scheduler native\n",
             size(backlog),
             span(wait)
         ),
-        Scheduler::Native => format!(
+        SchedulerName::Native => format!(
             "{} wait now in one queue, first come first served: the next alarm waits {}.\n\
              See urgent records overtake with: tidegate demo\n",
             size(backlog),
             span(wait)
         ),
-        Scheduler::JanusPaper | Scheduler::Janus => format!(
+        _ => format!(
             "{} wait now, each class for the rate that it was granted ahead.\n\
              See what is lent at once with: tidegate demo\n",
             size(backlog)
@@ -319,11 +323,11 @@ mod tests {
     #[test]
     fn the_configurations_are_right() {
         let line = ([127, 0, 0, 1], 4711).into();
-        let gate = gate_config(line, Scheduler::Native);
+        let gate = gate_config(line, SchedulerName::Native);
         assert_eq!(crate::config::check::check(&gate), []);
         assert_eq!(crate::config::check::check(&far_config()), []);
         assert_eq!(gate.stream.len(), 3);
-        assert_eq!(gate.node.scheduler, Scheduler::Native);
+        assert_eq!(gate.node.scheduler, SchedulerName::Native);
     }
 
     #[test]
@@ -357,9 +361,9 @@ mod tests {
             rate: Rate::from_bits(2e6),
             delay: Duration::from_millis(50),
         };
-        let ours = arguments(Scheduler::Tidegate);
+        let ours = arguments(SchedulerName::Tidegate);
         insta::assert_snapshot!(summary(&ours, &view, &far, Size(7_100_000)));
-        let native = arguments(Scheduler::Native);
+        let native = arguments(SchedulerName::Native);
         insta::assert_snapshot!(summary(&native, &view, &far, Size(7_100_000)));
     }
 }

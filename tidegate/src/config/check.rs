@@ -21,11 +21,12 @@ mod streams;
 
 use std::path::PathBuf;
 
+use tidegate_capacity::RateControllerName;
 use tidegate_types::limits::OUTPUTS_MAX;
 use tidegate_types::units::Size;
 
 use super::places::{Place, Severity};
-use super::{Config, FileKind, Law, OutputConfig, OutputKind};
+use super::{Config, FileKind, OutputConfig, OutputKind};
 
 /// A mistake of meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -303,7 +304,7 @@ fn one_password(
 fn uplinks(config: &Config, findings: &mut Findings) {
     for (index, output) in config.output.iter().enumerate() {
         let place = Place::section("output").to(index);
-        if output.law() == Law::Known && output.rate.cap().is_none() {
+        if output.law() == RateControllerName::Known && output.rate.cap().is_none() {
             let text = "\"known\" needs to know the rate: give rate = \"18mbit\", or another law";
             findings.error(place.to("law"), text);
         }

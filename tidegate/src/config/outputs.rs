@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use tidegate_capacity::RateControllerName;
 use tidegate_types::units::Size;
 
-use super::LinkOutputConfig;
 use super::units::{ByteSize, OutputRate};
+use super::{LinkOutputConfig, by_name};
 use crate::support::tls::{ClientFiles, system_bundle};
 
 /// Records sent and not confirmed at once where the configuration does not say: enough to fill a
@@ -34,7 +34,8 @@ pub struct OutputConfig {
     /// `"auto"`, or a cap on what is measured.
     pub rate: OutputRate,
     /// How the capacity of its uplink is found.
-    pub law: Option<Law>,
+    #[serde(deserialize_with = "law")]
+    pub law: Option<RateControllerName>,
     /// The uplink that it shares with the other outputs that name it.
     pub uplink: Option<String>,
     /// Records that may be sent and not confirmed at once.
@@ -163,42 +164,20 @@ impl OutputConfig {
     }
 
     /// The given law, or the default of its kind.
-    pub fn law(&self) -> Law {
+    pub fn law(&self) -> RateControllerName {
         let has_no_network = self.sink.is_some() || self.frames;
-        self.law.unwrap_or(if has_no_network { Law::Unlimited } else { Law::Tide })
+        let usual = if has_no_network {
+            RateControllerName::Unlimited
+        } else {
+            RateControllerName::default()
+        };
+        self.law.unwrap_or(usual)
     }
 }
 
-/// `law` of an output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Law {
-    /// Ours.
-    #[default]
-    Tide,
-    /// BBR.
-    Bbr,
-    /// Copa.
-    Copa,
-    /// LEDBAT.
-    Ledbat,
-    /// 92 % of the configured rate, which must be given.
-    Known,
-    /// No network below: nothing is measured.
-    Unlimited,
-}
-
-impl From<Law> for RateControllerName {
-    fn from(law: Law) -> Self {
-        match law {
-            Law::Tide => RateControllerName::Tide,
-            Law::Bbr => RateControllerName::Bbr,
-            Law::Copa => RateControllerName::Copa,
-            Law::Ledbat => RateControllerName::Ledbat,
-            Law::Known => RateControllerName::Known,
-            Law::Unlimited => RateControllerName::Unlimited,
-        }
-    }
+/// Reads a `law` that is given.
+fn law<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RateControllerName>, D::Error> {
+    by_name(deserializer).map(Some)
 }
 
 /// `amqp` of an `[[output]]`.

@@ -24,13 +24,13 @@ impl Rank {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(super) struct QueueGroup {
     ranks: [BTreeSet<Rank>; 2],
     pub(super) records: [u64; 2],
     pub(super) bytes: Size,
 }
 
-impl Group {
+impl QueueGroup {
     pub(super) fn first(&self, timing: Timing) -> Option<Rank> {
         self.ranks[timing as usize].first().copied()
     }

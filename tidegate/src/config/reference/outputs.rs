@@ -1,9 +1,10 @@
 //! The keys of outputs.
 
+use tidegate_capacity::RateControllerName;
 use tidegate_link::path_scheduler::PathSchedulerName;
 use tidegate_link::{GUARD_SHARE, RedundancyName};
 
-use super::{File, quoted};
+use super::{File, choices, quoted};
 use crate::config::SinkConfig;
 
 pub(super) fn outputs(file: &mut File) {
@@ -20,9 +21,11 @@ pub(super) fn outputs(file: &mut File) {
     );
     file.key(
         "law",
-        "\"tide\"",
-        "How the capacity is measured: \"tide\", \"bbr\", \"copa\", \"ledbat\"; \"known\" sends at 92 % of a\n\
-         given rate, \"unlimited\" has no network below. Default: tide; for a sink unlimited.",
+        &quoted(RateControllerName::default().name()),
+        &format!(
+            "How the capacity is found. Default: tide; for a sink unlimited.{}",
+            choices(RateControllerName::ALL.map(|one| (one.name(), one.about())))
+        ),
     );
     file.key(
         "uplink",
