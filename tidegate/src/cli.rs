@@ -17,6 +17,7 @@ pub mod proxy;
 pub mod run;
 pub mod screen;
 pub mod script;
+pub mod tables;
 pub mod top;
 pub mod user;
 
